@@ -10,5 +10,5 @@ _LENGTH = 24
 
 
 def new_id(prefix: str) -> str:
-    """Return a new identifier, such as ftjob-3fK...; it cannot be guessed."""
+    """Return a new identifier, such as ftjob-3fK..., which cannot be guessed."""
     return prefix + "-" + "".join(secrets.choice(_LETTERS) for _ in range(_LENGTH))

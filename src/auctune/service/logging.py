@@ -1,7 +1,7 @@
-"""Logs: one JSON object per line, without secrets, in a file of the data folder.
+"""Structured logs: one JSON object per line, without secrets, in a rotated file.
 
-Warnings and errors go to standard error too. The file is rotated. A line that cannot be written is
-lost without an error: a full disk must not end the thread that reports it.
+Warnings and errors go to standard error too. A line that cannot be written is dropped: a full disk
+must not end the thread that logs it.
 """
 
 import logging
@@ -32,7 +32,7 @@ def configure(folder: Path, max_bytes: int = MAX_BYTES) -> Iterator[None]:
     """Have all structlog loggers write to a log file until the context ends.
 
     Args:
-        folder: of the file; made if it does not exist.
+        folder: folder of the file, created if missing.
         max_bytes: size after which the file is rotated.
 
     Raises:
@@ -62,7 +62,7 @@ def configure(folder: Path, max_bytes: int = MAX_BYTES) -> Iterator[None]:
 
 
 def redact(_logger: object, _method: str, entry: EventDict) -> EventDict:
-    """Replace the values of all fields that are named like a secret."""
+    """Replace the values of fields with a secret's name."""
     for name in entry:
         if name in _SECRETS:
             entry[name] = "***"
@@ -70,17 +70,16 @@ def redact(_logger: object, _method: str, entry: EventDict) -> EventDict:
 
 
 class RotatingFile(RotatingFileHandler):
-    """A private, rotated file to write lines to; structlog writes one line at a time.
+    """A private, rotated file that structlog writes lines to.
 
-    Lines are written directly: a log record for each would only be formatted again.
-    `logging.config` closes all handlers, so a file that was closed is opened again.
+    Lines are written directly: log records would only be formatted again. `logging.config` closes
+    all handlers, so a file that was closed is opened again.
     """
 
     def __init__(self, path: Path, max_bytes: int) -> None:
         super().__init__(path, maxBytes=max_bytes, backupCount=BACKUP_COUNT)
 
     def write(self, text: str) -> int:
-        """Append a line, if there is room on the disk."""
         with suppress(OSError):
             if self.stream is not None and self.stream.tell() > self.maxBytes:
                 self.doRollover()
@@ -90,7 +89,7 @@ class RotatingFile(RotatingFileHandler):
         return len(text)
 
     def doRollover(self) -> None:  # noqa: N802 - the name of the base class
-        # A file that cannot be rotated grows, until it can.
+        # A file that cannot be rotated goes on growing.
         with suppress(OSError):
             super().doRollover()
 
@@ -99,7 +98,7 @@ class RotatingFile(RotatingFileHandler):
             super().close()
 
     def _open(self) -> TextIOWrapper:
-        # Without a buffer: what a full disk has no room for is lost at once, not kept for later.
+        # Unbuffered: a line that does not fit on a full disk is dropped at once.
         file = open(self.baseFilename, "ab", buffering=0, opener=_open_private)  # noqa: SIM115
         return TextIOWrapper(file, "utf-8", write_through=True)
 
@@ -113,7 +112,6 @@ def _to_json(_logger: object, _method: str, entry: EventDict) -> str:
 
 
 def _echo(_logger: object, _method: str, entry: EventDict) -> EventDict:
-    """Write warnings and errors to standard error too, as one line of text."""
     if entry["level"] in _ECHOED_LEVELS:
         fields = "".join(
             f" {name}={value}" for name, value in entry.items() if name not in _NOT_ECHOED

@@ -1,6 +1,6 @@
 """Metrics for Prometheus.
 
-Totals only: bids are sealed, so no metric describes one user or one job.
+They are totals: bids are sealed, so no metric describes a single user or job.
 """
 
 from collections.abc import Sequence
@@ -12,16 +12,16 @@ from auctune.service.webhooks.dispatcher import TERMINAL_STATUS
 from auctune.service.zones.core.events import EventType, ZoneEvent
 from auctune.service.zones.core.read_model import Effects
 
-# Requests may have any method, and each label value is kept for good.
+# Clients may send any method, and label values are never freed.
 _METHODS = frozenset(("GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS"))
 _SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
 
 
 class Metrics:
-    """Counters since the service started.
+    """Counters since the start of the service.
 
     Args:
-        open_jobs: the jobs that are not over.
+        open_jobs: counts open jobs.
     """
 
     def __init__(self, open_jobs: JobQuota) -> None:
@@ -34,32 +34,32 @@ class Metrics:
         )
         self._seconds = Histogram(
             "auctune_http_request_seconds",
-            "Time to the end of an answer, by route and method.",
+            "Time to the end of the response, by route and method.",
             ("route", "method"),
             buckets=_SECONDS,
             registry=self._registry,
         )
         self._events = Counter(
-            "auctune_events", "Events on record.", ("zone", "kind"), registry=self._registry
+            "auctune_events", "Committed events.", ("zone", "kind"), registry=self._registry
         )
         self._decisions = Counter(
             "auctune_decisions",
-            "Bids decided on: admitted, or the reason why not.",
+            "Decided bids: admitted, or the reason for the rejection.",
             ("zone", "outcome"),
             registry=self._registry,
         )
         self._endings = Counter(
             "auctune_jobs_ended",
-            "Admitted jobs that are over.",
+            "Admitted jobs that have ended.",
             ("zone", "outcome"),
             registry=self._registry,
         )
-        Gauge("auctune_jobs_open", "Jobs that are not over.", registry=self._registry).set_function(
+        Gauge("auctune_jobs_open", "Open jobs.", registry=self._registry).set_function(
             lambda: open_jobs.count
         )
 
     def observe_request(self, route: str, method: str, status: int, seconds: float | None) -> None:
-        """Count a request and its duration; None: it was a stream."""
+        """Count a request and its duration, which is None for a stream."""
         method = method if method in _METHODS else "other"
         self._requests.labels(route, method, str(status)).inc()
         if seconds is not None:

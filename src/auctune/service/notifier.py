@@ -1,6 +1,6 @@
-"""Notify waiting readers that events have been committed: event streams, webhooks.
+"""Notify event streams and webhooks that events have been committed.
 
-A notification says that there is something to read, and where; the content is read from the log.
+A notification names a topic; subscribers read the content from the log.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ class Notifier:
     def subscribe(self, topic: str) -> Iterator[asyncio.Event]:
         """Subscribe to a topic, the name of a job or a zone, until the context ends.
 
-        Returns:
+        Yields:
             An event that is set at each notification. The subscriber clears it before it reads.
         """
         changed = asyncio.Event()
@@ -38,7 +38,7 @@ class Notifier:
 
     def publish(self, topics: Iterable[str]) -> None:
         """Wake the subscribers of some topics."""
-        # Without subscribers, which is the usual case, decisions do not wait for the lock.
+        # Usually there are no subscribers, and decisions need not wait for the lock.
         if not self._subscribers:
             return
         with self._lock:

@@ -1,4 +1,4 @@
-"""Open the service, serve it with uvicorn until it is asked to stop, and close it again."""
+"""Run the service with uvicorn until it is stopped."""
 
 import asyncio
 import contextlib
@@ -65,7 +65,7 @@ def serve(
     report: Report,
     ready: Callable[[str, str | None], None],
 ) -> None:
-    """Serve until asked to stop.
+    """Serve until stopped by a signal.
 
     Args:
         config: the settings.
@@ -78,11 +78,11 @@ def serve(
         FatalServiceError: if the service stopped because of an error.
     """
     open_files = raise_open_files()
-    # Two slots: less is a correction, from which jobs that have slack recover.
+    # A smaller step is a correction, from which jobs with slack recover.
     clock = SteadyClock(_MAX_STEP_SLOTS * min(zone.slot_seconds for zone in config.zones))
     clock.share()
     with (
-        # First: that another service uses the folder says more than that its port is taken.
+        # First: "the folder is in use" is a better error than "the port is in use".
         open_store(config.database or place.data, place.data) as store,
         _bind(config.host, config.port) as listening,
         hold(place.data / NODES_LOCK, str(place.data)) as lock,
@@ -106,7 +106,7 @@ def serve(
 def _profile_zones(
     zones: Sequence[ZoneConfig], place: DataDirs, report: Report, ends: ExitStack
 ) -> dict[str, BaseProfiles]:
-    """Load or measure what is needed of all zones' bases, while all startup tasks run."""
+    """Load or measure the profiles of all zones' bases, while the startup tasks run."""
     tasks = [
         ends.enter_context(kind.prepare([zone for zone in zones if zone.kind == name]))
         for name, kind in KINDS.items()
@@ -150,12 +150,12 @@ async def _serve(
         await opened.start(report)
         options = uvicorn.Config(
             make_app(opened.service),
-            # Its warnings are about invalid HTTP: any client could fill the log with them.
+            # Warnings are about invalid HTTP: any client could fill the log with them.
             log_level="error",
             access_log=False,
             timeout_graceful_shutdown=5,
             server_header=False,
-            # Other clients could claim any address.
+            # Any other client could claim any address.
             proxy_headers=bool(config.trusted_proxies),
             forwarded_allow_ips=config.trusted_proxies,
         )
@@ -238,10 +238,10 @@ class FatalErrorHandler:
 def freeze_startup_objects() -> None:
     """Tune the cyclic garbage collector so that full collections do not stall requests.
 
-    Nearly all garbage of a bid is freed by reference counts. A full collection takes a tenth of a
-    second and more, in which no thread of Python runs: half a second with all modules in it. So
-    modules and everything opened until now are excluded for good, young objects are collected as
-    ever, and the oldest generation only after some hundred thousand admitted jobs.
+    Reference counts free nearly all garbage of a bid. A full collection stops all Python threads
+    for a tenth of a second and more; with all modules in it, for half a second. So all objects that
+    exist now are excluded, the young generations are collected as usual, and the oldest one only
+    after some hundred thousand admitted jobs.
     """
     gc.collect()
     gc.freeze()
@@ -252,7 +252,7 @@ async def seed_accounts(service: Service, config: ServiceConfig) -> None:
     """Add users and keys of the settings that do not exist yet. A revoked key stays revoked.
 
     Raises:
-        InputError: if a key is not where it should be; nothing is added then.
+        InputError: if a key cannot be read; nothing is added then.
     """
     keys = [(entry, entry.key(f"keys[{index}]")) for index, entry in enumerate(config.keys)]
     for user in config.users:
@@ -266,19 +266,19 @@ async def seed_accounts(service: Service, config: ServiceConfig) -> None:
 
 
 async def ensure_operator_key(directory: AccountRegistry, data: Path) -> str | None:
-    """Make an operator's key if there never was one, and write it to a private file.
+    """Create an operator's key at the first start, and write it to a private file.
 
-    The file is written before the key becomes valid, so a service that is killed in between can
-    still be entered.
+    The file is written before the key becomes valid: if the service is killed in between, the next
+    start creates another key.
 
     Args:
-        directory: of accounts.
+        directory: accounts.
         data: folder of the file.
 
     Returns:
-        The key; None: there is one already.
+        The key, or None if an operator's key exists.
     """
-    if any(key.role is Role.OPERATOR for key in directory.all_keys()):
+    if any(one.role is Role.OPERATOR for one in directory.all_keys()):
         return None
     secret, key = generate_key()
     write_private(data / FIRST_KEY, secret + "\n")
@@ -291,15 +291,15 @@ async def ensure_operator_key(directory: AccountRegistry, data: Path) -> str | N
 def raise_open_files() -> int:
     """Raise the limit on open files as far as the system allows, and return the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _MAX_OPEN_FILES)
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
+    limit = _MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _MAX_OPEN_FILES)
+    if soft == resource.RLIM_INFINITY or soft >= limit:
         return _MAX_OPEN_FILES if soft == resource.RLIM_INFINITY else soft
-    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    return wanted
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    return limit
 
 
 def _bind(host: str, port: int) -> socket.socket:
-    """Listen at the port, before anything that takes long."""
+    """Listen at the port; connections wait until the service is ready."""
     try:
         return socket.create_server((host, port), reuse_port=False, backlog=2048)
     except OSError as error:

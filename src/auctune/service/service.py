@@ -1,4 +1,4 @@
-"""Wire the service together: build it from its settings, start it, and close it again."""
+"""Build the service from its settings, start it, and close it again."""
 
 import asyncio
 import re
@@ -57,7 +57,7 @@ _PAUSED = "paused:"
 
 
 class PausedZones:
-    """Zones that take no bids for now, also after a restart; admitted jobs continue.
+    """Zones that are paused, also after a restart: they take no bids; admitted jobs continue.
 
     Args:
         reader: of the store.
@@ -200,15 +200,14 @@ class Service:
         """
         before = self.spending.accounts(name)
         user = await self.directory.put_user(name, team, budget)
-        # The team that the user left is counted anew as well.
+        # The budget of the team that the user left is reloaded too.
         changed = {one.key: one for one in (*before, *self.spending.accounts(name))}
         for account in changed.values():
             await self.spending.reload(account, self.committer)
         return user
 
 
-def _ignore(_what: str, _share: float) -> None:
-    """Ignore the progress."""
+def _ignore(_what: str, _share: float) -> None: ...
 
 
 class ServiceRuntime:

@@ -1,4 +1,4 @@
-"""Background tasks: kept until they are done; their errors are logged."""
+"""Background tasks, referenced until they are done; their errors are logged."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -22,7 +22,7 @@ class TaskSet:
         task.add_done_callback(self._done)
 
     async def close(self) -> None:
-        """Cancel all tasks, and wait for their end."""
+        """Cancel all tasks, and wait until they have ended."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -31,4 +31,4 @@ class TaskSet:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            _log.error("background work failed", exc_info=error)
+            _log.error("a background task failed", exc_info=error)

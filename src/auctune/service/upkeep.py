@@ -25,9 +25,8 @@ def clock_fault(now: Callable[[], float]) -> str | None:
     if ahead == 0.0:
         return None
     return (
-        f"the machine's clock has jumped {ahead:,.0f} s forward; the service goes on by the time "
-        "before and takes no bids: set the clock back, or restart the service if the new time is "
-        "right"
+        f"the machine's clock has jumped {ahead:,.0f} s forward; the service keeps the old time "
+        "and takes no bids: set the clock back, or restart the service if the new time is right"
     )
 
 

@@ -18,11 +18,12 @@ from auctune.service.config.fields import (
     RelativePath,
     Resource,
     Share,
+    check_unique,
+    slots_per_day,
 )
-from auctune.service.config.vendors import BuiltinVendorConfig, VendorConfig, check_names
+from auctune.service.config.vendors import BuiltinVendorConfig, VendorConfig
 from auctune.service.config.zone import DeviceRequirement, LanguageZoneConfig, ZoneRequirements
 
-_DAY_SECONDS = 86_400
 _RAY = RayParams()
 
 
@@ -180,8 +181,8 @@ class AuctionConfig(LanguageZoneConfig):
 
     @property
     def num_slots(self) -> int:
-        """Slots of the horizon: by default a day, but not more than the search can handle."""
-        return self.slots or max(2, min(1440, round(_DAY_SECONDS / self.slot_seconds)))
+        """How many slots ahead a deadline may be: by default a day, limited for the search."""
+        return self.slots or slots_per_day(self.slot_seconds, 2, 1440)
 
     @property
     def mechanism(self) -> tuple[str, dict[str, str]]:
@@ -198,7 +199,8 @@ class AuctionConfig(LanguageZoneConfig):
     def _check(self) -> Self:
         self._check_nodes()
         self._check_executor()
-        check_names(self.builtin_vendor, self.vendors)
+        builtin = [self.builtin_vendor.name] if self.builtin_vendor.enabled else []
+        check_unique("vendors", "name", [vendor.name for vendor in self.vendors], builtin)
         for name, node_type in self.node_types.items():
             if node_type.power_kw is not None and self.energy_price is None:
                 place = f"node_types.{name}.power_kw"
@@ -206,15 +208,12 @@ class AuctionConfig(LanguageZoneConfig):
         return self
 
     def _check_nodes(self) -> None:
-        seen: set[str] = set()
         for index, node in enumerate(self.nodes):
             if node.type not in self.node_types:
                 known = ", ".join(self.node_types)
                 place = f"nodes[{index}].type"
                 raise InputError(place, f"{node.type!r} is unknown", f"one of {known}")
-            if node.id in seen:
-                raise InputError(f"nodes[{index}].id", f"duplicate id {node.id!r}", "unique ids")
-            seen.add(node.id)
+        check_unique("nodes", "id", [node.id for node in self.nodes])
         self._check_gpus()
 
     def _check_gpus(self) -> None:

@@ -8,10 +8,16 @@ from auctune.domain import InputError
 from auctune.edge import EdgeMarket, ErisParams, Site
 from auctune.run.edge.resources import gpus_wanted
 from auctune.schema import STRICT
-from auctune.service.config.fields import ClusterAddress, Name, NonNegative, Positive, Share
+from auctune.service.config.fields import (
+    ClusterAddress,
+    Name,
+    NonNegative,
+    Positive,
+    Share,
+    slots_per_day,
+)
 from auctune.service.config.zone import DeviceRequirement, ZoneConfig, ZoneRequirements
 
-_DAY_SECONDS = 86_400
 _MAX_SLOTS = 144
 
 Units = Annotated[dict[Name, NonNegative], Field(min_length=1)]
@@ -144,7 +150,7 @@ class EdgeConfig(ZoneConfig):
     @property
     def num_slots(self) -> int:
         """How many slots ahead a deadline may be."""
-        return self.slots or max(2, min(_MAX_SLOTS, round(_DAY_SECONDS / self.slot_seconds)))
+        return self.slots or slots_per_day(self.slot_seconds, 2, _MAX_SLOTS)
 
     @property
     def market(self) -> EdgeMarket:

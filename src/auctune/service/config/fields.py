@@ -1,14 +1,16 @@
-"""Types of fields that several tables of auctune.toml share."""
+"""Types of fields and checks that several tables of auctune.toml share."""
 
+from collections.abc import Iterable
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, ValidationInfo
 
-from auctune.domain import parse_money
+from auctune.domain import InputError, parse_money
 
 MAX_NUMBER = 10**9
+_DAY_SECONDS = 86_400
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Variable = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
@@ -33,3 +35,27 @@ def settings_folder(context: object) -> Path:
 
 RelativePath = Annotated[str, AfterValidator(_resolve)]
 """A path that starts from the folder of the settings file, which is the validation context."""
+
+
+def check_unique(table: str, key: str, names: Iterable[str], taken: Iterable[str] = ()) -> None:
+    """Check that the entries of a table have different names.
+
+    Args:
+        table, key: of the names, for errors.
+        names: of the entries.
+        taken: names that none of them may have.
+
+    Raises:
+        InputError: naming the first entry whose name is taken.
+    """
+    seen = set(taken)
+    for index, name in enumerate(names):
+        if name in seen:
+            place = f"{table}[{index}].{key}"
+            raise InputError(place, f"duplicate {key} {name!r}", f"unique {key}s")
+        seen.add(name)
+
+
+def slots_per_day(slot_seconds: float, least: int, most: int) -> int:
+    """Return the number of slots of a day, the default horizon of a zone, within limits."""
+    return max(least, min(most, round(_DAY_SECONDS / slot_seconds)))

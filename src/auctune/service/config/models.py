@@ -16,7 +16,15 @@ from auctune.schema import STRICT, ByKind, check_schema
 from auctune.service.accounts.keys import HashedKey, hash_existing_key
 from auctune.service.config.auction import AuctionConfig
 from auctune.service.config.edge import EdgeConfig
-from auctune.service.config.fields import MAX_NUMBER, Amount, Count, Name, Positive, RelativePath
+from auctune.service.config.fields import (
+    MAX_NUMBER,
+    Amount,
+    Count,
+    Name,
+    Positive,
+    RelativePath,
+    check_unique,
+)
 from auctune.service.config.secrets import read_secret, require_exactly_one
 from auctune.service.config.spot import SpotConfig
 from auctune.service.config.timeshare import TimeshareConfig
@@ -144,7 +152,7 @@ class LimitsConfig(BaseModel):
     bids_per_day: Count = Field(
         default=100_000,
         description="per user: bids, accepted quotes, pauses and resumes, whatever their outcome, "
-        "as each is kept for good. A token bucket: as many at once, refilled within a day; beyond "
+        "as each is kept forever. A token bucket: as many at once, refilled within a day; beyond "
         "it 429 with `Retry-After`",
     )
     bid_bytes_per_day: Count = Field(
@@ -231,9 +239,9 @@ class ServiceConfig(BaseModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        _check_unique("zones", [zone.name for zone in self.zones])
+        check_unique("zones", "name", [zone.name for zone in self.zones])
         _check_gpus(self.zones)
-        _check_unique("users", [user.name for user in self.users])
+        check_unique("users", "name", [user.name for user in self.users])
         for index, key in enumerate(self.keys):
             if all(key.user != user.name for user in self.users):
                 raise InputError(f"keys[{index}].user", f"no user {key.user!r}", "one of [[users]]")
@@ -260,12 +268,6 @@ def read_config(path: Path) -> ServiceConfig:
     except ValueError as error:
         raise InputError(str(path), f"is not TOML ({error})", "a file in TOML") from None
     return check_schema(ServiceConfig, table, str(path), context=path.parent)
-
-
-def _check_unique(table: str, names: Sequence[str]) -> None:
-    for index, name in enumerate(names):
-        if name in names[:index]:
-            raise InputError(f"{table}[{index}].name", f"duplicate name {name!r}", "unique names")
 
 
 def _check_gpus(zones: Sequence[ZoneConfig]) -> None:

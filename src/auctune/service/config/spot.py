@@ -18,10 +18,10 @@ from auctune.service.config.fields import (
     RelativePath,
     Resource,
     Share,
+    slots_per_day,
 )
 from auctune.service.config.zone import DeviceRequirement, LanguageZoneConfig, ZoneRequirements
 
-_DAY_SECONDS = 86_400
 _MAX_SLOTS = 96
 _RAY = SpotRayParams()
 
@@ -188,7 +188,7 @@ class SpotConfig(LanguageZoneConfig):
     @property
     def num_slots(self) -> int:
         """How many slots ahead a deadline may be."""
-        return self.slots or max(1, min(_MAX_SLOTS, round(_DAY_SECONDS / self.slot_seconds)))
+        return self.slots or slots_per_day(self.slot_seconds, 1, _MAX_SLOTS)
 
     @property
     def replayed_seconds(self) -> float:

@@ -6,7 +6,6 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, Field, model_validator
 
-from auctune.domain import InputError
 from auctune.run.vendors import RepairParams
 from auctune.schema import STRICT
 from auctune.service.config.fields import (
@@ -129,18 +128,3 @@ class VendorConfig(BaseModel):
             poll_seconds=self.poll_seconds,
             max_result_bytes=self.max_result_bytes,
         )
-
-
-def check_names(builtin: BuiltinVendorConfig, vendors: list[VendorConfig]) -> None:
-    """Check that the vendors of a zone have different names.
-
-    Raises:
-        InputError: naming the second one of a pair.
-    """
-    seen = {builtin.name} if builtin.enabled else set()
-    for index, vendor in enumerate(vendors):
-        if vendor.name in seen:
-            raise InputError(
-                f"vendors[{index}].name", f"duplicate name {vendor.name!r}", "unique names"
-            )
-        seen.add(vendor.name)

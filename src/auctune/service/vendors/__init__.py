@@ -5,7 +5,6 @@ and `repairer` the vendors as a zone uses them. examples/vendor is a vendor to r
 """
 
 from auctune.service.vendors.client import (
-    QuoteResults,
     TokenClient,
     VendorClient,
     VendorParams,
@@ -31,7 +30,6 @@ __all__ = [
     "Fault",
     "Offer",
     "Order",
-    "QuoteResults",
     "SharedFiles",
     "SignedUrls",
     "TokenClient",

@@ -238,7 +238,7 @@ class TokenClient:
         if 300 <= status < 400:
             raise self._error(Fault.REDIRECT, f"status {status}")
         if "content-encoding" in response.headers:
-            raise self._error(Fault.PROTOCOL, "a compressed body, which was not asked for")
+            raise self._error(Fault.PROTOCOL, "a compressed body, which was not requested")
 
     async def _read_small(self, response: httpx2.Response, max_bytes: int) -> HttpResponse:
         body = b"".join([chunk async for chunk in self._chunks(response, max_bytes)])
@@ -265,7 +265,7 @@ class VendorParams:
         url: where its routes begin: "https://vendor.example/auctune".
         token: shared with this vendor alone.
         answer_seconds: to accept, report or drop an order, retries included.
-        poll_seconds: between questions for an order's state, while no notification comes.
+        poll_seconds: between two polls of an order, while no notification arrives.
         max_result_bytes: of a repaired data set.
     """
 
@@ -306,16 +306,16 @@ class VendorClient:
         self._urls = urls
         self._clock = clock
         self._client = TokenClient(params.name, params.token, client)
-        # Orders that somebody waits for; an event is set when a notification comes.
+        # Orders that are awaited; an event is set when a notification arrives.
         self._updated: dict[str, asyncio.Event] = {}
 
     @property
     def name(self) -> str:
-        """Unique in its service."""
+        """Name, unique in its service."""
         return self._params.name
 
     def on_update(self, order_id: str) -> None:
-        """Ask for an order's state now: the vendor has sent a notification."""
+        """Poll an order now: the vendor has sent a notification."""
         if (updated := self._updated.get(order_id)) is not None:
             updated.set()
 
@@ -405,7 +405,7 @@ class VendorClient:
         return make_report(self.name, self._parse(ReportBody, response))
 
     async def _wait(self, order: Order) -> ResultBody:
-        """Ask for the state at each notification, and each `poll_seconds`, until it is done."""
+        """Poll the state, at each notification and each `poll_seconds`, until it is done."""
         updated = self._updated[order.id] = asyncio.Event()
         try:
             while True:
@@ -429,7 +429,7 @@ class VendorClient:
     async def _get_status(self, order: Order) -> OrderStatus:
         response = await self._client.request("GET", self._url(f"/orders/{order.id}"))
         if response.status == 404:
-            # The vendor has lost the order: give it again.
+            # The vendor has lost the order: place it again.
             return OrderStatus(state="needs_data")
         self._require_status(response, 200)
         return self._parse(OrderStatus, response)
@@ -513,36 +513,16 @@ def install_result(draft: Path, report: RepairReport, target: Path) -> None:
     replace_durably(draft, target)
 
 
-@dataclass(frozen=True, slots=True)
-class QuoteResults:
-    """The outcome of asking several vendors, each in the order of the vendors.
-
-    Attributes:
-        offers: to choose from.
-        declines: vendors that make no offer.
-        failures: vendors that gave no valid answer, and why.
-    """
-
-    offers: tuple[Offer, ...]
-    declines: tuple[Decline, ...]
-    failures: tuple[VendorError, ...]
-
-
 async def request_quotes(
     vendors: Sequence[VendorClient], data: DatasetSummary, seconds: float
-) -> QuoteResults:
-    """Request quotes of all vendors concurrently; done as soon as all have answered, or in time.
+) -> list[Offer | Decline | VendorError]:
+    """Request quotes of all vendors concurrently, and return their answers in the same order.
 
-    A vendor that gives no valid answer is left out of this auction only.
+    A vendor without a valid answer within `seconds` is left out of this auction only.
     """
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(_quote(vendor, data, seconds)) for vendor in vendors]
-    answers = [task.result() for task in tasks]
-    return QuoteResults(
-        tuple(answer for answer in answers if isinstance(answer, Offer)),
-        tuple(answer for answer in answers if isinstance(answer, Decline)),
-        tuple(answer for answer in answers if isinstance(answer, VendorError)),
-    )
+    return [task.result() for task in tasks]
 
 
 async def _quote(

@@ -25,7 +25,7 @@ from auctune.service.vendors.client import (
     make_client,
     request_quotes,
 )
-from auctune.service.vendors.protocol import Fault, Order, VendorError, check_url, summarize
+from auctune.service.vendors.protocol import Fault, Offer, Order, VendorError, check_url, summarize
 from auctune.service.vendors.shared_files import Clock, SharedFiles, SignedUrls, make_vendor_app
 from auctune.service.zones.auction.job import Repair
 from auctune.service.zones.core.offers import DatasetQuote, VendorOffer
@@ -87,7 +87,7 @@ class Repairer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BuiltinVendor:
-    """The service's own vendor: it works in the data process, and repairs before it offers.
+    """The service's own vendor, in the data process; see `Repairer`. It repairs before it offers.
 
     Attributes:
         client: of the data process.
@@ -126,12 +126,11 @@ class BuiltinVendor:
         return DatasetQuote(size, tuple(offers))
 
     async def repair(self, order: RepairOrder, source: Path, target: Path) -> RepairReport:
-        """Repair `source`; it is never late, as it waits for nobody outside."""
         future = self.client.repair(source, target, self.params, owner=order.owner)
         return await asyncio.wrap_future(future)
 
     async def discard(self, _: RepairOrder) -> None:
-        """Do nothing: it keeps no copy."""
+        """Do nothing: the vendor keeps no copy."""
 
 
 def builtin_vendor(entry: BuiltinVendorConfig, client: DataClient) -> BuiltinVendor | None:
@@ -143,7 +142,7 @@ def builtin_vendor(entry: BuiltinVendorConfig, client: DataClient) -> BuiltinVen
 
 @dataclass(frozen=True, slots=True)
 class ExternalVendor:
-    """A vendor that is reached over HTTP.
+    """A vendor that is reached over HTTP; see `Repairer`.
 
     Attributes:
         client: speaks its protocol.
@@ -161,29 +160,19 @@ class ExternalVendor:
         return self.client.name
 
     async def repair(self, order: RepairOrder, source: Path, target: Path) -> RepairReport:
-        """Give the order, and wait for the result until it is late.
-
-        Raises:
-            VendorError: if there is no result, or not the one ordered.
-        """
         agreed, summary = order.repair, await asyncio.to_thread(summarize, source)
-        wanted = Order(order.id, agreed.reference, agreed.price, summary)
+        request = Order(order.id, agreed.reference, agreed.price, summary)
         seconds = max(_MIN_FETCH_SECONDS, order.due_at - self.clock())
         with self.files.share(source, summary.sha256, self.name):
             try:
                 async with asyncio.timeout(seconds):
-                    await self.client.order(wanted)
-                    return await self.client.fetch(wanted, target, seconds)
+                    await self.client.order(request)
+                    return await self.client.fetch(request, target, seconds)
             except TimeoutError:
                 detail = "no result when it was due"
                 raise VendorError(self.name, Fault.LATE, detail) from None
 
     async def discard(self, order: RepairOrder) -> None:
-        """Have the vendor drop the order and its data.
-
-        Raises:
-            VendorError: if the vendor does not confirm it.
-        """
         await self.client.discard(order.id)
 
 
@@ -201,11 +190,11 @@ async def quote_external(
     with ExitStack() as shared:
         for vendor in vendors:
             shared.enter_context(vendor.files.share(path, summary.sha256, vendor.name))
-        results = await request_quotes([vendor.client for vendor in vendors], summary, seconds)
+        answers = await request_quotes([vendor.client for vendor in vendors], summary, seconds)
     return tuple(
         VendorOffer(offer.vendor, offer.price, offer.delay_seconds, offer.id)
-        for offer in results.offers
-        if offer.valid_until > clock()
+        for offer in answers
+        if isinstance(offer, Offer) and offer.valid_until > clock()
     )
 
 

@@ -108,8 +108,8 @@ class WebhookRegistry:
     async def remove(self, webhook: Webhook) -> None:
         """Delete a webhook; pending deliveries to it are dropped."""
         self._webhooks.pop(webhook.id, None)
-        unit = WriteBatch().remove(tables.meta, {"name": _ROW_PREFIX + webhook.id})
-        await durable(self._committer, unit)
+        batch = WriteBatch().remove(tables.meta, {"name": _ROW_PREFIX + webhook.id})
+        await durable(self._committer, batch)
 
 
 def _check_url(url: str) -> str:
