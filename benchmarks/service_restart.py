@@ -37,7 +37,7 @@ from auctune.service.storage.batch import noop
 from auctune.service.storage.identity import bind
 from auctune.service.zones.auction.bid import Bid
 from auctune.service.zones.auction.loader import build_supply, created_record
-from auctune.service.zones.auction.snapshots import ZoneSnapshotWriter, fresh_zone
+from auctune.service.zones.auction.state import empty_model
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.dependencies import DataDirs
@@ -64,18 +64,16 @@ def make_log(config: Path, data: Path, count: int, snapshot_after: int | None) -
         spending = BudgetTracker(directory, time.time, store.reader)
         open_jobs = JobQuota(count)
         recorder = LogWriter(committer, spending, open_jobs, Metrics(open_jobs), Notifier())
-        state, mechanism = fresh_zone(record)
         clock = SlotClock(record["epoch"], record["slot_seconds"], time.time)
-        zone = AuctionZone(
-            entry.name, build_supply(entry, facts, record), mechanism, state, clock, recorder
-        )
+        supply = build_supply(entry, facts, record)
+        zone = AuctionZone(entry.name, supply, empty_model(record), clock, recorder)
         zone.record(EventType.ZONE_OPENED, None, record)
         zone.begin_slots()
         while zone.state.seq < count:
             zone.decide(_bid(draw))
             recorder.record(zone.pop_events(), noop)
             if snapshot_after is not None and zone.state.seq >= snapshot_after:
-                body = write_snapshot(ZoneSnapshotWriter().save(zone.state, zone.mechanism))
+                body = write_snapshot(zone.model.save())
                 seq, snapshot_after = zone.state.seq, None
                 committer.submit(
                     Snapshots(store.reader).write_batch(entry.name, seq, time.time(), body)

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from auctune.service.zones.auction.snapshots import AuctionModel, empty_model
+from auctune.service.zones.auction.state import AuctionState, empty_model
 from auctune.service.zones.core.events import EventType, ZoneEvent
-from auctune.service.zones.core.snapshots import ZoneModel
+from auctune.service.zones.core.state import ZoneModel
 from soak.audit.sold import check_sold
 from soak.data_sets import CLEAN, MESSY, clean_rows, messy_rows
 from soak.faults import NodeDrained, NodeKilled, NodeProcessKilled
@@ -73,13 +73,13 @@ price = "0.03"
             },
         }
 
-    def fresh(self, opened: Mapping[str, Any]) -> ZoneModel:
+    def fresh(self, opened: Mapping[str, Any]) -> ZoneModel[Any, Any]:
         """State and mechanism."""
         return empty_model(opened)
 
-    def watch(self, memory: ZoneModel, event: ZoneEvent) -> Iterator[str]:
+    def watch(self, memory: ZoneModel[Any, Any], event: ZoneEvent) -> Iterator[str]:
         """Whether a slot that begins has more on a node than the node has."""
-        assert isinstance(memory, AuctionModel)
+        assert isinstance(memory.state, AuctionState)
         if event.kind != EventType.SLOT_BEGAN:
             return
         state, slot = memory.state, event.body["slot"]
@@ -95,9 +95,9 @@ price = "0.03"
         schedule = decided["decision"]["schedule"]
         return [] if schedule is None else list(schedule["cells"])
 
-    def prices(self, memory: ZoneModel) -> Mapping[str, Any]:
+    def prices(self, memory: ZoneModel[Any, Any]) -> Mapping[str, Any]:
         """Of every cell of the window."""
-        assert isinstance(memory, AuctionModel)
+        assert isinstance(memory.state, AuctionState)
         state = memory.mechanism.state()
         return {name: getattr(state, name).tolist() for name in _TABLE}
 

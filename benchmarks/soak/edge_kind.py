@@ -7,7 +7,7 @@ from typing import Any
 
 from auctune.run.edge.plain import plan_record, read_decision
 from auctune.service.zones.core.events import ZoneEvent
-from auctune.service.zones.core.snapshots import ZoneModel
+from auctune.service.zones.core.state import ZoneModel
 from auctune.service.zones.edge.state import empty_model
 from soak.audit.sold import check_sold
 from soak.data_sets import IMAGES, images
@@ -62,11 +62,11 @@ ray = {{ address = "{site.cluster}" }}
             },
         }
 
-    def fresh(self, opened: Mapping[str, Any]) -> ZoneModel:
+    def fresh(self, opened: Mapping[str, Any]) -> ZoneModel[Any, Any]:
         """State and mechanism."""
-        return empty_model(dict(opened))
+        return empty_model(opened)
 
-    def watch(self, memory: ZoneModel, event: ZoneEvent) -> Iterator[str]:
+    def watch(self, memory: ZoneModel[Any, Any], event: ZoneEvent) -> Iterator[str]:
         """The mechanism checks its plans by itself."""
         yield from ()
 
@@ -80,7 +80,7 @@ ray = {{ address = "{site.cluster}" }}
             if workers
         ]
 
-    def prices(self, memory: ZoneModel) -> Mapping[str, Any]:
+    def prices(self, memory: ZoneModel[Any, Any]) -> Mapping[str, Any]:
         """Its operator's table is another one."""
         return {}
 

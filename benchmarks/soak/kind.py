@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from auctune.service.zones.core.events import ZoneEvent
-from auctune.service.zones.core.snapshots import ZoneModel
+from auctune.service.zones.core.state import ZoneModel
 from soak.data_sets import MakeData
 from soak.fault import Fault
 from soak.log import Story
@@ -59,15 +59,15 @@ class SoakKind(Protocol):
         """The cells that were sold, by the body of a decision: slot and node of each."""
         ...
 
-    def prices(self, memory: ZoneModel) -> Mapping[str, Any]:
+    def prices(self, memory: ZoneModel[Any, Any]) -> Mapping[str, Any]:
         """Prices and use that a memory has come to, by the names in its operator's table."""
         ...
 
-    def fresh(self, opened: Mapping[str, Any]) -> ZoneModel:
+    def fresh(self, opened: Mapping[str, Any]) -> ZoneModel[Any, Any]:
         """A memory of nothing, for a zone that was opened so."""
         ...
 
-    def watch(self, memory: ZoneModel, event: ZoneEvent) -> Iterator[str]:
+    def watch(self, memory: ZoneModel[Any, Any], event: ZoneEvent) -> Iterator[str]:
         """What is wrong with a memory that has just taken over an event."""
         ...
 

@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Any
 
 from auctune.service.zones.core.events import ZoneEvent
-from auctune.service.zones.core.snapshots import ZoneModel
+from auctune.service.zones.core.state import ZoneModel
 from soak.audit.metered import check_metered
 from soak.data_sets import CLEAN, clean_rows
 from soak.log import Story
@@ -17,7 +17,7 @@ class MeteredKind:
     replays = True
     data_sets = MappingProxyType({CLEAN: clean_rows})
 
-    def watch(self, memory: ZoneModel, event: ZoneEvent) -> Iterator[str]:
+    def watch(self, memory: ZoneModel[Any, Any], event: ZoneEvent) -> Iterator[str]:
         """Nothing is sold ahead."""
         yield from ()
 
@@ -25,7 +25,7 @@ class MeteredKind:
         """Nothing is sold ahead."""
         return []
 
-    def prices(self, memory: ZoneModel) -> Mapping[str, Any]:
+    def prices(self, memory: ZoneModel[Any, Any]) -> Mapping[str, Any]:
         """It has no table of cells."""
         return {}
 

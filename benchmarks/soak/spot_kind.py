@@ -4,8 +4,8 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from auctune.service.zones.core.snapshots import ZoneModel
-from auctune.service.zones.spot.snapshots import SpotModel
+from auctune.service.zones.core.state import ZoneModel
+from auctune.service.zones.spot.state import empty_model
 from soak.data_sets import CLEAN
 from soak.faults import ChildKilled
 from soak.metered_kind import MeteredKind
@@ -61,6 +61,6 @@ checkpoint_seconds = 1.0
             "market": terms,
         }
 
-    def fresh(self, opened: Mapping[str, Any]) -> ZoneModel:
+    def fresh(self, opened: Mapping[str, Any]) -> ZoneModel[Any, Any]:
         """Its state."""
-        return SpotModel()
+        return empty_model(opened)

@@ -4,8 +4,8 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from auctune.service.zones.core.snapshots import ZoneModel
-from auctune.service.zones.timeshare.state import TimeshareModel
+from auctune.service.zones.core.state import ZoneModel
+from auctune.service.zones.timeshare.state import empty_model
 from soak.data_sets import CLEAN
 from soak.faults import ChildKilled
 from soak.metered_kind import MeteredKind
@@ -48,6 +48,6 @@ profile = "profile.json"
             },
         }
 
-    def fresh(self, opened: Mapping[str, Any]) -> ZoneModel:
+    def fresh(self, opened: Mapping[str, Any]) -> ZoneModel[Any, Any]:
         """Its state."""
-        return TimeshareModel()
+        return empty_model(opened)

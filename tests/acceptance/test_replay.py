@@ -15,8 +15,7 @@ from auctune.replay.auction_outcome import outcome_under, recorded_outcome
 from auctune.replay.log_range import slot_of
 from auctune.replay.verify import VerificationResult
 from auctune.service.zones.auction.job import AuctionEventType, read_task
-from auctune.service.zones.auction.snapshots import AuctionModel
-from auctune.service.zones.auction.state import AuctionState
+from auctune.service.zones.auction.state import AuctionModel, AuctionState
 from auctune.service.zones.core.events import EventType, ZoneEvent
 from support.zone_player import ZonePlayer
 from support.zones import MadeUpZone
@@ -45,7 +44,9 @@ def mechanism(made: MadeUpZone, name: str = "pdftsp") -> Admission:
 
 
 def verify(events: list[ZoneEvent], made: MadeUpZone, first_slot: int = 0) -> VerificationResult:
-    verifier = AuctionVerifier(AuctionModel(AuctionState(made.supply.cluster), mechanism(made)))
+    verifier = AuctionVerifier(
+        AuctionModel(AuctionState(cluster=made.supply.cluster), mechanism(made))
+    )
     return verifier.verify_log(events, lambda event: slot_of(event) >= first_slot)
 
 

@@ -19,7 +19,6 @@ from auctune.replay.log_range import LogRange
 from auctune.service.storage import EventLog, Snapshots, open_readonly
 from auctune.service.storage.committer import durable
 from auctune.service.storage.event_log import checksum
-from auctune.service.zones.auction.snapshots import ZoneSnapshotWriter
 from support.command_line import run_auctune
 from support.serving import EPOCH, SLOT_SECONDS, Served, make_file, make_zone, serving
 
@@ -66,12 +65,7 @@ def accept(served: Served, file: str) -> None:
 
 
 def keep_snapshot(served: Served) -> None:
-    seq, body = served.ask(
-        lambda zone: (
-            zone.state.seq,
-            write_snapshot(ZoneSnapshotWriter().save(zone.state, zone.mechanism)),
-        )
-    )
+    seq, body = served.ask(lambda zone: (zone.state.seq, write_snapshot(zone.model.save())))
 
     async def write() -> None:
         with open_readonly(served.folder) as reader:

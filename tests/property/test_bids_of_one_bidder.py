@@ -113,7 +113,7 @@ def test_bids_that_could_not_have_been_paid_move_nobodys_price(
         assert (quoted(made), quoted(made, 150)) == before
     # From the log alone the same is learned.
     made.keep()
-    assert_same(made.folded()[1].save(), made.zone.mechanism.save())
+    assert_same(made.folded().mechanism.save(), made.zone.mechanism.save())
 
 
 @drawn(10)

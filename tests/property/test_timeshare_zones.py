@@ -41,7 +41,7 @@ def test_state_is_the_fold_of_the_log_and_what_is_used_is_charged_once() -> None
     assert seen >= {"join", "unit", "leave", "pack", "restart", "snapshot", "pause", "refused"}
     assert num_open > 3
     assert num_cancelled > 10
-    expected = ("finished", "failed", "refunded", "cancelled", "rejected", "learning", "paused")
+    expected = ("finished", "failed", "refunded", "cancelled", "rejected", "training", "paused")
     assert all(states[state] for state in expected), states
     failures = (
         "target_not_reached",
@@ -135,7 +135,7 @@ def test_whoever_trains_and_cancels_again_and_again_pays_for_all_of_it(
         made.drops([job])
         assert made.log.rows[job].body["finished_at"] == finished_at
         assert made.log.rows[job].body["meter"]["charged"] == "5.0000"
-        assert made.folded().to_record() == made.zone.state.to_record()
+        assert made.folded().state == made.zone.state
     assert not made.zone.state.jobs
     assert not made.zone.state.cancelled
     assert all(is_balanced(entries) for _, entries in made.log.entries)

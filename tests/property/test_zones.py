@@ -130,4 +130,4 @@ def test_quotes_learn_what_is_due_once() -> None:
     assert not pricing.is_due()
     assert menus[0] == menus[1]
     assert made.log.events[-1][0].kind == "prices.learned"
-    assert_same(made.folded()[1].save(), made.zone.mechanism.save())
+    assert_same(made.folded().mechanism.save(), made.zone.mechanism.save())

@@ -167,7 +167,7 @@ class MadeUpEdge:
 
     @property
     def snapshot(self) -> bytes:
-        return write_snapshot(self.zone.memory.save())
+        return write_snapshot(self.zone.model.save())
 
 
 def outcome_of(order: SiteOrder, loss: float = 0.5) -> SiteOutcome:

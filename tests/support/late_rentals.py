@@ -19,8 +19,7 @@ from auctune.service.zones.core.events import EventType
 from auctune.service.zones.core.metered import MeteredEventType
 from auctune.service.zones.spot.bid import EstimateInputs, SpotBid
 from auctune.service.zones.spot.job import Pace, SpotJobState
-from auctune.service.zones.spot.snapshots import SpotModel
-from auctune.service.zones.spot.state import SpotState
+from auctune.service.zones.spot.state import empty_model
 from auctune.service.zones.spot.worker import on_message
 from auctune.service.zones.spot.zone import SpotZone
 from auctune.sim.spot.record import SpotRecord
@@ -70,7 +69,7 @@ class LateRentals:
             renting=Renting("up", "seasonal"),
             num_slots=40,
         )
-        self.zone = SpotZone("rented", rental, SpotState(), self.log)
+        self.zone = SpotZone("rented", rental, empty_model({}), self.log)
 
     def pace(self) -> Pace:
         """By which the next job is estimated."""
@@ -130,10 +129,10 @@ class LateRentals:
 
     def restart(self) -> None:
         """The zone goes on with what its log says."""
-        memory = SpotModel()
+        memory = empty_model({})
         for event in self.log.read():
             memory.apply(event)
-        self.zone = SpotZone("rented", self.zone.rental, memory.state, self.log)
+        self.zone = SpotZone("rented", self.zone.rental, memory, self.log)
 
     def _train(self, job: SpotJobState, ready_at: float, start: float, speed: float) -> int:
         """Ask its policy until all is trained; how many slots it missed."""

@@ -5,7 +5,6 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-import orjson
 
 from auctune.domain import InputError, write_snapshot
 from auctune.domain.data_size import DataSize
@@ -14,11 +13,11 @@ from auctune.service.jobs.training import Training
 from auctune.service.ledger import is_balanced
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import EventType
+from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.metered import Estimate
 from auctune.service.zones.timeshare.bid import EstimateInputs, TimeshareBid
-from auctune.service.zones.timeshare.job import Phase
 from auctune.service.zones.timeshare.pool import finish_job, on_event
-from auctune.service.zones.timeshare.state import TimeshareModel, TimeshareState, saved_state
+from auctune.service.zones.timeshare.state import TimeshareModel, empty_model
 from auctune.service.zones.timeshare.zone import TimeshareZone
 from support.zones import EPOCH, MemoryLog, SetClock
 
@@ -41,24 +40,24 @@ class PooledZone:
         self.journal: list[dict[str, Any]] = []
         # Whether the service is gone while its pool goes on to the end of a unit, or two.
         self.is_away = False
-        self._open(TimeshareState())
+        self._open(empty_model({}))
         self.zone.record(EventType.ZONE_OPENED, None, {"version": 1})
         self.keep()
 
-    def _open(self, state: TimeshareState) -> None:
-        self.zone = TimeshareZone("pool", state, self.clock, self.log, PRICE)
+    def _open(self, model: TimeshareModel) -> None:
+        self.zone = TimeshareZone("pool", model, self.clock, self.log, PRICE)
 
     def keep(self) -> None:
         """Write what happened."""
         assert not self.zone.has_unrecorded_change
         self.log.record(self.zone.pop_events(), lambda error: None)
 
-    def folded(self) -> TimeshareState:
-        """The state that the log alone gives."""
-        memory = TimeshareModel()
+    def folded(self) -> TimeshareModel:
+        """The model that the log alone gives."""
+        memory = empty_model({})
         for event in self.log.read():
             memory.apply(event)
-        return memory.state
+        return memory
 
     def restart(self) -> None:
         """Go on from the log, and have the pool tell again what is not on record."""
@@ -207,13 +206,13 @@ class PoolPlayer:
         """Live state, fold and snapshots agree; so do ledger, meters and rows."""
         made = self.made
         state = made.zone.state
-        assert made.folded().to_record() == state.to_record()
+        assert made.folded().state == state
         for seq, body in self.snapshots:
-            memory = TimeshareModel()
-            memory.load(body)
+            memory = empty_model({})
+            memory.restore(body)
             for event in made.log.read(seq):
                 memory.apply(event)
-            assert orjson.dumps(memory.state.to_record()) == orjson.dumps(state.to_record())
+            assert memory.state == state
         assert all(is_balanced(entries) for _, entries in made.log.entries)
         self._check_money()
 
@@ -301,7 +300,7 @@ class PoolPlayer:
         self.members = [job for job in self.members if job in self.made.zone.state.jobs]
 
     def pack(self) -> None:
-        job = self._some(self._jobs(Phase.LEFT))
+        job = self._some(self._jobs(Phase.TRAINED))
         left = self.made.zone.state.jobs[job].left
         assert left is not None
         self.made.ends(job, [] if left.best is None else [f"file-{job}"])
@@ -329,4 +328,4 @@ class PoolPlayer:
 
     def snapshot(self) -> None:
         zone = self.made.zone
-        self.snapshots.append((zone.state.seq, write_snapshot(saved_state(zone.state))))
+        self.snapshots.append((zone.state.seq, write_snapshot(zone.model.save())))

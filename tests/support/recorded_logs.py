@@ -10,7 +10,7 @@ import lzma
 import random
 import shutil
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,11 +30,8 @@ from auctune.service.event_writer import job_record
 from auctune.service.private_files import write_private
 from auctune.service.storage import Snapshots, open_store
 from auctune.service.storage.event_log import checksum
-from auctune.service.zones.auction.snapshots import AuctionSaver
-from auctune.service.zones.core.snapshots import SnapshotSource, Snapshotter
-from auctune.service.zones.edge.worker import EdgeSaver
-from auctune.service.zones.spot.snapshots import SpotSaver
-from auctune.service.zones.timeshare.worker import TimeshareSaver
+from auctune.service.zones.core.snapshots import Snapshotter
+from auctune.service.zones.core.zone import AnyZone
 from soak.audit.rebuilt import Rebuilt
 from soak.data_sets import CLEAN, MESSY
 from soak.kinds import KINDS
@@ -47,12 +44,6 @@ FIXTURE = Path(__file__).parents[1] / "data" / "recorded_logs"
 Row = dict[str, Any]
 Found = dict[str, Any]
 
-_SAVERS: Mapping[str, SnapshotSource[Any]] = {
-    "auction": AuctionSaver(),
-    "edge": EdgeSaver(),
-    "spot": SpotSaver(),
-    "timeshare": TimeshareSaver(),
-}
 # So many bids are priced in each zone.
 _BIDS = 4
 
@@ -288,18 +279,24 @@ def snapshots(served: Served) -> dict[str, Any]:
     """What each zone would keep of its state, by zone."""
     return {
         name: _plain(
-            read_snapshot(write_snapshot(zone.actor.submit(_SAVERS[zone.kind].save).result(60)))
+            read_snapshot(
+                write_snapshot(zone.actor.submit(lambda zone: zone.model.save()).result(60))
+            )
         )
         for name, zone in served.service.zones.items()
     }
+
+
+def _save(zone: AnyZone) -> dict[str, Any]:
+    return zone.model.save()
 
 
 def keep_snapshots(served: Served) -> None:
     """Have each zone keep a snapshot, of which its next life begins."""
     market = served.service
     for zone in market.zones.values():
-        saver, kept = _SAVERS[zone.kind], Snapshots(market.store.reader)
-        keeper = Snapshotter(zone.actor, zone.clock, saver, kept, market.committer, events=1)
+        kept = Snapshots(market.store.reader)
+        keeper = Snapshotter(zone.actor, zone.clock, kept, market.committer, interval=1)
         served.run(keeper.snapshot_if_due)
 
 

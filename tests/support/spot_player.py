@@ -26,8 +26,7 @@ from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.metered import Estimate, MeteredEventType
 from auctune.service.zones.spot.bid import EstimateInputs, SpotBid
 from auctune.service.zones.spot.job import SpotJobState
-from auctune.service.zones.spot.snapshots import SpotModel, SpotSaver
-from auctune.service.zones.spot.state import SpotState
+from auctune.service.zones.spot.state import empty_model
 from auctune.service.zones.spot.supply import SpotSupply
 from auctune.service.zones.spot.worker import on_message
 from auctune.service.zones.spot.zone import SpotZone
@@ -85,7 +84,7 @@ class SpotPlayer:
         self.rng = rng
         self.clock = SetClock()
         self.log = MemoryLog()
-        self.zone = SpotZone("rented", made_up_rental(self.clock), SpotState(), self.log)
+        self.zone = SpotZone("rented", made_up_rental(self.clock), empty_model({}), self.log)
         self.processes: dict[str, MadeUpProcess] = {}
         self.snapshots: list[tuple[int, bytes]] = []
         self.seen: Counter[str] = Counter()
@@ -243,15 +242,14 @@ class SpotPlayer:
         return bool(trained)
 
     def snapshot(self) -> None:
-        saver = SpotSaver()
-        self.snapshots.append((saver.seq(self.zone), write_snapshot(saver.save(self.zone))))
+        self.snapshots.append((self.zone.state.seq, write_snapshot(self.zone.model.save())))
 
     def restart(self) -> None:
         """The zone goes on with what the log says."""
-        memory = SpotModel()
+        memory = empty_model({})
         for event in self.log.read():
             memory.apply(event)
-        self.zone = SpotZone("rented", self.zone.rental, memory.state, self.log)
+        self.zone = SpotZone("rented", self.zone.rental, memory, self.log)
 
     def check(self) -> None:
         """All that holds at any time."""
@@ -272,7 +270,7 @@ class SpotPlayer:
 
     def check_fold(self) -> None:
         """The log alone gives state, rows and entries; so do snapshots and the rest."""
-        memory, rows, entries = SpotModel(), {}, []
+        memory, rows, entries = empty_model({}), {}, []
         for event in self.log.read():
             change = memory.apply(event)
             rows.update({row.id: row for row in change.rows})
@@ -281,8 +279,8 @@ class SpotPlayer:
         assert _stored(rows) == _stored(self.log.rows)
         assert entries == [made for _, made in self.log.entries]
         for seq, body in self.snapshots[-2:]:
-            later = SpotModel()
-            later.load(body)
+            later = empty_model({})
+            later.restore(body)
             for event in self.log.read(after=seq):
                 later.apply(event)
             assert later.state == self.zone.state

@@ -15,11 +15,11 @@ from auctune.service.ledger import HELD, is_balanced
 from auctune.service.zones.auction import replanning
 from auctune.service.zones.auction.bid import Bid
 from auctune.service.zones.auction.job import AuctionJob
-from auctune.service.zones.auction.snapshots import ZoneSnapshotWriter, fold, restore
 from auctune.service.zones.core.events import EventType
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.offers import VendorOffer
 from auctune.service.zones.core.read_model import JobReadModel
+from auctune.service.zones.core.state import SnapshotWriter
 from support.zones import MadeUpZone
 
 TINY = 1e-9
@@ -32,7 +32,7 @@ class ZonePlayer:
         self.made = made
         self.rng = rng
         self.payments: dict[str, Decimal] = {}
-        self.saver = ZoneSnapshotWriter()
+        self.saver = SnapshotWriter()
         self.snapshots: list[tuple[int, bytes]] = []
         self.seen: Counter[str] = Counter()
         self._count = 0
@@ -270,7 +270,7 @@ class ZonePlayer:
     def snapshot(self) -> None:
         zone = self.made.zone
         self.saver.prepare(zone.state, 2)
-        saved = self.saver.save(zone.state, zone.mechanism)
+        saved = self.saver.write(zone.model)
         self.snapshots.append((zone.state.seq, write_snapshot(saved)))
 
     def restart(self) -> None:
@@ -329,23 +329,23 @@ class ZonePlayer:
     def check_fold(self) -> None:
         """The log alone gives state, mechanism, rows and entries; so do snapshots and the rest."""
         zone, log = self.made.zone, self.made.log
-        state, mechanism = self.made.fresh()
+        model = self.made.fresh()
         rows, entries = {}, []
         for event in log.read():
-            change = fold(event, state, mechanism)
+            change = model.apply(event)
             rows.update({row.id: row for row in change.rows})
             entries.append(change.entries)
         assert _as_stored(rows) == _as_stored(log.rows)
         assert entries == [made for _, made in log.entries]
-        assert state == zone.state
-        assert_same(mechanism.save(), zone.mechanism.save())
+        assert model.state == zone.state
+        assert_same(model.mechanism.save(), zone.mechanism.save())
         for seq, body in self.snapshots[-2:]:
-            later, other = self.made.fresh()
-            restore(body, later, other)
+            later = self.made.fresh()
+            later.restore(body)
             for event in log.read(after=seq):
-                fold(event, later, other)
-            assert later == zone.state
-            assert_same(other.save(), zone.mechanism.save())
+                later.apply(event)
+            assert later.state == zone.state
+            assert_same(later.mechanism.save(), zone.mechanism.save())
 
 
 def _as_stored(rows: dict[str, JobReadModel]) -> dict[str, bytes]:

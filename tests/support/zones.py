@@ -9,15 +9,14 @@ from typing import Any
 import orjson
 
 from auctune.device_profile import Mix, Origin, Profile, SweepPoint
-from auctune.domain import Admission, Cluster, Node, NodeType, RepeatedEnergy
+from auctune.domain import Cluster, Node, NodeType, RepeatedEnergy
 from auctune.domain.data_size import DataSize
 from auctune.registry import build
 from auctune.service.jobs.training import Training
 from auctune.service.ledger import Entry
 from auctune.service.zones.auction.bid import Bid
 from auctune.service.zones.auction.scheduler import SlotScheduler
-from auctune.service.zones.auction.snapshots import fold
-from auctune.service.zones.auction.state import AuctionState
+from auctune.service.zones.auction.state import AuctionModel, AuctionState
 from auctune.service.zones.auction.supply import Supply
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.core.clock import SlotClock
@@ -137,17 +136,16 @@ class OrdersKept:
         """Nothing is under way."""
 
 
-Fresh = Callable[[], tuple[AuctionState, Admission]]
+Fresh = Callable[[], AuctionModel]
 
 
 def fresh_of(supply: Supply, mechanism: str, settings: dict[str, str]) -> Fresh:
     """What makes an empty zone."""
 
-    def fresh() -> tuple[AuctionState, Admission]:
+    def fresh() -> AuctionModel:
         energy = RepeatedEnergy(supply.cluster)
-        return AuctionState(supply.cluster), build(
-            mechanism, supply.cluster, settings, energy=energy
-        )
+        built = build(mechanism, supply.cluster, settings, energy=energy)
+        return AuctionModel(AuctionState(cluster=supply.cluster), built)
 
     return fresh
 
@@ -163,13 +161,13 @@ class MadeUpZone:
         self.clock = SlotClock(EPOCH, SLOT_SECONDS, self.now)
         self.log = MemoryLog()
         self.fresh = fresh_of(self.supply, mechanism, settings or {})
-        self._open(*self.fresh())
+        self._open(self.fresh())
         self.zone.record(EventType.ZONE_OPENED, None, {"version": 1})
         self.zone.begin_slots()
         self.keep()
 
-    def _open(self, state: AuctionState, mechanism: Admission) -> None:
-        self.zone = AuctionZone("made-up", self.supply, mechanism, state, self.clock, self.log)
+    def _open(self, model: AuctionModel) -> None:
+        self.zone = AuctionZone("made-up", self.supply, model, self.clock, self.log)
         self.executor = OrdersKept()
         self.scheduler = SlotScheduler(self.executor, Path("work"), Path)
 
@@ -182,16 +180,16 @@ class MadeUpZone:
         """Write what happened."""
         self.log.record(self.zone.pop_events(), lambda error: None)
 
-    def folded(self) -> tuple[AuctionState, Admission]:
-        """The state that the log alone gives."""
-        state, mechanism = self.fresh()
+    def folded(self) -> AuctionModel:
+        """The model that the log alone gives."""
+        model = self.fresh()
         for event in self.log.read():
-            fold(event, state, mechanism)
-        return state, mechanism
+            model.apply(event)
+        return model
 
     def restart(self) -> None:
         """Go on from the log."""
-        self._open(*self.folded())
+        self._open(self.folded())
         self.zone.begin_slots()
         self.scheduler.resume(self.zone)
         self.keep()

@@ -10,7 +10,7 @@ from auctune.service.event_writer import to_minor_units
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import EventType, ZoneEvent
 from auctune.service.zones.core.read_model import JobReadModel
-from auctune.service.zones.core.snapshots import ZoneModel
+from auctune.service.zones.core.state import ZoneModel
 from auctune.service.zones.kinds import kind_from_created_event
 from soak.kind import SoakKind
 from soak.log import Booked, Log
@@ -81,7 +81,7 @@ class Rebuilt:
             ):
                 yield f"{name} is said to be {said['status']}, rebuilt {row.status.value}: {wrong}"
 
-    def _check_prices(self, memory: ZoneModel, table: Mapping[str, Any]) -> Iterator[str]:
+    def _check_prices(self, memory: ZoneModel[Any, Any], table: Mapping[str, Any]) -> Iterator[str]:
         for name, found in self._kind.prices(memory).items():
             if found != table[name]:
                 yield f"{self._kind.zone}: {name} of slot {table['first_slot']} is not as rebuilt"

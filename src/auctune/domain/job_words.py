@@ -10,12 +10,9 @@ from typing import Any
 STATE_WORDS: Mapping[str, str] = {
     "validating": "checking the data",
     "planned": "planned",
-    "admitted": "planned",
     "training": "training",
-    "learning": "training",
     "paused": "paused",
     "trained": "packing",
-    "left": "packing",
     "finished": "done",
     "failed": "failed",
     "refunded": "refunded",

@@ -28,13 +28,14 @@ from auctune.service.zones.auction.job import (
     read_cluster,
     read_task,
 )
-from auctune.service.zones.auction.mechanism_events import (
+from auctune.service.zones.auction.state import (
+    AuctionModel,
+    empty_model,
     event_type_of,
     market_record,
     read_prices,
     to_mechanism_event,
 )
-from auctune.service.zones.auction.snapshots import AuctionModel, empty_model
 from auctune.service.zones.auction.zone import earliest_feasible_slot, over_budget
 from auctune.service.zones.core.events import EventType, ZoneEvent
 from auctune.service.zones.core.loader import decode_snapshot
@@ -53,8 +54,7 @@ class AuctionVerifier(LogVerifier):
     counted = ("decisions", "lessons", "plans")
 
     def __init__(self, model: AuctionModel) -> None:
-        super().__init__(model.state, model.apply)
-        self._model = model
+        super().__init__(model)
         self._mechanism = model.mechanism
         # Slots and price updates of the mechanism that must come next in the log.
         self._updates: list[Event] = []
@@ -71,7 +71,7 @@ class AuctionVerifier(LogVerifier):
 
     def apply(self, event: ZoneEvent) -> None:
         if event.seq == self._mechanism_seq:
-            self._model.state.apply(event)
+            self._model.state.evolve(event)
         else:
             super().apply(event)
 

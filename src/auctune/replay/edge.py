@@ -38,7 +38,7 @@ class EdgeVerifier(LogVerifier):
 
     def __init__(self, opened: Body) -> None:
         model = empty_model(opened)
-        super().__init__(model.state, model.apply)
+        super().__init__(model)
         self._model = model
 
     def counts_of(self, event: ZoneEvent) -> Iterator[str]:

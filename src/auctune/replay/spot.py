@@ -28,7 +28,7 @@ from auctune.run.rental.market import ReplayedRecord
 from auctune.run.rental.order import JobTerms
 from auctune.service.config.spot import SpotConfig
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.events import EventType, ZoneEvent
+from auctune.service.zones.core.events import EventType, ZoneEvent, adapter
 from auctune.service.zones.core.metered import MeteredEventType
 from auctune.service.zones.spot.bid import EstimateInputs
 from auctune.service.zones.spot.decision import (
@@ -41,7 +41,7 @@ from auctune.service.zones.spot.decision import (
 )
 from auctune.service.zones.spot.job import CAP_REACHED, SpotEventType, SpotJobState
 from auctune.service.zones.spot.loader import load_market
-from auctune.service.zones.spot.state import SpotState
+from auctune.service.zones.spot.state import SpotState, empty_model
 from auctune.sim.comparison import Contender
 from auctune.sim.spot.foretelling import parse_foretelling
 from auctune.sim.spot.trials import widest_horizon
@@ -65,17 +65,16 @@ class SpotVerifier(LogVerifier):
     state: SpotState
 
     def __init__(self, market: ReplayedRecord, clock: SlotClock) -> None:
-        state = SpotState()
-        super().__init__(state, state.apply)
+        super().__init__(empty_model({}))
         self._market, self._clock = market, clock
 
     def decided_body(self, event: ZoneEvent) -> Body | None:
         body = event.body
-        inputs = EstimateInputs.from_record(body["estimated"])
+        inputs = adapter(EstimateInputs).validate_python(body["estimated"])
         cap = Money(body["request"]["max_cost"])
         left = None if body["left"] is None else Money(body["left"])
         terms = replace(
-            JobTerms.from_record(body["terms"]),
+            adapter(JobTerms).validate_python(body["terms"]),
             deadline=inputs.deadline,
             hard_factor=inputs.hard_factor,
         )
@@ -314,7 +313,7 @@ class RecordedJob:
         """Return the job as another policy can play it."""
         body: dict[str, Any] = self.admission
         terms, first, unit_price = (
-            JobTerms.from_record(body["terms"]),
+            adapter(JobTerms).validate_python(body["terms"]),
             body["first"],
             body["unit_price"],
         )

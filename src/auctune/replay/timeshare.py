@@ -27,7 +27,7 @@ from auctune.replay.verify import Body, LogVerifier, Rule
 from auctune.run.open_pool.how import How
 from auctune.service.jobs.training import Training
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.events import EventType, ZoneEvent
+from auctune.service.zones.core.events import EventType, ZoneEvent, adapter
 from auctune.service.zones.core.metered import Estimate, MeteredEventType
 from auctune.service.zones.timeshare.bid import (
     charge_amount,
@@ -42,7 +42,7 @@ from auctune.service.zones.timeshare.forecast import (
     forecast_data,
 )
 from auctune.service.zones.timeshare.job import Features, TimeshareEventType
-from auctune.service.zones.timeshare.state import TimeshareState
+from auctune.service.zones.timeshare.state import TimeshareState, empty_model
 from auctune.sim.comparison import Contender
 from auctune.timeshare import Allocator, LearningThread, LossCurve, play
 from auctune.timeshare.estimators.mixture import Mixture
@@ -64,8 +64,7 @@ class TimeshareVerifier(LogVerifier):
     state: TimeshareState
 
     def __init__(self, price: Money, clock: SlotClock, decisions: Iterable[ZoneEvent]) -> None:
-        state = TimeshareState()
-        super().__init__(state, state.apply)
+        super().__init__(empty_model({}))
         self._price, self._clock = price, clock
         # An event without inputs is reported when it is verified.
         with_inputs = (event for event in decisions if "estimated" in event.body)
@@ -101,7 +100,8 @@ class TimeshareVerifier(LogVerifier):
             self._kept.pop(seq, None)
         if data is None:
             return None
-        training, size = Training.from_record(body["training"]), DataSize.from_record(body["size"])
+        training = adapter(Training).validate_python(body["training"])
+        size = DataSize.from_record(body["size"])
         request = ForecastRequest(
             owner=body["owner"],
             features=Features.of(training, size),

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from auctune.domain import InputError
 from auctune.service.zones.core.events import EventType, ZoneEvent
 from auctune.service.zones.core.metered import MeteredEventType
-from auctune.service.zones.core.state import ZoneState
+from auctune.service.zones.core.state import ZoneModel, ZoneState
 
 Body = dict[str, Any]
 Rule = Callable[[Any, ZoneEvent], Body | None]
@@ -69,8 +69,7 @@ class LogVerifier(ABC):
     """Verifies the log of one zone; a subclass knows the events of its kind of zone.
 
     Args:
-        state: of the zone before the first event.
-        apply: applies an event to the state, and to the mechanism of a kind that has one.
+        model: of the zone before the first event.
     """
 
     counted: ClassVar[tuple[str, ...]] = ("decisions", "charges")
@@ -79,9 +78,9 @@ class LogVerifier(ABC):
     rules: ClassVar[Mapping[str, Rule]] = {}
     """By type of event, the method that computes its body. Other events need an open job."""
 
-    def __init__(self, state: ZoneState[Any], apply: Callable[[ZoneEvent], object]) -> None:
-        self.state = state
-        self._apply = apply
+    def __init__(self, model: ZoneModel[Any, Any]) -> None:
+        self._model = model
+        self.state: ZoneState[Any] = model.state
         self.differences: list[Difference] = []
 
     @abstractmethod
@@ -112,7 +111,7 @@ class LogVerifier(ABC):
 
     def apply(self, event: ZoneEvent) -> None:
         """Apply an event that can have happened."""
-        self._apply(event)
+        self._model.apply(event)
 
     def missing(self) -> Iterable[Difference]:
         """Return the events that the log should have had by now and does not."""

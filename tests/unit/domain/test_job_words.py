@@ -5,20 +5,15 @@ from typing import Any
 import pytest
 
 from auctune.domain.job_words import STATE_WORDS, is_overdue, loss_text, state_word
-from auctune.service.zones.auction import job as auction
-from auctune.service.zones.edge import job as edge
-from auctune.service.zones.spot import job as spot
-from auctune.service.zones.timeshare import job as timeshare
+from auctune.service.zones.core.job import Phase
 
 
-@pytest.mark.parametrize("kind", [auction, edge, spot, timeshare])
-def test_each_phase_of_each_kind_has_a_word(kind: Any) -> None:
-    assert {phase.value for phase in kind.Phase} <= set(STATE_WORDS)
+def test_each_phase_has_a_word() -> None:
+    assert {phase.value for phase in Phase} <= set(STATE_WORDS)
 
 
-def test_what_is_the_same_to_an_owner_is_the_same_word() -> None:
-    assert state_word("learning") == state_word("training") == "training"
-    assert state_word("left") == state_word("trained") == "packing"
+def test_an_unknown_state_is_shown_as_it_is() -> None:
+    assert state_word("trained") == "packing"
     assert state_word("of_a_newer_service") == "of a newer service"
 
 

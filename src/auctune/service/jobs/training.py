@@ -43,15 +43,6 @@ class Training:
     share: float = 0.25
     repair: bool = False
 
-    def to_record(self) -> dict[str, Any]:
-        """Return the settings as JSON values."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
-    @classmethod
-    def from_record(cls, record: dict[str, Any]) -> "Training":
-        """Read a result of `to_record`."""
-        return cls(**{**record, "target_modules": tuple(record["target_modules"])})
-
     def settings(self) -> dict[str, Any]:
         """Return the settings that the trainer takes: no files, and nothing of the market."""
         own = ("data", "validation", "truncate", "share", "repair")

@@ -30,7 +30,7 @@ from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.service import Service
 from auctune.service.zones.core.events import EventType
 from auctune.service.zones.core.read_model import JobReadModel
-from auctune.service.zones.core.zone import AnyZone, is_open
+from auctune.service.zones.core.zone import AnyZone
 from auctune.service.zones.kinds import OWNER_EVENT_TYPES
 
 T = TypeVar("T")
@@ -310,7 +310,7 @@ async def _run_on_open_job(
     def run_if_open(actor: AnyZone) -> T:
         # It may have ended since the check above, or end with slots that have passed.
         actor.begin_slots()
-        if not is_open(actor, job):
+        if not actor.is_open(job):
             raise over
         return run(actor)
 

@@ -24,16 +24,14 @@ State is the fold over them; see `auctune.service.zones.auction.state`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
 from auctune.domain import Cell, Cluster, Decision, Money, Node, NodeType, Quote, Task
 from auctune.domain.data_size import DataSize
-from auctune.service.jobs.training import Training
-from auctune.service.zones.core.job import Phase, Progress
-from auctune.service.zones.core.zone import GivenUp
+from auctune.service.zones.core.job import Phase, PrepaidJob
 
 
 class AuctionEventType(StrEnum):
@@ -129,33 +127,19 @@ def read_cluster(record: Record) -> Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """A repair, as agreed with a vendor.
+    """A repair of a job's data, as agreed with a vendor.
 
     Attributes:
-        vendor: its name.
-        price: paid to the vendor once the result is there.
-        ready: the first slot that may train on them; until it begins the vendor is not late.
-        reference: its id of the offer, where an order has to name it.
+        vendor: name.
+        price: paid to the vendor when the result has arrived.
+        ready: the first slot that may train on the result; before it the vendor is not late.
+        reference: the vendor's id of its offer, if the order has to name it.
     """
 
     vendor: str
     price: Money
     ready: int
     reference: str = ""
-
-    def to_record(self) -> Record:
-        """As plain values."""
-        return {
-            "vendor": self.vendor,
-            "price": str(self.price),
-            "ready": self.ready,
-            "reference": self.reference,
-        }
-
-    @classmethod
-    def from_record(cls, record: Record) -> "Repair":
-        """What `to_record` gave."""
-        return cls(**{**record, "price": Decimal(record["price"])})
 
 
 def decided_repair(task: Task, decision: Decision, references: Mapping[str, str]) -> Repair | None:
@@ -178,56 +162,37 @@ def decided_repair(task: Task, decision: Decision, references: Mapping[str, str]
 # The open job: what was promised, and its progress.
 
 
-@dataclass
-class AuctionJob:
-    """One admitted job.
+@dataclass(kw_only=True)
+class AuctionJob(PrepaidJob):
+    """An admitted job of an auction zone.
 
     Attributes:
-        id: the job's.
-        seq: of the first event about it.
-        newest: of the newest event about it.
-        owner: user id.
-        training: what it trains.
         task: as it was offered.
-        decision: the mechanism's answer.
-        cells: its plan as it stands, cells that have passed included.
+        decision: of the mechanism.
+        cells: its plan as it stands, past cells included.
         size: of the data that it trains on.
-        phase: where it stands.
-        repair: who is to mend its data; none: they are clean.
-        failed_vendors: who were to, and did not.
-        repaired: id of the file that a vendor made; none before it has worked, or without one.
-        progress: of its training.
-        answered: the newest slot whose training is on record; -1 before the first.
-        request: as its owner made it.
-        notes: what its owner should know.
-        out_of_memory: slots lost to too little memory since it trained last.
-        given_up: when it was paused; `None` before, or where slots have no price.
+        repair: of its data, or None if they are clean.
+        failed_vendors: vendors that did not repair them.
+        repaired: id of the repaired file, or None.
+        last_reported_slot: the newest slot whose result is recorded; -1 before the first.
     """
 
-    id: str
-    seq: int
-    owner: str
-    training: Training
     task: Task
     decision: Decision
     cells: tuple[Cell, ...]
     size: DataSize
-    created_at: float
-    phase: Phase = Phase.PLANNED
     repair: Repair | None = None
     failed_vendors: tuple[str, ...] = ()
     repaired: str | None = None
-    progress: Progress = field(default_factory=Progress)
     last_reported_slot: int = -1
-    last_event_seq: int = 0
-    request: dict[str, Any] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    out_of_memory: list[int] = field(default_factory=list)
-    given_up: GivenUp | None = None
+
+    @property
+    def payment(self) -> Money:
+        return self.decision.payment
 
     @property
     def needs_repair(self) -> bool:
-        """Whether its data are still to be mended."""
+        """Whether its data are still to be repaired."""
         return self.repair is not None and self.repaired is None
 
     @property
@@ -237,19 +202,19 @@ class AuctionJob:
 
     @property
     def work_left(self) -> float:
-        """Samples still to be trained; none once training is over, though it may end early."""
+        """Samples still to be trained; 0 once training is over, even if it ended early."""
         if self.phase is Phase.TRAINED:
             return 0.0
         share = 1 - self.progress.rows / self.total_rows if self.total_rows else 0.0
         return max(0.0, share) * self.task.work
 
     def cells_from(self, slot: int) -> tuple[Cell, ...]:
-        """Its cells from a slot on."""
+        """Return its cells from a slot on."""
         return tuple(cell for cell in self.cells if cell.slot >= slot)
 
     @property
     def data_ready_slot(self) -> int:
-        """The first slot for which its data are prepared."""
+        """The first slot that its data are ready for."""
         return self.task.arrival if self.repair is None else self.repair.ready
 
 

@@ -12,8 +12,9 @@ from auctune.service.config.auction import AuctionConfig
 from auctune.service.config.zone import ZoneConfig
 from auctune.service.zones.auction.executors import executor_factory
 from auctune.service.zones.auction.loader import AuctionLoader, node_settings
-from auctune.service.zones.auction.projection import AuctionViews
+from auctune.service.zones.auction.projection import AuctionProjection
 from auctune.service.zones.auction.startup import KernelCompilation
+from auctune.service.zones.auction.state import AuctionState
 from auctune.service.zones.auction.supply import zone_energy
 from auctune.service.zones.core.dependencies import DataDirs, ZoneDependencies
 from auctune.service.zones.core.kind import BaseProfiles, LoadedZone
@@ -23,9 +24,9 @@ class AuctionKind:
     """All that the service must know of auctions' zones."""
 
     @property
-    def views(self) -> AuctionViews:
+    def views(self) -> AuctionProjection:
         """What readers see of their jobs."""
-        return AuctionViews()
+        return AuctionState.projection
 
     def check(self, entry: ZoneConfig, place: str, now: float) -> None:
         """Refuse settings that a start would refuse in the middle."""

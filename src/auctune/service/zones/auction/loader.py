@@ -23,9 +23,8 @@ from auctune.service.vendors.repairer import ExternalVendor, Repairer, builtin_v
 from auctune.service.zones.auction.executors import executor_factory
 from auctune.service.zones.auction.gateway import AuctionGateway
 from auctune.service.zones.auction.job import cluster_record, read_cluster, read_task
-from auctune.service.zones.auction.projection import PROJECTION
 from auctune.service.zones.auction.repair_coordinator import RepairCoordinator
-from auctune.service.zones.auction.snapshots import AuctionModel, empty_model
+from auctune.service.zones.auction.state import AuctionModel, empty_model
 from auctune.service.zones.auction.supply import Supply, zone_energy
 from auctune.service.zones.auction.warm_up import warm_up
 from auctune.service.zones.auction.worker import AuctionWorker
@@ -61,8 +60,7 @@ class AuctionLoader:
         energy = zone_energy(entry, record["epoch"])
         memory = await self._past.restore(entry.name, lambda: empty_model(record, energy))
         clock = SlotClock(record["epoch"], record["slot_seconds"], here.now)
-        mechanism, state = memory.mechanism, memory.state
-        zone = AuctionZone(entry.name, supply, mechanism, state, clock, here.recorder)
+        zone = AuctionZone(entry.name, supply, memory, clock, here.recorder)
         actor = self._past.start_actor(zone, memory, record)
         builtin = builtin_vendor(entry.builtin_vendor, here.data)
         external = self._external_vendors(entry)
@@ -95,7 +93,10 @@ class AuctionLoader:
             actor, clock, supply.cluster.slots, defaults, files, here.budgets, here.quotes
         )
         explainer = Explainer(
-            lambda: empty_model(record), self._past.log, self._past.snapshots, PROJECTION, _explain
+            lambda: empty_model(record),
+            self._past.log,
+            self._past.snapshots,
+            _explain,
         )
         return AuctionGateway(gateway_context, supply, explainer, has_vendors=inspector.has_vendors)
 

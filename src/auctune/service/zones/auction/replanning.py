@@ -8,14 +8,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pydantic_core import to_jsonable_python
+
 from auctune.domain import Cell, Money, NodeLost, NodeReturned, Released, Replanned, Schedule
 from auctune.domain.data_size import DataSize
 from auctune.service.zones.auction import replanning
 from auctune.service.zones.auction.job import AuctionEventType, AuctionJob, Repair, cell_records
 from auctune.service.zones.core.events import EventType
-from auctune.service.zones.core.job import Phase
+from auctune.service.zones.core.job import GivenUp, Phase
 from auctune.service.zones.core.offers import VendorOffer
-from auctune.service.zones.core.zone import GivenUp
 
 if TYPE_CHECKING:
     from auctune.service.zones.auction.zone import AuctionZone
@@ -31,7 +32,7 @@ def pause(zone: "AuctionZone", name: str) -> None:
     left = job.cells_from(zone.state.slot + 1)
     zone.apply_to_mechanism(Released(job.task, left))
     given_up = _given_up(zone, job, left)
-    body = {"given_up_for": None if given_up is None else given_up.to_record()}
+    body = {"given_up_for": to_jsonable_python(given_up)}
     zone.record(EventType.PAUSED, name, {**replanning.plan_change(left, ()), **body})
 
 
@@ -299,7 +300,7 @@ def _plan_anew(
 
 
 def _change(zone: "AuctionZone", job: AuctionJob, failed: Repair, why: str, repair: Repair) -> None:
-    body = {"failed": failed.vendor, "why": why, "repair": repair.to_record()}
+    body = {"failed": failed.vendor, "why": why, "repair": to_jsonable_python(repair)}
     zone.record(AuctionEventType.VENDOR_CHANGED, job.id, body)
 
 

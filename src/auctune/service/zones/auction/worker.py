@@ -14,7 +14,6 @@ from auctune.service.zones.auction.executors import MakeExecutor
 from auctune.service.zones.auction.job import AuctionJob
 from auctune.service.zones.auction.repair_coordinator import RepairCoordinator
 from auctune.service.zones.auction.scheduler import SlotScheduler
-from auctune.service.zones.auction.snapshots import AuctionSaver
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
@@ -52,7 +51,7 @@ class AuctionWorker(ZoneWorker[AuctionZone]):
         repairs: RepairCoordinator,
         dependencies: ZoneDependencies,
     ) -> None:
-        super().__init__(actor, clock, work, AuctionSaver(), dependencies)
+        super().__init__(actor, clock, work, dependencies)
         self._make_executor = make_executor
         self._executor: Executor | None = None
         self._inspector = inspector

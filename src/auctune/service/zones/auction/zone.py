@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from pydantic_core import to_jsonable_python
+
 from auctune.domain import (
     Admission,
     Decision,
@@ -21,29 +23,27 @@ from auctune.service.jobs.idempotency import idempotency_record
 from auctune.service.zones.auction import replanning
 from auctune.service.zones.auction.bid import Bid, bid_task
 from auctune.service.zones.auction.job import AuctionJob, task_record
-from auctune.service.zones.auction.mechanism_events import event_type_of, market_record
-from auctune.service.zones.auction.projection import PROJECTION
-from auctune.service.zones.auction.state import AuctionState
+from auctune.service.zones.auction.state import AuctionModel, event_type_of, market_record
 from auctune.service.zones.auction.supply import Supply
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import EventType, ZoneEvent
-from auctune.service.zones.core.read_model import JobReadModel
+from auctune.service.zones.core.read_model import Effects, JobReadModel
 from auctune.service.zones.core.zone import EventWriter, SlottedZone
 
 
 def decision_body(bid: Bid, task: Task, decision: Decision, earliest: int | None) -> dict[str, Any]:
-    """The body of a decision's event, but for the line of a menu that was taken.
+    """Return the body of a decision's event, without the accepted line.
 
     Args:
         bid, task: what was offered.
         decision: on it.
-        earliest: slot, see `earliest_slot`.
+        earliest: as of `earliest_feasible_slot`.
     """
     is_over = decision.reason is Reason.OVER_BUDGET
     return {
         "owner": bid.owner,
         "request": bid.request,
-        "training": bid.training.to_record(),
+        "training": to_jsonable_python(bid.training),
         "size": bid.size.to_record(),
         "task": task_record(task),
         "offers": {offer.vendor: offer.reference for offer in bid.offers if offer.reference},
@@ -55,15 +55,11 @@ def decision_body(bid: Bid, task: Task, decision: Decision, earliest: int | None
 
 
 def line_record(line: MenuLine | None) -> dict[str, Any] | None:
-    """The line of a menu that was accepted, if one was."""
+    """Return the record of an accepted line of a menu."""
     if line is None:
         return None
     return {"deadline": line.deadline, "schedule": schedule_record(line.schedule)}
 
-
-# Earliest feasible slot of a task that misses its deadline.
-#
-# Found by bisection: what can be done by a deadline can be done by every later one.
 
 _TOO_LATE = (Reason.NO_CAPACITY, Reason.NO_FEASIBLE_SCHEDULE)
 
@@ -71,14 +67,19 @@ _TOO_LATE = (Reason.NO_CAPACITY, Reason.NO_FEASIBLE_SCHEDULE)
 def earliest_feasible_slot(
     mechanism: Admission, task: Task, decision: Decision, now: int, last: int
 ) -> int | None:
-    """That slot; none if the task was not too late, or there is none.
+    """Return the earliest slot by whose end a task could finish that misses its deadline.
+
+    Found by bisection: what can finish by a deadline can finish by every later one.
 
     Args:
-        mechanism: that decided; it is asked only.
+        mechanism: that decided; it is not changed.
         task: as it was offered.
         decision: on it.
         now: the current slot.
         last: the last slot of the horizon.
+
+    Returns:
+        The slot, or None if the task does not miss its deadline, or there is no such slot.
     """
     if decision.reason not in _TOO_LATE:
         return None
@@ -98,81 +99,65 @@ def earliest_feasible_slot(
     return low
 
 
-# The zone.
-#
-# Each method leaves the zone whole, and notes what happened for the log (`take_events`). Mechanism
-# and state are changed by the same functions as on replay.
-
 T = TypeVar("T")
 
 
 class AuctionZone(SlottedZone[AuctionJob, Bid]):
-    """One zone, at its newest slot.
+    """One zone, at its newest slot. Mechanism and state change by the same functions as in replays.
 
     Args:
         name: of the zone.
-        supply: what it offers.
-        mechanism: as it stands.
-        state: as it stands, of the same events.
-        clock: its slots.
-        recorder: hands out numbers of events.
+        supply: what it sells.
+        model: state and mechanism.
+        clock: of its slots.
+        writer: numbers events.
     """
 
     def __init__(
         self,
         name: str,
         supply: Supply,
-        mechanism: Admission,
-        state: AuctionState,
+        model: AuctionModel,
         clock: SlotClock,
-        recorder: EventWriter,
+        writer: EventWriter,
     ) -> None:
-        super().__init__(name, clock, state, recorder)
+        super().__init__(name, clock, model, writer)
         self.supply = supply
-        self.mechanism = mechanism
-        self.state: AuctionState = state
+        self.mechanism = model.mechanism
+        self.state = model.state
 
-    def record(self, kind: str, job: str | None, body: dict[str, Any]) -> ZoneEvent:
-        """Note that something happened; what the mechanism took over before is on record now."""
-        event = super().record(kind, job, body)
+    def _apply(self, event: ZoneEvent) -> Effects:
+        # The mechanism was changed just before; now that is recorded.
+        effects = self.state.evolve(event)
         self._has_unrecorded_change = False
-        return event
+        return effects
 
     def uses_file(self, file: str) -> bool:
-        """Whether a job that is not over needs a file, be it one that a vendor made."""
         return super().uses_file(file) or any(
             file == job.repaired for job in self.state.jobs.values()
         )
 
     def apply_to_mechanism(self, event: Event) -> None:
-        """Have the mechanism take something over; `happen` must follow."""
+        """Apply an event to the mechanism; `record` must follow."""
         self._has_unrecorded_change = True
         self.mechanism.apply(event)
 
     def begin_slot(self, slot: int) -> None:
-        """Slots in which nobody was there to decide are gone over in one step."""
         self._advance(slot)
 
     def release_capacity(self, job: AuctionJob) -> None:
-        """Cells to come go back to the market."""
         replanning.release(self, job)
 
     def decide(self, bid: Bid) -> JobReadModel:
-        """Decide on a bid, at once and for good; the job as it stands then.
-
-        Raises:
-            InputError: if it is no bid that this zone can decide on; nothing has happened then.
-        """
         self.begin_slots()
         self._advance(self.state.slot)
         task = self.task(bid)
         decision = self._within_budget(task)
         if decision is None:
-            decision = self._atomic(lambda slot: self.mechanism.offer(task, slot))
+            decision = self._book(lambda slot: self.mechanism.offer(task, slot))
         return self._decided(bid, task, decision)
 
     def preview(self, bid: Bid) -> JobReadModel:
-        """What `decide` would answer; nothing happens but a lesson that is due."""
         self.begin_slots()
         self._advance(self.state.slot)
         task = self.task(bid)
@@ -180,17 +165,17 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
         if task.budget is not None and decision.payment > task.budget:
             decision = over_budget(task, decision.payment)
         body = self._body(bid, task, decision)
-        return PROJECTION.preview(self.name, self.clock.now(), bid.job, body)
+        return self.state.projection.preview(self.name, self.clock.now(), bid.job, body)
 
     def quote(self, bid: Bid) -> PriceMenu:
-        """Prices by finish time; what it bids does not count."""
+        """Return prices by finish time, whatever the bid."""
         self.begin_slots()
-        # Else each quote would learn what is due by itself, in a copy, until somebody bids.
+        # Otherwise each quote would learn due prices by itself, in a copy, until the next bid.
         self._advance(self.state.slot)
         return self.mechanism.quote(self.task(bid), self.state.slot)
 
     def accept(self, bid: Bid, line: MenuLine) -> JobReadModel | None:
-        """Run and charge a line of an earlier menu as shown; none if that is not possible now."""
+        """Admit a line of an earlier menu at its price; None if that is not possible now."""
         self.begin_slots()
         if line.schedule.start <= self.state.slot:
             return None
@@ -199,46 +184,36 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
         if task.budget is not None and line.price > task.budget:
             decision: Decision | None = self._rejected_over_budget(task, line.price)
         else:
-            decision = self._atomic(lambda slot: self.mechanism.take(task, line, slot))
+            decision = self._book(lambda slot: self.mechanism.take(task, line, slot))
             if decision is None:
                 self._has_unrecorded_change = False
         return None if decision is None else self._decided(bid, task, decision, line)
 
     def pause(self, job: str) -> None:
-        """Give a job's cells to come back, until it is resumed.
-
-        Raises:
-            InputError: if it is over, or paused already.
-        """
         self.begin_slots()
         replanning.pause(self, job)
 
     def resume(self, job: str) -> bool:
-        """Find a paused job new cells at no charge; whether there were any.
-
-        Raises:
-            InputError: if it is over, or not paused.
-        """
         self.begin_slots()
         return replanning.resume(self, job)
 
     def lose_node(self, node: str, why: str) -> None:
-        """A node runs nothing from the current slot on; what it was to run is planned anew."""
+        """Take a failed node off the market and replan what it was to run from this slot on."""
         self.begin_slots()
         replanning.lose_node(self, node, why)
 
     def drain_node(self, node: str, why: str) -> None:
-        """A node ends the current slot, and gets nothing more until it is returned."""
+        """Take a node off the market after the current slot, until it is returned."""
         self.begin_slots()
         replanning.drain_node(self, node, why)
 
     def return_node(self, node: str) -> None:
-        """A lost or drained node is for sale again."""
+        """Put a lost or drained node on the market again."""
         self.begin_slots()
         replanning.return_node(self, node)
 
     def task(self, bid: Bid) -> Task:
-        """A bid as the mechanism sees it, from the next slot on.
+        """Return the task of a bid, from the next slot on.
 
         Raises:
             InputError: if its deadline leaves no slot, or no node can hold it.
@@ -254,8 +229,8 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
             self.record(event_type_of(event), None, market_record(event))
         self._has_unrecorded_change = False
 
-    def _atomic(self, decide: Callable[[int], T]) -> T:
-        """A decision that the mechanism books at once; a bid that it refuses changes nothing."""
+    def _book(self, decide: Callable[[int], T]) -> T:
+        """Run a decision that the mechanism books; an InputError has changed nothing."""
         self._has_unrecorded_change = True
         try:
             return decide(self.state.slot)
@@ -280,7 +255,7 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
         return decision_body(bid, task, decision, earliest)
 
     def _within_budget(self, task: Task) -> Decision | None:
-        """The rejection of a bid whose price is over its owner's budget; none: it is not."""
+        """Return the rejection of a bid whose price is above the budget, or None."""
         if task.budget is None:
             return None
         shown = self.mechanism.preview(task, self.state.slot)

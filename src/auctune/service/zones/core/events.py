@@ -20,7 +20,10 @@ a name says the same in all of them. State is the fold over a zone's events.
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from functools import cache
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter
 
 VERSION = 5
 
@@ -69,3 +72,12 @@ def job_of(event: ZoneEvent) -> str:
     """Id of the job that an event is about, which is about one."""
     assert event.job is not None
     return event.job
+
+
+T = TypeVar("T")
+
+
+@cache
+def adapter(of: type[T]) -> TypeAdapter[T]:
+    """Return the adapter that reads and writes values of a type as JSON; money is text."""
+    return TypeAdapter(of)

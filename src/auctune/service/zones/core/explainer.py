@@ -8,10 +8,9 @@ from auctune.domain import Explanation
 from auctune.service.storage import EventLog, Snapshots
 from auctune.service.zones.core.events import ZoneEvent
 from auctune.service.zones.core.loader import replay_until
-from auctune.service.zones.core.projection import JobProjection
-from auctune.service.zones.core.snapshots import ZoneModel
+from auctune.service.zones.core.state import ZoneModel
 
-M = TypeVar("M", bound=ZoneModel)
+M = TypeVar("M", bound=ZoneModel[Any, Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,6 @@ class Explainer(Generic[M]):
         fresh: makes an empty model.
         log: read only.
         snapshots: of the log's zones.
-        projection: of the zone's jobs, for reasons.
         explain: returns the explanation of a `job.decided` event, given the model before it.
     """
 
@@ -48,13 +46,11 @@ class Explainer(Generic[M]):
         fresh: Callable[[], M],
         log: EventLog,
         snapshots: Snapshots,
-        projection: JobProjection[Any],
         explain: Callable[[M, ZoneEvent], Explanation],
     ) -> None:
         self._fresh = fresh
         self._log = log
         self._snapshots = snapshots
-        self._projection = projection
         self._explain = explain
 
     def explain(self, decided: ZoneEvent) -> DecisionExplanation:
@@ -62,5 +58,5 @@ class Explainer(Generic[M]):
         until = decided.seq - 1
         model, _ = replay_until(decided.zone, self._fresh, self._log, self._snapshots, until)
         is_admitted = decided.body["decision"]["admitted"]
-        why = None if is_admitted else self._projection.rejection_reason(decided.body)
+        why = None if is_admitted else model.state.projection.rejection_reason(decided.body)
         return DecisionExplanation(decided, why, self._explain(model, decided))

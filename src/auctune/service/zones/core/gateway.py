@@ -58,12 +58,12 @@ from auctune.service.zones.core.offers import (
     ZoneQuote,
 )
 from auctune.service.zones.core.read_model import JobReadModel
-from auctune.service.zones.core.zone import Asks, Zone
+from auctune.service.zones.core.zone import Bid, Zone
 
 _log = structlog.get_logger(__name__)
 
 Record = dict[str, Any]
-B = TypeVar("B", bound=Asks)
+B = TypeVar("B", bound=Bid)
 """Bid: what the zone decides on."""
 D = TypeVar("D")
 """Result of inspecting a job's data."""

@@ -1,38 +1,38 @@
-"""What jobs of all kinds of zones have: phase, progress, and the pending job."""
+"""Jobs of a zone: pending jobs, and what admitted jobs of all kinds have in common."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from auctune.domain import InputError, Money, round_money
 from auctune.service.jobs.training import Training
-from auctune.service.zones.core.events import ZoneEvent, job_of
+from auctune.service.ledger import Entry, charge, recognize_revenue, refund
+from auctune.service.zones.core.metered import Meter
 
 
 class Phase(StrEnum):
-    """Where an admitted job stands."""
+    """Phase of an admitted job."""
 
     PLANNED = "planned"
-    """It has not begun: its first slot is to come, or it waits to be started."""
+    """It has not trained yet."""
     TRAINING = "training"
-    """It has trained, and has slots to come."""
+    """It has trained, and more is to come."""
     PAUSED = "paused"
-    """Its owner wants nothing held or run for a while."""
+    """Its owner paused it: nothing is reserved or run for it."""
     TRAINED = "trained"
-    """All is trained; what came out is being packed."""
-
-
-# Training progress of a job.
+    """Training is over; the result is being archived."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What training has come to.
+    """Training progress of a job.
 
     Attributes:
-        rows, total_rows: trained, and to train, over all epochs.
+        rows, total_rows: trained, and to train, over all epochs; 0 if the total is unknown.
         tokens, steps: so far.
-        first_loss, last_loss: of the first and the newest optimizer step; none before them.
+        first_loss, last_loss: of the first and the newest optimizer step, or None before them.
     """
 
     rows: int = 0
@@ -43,7 +43,7 @@ class Progress:
     last_loss: float | None = None
 
     def after(self, result: Mapping[str, Any]) -> "Progress":
-        """What it is once a slot has come to `result`, as of `job.trained`."""
+        """Return the progress after a slot whose event `job.trained` has this `result`."""
         losses = result["losses"]
         return Progress(
             rows=result["rows"],
@@ -54,17 +54,19 @@ class Progress:
             last_loss=losses[-1][3] if losses else self.last_loss,
         )
 
-    def to_record(self) -> dict[str, Any]:
-        """As plain values."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
-
-# Pending jobs: received and not decided on while their data are inspected.
-
-
-@dataclass
+@dataclass(kw_only=True)
 class PendingJob:
-    """A job whose data are still being looked at."""
+    """A job that is recorded and not decided on: its data are being inspected.
+
+    Attributes:
+        id: unique in the service.
+        seq: number of the first event about it: its place in lists.
+        owner: user id.
+        created_at: unix time.
+        request: as its owner made it.
+        training: what it trains.
+    """
 
     id: str
     seq: int
@@ -73,18 +75,111 @@ class PendingJob:
     request: dict[str, Any]
     training: Training
 
-    def to_record(self) -> dict[str, Any]:
-        """As plain values."""
-        return {**vars(self), "training": self.training.to_record()}
 
-    @classmethod
-    def from_record(cls, record: dict[str, Any]) -> "PendingJob":
-        """What `to_record` gave."""
-        return cls(**{**record, "training": Training.from_record(record["training"])})
+@dataclass(kw_only=True)
+class OpenJob(PendingJob, ABC):
+    """An admitted job that has not ended.
+
+    Attributes:
+        phase: of its life.
+        progress: of its training.
+        notes: for its owner.
+        last_event_seq: number of the newest event about it.
+    """
+
+    phase: Phase = Phase.PLANNED
+    progress: Progress = field(default_factory=Progress)
+    notes: list[str] = field(default_factory=list)
+    last_event_seq: int = 0
+
+    @abstractmethod
+    def admission_entries(self) -> tuple[Entry, ...]:
+        """Return the ledger entries of its admission."""
+
+    @abstractmethod
+    def settlement_entries(self, *, refunded: bool) -> tuple[Entry, ...]:
+        """Return the ledger entries of its end."""
+
+    def continue_phase(self, *, has_trained: bool) -> None:
+        """Leave the phase PAUSED."""
+        if self.phase is Phase.PAUSED:
+            self.phase = Phase.TRAINING if has_trained else Phase.PLANNED
 
 
-def pending_from_event(event: ZoneEvent) -> PendingJob:
-    """A job, as the first event about it says."""
-    body = event.body
-    training = Training.from_record(body["training"])
-    return PendingJob(job_of(event), event.seq, body["owner"], event.at, body["request"], training)
+@dataclass(kw_only=True)
+class MeteredJob(OpenJob):
+    """A job that pays for what it uses, up to a cap.
+
+    Attributes:
+        decision: as recorded.
+        meter: its cap and charges.
+    """
+
+    decision: dict[str, Any]
+    meter: Meter
+
+    def admission_entries(self) -> tuple[Entry, ...]:
+        return self.meter.begin()
+
+    def settlement_entries(self, *, refunded: bool) -> tuple[Entry, ...]:
+        return self.meter.end(refunded=refunded)
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """Slots that a paused job gave up.
+
+    Its new slots may be worth at most as much, or a pause would be a free option on dearer slots.
+
+    Attributes:
+        worth: what they would have cost at the prices of that moment, not the job's payment.
+        work: samples or chunks that they were to train, > 0.
+    """
+
+    worth: Money
+    work: float
+
+    def check(self, price: Money, remaining: float) -> None:
+        """Check that new slots are worth no more.
+
+        Args:
+            price: of the new slots, now.
+            remaining: work that they are to train. It is more than was given up if the slot in
+                which the job was paused failed: the market makes that good.
+
+        Raises:
+            InputError: if they are worth more.
+        """
+        most = round_money(float(self.worth) * max(1.0, remaining / self.work))
+        if price > most:
+            raise InputError(
+                "id",
+                f"its new slots would cost {price} now, and the ones it gave up were worth {most}",
+                f"slots for at most {most}; it stays paused: try again when slots are cheaper",
+            )
+
+
+@dataclass(kw_only=True)
+class PrepaidJob(OpenJob):
+    """A job that paid a binding price for its slots.
+
+    Attributes:
+        out_of_memory: slots lost to too little memory since it trained last.
+        given_up: slots that it gave up when it was paused, or None if it never was.
+    """
+
+    out_of_memory: list[int] = field(default_factory=list)
+    given_up: GivenUp | None = None
+
+    @property
+    @abstractmethod
+    def payment(self) -> Money:
+        """Price that was charged at its admission."""
+
+    def admission_entries(self) -> tuple[Entry, ...]:
+        return charge(self.owner, self.payment)
+
+    def settlement_entries(self, *, refunded: bool) -> tuple[Entry, ...]:
+        if refunded:
+            return refund(self.owner, self.payment)
+        return recognize_revenue(self.payment)

@@ -13,12 +13,12 @@ from auctune.service.storage.snapshots import Snapshots
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.dependencies import ZoneDependencies
 from auctune.service.zones.core.events import VERSION, EventType, ZoneEvent
-from auctune.service.zones.core.snapshots import ZoneModel
+from auctune.service.zones.core.state import ZoneModel
 from auctune.service.zones.core.zone import Zone
 
 _log = structlog.get_logger(__name__)
 
-M = TypeVar("M", bound=ZoneModel)
+M = TypeVar("M", bound=ZoneModel[Any, Any])
 
 
 def restart(zone: str, fresh: Callable[[], M], log: EventLog, snapshots: Snapshots) -> M:
@@ -55,7 +55,7 @@ def decode_snapshot(fresh: Callable[[], M], body: bytes) -> M:
     """
     memory = fresh()
     try:
-        memory.load(body)
+        memory.restore(body)
     except (InputError, KeyError, TypeError) as error:
         # The log says it all.
         raise ValueError(str(error)) from error
@@ -136,7 +136,7 @@ class ZoneLoader:
         self._dependencies.report(f"reading the log of zone {zone}", 0.0)
         return await asyncio.to_thread(lambda: restart(zone, fresh, self.log, self.snapshots))
 
-    def start_actor(self, zone: Z, memory: ZoneModel, terms: Terms) -> ZoneActor[Z]:
+    def start_actor(self, zone: Z, memory: ZoneModel[Any, Any], terms: Terms) -> ZoneActor[Z]:
         """The actor of a zone that is at its newest slot; one that is new opens with it."""
         if memory.seq == 0:
             zone.record(EventType.ZONE_OPENED, None, dict(terms))

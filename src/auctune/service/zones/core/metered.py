@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from pydantic_core import to_jsonable_python
+
 from auctune.domain import Money
 from auctune.domain.money import ZERO
 from auctune.service.jobs.timestamps import to_rfc3339
@@ -82,21 +84,6 @@ class Meter:
         back = refund_metered(self.owner, self.charged) if refunded else ()
         return self.lower(ZERO) + back
 
-    def to_record(self) -> dict[str, Any]:
-        """As plain values; money as text."""
-        return {
-            "owner": self.owner,
-            "cap": str(self.cap),
-            "charged": str(self.charged),
-            "next_slot": self.next_slot,
-        }
-
-    @classmethod
-    def from_record(cls, record: dict[str, Any]) -> "Meter":
-        """What `to_record` gave."""
-        cap, charged = Money(record["cap"]), Money(record["charged"])
-        return cls(record["owner"], cap, charged, record["next_slot"])
-
 
 # Estimates, which are not binding.
 
@@ -122,28 +109,6 @@ class Estimate:
     risk: float
     price_per_pool_second: Money | None = None
     success_probability: float | None = None
-
-    def to_record(self) -> dict[str, Any]:
-        """As plain values; money as text."""
-        price = self.price_per_pool_second
-        return {
-            "expected_cost": str(self.expected_cost),
-            "p90_cost": str(self.p90_cost),
-            "finish": self.finish,
-            "finish_p90": self.finish_p90,
-            "risk": self.risk,
-            "price_per_pool_second": None if price is None else str(price),
-            "success_probability": self.success_probability,
-        }
-
-    @classmethod
-    def from_record(cls, record: dict[str, Any]) -> "Estimate":
-        """What `to_record` gave."""
-        money = {
-            name: None if record[name] is None else Money(record[name])
-            for name in ("expected_cost", "p90_cost", "price_per_pool_second")
-        }
-        return cls(**{**record, **money})
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +146,7 @@ class EstimateOffer:
 
     def to_response(self) -> dict[str, Any]:
         """The estimate, in the real clock's time; no lines."""
-        return {"lines": [], "estimate": estimate_view(self.estimate.to_record(), self.cap)}
+        return {"lines": [], "estimate": estimate_view(to_jsonable_python(self.estimate), self.cap)}
 
 
 def estimate_view(record: dict[str, Any], cap: Money | str | None) -> dict[str, Any]:

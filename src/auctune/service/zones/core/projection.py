@@ -1,32 +1,33 @@
-"""Projection of jobs: rows and messages for readers, made from events."""
+"""Projection of jobs: rows, fields of the API and messages to owners, made from events."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from enum import StrEnum
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
-from auctune.domain import Money, Reason
+from pydantic_core import to_jsonable_python
+
+from auctune.domain import Reason
 from auctune.domain.data_size import DataSize
 from auctune.domain.money import least_above
-from auctune.service.jobs.training import Training
-from auctune.service.ledger import Entry, recognize_revenue, refund
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.events import EventType, ZoneEvent
-from auctune.service.zones.core.job import PendingJob, Progress
+from auctune.service.zones.core.events import EventType, ZoneEvent, adapter
+from auctune.service.zones.core.job import MeteredJob, OpenJob, PendingJob, PrepaidJob
 from auctune.service.zones.core.metered import Meter, estimate_view
 from auctune.service.zones.core.read_model import JobReadModel, Record, Status, empty_body
+
+J = TypeVar("J", bound=OpenJob)
 
 
 @dataclass(frozen=True, slots=True)
 class EventMessage:
-    """How one kind of event is told.
+    """How events of one type are shown to a job's owner.
 
     Attributes:
-        message: for people, from the event's body.
+        message: from the event's body.
         level: info, warn or error.
-        facts: keys of the body that programs read as well.
+        data_fields: keys of the body that programs read as well.
     """
 
     message: Callable[[Mapping[str, Any]], str]
@@ -55,40 +56,12 @@ COMMON_MESSAGES: Mapping[str, EventMessage] = {
     EventType.JOB_NOTED: EventMessage(lambda body: str(body["text"]), "warn"),
     EventType.OUT_OF_MEMORY: EventMessage(lambda body: str(body["text"]), "warn"),
 }
+"""Messages of the events that all kinds of zones have in common."""
 
+ADAPTER_FIELDS = ("rank", "alpha", "dropout", "target_modules", "learning_rate")
+"""Settings of its training that are shown of a job that trains an adapter."""
 
-# Rows of jobs, made from events; a kind of zone adds its own fields.
-
-
-class Admitted(Protocol):
-    """A job that was admitted and is not over.
-
-    Attributes:
-        id, seq, owner, created_at: as its row has them.
-        request: as its owner made it.
-        training: what it trains.
-        progress: of its training.
-        notes: what its owner should know.
-    """
-
-    id: str
-    seq: int
-    owner: str
-    created_at: float
-    request: dict[str, Any]
-    training: Training
-    progress: Progress
-    notes: list[str]
-
-    @property
-    def phase(self) -> StrEnum:
-        """Where it stands."""
-        ...
-
-
-J = TypeVar("J", bound=Admitted)
-
-_OVER: Mapping[str, str] = {
+_END_STATES: Mapping[str, str] = {
     EventType.FINISHED: "finished",
     EventType.CANCELLED: "cancelled",
     EventType.FAILED: "failed",
@@ -97,84 +70,86 @@ _OVER: Mapping[str, str] = {
 
 
 class JobProjection(ABC, Generic[J]):
-    """Makes rows of the jobs of one kind."""
+    """Projection of the jobs of one kind of zone.
 
-    @abstractmethod
-    def default_fields(self) -> Record:
-        """The keys that rows of this kind have of their own, with nothing in them."""
+    Attributes:
+        messages: to owners, by type of event; other events are not shown to them.
+        default_fields: keys that rows of this kind have of their own, with their empty values.
+        training_fields: settings of a job's training that are shown.
+    """
+
+    messages: Mapping[str, EventMessage] = COMMON_MESSAGES
+    default_fields: ClassVar[Record] = {}
+    training_fields: ClassVar[tuple[str, ...]] = ADAPTER_FIELDS
 
     @abstractmethod
     def job_fields(self, job: J) -> Record:
-        """The size and the decision of an admitted job, and what is in these keys."""
+        """Return the size, the decision and the kind's own fields of an open job."""
 
     @abstractmethod
     def decision_fields(self, body: Record) -> Record:
-        """The same of a job that is decided on in this moment.
-
-        Args:
-            body: of the event that says so, or would.
-        """
-
-    @abstractmethod
-    def has_started(self, job: J) -> bool:
-        """Whether a job has trained."""
+        """Return the same fields from the body of a decision's event."""
 
     @abstractmethod
     def rejection_reason(self, body: Mapping[str, Any]) -> str:
-        """The reason for people.
-
-        Args:
-            body: of a rejection's event.
-        """
+        """Return why a bid was rejected, from the body of its event."""
 
     @abstractmethod
     def rejected_param(self, body: Mapping[str, Any]) -> str | None:
-        """The term of the request that stood against it; none: no term did.
+        """Return the field of the request that a bid was rejected for, or None."""
 
-        Args:
-            body: of a rejection's event.
-        """
+    @abstractmethod
+    def market(self, row: JobReadModel, clock: SlotClock) -> Record:
+        """Return the market's part of a job: `MarketFields` of the API."""
+
+    @abstractmethod
+    def finish(self, row: JobReadModel, clock: SlotClock) -> float | None:
+        """Return when a job is expected to finish, in unix time, or None if that is unknown."""
+
+    def has_started(self, job: J) -> bool:
+        """Return whether a job has trained."""
+        return bool(job.progress.rows or job.progress.steps)
 
     def received(self, event: ZoneEvent, job: PendingJob) -> JobReadModel:
-        """A job whose data are being looked at."""
+        """Return the row of a pending job."""
         row = {**self._empty_of(job), "state": "validating"}
         return _row(event, job, Status.VALIDATING, row)
 
     def open(self, event: ZoneEvent, job: J) -> JobReadModel:
-        """An admitted job."""
+        """Return the row of an open job."""
         status = Status.RUNNING if self.has_started(job) else Status.QUEUED
         return _row(event, job, status, self._open_body(job))
 
-    def rejected(self, event: ZoneEvent, asked: PendingJob) -> JobReadModel:
-        """A job that was decided on, and not admitted."""
-        return _row(event, asked, Status.FAILED, self._decided(event.body) | self._over(event))
+    def rejected(self, event: ZoneEvent, job: PendingJob) -> JobReadModel:
+        """Return the row of a job that was not admitted."""
+        return _row(event, job, Status.FAILED, self._decided(event.body) | self._ended(event))
 
     def withdrawn(self, event: ZoneEvent, job: PendingJob, status: Status) -> JobReadModel:
-        """A job that is over before it was decided on."""
-        return _row(event, job, status, self._empty_of(job) | self._over(event))
+        """Return the row of a job that ended before a decision."""
+        return _row(event, job, status, self._empty_of(job) | self._ended(event))
 
     def closed(self, event: ZoneEvent, job: J, status: Status, *, refunded: bool) -> JobReadModel:
-        """An admitted job that is over.
+        """Return the row of an admitted job that ended.
 
         Args:
-            event: the last one about it.
-            job: as it stood before.
-            status: that it has from now on.
-            refunded: whether its owner has the money back.
+            event: its last.
+            job: as it was before.
+            status: from now on.
+            refunded: whether its owner got the money back.
         """
-        row = self._open_body(job) | self._over(event)
+        row = self._open_body(job) | self._ended(event)
         if refunded:
             row |= {"state": "refunded", "refunded": True}
         return _row(event, job, status, row)
 
     def preview(self, zone: str, at: float, job: str, body: Record) -> JobReadModel:
-        """A job as it would be; it is nowhere on record.
+        """Return the row of a job that is not recorded.
 
         Args:
-            zone: that was asked.
+            zone: that would decide.
             at: unix time.
             job: its id.
-            body: of the event that would have happened.
+            body: of the decision's event.
         """
         row = {**self._decided(body), "state": "what_if"}
         status = Status.QUEUED
@@ -183,29 +158,52 @@ class JobProjection(ABC, Generic[J]):
             status = Status.FAILED
         return JobReadModel(job, zone, 0, body["owner"], at, status, row)
 
-    def _empty(self, owner: str, request: Record, training: Record) -> Record:
-        return {**empty_body(owner, request, training), **self.default_fields()}
+    def market_fields(self, row: JobReadModel) -> Record:
+        """Return the fields of `market` that all kinds share; a kind fills in its own."""
+        body = row.body
+        decision, request, training = body["decision"], body["request"], body["training"]
+        admitted = decision is not None and decision["admitted"]
+        return {
+            "zone": row.zone,
+            "state": body["state"],
+            "decision": None if decision is None else ("admitted" if admitted else "rejected"),
+            "reason": None if decision is None else decision["reason"],
+            "bid": request["bid"],
+            "payment": None,
+            "least_bid": None,
+            "price": None,
+            "budget_left": None,
+            "deadline": request["deadline"],
+            "earliest_deadline": None,
+            "refunded": body["refunded"],
+            "plan": None,
+            "progress": body["progress"],
+            "notes": [*_data_notes(body["size"], training), *body["notes"]],
+            "lora": {name: training[name] for name in self.training_fields},
+        }
 
-    def _empty_of(self, job: PendingJob | J) -> Record:
-        return self._empty(job.owner, job.request, job.training.to_record())
+    def _empty(self, owner: str, request: Record, training: Record) -> Record:
+        return {**empty_body(owner, request, training), **self.default_fields}
+
+    def _empty_of(self, job: PendingJob) -> Record:
+        return self._empty(job.owner, job.request, to_jsonable_python(job.training))
 
     def _open_body(self, job: J) -> Record:
         return {
             **self._empty_of(job),
             **self.job_fields(job),
             "state": job.phase.value,
-            "progress": job.progress.to_record(),
+            "progress": to_jsonable_python(job.progress),
             "notes": list(job.notes),
         }
 
     def _decided(self, body: Record) -> Record:
-        blank = self._empty(body["owner"], body["request"], body["training"])
-        return {**blank, **self.decision_fields(body)}
+        empty = self._empty(body["owner"], body["request"], body["training"])
+        return {**empty, **self.decision_fields(body)}
 
-    def _over(self, event: ZoneEvent) -> Record:
-        """What of a row changes with the last event about its job, but for a refund."""
+    def _ended(self, event: ZoneEvent) -> Record:
         return {
-            "state": _OVER[event.kind],
+            "state": _END_STATES[event.kind],
             "finished_at": event.at,
             "files": event.body.get("files", []),
             "error": self._error(event),
@@ -221,150 +219,98 @@ class JobProjection(ABC, Generic[J]):
         return {"code": "bid_rejected", "message": message, "param": param}
 
 
-def _row(
-    event: ZoneEvent, job: PendingJob | Admitted, status: Status, body: Record
-) -> JobReadModel:
+def _row(event: ZoneEvent, job: PendingJob, status: Status, body: Record) -> JobReadModel:
     return JobReadModel(job.id, event.zone, job.seq, job.owner, job.created_at, status, body)
 
 
-# Binding prices: their fields, messages and settlement.
-
-
-def min_bid(decision: Mapping[str, Any] | None) -> str | None:
-    """The least bid that would have been admitted; none where no bid would, or it was."""
-    if decision is None or decision["reason"] != Reason.UNPROFITABLE or decision["price"] is None:
-        return None
-    least = least_above(Decimal(decision["price"]))
-    return None if least is None else str(least)
-
-
-def rejection_reason(body: Mapping[str, Any], words: Mapping[Reason, str]) -> str:
-    """The reason for people.
-
-    Args:
-        body: of a rejection's event.
-        words: of the kind, for each reason.
-    """
-    decision, left = body["decision"], body.get("budget_left")
-    if left is not None:
-        return f"the price, {decision['price']}, is above what is left of the budget, {left}"
-    return words[Reason(decision["reason"])]
-
-
-def rejected_param(body: Mapping[str, Any]) -> str:
-    """The term that stood against it: the deadline where there was no room, else the bid."""
-    is_late = body["decision"]["reason"] in (Reason.NO_CAPACITY, Reason.NO_FEASIBLE_SCHEDULE)
-    return "market.deadline" if is_late else "market.bid"
-
-
-def decision_message(body: Mapping[str, Any], words: Callable[[Mapping[str, Any]], str]) -> str:
-    """A decision, as it is told to the job's owner.
-
-    Args:
-        body: of its event.
-        words: why it was rejected, of the same.
-    """
-    decision = body["decision"]
-    if decision["admitted"]:
-        return f"Admitted for {decision['payment']}"
-    least = min_bid(decision)
-    why = f"Rejected ({decision['reason']}): {words(body)}"
-    return why + (f"; {least} would do" if least else "")
-
-
-def replanned_message(body: Mapping[str, Any]) -> str:
-    """A new plan, as it is told to the job's owner."""
-    return f"Planned anew, at the price that was agreed: {body['why']}"
-
-
-def price_fields(row: JobReadModel, clock: SlotClock) -> dict[str, Any]:
-    """What is of such kinds in the market's part of a job: the price, and what would have done."""
-    body = row.body
-    decision, earliest, left = body["decision"], body.get("earliest"), body.get("budget_left")
-    admitted = decision is not None and decision["admitted"]
-    return {
-        "payment": decision["payment"] if admitted else None,
-        "least_bid": min_bid(decision),
-        "price": None if left is None else decision["price"],
-        "budget_left": left,
-        "earliest_deadline": None if earliest is None else clock.slot_end(earliest),
-    }
-
-
-def settlement(owner: str, payment: Money, *, refunded: bool) -> tuple[Entry, ...]:
-    """What the ledger says of a job that is over: its price is earned, or given back."""
-    return refund(owner, payment) if refunded else recognize_revenue(payment)
-
-
-# Market fields that all kinds of zones share.
-
-ADAPTER_FIELDS = ("rank", "alpha", "dropout", "target_modules", "learning_rate")
-"""What of its training is shown of a job that trains an adapter."""
-
-
-def market_fields(
-    row: JobReadModel, trained_by: tuple[str, ...] = ADAPTER_FIELDS
-) -> dict[str, Any]:
-    """The fields of `MarketPart` of the API; what is of a kind of zones is none.
-
-    Args:
-        row: of the job.
-        trained_by: what of its training is shown.
-    """
-    body = row.body
-    decision, request, training = body["decision"], body["request"], body["training"]
-    admitted = decision is not None and decision["admitted"]
-    return {
-        "zone": row.zone,
-        "state": body["state"],
-        "decision": None if decision is None else ("admitted" if admitted else "rejected"),
-        "reason": None if decision is None else decision["reason"],
-        "bid": request["bid"],
-        "payment": None,
-        "least_bid": None,
-        "price": None,
-        "budget_left": None,
-        "deadline": request["deadline"],
-        "earliest_deadline": None,
-        "refunded": body["refunded"],
-        "plan": None,
-        "progress": body["progress"],
-        "notes": [*_data_notes(body["size"], training), *body["notes"]],
-        "lora": {name: training[name] for name in trained_by},
-    }
-
-
-def _data_notes(size: dict[str, Any] | None, training: dict[str, Any]) -> tuple[str, ...]:
-    """What training loses of the data; images of sites have no `max_length`, and lose nothing."""
+def _data_notes(size: Record | None, training: Record) -> tuple[str, ...]:
+    """Return what training loses of the data; jobs on images have no `max_length`."""
     length = training.get("max_length")
     if size is None or length is None:
         return ()
     return DataSize.from_record(size).notes(length)
 
 
-# Fields of metered jobs: `MeteredFields` of the API.
-
-METERED_ROW: dict[str, Any] = {"meter": None}
-"""Keys of the rows of metered jobs, with nothing in them: what the meter stands at."""
+P = TypeVar("P", bound=PrepaidJob)
 
 
-def metered_fields(row: JobReadModel) -> dict[str, Any] | None:
-    """Of a job that was decided on; none before that.
+class PrepaidProjection(JobProjection[P]):
+    """Projection of jobs that pay a binding price.
 
-    Its row's decision has max_cost, estimate, and least_max_cost where it was rejected for its cap;
-    its `meter` is a record of one; its `worth`, if it has one, says what was `reached`.
+    Attributes:
+        reasons: of rejections, in words.
     """
-    decision, meter = row.body["decision"], row.body["meter"]
-    if decision is None:
+
+    reasons: ClassVar[Mapping[Reason, str]]
+
+    def rejection_reason(self, body: Mapping[str, Any]) -> str:
+        decision, left = body["decision"], body.get("budget_left")
+        if left is not None:
+            return f"the price, {decision['price']}, is above what is left of the budget, {left}"
+        return self.reasons[Reason(decision["reason"])]
+
+    def rejected_param(self, body: Mapping[str, Any]) -> str:
+        is_late = body["decision"]["reason"] in (Reason.NO_CAPACITY, Reason.NO_FEASIBLE_SCHEDULE)
+        return "market.deadline" if is_late else "market.bid"
+
+    def decision_message(self, body: Mapping[str, Any]) -> str:
+        """Return a decision as its owner reads it."""
+        decision = body["decision"]
+        if decision["admitted"]:
+            return f"Admitted for {decision['payment']}"
+        least = _min_bid(decision)
+        why = f"Rejected ({decision['reason']}): {self.rejection_reason(body)}"
+        return why + (f"; {least} would do" if least else "")
+
+    def price_fields(self, row: JobReadModel, clock: SlotClock) -> Record:
+        """Return the price of a job, and what would have been admitted in its place."""
+        body = row.body
+        decision, earliest, left = body["decision"], body["earliest"], body["budget_left"]
+        admitted = decision is not None and decision["admitted"]
+        return {
+            "payment": decision["payment"] if admitted else None,
+            "least_bid": _min_bid(decision),
+            "price": None if left is None else decision["price"],
+            "budget_left": left,
+            "earliest_deadline": None if earliest is None else clock.slot_end(earliest),
+        }
+
+
+def _min_bid(decision: Mapping[str, Any] | None) -> str | None:
+    """Return the least bid that would have been admitted, or None."""
+    if decision is None or decision["reason"] != Reason.UNPROFITABLE or decision["price"] is None:
         return None
-    found = None if meter is None else Meter.from_record(meter)
-    estimate = decision["estimate"]
-    return {
-        "max_cost": decision["max_cost"],
-        "least_max_cost": decision.get("least_max_cost"),
-        "cost": "0.0000" if found is None else str(found.charged),
-        "held": "0.0000" if found is None else str(found.remaining),
-        "slots": 0 if found is None else found.next_slot,
-        "value": (row.body.get("worth") or {}).get("reached"),
-        "estimate": None if estimate is None else estimate_view(estimate, decision["max_cost"]),
-    }
+    least = least_above(Decimal(decision["price"]))
+    return None if least is None else str(least)
+
+
+def replanned_message(body: Mapping[str, Any]) -> str:
+    """Return a new plan as its owner reads it."""
+    return f"Planned anew, at the price that was agreed: {body['why']}"
+
+
+M = TypeVar("M", bound=MeteredJob)
+
+
+class MeteredProjection(JobProjection[M]):
+    """Projection of jobs that pay for what they use. Their rows have a `meter`."""
+
+    def metered_fields(self, row: JobReadModel) -> Record | None:
+        """Return `MeteredFields` of the API, or None before the decision.
+
+        A decision has max_cost, estimate, and least_max_cost where the cap was too low.
+        """
+        decision, record = row.body["decision"], row.body["meter"]
+        if decision is None:
+            return None
+        meter = None if record is None else adapter(Meter).validate_python(record)
+        estimate = decision["estimate"]
+        return {
+            "max_cost": decision["max_cost"],
+            "least_max_cost": decision.get("least_max_cost"),
+            "cost": "0.0000" if meter is None else str(meter.charged),
+            "held": "0.0000" if meter is None else str(meter.remaining),
+            "slots": 0 if meter is None else meter.next_slot,
+            "value": (row.body.get("worth") or {}).get("reached"),
+            "estimate": None if estimate is None else estimate_view(estimate, decision["max_cost"]),
+        }

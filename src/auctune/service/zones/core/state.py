@@ -1,137 +1,263 @@
-"""State of a zone as far as all kinds share it: a fold over its events.
+"""State of a zone: a fold over its events, the same live, after a restart and in a replay.
 
-The live path and a restart apply events by the same functions. In memory are open jobs only; what
-each event changes for readers is handed back, to be stored with it.
+In memory are open jobs only. What an event changes outside of the state (rows of jobs, ledger
+entries) is returned, and committed with the event.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from auctune.service.ledger import Entry
-from auctune.service.zones.core.events import EventType, ZoneEvent, job_of
-from auctune.service.zones.core.job import PendingJob, pending_from_event
-from auctune.service.zones.core.projection import Admitted, JobProjection
+import numpy as np
+import orjson
+from pydantic import ValidationError
+
+from auctune.domain import read_snapshot
+from auctune.service.jobs.training import Training
+from auctune.service.zones.core.events import VERSION, EventType, ZoneEvent, adapter, job_of
+from auctune.service.zones.core.job import OpenJob, PendingJob, Phase
+from auctune.service.zones.core.projection import JobProjection
 from auctune.service.zones.core.read_model import Effects, Status
 
-J = TypeVar("J", bound=Admitted)
+J = TypeVar("J", bound=OpenJob)
+
+Reducer = Callable[[Any, ZoneEvent], Effects]
+"""Applies one type of event to a state."""
+
+
+def pending_from_event(event: ZoneEvent) -> PendingJob:
+    """Return the pending job of the first event about it."""
+    body = event.body
+    return PendingJob(
+        id=job_of(event),
+        seq=event.seq,
+        owner=body["owner"],
+        created_at=event.at,
+        request=body["request"],
+        training=adapter(Training).validate_python(body["training"]),
+    )
 
 
 @dataclass(kw_only=True)
 class ZoneState(ABC, Generic[J]):
-    """Open jobs of a zone; a kind says how a job begins and ends, and what else it knows.
+    """Open jobs of a zone. A snapshot of a zone is its state as pydantic serializes it.
+
+    A kind of zone declares the type of `jobs` and its own fields, says which job an event admits,
+    and lists the reducers of its events.
 
     Attributes:
-        seq: of the newest event applied.
-        received: jobs that wait for a decision, by id.
-        jobs: admitted jobs that are not over, by id.
+        seq: number of the newest event applied; 0 before the first.
+        received: pending jobs, by id.
+        jobs: admitted jobs that have not ended, by id.
     """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+
+    projection: ClassVar[JobProjection[Any]]
+    reducers: ClassVar[Mapping[str, Reducer]]
 
     seq: int = 0
     received: dict[str, PendingJob] = field(default_factory=dict)
     jobs: dict[str, J] = field(default_factory=dict)
 
-    @property
-    @abstractmethod
-    def rows(self) -> JobProjection[J]:
-        """Makes rows of its jobs."""
+    def evolve(self, event: ZoneEvent) -> Effects:
+        """Apply an event that is newer than all that were applied."""
+        self.seq = event.seq
+        reducer = self.reducers.get(event.kind)
+        effects = Effects() if reducer is None else reducer(self, event)
+        for changed in (event.job, *(row.id for row in effects.rows)):
+            if changed in self.jobs:
+                self.jobs[changed].last_event_seq = event.seq
+        return effects
+
+    def mechanism_events(self, event: ZoneEvent) -> Iterable[Any]:
+        """Return what an event means to the mechanism; the state is as before the event."""
+        return ()
 
     @abstractmethod
-    def admit(self, event: ZoneEvent, asked: PendingJob) -> J:
-        """A job that an event admits.
+    def admit(self, event: ZoneEvent, pending: PendingJob) -> J:
+        """Return the job that a decision admits."""
 
-        Args:
-            event: the decision.
-            asked: what its owner asked for, and its place in lists.
-        """
-
-    @abstractmethod
-    def admission_entries(self, job: J) -> tuple[Entry, ...]:
-        """What the ledger says of a job that is admitted now."""
-
-    @abstractmethod
-    def settlement_entries(self, job: J, *, refunded: bool) -> tuple[Entry, ...]:
-        """What the ledger says of a job that is over now."""
+    def show(self, event: ZoneEvent, job: J) -> Effects:
+        """Return the effects of an event that changes an open job, and books nothing."""
+        return Effects((self.projection.open(event, job),))
 
     def _received(self, event: ZoneEvent) -> Effects:
         job = pending_from_event(event)
         self.received[job.id] = job
-        return Effects((self.rows.received(event, job),))
+        return Effects((self.projection.received(event, job),))
 
     def _decided(self, event: ZoneEvent) -> Effects:
-        asked = pending_from_event(event)
-        waiting = self.received.pop(asked.id, None)
-        if waiting is not None:
-            asked = replace(asked, seq=waiting.seq, created_at=waiting.created_at)
+        pending = pending_from_event(event)
+        earlier = self.received.pop(pending.id, None)
+        if earlier is not None:
+            pending = replace(pending, seq=earlier.seq, created_at=earlier.created_at)
         if not event.body["decision"]["admitted"]:
-            return Effects((self.rows.rejected(event, asked),))
-        job = self.admit(event, asked)
+            return Effects((self.projection.rejected(event, pending),))
+        job = self.admit(event, pending)
         self.jobs[job.id] = job
-        return Effects((self.rows.open(event, job),), self.admission_entries(job))
+        return Effects((self.projection.open(event, job),), job.admission_entries())
 
     def _noted(self, event: ZoneEvent) -> Effects:
         job = self.jobs.get(job_of(event))
         if job is None:
             return Effects()
         job.notes.append(event.body["text"])
-        return Effects((self.rows.open(event, job),))
+        return self.show(event, job)
+
+    def _out_of_memory(self, event: ZoneEvent) -> Effects:
+        job: Any = self.jobs[job_of(event)]
+        job.out_of_memory.append(event.body["slot"])
+        return self._noted(event)
+
+    def _paused(self, event: ZoneEvent) -> Effects:
+        job = self.jobs[job_of(event)]
+        job.phase = Phase.PAUSED
+        return self.show(event, job)
 
     def _cancelled(self, event: ZoneEvent) -> Effects:
-        return self._close(event, Status.CANCELLED, refunded=False)
+        return self._end(event, Status.CANCELLED, refunded=False)
 
     def _finished(self, event: ZoneEvent) -> Effects:
-        return self._close(event, Status.SUCCEEDED, refunded=False)
+        return self._end(event, Status.SUCCEEDED, refunded=False)
 
     def _failed(self, event: ZoneEvent) -> Effects:
-        return self._close(event, Status.FAILED, refunded=event.body["refund"])
+        return self._end(event, Status.FAILED, refunded=event.body["refund"])
 
-    def _close(self, event: ZoneEvent, status: Status, *, refunded: bool) -> Effects:
-        waiting = self.received.pop(job_of(event), None)
-        if waiting is not None:
-            return Effects((self.rows.withdrawn(event, waiting, status),))
+    def _end(self, event: ZoneEvent, status: Status, *, refunded: bool) -> Effects:
+        pending = self.received.pop(job_of(event), None)
+        if pending is not None:
+            return Effects((self.projection.withdrawn(event, pending, status),))
         job = self.jobs.pop(job_of(event))
-        entries = self.settlement_entries(job, refunded=refunded)
-        return Effects((self.rows.closed(event, job, status, refunded=refunded),), entries)
+        entries = job.settlement_entries(refunded=refunded)
+        return Effects((self.projection.closed(event, job, status, refunded=refunded),), entries)
 
 
-JOB_REDUCERS: Mapping[str, Callable[[ZoneState[Any], ZoneEvent], Effects]] = {
+JOB_REDUCERS: Mapping[str, Reducer] = {
     EventType.RECEIVED: ZoneState._received,
     EventType.DECIDED: ZoneState._decided,
+    EventType.PAUSED: ZoneState._paused,
     EventType.JOB_NOTED: ZoneState._noted,
+    EventType.OUT_OF_MEMORY: ZoneState._out_of_memory,
     EventType.CANCELLED: ZoneState._cancelled,
     EventType.FINISHED: ZoneState._finished,
     EventType.FAILED: ZoneState._failed,
 }
-"""What events that zones of all kinds know do to a state."""
+"""Reducers of the events that all kinds of zones have in common."""
 
 
-# The fold of events into state, the same live and after a restart.
+class Mechanism(Protocol):
+    """A mechanism whose state is part of a zone's model."""
+
+    def apply(self, event: Any, /) -> None:
+        """Apply one of its events."""
+        ...
+
+    def save(self) -> Mapping[str, Any]:
+        """Return its state for a snapshot."""
+        ...
+
+    def load(self, saved: Mapping[str, Any], /) -> None:
+        """Restore the state that `save` returned."""
+        ...
 
 
-class Foldable(Protocol):
-    """What a zone has come to.
-
-    Attributes:
-        seq: of the newest event applied.
-    """
-
-    seq: int
+S = TypeVar("S", bound=ZoneState[Any])
+M = TypeVar("M")
 
 
-S = TypeVar("S", bound=Foldable)
-
-
-def reduce(
-    handlers: Mapping[str, Callable[[S, ZoneEvent], Effects]], state: S, event: ZoneEvent
-) -> Effects:
-    """Take over what happened; what it changes outside.
+class ZoneModel(Generic[S, M]):
+    """State of a zone and the mechanism that decides by it, folded from the same events.
 
     Args:
-        handlers: by kind of event what it does to a state; others do nothing.
-        state: changed.
-        event: newer than all that the state knows.
+        state: empty.
+        mechanism: empty too, or None for kinds that decide by the state alone.
     """
-    state.seq = event.seq
-    handler = handlers.get(event.kind)
-    return Effects() if handler is None else handler(state, event)
+
+    def __init__(self, state: S, mechanism: M) -> None:
+        self.state = state
+        self.mechanism = mechanism
+
+    @property
+    def seq(self) -> int:
+        """Number of the newest event applied; 0 before the first."""
+        return self.state.seq
+
+    def apply(self, event: ZoneEvent) -> Effects:
+        """Apply one event."""
+        mechanism: Any = self.mechanism
+        for change in self.state.mechanism_events(event):
+            mechanism.apply(change)
+        return self.state.evolve(event)
+
+    def save(self) -> dict[str, Any]:
+        """Return a snapshot, for `write_snapshot`."""
+        return SnapshotWriter().write(self)
+
+    def restore(self, body: bytes) -> None:
+        """Restore a snapshot into an empty model.
+
+        Raises:
+            ValueError: if it cannot be read, or another release wrote it.
+            InputError: if it is of another mechanism.
+        """
+        saved = read_snapshot(body)
+        record = orjson.loads(saved["state"].tobytes())
+        version = record.pop("version", None)
+        if version != VERSION:
+            raise ValueError(f"snapshot of version {version}, expected {VERSION}")
+        mechanism: Any = self.mechanism
+        if mechanism is not None:
+            mechanism.load(saved["mechanism"])
+        try:
+            self.state = adapter(type(self.state)).validate_python(record)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"]))
+            raise ValueError(f"snapshot: {place}: {first['msg']}") from None
+
+
+class SnapshotWriter:
+    """Serializes a zone's model; jobs without new events are not serialized again."""
+
+    # Jobs serialized by one command of the actor: some milliseconds.
+    _BATCH = 100
+
+    def __init__(self) -> None:
+        # By job: the newest event about it, and the job as JSON.
+        self._jobs: dict[str, tuple[int, bytes]] = {}
+
+    def prepare(self, state: ZoneState[Any], limit: int = _BATCH) -> bool:
+        """Serialize up to `limit` changed jobs ahead of `write`; return whether all are."""
+        for job in state.jobs.values():
+            if self._is_changed(job):
+                if limit == 0:
+                    return False
+                self._jobs[job.id] = self._dump(job)
+                limit -= 1
+        return True
+
+    def write(self, model: ZoneModel[Any, Any]) -> dict[str, Any]:
+        """Return the snapshot of a model, for `write_snapshot`; later changes leave it as it is."""
+        state: ZoneState[Any] = model.state
+        self._jobs = {
+            job.id: self._dump(job) if self._is_changed(job) else self._jobs[job.id]
+            for job in state.jobs.values()
+        }
+        record = adapter(type(state)).dump_python(state, mode="json", exclude={"jobs"})
+        record["version"] = VERSION
+        record["jobs"] = {name: orjson.Fragment(body) for name, (_, body) in self._jobs.items()}
+        # As an array of bytes, so that no name in it is read as a key of the snapshot.
+        saved = {"state": np.frombuffer(orjson.dumps(record), dtype=np.uint8)}
+        if model.mechanism is not None:
+            saved["mechanism"] = model.mechanism.save()
+        return saved
+
+    def _is_changed(self, job: OpenJob) -> bool:
+        written = self._jobs.get(job.id)
+        return written is None or written[0] != job.last_event_seq
+
+    @staticmethod
+    def _dump(job: OpenJob) -> tuple[int, bytes]:
+        return job.last_event_seq, adapter(type(job)).dump_json(job)

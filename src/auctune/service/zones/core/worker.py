@@ -19,8 +19,8 @@ from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.dependencies import ZoneDependencies
 from auctune.service.zones.core.job import Phase
-from auctune.service.zones.core.snapshots import SnapshotSource, Snapshotter
-from auctune.service.zones.core.zone import Zone, is_open
+from auctune.service.zones.core.snapshots import Snapshotter
+from auctune.service.zones.core.zone import Zone
 
 _log = structlog.get_logger(__name__)
 
@@ -95,7 +95,6 @@ class ZoneWorker(ABC, Generic[Z]):
         actor: actor of the zone.
         clock: slots of the zone.
         work: folder of checkpoints and results; entries named after a job belong to it.
-        snapshots: source of the zone's snapshots.
         dependencies: what all zones share.
     """
 
@@ -106,7 +105,6 @@ class ZoneWorker(ABC, Generic[Z]):
         actor: ZoneActor[Z],
         clock: SlotClock,
         work: Path,
-        snapshots: SnapshotSource[Z],
         dependencies: ZoneDependencies,
     ) -> None:
         self._actor, self._clock, self._work = actor, clock, work
@@ -116,7 +114,7 @@ class ZoneWorker(ABC, Generic[Z]):
         self._tasks = TaskSet()
         self._jobs = BackgroundJobs(self._abandon)
         self._snapshotter = Snapshotter(
-            actor, clock, snapshots, Snapshots(dependencies.store.reader), dependencies.committer
+            actor, clock, Snapshots(dependencies.store.reader), dependencies.committer
         )
 
     async def _start_processes(self) -> None:
@@ -215,7 +213,7 @@ class ZoneWorker(ABC, Generic[Z]):
             return
 
         def ended_jobs(zone: Z) -> list[str]:
-            return [job for job in files if not (is_open(zone, job) or self._is_running(job))]
+            return [job for job in files if not (zone.is_open(job) or self._is_running(job))]
 
         ended = await self._actor.call(ended_jobs)
         # Checked last: background work for a job starts before the job ends.

@@ -10,16 +10,17 @@ from auctune.service.config.zone import ZoneConfig
 from auctune.service.zones.core.dependencies import DataDirs, ZoneDependencies
 from auctune.service.zones.core.kind import BaseProfiles, LoadedZone, NoStartupTask
 from auctune.service.zones.edge.loader import EdgeLoader
-from auctune.service.zones.edge.projection import EdgeViews
+from auctune.service.zones.edge.projection import EdgeProjection
+from auctune.service.zones.edge.state import EdgeState
 
 
 class EdgeKind:
     """All that the service must know of edge zones."""
 
     @property
-    def views(self) -> EdgeViews:
+    def views(self) -> EdgeProjection:
         """What readers see of their jobs."""
-        return EdgeViews()
+        return EdgeState.projection
 
     def check(self, entry: ZoneConfig, place: str, now: float) -> None:
         """Refuse settings that a start would refuse in the middle."""

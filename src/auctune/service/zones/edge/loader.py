@@ -19,7 +19,6 @@ from auctune.service.zones.core.kind import LoadedZone
 from auctune.service.zones.core.loader import ZoneLoader, ensure_unchanged
 from auctune.service.zones.edge.explainer import explain
 from auctune.service.zones.edge.gateway import EdgeGateway
-from auctune.service.zones.edge.projection import PROJECTION
 from auctune.service.zones.edge.site_datasets import SiteDatasetResolver
 from auctune.service.zones.edge.state import empty_model
 from auctune.service.zones.edge.supply import EdgeSupply
@@ -62,7 +61,7 @@ class EdgeLoader:
         context = GatewayContext(
             actor, supply.clock, supply.market.slots, DEFAULTS, files, here.budgets, here.quotes
         )
-        explainer = Explainer(fresh, self._past.log, self._past.snapshots, PROJECTION, explain)
+        explainer = Explainer(fresh, self._past.log, self._past.snapshots, explain)
         open_zone = EdgeGateway(context, supply, explainer)
         return LoadedZone(open_zone, self._worker(entry, open_zone))
 

@@ -1,64 +1,76 @@
-"""Projection of edge jobs: fields of their rows, and messages to owners.
+"""Projection of edge jobs. Their rows have, besides the fields of all kinds:
 
-| key | holds |
+| key | value |
 | --- | --- |
 | facts | samples by site, the shape of an image, and classes |
-| plan | slots that are trained and those to come, and the traffic of each |
-| trained | slots whose training is on record |
-| torn, crossed_mb | how many slots came to nothing, and what crossed sites |
-| earliest | the slot by whose end a job could be done that was too late for its deadline |
-| budget_left | what its owner could still pay, where the price was above it |
+| plan | slots that are trained and those to come, with the traffic of each |
+| trained | slots whose results are recorded |
+| torn, crossed_mb | number of failed slots, and data transferred between sites |
+| earliest | slot by whose end a job could finish that was too late for its deadline |
+| budget_left | remaining budget of its owner, if the price was above it |
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import ClassVar
+
+from pydantic_core import to_jsonable_python
 
 from auctune.domain import Reason
 from auctune.run.edge.plain import plan_record
-from auctune.service.zones.core import projection
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import EventType
 from auctune.service.zones.core.projection import (
     COMMON_MESSAGES,
     EventMessage,
-    JobProjection,
-    market_fields,
+    PrepaidProjection,
+    replanned_message,
 )
 from auctune.service.zones.core.read_model import JobReadModel, Record
 from auctune.service.zones.edge.job import EdgeEventType, EdgeJobState
 from auctune.service.zones.edge.site_datasets import SiteDatasets
 
-_WHY = {
-    Reason.NO_FEASIBLE_SCHEDULE: "the sites could not train it by its deadline, even if all of "
-    "them were free",
-    Reason.NO_CAPACITY: "what is left of the sites cannot train it by its deadline",
-    Reason.UNPROFITABLE: "the bid is not above the price",
-}
-
-_OF_DECISION = ("size", "decision", "facts", "earliest", "budget_left")
+_DECISION_FIELDS = ("size", "decision", "facts", "earliest", "budget_left")
 
 
-class EdgeProjection(JobProjection[EdgeJobState]):
-    """Makes rows of edge jobs."""
+def size_record(facts: SiteDatasets) -> Record:
+    """Return the size of the data as rows of all kinds have it; numbers count as tokens."""
+    channels, height, width = facts.image
+    return {"rows": facts.total, "mean_tokens": float(channels * height * width)}
 
-    def default_fields(self) -> Record:
-        """The keys of an edge job's row, with nothing in them."""
-        return {
-            "facts": None,
-            "plan": [],
-            "trained": [],
-            "torn": 0,
-            "crossed_mb": 0.0,
-            "earliest": None,
-            "budget_left": None,
+
+class EdgeProjection(PrepaidProjection[EdgeJobState]):
+    """Projection of edge jobs."""
+
+    default_fields: ClassVar[Record] = {
+        "facts": None,
+        "plan": [],
+        "trained": [],
+        "torn": 0,
+        "crossed_mb": 0.0,
+        "earliest": None,
+        "budget_left": None,
+    }
+    reasons: ClassVar[Mapping[Reason, str]] = {
+        Reason.NO_FEASIBLE_SCHEDULE: "the sites could not train it by its deadline, even if all of "
+        "them were free",
+        Reason.NO_CAPACITY: "what is left of the sites cannot train it by its deadline",
+        Reason.UNPROFITABLE: "the bid is not above the price",
+    }
+    training_fields: ClassVar[tuple[str, ...]] = ("learning_rate", "weight_decay")
+
+    def __init__(self) -> None:
+        self.messages = {
+            **COMMON_MESSAGES,
+            EventType.DECIDED: EventMessage(self.decision_message),
+            EventType.FINISHED: EventMessage(lambda _: "The model is ready"),
+            EdgeEventType.REPLANNED: EventMessage(replanned_message, "warn"),
         }
 
     def job_fields(self, job: EdgeJobState) -> Record:
-        """What was promised, and how far it is."""
         return {
             "size": size_record(job.facts),
             "decision": job.decision,
-            "facts": job.facts.to_record(),
+            "facts": to_jsonable_python(job.facts),
             "plan": plan_record(job.plan),
             "trained": list(job.trained),
             "torn": job.failed_slots,
@@ -66,65 +78,28 @@ class EdgeProjection(JobProjection[EdgeJobState]):
         }
 
     def decision_fields(self, body: Record) -> Record:
-        """What was answered, and the plan, if there is one."""
         plan = body["answer"]["plan"]
-        known = {name: body[name] for name in _OF_DECISION}
-        return {**known, "plan": [] if plan is None else plan}
+        fields = {name: body[name] for name in _DECISION_FIELDS}
+        return {**fields, "plan": [] if plan is None else plan}
 
     def has_started(self, job: EdgeJobState) -> bool:
-        """Whether a job has trained."""
         return bool(job.trained)
 
-    def rejection_reason(self, body: Mapping[str, Any]) -> str:
-        """The reason for people."""
-        return projection.rejection_reason(body, _WHY)
-
-    def rejected_param(self, body: Mapping[str, Any]) -> str:
-        """The deadline, or the bid."""
-        return projection.rejected_param(body)
-
-
-def size_record(facts: SiteDatasets) -> Record:
-    """How much data there are, as rows of all kinds have it: numbers stand for tokens."""
-    channels, height, width = facts.image
-    return {"rows": facts.total, "mean_tokens": float(channels * height * width)}
-
-
-PROJECTION = EdgeProjection()
-
-
-# Fields and messages.
-
-Shown = dict[str, Any]
-
-_TRAINED_BY = ("learning_rate", "weight_decay")
-
-
-class EdgeViews:
-    """Of all edge zones."""
-
-    @property
-    def messages(self) -> Mapping[str, EventMessage]:
-        """How events are told to a job's owner, by kind."""
-        return _TOLD
-
-    def market(self, row: JobReadModel, clock: SlotClock) -> Shown:
-        """The market's part of a job."""
+    def market(self, row: JobReadModel, clock: SlotClock) -> Record:
         return {
-            **market_fields(row, _TRAINED_BY),
-            **projection.price_fields(row, clock),
+            **self.market_fields(row),
+            **self.price_fields(row, clock),
             "plan": _plan(row.body, clock),
             "edge": _edge(row.body, clock),
         }
 
     def finish(self, row: JobReadModel, clock: SlotClock) -> float | None:
-        """When the last slot of its plan ends."""
         plan = row.body["plan"]
         return clock.slot_end(plan[-1]["slot"]) if plan else None
 
 
-def _plan(body: Shown, clock: SlotClock) -> Shown | None:
-    """A cell for each site that has workers in a slot."""
+def _plan(body: Record, clock: SlotClock) -> Record | None:
+    """Return a plan with a cell for each site that has workers in a slot."""
     slots = body["plan"]
     if not slots:
         return None
@@ -142,7 +117,7 @@ def _plan(body: Shown, clock: SlotClock) -> Shown | None:
     }
 
 
-def _edge(body: Shown, clock: SlotClock) -> Shown | None:
+def _edge(body: Record, clock: SlotClock) -> Record | None:
     facts = body["facts"]
     if facts is None:
         return None
@@ -160,15 +135,3 @@ def _edge(body: Shown, clock: SlotClock) -> Shown | None:
         "torn": body["torn"],
         "crossed_mb": body["crossed_mb"],
     }
-
-
-def _decided(body: Mapping[str, Any]) -> str:
-    return projection.decision_message(body, PROJECTION.rejection_reason)
-
-
-_TOLD: Mapping[str, EventMessage] = {
-    **COMMON_MESSAGES,
-    EventType.DECIDED: EventMessage(_decided),
-    EventType.FINISHED: EventMessage(lambda _: "The model is ready"),
-    EdgeEventType.REPLANNED: EventMessage(projection.replanned_message, "warn"),
-}

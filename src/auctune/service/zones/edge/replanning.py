@@ -7,13 +7,14 @@ free is all there is; then the one that bid most is planned first.
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
+from pydantic_core import to_jsonable_python
+
 from auctune.domain import Money, round_money
 from auctune.edge import EdgePlan, EdgeReplanned, Eris
 from auctune.edge.prices import cost_of
 from auctune.run.edge.plain import plan_record
 from auctune.service.zones.core.events import EventType
-from auctune.service.zones.core.job import Phase
-from auctune.service.zones.core.zone import GivenUp
+from auctune.service.zones.core.job import GivenUp, Phase
 from auctune.service.zones.edge.decision import plan_remaining
 from auctune.service.zones.edge.job import EdgeEventType, EdgeJobState
 
@@ -133,7 +134,7 @@ def pause(zone: "EdgeZone", name: str) -> None:
         InputError: if it is over, or paused already.
     """
     given_up = _given_up(zone, zone.pausable_job(name))
-    body = {"given_up_for": None if given_up is None else given_up.to_record()}
+    body = {"given_up_for": to_jsonable_python(given_up)}
     zone.record(EventType.PAUSED, name, body)
 
 

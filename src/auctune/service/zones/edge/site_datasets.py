@@ -3,8 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import structlog
 
@@ -40,16 +39,6 @@ class SiteDatasets:
         """Bytes of a sample that is moved: one for each number of its image, 8 for its label."""
         channels, height, width = self.image
         return channels * height * width + 8
-
-    def to_record(self) -> dict[str, Any]:
-        """Return the fields as JSON values."""
-        return asdict(self)
-
-    @classmethod
-    def from_record(cls, record: dict[str, Any]) -> "SiteDatasets":
-        """Read a result of `to_record`, also after a round trip through JSON."""
-        channels, height, width = record["image"]
-        return cls(record["samples"], (channels, height, width), record["classes"])
 
 
 def combine(files: Mapping[str, ImageFacts], validation: ImageFacts | None) -> SiteDatasets:

@@ -2,7 +2,6 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import structlog
 
@@ -25,22 +24,6 @@ _log = structlog.get_logger(__name__)
 _START_SECONDS = 90.0
 
 
-class EdgeSaver:
-    """Of one zone."""
-
-    def seq(self, zone: EdgeZone) -> int:
-        """Of the newest event that the memory knows."""
-        return zone.state.seq
-
-    def prepare(self, zone: EdgeZone) -> bool:
-        """Nothing: who trains at the same sites is not many."""
-        return True
-
-    def save(self, zone: EdgeZone) -> dict[str, Any]:
-        """All that the zone remembers."""
-        return zone.memory.save()
-
-
 class EdgeWorker(ZoneWorker[EdgeZone]):
     """Worker of an edge zone: one supervised process trains at all sites.
 
@@ -59,7 +42,7 @@ class EdgeWorker(ZoneWorker[EdgeZone]):
         dependencies: ZoneDependencies,
     ) -> None:
         self._folder = OpenSitesFolder.at(Path(settings.folder))
-        super().__init__(actor, clock, self._folder.jobs, EdgeSaver(), dependencies)
+        super().__init__(actor, clock, self._folder.jobs, dependencies)
         self._settings = settings
         self._scheduler = SlotScheduler(self._library.blobs.path, self._folder.kept)
         self._supervisor = ProcessSupervisor(

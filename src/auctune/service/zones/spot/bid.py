@@ -37,11 +37,6 @@ class EstimateInputs:
         """The zone's pace then."""
         return Pace(self.start_seconds, self.speeds)
 
-    @classmethod
-    def from_record(cls, record: dict[str, Any]) -> "EstimateInputs":
-        """As an event has it."""
-        return cls(**{**record, "speeds": tuple(record["speeds"])})
-
 
 @dataclass(frozen=True, slots=True)
 class SpotBid:

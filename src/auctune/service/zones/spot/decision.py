@@ -9,6 +9,8 @@ of other zones.
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic_core import to_jsonable_python
+
 from auctune.domain import Money, round_money
 from auctune.run.rental.estimate import Renting, estimate
 from auctune.run.rental.market import ReplayedRecord
@@ -50,7 +52,7 @@ def decision_record(
         "reason": reason,
         "max_cost": str(cap),
         "least_max_cost": str(need) if reason == OVER_CAP else None,
-        "estimate": estimate.to_record(),
+        "estimate": to_jsonable_python(estimate),
     }
 
 

@@ -23,16 +23,14 @@ is what a process of the job took until it could train.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
 from typing import Any
 
 from auctune.domain.data_size import DataSize
 from auctune.run.rental.order import JobTerms
-from auctune.service.jobs.training import Training
-from auctune.service.zones.core.job import Phase, Progress
-from auctune.service.zones.core.metered import Meter
+from auctune.service.zones.core.job import MeteredJob
 
 CAP_REACHED = "cap_reached"
 """Code of the failure of a job that its cap ended."""
@@ -91,43 +89,26 @@ def learned_pace(starts: Sequence[float], speeds: Sequence[float], prior_start: 
 # The open job: what its owner asked for, and its progress.
 
 
-@dataclass
-class SpotJobState:
-    """One admitted job.
+@dataclass(kw_only=True)
+class SpotJobState(MeteredJob):
+    """An admitted job of a spot zone.
 
     Attributes:
-        id: the job's.
-        seq: of the first event about it.
-        owner: user id.
-        training: what it trains.
         size: of its data.
-        created_at: unix time.
-        request: as its owner made it.
         first: its first slot.
-        terms: what the policy is asked about.
-        speed: of instances, over what their profile promised, as the terms have it.
-        policy, forecast: by which it rents.
+        terms: the job as the policy sees it.
+        speed: of instances, relative to their profile, that the terms count on.
+        policy, forecast: that choose its instances.
         unit_cost, unit_price: of an on-demand instance for a slot, to the service and its owner.
-        decision: on record.
-        worth: what it is worth by when, on record.
-        meter: what it has cost.
-        phase: where it stands.
-        progress: of its training.
-        promised: work that its instances would have done by now, by their profile.
-        newest_promised: that of its newest slot.
+        worth: value by time, as recorded.
+        promised: work that its instances would have done so far by their profile.
+        newest_promised: the same of its newest slot.
         count: instances in its newest slot.
-        next_trained: all of its slots below have their training on record.
-        finish: when its last row was trained, in its own slots; none: it goes on.
-        notes: what its owner should know.
+        next_trained: results of all its slots below are recorded.
+        finish: when its last row was trained, in its own slots, or None.
     """
 
-    id: str
-    seq: int
-    owner: str
-    training: Training
     size: DataSize
-    created_at: float
-    request: dict[str, Any]
     first: int
     terms: JobTerms
     speed: float
@@ -135,17 +116,12 @@ class SpotJobState:
     forecast: str
     unit_cost: float
     unit_price: float
-    decision: dict[str, Any]
     worth: dict[str, Any]
-    meter: Meter
-    phase: Phase = Phase.PLANNED
-    progress: Progress = field(default_factory=Progress)
     promised: float = 0.0
     newest_promised: float = 0.0
     count: int = 0
     next_trained: int = 0
     finish: float | None = None
-    notes: list[str] = field(default_factory=list)
 
     @property
     def total_rows(self) -> int:
@@ -153,7 +129,7 @@ class SpotJobState:
         return self.size.rows * self.training.epochs
 
     def hold(self, count: int, share: float) -> None:
-        """Instances are held for a share of a slot."""
+        """Count the instances that it holds for a share of a slot."""
         work = 0.0
         if count:
             job = self.terms.job()
@@ -166,7 +142,7 @@ class SpotJobState:
         self.newest_promised, self.count = work, count
 
     def speed_seen(self, done: float) -> float | None:
-        """Return the work done over what was promised; `None`: there was none of either.
+        """Return the work done relative to what was promised, or None if there was none.
 
         Args:
             done: share of its work that is done.
@@ -179,31 +155,3 @@ class SpotJobState:
         if done <= 0.0 or promised <= 0.0:
             return None
         return done * self.terms.workload * self.speed / promised
-
-    def to_record(self) -> dict[str, Any]:
-        """As plain values."""
-        return {
-            **vars(self),
-            "training": self.training.to_record(),
-            "size": self.size.to_record(),
-            "terms": self.terms.to_record(),
-            "meter": self.meter.to_record(),
-            "phase": self.phase.value,
-            "progress": self.progress.to_record(),
-            "notes": list(self.notes),
-        }
-
-    @classmethod
-    def from_record(cls, record: dict[str, Any]) -> "SpotJobState":
-        """What `to_record` gave, also by way of JSON."""
-        return cls(
-            **{
-                **record,
-                "training": Training.from_record(record["training"]),
-                "size": DataSize.from_record(record["size"]),
-                "terms": JobTerms.from_record(record["terms"]),
-                "meter": Meter.from_record(record["meter"]),
-                "phase": Phase(record["phase"]),
-                "progress": Progress(**record["progress"]),
-            }
-        )

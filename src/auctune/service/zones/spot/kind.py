@@ -14,7 +14,8 @@ from auctune.service.config.zone import ZoneConfig
 from auctune.service.zones.core.dependencies import DataDirs, ZoneDependencies
 from auctune.service.zones.core.kind import BaseProfiles, LoadedZone, NoStartupTask
 from auctune.service.zones.spot.loader import SpotLoader, load_market
-from auctune.service.zones.spot.projection import SpotViews
+from auctune.service.zones.spot.projection import SpotProjection
+from auctune.service.zones.spot.state import SpotState
 
 INSTANCE = "instance"
 """What the facts of a rented zone's base go by: all instances are alike."""
@@ -24,9 +25,9 @@ class SpotKind:
     """All that the service must know of rented zones."""
 
     @property
-    def views(self) -> SpotViews:
+    def views(self) -> SpotProjection:
         """What readers see of their jobs."""
-        return SpotViews()
+        return SpotState.projection
 
     def check(self, entry: ZoneConfig, place: str, now: float) -> None:
         """Refuse settings that a start would refuse in the middle."""

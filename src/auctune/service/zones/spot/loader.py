@@ -23,7 +23,7 @@ from auctune.service.zones.core.kind import LoadedZone
 from auctune.service.zones.core.loader import ZoneLoader, ensure_unchanged
 from auctune.service.zones.spot.gateway import SpotGateway
 from auctune.service.zones.spot.job import learned_pace
-from auctune.service.zones.spot.snapshots import SpotModel
+from auctune.service.zones.spot.state import empty_model
 from auctune.service.zones.spot.supply import SpotSupply
 from auctune.service.zones.spot.worker import SpotWorker
 from auctune.service.zones.spot.zone import SpotZone
@@ -54,8 +54,8 @@ class SpotLoader:
         rental = build_supply(entry, facts, market, record, here.now)
         here.report(f"getting the estimates of zone {entry.name} ready", 0.0)
         await asyncio.to_thread(_warm_up, rental)
-        memory = await self._past.restore(entry.name, SpotModel)
-        zone = SpotZone(entry.name, rental, memory.state, here.recorder)
+        memory = await self._past.restore(entry.name, lambda: empty_model(record))
+        zone = SpotZone(entry.name, rental, memory, here.recorder)
         actor = self._past.start_actor(zone, memory, record)
         inspector = DatasetInspector(entry.base_source, here.data, here.library)
         defaults = Defaults(max_length=entry.max_length, context_tokens=facts.context_tokens)

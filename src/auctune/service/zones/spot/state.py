@@ -1,33 +1,34 @@
-"""What a rented zone has come to: a fold over its events."""
+"""State of a spot zone."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 from auctune.domain import Money
 from auctune.domain.data_size import DataSize
 from auctune.run.rental.order import JobTerms
-from auctune.service.ledger import Entry, instance_cost
-from auctune.service.zones.core.events import EventType, ZoneEvent, job_of
+from auctune.service.ledger import instance_cost
+from auctune.service.zones.core.events import EventType, ZoneEvent, adapter, job_of
 from auctune.service.zones.core.job import PendingJob, Phase, Progress
 from auctune.service.zones.core.metered import Meter, MeteredEventType
 from auctune.service.zones.core.read_model import Effects
-from auctune.service.zones.core.state import JOB_REDUCERS, ZoneState, reduce
+from auctune.service.zones.core.state import JOB_REDUCERS, Reducer, ZoneModel, ZoneState
 from auctune.service.zones.spot.bid import EstimateInputs
 from auctune.service.zones.spot.job import CAP_REACHED, KEPT_JOBS, SpotEventType, SpotJobState
-from auctune.service.zones.spot.projection import PROJECTION, SpotProjection
+from auctune.service.zones.spot.projection import SpotProjection
 
 MAX_SLOTS = 512
 
 
 @dataclass
 class SlotStats:
-    """A slot of the zone, for operators.
+    """Market and use of one slot, for operators.
 
     Attributes:
-        slot: its number.
-        price: of a spot instance as it began, in units of the on-demand price.
-        available: spot instances as it began, for each job.
-        on_demand, spot: held in it, over all jobs.
+        slot: number.
+        price: of a spot instance when it began, relative to the on-demand price.
+        available: spot instances per job when it began.
+        on_demand, spot: instances held in it, over all jobs.
     """
 
     slot: int
@@ -37,59 +38,44 @@ class SlotStats:
     spot: int = 0
 
 
-@dataclass
+@dataclass(kw_only=True)
 class SpotState(ZoneState[SpotJobState]):
-    """Open jobs of a zone, and its newest slots.
+    """State of a spot zone.
 
     Attributes:
         slot: the newest slot that began; -1 before the first.
-        slots: the newest ones that began, by number.
+        slots: the newest slots, by number.
         starts: seconds that the newest processes took to start, the oldest first.
-        speeds: of the newest jobs, likewise: work done, over what their instances' profile
-            promised. Jobs that their cap ended count too: slow ones do not reach their end.
+        speeds: of the newest jobs, the oldest first: work done relative to what their instances'
+            profile promised. Jobs that reached their cap count too: slow ones do not finish.
     """
 
+    projection: ClassVar[SpotProjection] = SpotProjection()
+
+    jobs: dict[str, SpotJobState] = field(default_factory=dict)
     slot: int = -1
     slots: dict[int, SlotStats] = field(default_factory=dict)
     starts: list[float] = field(default_factory=list)
     speeds: list[float] = field(default_factory=list)
 
-    def apply(self, event: ZoneEvent) -> Effects:
-        """Take over what happened."""
-        return reduce(_HANDLERS, self, event)
-
-    @property
-    def rows(self) -> SpotProjection:
-        """Makes rows of its jobs."""
-        return PROJECTION
-
-    def admit(self, event: ZoneEvent, asked: PendingJob) -> SpotJobState:
-        """A job that an event admits."""
+    def admit(self, event: ZoneEvent, pending: PendingJob) -> SpotJobState:
         body = event.body
         job = SpotJobState(
-            **vars(asked),
+            **vars(pending),
             size=DataSize.from_record(body["size"]),
             first=body["first"],
-            terms=JobTerms.from_record(body["terms"]),
-            speed=EstimateInputs.from_record(body["estimated"]).pace.speed,
+            terms=adapter(JobTerms).validate_python(body["terms"]),
+            speed=adapter(EstimateInputs).validate_python(body["estimated"]).pace.speed,
             policy=body["renting"]["policy"],
             forecast=body["renting"]["forecast"],
             unit_cost=body["unit_cost"],
             unit_price=body["unit_price"],
             decision=body["decision"],
             worth=body["worth"],
-            meter=Meter(asked.owner, Money(body["held"])),
+            meter=Meter(pending.owner, Money(body["held"])),
         )
         job.progress = Progress(total_rows=job.total_rows)
         return job
-
-    def admission_entries(self, job: SpotJobState) -> tuple[Entry, ...]:
-        """Its cap is set aside."""
-        return job.meter.begin()
-
-    def settlement_entries(self, job: SpotJobState, *, refunded: bool) -> tuple[Entry, ...]:
-        """What was not used is released, and what was may be refunded."""
-        return job.meter.end(refunded=refunded)
 
     def _began(self, event: ZoneEvent) -> Effects:
         body = event.body
@@ -108,7 +94,7 @@ class SpotState(ZoneState[SpotJobState]):
             seen.on_demand += body["on_demand"]
             seen.spot += body["spot"]
         paid = instance_cost(event.zone, Money(body["cost"]))
-        return Effects((self.rows.open(event, job),), entries + paid)
+        return Effects((self.projection.open(event, job),), entries + paid)
 
     def _trained(self, event: ZoneEvent) -> Effects:
         job, body = self.jobs[job_of(event)], event.body
@@ -117,7 +103,7 @@ class SpotState(ZoneState[SpotJobState]):
         job.progress = job.progress.after(body["result"])
         if job.phase is Phase.PLANNED:
             job.phase = Phase.TRAINING
-        return Effects((self.rows.open(event, job),))
+        return self.show(event, job)
 
     def _ended(self, event: ZoneEvent) -> Effects:
         job = self.jobs[job_of(event)]
@@ -126,7 +112,7 @@ class SpotState(ZoneState[SpotJobState]):
         job.worth = {**job.worth, "reached": event.body["worth"]}
         if event.body["note"]:
             job.notes.append(event.body["note"])
-        return Effects((self.rows.open(event, job),))
+        return self.show(event, job)
 
     def _failed(self, event: ZoneEvent) -> Effects:
         job = self.jobs.get(job_of(event))
@@ -143,25 +129,26 @@ class SpotState(ZoneState[SpotJobState]):
         if speed is not None:
             self.speeds = [*self.speeds, speed][-KEPT_JOBS:]
 
-    def _paused(self, event: ZoneEvent) -> Effects:
-        job = self.jobs[job_of(event)]
-        job.phase = Phase.PAUSED
-        return Effects((self.rows.open(event, job),))
-
     def _resumed(self, event: ZoneEvent) -> Effects:
         job = self.jobs[job_of(event)]
-        job.phase = Phase.TRAINING if job.progress.rows else Phase.PLANNED
-        return Effects((self.rows.open(event, job),))
+        job.continue_phase(has_trained=bool(job.progress.rows))
+        return self.show(event, job)
+
+    reducers: ClassVar[Mapping[str, Reducer]] = {
+        **JOB_REDUCERS,
+        EventType.SLOT_BEGAN: _began,
+        MeteredEventType.METERED: _metered,
+        EventType.TRAINED: _trained,
+        EventType.FAILED: _failed,
+        SpotEventType.READY: _ready,
+        SpotEventType.ENDED: _ended,
+        EventType.RESUMED: _resumed,
+    }
 
 
-_HANDLERS: dict[str, Callable[[SpotState, ZoneEvent], Effects]] = {
-    **JOB_REDUCERS,
-    EventType.SLOT_BEGAN: SpotState._began,
-    MeteredEventType.METERED: SpotState._metered,
-    EventType.TRAINED: SpotState._trained,
-    EventType.FAILED: SpotState._failed,
-    SpotEventType.READY: SpotState._ready,
-    SpotEventType.ENDED: SpotState._ended,
-    EventType.PAUSED: SpotState._paused,
-    EventType.RESUMED: SpotState._resumed,
-}
+SpotModel = ZoneModel[SpotState, None]
+
+
+def empty_model(_opened: Mapping[str, Any]) -> SpotModel:
+    """Return the model of a zone without jobs."""
+    return ZoneModel(SpotState(), None)

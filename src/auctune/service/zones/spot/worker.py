@@ -24,7 +24,6 @@ from auctune.service.zones.core.worker import ZoneWorker
 from auctune.service.zones.spot.decision import charge_amount, value_at
 from auctune.service.zones.spot.job import CAP_REACHED, SpotEventType, SpotJobState
 from auctune.service.zones.spot.processes import JobProcessPool
-from auctune.service.zones.spot.snapshots import SpotSaver
 from auctune.service.zones.spot.supply import SpotSupply
 from auctune.service.zones.spot.zone import SpotZone
 
@@ -151,7 +150,7 @@ class SpotWorker(ZoneWorker[SpotZone]):
         dependencies: ZoneDependencies,
     ) -> None:
         work = dependencies.dirs.work(entry.name)
-        super().__init__(actor, supply.clock, work, SpotSaver(), dependencies)
+        super().__init__(actor, supply.clock, work, dependencies)
         self._processes = JobProcessPool(entry, supply, dependencies, self._on_message)
         self._num_crashes: Counter[str] = Counter()
 

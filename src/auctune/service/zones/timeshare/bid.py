@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic_core import to_jsonable_python
+
 from auctune.domain import Money, round_money
 from auctune.domain.data_size import DataSize
 from auctune.domain.money import ZERO
@@ -93,7 +95,7 @@ def decision_record(
         "reason": None if admitted else OVER_BUDGET,
         "max_cost": str(reserved if admitted else cap),
         "least_max_cost": None,
-        "estimate": None if estimate is None else estimate.to_record(),
+        "estimate": to_jsonable_python(estimate),
         "target_loss": target_loss,
     }
 

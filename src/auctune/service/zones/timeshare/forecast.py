@@ -5,13 +5,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from auctune.domain import Money, round_money
+from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.metered import Estimate
 from auctune.service.zones.timeshare.job import (
     MIN_POINTS,
     CompletedJob,
     Features,
     LossCurve,
-    Phase,
     TimeshareJob,
 )
 from auctune.service.zones.timeshare.state import TimeshareState
@@ -50,7 +50,7 @@ class ForecastData:
 
 def forecast_data(state: TimeshareState) -> ForecastData:
     """What a zone knows now."""
-    at_work = [job for job in state.jobs.values() if job.phase in (Phase.ADMITTED, Phase.LEARNING)]
+    at_work = [job for job in state.jobs.values() if job.phase in (Phase.PLANNED, Phase.TRAINING)]
     open_ = (
         CompletedJob(job.id, job.owner, Features.of(job.training, job.size), _copy(job.curve))
         for job in state.jobs.values()

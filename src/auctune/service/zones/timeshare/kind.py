@@ -11,16 +11,17 @@ from auctune.service.config.zone import ZoneConfig
 from auctune.service.zones.core.dependencies import DataDirs, ZoneDependencies
 from auctune.service.zones.core.kind import BaseProfiles, LoadedZone, NoStartupTask
 from auctune.service.zones.timeshare.loader import NODE_TYPE, TimeshareLoader, pool_settings
-from auctune.service.zones.timeshare.projection import TimeshareViews
+from auctune.service.zones.timeshare.projection import TimeshareProjection
+from auctune.service.zones.timeshare.state import TimeshareState
 
 
 class TimeshareKind:
     """All that the service must know of timeshare zones."""
 
     @property
-    def views(self) -> TimeshareViews:
+    def views(self) -> TimeshareProjection:
         """What readers see of their jobs."""
-        return TimeshareViews()
+        return TimeshareState.projection
 
     def check(self, entry: ZoneConfig, place: str, now: float) -> None:
         """Refuse settings that a start would refuse in the middle."""

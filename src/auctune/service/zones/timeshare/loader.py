@@ -22,7 +22,7 @@ from auctune.service.zones.core.gateway import GatewayContext
 from auctune.service.zones.core.kind import BaseProfiles, LoadedZone
 from auctune.service.zones.core.loader import ZoneLoader, ensure_unchanged
 from auctune.service.zones.timeshare.gateway import TimeshareGateway
-from auctune.service.zones.timeshare.state import TimeshareModel
+from auctune.service.zones.timeshare.state import empty_model
 from auctune.service.zones.timeshare.worker import TimeshareWorker
 from auctune.service.zones.timeshare.zone import TimeshareZone
 
@@ -50,10 +50,10 @@ class TimeshareLoader:
         record = self._past.recorded_settings(
             entry.name, wanted, partial(ensure_unchanged, entry.name, _FIXED)
         )
-        memory = await self._past.restore(entry.name, TimeshareModel)
+        memory = await self._past.restore(entry.name, lambda: empty_model(record))
         clock = SlotClock(record["epoch"], record["slot_seconds"], here.now)
         price = Money(record["price_per_second"])
-        zone = TimeshareZone(entry.name, memory.state, clock, here.recorder, price)
+        zone = TimeshareZone(entry.name, memory, clock, here.recorder, price)
         actor = self._past.start_actor(zone, memory, record)
         open_zone = self._open_zone(entry, record, actor, clock, facts[NODE_TYPE])
         profile = facts[NODE_TYPE].profile

@@ -1,110 +1,31 @@
-"""Projection of timeshare jobs: fields of their rows, and messages to owners.
+"""Projection of timeshare jobs. Their rows have, besides the fields of all kinds:
 
-| key | holds |
+| key | value |
 | --- | --- |
-| meter | what it has cost |
+| meter | cap and charges |
 | target | target_loss, deadline_unit, best_loss, share, finish_unit, verdict, pool_seconds, curve |
 
-The curve is [[batches, loss]], where long each point several units.
+The curve is [[batches, loss]]; a point of a long curve stands for several units.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
+
+from pydantic_core import to_jsonable_python
 
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import EventType, ZoneEvent
 from auctune.service.zones.core.metered import MeteredEventType
-from auctune.service.zones.core.projection import (
-    COMMON_MESSAGES,
-    METERED_ROW,
-    EventMessage,
-    JobProjection,
-    market_fields,
-    metered_fields,
-)
+from auctune.service.zones.core.projection import COMMON_MESSAGES, EventMessage, MeteredProjection
 from auctune.service.zones.core.read_model import JobReadModel, Record, Status
-from auctune.service.zones.timeshare.bid import OVER_BUDGET
 from auctune.service.zones.timeshare.job import CancelledJob, TimeshareEventType, TimeshareJob
 
-
-class TimeshareProjection(JobProjection[TimeshareJob]):
-    """Makes rows of a timeshare zone's jobs."""
-
-    def default_fields(self) -> Record:
-        """The keys of such rows, with nothing in them."""
-        return {**METERED_ROW, "target": None}
-
-    def job_fields(self, job: TimeshareJob) -> Record:
-        """What it costs, and how far it is from its target."""
-        return {
-            "size": job.size.to_record(),
-            "decision": job.decision,
-            "meter": job.meter.to_record(),
-            "target": {
-                "target_loss": job.target_loss,
-                "deadline_unit": job.deadline_unit,
-                "best_loss": job.best,
-                "share": job.share,
-                "finish_unit": job.finish,
-                "verdict": job.verdict,
-                "pool_seconds": job.curve.seconds,
-                "curve": [[batches, loss] for batches, loss, _ in job.curve.points],
-            },
-        }
-
-    def decision_fields(self, body: Record) -> Record:
-        """What was answered."""
-        return {"size": body["size"], "decision": body["decision"]}
-
-    def has_started(self, job: TimeshareJob) -> bool:
-        """Whether a job has trained."""
-        return bool(job.progress.steps)
-
-    def cancelled(self, event: ZoneEvent, cancelled: CancelledJob) -> JobReadModel:
-        """Return the row of a cancelled job after an event that changes what it cost."""
-        last = replace(event, kind=EventType.CANCELLED, at=cancelled.at)
-        return self.closed(last, cancelled.job, Status.CANCELLED, refunded=False)
-
-    def rejection_reason(self, body: Mapping[str, Any]) -> str:
-        """The reason for people: there is one."""
-        reason = body["decision"]["reason"]
-        assert reason == OVER_BUDGET, reason
-        return "nothing is left of the budget"
-
-    def rejected_param(self, body: Mapping[str, Any]) -> str:
-        """The cap."""
-        return "market.max_cost"
+# The only reason for which a job is rejected.
+_OVER_BUDGET = "nothing is left of the budget"
 
 
-PROJECTION = TimeshareProjection()
-
-
-# Fields and messages.
-
-Shown = dict[str, Any]
-
-
-class TimeshareViews:
-    """Of all of them."""
-
-    @property
-    def messages(self) -> Mapping[str, EventMessage]:
-        """How events are told to a job's owner, by kind."""
-        return _TOLD
-
-    def market(self, row: JobReadModel, clock: SlotClock) -> Shown:
-        """The market's part of a job."""
-        target = _target(row.body, row.body["request"], clock)
-        return {**market_fields(row), "metered": metered_fields(row), "target": target}
-
-    def finish(self, row: JobReadModel, clock: SlotClock) -> float | None:
-        """When its loss will be reached if its share stays; none if nobody knows."""
-        target = row.body["target"]
-        return None if target is None else _time(target["finish_unit"], clock)
-
-
-def _target(body: Shown, request: Shown, clock: SlotClock) -> Shown:
+def _target(body: Record, request: Record, clock: SlotClock) -> Record:
     found = body["target"]
     known = {} if found is None else found
     return {
@@ -125,7 +46,7 @@ def _time(unit: float | None, clock: SlotClock) -> float | None:
 def _decided(body: Mapping[str, Any]) -> str:
     decision = body["decision"]
     if not decision["admitted"]:
-        return f"Rejected ({decision['reason']}): {PROJECTION.rejection_reason(body)}"
+        return f"Rejected ({decision['reason']}): {_OVER_BUDGET}"
     chance = decision["estimate"]["success_probability"]
     return (
         f"Admitted for at most {decision['max_cost']}, without a promise: "
@@ -154,16 +75,60 @@ def _left(body: Mapping[str, Any]) -> str:
     return ways.get(body["how"], "It has left the pool") + "; what it learned best is packed"
 
 
-_FACTS = ("amount", "unit", "seconds", "share")
+class TimeshareProjection(MeteredProjection[TimeshareJob]):
+    """Projection of timeshare jobs."""
 
-_TOLD: Mapping[str, EventMessage] = {
-    **COMMON_MESSAGES,
-    EventType.DECIDED: EventMessage(_decided),
-    MeteredEventType.METERED: EventMessage(_metered, data_fields=_FACTS),
-    EventType.TRAINED: EventMessage(_trained),
-    TimeshareEventType.JOINED: EventMessage(lambda _: "It has joined the pool"),
-    TimeshareEventType.LEFT: EventMessage(_left),
-    TimeshareEventType.SETTLED: EventMessage(
-        lambda _: "The pool has dropped it; what was set aside is released"
-    ),
-}
+    messages: Mapping[str, EventMessage] = {
+        **COMMON_MESSAGES,
+        EventType.DECIDED: EventMessage(_decided),
+        MeteredEventType.METERED: EventMessage(
+            _metered, data_fields=("amount", "unit", "seconds", "share")
+        ),
+        EventType.TRAINED: EventMessage(_trained),
+        TimeshareEventType.JOINED: EventMessage(lambda _: "It has joined the pool"),
+        TimeshareEventType.LEFT: EventMessage(_left),
+        TimeshareEventType.SETTLED: EventMessage(
+            lambda _: "The pool has dropped it; what was set aside is released"
+        ),
+    }
+    default_fields: ClassVar[Record] = {"meter": None, "target": None}
+
+    def job_fields(self, job: TimeshareJob) -> Record:
+        return {
+            "size": job.size.to_record(),
+            "decision": job.decision,
+            "meter": to_jsonable_python(job.meter),
+            "target": {
+                "target_loss": job.target_loss,
+                "deadline_unit": job.deadline_unit,
+                "best_loss": job.best,
+                "share": job.share,
+                "finish_unit": job.finish,
+                "verdict": job.verdict,
+                "pool_seconds": job.curve.seconds,
+                "curve": [[batches, loss] for batches, loss, _ in job.curve.points],
+            },
+        }
+
+    def decision_fields(self, body: Record) -> Record:
+        return {"size": body["size"], "decision": body["decision"]}
+
+    def rejection_reason(self, body: Mapping[str, Any]) -> str:
+        return _OVER_BUDGET
+
+    def rejected_param(self, body: Mapping[str, Any]) -> str:
+        return "market.max_cost"
+
+    def cancelled(self, event: ZoneEvent, cancelled: CancelledJob) -> JobReadModel:
+        """Return the row of a cancelled job after an event that changes its cost."""
+        last = replace(event, kind=EventType.CANCELLED, at=cancelled.at)
+        return self.closed(last, cancelled.job, Status.CANCELLED, refunded=False)
+
+    def market(self, row: JobReadModel, clock: SlotClock) -> Record:
+        target = _target(row.body, row.body["request"], clock)
+        return {**self.market_fields(row), "metered": self.metered_fields(row), "target": target}
+
+    def finish(self, row: JobReadModel, clock: SlotClock) -> float | None:
+        """Return when the target will be reached if the share stays, or None if unknown."""
+        target = row.body["target"]
+        return None if target is None else _time(target["finish_unit"], clock)

@@ -4,7 +4,7 @@ import asyncio
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from auctune.device_profile import Profile
 from auctune.domain import Money
@@ -18,31 +18,15 @@ from auctune.service.jobs.device_limits import step_seconds
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.dependencies import ZoneDependencies
+from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.supervisor import ProcessSupervisor
 from auctune.service.zones.core.worker import ZoneWorker
-from auctune.service.zones.timeshare.job import Phase, TimeshareJob
+from auctune.service.zones.timeshare.job import TimeshareJob
 from auctune.service.zones.timeshare.pool import finish_job, on_event
-from auctune.service.zones.timeshare.state import saved_state
 from auctune.service.zones.timeshare.zone import TimeshareZone
 
 # Not settings of a job in a pool: it trains until its target, and keeps its best training loss.
 _UNUSED_SETTINGS = ("epochs", "schedule", "patience")
-
-
-class TimeshareSaver:
-    """Of one zone."""
-
-    def seq(self, zone: TimeshareZone) -> int:
-        """Of the newest event that the memory knows."""
-        return zone.state.seq
-
-    def prepare(self, zone: TimeshareZone) -> bool:
-        """Nothing: who shares one pool is not many."""
-        return True
-
-    def save(self, zone: TimeshareZone) -> dict[str, Any]:
-        """All that the zone remembers."""
-        return saved_state(zone.state)
 
 
 class TimeshareWorker(ZoneWorker[TimeshareZone]):
@@ -67,7 +51,7 @@ class TimeshareWorker(ZoneWorker[TimeshareZone]):
         dependencies: ZoneDependencies,
     ) -> None:
         self._folder = OpenPoolFolder(Path(settings.folder))
-        super().__init__(actor, clock, self._folder.results, TimeshareSaver(), dependencies)
+        super().__init__(actor, clock, self._folder.results, dependencies)
         self._profile, self._settings = profile, settings
         self._supervisor = ProcessSupervisor(
             actor.name, self._launch, self._on_message, _is_progress
@@ -98,7 +82,7 @@ class TimeshareWorker(ZoneWorker[TimeshareZone]):
         return False
 
     def _is_trained(self, job: TimeshareJob) -> bool:
-        return job.phase is Phase.LEFT
+        return job.phase is Phase.TRAINED
 
     def _result_folder(self, job: TimeshareJob) -> Path | None:
         assert job.left is not None
@@ -125,7 +109,7 @@ class TimeshareWorker(ZoneWorker[TimeshareZone]):
     def _desired_threads(self, zone: TimeshareZone) -> tuple[tuple[WantedThread, ...], int, int]:
         """Return the jobs that the pool should run, and the newest event and cancellation."""
         state = zone.state
-        jobs = [job for job in state.jobs.values() if job.phase is not Phase.LEFT]
+        jobs = [job for job in state.jobs.values() if job.phase is not Phase.TRAINED]
         cancelled = max((one.seq for one in state.cancelled.values()), default=0)
         return tuple(self._thread(job, zone.price) for job in jobs), state.seq, cancelled
 

@@ -157,7 +157,7 @@ def test_a_job_that_is_paused_at_its_deadline_ends_without_a_refund() -> None:
     assert row.body["error"]["code"] == "deadline_passed"
     assert not row.body["refunded"]
     assert made.log.balances()["user:ann"] == job.decision.payment
-    assert made.folded()[0] == made.zone.state
+    assert made.folded().state == made.zone.state
 
 
 def test_a_paused_job_that_is_trained_to_its_end_in_its_last_slot_is_packed() -> None:
@@ -235,7 +235,7 @@ def test_a_task_that_never_fits_loses_two_slots_and_is_refunded_with_what_to_cha
     assert not any(made.log.balances().values())
     # What it held is for sale again.
     assert kinds(made)[-2:] == [AuctionEventType.RELEASED, EventType.FAILED]
-    assert made.folded()[0] == made.zone.state
+    assert made.folded().state == made.zone.state
 
 
 def test_slots_lost_to_memory_count_across_restarts_and_each_once() -> None:
@@ -258,4 +258,4 @@ def test_slots_lost_to_memory_are_forgotten_once_the_task_has_trained() -> None:
         made.answer(slot, "n0")
     assert made.zone.state.jobs["a"].out_of_memory == []
     assert kinds(made).count(EventType.OUT_OF_MEMORY) == 2
-    assert made.folded()[0] == made.zone.state
+    assert made.folded().state == made.zone.state

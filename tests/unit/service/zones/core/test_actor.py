@@ -258,5 +258,5 @@ def test_a_budget_s_rejection_is_on_record_and_replays() -> None:
     row = made.zone.decide(replace(bid, left=lambda: Decimal("0.0001")))
     made.keep()
     assert row.body["decision"]["reason"] == "over_budget"
-    state, _ = made.folded()
+    state = made.folded().state
     assert state == made.zone.state

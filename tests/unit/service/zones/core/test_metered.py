@@ -14,6 +14,7 @@ from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.training import Training
 from auctune.service.ledger import Entry, is_balanced
 from auctune.service.zones.core.acceptance import degradation_reason
+from auctune.service.zones.core.events import adapter
 from auctune.service.zones.core.metered import Estimate, EstimateOffer, Meter
 
 
@@ -39,7 +40,7 @@ def test_what_is_charged_is_owed_and_nothing_stays_set_aside(
         amount = min(amount, meter.remaining)
         entries += meter.charge(slot, amount)
         charged += amount
-        meter = Meter.from_record(meter.to_record())
+        meter = adapter(Meter).validate_json(adapter(Meter).dump_json(meter))
         now = sums(entries)
         assert now.get("user:ada", 0) == charged == -now.get("revenue", 0)
         assert now.get("hold:ada", 0) == cap - charged == -now.get("held", 0)

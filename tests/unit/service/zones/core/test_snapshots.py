@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from auctune.service.storage import Committer, EventLog, Snapshots, open_store
-from auctune.service.zones.auction.snapshots import AuctionModel, AuctionSaver
+from auctune.service.zones.auction.state import AuctionModel
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.loader import replay_until
 from auctune.service.zones.core.snapshots import Snapshotter
@@ -21,24 +21,17 @@ def test_a_snapshot_is_made_once_there_is_much_to_fold_and_gives_what_the_zone_r
     made.keep()
     so_many = made.zone.state.seq
 
-    def fresh() -> AuctionModel:
-        return AuctionModel(*made.fresh())
-
     with open_store(tmp_path) as store:
         snapshots, log = Snapshots(store.reader), EventLog(store.reader)
 
         def keep(events: int) -> AuctionModel:
             with Committer(store) as committer:
                 actor = ZoneActor(made.zone, made.log)
-                keeper = Snapshotter(
-                    actor, made.clock, AuctionSaver(), snapshots, committer, events
-                )
+                keeper = Snapshotter(actor, made.clock, snapshots, committer, events)
                 asyncio.run(keeper.snapshot_if_due())
                 actor.close()
             # The log of this store is empty: what is found is a snapshot's.
-            memory, folded = replay_until(
-                "made-up", lambda: AuctionModel(*made.fresh()), log, snapshots
-            )
+            memory, folded = replay_until("made-up", made.fresh, log, snapshots)
             assert folded == 0
             return memory
 

@@ -11,7 +11,6 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.service.files.blobs import Trash
-from auctune.service.zones.auction.snapshots import AuctionSaver
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
@@ -108,7 +107,7 @@ class PlainWorker(ZoneWorker[AuctionZone]):
             on_fatal_error=self.fatal.append,
         )
         clock = SlotClock(0.0, 0.01, lambda: 5.0)
-        super().__init__(self.actor, clock, work, AuctionSaver(), cast(Any, dependencies))
+        super().__init__(self.actor, clock, work, cast(Any, dependencies))
         self._made, self._errors = made, list(errors)
 
     async def _stop_processes(self) -> None:

@@ -60,7 +60,7 @@ def test_the_log_makes_the_same_zone_again_to_the_last_bit() -> None:
     np.testing.assert_array_equal(folded.mechanism.ledger.used, made.zone.eris.ledger.used)
     np.testing.assert_array_equal(folded.mechanism.ledger.traffic, made.zone.eris.ledger.traffic)
     loaded = empty_model(made.record)
-    loaded.load(live)
+    loaded.restore(live)
     assert loaded.state == made.zone.state
     np.testing.assert_array_equal(loaded.mechanism.ledger.used, made.zone.eris.ledger.used)
     bid = made.bid("next", "30", 5)
