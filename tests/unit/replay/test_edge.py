@@ -1,4 +1,4 @@
-"""The log of an edge zone gone through again: it follows from itself, or what does not is named."""
+"""Verification of an edge zone's log."""
 
 import copy
 from dataclasses import replace
@@ -38,7 +38,7 @@ def eventful() -> MadeUpEdge:
     return made
 
 
-def test_a_log_follows_from_itself() -> None:
+def test_a_log_is_identical() -> None:
     made = eventful()
     events = made.log.read()
     kinds = {event.kind for event in events}

@@ -1,4 +1,4 @@
-"""Jobs that were rented for, played again by another policy."""
+"""Ended jobs of a spot zone under another policy."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def test_without_a_cap_it_is_what_the_simulator_plays() -> None:
     caps=st.tuples(st.floats(0.0, 8.0), st.floats(0.0, 8.0)),
     data=st.data(),
 )
-def test_no_cap_is_passed_and_a_higher_one_never_hurts(
+def test_no_cap_is_exceeded_and_a_higher_one_never_hurts(
     price: list[float], caps: tuple[float, float], data: st.DataObject
 ) -> None:
     counts = st.lists(st.integers(0, 3), min_size=len(price), max_size=len(price))
@@ -50,7 +50,7 @@ def test_no_cap_is_passed_and_a_higher_one_never_hurts(
     assert found[0].finish is None or found[1].finish is not None
 
 
-def test_an_outcome_adds_up_and_say_what_was_late() -> None:
+def test_an_outcome_adds_up_and_counts_late_jobs() -> None:
     jobs = [
         past([0.3] * 4, [2] * 4, recorded=JobOutcome(2.0, 3.5)),
         past([0.3] * 4, [2] * 4, recorded=JobOutcome(5.0, 4.5)),

@@ -1,4 +1,4 @@
-"""Threads of a real pool, shared out again over the losses on record."""
+"""Jobs of a pool under another allocator, over their recorded losses."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def thread(
 
 
 def recorded(allocator: Allocator) -> list[PastJob]:
-    """What a pool of six would have on record, of which some come to their targets."""
+    """Return what a log would have of a pool of six jobs, some of which reach their targets."""
     rng = np.random.default_rng(4)
     curves, learning = [], []
     for k in range(6):
@@ -49,16 +49,16 @@ def recorded(allocator: Allocator) -> list[PastJob]:
 
 
 @pytest.mark.parametrize("allocator", [Uniform(), LARA], ids=["uniform", "lara"])
-def test_the_allocator_that_was_there_comes_to_what_was(allocator: Allocator) -> None:
+def test_the_recorded_allocator_has_the_recorded_outcome(allocator: Allocator) -> None:
     threads = recorded(allocator)
-    was = recorded_outcome(threads, 1.0)
-    assert 0 < was.num_done < was.num_jobs == 6
+    before = recorded_outcome(threads, 1.0)
+    assert 0 < before.num_done < before.num_jobs == 6
     again = outcome_under(threads, allocator, 1.0)
-    assert again.num_done - again.num_foretold == was.num_done
-    assert again.units >= was.units - 1e-9
+    assert again.num_done - again.num_foretold == before.num_done
+    assert again.units >= before.units - 1e-9
 
 
-def test_a_curve_goes_on_to_where_its_target_is_foretold() -> None:
+def test_a_curve_continues_to_where_its_target_is_forecast() -> None:
     losses = [3.0 * (5.0 * (n + 1)) ** -0.5 for n in range(6)]
     curve = thread(losses, target=0.3).curve()
     assert curve.loss[:6].tolist() == losses
@@ -68,15 +68,15 @@ def test_a_curve_goes_on_to_where_its_target_is_foretold() -> None:
     assert (np.diff(curve.loss) < 0).all()
 
 
-def test_what_is_over_is_over() -> None:
+def test_the_curve_of_a_job_that_is_done_or_capped_ends_with_its_record() -> None:
     losses = [1.0, 0.8, 0.7, 0.6]
     assert thread([*losses, 0.4], done=True).curve().num_batches == 25
     assert thread(losses, capped=True).curve().num_batches == 20
-    # What does not fall is foretold nothing.
+    # Losses that do not fall have no forecast.
     assert thread([1.0, 1.1, 1.2, 1.3]).curve().num_batches == 20
 
 
-def test_who_only_shares_the_pool_takes_room_and_does_not_count() -> None:
+def test_a_job_that_does_not_count_takes_its_share_of_the_pool() -> None:
     losses = [2.0, 1.0, 0.6, 0.4]
     own = thread(losses, done=True)
     rivals = [

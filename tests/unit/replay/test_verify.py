@@ -1,0 +1,83 @@
+"""The verification of a log, whatever its zone's kind: here that of a pool."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from auctune.domain import InputError
+from auctune.replay.timeshare import TimeshareVerifier
+from auctune.replay.verify import Difference, VerificationResult
+from auctune.service.zones.core.events import EventType, ZoneEvent
+from auctune.service.zones.core.metered import MeteredEventType
+from support.pooled_zones import PRICE, PooledZone
+
+UNITS = 4
+
+
+def recorded() -> tuple[PooledZone, list[ZoneEvent]]:
+    """A job that is charged for loading, and for four units."""
+    made = PooledZone()
+    made.decide("job")
+    made.joins("job")
+    for _ in range(UNITS):
+        made.trains({"job": (3, 0.7, 2.0)})
+    return made, made.log.read()
+
+
+def edited(events: list[ZoneEvent], event_type: str, index: int, **fields: Any) -> list[ZoneEvent]:
+    """Change fields of one event, of those of a type."""
+    found = [event for event in events if event.kind == event_type][index]
+    body = found.body | fields
+    return [replace(event, body=body) if event is found else event for event in events]
+
+
+def verify(made: PooledZone, events: list[ZoneEvent], first_slot: int = 0) -> VerificationResult:
+    """The zone's estimate is a fixed one, so that its decision is left out."""
+    verifier = TimeshareVerifier(PRICE, made.clock, [])
+    return verifier.verify_log(
+        events, lambda event: event.kind != EventType.DECIDED and event.slot >= first_slot
+    )
+
+
+def test_a_log_as_written_is_identical() -> None:
+    made, events = recorded()
+    verified = verify(made, events)
+    assert verified.is_identical
+    assert verified.counts == {"decisions": 0, "charges": UNITS + 1}
+
+
+@pytest.mark.parametrize("amount", ["0.0001", "99.0000"])
+def test_a_wrong_charge_is_one_difference_and_later_charges_are_as_computed(amount: str) -> None:
+    made, events = recorded()
+    right = [event for event in events if event.kind == MeteredEventType.METERED][1].body["amount"]
+    log = edited(events, MeteredEventType.METERED, 1, amount=amount)
+    assert verify(made, log).differences == (
+        Difference("job.metered: amount", "job", amount, right),
+    )
+
+
+def test_events_before_the_range_are_applied_as_recorded() -> None:
+    made, events = recorded()
+    log = edited(events, MeteredEventType.METERED, 1, amount="0.0001")
+    slot = [event for event in events if event.kind == MeteredEventType.METERED][1].slot
+    verified = verify(made, log, first_slot=slot + 1)
+    assert verified.is_identical
+    assert 0 < verified.counts["charges"] < UNITS
+
+
+def test_an_event_of_a_job_that_is_not_open_cannot_have_happened() -> None:
+    made, events = recorded()
+    last = events[-1]
+    stray = replace(last, seq=last.seq + 1, kind=EventType.PAUSED, job="other", body={})
+    assert verify(made, [*events, stray]).differences == (
+        Difference("job.paused", "other", f"event {stray.seq}", "cannot have happened"),
+    )
+
+
+def test_an_event_that_cannot_be_read_is_an_error_with_its_number() -> None:
+    made, events = recorded()
+    log = [replace(one, body={}) if one.kind == MeteredEventType.METERED else one for one in events]
+    number = next(event.seq for event in log if event.kind == MeteredEventType.METERED)
+    with pytest.raises(InputError, match=f"event {number}: cannot be read"):
+        verify(made, log)
