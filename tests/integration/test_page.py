@@ -262,7 +262,7 @@ def test_a_bid_by_the_form_is_decided_and_a_rejection_says_what_would_do(shop: S
     assert admitted.url.path.startswith("/page/jobs/ftjob-")
     rejected = shop.ada.get(f"/page/jobs/{shop.poor}").text
     assert "the bid is not above the price" in rejected
-    assert "would have been enough" in rejected
+    assert "Minimum bid: " in rejected
 
 
 def test_an_owner_pauses_resumes_and_cancels(shop: Shop) -> None:

@@ -78,7 +78,7 @@ def test_a_job_from_sign_in_to_its_adapter(
         assert page.locator("progress").get_attribute("value") == "0"
         served.train(job, 40)
         expect(page.get_by_role("status")).to_have_text("training")
-        expect(page.get_by_role("button", name="Cancel the job for good")).to_be_visible()
+        expect(page.get_by_role("button", name="Cancel permanently")).to_be_visible()
         served.train(job, 80)
         expect(page.get_by_text("80 of 150 rows, ")).to_be_visible()
         assert page.locator("progress").get_attribute("value") == "80"

@@ -1,4 +1,4 @@
-"""The page as an application of its own, next to the API and on its functions."""
+"""Application of the page, which calls the functions of the API's routes."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -39,20 +39,20 @@ _TYPES = {"css": "text/css", "js": "text/javascript", "txt": "text/plain", "svg"
 
 
 def make_page(service: Service) -> Starlette:
-    """The page of a market, to be mounted at `ROOT`."""
+    """Return the application of the page, to be mounted at `ROOT`."""
     app = Starlette(
         routes=[_named(path, method, endpoint) for path, method, endpoint in _routes()],
         middleware=[Middleware(StrictHeaders)],
         exception_handlers=_error_pages(),
     )
     sign_ins = TokenBuckets(_SIGN_INS_PER_SECOND, _SIGN_INS, time.monotonic)
-    sessions = Sessions(service.directory, service.now)
-    app.state.house = PageContext(service, sessions, sign_ins, service.charts)
+    sessions = Sessions(service.directory.principal_of_key, service.now)
+    app.state.context = PageContext(service, sessions, sign_ins)
     return app
 
 
 def page_routes() -> list[tuple[str, str]]:
-    """Path and method of each of its routes."""
+    """Return path and method of each route."""
     return [(path, method) for path, method, _ in _routes()]
 
 
@@ -94,7 +94,7 @@ def _routes() -> list[tuple[str, str, Endpoint]]:
 
 
 def _named(path: str, method: str, endpoint: Endpoint) -> Route:
-    """A route that the gate knows by its pattern."""
+    # The access log and metrics name requests by the pattern of their path.
     named = SimpleNamespace(path=ROOT + path)
 
     async def answer(request: Request) -> Response:
@@ -105,7 +105,6 @@ def _named(path: str, method: str, endpoint: Endpoint) -> Route:
 
 
 def _static() -> Endpoint:
-    """What pages need beside; read once, as there are few."""
     folder = files("auctune.service.page") / "static"
     held = {one.name: one.read_bytes() for one in folder.iterdir()}
     held["page.css"] = page_style().encode() + b"\n" + held["page.css"]
@@ -115,7 +114,7 @@ def _static() -> Endpoint:
         if name not in held:
             return render_error(request, 404, "There is no such file.")
         kind = _TYPES[name.rpartition(".")[2]]
-        # The name stays when a release changes what is in it.
+        # A new release changes the content, not the name.
         headers = {"Cache-Control": "no-cache"}
         return Response(held[name], media_type=kind, headers=headers)
 
@@ -126,7 +125,7 @@ Handler = Callable[[Request, Any], Awaitable[Response]]
 
 
 def _error_pages() -> dict[Any, Handler]:
-    """The API's answers to errors, as pages."""
+    """Return the error handlers of the API with their responses rendered as pages."""
     api = FastAPI()
     handle_errors(api)
     return {kind: _as_page(handler) for kind, handler in api.exception_handlers.items()}
@@ -134,22 +133,19 @@ def _error_pages() -> dict[Any, Handler]:
 
 def _as_page(handler: Any) -> Handler:
     async def answer(request: Request, error: Exception) -> Response:
-        told = await handler(request, error)
-        if not told.body or told.media_type != "application/json":
-            return render_error(request, told.status_code, "")
-        message = orjson.loads(told.body)
-        # Some of the framework's own handlers have another shape.
-        said = message["error"]["message"] if "error" in message else str(message["detail"])
-        page = render_error(request, told.status_code, said)
+        response = await handler(request, error)
+        if not response.body or response.media_type != "application/json":
+            return render_error(request, response.status_code, "")
+        body = orjson.loads(response.body)
+        # Some of FastAPI's own handlers use another format.
+        message = body["error"]["message"] if "error" in body else str(body["detail"])
+        page = render_error(request, response.status_code, message)
         for name in ("retry-after", "connection"):
-            if name in told.headers:
-                page.headers[name] = told.headers[name]
+            if name in response.headers:
+                page.headers[name] = response.headers[name]
         return page
 
     return answer
-
-
-# Security headers of every response.
 
 
 POLICY = "; ".join(
@@ -168,7 +164,7 @@ HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    # Forms say where they come from, to this service and nobody else.
+    # `check_origin` needs the origin of forms; other sites do not get it.
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -177,23 +173,21 @@ HEADERS = {
 
 
 class StrictHeaders:
-    """In front of an app.
+    """Middleware that adds security headers to every response.
 
     Args:
-        app: behind.
+        app: application behind it.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let one request through."""
-
-        async def say(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 headers.update(HEADERS)
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
-        await self._app(scope, receive, say if scope["type"] == "http" else send)
+        await self._app(scope, receive, send_with_headers if scope["type"] == "http" else send)

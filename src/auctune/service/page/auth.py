@@ -1,7 +1,7 @@
 """Sessions of the page, and the checks that every request for a page passes.
 
-A session is opened with an API key, which is then forgotten; it ends with the key, with the
-service, when its owner signs out, and some hours after it began.
+An API key opens a session and is not stored. The session ends after some hours, when its owner
+signs out, when the key is revoked, or when the service ends.
 """
 
 import hmac
@@ -9,7 +9,6 @@ import re
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from starlette.requests import Request
@@ -20,36 +19,20 @@ from auctune.service.accounts.keys import Principal, Role, hash_key
 from auctune.service.accounts.limits import TokenBuckets
 from auctune.service.http.auth import check_rate
 from auctune.service.http.errors import CLOSE_CONNECTION, ApiError
-from auctune.service.page.chart_renderer import ChartRenderer
+from auctune.service.identifiers import JOB_ID
 from auctune.service.service import Service
 
-
-@dataclass(frozen=True, slots=True)
-class SessionsParams:
-    """How long sessions last, and how many there are.
-
-    Attributes:
-        seconds: from sign-in to the end.
-        of_a_key: open at once by one key; the oldest makes room.
-    """
-
-    seconds: float = 12 * 3600.0
-    of_a_key: int = 20
-
-    def __post_init__(self) -> None:
-        if not self.seconds > 0:
-            raise InputError("seconds", f"{self.seconds!r}", "a number > 0")
-        if self.of_a_key < 1:
-            raise InputError("of_a_key", f"{self.of_a_key}", "a whole number >= 1")
+SESSION_SECONDS = 12 * 3600.0
+SESSIONS_PER_KEY = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One browser that is signed in.
+    """Session of a browser.
 
     Attributes:
         key: id of the API key that opened it.
-        token: that each form of its pages carries.
+        token: CSRF token of the forms on its pages.
         until: unix time of its end.
     """
 
@@ -58,66 +41,61 @@ class Session:
     until: float
 
     def verify_csrf(self, token: str) -> bool:
-        """Whether a form came from a page of this session."""
+        """Return whether a form comes from a page of this session."""
         return hmac.compare_digest(token.encode(), self.token.encode())
 
 
-class KeyHolders(Protocol):
-    """Knows keys."""
-
-    def principal_of_key(self, key: str) -> Principal | None:
-        """Whose key this is, by its id; none: nobody's, or it was revoked."""
-        ...
-
-
 class Sessions:
-    """Open sessions; on one loop.
+    """Open sessions; for one event loop.
 
     Args:
-        directory: knows keys.
-        now: tells unix time.
-        params: how long, and how many.
+        principal_of_key: returns the owner of a key id, or None if the key is revoked.
+        now: returns unix time.
+        seconds: lifetime of a session.
+        per_key: maximum number of sessions of a key; one more closes the oldest.
     """
 
     def __init__(
-        self, directory: KeyHolders, now: Callable[[], float], params: SessionsParams | None = None
+        self,
+        principal_of_key: Callable[[str], Principal | None],
+        now: Callable[[], float],
+        seconds: float = SESSION_SECONDS,
+        per_key: int = SESSIONS_PER_KEY,
     ) -> None:
-        self._directory = directory
+        self._principal_of_key = principal_of_key
         self._now = now
-        self._params = params or SessionsParams()
-        # The oldest first.
+        self._seconds, self._per_key = seconds, per_key
+        # By the hash of the id, oldest first.
         self._open: dict[str, Session] = {}
 
     def create(self, who: Principal) -> str:
-        """Open a session; its id, which only the browser keeps."""
+        """Open a session; return its id, of which only a hash is stored."""
         now = self._now()
         self._open = {name: one for name, one in self._open.items() if one.until > now}
         held = [name for name, one in self._open.items() if one.key == who.key]
-        for name in held[: max(0, len(held) + 1 - self._params.of_a_key)]:
+        for name in held[: max(0, len(held) + 1 - self._per_key)]:
             del self._open[name]
         secret = secrets.token_urlsafe(32)
-        session = Session(who.key, secrets.token_urlsafe(32), now + self._params.seconds)
+        session = Session(who.key, secrets.token_urlsafe(32), now + self._seconds)
         self._open[hash_key(secret)] = session
         return secret
 
     def get(self, secret: str) -> tuple[Session, Principal] | None:
-        """The session with this id, and who it is; none: it is over, or there never was one."""
+        """Return the session with this id and its user, or None if it is not open."""
         name = hash_key(secret)
         session = self._open.get(name)
         if session is None:
             return None
-        who = self._directory.principal_of_key(session.key)
+        who = self._principal_of_key(session.key)
         if who is None or session.until <= self._now():
             del self._open[name]
             return None
         return session, who
 
     def delete(self, secret: str) -> None:
-        """Close a session, if it is open."""
+        """Close a session if it is open."""
         self._open.pop(hash_key(secret), None)
 
-
-# Checks of a request: session, rate, form, CSRF token and origin.
 
 COOKIE = "auctune_session"
 ROOT = "/page"
@@ -126,10 +104,10 @@ TOKEN = "csrf"
 FORM = "application/x-www-form-urlencoded"
 _IN_UTF8 = frozenset(("", "charset=utf-8", 'charset="utf-8"'))
 FORM_BYTES = 256 * 1024
-"""A form of somebody who is signed in: one for a job may name a thousand sites."""
-_FIELDS = 200
+"""Maximum size of a form of a signed-in user; a job can name 1,000 sites."""
+_MAX_FIELDS = 200
 _IDS = {
-    "job": r"ftjob-[A-Za-z0-9]{1,64}",
+    "job": JOB_ID,
     "file": r"file-[A-Za-z0-9]{1,64}",
     "entry": r"entry-\d{1,18}",
 }
@@ -137,30 +115,28 @@ _IDS = {
 
 @dataclass(frozen=True, slots=True)
 class PageContext:
-    """What all pages share.
+    """State shared by all pages.
 
     Attributes:
         service: the service.
-        sessions: who is signed in.
-        sign_ins: failed attempts, by address.
-        charts: draws.
+        sessions: open sessions.
+        sign_ins: rate limit of failed sign-ins, by address.
     """
 
     service: Service
     sessions: Sessions
     sign_ins: TokenBuckets
-    charts: ChartRenderer
 
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """A request of somebody who is signed in.
+    """Request of a signed-in user.
 
     Attributes:
-        request: as it came.
-        house: what all pages share.
-        session: of the browser.
-        who: is signed in.
+        request: the request.
+        context: state shared by all pages.
+        session: session of the browser.
+        who: the user.
     """
 
     request: Request
@@ -170,26 +146,25 @@ class PageRequest:
 
     @property
     def service(self) -> Service:
-        """That is shown."""
         return self.context.service
 
     def param(self, name: str) -> str:
-        """A part of the path."""
+        """Return a parameter of the path."""
         return str(self.request.path_params[name])
 
     def query(self, name: str) -> str | None:
-        """A part of the query; none: it is not there, or empty."""
+        """Return a query parameter, or None if it is missing or empty."""
         return self.request.query_params.get(name) or None
 
     def after(self, kind: str) -> str | None:
-        """The last row of the page of a list before this one; none: it is the first.
+        """Return the id after which this page of a list starts, or None for the first page.
 
         Raises:
-            InputError: if it is no id of this kind.
+            InputError: if it is not an id of this kind.
         """
         name = self.query("after")
         if name is not None and not re.fullmatch(_IDS[kind], name):
-            raise InputError("after", f"is no id of a {kind}", "an id from the list")
+            raise InputError("after", f"is not the id of a {kind}", "an id from the list")
         return name
 
 
@@ -198,7 +173,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def login_required(page: Page) -> Endpoint:
-    """A page for everybody who brings jobs."""
+    """Require a session; redirect to the sign-in page without one."""
 
     async def answer(request: Request) -> Response:
         visit = _visit(request)
@@ -211,7 +186,7 @@ def login_required(page: Page) -> Endpoint:
 
 
 def for_operators(page: Page) -> Endpoint:
-    """A page for operators alone."""
+    """Require the session of an operator."""
 
     async def checked(visit: PageRequest) -> Response:
         if not visit.who.is_operator:
@@ -222,7 +197,7 @@ def for_operators(page: Page) -> Endpoint:
 
 
 def csrf_protected(page: Page) -> Page:
-    """What changes something: asked for from a page of ours, by the session that got it."""
+    """Require a form that was sent from a page of this session."""
 
     async def checked(visit: PageRequest) -> Response:
         check_origin(visit.request)
@@ -234,7 +209,7 @@ def csrf_protected(page: Page) -> Page:
 
 
 def uploaded(page: Page) -> Page:
-    """The same for an upload: it is read as it streams, so its token stands in its query."""
+    """Like `csrf_protected`, for an upload: its body is streamed, so its token is in the query."""
 
     async def checked(visit: PageRequest) -> Response:
         check_origin(visit.request)
@@ -246,23 +221,22 @@ def uploaded(page: Page) -> Page:
 
 def _check_token(visit: PageRequest, token: str) -> None:
     if not visit.session.verify_csrf(token):
-        message = "the form is of another session; load the page again"
-        # The rest of an upload is not waited for.
+        message = "the form belongs to another session; reload the page"
         raise ApiError(403, message, "forbidden", None, CLOSE_CONNECTION)
 
 
 async def read_form(request: Request, limit: int) -> Mapping[str, str]:
-    """Return the fields of a form that is not an upload; the last one of each name.
+    """Return the fields of a form that is not an upload.
 
-    The client cannot choose the codec: some of Python's take minutes for a body of a megabyte.
+    Only UTF-8 is accepted: some of Python's codecs take minutes for a body of 1 MB.
 
     Args:
-        request: whose body may have been read by an earlier call.
-        limit: bytes that the body has at most.
+        request: the request; repeated calls return the same fields.
+        limit: maximum size of the body in bytes.
 
     Raises:
         ApiError: 415 for any other content type or charset, 413 for a longer body.
-        InputError: if it is not UTF-8, or has too many fields.
+        InputError: if the body is not UTF-8, or has too many fields.
     """
     kind, _, options = request.headers.get("content-type", FORM).lower().partition(";")
     if kind.strip() != FORM or options.strip() not in _IN_UTF8:
@@ -271,10 +245,11 @@ async def read_form(request: Request, limit: int) -> Mapping[str, str]:
     body = await _read_body(request, limit)
     try:
         pairs = parse_qsl(
-            body.decode(), keep_blank_values=True, errors="strict", max_num_fields=_FIELDS
+            body.decode(), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS
         )
     except ValueError:
-        raise InputError("body", "cannot be read", f"at most {_FIELDS} fields in UTF-8") from None
+        expected = f"at most {_MAX_FIELDS} fields in UTF-8"
+        raise InputError("body", "is not a valid form", expected) from None
     return dict(pairs)
 
 
@@ -294,18 +269,18 @@ async def _read_body(request: Request, limit: int) -> bytes:
 
 
 def check_origin(request: Request) -> None:
-    """That a form was sent from a page of this service.
+    """Check that a form was sent from a page of this service.
 
-    Browsers say so themselves: by Sec-Fetch-Site, or where they do not, by Origin.
+    Browsers send the header Sec-Fetch-Site, or older ones Origin.
 
     Raises:
-        ApiError: 403 if it came from elsewhere, or does not say.
+        ApiError: 403 if it comes from another site, or has neither header.
     """
     site = request.headers.get("sec-fetch-site")
     origin = request.headers.get("origin", "")
     host = request.headers.get("host")
-    is_ours = site == "same-origin" if site else bool(host) and _host_of(origin) == host
-    if not is_ours:
+    is_same = site == "same-origin" if site else bool(host) and _host_of(origin) == host
+    if not is_same:
         raise ApiError(403, "the form was sent from another site", "forbidden")
 
 
@@ -317,7 +292,7 @@ def _host_of(origin: str) -> str | None:
 
 
 def to_sign_in(request: Request) -> Response:
-    """Where somebody goes who is not signed in; and then back."""
+    """Redirect to the sign-in page, which leads back to this one."""
     place = SIGN_IN
     if request.method == "GET":
         query = f"?{request.url.query}" if request.url.query else ""
@@ -330,9 +305,9 @@ def to_sign_in(request: Request) -> Response:
 
 
 def cookie_of(request: Request) -> str:
-    """Return the session's id that a browser sent, or "".
+    """Return the session id from the cookie, or "".
 
-    Ours has no quotes. Python's own parser of cookies takes seconds for a quoted one of 60 kB.
+    Python's own parser takes seconds for a quoted cookie of 60 kB.
     """
     for header in request.headers.getlist("cookie"):
         for pair in header.split(";"):
@@ -343,18 +318,18 @@ def cookie_of(request: Request) -> str:
 
 
 def _visit(request: Request) -> PageRequest | None:
-    house: PageContext = request.app.state.house
-    found = house.sessions.get(cookie_of(request))
+    context: PageContext = request.app.state.context
+    found = context.sessions.get(cookie_of(request))
     if found is None:
         return None
     session, who = found
     request.scope["auctune.who"] = who.key
-    check_rate(house.service, who)
+    check_rate(context.service, who)
     assert who.role is not Role.VENDOR
-    return PageRequest(request, house, session, who)
+    return PageRequest(request, context, session, who)
 
 
 async def form_values(visit: PageRequest) -> dict[str, str]:
-    """Return the fields of a form that have something in them."""
+    """Return the fields of a form that are not empty, without the CSRF token."""
     fields = await read_form(visit.request, FORM_BYTES)
     return {name: text.strip() for name, text in fields.items() if text.strip() and name != TOKEN}

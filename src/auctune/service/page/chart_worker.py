@@ -1,6 +1,6 @@
-"""The process that draws: it is told draw {id, chart, data, text}, and says drawn {id, html}.
+"""Process that renders charts: draw {id, chart, data, text} is answered by drawn {id, html}.
 
-Where a chart cannot be drawn it says failed {id, reason}, and goes on.
+A chart that cannot be rendered is answered by failed {id, reason}.
 """
 
 import re
@@ -37,13 +37,13 @@ from auctune.charts.theme import AnyChart
 from auctune.run.child.parent import Parent
 
 WIDE, HALF, NARROW = 1040, 496, 316
-# Room of an axis of numbers, which `curves_chart` adds to its width.
+# Width of an axis of numbers, which `curves_chart` adds to its own width.
 _AXIS = 72
-# What is around a chart without one.
+# Margins of a chart without an axis.
 _EDGES = 24
-# Where marks lead is on the same page, whatever the drawing puts in front of it.
+# Links of marks lead to the same page, whatever prefix the renderer adds.
 _LINKS = re.compile(r'xlink:href="[^"#]*#(line-\d+)"')
-# Within a picture nothing has a role of its own.
+# The image has one role; its parts have none.
 _ROLES = re.compile(r' (?:role="graphics-[a-z]+"|aria-hidden="true")')
 
 Data = dict[str, Any]
@@ -54,25 +54,19 @@ def _grid(data: Data) -> tuple[NDArray[np.float64], tuple[str, ...]]:
 
 
 def _compute_price(data: Data) -> DrawChart:
-    values, nodes = _grid(data)
-    draw = partial(compute_price_map, values, nodes, busiest=data["busiest"])
-    return lambda palette, width: draw(palette, width)
+    return partial(compute_price_map, *_grid(data), busiest=data["busiest"])
 
 
 def _memory_price(data: Data) -> DrawChart:
-    values, nodes = _grid(data)
-    draw = partial(memory_price_map, values, nodes, busiest=data["busiest"])
-    return lambda palette, width: draw(palette, width)
+    return partial(memory_price_map, *_grid(data), busiest=data["busiest"])
 
 
 def _site_price(data: Data) -> DrawChart:
-    values, units = _grid(data)
-    return lambda palette, width: site_price_map(values, units, palette, width)
+    return partial(site_price_map, *_grid(data))
 
 
 def _use(resource: str, data: Data) -> DrawChart:
-    values, nodes = _grid(data)
-    return lambda palette, width: utilization_map(values, nodes, resource, palette, width)
+    return partial(utilization_map, *_grid(data), resource)
 
 
 def _plan(data: Data) -> DrawChart:
@@ -138,10 +132,10 @@ def _stacked_slots(data: Data) -> list[StackedSlot]:
 
 def _metered(data: Data) -> DrawChart:
     costs = [(slot, cost) for slot, cost in data["costs"]]
-    had, how = _stacked_slots(data), {key: data[key] for key in ("had_title", "is_share")}
+    slots, options = _stacked_slots(data), {key: data[key] for key in ("had_title", "is_share")}
     cap = data["cap"]
     return lambda palette, width: metered_chart(
-        costs, cap, had, palette, width=width - _AXIS, **how
+        costs, cap, slots, palette, width=width - _AXIS, **options
     )
 
 
@@ -188,29 +182,29 @@ CHARTS: dict[str, tuple[Callable[[Data], DrawChart], int]] = {
     "shares": (_shares, WIDE),
     "targets": (_targets, WIDE),
 }
-"""By name: how it is drawn, and its pixels on a actor."""
+"""Function and width in pixels of each chart."""
 
 
 def draw(chart: str, data: Data, text: str) -> str:
-    """A chart as HTML.
+    """Render a chart as HTML.
 
     Args:
-        chart: its name.
-        data: what it shows.
-        text: the same in words.
+        chart: name in `CHARTS`.
+        data: data of the chart.
+        text: text alternative.
     """
     make, wide = CHARTS[chart]
     html = to_figure(make(data), chart, wide=wide, narrow=NARROW, alt_text=text)
     html = _ROLES.sub("", html)
     if chart == "menu":
-        # Its marks are links to rows of the table beside it, and not parts of a picture.
+        # Its marks are links to rows of the table beside it, so it is not an image.
         html = html.replace('role="img"', 'role="group"', 1)
         html = _LINKS.sub(r'href="#\1"', html)
     return html
 
 
 def main() -> None:
-    """Draw what is asked for until told to stop."""
+    """Render charts until the parent stops the process."""
     parent = Parent()
     while not parent.stop.is_set():
         order = parent.orders.get()
@@ -218,7 +212,7 @@ def main() -> None:
             continue
         try:
             html = draw(order["chart"], order["data"], order["text"])
-        # One chart's mistake is that chart's: it is said, and on record.
+        # An error concerns one chart: report and log it.
         except Exception as error:
             traceback.print_exc(file=sys.stderr)
             parent.say("failed", id=order["id"], reason=f"{type(error).__name__}: {error}")

@@ -1,4 +1,4 @@
-"""Data of the page's charts, computed from responses of the API."""
+"""Data of the page's charts, from responses of the API."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,20 +11,23 @@ from auctune.service.page.filters import money, name_of, short_id
 
 Shown = Mapping[str, Any]
 
-_PLANS = 60
-_SPAN_UNITS = ((2 * 86_400, 86_400, "days"), (2 * 3600, 3600, "hours"), (0, 60, "minutes"))
+_MAX_PLANS = 60
+_MAX_CURVES = 12
+_MAX_SLOTS = 120
+"""The newest slots of a zone or a job."""
+_UNITS = ((2 * 86_400, 86_400, "days"), (2 * 3600, 3600, "hours"), (180, 60, "minutes"))
 
 
 def zone_maps(prices: Shown) -> dict[str, ChartSpec]:
-    """Heat maps of a zone's prices and use, by node and slot."""
+    """Return heat maps of prices and use, by node and slot."""
     nodes = [node["id"] for node in prices["nodes"]]
-    where = f"{len(nodes)} nodes and {len(prices['compute_price'])} slots"
+    extent = f"{len(nodes)} nodes and {len(prices['compute_price'])} slots"
 
     def grid(chart: str, field: str, what: str) -> ChartSpec:
         used = prices[field.replace("price", "used")]
         busiest = max((share for row in used for share in row), default=0.0)
         data = {"nodes": nodes, "values": prices[field], "busiest": busiest}
-        return ChartSpec(chart, data, f"{what}: {where}")
+        return ChartSpec(chart, data, f"{what}: {extent}")
 
     return {
         "compute_price": grid("compute-price", "compute_price", "Heat map of compute prices"),
@@ -35,15 +38,15 @@ def zone_maps(prices: Shown) -> dict[str, ChartSpec]:
 
 
 def plan_of_zone(plans: Sequence[Shown], prices: Shown) -> ChartSpec | None:
-    """The plan of all jobs that are under way; none: there is none."""
+    """Return the plans of all open jobs, or None without any."""
     first, slots = prices["first_slot"], len(prices["compute_price"])
     rows = [row for one in plans if (row := _row(one, first, slots, prices)) is not None]
     rows.sort(key=lambda row: (row["arrival"], row["cells"][0][0]))
     if not rows:
         return None
     nodes = [node["id"] for node in prices["nodes"]]
-    text = f"Gantt chart of {min(len(rows), _PLANS)} jobs over {slots} slots"
-    return ChartSpec("plan", {"rows": rows[:_PLANS], "nodes": nodes, "slots": slots}, text)
+    text = f"Gantt chart of {min(len(rows), _MAX_PLANS)} jobs over {slots} slots"
+    return ChartSpec("plan", {"rows": rows[:_MAX_PLANS], "nodes": nodes, "slots": slots}, text)
 
 
 def _row(plan: Shown, first: int, slots: int, prices: Shown) -> dict[str, Any] | None:
@@ -56,14 +59,14 @@ def _row(plan: Shown, first: int, slots: int, prices: Shown) -> dict[str, Any] |
     ]
     if not cells:
         return None
-    came = (plan["created_at"] - prices["first_begins_at"]) / prices["slot_seconds"]
-    arrival = min(max(0, math.floor(came)), cells[0][0])
+    created = (plan["created_at"] - prices["first_begins_at"]) / prices["slot_seconds"]
+    arrival = min(max(0, math.floor(created)), cells[0][0])
     label = short_id(plan["job"])
     return {"task": label, "arrival": arrival, "deadline": cells[-1][0], "cells": cells}
 
 
 def plan_of_job(job: Shown, zone: Shown) -> ChartSpec | None:
-    """One job's plan, from its first slot or now to its deadline; none: it has none."""
+    """Return a job's plan from its first slot to its deadline, or None if it has no plan."""
     plan, deadline = job["market"].get("plan"), job["market"].get("deadline")
     if not plan or not plan["cells"]:
         return None
@@ -85,19 +88,18 @@ def plan_of_job(job: Shown, zone: Shown) -> ChartSpec | None:
 
 
 def losses_of(job: Shown, metrics: Sequence[Shown]) -> ChartSpec | None:
-    """A job's losses by rows trained on; none: nothing was trained yet.
+    """Return a job's losses by trained rows, or None before there are two.
 
     Args:
-        job: whose.
-        metrics: data of its events of training, oldest first.
+        job: the job.
+        metrics: data of its training events, oldest first.
     """
     training: list[list[float]] = []
     for one in metrics:
-        rows_a_step = one["rows"] / max(1, one["step"])
-        training += [[round(step * rows_a_step), loss] for step, loss in one["losses"]]
+        rows_per_step = one["rows"] / max(1, one["step"])
+        training += [[round(step * rows_per_step), loss] for step, loss in one["losses"]]
     validation = [[rows, loss] for _, rows, loss in metrics[-1]["validation"]] if metrics else []
     finite = [loss for _, loss in (*training, *validation) if loss is not None]
-    # One point makes no line.
     if len(finite) < 2:
         return None
     text = f"Loss curve: from {finite[0]:.3g} to {finite[-1]:.3g}"
@@ -111,7 +113,7 @@ def losses_of(job: Shown, metrics: Sequence[Shown]) -> ChartSpec | None:
 
 
 def menu_of(quote: Shown) -> ChartSpec | None:
-    """A quote's lines by finish time; none: it has none that are a price by a time."""
+    """Return the prices of a quote by finish time, or None if it has fewer than two."""
     points = [
         {
             "line": line["line"],
@@ -129,7 +131,7 @@ def menu_of(quote: Shown) -> ChartSpec | None:
 
 
 def money_over_time(history: Shown, decided: Iterable[Shown]) -> ChartSpec | None:
-    """Welfare, revenue and costs so far, added up over the time of the history."""
+    """Return cumulative welfare, revenue and costs, or None if all are zero."""
     since, step, spans = history["since"], history["step_seconds"], history["spans"]
     accounts = history["accounts"]
     welfare = [0.0] * spans
@@ -142,7 +144,7 @@ def money_over_time(history: Shown, decided: Iterable[Shown]) -> ChartSpec | Non
     if not any((*welfare, *revenue, *costs)):
         return None
     length = spans * step
-    unit, name = next((unit, name) for least, unit, name in _SPAN_UNITS if length >= least)
+    unit, name = _time_unit(length)
     at = [((n + 1) * step - length) / unit for n in range(spans)]
     series = {
         "welfare": _cumulative(welfare),
@@ -157,10 +159,10 @@ def money_over_time(history: Shown, decided: Iterable[Shown]) -> ChartSpec | Non
 
 
 def _welfare(decided: Shown) -> float:
-    """Of a job that was bid for its value less its costs, as it was decided on.
+    """Return a job's contribution to welfare.
 
-    Of one that is metered its worth when it was done, if its owner said what it is worth, less what
-    it cost its owner. 0 for all others.
+    For a bid: its value less its costs, as of the decision. For a metered job with a value: the
+    value when it was done less its cost. 0 for all others.
     """
     if decided["refunded"]:
         return 0.0
@@ -168,6 +170,11 @@ def _welfare(decided: Shown) -> float:
     if metered is not None and metered["value"] is not None:
         return float(Decimal(metered["value"]) - Decimal(metered["cost"]))
     return decided.get("value") or 0.0
+
+
+def _time_unit(seconds: float) -> tuple[int, str]:
+    """Return length and name of the unit in which to show a duration."""
+    return next(((unit, name) for least, unit, name in _UNITS if seconds >= least), (1, "seconds"))
 
 
 def _cumulative(amounts: Iterable[float | Decimal]) -> list[float]:
@@ -183,50 +190,41 @@ def _summed(series: Iterable[Sequence[str]], spans: int, sign: int) -> list[Deci
     return total
 
 
-# Charts of zones without nodes: estimates, alternatives, costs, markets, pools, sites.
-
-
-_UNITS = ((2 * 86_400, 86_400, "days"), (2 * 3600, 3600, "hours"), (180, 60, "minutes"))
-# Of the slots of a zone or a job, the newest.
-_SLOTS = 120
-_CURVES = 12
-
-
 def spread_of(quote: Shown, deadline: float | None) -> ChartSpec:
-    """A quote's estimate: cost and time, as expected and in nine of ten cases, and their limits."""
-    found, asked = quote["estimate"], quote["created_at"]
-    last = max(found["finish_p90"], deadline or 0.0) - asked
-    scale, unit = next(((s, name) for least, s, name in _UNITS if last >= least), (1, "seconds"))
+    """Return the expected and p90 cost and duration of an estimate, with their limits."""
+    estimate, start = quote["estimate"], quote["created_at"]
+    scale, unit = _time_unit(max(estimate["finish_p90"], deadline or 0.0) - start)
     cost = {
         "title": "cost",
-        "expected": float(found["expected_cost"]),
-        "p90": float(found["p90_cost"]),
-        "limit": None if found["cap"] is None else float(found["cap"]),
+        "expected": float(estimate["expected_cost"]),
+        "p90": float(estimate["p90_cost"]),
+        "limit": None if estimate["cap"] is None else float(estimate["cap"]),
         "limit_name": "cap",
     }
     time = {
         "title": f"{unit} from the quote until it is done",
-        "expected": (found["finish"] - asked) / scale,
-        "p90": (found["finish_p90"] - asked) / scale,
-        "limit": None if deadline is None else (deadline - asked) / scale,
+        "expected": (estimate["finish"] - start) / scale,
+        "p90": (estimate["finish_p90"] - start) / scale,
+        "limit": None if deadline is None else (deadline - start) / scale,
         "limit_name": "deadline",
     }
     text = (
-        f"Cost {money(found['expected_cost'])} expected, {money(found['p90_cost'])} at most in 9 of"
-        f" 10 cases; done in {time['expected']:.1f} {unit} expected, {time['p90']:.1f} in 9 of 10"
+        f"Cost {money(estimate['expected_cost'])} expected, {money(estimate['p90_cost'])} at most"
+        f" in 9 of 10 cases; done in {time['expected']:.1f} {unit} expected,"
+        f" {time['p90']:.1f} in 9 of 10"
     )
     return ChartSpec("spread", {"spreads": [cost, time]}, text)
 
 
-def choices_of(alternatives: Sequence[Shown], chosen: str, asked: float) -> ChartSpec | None:
-    """What zones would take by when; none: fewer than two can have the job."""
+def choices_of(alternatives: Sequence[Shown], chosen: str, start: float) -> ChartSpec | None:
+    """Return cost and finish time in each zone, or None if fewer than two can take the job."""
     able = [one for one in alternatives if one["cost"] is not None]
     if len(able) < 2:
         return None
     points = [
         {
             "name": one["zone"],
-            "seconds": max(0.0, one["finish"] - asked),
+            "seconds": max(0.0, one["finish"] - start),
             "cost": float(one["cost"]),
             "is_chosen": one["zone"] == chosen,
             "label": f"{one['zone']} ({one['kind']}): {money(one['cost'])}, risk {one['risk']:.0%}",
@@ -238,29 +236,29 @@ def choices_of(alternatives: Sequence[Shown], chosen: str, asked: float) -> Char
 
 
 def metered_of(job: Shown, events: Sequence[Shown]) -> ChartSpec | None:
-    """A job's cost so far by slot, and what it held or its share; none: it was charged nothing.
+    """Return a job's cost and its instances or share by slot, or None before the first charge.
 
     Args:
-        job: whose.
-        events: of the job, newest first.
+        job: the job.
+        events: events of the job, newest first.
     """
     metered = job["market"]["metered"]
-    told = [one["data"] for one in reversed(events) if (one["data"] or {}).get("amount")]
-    if metered is None or not told:
+    charges = [one["data"] for one in reversed(events) if (one["data"] or {}).get("amount")]
+    if metered is None or not charges:
         return None
-    told = told[-_SLOTS:]
-    is_share = "share" in told[0]
-    at = [one["unit"] if is_share else one["at"] for one in told]
-    # Of a very long job the oldest are left out; what they cost counts.
-    amounts = [Decimal(one["amount"]) for one in told]
+    charges = charges[-_MAX_SLOTS:]
+    is_share = "share" in charges[0]
+    at = [one["unit"] if is_share else one["at"] for one in charges]
+    # The oldest charges of a long job are not shown, but their cost counts.
+    amounts = [Decimal(one["amount"]) for one in charges]
     before = Decimal(metered["cost"]) - sum(amounts)
     costs = [float(before + cost) for cost in accumulate(amounts)]
     slots = [
         {"slot": slot - at[0], "amounts": _allocation(one, is_share=is_share)}
-        for slot, one in zip(at, told, strict=True)
+        for slot, one in zip(at, charges, strict=True)
     ]
     cap = metered["max_cost"]
-    text = f"Cost so far {money(metered['cost'])} of a cap of {money(cap)}, in {len(told)} slots"
+    text = f"Cost so far {money(metered['cost'])} of a cap of {money(cap)}, in {len(charges)} slots"
     data = {
         "costs": [[slot - at[0], cost] for slot, cost in zip(at, costs, strict=True)],
         "cap": float(cap),
@@ -271,15 +269,15 @@ def metered_of(job: Shown, events: Sequence[Shown]) -> ChartSpec | None:
     return ChartSpec("metered", data, text)
 
 
-def _allocation(told: Shown, *, is_share: bool) -> dict[str, float]:
+def _allocation(charge: Shown, *, is_share: bool) -> dict[str, float]:
     if is_share:
-        return {"share": told["share"]}
-    return {"on demand": told["on_demand"], "spot": told["spot"]}
+        return {"share": charge["share"]}
+    return {"on demand": charge["on_demand"], "spot": charge["spot"]}
 
 
 def market_of(rented: Shown) -> ChartSpec | None:
-    """A spot market and what is held of it; none: no slot has begun."""
-    shown = rented["slots"][-_SLOTS:]
+    """Return a spot market and the instances held by slot, or None before the first slot."""
+    shown = rented["slots"][-_MAX_SLOTS:]
     if not shown:
         return None
     first, unit = shown[0]["slot"], rented["unit_price"]
@@ -303,8 +301,8 @@ def market_of(rented: Shown) -> ChartSpec | None:
 
 
 def shares_of(pool: Shown) -> ChartSpec | None:
-    """How a pool was shared; none: no unit has passed."""
-    units = [one for one in pool["units"] if one["shares"]][-_SLOTS:]
+    """Return the shares of a pool by quantum, or None before the first."""
+    units = [one for one in pool["units"] if one["shares"]][-_MAX_SLOTS:]
     if not units:
         return None
     first = units[0]["unit"]
@@ -322,7 +320,7 @@ def shares_of(pool: Shown) -> ChartSpec | None:
 
 
 def targets_of(decisions: Sequence[Shown]) -> ChartSpec | None:
-    """Loss curves against their targets; none: there is no curve yet."""
+    """Return loss curves and their targets, or None before the first curve."""
     curves = [
         {
             "task": short_id(one["job"]),
@@ -331,7 +329,7 @@ def targets_of(decisions: Sequence[Shown]) -> ChartSpec | None:
         }
         for one in decisions
         if one["target"] is not None and len(one["target"]["curve"]) > 1
-    ][:_CURVES]
+    ][:_MAX_CURVES]
     if not curves:
         return None
     return ChartSpec(
@@ -340,7 +338,7 @@ def targets_of(decisions: Sequence[Shown]) -> ChartSpec | None:
 
 
 def sites_of(table: Shown) -> tuple[ChartSpec, ChartSpec]:
-    """Prices, and use as shares, by site and slot."""
+    """Return heat maps of prices, and of use as shares, by site and slot."""
     units = [
         (place, kind, f"{site['id']} {name}", site["capacity"][name])
         for place, site in enumerate(table["sites"])
@@ -350,8 +348,8 @@ def sites_of(table: Shown) -> tuple[ChartSpec, ChartSpec]:
     names = [name for _, _, name, _ in units]
     prices = [[row[place][kind] for place, kind, _, _ in units] for row in table["price"]]
     used = [[row[place][kind] / whole for place, kind, _, whole in units] for row in table["used"]]
-    where = f"{len(table['sites'])} sites and {len(prices)} slots"
+    extent = f"{len(table['sites'])} sites and {len(prices)} slots"
     return (
-        ChartSpec("site-price", {"nodes": names, "values": prices}, f"Prices: {where}"),
-        ChartSpec("site-use", {"nodes": names, "values": used}, f"Use: {where}"),
+        ChartSpec("site-price", {"nodes": names, "values": prices}, f"Prices: {extent}"),
+        ChartSpec("site-use", {"nodes": names, "values": used}, f"Use: {extent}"),
     )

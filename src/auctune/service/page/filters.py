@@ -1,4 +1,4 @@
-"""Template filters: states, spans, sizes and times in words."""
+"""Template filters: text for states, times, durations, sizes and amounts."""
 
 import re
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from auctune.domain.job_words import state_word
 
-# Fields of a request, as the form for a new job calls them.
+# Labels of the form for a new job, by field of the request.
 _LABELS = {
     "market.target_loss": "Loss to reach",
     "market.deadline": "Deadline",
@@ -33,46 +33,46 @@ _LABELS = {
 }
 _FIELD = re.compile("|".join(rf"\b{re.escape(name)}\b" for name in _LABELS))
 NOTHING = "\N{EN DASH}"
-"""Stands where there is no value."""
+"""Placeholder of a missing value."""
 _SIZES = ("bytes", "kB", "MB", "GB", "TB")
 _SPANS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 def short_id(name: str) -> str:
-    """An id for a heading or an axis: its kind and its beginning."""
+    """Return the prefix and first characters of an id, for headings and axes."""
     kind, _, rest = name.partition("-")
     return f"{kind}-{rest[:6]}" if rest else name[:12]
 
 
 def name_of(job: Mapping[str, Any]) -> str:
-    """What its owner calls a job, by `name` in its metadata; else the beginning of its id."""
+    """Return the `name` in a job's metadata, or else its short id."""
     name = str((job.get("metadata") or {}).get("name") or "")
     return name[:64] or short_id(job["id"])
 
 
 def status_of(job: Mapping[str, Any]) -> str:
-    """Where a job stands, in a word or two."""
+    """Return the state of a job in words."""
     return state_word(job["market"]["state"])
 
 
 def plain(name: str) -> str:
-    """A name of the API as words."""
+    """Return a field name of the API as words."""
     return name.replace("_", " ")
 
 
 def in_form(text: str) -> str:
-    """What the API says of a request, with its fields as the form calls them."""
+    """Replace field names in an error message by the labels of the form."""
     return _FIELD.sub(lambda found: f'"{_LABELS[found[0]]}"', text)
 
 
 def sentence(text: str) -> str:
-    """What the API says in passing, with a capital and a full stop."""
+    """Return a message with a capital letter and a full stop."""
     ended = text if text.endswith((".", "!", "?")) else f"{text}."
     return ended[:1].upper() + ended[1:]
 
 
 def size_text(count: int) -> str:
-    """Bytes, in thousands."""
+    """Return a size in bytes as text, such as 1.5 MB."""
     value, power = float(count), 0
     while value >= 1000 and power < len(_SIZES) - 1:
         value, power = value / 1000, power + 1
@@ -80,18 +80,18 @@ def size_text(count: int) -> str:
 
 
 def span_text(seconds: float) -> str:
-    """A span in its two largest units."""
-    left = round(seconds)
+    """Return a duration in its two largest units, such as 2 h 5 min."""
+    remaining = round(seconds)
     parts: list[str] = []
     for length, unit in _SPANS:
-        if left >= length and len(parts) < 2:
-            parts.append(f"{left // length} {unit}")
-            left %= length
+        if remaining >= length and len(parts) < 2:
+            parts.append(f"{remaining // length} {unit}")
+            remaining %= length
     return " ".join(parts) or "0 s"
 
 
 def moment(time: float | None) -> Markup:
-    """A moment of unix time; browsers put it into their own zone's."""
+    """Return unix time as a `time` element, which a script converts to local time."""
     if time is None:
         return Markup(NOTHING)
     at = datetime.fromtimestamp(int(time), UTC)
@@ -100,7 +100,7 @@ def moment(time: float | None) -> Markup:
 
 
 def money(amount: str | None) -> str:
-    """An amount with two decimals, or with the four that it has."""
+    """Return an amount with two decimals, or four if it needs them."""
     if amount is None:
         return NOTHING
     text = f"{Decimal(amount):.4f}"
@@ -108,12 +108,12 @@ def money(amount: str | None) -> str:
 
 
 def percent(share: float) -> str:
-    """A share of 0 to 1."""
+    """Return a share in [0, 1] in percent."""
     return f"{share:.0%}"
 
 
 def paid(market: Mapping[str, Any]) -> str | None:
-    """What a job pays: its price, or what it has cost so far; 0 once that was refunded."""
+    """Return the payment of a job, its cost so far if it is metered, or 0 if it was refunded."""
     if market.get("refunded"):
         return "0"
     metered = market.get("metered")
@@ -124,7 +124,7 @@ def paid(market: Mapping[str, Any]) -> str | None:
 
 
 def most(market: Mapping[str, Any]) -> str | None:
-    """What its owner would pay at most: the bid, or the cap of what is metered."""
+    """Return the most that a job can cost: its bid, or the cap of a metered job."""
     metered = market.get("metered")
     amount: str | None = market.get("bid") if metered is None else metered["max_cost"]
     return amount

@@ -1,4 +1,4 @@
-"""Pages of a new job: its form, its quote and the choice of a line."""
+"""Pages of a new job: form, quote and bid."""
 
 import re
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 
 from auctune.domain import InputError
 from auctune.service.http.errors import ApiError, not_found
-from auctune.service.http.requests import read_request
+from auctune.service.http.requests import read_body
 from auctune.service.http.routes import files, jobs, quotes, zones
 from auctune.service.jobs.quotes import QuoteChangedError
 from auctune.service.jobs.request import JobRequest
@@ -25,7 +25,7 @@ _COLUMNS = ("line", "finish", "finish_time", "start", "start_time", "price", "ve
 
 
 async def new_job(visit: PageRequest) -> Response:
-    """The form."""
+    """Show the form of a job."""
     chosen = visit.query("file")
     values: dict[str, str] = {}
     if chosen is not None:
@@ -35,16 +35,15 @@ async def new_job(visit: PageRequest) -> Response:
 
 
 async def ask_quote(visit: PageRequest) -> Response:
-    """Prices for what was filled in; or a bid, where there is one and it was asked for."""
+    """Create a quote from the form, or submit a bid if the user chose to."""
     values = await form_values(visit)
     listed = await zones.list_zones(visit.service, visit.who)
     body = job_body(values, {zone["id"]: zone["model"] for zone in listed["data"]})
     try:
         if "place_bid" in values:
             return await _submit(visit, body, values)
-        asked = read_request(orjson.dumps(body))
-        assert isinstance(asked, JobRequest)
-        quote = await quotes.create_quote(visit.service, visit.who, asked)
+        request = read_body(orjson.dumps(body), JobRequest)
+        quote = await quotes.create_quote(visit.service, visit.who, request)
     except InputError as error:
         return await _form(visit, values, in_form(str(error)), 400)
     except ApiError as error:
@@ -53,10 +52,10 @@ async def ask_quote(visit: PageRequest) -> Response:
 
 
 async def quote_page(visit: PageRequest) -> Response:
-    """The menu, or the estimate, beside what other zones said."""
+    """Show a quote, and the offers of other zones."""
     quote = await quotes.retrieve_quote(visit.service, visit.who, visit.param("quote_id"))
     first = await _first(visit, quote)
-    lines, draw = quote["lines"], visit.context.charts.draw
+    lines, draw = quote["lines"], visit.service.charts.draw
     fields = dict.fromkeys(name for line in lines for name in line)
     figure, choices = _figure(visit, quote), None
     if first["alternatives"]:
@@ -70,7 +69,7 @@ async def quote_page(visit: PageRequest) -> Response:
         alternatives=first["alternatives"],
         beside=first["id"],
         choices=None if choices is None else await draw(choices),
-        # What lines of some kinds of zones say beside.
+        # Further columns of some zone kinds.
         others=[
             name
             for name in fields
@@ -84,40 +83,40 @@ async def quote_page(visit: PageRequest) -> Response:
 
 
 async def _first(visit: PageRequest, quote: dict[str, Any]) -> dict[str, Any]:
-    """The quote of which this one is another zone's: it says what all of them said."""
+    """Return the quote that lists the offers of all zones, if this one is for a single zone."""
     beside = visit.query("beside")
     if beside is None:
         return quote
     try:
         return await quotes.retrieve_quote(visit.service, visit.who, beside)
     except ApiError:
-        # It was of more than an hour ago.
+        # It has expired.
         return quote
 
 
 def _figure(visit: PageRequest, quote: dict[str, Any]) -> ChartSpec | None:
     if quote["estimate"] is None:
         return menu_of(quote)
-    kept = visit.service.quotes.get(quote["id"], visit.who.user)
-    return spread_of(quote, None if kept is None else kept.deadline)
+    stored = visit.service.quotes.get(quote["id"], visit.who.user)
+    return spread_of(quote, None if stored is None else stored.deadline)
 
 
 async def ask_zone(visit: PageRequest) -> Response:
-    """The same question to one of the zones alone."""
+    """Create a quote for the same job in one of the zones."""
     values = await form_values(visit)
     name = visit.param("quote_id")
-    kept = visit.service.quotes.get(name, visit.who.user)
-    if kept is None:
+    stored = visit.service.quotes.get(name, visit.who.user)
+    if stored is None:
         raise not_found("quote", name)
-    service = kept.request.market.model_copy(update={"zone": values.get("zone")})
-    request = kept.request.model_copy(update={"market": service})
+    market = stored.request.market.model_copy(update={"zone": values.get("zone")})
+    request = stored.request.model_copy(update={"market": market})
     quote = await quotes.create_quote(visit.service, visit.who, request)
     beside = values.get("beside", name)
     return RedirectResponse(f"{ROOT}/quotes/{quote['id']}?beside={url_text(beside, safe='')}", 303)
 
 
 async def accept(visit: PageRequest) -> Response:
-    """Buy a line, or take an estimate."""
+    """Accept a line or an estimate of a quote."""
     values = await form_values(visit)
     line = values.get("line", "")
     terms: dict[str, Any] = {"quote": visit.param("quote_id")}
@@ -132,7 +131,7 @@ async def accept(visit: PageRequest) -> Response:
 
 
 async def _submit(visit: PageRequest, body: dict[str, Any], values: Mapping[str, str]) -> Response:
-    # A form that is sent twice asks for one job.
+    # A form that is sent twice creates one job.
     headers = {"idempotency-key": values["once"]} if values.get("once") else {}
     answer = await jobs.submit(visit.service, visit.who, orjson.dumps(body), headers)
     return RedirectResponse(f"{ROOT}/jobs/{json_of(answer)['id']}", 303)

@@ -1,4 +1,4 @@
-"""Signing in with an API key, and out again."""
+"""Sign-in with an API key, and sign-out."""
 
 import re
 from urllib.parse import unquote
@@ -18,16 +18,16 @@ from auctune.service.page.auth import (
 )
 from auctune.service.page.templates import render_anonymous
 
-# A place on this page, and no other site's: two slashes would begin a host's name.
+# A path below the page. Two slashes would start a host name; `_next` rejects them.
 _NEXT = re.compile(rf"{ROOT}/[A-Za-z0-9._~/%?=&+-]{{0,500}}")
 
 _FORM_BYTES = 16 * 1024
 
 
 async def sign_in_form(request: Request) -> Response:
-    """Ask for a key."""
-    house: PageContext = request.app.state.house
-    if house.sessions.get(cookie_of(request)) is not None:
+    """Show the sign-in form."""
+    context: PageContext = request.app.state.context
+    if context.sessions.get(cookie_of(request)) is not None:
         return RedirectResponse(ROOT, 303)
     return render_anonymous(
         "sign_in.html", next=_next(request.query_params.get("next")), wrong=None
@@ -35,23 +35,23 @@ async def sign_in_form(request: Request) -> Response:
 
 
 async def sign_in(request: Request) -> Response:
-    """Open a session for whoever has a key."""
-    house: PageContext = request.app.state.house
+    """Open a session with a key."""
+    context: PageContext = request.app.state.context
     check_origin(request)
     form = await read_form(request, _FORM_BYTES)
     place, secret = _next(form.get("next")), form.get("key", "").strip()
-    who = house.service.directory.authenticate(secret)
+    who = context.service.directory.authenticate(secret)
     if who is None:
         return _refuse(request, place)
     if who.role is Role.VENDOR:
         wrong = "This key is a vendor's; the page is for users and operators."
         return render_anonymous("sign_in.html", 403, next=place, wrong=wrong)
     request.scope["auctune.who"] = who.key
-    house.sessions.delete(cookie_of(request))
+    context.sessions.delete(cookie_of(request))
     answer = RedirectResponse(place, 303)
     answer.set_cookie(
         COOKIE,
-        house.sessions.create(who),
+        context.sessions.create(who),
         path=ROOT,
         secure=_is_over_tls(request),
         httponly=True,
@@ -61,13 +61,13 @@ async def sign_in(request: Request) -> Response:
 
 
 def _refuse(request: Request, place: str) -> Response:
-    """Answer a wrong key.
+    """Reject an invalid key, and limit the rate of these.
 
-    Only these count, and a right key is taken however many there were: keys are 240 random bits, so
-    what the limit saves is work, and an address may be that of a proxy with many people behind it.
+    A valid key is always accepted: keys are 240 random bits, so the limit only saves work, and many
+    users can share the address of a proxy.
     """
-    house: PageContext = request.app.state.house
-    wait = house.sign_ins.acquire(request.client.host if request.client is not None else "")
+    context: PageContext = request.app.state.context
+    wait = context.sign_ins.acquire(request.client.host if request.client is not None else "")
     if wait > 0:
         wrong = f"Too many attempts; wait {wait:.0f} s."
         answer = render_anonymous("sign_in.html", 429, next=place, wrong=wrong)
@@ -77,8 +77,7 @@ def _refuse(request: Request, place: str) -> Response:
 
 
 def _is_over_tls(request: Request) -> bool:
-    """Whether the browser speaks TLS, to a proxy in front of the service."""
-    # The origin was checked; the scheme is what a trusted proxy says.
+    # The origin was checked; the scheme comes from a trusted proxy.
     return "https" in (request.headers.get("origin", "").partition(":")[0], request.url.scheme)
 
 
@@ -94,7 +93,7 @@ def _next(place: str | None) -> str:
     if place is None or not _NEXT.fullmatch(place):
         return ROOT
     steps = unquote(place.partition("?")[0]).split("/")[1:]
-    # Browsers resolve dots, also where they are written %2e.
+    # Browsers resolve dots, also %2e.
     if "//" in place or any(step in (".", "..") for step in steps):
         return ROOT
     return place

@@ -33,34 +33,36 @@ _FILTERS = {
 
 
 def _environment() -> Environment:
-    made = Environment(
+    environment = Environment(
         loader=PackageLoader("auctune.service.page"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(_FILTERS)
-    made.globals.update(root=ROOT, is_overdue=is_overdue, once=lambda: secrets.token_urlsafe(16))
-    return made
+    environment.filters.update(_FILTERS)
+    environment.globals.update(
+        root=ROOT, is_overdue=is_overdue, once=lambda: secrets.token_urlsafe(16)
+    )
+    return environment
 
 
 _TEMPLATES = _environment()
 
 
 def render(visit: PageRequest, template: str, status: int = 200, **values: Any) -> Response:
-    """A page for somebody who is signed in."""
+    """Render a page for a signed-in user."""
     return _page(template, status, who=visit.who, csrf=visit.session.token, **values)
 
 
 def render_anonymous(template: str, status: int = 200, **values: Any) -> Response:
-    """A page for anybody."""
+    """Render a page for a visitor who is not signed in."""
     return _page(template, status, who=None, csrf="", **values)
 
 
 def render_error(request: Request, status: int, message: str) -> Response:
-    """A page that says what went wrong."""
-    found = request.app.state.house.sessions.get(cookie_of(request))
+    """Render an error page."""
+    found = request.app.state.context.sessions.get(cookie_of(request))
     title = {403: "Not allowed", 404: "Not found", 429: "Too many requests"}.get(
         status, "That did not work" if status < 500 else "Not now"
     )
@@ -76,5 +78,5 @@ def _page(template: str, status: int, **values: Any) -> Response:
 
 
 def json_of(answer: Response) -> Any:
-    """What an answer of the API says."""
+    """Return the JSON of a response of the API."""
     return orjson.loads(bytes(answer.body))

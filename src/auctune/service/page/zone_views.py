@@ -49,7 +49,7 @@ async def market_page(visit: PageRequest) -> Response:
         visit,
         "market.html",
         zones=listed,
-        chart=None if figure is None else await visit.context.charts.draw(figure),
+        chart=None if figure is None else await visit.service.charts.draw(figure),
         text="" if figure is None else figure.text,
         hours=hours,
         spans={"1": "an hour", "24": "a day", "168": "a week", "720": "30 days"},
@@ -116,7 +116,7 @@ _OWN_FIELDS = frozenset(zones.ZoneResponse.model_fields)
 
 async def _nodes(visit: PageRequest, name: str, prices: Shown) -> Shown:
     plans = await decisions.plans(visit.service, visit.who, name)
-    draw = visit.context.charts.draw
+    draw = visit.service.charts.draw
     plan = plan_of_zone(plans["data"], prices)
     return {
         "prices": prices,
@@ -192,7 +192,7 @@ async def _part(
     heads: tuple[str, ...] = (),
     rows: Iterable[tuple[Any, ...]] = (),
 ) -> ChartSection:
-    chart = None if figure is None else await visit.context.charts.draw(figure)
+    chart = None if figure is None else await visit.service.charts.draw(figure)
     return ChartSection(
         title, caption, chart, "" if figure is None else figure.text, heads, tuple(rows)
     )

@@ -2,11 +2,8 @@
 
 from dataclasses import dataclass, field
 
-import pytest
-
-from auctune.domain import InputError
 from auctune.service.accounts.keys import Principal, Role
-from auctune.service.page.auth import Sessions, SessionsParams
+from auctune.service.page.auth import Sessions
 
 ADA = Principal("key-1", "ada", None, Role.USER)
 BOB = Principal("key-2", "bob", None, Role.OPERATOR)
@@ -17,9 +14,6 @@ class Keys:
     """Keys that may be revoked."""
 
     held: dict[str, Principal] = field(default_factory=lambda: {"key-1": ADA, "key-2": BOB})
-
-    def principal_of_key(self, key: str) -> Principal | None:
-        return self.held.get(key)
 
 
 @dataclass
@@ -34,7 +28,7 @@ class Time:
 
 def open_sessions(seconds: float = 60.0, of_a_key: int = 2) -> tuple[Sessions, Keys, Time]:
     keys, time = Keys(), Time()
-    return Sessions(keys, time, SessionsParams(seconds, of_a_key)), keys, time
+    return Sessions(keys.held.get, time, seconds, of_a_key), keys, time
 
 
 def test_an_id_finds_its_own_session_alone() -> None:
@@ -87,13 +81,3 @@ def test_the_oldest_session_of_a_key_makes_room() -> None:
 def test_no_id_is_kept_as_it_is() -> None:
     sessions, _, _ = open_sessions()
     assert sessions.create(ADA) not in str(vars(sessions))
-
-
-@pytest.mark.parametrize(
-    ("seconds", "of_a_key", "place"),
-    [(0.0, 1, "seconds"), (-1.0, 1, "seconds"), (1.0, 0, "of_a_key")],
-)
-def test_senseless_limits_are_refused_by_name(seconds: float, of_a_key: int, place: str) -> None:
-    with pytest.raises(InputError) as refused:
-        SessionsParams(seconds, of_a_key)
-    assert refused.value.place == place

@@ -29,6 +29,8 @@ After = Annotated[int | None, Query(ge=0, le=2**62)]
 # Keepalives stop proxies from closing idle streams, and make revoked keys noticed.
 _KEEPALIVE_SECONDS = 15.0
 _BATCH = 500
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+"""Headers of a stream: not cached, and not buffered by nginx."""
 _STREAM_ROUTE: dict[str, Any] = {
     "response_class": StreamingResponse,
     "responses": {200: {"content": {"text/event-stream": {}}, "description": "Server-sent events"}},
@@ -88,8 +90,7 @@ async def zone_stream(
 
 
 def _answer(events: AsyncIterator[bytes]) -> StreamingResponse:
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(events, media_type="text/event-stream", headers=headers)
+    return StreamingResponse(events, media_type="text/event-stream", headers=HEADERS)
 
 
 async def _events(

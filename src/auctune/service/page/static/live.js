@@ -1,10 +1,10 @@
 "use strict";
-// Keeps an open page true: hears that there is news, and has htmx fetch the part #live again.
+// Refreshes an open page: listens for notifications, and has htmx fetch the part #live again.
 (() => {
   const main = document.querySelector("main");
-  // Seconds from one fetching to the next at least: charts take their time.
+  // Minimum interval between two refreshes, as charts take a while.
   const leastMs = 1000 * (main.dataset.least || 2);
-  let source = null, timer = null, last = 0, heard = null;
+  let source = null, timer = null, last = 0, lastId = null;
 
   const localise = (root) => {
     const now = new Date();
@@ -28,11 +28,11 @@
   };
 
   const listen = (address) => {
-    // The last number that was heard, so that a page that was hidden goes on behind it.
+    // The last event id, so that a page that was hidden continues after it.
     const url = new URL(address, window.location.href);
-    if (heard) url.searchParams.set("after", heard);
+    if (lastId) url.searchParams.set("after", lastId);
     source = new EventSource(url);
-    source.onmessage = (event) => { heard = event.lastEventId; news(); };
+    source.onmessage = (event) => { lastId = event.lastEventId; news(); };
     source.addEventListener("over", () => { hush(); address = null; main.removeAttribute("data-news"); news(); });
   };
   const hush = () => { if (source !== null) { source.close(); source = null; } };
@@ -46,11 +46,11 @@
   begin();
   localise(document);
 
-  // What its reader opened stays open; what has the focus keeps it, by its id.
+  // Elements with an id stay open and keep the focus.
   let open = [];
   document.body.addEventListener("htmx:beforeSwap", (event) => {
     open = [...document.querySelectorAll("#live details[open][id]")].map((one) => one.id);
-    // Without a session there is no such part in the answer: the page is loaded, and asks for a key.
+    // Without a session the response has no such part: the page loads the sign-in form.
     if (event.detail.xhr.status >= 400) hush();
   });
   document.body.addEventListener("htmx:afterSwap", () => {
