@@ -83,7 +83,7 @@ def test_a_job_from_sign_in_to_its_adapter(
         expect(page.get_by_text("80 of 150 rows, ")).to_be_visible()
         assert page.locator("progress").get_attribute("value") == "80"
         # One loss makes no curve.
-        expect(page.get_by_text("Loss by rows trained on")).to_be_visible()
+        expect(page.get_by_text("Loss by trained rows")).to_be_visible()
         served.finish(job, "ada")
         expect(page.get_by_role("status")).to_have_text("done")
         with page.expect_download() as download:

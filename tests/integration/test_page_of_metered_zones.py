@@ -76,7 +76,7 @@ def test_an_estimate_or_another_zones_price_is_chosen_by_a_click(
     page.goto(f"{shop.served.url}/page/new?file={shop.file}")
     page.get_by_label("Deadline").fill("+8m")
     page.get_by_role("button", name="Show prices").click()
-    expect(page.get_by_role("heading", name="What it is likely to come to")).to_be_visible()
+    expect(page.get_by_role("heading", name="Estimate")).to_be_visible()
     assert "zone rented (spot)" in page.locator(".facts").inner_text()
     expected = tile(page, "cost in 9 of 10 cases").split()[1]
     assert float(page.get_by_label("Cap").input_value()) == float(expected)
@@ -103,7 +103,7 @@ def test_an_owner_sees_cost_against_cap_and_loss_against_target(shop: Shop) -> N
     assert f'value="{metered["cost"]}"' in rented.text
     assert "Cost so far 5.6250 of a cap of 20.00, in 3 slots" in unescape(rented.text)
     assert metered["cost"] == "5.6250"
-    assert "Why this answer" not in rented.text
+    assert "Explain the decision" not in rented.text
     target = ada.get(f"/page/jobs/{shop.targets[0]}")
     assert "to reach 0.5" in target.text
     assert "Loss curve: from 3 to 1" in target.text
