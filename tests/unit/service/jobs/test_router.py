@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -15,6 +15,7 @@ from auctune.service.accounts.keys import Principal, Role
 from auctune.service.jobs.request import JobRequest, MarketTerms
 from auctune.service.jobs.router import ZoneChoice, choose_zone
 from auctune.service.jobs.training import Training
+from auctune.service.zones.core.gateway import AnyGateway
 from auctune.service.zones.core.offers import QuoteSummary, ZoneQuote
 
 WHO = Principal("key", "ada", None, Role.USER)
@@ -60,9 +61,9 @@ def outlook(cost: float, risk: float = 0.0) -> QuoteSummary:
     return QuoteSummary(Decimal(str(cost)), 1.0, risk)
 
 
-def chosen(*zones: Zone, risk: float = 0.1, paused: tuple[str, ...] = ()) -> ZoneChoice[Zone]:
+def chosen(*zones: Zone, risk: float = 0.1, paused: tuple[str, ...] = ()) -> ZoneChoice:
     request = JobRequest(model="tiny", training_file="file-a", market=MarketTerms(risk=risk))
-    return asyncio.run(choose_zone(zones, WHO, request, paused))
+    return asyncio.run(choose_zone(cast(list[AnyGateway], zones), WHO, request, paused))
 
 
 OUTLOOKS = st.builds(
@@ -75,7 +76,7 @@ def test_nothing_that_keeps_the_limit_is_cheaper_and_nothing_at_all_safer_if_non
     outlooks: list[QuoteSummary | None], limit: float
 ) -> None:
     zones = [Zone(f"z{place}", one) for place, one in enumerate(outlooks)]
-    found = chosen(*zones, risk=limit).zone.summary
+    found = cast(Zone, chosen(*zones, risk=limit).zone).summary
     able = [one for one in outlooks if one is not None]
     within = [one for one in able if one.risk <= limit]
     if within:
