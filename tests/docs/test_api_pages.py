@@ -1,6 +1,7 @@
 """The reference of the HTTP API names every route, field and code that there is."""
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,10 @@ from auctune.domain.job_words import STATE_WORDS
 from auctune.service.http.errors import FIXED_RESPONSES
 from auctune.service.http.schemas import MarketFields
 from auctune.service.jobs.request import Lora, MarketTerms
+from auctune.service.zones.auction.gateway import AuctionGateway
+from auctune.service.zones.edge.gateway import EdgeGateway
+from auctune.service.zones.spot.gateway import SpotGateway
+from auctune.service.zones.timeshare.gateway import TimeshareGateway
 from support.pages import blocks, rows
 from support.serving import ROWS, serving
 
@@ -22,6 +27,20 @@ API = ROOT / "src/auctune/service"
 def test_all_fields_of_the_market_are_named(model: type) -> None:
     fields = model.model_fields  # type: ignore[attr-defined]
     assert [name for name in fields if f"`{name}`" not in PAGE] == []
+
+
+@pytest.mark.parametrize(
+    "gateway",
+    [AuctionGateway, SpotGateway, TimeshareGateway, EdgeGateway],
+    ids=lambda one: one.kind,
+)
+def test_fields_that_a_kind_requires_or_refuses_are_in_the_table_of_kinds(gateway: Any) -> None:
+    def cell(names: Iterable[str]) -> str:
+        return ", ".join(f"`{name}`" for name in names) or "-"
+
+    terms = gateway.terms
+    row = f"| `{gateway.kind}` | {cell(terms.required)} | {cell(terms.unsupported)} |"
+    assert row in PAGE.splitlines()
 
 
 def test_all_states_are_listed_with_their_words() -> None:

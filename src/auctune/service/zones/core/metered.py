@@ -2,11 +2,10 @@
 
 | kind | body |
 | --- | --- |
-| job.metered | slot, amount, cost, and what is of the zone's kind |
+| job.metered | slot, amount, cost, and fields of the zone's kind |
 
-`slot` numbers what is charged of a job, rising; `amount` is what its owner is charged, `cost` what
-the service itself pays for it, both as text. A decision of a metered zone has max_cost and
-estimate.
+`slot` numbers the charges of a job, in increasing order; `amount` is charged to its owner, `cost`
+is what the service pays, both as text. A decision of a metered zone has max_cost and estimate.
 """
 
 from dataclasses import dataclass
@@ -23,23 +22,20 @@ from auctune.service.zones.core.offers import QuoteSummary
 
 
 class MeteredEventType(StrEnum):
-    """What happened."""
+    """Types of events of metered zones."""
 
     METERED = "job.metered"
 
 
-# The meter of a job: its cap and its charges.
-
-
 @dataclass
 class Meter:
-    """Of one job.
+    """Charges of one job, up to its cap. Methods return the ledger entries of what they do.
 
     Attributes:
         owner: user id.
-        cap: the most that is charged.
-        charged: so far.
-        next_slot: all numbers below it are charged.
+        cap: maximum of all charges.
+        charged: sum of the charges so far.
+        next_slot: number of the next charge, or less.
     """
 
     owner: str
@@ -49,23 +45,23 @@ class Meter:
 
     @property
     def remaining(self) -> Money:
-        """What is still set aside."""
+        """Amount that is still on hold."""
         return self.cap - self.charged
 
     def is_charged(self, slot: int) -> bool:
-        """Whether what has this number is on record already."""
+        """Return whether the charge with this number is recorded already."""
         return slot < self.next_slot
 
     def begin(self) -> tuple[Entry, ...]:
-        """The job is admitted: its cap is set aside."""
+        """Put the cap on hold, as the job is admitted."""
         return hold(self.owner, self.cap)
 
     def charge(self, slot: int, amount: Money) -> tuple[Entry, ...]:
-        """Something was used.
+        """Charge what the job used.
 
         Args:
-            slot: its number, above all before it.
-            amount: at most what is left.
+            slot: number of the charge, above all before it.
+            amount: at most `remaining`.
         """
         assert not self.is_charged(slot), slot
         assert ZERO <= amount <= self.remaining, (amount, self.remaining)
@@ -74,32 +70,29 @@ class Meter:
         return meter(self.owner, amount)
 
     def lower(self, held: Money) -> tuple[Entry, ...]:
-        """Lower the cap, so that no more than `held` is still set aside; release the rest."""
+        """Lower the cap so that `held` remains on hold; release the rest."""
         assert ZERO <= held <= self.remaining, (held, self.remaining)
         released, self.cap = self.remaining - held, self.charged + held
         return release(self.owner, released)
 
     def end(self, *, refunded: bool) -> tuple[Entry, ...]:
-        """Release what was not used; give back what was if the service failed the job."""
+        """Release what was not charged; refund what was if the service failed the job."""
         back = refund_metered(self.owner, self.charged) if refunded else ()
         return self.lower(ZERO) + back
 
 
-# Estimates, which are not binding.
-
-
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a job is likely to come to.
+    """Estimated cost and finish of a job. Not binding.
 
     Attributes:
-        expected_cost: the mean.
-        p90_cost: not exceeded with a probability of 0.9.
-        finish: unix time by which it is done as likely as not.
-        finish_p90: likewise with a probability of 0.9.
-        risk: probability in [0, 1] that it is late, or not done.
-        price_per_pool_second: of what is sold by time on a pool; none: it is sold otherwise.
-        success_probability: that a loss target is met by its deadline; none: there is none.
+        expected_cost: mean.
+        p90_cost: cost that is not exceeded with probability 0.9.
+        finish: median of the finish, in unix time.
+        finish_p90: finish that is kept with probability 0.9, in unix time.
+        risk: probability in [0, 1] that the job is late or not done.
+        price_per_pool_second: price of a pool's time, or None in zones without a pool.
+        success_probability: probability that a loss target is met by the deadline, or None.
     """
 
     expected_cost: Money
@@ -113,11 +106,11 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class EstimateOffer:
-    """An estimate as an offer: there are no lines of it to accept.
+    """An estimate as an offer; it has no lines.
 
     Attributes:
         estimate: of the job.
-        cap: the most that its owner would pay; none: it does not say.
+        cap: of the request on the cost, or None.
     """
 
     estimate: Estimate
@@ -125,12 +118,10 @@ class EstimateOffer:
 
     @property
     def size(self) -> int:
-        """It has no plans."""
         return 0
 
     @property
     def unavailable_reason(self) -> str | None:
-        """Whether the owner's cap is too low."""
         need = self.estimate.p90_cost
         if self.cap is None or need <= self.cap:
             return None
@@ -138,19 +129,17 @@ class EstimateOffer:
 
     @property
     def summary(self) -> QuoteSummary | None:
-        """The estimate in the terms that zones compare by."""
         if self.unavailable_reason is not None:
             return None
         found = self.estimate
         return QuoteSummary(found.p90_cost, found.finish_p90, found.risk)
 
     def to_response(self) -> dict[str, Any]:
-        """The estimate, in the real clock's time; no lines."""
         return {"lines": [], "estimate": estimate_view(to_jsonable_python(self.estimate), self.cap)}
 
 
 def estimate_view(record: dict[str, Any], cap: Money | str | None) -> dict[str, Any]:
-    """An estimate on record as readers see it: `EstimateView` of the API."""
+    """Return a recorded estimate as `EstimateResponse` of the API."""
     return {
         **record,
         "finish_time": to_rfc3339(record["finish"]),
