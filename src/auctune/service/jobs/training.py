@@ -1,9 +1,11 @@
 """Settings of a job's training, resolved from its request; and its submission to a zone."""
 
 import secrets
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from auctune.domain import Money
 from auctune.domain.dataset import DEFAULT_MAX_LENGTH
 from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.request import Hyperparameters, JobRequest
@@ -68,6 +70,27 @@ class Submission:
     record: dict[str, Any]
     key: IdempotencyKey | None = None
     is_pending: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZoneBid:
+    """What a zone decides on: a job whose data have been inspected. Each kind adds its own fields.
+
+    Attributes:
+        job: its id.
+        owner: user id.
+        training: resolved settings.
+        request: what is recorded of the request.
+        left: returns what remains of the owner's budget, or None without a budget.
+        reply: idempotency key of the request, or None.
+    """
+
+    job: str
+    owner: str
+    training: Training
+    request: dict[str, Any] = field(default_factory=dict)
+    left: Callable[[], Money | None] = lambda: None
+    reply: IdempotencyKey | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,47 +1,31 @@
 """A bid in an auction zone, and the task that the mechanism is offered for it."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from auctune.domain import InputError, Money, Quote, Task
 from auctune.domain.data_size import DataSize
-from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.timestamps import to_rfc3339
-from auctune.service.jobs.training import Training
+from auctune.service.jobs.training import ZoneBid
 from auctune.service.zones.auction.supply import Supply
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.offers import VendorOffer
-from auctune.service.zones.core.zone import unlimited
 
 
-@dataclass(frozen=True, slots=True)
-class Bid:
-    """What an owner asks of a zone.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bid(ZoneBid):
+    """Bid in an auction zone.
 
     Attributes:
-        job: id of the job that it becomes.
-        owner: user id.
-        training: what to train.
-        size: of the data; none: still being looked at.
-        bid: what it is worth to its owner.
-        deadline: unix time by which it must be done.
-        offers: of vendors, if the data need work.
-        request: as the owner made it, for them to read again.
-        left: tells what is left of the owner's budget; none: any amount.
-        reply: by what the same request is known when it is made again; none: by nothing.
+        size: of the data.
+        bid: amount of the bid.
+        deadline: unix time.
+        offers: of vendors, if the data need repair.
     """
 
-    job: str
-    owner: str
-    training: Training
     size: DataSize
     bid: Money
     deadline: float
     offers: tuple[VendorOffer, ...] = ()
-    request: dict[str, Any] = field(default_factory=dict)
-    left: Callable[[], Money | None] = unlimited
-    reply: IdempotencyKey | None = None
 
 
 # The task of a bid, in slots.

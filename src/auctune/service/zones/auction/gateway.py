@@ -69,16 +69,11 @@ class AuctionGateway(MenuGateway[AuctionZone, Bid, DatasetQuote, MenuLine]):
 
     async def _bid(self, submission: Submission, data: DatasetQuote) -> Bid:
         return Bid(
-            job=submission.job,
-            owner=submission.owner,
-            training=submission.training,
+            **self._bid_fields(submission),
             size=data.size,
             bid=Money(submission.record["bid"]),
             deadline=submission.record["deadline"],
             offers=data.offers,
-            request=submission.record,
-            left=lambda: self._budgets.remaining(submission.owner),
-            reply=submission.key,
         )
 
     async def _menu(

@@ -35,7 +35,7 @@ from auctune.service.jobs.terms import (
     value_of,
 )
 from auctune.service.jobs.timestamps import to_rfc3339
-from auctune.service.jobs.training import Defaults, Submission, Training, resolve_training
+from auctune.service.jobs.training import Defaults, Submission, Training, ZoneBid, resolve_training
 from auctune.service.tasks import TaskSet
 from auctune.service.zones.core.acceptance import (
     accepted_request,
@@ -58,12 +58,12 @@ from auctune.service.zones.core.offers import (
     ZoneQuote,
 )
 from auctune.service.zones.core.read_model import JobReadModel
-from auctune.service.zones.core.zone import Bid, Zone
+from auctune.service.zones.core.zone import Zone
 
 _log = structlog.get_logger(__name__)
 
 Record = dict[str, Any]
-B = TypeVar("B", bound=Bid)
+B = TypeVar("B", bound=ZoneBid)
 """Bid: what the zone decides on."""
 D = TypeVar("D")
 """Result of inspecting a job's data."""
@@ -249,6 +249,17 @@ class ZoneGateway(ABC, Generic[Z, B, D]):
     def nodes(self) -> NodeAdmin | None:
         """Nodes that an operator can drain, or None if the zone has none of its own."""
         return None
+
+    def _bid_fields(self, submission: Submission) -> dict[str, Any]:
+        """Return the fields of `ZoneBid`."""
+        return {
+            "job": submission.job,
+            "owner": submission.owner,
+            "training": submission.training,
+            "request": submission.record,
+            "left": lambda: self._budgets.remaining(submission.owner),
+            "reply": submission.key,
+        }
 
     # The same for all kinds.
 

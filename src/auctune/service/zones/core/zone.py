@@ -7,9 +7,9 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from pydantic_core import to_jsonable_python
 
-from auctune.domain import InputError, Money
+from auctune.domain import InputError
 from auctune.service.jobs.idempotency import IdempotencyKey, idempotency_record
-from auctune.service.jobs.training import Training
+from auctune.service.jobs.training import Training, ZoneBid
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import EventType, ZoneEvent
 from auctune.service.zones.core.job import OpenJob, PendingJob, Phase, PrepaidJob
@@ -32,27 +32,8 @@ class EventWriter(Protocol):
         ...
 
 
-class Bid(Protocol):
-    """What a zone decides on."""
-
-    @property
-    def job(self) -> str:
-        """Id of the job that it becomes."""
-        ...
-
-    @property
-    def owner(self) -> str:
-        """User id."""
-        ...
-
-
-def unlimited() -> Money | None:
-    """Return None: the remaining budget of an owner without a budget."""
-    return None
-
-
 J = TypeVar("J", bound=OpenJob)
-B = TypeVar("B", bound=Bid)
+B = TypeVar("B", bound=ZoneBid)
 
 
 class Zone(ABC, Generic[J, B]):

@@ -1,59 +1,39 @@
-"""A bid in an edge zone, and the question of a quote."""
+"""A bid in an edge zone, and the request for a menu."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from auctune.domain import Money
 from auctune.edge import EdgeJob, EdgeMenu, Eris
-from auctune.service.jobs.idempotency import IdempotencyKey
-from auctune.service.jobs.training import Training
-from auctune.service.zones.core.zone import unlimited
+from auctune.service.jobs.training import ZoneBid
 from auctune.service.zones.edge.site_datasets import SiteDatasets
 
 
-@dataclass(frozen=True, slots=True)
-class EdgeBid:
-    """What an owner asks of a zone.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EdgeBid(ZoneBid):
+    """Bid in an edge zone; `request["sites"]` holds ids of files by site.
 
     Attributes:
-        job: id of the job that it becomes.
-        owner: user id.
-        training: what to train.
-        facts: of the data.
-        bid: what it is worth to its owner.
-        deadline: unix time by which it must be done.
-        request: as the owner made it, for them to read again; its `sites` are ids of files.
-        left: tells what is left of the owner's budget; none: any amount.
-        reply: by what the same request is known when it is made again; none: by nothing.
+        facts: data sets at sites.
+        bid: amount of the bid.
+        deadline: unix time.
     """
 
-    job: str
-    owner: str
-    training: Training
     facts: SiteDatasets
     bid: Money
     deadline: float
-    request: dict[str, Any] = field(default_factory=dict)
-    left: Callable[[], Money | None] = unlimited
-    reply: IdempotencyKey | None = None
-
-
-# The question of a quote: one job and a copy of the market, answered on any thread.
-#
-# A menu of many sites and chunks takes a second and more. The actor only copies what is sold; bids
-# go on meanwhile, and a line that one of them takes is found out when it is accepted.
 
 
 @dataclass(frozen=True, slots=True)
 class MenuRequest:
-    """Of one quote.
+    """A job and a copy of the market, from which a menu can be computed on any thread.
+
+    Bids are decided on meanwhile; a line that is taken by one of them cannot be accepted any more.
 
     Attributes:
-        eris: the mechanism as it stood; nobody else's.
-        job: as the mechanism is asked about it.
-        slot: the current one.
-        last: the last slot that is asked about.
+        eris: copy of the mechanism.
+        job: as the mechanism sees it.
+        slot: current slot.
+        last: last slot that a plan may use.
     """
 
     eris: Eris
@@ -62,7 +42,7 @@ class MenuRequest:
     last: int
 
     def answer(self) -> EdgeMenu:
-        """Prices by finish time; what the job bids does not count.
+        """Return prices by finish time; the job's bid does not count.
 
         Raises:
             InputError: if the job does not fit the market.

@@ -92,15 +92,10 @@ class EdgeGateway(MenuGateway[EdgeZone, EdgeBid, SiteDatasets, EdgeMenuLine]):
 
     async def _bid(self, submission: Submission, data: SiteDatasets) -> EdgeBid:
         return EdgeBid(
-            job=submission.job,
-            owner=submission.owner,
-            training=submission.training,
+            **self._bid_fields(submission),
             facts=data,
             bid=Money(submission.record["bid"]),
             deadline=submission.record["deadline"],
-            request=submission.record,
-            left=lambda: self._budgets.remaining(submission.owner),
-            reply=submission.key,
         )
 
     async def _menu(

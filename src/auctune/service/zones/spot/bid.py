@@ -1,28 +1,24 @@
-"""A bid in a spot zone: what to train, its value and its cap."""
+"""A bid in a spot zone."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from auctune.domain import Money
 from auctune.domain.data_size import DataSize
-from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.terms import JobValue
-from auctune.service.jobs.training import Training
+from auctune.service.jobs.training import ZoneBid
 from auctune.service.zones.core.metered import Estimate
-from auctune.service.zones.core.zone import unlimited
 from auctune.service.zones.spot.job import Pace
 
 
 @dataclass(frozen=True, slots=True)
 class EstimateInputs:
-    """What an estimate was made of, where a slot may have begun since.
+    """Inputs of an estimate; slots may have begun since.
 
     Attributes:
-        slot: the newest one then.
-        first: the job's first slot, as it was then.
-        deadline, hard_factor: of its terms.
-        start_seconds, speeds: of the zone's `Pace`, by which the job is planned too.
+        slot: newest slot then.
+        first: first slot of the job.
+        deadline, hard_factor: see `JobTerms`.
+        start_seconds, speeds: see `Pace`, by which the job is planned too.
     """
 
     slot: int
@@ -34,36 +30,24 @@ class EstimateInputs:
 
     @property
     def pace(self) -> Pace:
-        """The zone's pace then."""
+        """The pace of the zone then."""
         return Pace(self.start_seconds, self.speeds)
 
 
-@dataclass(frozen=True, slots=True)
-class SpotBid:
-    """What an owner asks of a zone.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpotBid(ZoneBid):
+    """Bid in a spot zone.
 
     Attributes:
-        job: id of the job that it becomes.
-        owner: user id.
-        training: what to train.
         size: of the data.
-        worth: of the job, by when it is done.
-        cap: the most that may be charged.
-        estimate: of what it comes to, made just before.
-        estimated: of what that was made.
-        request: as the owner made it, for them to read again.
-        left: tells what is left of the owner's budget; none: any amount.
-        reply: by what the same request is known when it is made again; none: by nothing.
+        worth: value of the job by finish time.
+        cap: maximum of all charges.
+        estimate: of cost and finish, made just before.
+        estimated: inputs of the estimate.
     """
 
-    job: str
-    owner: str
-    training: Training
     size: DataSize
     worth: JobValue
     cap: Money
     estimate: Estimate
     estimated: EstimateInputs
-    request: dict[str, Any] = field(default_factory=dict)
-    left: Callable[[], Money | None] = unlimited
-    reply: IdempotencyKey | None = None

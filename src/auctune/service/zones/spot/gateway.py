@@ -90,17 +90,12 @@ class SpotGateway(EstimateGateway[SpotZone, SpotBid, EstimateInputs]):
         cap = cap_of(submission.record)
         assert cap is not None
         return SpotBid(
-            job=submission.job,
-            owner=submission.owner,
-            training=submission.training,
+            **self._bid_fields(submission),
             size=data.size,
             worth=_value(submission.record),
             cap=cap,
             estimate=estimate,
             estimated=inputs,
-            request=submission.record,
-            left=lambda: self._budgets.remaining(submission.owner),
-            reply=submission.key,
         )
 
     def _accept(self, zone: SpotZone, bid: SpotBid) -> JobReadModel | None:

@@ -1,7 +1,6 @@
 """A bid in a timeshare zone, and what its decision follows from."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic_core import to_jsonable_python
@@ -10,56 +9,42 @@ from auctune.domain import Money, round_money
 from auctune.domain.data_size import DataSize
 from auctune.domain.money import ZERO
 from auctune.run.open_pool.pool_params import MAX_OVERRUN_UNITS
-from auctune.service.jobs.idempotency import IdempotencyKey
-from auctune.service.jobs.training import Training
+from auctune.service.jobs.training import ZoneBid
 from auctune.service.zones.core.metered import Estimate
-from auctune.service.zones.core.zone import unlimited
 
 
 @dataclass(frozen=True, slots=True)
 class EstimateInputs:
-    """What an estimate was made of.
+    """Inputs of an estimate.
 
     Attributes:
-        seq: of the newest event that the zone knew.
-        first_unit: in which the job could begin.
+        seq: number of the newest event of the zone.
+        first_unit: first unit that the job can begin in.
     """
 
     seq: int
     first_unit: int
 
 
-@dataclass(frozen=True, slots=True)
-class TimeshareBid:
-    """A job.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeshareBid(ZoneBid):
+    """Bid in a timeshare zone.
 
     Attributes:
-        job: its id.
-        owner: user id.
-        training: what to train.
         size: of the data.
-        target_loss: that it is to reach.
-        cap: the most that its owner pays.
-        deadline_unit: by whose beginning it must be done.
-        estimate: what it is likely to come to.
-        estimated: of what that was made.
-        request: as the owner made it, for them to read again.
-        left: tells what is left of the owner's budget; none: any amount.
-        reply: by what the same request is known when it is made again; none: by nothing.
+        target_loss: that the job trains to.
+        cap: maximum of all charges.
+        deadline_unit: unit by whose beginning the job must be done.
+        estimate: of cost and finish.
+        estimated: inputs of the estimate.
     """
 
-    job: str
-    owner: str
-    training: Training
     size: DataSize
     target_loss: float
     cap: Money
     deadline_unit: int
     estimate: Estimate
     estimated: EstimateInputs
-    request: dict[str, Any] = field(default_factory=dict)
-    left: Callable[[], Money | None] = unlimited
-    reply: IdempotencyKey | None = None
 
 
 # Decisions: the service and replays call the same functions.

@@ -116,9 +116,7 @@ class TimeshareGateway(EstimateGateway[TimeshareZone, TimeshareBid, EstimateInpu
         record, cap = submission.record, cap_of(submission.record)
         assert cap is not None
         return TimeshareBid(
-            job=submission.job,
-            owner=submission.owner,
-            training=submission.training,
+            **self._bid_fields(submission),
             size=data.size,
             target_loss=record["target_loss"],
             cap=cap,
@@ -126,9 +124,6 @@ class TimeshareGateway(EstimateGateway[TimeshareZone, TimeshareBid, EstimateInpu
             deadline_unit=self.clock.last_slot_by(record["deadline"]) + 1,
             estimate=estimate,
             estimated=inputs,
-            request=record,
-            left=lambda: self._budgets.remaining(submission.owner),
-            reply=submission.key,
         )
 
     def _deadline_unit(self, deadline: float) -> int:
