@@ -44,7 +44,7 @@ _BUSY_SECONDS = 5.0
 _PROGRESS_STEPS = 100_000
 _WAL_VERSION = b"\x02\x02"
 _RESTORE = "auctune db restore FILE, with the damaged database moved away"
-_CONNECT_SECONDS = 5
+_CONNECT_SECONDS = "5"
 
 _CLOCK_TOLERANCE_SECONDS = 5.0
 
@@ -188,20 +188,15 @@ def _tables_finding(connection: sqlite3.Connection, path: Path) -> Finding:
 
 
 def _postgresql_findings(url: str) -> Iterator[Finding]:
-    from sqlalchemy import create_engine
     from sqlalchemy.engine import make_url
     from sqlalchemy.exc import DBAPIError
-    from sqlalchemy.pool import NullPool
+
+    from auctune.service.storage.postgresql import PostgresqlDatabase
 
     parsed = make_url(url)
     place = parsed.render_as_string(hide_password=True)
-    engine = create_engine(
-        parsed.set(drivername="postgresql+psycopg"),
-        poolclass=NullPool,
-        hide_parameters=True,
-        connect_args={"connect_timeout": _CONNECT_SECONDS},
-        execution_options={"postgresql_readonly": True},
-    )
+    in_time = parsed.update_query_dict({"connect_timeout": _CONNECT_SECONDS})
+    engine = PostgresqlDatabase(in_time).reader()
     try:
         with engine.connect() as connection:
             yield from _server_findings(connection, place)
@@ -209,6 +204,8 @@ def _postgresql_findings(url: str) -> Iterator[Finding]:
         reason = str(caught.orig).splitlines()[0]
         fix = "database in auctune.toml, or the server: pg_isready"
         yield error(f"{place} cannot be reached: {reason}", fix)
+    finally:
+        engine.dispose()
 
 
 def _server_findings(connection: "Connection", place: str) -> Iterator[Finding]:

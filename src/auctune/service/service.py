@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine
 from starlette.types import ASGIApp
 
 from auctune.domain import InputError
@@ -39,6 +39,7 @@ from auctune.service.notifier import Notifier
 from auctune.service.page.chart_renderer import ChartRenderer
 from auctune.service.storage import Committer, EventLog, Queries, Store, WriteBatch, tables
 from auctune.service.storage.committer import durable
+from auctune.service.storage.queries import read_values
 from auctune.service.tasks import TaskSet
 from auctune.service.upkeep import ClockError, clock_fault, keep_up
 from auctune.service.vendors.repairer import VendorGateway
@@ -68,12 +69,7 @@ class PausedZones:
     def __init__(self, reader: Engine, committer: Committer, paused: set[str]) -> None:
         self._committer = committer
         self.paused = paused
-        table = tables.meta
-        with reader.connect() as connection:
-            names = connection.execute(
-                select(table.c.name).where(table.c.name.like(f"{_PAUSED}%"))
-            ).scalars()
-            paused.update(name.removeprefix(_PAUSED) for name in names)
+        paused.update(read_values(reader, _PAUSED))
 
     async def pause(self, zone: str) -> None:
         """Stop taking bids."""

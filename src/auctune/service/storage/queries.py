@@ -1,4 +1,4 @@
-"""Reads of jobs, files and ledger entries; lists come in pages.
+"""Reads of jobs, files, ledger entries and named values; lists come in pages.
 
 A page is continued after the last row of the page before: unlike page numbers this stays right
 while rows are added, and costs the same everywhere. OpenAI's API does so too (`after`, `has_more`).
@@ -13,7 +13,7 @@ from sqlalchemy import BigInteger, Column, Engine, Table, cast, func, select
 
 from auctune.domain import InputError
 from auctune.service.storage.event_log import EVENT_COLUMNS, EventRow, Query, read_row
-from auctune.service.storage.tables import entries, events, files, jobs
+from auctune.service.storage.tables import entries, events, files, jobs, meta
 
 Item = TypeVar("Item")
 Row = sqlalchemy.Row[*tuple[Any, ...]]
@@ -236,6 +236,13 @@ class Queries:
     def _read(self, query: Query) -> list[Row]:
         with self._reader.connect() as connection:
             return list(connection.execute(query).all())
+
+
+def read_values(reader: Engine, prefix: str) -> dict[str, str]:
+    """Return the values of the table `meta` whose names have a prefix, by the rest of the name."""
+    query = select(meta).where(meta.c.name.startswith(prefix, autoescape=True))
+    with reader.connect() as connection:
+        return {row.name.removeprefix(prefix): row.value for row in connection.execute(query)}
 
 
 def _owned(query: Query, table: Table, owner: str | None) -> Query:

@@ -20,6 +20,7 @@ from auctune.service.config.models import ServiceConfig
 from auctune.service.notifier import Notifier
 from auctune.service.private_files import load_key
 from auctune.service.storage import Committer, WriteBatch, tables
+from auctune.service.storage.queries import read_values
 from auctune.service.tasks import TaskSet
 from auctune.service.webhooks.delivery import DeliveryError, WebhookSender, WebhookSigner
 from auctune.service.webhooks.registry import Webhook, WebhookRegistry
@@ -89,16 +90,19 @@ class DeliveryCursor:
     """Delivery cursor of one zone. Sequence numbers are ordered within a zone only.
 
     Attributes:
-        read_to: number of the last event read from the log.
         stored: the cursor in the database.
+        read_to: number of the last event read from the log.
         open: deliveries in progress or pending, by sequence number; a user may have several hooks.
         numbers: a heap of the same sequence numbers, and of some that are done.
     """
 
-    read_to: int
     stored: int
+    read_to: int = field(init=False)
     open: Counter[int] = field(default_factory=Counter)
     numbers: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.read_to = self.stored
 
     @property
     def delivered(self) -> int:
@@ -196,7 +200,10 @@ class WebhookDispatcher:
         # Only users with deliveries have a queue.
         self._queues: dict[str, _Queue] = {}
         self._numbers = count()
-        self._cursors = {zone.name: _load_cursor(reader, zone.name) for zone in config.zones}
+        cursors = read_values(reader, _CURSOR_PREFIX)
+        self._cursors = {
+            zone.name: DeliveryCursor(int(cursors.get(zone.name, 0))) for zone in config.zones
+        }
 
     def start(self) -> None:
         """Begin to deliver."""
@@ -309,15 +316,6 @@ class WebhookDispatcher:
 
 def _log_dropped(webhook: Webhook, ended: JobEnded, reason: str) -> None:
     _log.warning("webhook_dropped", webhook=webhook.id, delivery=ended.id, reason=reason)
-
-
-def _load_cursor(reader: Engine, zone: str) -> DeliveryCursor:
-    table = tables.meta
-    with reader.connect() as connection:
-        name = _CURSOR_PREFIX + zone
-        found = connection.execute(select(table.c.value).where(table.c.name == name)).scalar()
-    delivered = 0 if found is None else int(found)
-    return DeliveryCursor(delivered, delivered)
 
 
 def _read_ended(reader: Engine, zone: str, after: int, limit: int) -> list[JobEnded]:

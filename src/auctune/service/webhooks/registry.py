@@ -6,13 +6,14 @@ from dataclasses import asdict, dataclass
 from urllib.parse import urlsplit
 
 import orjson
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine
 
 from auctune.domain import InputError
 from auctune.service.accounts.limits import QuotaExceededError
 from auctune.service.identifiers import new_id
 from auctune.service.storage import Committer, WriteBatch, tables
 from auctune.service.storage.committer import durable
+from auctune.service.storage.queries import read_values
 from auctune.service.webhooks.delivery import is_public
 
 _ROW_PREFIX = "webhook:"
@@ -61,12 +62,8 @@ class WebhookRegistry:
         self._limit = limit
         self._now = now
         self._private_addresses = private_addresses
-        table = tables.meta
-        with reader.connect() as connection:
-            query = select(table).where(table.c.name.like(f"{_ROW_PREFIX}%"))
-            rows = connection.execute(query).all()
-        webhooks = (Webhook(**orjson.loads(row.value)) for row in rows)
-        self._webhooks = {webhook.id: webhook for webhook in webhooks}
+        stored = read_values(reader, _ROW_PREFIX)
+        self._webhooks = {name: Webhook(**orjson.loads(text)) for name, text in stored.items()}
 
     def for_user(self, user: str) -> list[Webhook]:
         """Return a user's webhooks, the oldest first."""
