@@ -82,7 +82,7 @@ async def explain(service: ServiceDep, who: CurrentUser, job_id: str) -> dict[st
         raise not_found("job", job_id)
     explained = await service.explanations.get(job_id, who.user)
     if explained is None:
-        raise ApiError(400, "there is no decision on it to explain", "not_decided", "id")
+        raise ApiError(400, "the job has no decision to explain", "not_decided", "id")
     return _view(explained, service.clock(job.zone), has_units=who.is_operator)
 
 
