@@ -30,13 +30,18 @@ from auctune.service.zones.auction.job import (
 )
 from auctune.service.zones.auction.state import (
     AuctionModel,
+    AuctionState,
     empty_model,
     event_type_of,
     market_record,
     read_prices,
     to_mechanism_event,
 )
-from auctune.service.zones.auction.zone import earliest_feasible_slot, over_budget
+from auctune.service.zones.auction.zone import (
+    earliest_feasible_slot,
+    over_budget,
+    preview_decision,
+)
 from auctune.service.zones.core.events import EventType, ZoneEvent
 from auctune.service.zones.core.loader import decode_snapshot
 from auctune.sim.comparison import Contender
@@ -44,7 +49,7 @@ from auctune.sim.comparison import Contender
 _NO_PRICES = np.empty(0)
 
 
-class AuctionVerifier(LogVerifier):
+class AuctionVerifier(LogVerifier[AuctionState, Admission]):
     """Verifies an auction's log: decisions, price updates and new plans, by its mechanism.
 
     Args:
@@ -55,7 +60,6 @@ class AuctionVerifier(LogVerifier):
 
     def __init__(self, model: AuctionModel) -> None:
         super().__init__(model)
-        self._mechanism = model.mechanism
         # Slots and price updates of the mechanism that must come next in the log.
         self._updates: list[Event] = []
         # Newest event that has changed the mechanism while it was verified.
@@ -71,7 +75,7 @@ class AuctionVerifier(LogVerifier):
 
     def apply(self, event: ZoneEvent) -> None:
         if event.seq == self._mechanism_seq:
-            self._model.state.evolve(event)
+            self.state.evolve(event)
         else:
             super().apply(event)
 
@@ -85,21 +89,16 @@ class AuctionVerifier(LogVerifier):
 
     def missing(self) -> list[Difference]:
         updates, self._updates = self._updates, []
-        slot = f"slot {self._model.state.slot}"
+        slot = f"slot {self.state.slot}"
         return [Difference(event_type_of(one), slot, "(none)", "an event") for one in updates]
 
     def decided_body(self, event: ZoneEvent) -> Body | None:
-        body, slot, mechanism = event.body, event.slot, self._mechanism
-        task, recorded, line = (
-            read_task(body["task"]),
-            read_decision(body["decision"]),
-            body["line"],
-        )
+        body, slot, mechanism = event.body, event.slot, self.mechanism
+        task, recorded = read_task(body["task"]), read_decision(body["decision"])
+        line = body["line"]
         self._mechanism_seq = event.seq
         if line is None:
-            decision = mechanism.preview(task, slot)
-            if task.budget is not None and decision.payment > task.budget:
-                decision = over_budget(task, decision.payment)
+            decision = preview_decision(mechanism, task, slot)
             mechanism.apply(Offered(task, recorded, slot))
         elif recorded.schedule is None:
             # The log has the price of a refused line only here.
@@ -113,7 +112,7 @@ class AuctionVerifier(LogVerifier):
             if taken is None:
                 return None
             decision = taken
-        last = slot + self._model.state.cluster.slots - 1
+        last = slot + self.state.cluster.slots - 1
         is_over = decision.reason is Reason.OVER_BUDGET
         return {
             **body,
@@ -123,7 +122,7 @@ class AuctionVerifier(LogVerifier):
         }
 
     def _advance(self, slot: int) -> None:
-        self._updates += self._mechanism.advance(slot)
+        self._updates += self.mechanism.advance(slot)
 
     def _market_update(self, event: ZoneEvent) -> Body | None:
         if not self._updates:
@@ -143,7 +142,7 @@ class AuctionVerifier(LogVerifier):
         wanted = event.body.get("plan")
         if wanted is None:
             return event.body
-        change, mechanism = to_mechanism_event(event, self._model.state), self._mechanism
+        change, mechanism = to_mechanism_event(event, self.state), self.mechanism
         assert isinstance(change, Released | Replanned)
         self._mechanism_seq = event.seq
         given_up = change.cells if isinstance(change, Released) else change.given_up

@@ -83,7 +83,7 @@ class ZoneReplay(ABC, Generic[O]):
         """
 
     @abstractmethod
-    def verifier(self) -> LogVerifier:
+    def verifier(self) -> LogVerifier[Any, Any]:
         """Return a verifier whose state is that of the zone at or before the range's begin."""
 
     @abstractmethod

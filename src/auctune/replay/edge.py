@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from auctune.domain import InputError, Money
-from auctune.edge import EdgeDecision, EdgeJob, EdgeMenuLine, EdgePlayer
+from auctune.edge import EdgeDecision, EdgeJob, EdgeMenuLine, EdgePlayer, Eris
 from auctune.edge.limits import MOST_CELLS
 from auctune.registry import edge_player
 from auctune.replay.compare import Progress, ReplayInput, ZoneReplay
@@ -23,11 +23,11 @@ from auctune.service.zones.edge.decision import (
     plan_remaining,
 )
 from auctune.service.zones.edge.job import EdgeEventType
-from auctune.service.zones.edge.state import empty_model
+from auctune.service.zones.edge.state import EdgeState, empty_model
 from auctune.sim.comparison import Contender
 
 
-class EdgeVerifier(LogVerifier):
+class EdgeVerifier(LogVerifier[EdgeState, Eris]):
     """Verifies an edge zone's log: answers, accepted lines and new plans, by Eris.
 
     Args:
@@ -37,9 +37,7 @@ class EdgeVerifier(LogVerifier):
     counted = ("decisions", "payments")
 
     def __init__(self, opened: Body) -> None:
-        model = empty_model(opened)
-        super().__init__(model)
-        self._model = model
+        super().__init__(empty_model(opened))
 
     def counts_of(self, event: ZoneEvent) -> Iterator[str]:
         if event.kind == EventType.DECIDED:
@@ -52,7 +50,7 @@ class EdgeVerifier(LogVerifier):
         return None if outcome is None else event.body | answer_record(outcome)
 
     def _outcome(self, body: Body) -> EdgeOutcome | None:
-        eris, slot = self._model.mechanism, self._model.state.slot
+        eris, slot = self.mechanism, self.state.slot
         job, recorded, finish = read_job(body["job"]), read_decision(body["answer"]), body["line"]
         budget = None if body["budget_left"] is None else Money(body["budget_left"])
         if finish is None:
@@ -67,10 +65,10 @@ class EdgeVerifier(LogVerifier):
         return over_budget(job, price, budget, finish)
 
     def _replanned(self, event: ZoneEvent) -> Body | None:
-        job = self._model.state.jobs.get(event.job or "")
+        job = self.state.jobs.get(event.job or "")
         if job is None:
             return None
-        plan = plan_remaining(self._model.mechanism, job, event.slot)
+        plan = plan_remaining(self.mechanism, job, event.slot)
         return None if plan is None else event.body | {"found": plan_record(plan)}
 
     rules: ClassVar[Mapping[str, Rule]] = {

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -54,15 +54,13 @@ from auctune.spot.value import value_of_finish
 _SLACK = 1e-9
 
 
-class SpotVerifier(LogVerifier):
+class SpotVerifier(LogVerifier[SpotState, None]):
     """Verifies a spot zone's log.
 
     Args:
         market: the zone's.
         clock: of the zone.
     """
-
-    state: SpotState
 
     def __init__(self, market: ReplayedRecord, clock: SlotClock) -> None:
         super().__init__(empty_model({}))
@@ -311,12 +309,9 @@ class RecordedJob:
 
     def past_job(self, market: ReplayedRecord) -> PastJob:
         """Return the job as another policy can play it."""
-        body: dict[str, Any] = self.admission
-        terms, first, unit_price = (
-            adapter(JobTerms).validate_python(body["terms"]),
-            body["first"],
-            body["unit_price"],
-        )
+        body = self.admission
+        terms = adapter(JobTerms).validate_python(body["terms"])
+        first, unit_price = body["first"], body["unit_price"]
         return PastJob(
             job=terms.job(),
             history=market.seen(first - 1),

@@ -49,7 +49,7 @@ from auctune.timeshare.estimators.mixture import Mixture
 from auctune.train.timeshare.estimators import ESTIMATORS
 
 
-class TimeshareVerifier(LogVerifier):
+class TimeshareVerifier(LogVerifier[TimeshareState, None]):
     """Verifies a timeshare zone's log.
 
     An estimate follows from an earlier state than its decision, so that the data for its forecast
@@ -60,8 +60,6 @@ class TimeshareVerifier(LogVerifier):
         clock: of the zone.
         decisions: the `job.decided` events that will be verified.
     """
-
-    state: TimeshareState
 
     def __init__(self, price: Money, clock: SlotClock, decisions: Iterable[ZoneEvent]) -> None:
         super().__init__(empty_model({}))

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from auctune.domain import InputError
 from auctune.service.zones.core.events import EventType, ZoneEvent
@@ -61,11 +61,11 @@ def noop() -> None:
     """Do nothing: the callback of a verification without progress."""
 
 
-def _always(_event: ZoneEvent) -> bool:
-    return True
+S = TypeVar("S", bound=ZoneState[Any])
+M = TypeVar("M")
 
 
-class LogVerifier(ABC):
+class LogVerifier(ABC, Generic[S, M]):
     """Verifies the log of one zone; a subclass knows the events of its kind of zone.
 
     Args:
@@ -78,9 +78,10 @@ class LogVerifier(ABC):
     rules: ClassVar[Mapping[str, Rule]] = {}
     """By type of event, the method that computes its body. Other events need an open job."""
 
-    def __init__(self, model: ZoneModel[Any, Any]) -> None:
+    def __init__(self, model: ZoneModel[S, M]) -> None:
         self._model = model
-        self.state: ZoneState[Any] = model.state
+        self.state: S = model.state
+        self.mechanism: M = model.mechanism
         self.differences: list[Difference] = []
 
     @abstractmethod
@@ -124,7 +125,7 @@ class LogVerifier(ABC):
     def verify_log(
         self,
         events: Iterable[ZoneEvent],
-        contains: Callable[[ZoneEvent], bool] = _always,
+        contains: Callable[[ZoneEvent], bool] = lambda _: True,
         on_decision: Callable[[], None] = noop,
     ) -> VerificationResult:
         """Verify a log.

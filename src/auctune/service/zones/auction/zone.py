@@ -161,9 +161,7 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
         self.begin_slots()
         self._advance(self.state.slot)
         task = self.task(bid)
-        decision = self.mechanism.preview(task, self.state.slot)
-        if task.budget is not None and decision.payment > task.budget:
-            decision = over_budget(task, decision.payment)
+        decision = preview_decision(self.mechanism, task, self.state.slot)
         body = self._body(bid, task, decision)
         return self.state.projection.preview(self.name, self.clock.now(), bid.job, body)
 
@@ -182,7 +180,7 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
         self._advance(self.state.slot)
         task = self.task(bid)
         if task.budget is not None and line.price > task.budget:
-            decision: Decision | None = self._rejected_over_budget(task, line.price)
+            decision: Decision | None = self._reject(task, over_budget(task, line.price))
         else:
             decision = self._book(lambda slot: self.mechanism.take(task, line, slot))
             if decision is None:
@@ -258,15 +256,20 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
         """Return the rejection of a bid whose price is above the budget, or None."""
         if task.budget is None:
             return None
-        shown = self.mechanism.preview(task, self.state.slot)
-        if not shown.admitted or shown.payment <= task.budget:
-            return None
-        return self._rejected_over_budget(task, shown.payment)
+        decision = preview_decision(self.mechanism, task, self.state.slot)
+        return self._reject(task, decision) if decision.reason is Reason.OVER_BUDGET else None
 
-    def _rejected_over_budget(self, task: Task, price: Money) -> Decision:
-        decision = over_budget(task, price)
+    def _reject(self, task: Task, decision: Decision) -> Decision:
         self.apply_to_mechanism(Offered(task, decision, self.state.slot))
         return decision
+
+
+def preview_decision(mechanism: Admission, task: Task, slot: int) -> Decision:
+    """Return the decision on a bid, by its owner's budget too; changes nothing."""
+    decision = mechanism.preview(task, slot)
+    if task.budget is not None and decision.payment > task.budget:
+        return over_budget(task, decision.payment)
+    return decision
 
 
 def over_budget(task: Task, price: Money) -> Decision:
