@@ -35,9 +35,9 @@ def test_an_estimate_is_shown_beside_what_other_zones_say_and_accepted_as_it_say
     file = served.upload()
     code, out, _ = auctune("quote", file, "--deadline", "+8m")
     assert code == 0
-    assert "default, shown below" in line_of(out, "rented")
+    assert "default, see below" in line_of(out, "rented")
     assert line_of(out, "owned").split()[1] == "auction"
-    assert "no: needs --target-loss" in line_of(out, "pool")
+    assert "unavailable: needs --target-loss" in line_of(out, "pool")
     (costs,) = [line.split()[-2:] for line in out.splitlines() if line.split()[:1] == ["cost"]]
     assert float(costs[0]) <= float(costs[1])
     (command,) = [line.split() for line in out.splitlines() if "auctune submit" in line]
@@ -62,7 +62,7 @@ def test_a_job_of_the_pool_is_asked_for_without_a_bid_and_seen_by_all(
     code, out, _ = auctune("explain", job["id"])
     assert code == 0
     assert "north admitted in pool: 2.0000 at most" in out
-    assert "the loss is reached" in out
+    assert "target loss reached" in out
     told = json.loads(auctune("explain", job["id"], "--json")[1])
     assert {one["zone"] for one in told["alternatives"]} == {"owned", "rented", "pool"}
     operator = ("--zone", "pool", "--api-key", served.operator)

@@ -102,7 +102,7 @@ def test_a_bid_that_came_too_late_is_told_by_when_it_could_be_done(
     terms = ("--bid", "99", "--set", "epochs=300", *own)
     code, out, _ = auctune("submit", file, "--deadline", "+3m", *terms)
     assert code == 3
-    found = re.search(r"it could be done by ([\d-]+ [\d:]+)$", out.strip())
+    found = re.search(r"earliest possible deadline: ([\d-]+ [\d:]+)$", out.strip())
     assert found is not None
     moment = datetime.fromisoformat(found[1]).astimezone()
     assert auctune("submit", file, "--deadline", moment.isoformat(), *terms)[0] == 0
@@ -153,7 +153,7 @@ def test_a_backup_taken_while_it_serves_is_restored_and_goes_on(
     code, _, lines = auctune("db", "backup", copy, "--data", served.folder)
     assert (code, "already exists" in lines[0]) == (2, True)
     code, _, lines = auctune("db", "restore", copy, "--data", served.folder)
-    assert (code, "is there already" in lines[0]) == (2, True)
+    assert (code, "already exists" in lines[0]) == (2, True)
 
     assert auctune("db", "restore", copy, "--data", new)[0] == 0
     assert auctune("replay", "--data", new)[0] == 0

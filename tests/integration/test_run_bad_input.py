@@ -169,7 +169,10 @@ def test_arguments_that_do_not_go_together_are_refused(run: Run, tmp_path: Path)
     for arguments, expected in (
         (["run"], "MARKET.toml: is missing; expected a market file, or --resume DIR"),
         (["run", "market.toml"], "--out: is missing; expected a folder for the run"),
-        (["run", "x.toml", "--resume", tmp_path], "--resume: is given with other arguments"),
+        (
+            ["run", "x.toml", "--resume", tmp_path],
+            "--resume: cannot be combined with other arguments",
+        ),
         (["run", "--resume", tmp_path], f"--resume {tmp_path}: holds no run; expected"),
     ):
         code, _, lines = run(arguments)  # type: ignore[arg-type]

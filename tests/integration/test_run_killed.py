@@ -83,7 +83,7 @@ def test_a_node_that_dies_again_and_again_ends_the_run_in_one_line_and_resumably
     last = child.text.splitlines()[-1]
     assert last.startswith("auctune: node ")
     assert "ended 3 times in slot 0: killed by SIGKILL" in last
-    assert last.endswith(f"go on with: auctune run --resume {out}")
+    assert last.endswith(f"resume with: auctune run --resume {out}")
     assert "Traceback" not in child.text
 
     resume_market(out, quiet())

@@ -139,7 +139,7 @@ def test_ctrl_c_stops_at_once_and_the_run_goes_on_without_its_inputs(
     child.kill_group(signal.SIGINT)
 
     assert child.wait() == 130
-    assert child.text.splitlines()[-1] == f"stopped; go on with: auctune run --resume {out}"
+    assert child.text.splitlines()[-1] == f"stopped; resume with: auctune run --resume {out}"
     assert "Traceback" not in child.text
     assert len(nodes) == 2
     assert not living(nodes)

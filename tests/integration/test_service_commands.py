@@ -45,7 +45,7 @@ def start(auctune: Commands, folder: Path) -> Child:
     (folder / "auctune.toml").write_text(CONFIG)
     options = ("--data", "market", "--config", "auctune.toml")
     service = auctune.start("serve", *options, cwd=folder)
-    assert service.wait_for(lambda text: "Ctrl-C stops it" in text), service.text
+    assert service.wait_for(lambda text: "stop with Ctrl-C" in text), service.text
     return service
 
 
@@ -217,7 +217,7 @@ def test_users_are_added_see_their_own_and_nobody_elses_and_lose_their_keys(
     own = ("--api-key", key.strip())
 
     code, text = call(commands, home, "ledger", *own)
-    assert (code, text) == (0, "ann owes 0.0000; 100.0000 of the budget is left\n")
+    assert (code, text) == (0, "ann owes 0.0000; remaining budget: 100.0000\n")
     code, text = call(commands, home, "prices", *own)
     assert (code, text) == (1, "auctune: needs an operator's key\n")
     assert json.loads(call(commands, home, "jobs", "--json", *own)[1]) == []

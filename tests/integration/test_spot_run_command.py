@@ -137,8 +137,8 @@ def test_on_a_cluster_of_its_own_a_run_costs_and_learns_the_same(
     ("options", "message"),
     [
         (["--provider", "cloud"], "--provider: 'cloud'; expected local or ray"),
-        (["--availability", "cluster"], "--availability: is given with --provider local"),
-        (["--provider", "ray", "--warm"], "--warm: is given with --provider ray"),
+        (["--availability", "cluster"], "--availability: cannot be combined with --provider local"),
+        (["--provider", "ray", "--warm"], "--warm: cannot be combined with --provider ray"),
         (["--provider", "ray", "--ray-address", "here"], "--ray-address: 'here'; expected HOST"),
         (["--provider", "ray", "--availability", "much"], "--availability: 'much'"),
     ],

@@ -213,7 +213,7 @@ def test_files_are_listed_and_those_no_open_job_needs_deleted(
     assert (code, out, lines) == (1, "", ["auctune: id: an open job needs this file"])
     auctune("cancel", job, *own)
     for file in (needed, other):
-        assert auctune("files", "delete", file, *own)[:2] == (0, f"{file} is deleted\n")
+        assert auctune("files", "delete", file, *own)[:2] == (0, f"deleted {file}\n")
     assert auctune("files", "list", *own)[1] == "no files yet\n"
 
 

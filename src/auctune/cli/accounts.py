@@ -16,11 +16,12 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _NONE = "none"
 _BUDGET = re.compile(r"([\d.]+)/(\d+)([smhd])")
 
-Name = Annotated[str, typer.Argument(help="Its name.", show_default=False)]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The name.", show_default=False)]
 Budget = Annotated[
     str | None,
     typer.Option(
-        help="Spending limit per period, such as 100.00/30d; 'none': no limit. Default: unchanged."
+        metavar="AMOUNT/PERIOD",
+        help="Spending limit, such as 100.00/30d; 'none': no limit. Default: unchanged.",
     ),
 ]
 
@@ -42,12 +43,13 @@ def add_user(
     name: Name,
     *,
     team: Annotated[
-        str | None, typer.Option(help="Its team; 'none': no team. Default: unchanged.")
+        str | None,
+        typer.Option(metavar="TEAM", help="The user's team; 'none': no team. Default: unchanged."),
     ] = None,
     budget: Budget = None,
     service: ServiceJsonOptions,
 ) -> None:
-    """Add a user, or change its team and budget."""
+    """Add a user, or change a user's team and budget."""
     fields = {} if team is None else {"team": None if team == _NONE else team}
     _put("users", {"id": name, **fields, **_budget_field(budget)}, service)
 
@@ -57,17 +59,17 @@ def add_user(
 def erase_user(
     name: Name,
     *,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation.")] = False,
     service: ServiceJsonOptions,
 ) -> None:
     """Erase a user's data permanently.
 
     Erases files, checkpoints, webhooks, keys, and names and metadata of jobs. Decisions and
-    payments stay on record. Refused while the user has open jobs.
+    payments remain. Refused while the user has unfinished jobs.
     """
     if not yes:
         if not sys.stdin.isatty():
-            raise InputError("--yes", "is missing, and there is no terminal to ask on", "--yes")
+            raise InputError("--yes", "is missing, and there is no terminal to confirm on", "--yes")
         typer.confirm(f"erase all data of {name} permanently?", abort=True, err=True)
     with service.connect() as client:
         erased = client.erase(name)
@@ -86,27 +88,31 @@ def list_teams(service: ServiceJsonOptions) -> None:
 @teams.command("add")
 @option_groups
 def add_team(name: Name, *, budget: Budget = None, service: ServiceJsonOptions) -> None:
-    """Add a team, or change its budget."""
+    """Add a team, or change a team's budget."""
     _put("teams", {"id": name, **_budget_field(budget)}, service)
 
 
 @keys.command("list")
 @option_groups
 def list_keys(service: ServiceJsonOptions) -> None:
-    """List keys; only the prefix of each is stored."""
+    """List API keys by prefix; the keys themselves are not stored."""
     _list("keys", service)
 
 
 @keys.command("add")
 @option_groups
 def add_key(
-    user: Annotated[str, typer.Argument(help="The user it is for.", show_default=False)],
+    user: Annotated[
+        str, typer.Argument(metavar="USER", help="Owner of the key.", show_default=False)
+    ],
     *,
-    role: Annotated[str, typer.Option(help="user, operator or vendor.")] = "user",
-    name: Annotated[str | None, typer.Option(help="A name for the key.")] = None,
+    role: Annotated[
+        str, typer.Option(metavar="ROLE", help="Role: user, operator or vendor.")
+    ] = "user",
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the key.")] = None,
     service: ServiceJsonOptions,
 ) -> None:
-    """Make a key and show it, once."""
+    """Create an API key and show it once."""
     body = {"user": user, "role": role, **({} if name is None else {"name": name})}
     with service.connect() as client:
         added = client.put_account("keys", body)
@@ -116,10 +122,12 @@ def add_key(
 @keys.command("revoke")
 @option_groups
 def revoke_key(
-    key: Annotated[str, typer.Argument(help="Its id, key-...", show_default=False)],
+    key: Annotated[
+        str, typer.Argument(metavar="KEY", help="Id of the key, key-...", show_default=False)
+    ],
     service: ServiceJsonOptions,
 ) -> None:
-    """Revoke a key immediately."""
+    """Revoke an API key immediately."""
     with service.connect() as client:
         revoked = client.revoke_key(key)
     message = f"{revoked['id']} of {revoked['user']} has been revoked"
@@ -128,8 +136,8 @@ def revoke_key(
 
 def _list(kind: str, service: ServiceJsonOptions) -> None:
     with service.connect() as client:
-        found = client.list_accounts(kind)
-    service.output(found, lambda records: _print_accounts(kind, records))
+        accounts = client.list_accounts(kind)
+    service.output(accounts, lambda records: _print_accounts(kind, records))
 
 
 def _put(kind: str, body: dict[str, Any], service: ServiceJsonOptions) -> None:
@@ -138,16 +146,15 @@ def _put(kind: str, body: dict[str, Any], service: ServiceJsonOptions) -> None:
     service.output(record, lambda one: _print_accounts(kind, [one]))
 
 
-def _print_accounts(kind: str, found: list[dict[str, Any]]) -> None:
+def _print_accounts(kind: str, accounts: list[dict[str, Any]]) -> None:
     if kind == "keys":
-        _print_keys(found)
+        _print_keys(accounts)
         return
-    # A team belongs to no team.
     team = ("team",) if kind == "users" else ()
     table = make_table(
-        kind.removesuffix("s"), *team, "budget", "spent", "left", right=("spent", "left")
+        kind.removesuffix("s"), *team, "budget", "spent", "remaining", right=("spent", "remaining")
     )
-    for account in found:
+    for account in accounts:
         budget = account["budget"]
         text = f"{budget['amount']} in {format_duration(budget['seconds'])}" if budget else "-"
         sums = account["budget_spent"] or "-", account["budget_left"] or "-"
@@ -155,22 +162,22 @@ def _print_accounts(kind: str, found: list[dict[str, Any]]) -> None:
     print_table(table)
 
 
-def _print_keys(found: list[dict[str, Any]]) -> None:
-    table = make_table("key", "begins with", "user", "role", "name", "made", "revoked")
-    for key in found:
+def _print_keys(keys: list[dict[str, Any]]) -> None:
+    table = make_table("key", "prefix", "user", "role", "name", "created", "revoked")
+    for key in keys:
         times = format_time(key["created_at"]), format_time(key["revoked_at"])
         owner = key["user"], key["role"], key["name"] or "-"
         table.add_row(key["id"], key["prefix"], *owner, *times)
-    print_table(table, optional=("begins with", "made"))
+    print_table(table, optional=("prefix", "created"))
 
 
 def _budget_field(text: str | None) -> dict[str, Any]:
-    """Return the request's field for `--budget`; empty if the option is not given."""
+    """Return the request's `budget` field, or no field without `--budget`."""
     if text is None:
         return {}
     if text == _NONE:
         return {"budget": None}
-    found = _BUDGET.fullmatch(text)
-    if found is None:
+    match = _BUDGET.fullmatch(text)
+    if match is None:
         raise InputError("--budget", repr(text), "an amount and a period, such as 100.00/30d")
-    return {"budget": {"amount": found[1], "seconds": int(found[2]) * _SECONDS[found[3]]}}
+    return {"budget": {"amount": match[1], "seconds": int(match[2]) * _SECONDS[match[3]]}}

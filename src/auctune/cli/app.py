@@ -1,4 +1,4 @@
-"""The `auctune` command: its commands by name, imported when used."""
+"""The `auctune` command: names and help lines of its commands, which are imported on first use."""
 
 import sys
 from collections.abc import Mapping
@@ -12,19 +12,19 @@ from auctune.cli._support.lazy import Entry, lazy_group
 COMMANDS: Mapping[str, Entry] = {
     "init": Entry("installation:init", "Write a commented auctune.toml with every setting."),
     "doctor": Entry(
-        "installation:doctor", "Check an installation and say how to fix what is wrong."
+        "installation:doctor", "Check an installation, and show how to fix what is wrong."
     ),
-    "serve": Entry("serve:serve", "Run the service, with OpenAI's fine-tuning API."),
-    "quote": Entry("quote:quote", "Quote a job: its price by finish time."),
-    "submit": Entry("submit:submit", "Submit a job, or all jobs of a market file."),
-    "watch": Entry("watch:watch", "Show jobs until all have ended."),
+    "serve": Entry("serve:serve", "Run the service, an extension of OpenAI's fine-tuning API."),
+    "quote": Entry("quote:quote", "Quote a job: price by finish time, or an estimate."),
+    "submit": Entry("submit:submit", "Submit a fine-tuning job, or all jobs of a market file."),
+    "watch": Entry("watch:watch", "Show the progress of jobs until all have ended."),
     "jobs": Entry("jobs:jobs", "List your jobs, newest first."),
     "explain": Entry("explain:explain", "Explain the decision on a bid, and its alternatives."),
     "fetch": Entry("results:fetch", "Download the result of a finished job: a PEFT adapter."),
     "try": Entry("results:try_adapter", "Generate text with a finished adapter, on this machine."),
     "cancel": Entry("jobs:cancel", "Cancel a job; nothing is refunded."),
-    "pause": Entry("jobs:pause", "Pause a job: release its future slots until it is resumed."),
-    "resume": Entry("jobs:resume", "Resume a paused job in new slots, at no charge."),
+    "pause": Entry("jobs:pause", "Pause a job: release its future slots."),
+    "resume": Entry("jobs:resume", "Resume a paused job in new slots, free of charge."),
     "prices": Entry("zones:prices", "Show a zone's prices and utilization by slot; for operators."),
     "ledger": Entry("ledger:ledger", "Show your balance and payments."),
     "run": Entry("run:run", "Run a market file without a service: decide, train, export."),
@@ -33,24 +33,24 @@ COMMANDS: Mapping[str, Entry] = {
         "replay:replay", "Verify a service's log, or replay it under other mechanisms."
     ),
     "workload": Entry(
-        "workload:workload", "Make a market for simulate: synthetic, or from a job log."
+        "workload:workload", "Generate a market for simulate, synthetic or from a job log."
     ),
     "profile": Entry(
         "installation:profile", "Measure a base model's speed and memory on a device."
     ),
     "files": Entry("files:files", "Your files: list, delete."),
-    "webhooks": Entry(
-        "webhooks:webhooks", "Webhooks called when your jobs end: list, add, delete."
-    ),
+    "webhooks": Entry("webhooks:webhooks", "Webhooks for the end of your jobs: list, add, delete."),
     "zones": Entry("zones:zones", "Zones: list; pause, resume for operators."),
     "nodes": Entry("zones:nodes", "Nodes: list, drain, return; for operators."),
     "users": Entry("accounts:users", "Users: list, add, erase; for operators."),
     "teams": Entry("accounts:teams", "Teams: list, add; for operators."),
     "keys": Entry("accounts:keys", "API keys: list, add, revoke; for operators."),
     "db": Entry("database:db", "The service's database: upgrade, backup, restore."),
-    "spot": Entry("spot:spot", "Rent by deadline: simulate, compare, select, advise, run."),
-    "timeshare": Entry("timeshare:timeshare", "Train to a loss: simulate, compare, run, record."),
-    "edge": Entry("edge:edge", "Train where the data are: make, simulate, compare, run."),
+    "spot": Entry("spot:spot", "Train on spot instances: simulate, compare, select, advise, run."),
+    "timeshare": Entry(
+        "timeshare:timeshare", "Train to a target loss: simulate, compare, run, record."
+    ),
+    "edge": Entry("edge:edge", "Train at the edge: make, simulate, compare, run."),
 }
 
 app = typer.Typer(
@@ -64,8 +64,8 @@ app = typer.Typer(
 )
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(enabled: bool) -> None:
+    if enabled:
         typer.echo(f"auctune {auctune.__version__}")
         raise typer.Exit
 
@@ -80,19 +80,19 @@ def _auctune(
         ),
     ] = False,
 ) -> None:
-    """A market for fine-tuning: bids in, prices and plans at once, trained LoRA adapters out."""
+    """A market for fine-tuning: submit a bid, get a price and a plan, then a LoRA adapter."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help(), err=True)
         raise typer.Exit(2)
 
 
 def main() -> None:
-    """Run the command line; exit with 2 for bad input, 1 for other errors."""
+    """Run the command line; exit with 2 on bad input, 1 on other errors."""
     try:
-        # `python -m auctune` is shown as `auctune` too.
+        # `python -m auctune` is called `auctune` too.
         code = app(prog_name="auctune", standalone_mode=False)
     except Exception as error:
-        # numpy, which the errors' package imports, would double the time of --help.
+        # The package of the errors imports numpy, which would double the time of --help.
         from auctune.cli._support.errors import exit_code_of
 
         code = exit_code_of(error)

@@ -22,9 +22,11 @@ db = typer.Typer(
 
 Config = Annotated[
     Path | None,
-    typer.Option(help="auctune.toml that names the database. Default: the database in --data."),
+    typer.Option(
+        metavar="FILE", help="auctune.toml with the database's URL. Default: the one in --data."
+    ),
 ]
-Data = Annotated[Path, typer.Option(help="Folder of the database.")]
+Data = Annotated[Path, typer.Option(metavar="DIR", help="Data folder of the service.")]
 
 
 @db.command("upgrade")
@@ -38,7 +40,7 @@ def upgrade(config: Config = None, data: Data = DATA) -> None:
     with open_readonly(url or data) as reader:
         log = EventLog(reader)
         for zone in log.zones():
-            # `serve` refuses the log of another version: no migration rewrites events.
+            # Fails for the log of another version: events are never migrated.
             created_event(zone, log)
     typer.echo("the database is up to date")
 
@@ -46,12 +48,12 @@ def upgrade(config: Config = None, data: Data = DATA) -> None:
 @db.command("backup")
 def backup(
     out: Annotated[
-        Path, typer.Argument(metavar="FILE", help="The copy to write, new.", show_default=False)
+        Path, typer.Argument(metavar="FILE", help="File to create.", show_default=False)
     ],
     config: Config = None,
     data: Data = DATA,
 ) -> None:
-    """Copy the database, also while the service runs (SQLite)."""
+    """Back up the database (SQLite), also while the service runs."""
     copy_database(_file(config, data), out)
     typer.echo(f"{out}: {out.stat().st_size:,} bytes")
 
@@ -59,15 +61,15 @@ def backup(
 @db.command("restore")
 def restore(
     backup: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A copy made by backup.", show_default=False)
+        Path, typer.Argument(metavar="FILE", help="File written by backup.", show_default=False)
     ],
     config: Config = None,
     data: Data = DATA,
 ) -> None:
-    """Restore a lost database from a copy; never overwrites one."""
+    """Restore the database from a backup; never overwrites one."""
     target = _file(config, data)
     if target.exists():
-        raise InputError(str(target), "is there already", "no database there: move it away first")
+        raise InputError(str(target), "already exists", "no database there; move it away first")
     for beside in (f"{target}-wal", f"{target}-shm"):
         if Path(beside).exists():
             raise InputError(beside, "belongs to another database", "no such file")
@@ -76,9 +78,9 @@ def restore(
             check_same(connection, data, str(backup))
         target.parent.mkdir(parents=True, exist_ok=True)
         copy_database(backup, target)
-    # Opening it checks that a service can own it, with a write-ahead log.
+    # Opening the database checks that a service can own it, with a write-ahead log.
     _bind(f"sqlite:///{target.resolve()}", data)
-    typer.echo(f"{target} is restored from {backup}")
+    typer.echo(f"restored {target} from {backup}")
 
 
 def _bind(where: str | Path, data: Path) -> None:
@@ -92,7 +94,7 @@ def _bind(where: str | Path, data: Path) -> None:
 def _url(config: Path | None) -> str | None:
     if config is None:
         return None
-    # Settings take a second to import.
+    # The settings take a second to import.
     from auctune.service.config.models import read_config
 
     return read_config(config).database
@@ -102,16 +104,16 @@ def _file(config: Path | None, data: Path) -> Path:
     """Return the file of an SQLite database.
 
     Raises:
-        InputError: for PostgreSQL, which has its own tools.
+        InputError: for PostgreSQL.
     """
     url = _url(config)
     if url is None:
         return data / FILE_NAME
-    found = sqlite_file(url)
-    if found is None:
+    file = sqlite_file(url)
+    if file is None:
         raise InputError(
             f"{config}: database",
             "is not an SQLite database",
             "pg_dump and pg_restore for PostgreSQL",
         )
-    return found
+    return file

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from auctune.cli._support.options import DATA, print_json
+from auctune.cli._support.options import DATA, Device, Dtype, print_json
 from auctune.client.endpoint import URL_FILE
 from auctune.doctor import Finding, Severity, load_installation, run_checks
 from auctune.domain.errors import InputError
@@ -15,35 +15,43 @@ from auctune.run.base_cache import base_cache
 
 
 def init(
-    out: Annotated[Path, typer.Option(help="The file to write, new.")] = Path("auctune.toml"),
+    out: Annotated[Path, typer.Option(metavar="FILE", help="File to create.")] = Path(
+        "auctune.toml"
+    ),
 ) -> None:
     """Write a commented auctune.toml with every setting."""
-    # Imports all settings; `doctor` works without the packages that they need.
+    # The settings need packages that `doctor` works without.
     from auctune.service.config.generator import template
 
     try:
         with out.open("x") as file:
             file.write(template())
     except FileExistsError:
-        raise InputError(str(out), "is there already", "the name of a new file") from None
-    typer.echo(f"{out} is written; start the service with: auctune serve --config {out}")
+        raise InputError(str(out), "already exists", "the name of a new file") from None
+    except OSError as error:
+        found = f"cannot be written ({error.strerror})"
+        raise InputError(str(out), found, "the name of a new file") from None
+    typer.echo(f"wrote {out}; start the service with: auctune serve --config {out}")
 
 
 def doctor(
     config: Annotated[
-        Path | None, typer.Option(help="auctune.toml. Default: one zone on this machine.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The service's auctune.toml. Default: one zone on this machine."
+        ),
     ] = None,
-    data: Annotated[Path, typer.Option(help="Data folder of the service.")] = DATA,
+    data: Annotated[Path, typer.Option(metavar="DIR", help="Data folder of the service.")] = DATA,
     online: Annotated[bool, typer.Option("--online", help="Contact external vendors too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
-    """Check an installation and say how to fix what is wrong.
+    """Check an installation, and show how to fix what is wrong.
 
-    Writes, starts and downloads nothing. Exit code 1 if there is an error.
+    Writes, starts and downloads nothing. The exit code is 1 if there is an error.
     """
     findings = []
-    at = load_installation(config, data, base_cache(), data / URL_FILE, online=online)
-    for finding in run_checks(at):
+    installation = load_installation(config, data, base_cache(), data / URL_FILE, online=online)
+    for finding in run_checks(installation):
         findings.append(finding)
         if not as_json:
             typer.echo(_line(finding))
@@ -54,12 +62,16 @@ def doctor(
 
 
 def profile(
-    base: Annotated[str, typer.Option(help='"tiny", a folder, or hub:NAME.')],
-    out: Annotated[Path, typer.Option(help="The profile to write (JSON).")],
-    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
-    dtype: Annotated[str, typer.Option(help="float32 or bfloat16.")] = "float32",
+    base: Annotated[
+        str, typer.Option(metavar="BASE", help='Base model: "tiny", a folder, or hub:NAME.')
+    ],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Write the profile (JSON).")],
+    device: Device = "cpu",
+    dtype: Dtype = "float32",
     threads: Annotated[int | None, typer.Option(help="Threads on a CPU. Default: all.")] = None,
-    quick: Annotated[bool, typer.Option(help="Measure less, within 90 seconds.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Measure less, within 90 seconds.")
+    ] = False,
     seconds: Annotated[
         float | None, typer.Option(min=1.0, help="Time limit. Default: 600, or 90 with --quick.")
     ] = None,
@@ -79,5 +91,5 @@ def profile(
 def _line(finding: Finding) -> str:
     fix = f"; fix: {finding.fix}" if finding.fix else ""
     text = f"{finding.severity:<5}  {finding.check:<11}  {finding.message}{fix}"
-    # Names come from files: no line break or escape code of theirs reaches the terminal.
+    # Names come from files: strip line breaks and escape codes.
     return "".join(c if c.isprintable() else " " for c in text)

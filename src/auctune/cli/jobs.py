@@ -1,4 +1,4 @@
-"""`auctune jobs`, `cancel`, `pause` and `resume`: list a user's jobs and act on them."""
+"""`auctune jobs`, `cancel`, `pause` and `resume`: list and change a user's jobs."""
 
 import time
 
@@ -16,13 +16,13 @@ from auctune.domain.job_words import reason_words
 def jobs(*, limit: Limit = 20, all_: ShowAll = False, service: ServiceJsonOptions) -> None:
     """List your jobs, newest first."""
     with service.connect() as client:
-        found = take_newest(client.jobs(), limit, all_=all_)
+        newest = take_newest(client.jobs(), limit, all_=all_)
     if service.as_json:
-        print_json([job.record for job in found])
-    elif not found:
+        print_json([job.record for job in newest])
+    elif not newest:
         typer.echo("no jobs yet")
     else:
-        _print_jobs(found)
+        _print_jobs(newest)
 
 
 @option_groups
@@ -36,37 +36,40 @@ def cancel(job: JobId, service: ServiceJsonOptions) -> None:
 
 @option_groups
 def pause(job: JobId, service: ServiceJsonOptions) -> None:
-    """Pause a job: release its future slots until it is resumed."""
+    """Pause a job: release its future slots.
+
+    Slots are planned again when it is resumed.
+    """
     _act(job, "pause", service)
 
 
 @option_groups
 def resume(job: JobId, service: ServiceJsonOptions) -> None:
-    """Resume a paused job in new slots, at no charge.
+    """Resume a paused job in new slots, free of charge.
 
-    The slots end before its deadline.
+    The slots are before its deadline.
     """
     _act(job, "resume", service)
 
 
 def _act(job: str, action: str, service: ServiceJsonOptions) -> None:
     with service.connect() as client:
-        found = client.job_action(job, action)
+        changed = client.job_action(job, action)
     if service.as_json:
-        print_json(found.record)
+        print_json(changed.record)
     else:
-        typer.echo(f"{found.name}: {state_text(found)}")
+        typer.echo(f"{changed.name}: {state_text(changed)}")
 
 
-def _print_jobs(found: list[Job]) -> None:
+def _print_jobs(jobs: list[Job]) -> None:
     table = make_table(
         "job", "name", "zone", "state", "bid", "paid", "deadline", "done by", "loss", "why",
         right=("bid", "paid", "loss"),
     )  # fmt: skip
     now = time.time()
-    for job in found:
+    for job in jobs:
         market = job.market
-        # A job that ended otherwise has no finish.
+        # Jobs that failed or were cancelled have no finish.
         done = job.record["finished_at"] if job.status == "succeeded" else job.ends_at or None
         done_by = format_time(done) + (" (overdue)" if job.is_overdue(now) else "")
         table.add_row(
@@ -85,6 +88,6 @@ def _print_jobs(found: list[Job]) -> None:
 
 
 def _reason(job: Job) -> str:
-    """Return why a job was rejected or failed, in a word or two."""
+    """Return a short reason why a job was rejected or failed."""
     error = job.record["error"] or {}
     return reason_words(str(job.market["reason"] or error.get("code") or "-"))

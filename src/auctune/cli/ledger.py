@@ -1,4 +1,4 @@
-"""`auctune ledger`: a user's balance, and for operators all accounts."""
+"""`auctune ledger`: a user's balance, and all balances for operators."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,12 +11,12 @@ from auctune.cli._support.service import ServiceJsonOptions
 from auctune.cli._support.tables import make_table, print_table
 
 _MEANINGS = {
-    "held": "payments and holds for jobs under way",
+    "held": "payments and holds of unfinished jobs",
     "revenue": "payments earned",
-    "cost:vendors": "what vendors' work cost",
-    "cost:energy": "what energy cost",
-    "energy": "what is owed for energy",
-    "cost:instances": "what rented instances cost",
+    "cost:vendors": "cost of vendors' work",
+    "cost:energy": "cost of energy",
+    "energy": "owed for energy",
+    "cost:instances": "cost of rented instances",
 }
 
 
@@ -24,7 +24,7 @@ _MEANINGS = {
 def ledger(*, limit: Limit = 20, all_: ShowAll = False, service: ServiceJsonOptions) -> None:
     """Show your balance and payments.
 
-    Operators see all accounts too.
+    With an operator's key, also shows all accounts.
     """
     with service.connect() as client:
         statement = client.statement()
@@ -37,7 +37,7 @@ def ledger(*, limit: Limit = 20, all_: ShowAll = False, service: ServiceJsonOpti
 def _print_ledger(record: Mapping[str, Any]) -> None:
     statement, entries, balances = record["statement"], record["entries"], record["balances"]
     remaining = statement["budget_left"]
-    budget = "" if remaining is None else f"; {remaining} of the budget is left"
+    budget = "" if remaining is None else f"; remaining budget: {remaining}"
     typer.echo(f"{statement['user']} owes {statement['balance']}{budget}")
     if entries:
         table = make_table("at", "amount", "job", right=("amount",))
@@ -49,13 +49,10 @@ def _print_ledger(record: Mapping[str, Any]) -> None:
 
 
 def _print_balances(balances: Mapping[str, str]) -> None:
-    typer.echo(
-        "all accounts; what is owed to the market, or costs it, is positive; the sum is zero"
-    )
-    table = make_table("account", "balance", "holds", right=("balance",))
+    typer.echo("all accounts: debts to the market and its costs are positive; the sum is zero")
+    table = make_table("account", "balance", "meaning", right=("balance",))
     for name, balance in balances.items():
         kind, _, owner = name.partition(":")
-        of_kind = {"user": f"what {owner} owes", "hold": f"set aside of {owner}'s"}
-        meaning = _MEANINGS.get(name) or of_kind.get(kind, f"owed to {owner}")
-        table.add_row(name, balance, meaning)
+        by_kind = {"user": f"owed by {owner}", "hold": f"held for jobs of {owner}"}
+        table.add_row(name, balance, _MEANINGS.get(name) or by_kind.get(kind, f"owed to {owner}"))
     print_table(table)

@@ -1,4 +1,4 @@
-"""`auctune quote`, and quotes as tables."""
+"""`auctune quote`, and tables of quotes."""
 
 import re
 from collections.abc import Iterator
@@ -18,10 +18,10 @@ from auctune.client import JobSpec, JobTerms
 from auctune.client.spec import parse_training_settings
 from auctune.domain.errors import InputError
 
-_DEFAULT = "default, shown below"
+_DEFAULT = "default, see below"
 _MAX_NAME = 64
 
-# Fields of a request's `market`, without fields of their own, and the options that set them.
+# Fields of a request's `market` that are no objects, and the options that set them.
 _FIELD = re.compile(r"\bmarket\.(\w+)(?!\w|\.\w)")
 _OPTIONS = {
     name: "--" + name.replace("_", "-")
@@ -38,22 +38,22 @@ def quote(
     spec: Annotated[JobSpec, Omit("name")],
     service: ServiceJsonOptions,
 ) -> None:
-    """Quote a job: its price by finish time.
+    """Quote a job: price by finish time, or an estimate.
 
-    Asks every zone that could run the job; reserves and buys nothing. Zones that meter usage
-    answer with an estimate instead of a price.
+    Requests a quote of every zone that could run the job; nothing is reserved or bought. Zones
+    that meter usage estimate the cost and the finish time.
     """
     checked = check_spec(spec)
     with errors_name_options(), service.connect() as client:
-        found = client.quote(client.prepare(checked, terms), terms)
-    service.output(found, lambda one: print_quote(one, service.command_line))
+        quoted = client.quote(client.prepare(checked, terms), terms)
+    service.output(quoted, lambda one: print_quote(one, service.command_line))
 
 
 def check_spec(spec: JobSpec) -> JobSpec:
-    """Return a spec with a name, and with its settings parsed, before files are uploaded.
+    """Return a spec with a default name and parsed settings, before files are uploaded.
 
     Raises:
-        InputError: if it has no data, or a setting is wrong.
+        InputError: if there are no data, or a setting is wrong.
     """
     data = spec.training_file or next(iter(spec.sites.values()), None)
     if data is None:
@@ -64,11 +64,11 @@ def check_spec(spec: JobSpec) -> JobSpec:
 
 
 def print_quote(quoted: dict[str, Any], options: str) -> None:
-    """Print what each zone offers, if several were asked, then the default zone's quote.
+    """Print the offer of each zone, if there are several, then the default zone's quote.
 
     Args:
         quoted: the service's answer.
-        options: command-line options that find the service.
+        options: command-line options that select the service.
     """
     print_alternatives(quoted)
     for note in quoted["notes"]:
@@ -80,7 +80,7 @@ def print_quote(quoted: dict[str, Any], options: str) -> None:
 
 
 def print_alternatives(quoted: dict[str, Any]) -> None:
-    """Print what each zone offers, if there was a choice."""
+    """Print the offer of each zone, if there are several."""
     if not quoted["alternatives"]:
         return
     print_table(alternatives_table(quoted["alternatives"], quoted["zone"], _DEFAULT))
@@ -89,11 +89,11 @@ def print_alternatives(quoted: dict[str, Any]) -> None:
 
 
 def alternatives_table(alternatives: list[dict[str, Any]], chosen: str, mark: str) -> Table:
-    """Make a table of what each zone offers; `mark` stands beside the chosen zone."""
+    """Return a table of the zones' offers, with `mark` beside the chosen zone."""
     table = make_table("zone", "kind", "cost", "done by", "risk", "", right=("cost", "risk"))
     for one in alternatives:
         if one["cost"] is None:
-            offer, remark = ("-", "-", "-"), f"no: {use_option_names(one['why_not'])}"
+            offer, remark = ("-", "-", "-"), f"unavailable: {use_option_names(one['why_not'])}"
         else:
             offer = one["cost"], format_time(one["finish"]), f"{one['risk']:.0%}"
             remark = mark if one["zone"] == chosen else ""
@@ -102,19 +102,19 @@ def alternatives_table(alternatives: list[dict[str, Any]], chosen: str, mark: st
 
 
 def use_option_names(text: str) -> str:
-    """Replace fields of a request by the options that set them."""
+    """Replace names of request fields by the options that set them."""
     text = _FIELD.sub(lambda field: _OPTIONS.get(field[1], field[0]), text)
-    # Some texts of the service name the option too.
+    # Some messages of the service name field and option.
     text = re.sub(r"(--[\w-]+) \(\1\)", r"\1", text)
     return text.replace("validation_file", "--validation")
 
 
 @contextmanager
 def errors_name_options() -> Iterator[None]:
-    """Have errors of the service name options instead of fields of a request.
+    """Make errors of the service name options instead of request fields.
 
     Raises:
-        InputError: with options as its place and in its texts.
+        InputError: with names of options.
     """
     try:
         yield
@@ -124,23 +124,23 @@ def errors_name_options() -> Iterator[None]:
 
 
 def estimate_table(estimate: dict[str, Any]) -> Table:
-    """Make a table of an estimate: expected values, and those that 9 of 10 cases keep."""
+    """Return a table of an estimate: expected values and 90% quantiles."""
     table = make_table("", "expected", "in 9 of 10 cases")
     finish, finish_p90 = format_time(estimate["finish"]), format_time(estimate["finish_p90"])
     table.add_row("cost", estimate["expected_cost"], estimate["p90_cost"])
     table.add_row("done by", finish, finish_p90)
-    table.add_row("risk of being late, or not done", f"{estimate['risk']:.0%}", "")
+    table.add_row("risk of missing the deadline", f"{estimate['risk']:.0%}", "")
     if estimate["success_probability"] is not None:
-        table.add_row("the loss is reached", f"{estimate['success_probability']:.0%}", "")
+        table.add_row("target loss reached", f"{estimate['success_probability']:.0%}", "")
     if estimate["price_per_pool_second"] is not None:
-        table.add_row("a second of the pool", estimate["price_per_pool_second"], "")
+        table.add_row("price per pool second", estimate["price_per_pool_second"], "")
     return table
 
 
 def _print_menu(quoted: dict[str, Any], options: str) -> None:
     lines = quoted["lines"]
     if not lines:
-        typer.echo("no node could finish it in time, at any price")
+        typer.echo("no node could finish the job in time, at any price")
         return
     table = make_table(
         "line", "done by", "price", "starts", "slots", "vendor", right=("line", "price", "slots")
@@ -151,9 +151,9 @@ def _print_menu(quoted: dict[str, Any], options: str) -> None:
         table.add_row(str(line["line"]), finish, line["price"], start, slots, vendor)
     print_table(table)
     expires, last = quoted["expires_at"], lines[-1]
-    # Earlier lines expire at their start.
-    by = f", and by {format_time(expires)} at the latest" if last["start"] > expires else ""
-    typer.echo(f"accept a line before it starts{by}; the last one with:")
+    # Lines that start earlier expire at their start.
+    by = f" and by {format_time(expires)}" if last["start"] > expires else ""
+    typer.echo(f"accept a line before it starts{by}; for example the last one:")
     typer.echo(f"  auctune submit --quote {quoted['id']} --line {last['line']}{options}")
 
 
@@ -162,7 +162,7 @@ def _print_estimate(quoted: dict[str, Any], options: str) -> None:
     typer.echo(f"zone {quoted['zone']} ({quoted['kind']}) meters usage; this is an estimate:")
     print_table(estimate_table(estimate))
     if estimate["cap"] is None:
-        cap = f"you pay at most {estimate['p90_cost']}; change that with --max-cost"
+        cap = f"you pay at most {estimate['p90_cost']} (set with --max-cost)"
     else:
         cap = f"you pay at most {estimate['cap']}"
     typer.echo(f"{cap}; accept it with:")

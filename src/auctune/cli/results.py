@@ -20,9 +20,9 @@ from auctune.run.base_cache import base_cache
 from auctune.run.sampling import SampleOrder, SampleParams, sample
 
 _NETWORK = "network"
-# The service's record of the job: its decision, payment and training.
+# The job's record: its decision, payment and training.
 _RECORD = "job.json"
-# Rows read to find out their kind.
+# Maximum number of rows to read for their kind.
 _MAX_ROWS = 1000
 
 
@@ -31,22 +31,23 @@ def fetch(
     job: JobId,
     *,
     out: Annotated[
-        Path | None, typer.Option(help="Folder to write, new or empty. Default: the job's id.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder to write, new or empty. Default: the job's id."),
     ] = None,
     service: ServiceOptions,
 ) -> None:
     """Download the result of a finished job: a PEFT adapter.
 
-    A job with data at edge sites has a network instead: its weights, and a file that describes it.
-    The job's record, with what was paid and for what, is written beside it as job.json.
+    The result of a job with data at edge sites is a network: its weights and a description. The
+    job's record, with its payment, plan and losses, is written beside it as job.json.
     """
     folder = out or Path(job)
     with service.connect() as client:
-        found = client.job(job)
-        _download_result(found, folder, client)
-    typer.echo(f"{found.result_kind}: {folder}/")
-    if found.result_kind == _NETWORK:
-        typer.echo("load it in Python, to classify images:")
+        record = client.job(job)
+        _download_result(record, folder, client)
+    typer.echo(f"{record.result_kind}: {folder}/")
+    if record.result_kind == _NETWORK:
+        typer.echo("to classify images, load it in Python:")
         typer.echo("  from auctune.train.edge.loading import load_model")
         typer.echo(f"  model = load_model({str(folder)!r})")
 
@@ -54,22 +55,30 @@ def fetch(
 @option_groups
 def try_adapter(
     job: JobId,
-    prompt: Annotated[str, typer.Argument(help="The text to continue.", show_default=False)],
+    prompt: Annotated[
+        str, typer.Argument(metavar="PROMPT", help="The text to continue.", show_default=False)
+    ],
     *,
-    max_tokens: Annotated[int, typer.Option(min=1, help="Generate at most this many tokens.")] = 64,
+    max_tokens: Annotated[int, typer.Option(min=1, help="Maximum number of tokens.")] = 64,
     temperature: Annotated[
-        float, typer.Option(min=0.0, help="0: greedy; 1: the model's own distribution.")
+        float, typer.Option(min=0.0, help="Sampling temperature; 0: greedy.")
     ] = 0.0,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of sampling.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Sampling seed.")] = 0,
     kind: Annotated[
         str | None,
-        typer.Option(help="Row kind: chat, completion or text. Default: that of the data."),
+        typer.Option(
+            metavar="KIND", help="Prompt kind: chat, completion or text. Default: as the data."
+        ),
     ] = None,
     base: Annotated[
         str | None,
-        typer.Option(help="Base model: a folder, or hub:NAME. Default: the one trained on."),
+        typer.Option(
+            metavar="BASE", help="Base model: a folder, or hub:NAME. Default: as in training."
+        ),
     ] = None,
-    base_alone: Annotated[bool, typer.Option(help="Without the adapter, to compare.")] = False,
+    base_alone: Annotated[
+        bool, typer.Option("--base-alone", help="Generate without the adapter, to compare.")
+    ] = False,
     service: ServiceOptions,
 ) -> None:
     """Generate text with a finished adapter, on this machine."""
@@ -78,12 +87,14 @@ def try_adapter(
     with tempfile.TemporaryDirectory(prefix="auctune-try-") as space:
         folder = Path(space) / "adapter"
         with service.connect() as client:
-            found = client.job(job)
-            _check_generates_text(found)
-            rows = RowKind(kind) if kind else _row_kind(found, Path(space), client)
-            _download_result(found, folder, client)
+            record = client.job(job)
+            _check_generates_text(record)
+            rows = RowKind(kind) if kind else _row_kind(record, Path(space), client)
+            _download_result(record, folder, client)
         order = SampleOrder(
-            _base_of(found.record["model"], folder) if base is None else resolve_base(base, Path()),
+            _base_of(record.record["model"], folder)
+            if base is None
+            else resolve_base(base, Path()),
             base_cache(),
             prompt,
             None if base_alone else folder,
@@ -119,7 +130,7 @@ def _download_result(job: Job, folder: Path, client: Client) -> None:
 
 
 def _unpack(archive: Path, target: Path) -> None:
-    """Extract the files of an archive's one folder; refuse names that lead out of it."""
+    """Extract the files of an archive's single folder; refuse names that lead outside."""
     try:
         with zipfile.ZipFile(archive) as packed:
             for member in packed.infolist():
@@ -127,30 +138,30 @@ def _unpack(archive: Path, target: Path) -> None:
                 if member.is_dir():
                     continue
                 if not parts or ".." in parts or any("\\" in part for part in parts):
-                    raise AuctuneError(f"the archive has a member {member.filename!r}")
+                    raise AuctuneError(f"the result has an invalid member {member.filename!r}")
                 place = target.joinpath(*parts)
                 place.parent.mkdir(parents=True, exist_ok=True)
                 with packed.open(member) as source, place.open("wb") as file:
                     shutil.copyfileobj(source, file)
     except zipfile.BadZipFile:
-        raise AuctuneError("the service sent a result that is not a zip archive") from None
+        raise AuctuneError("the result is not a zip archive") from None
 
 
 def _check_generates_text(job: Job) -> None:
     if job.result_kind != "adapter":
         raise InputError(
             job.id,
-            f"has a {job.result_kind} that classifies images, and generates no text",
+            f"has a {job.result_kind} that classifies images and cannot generate text",
             f"a job with an adapter; `auctune fetch {job.id}` downloads the {job.result_kind} and"
             " shows how to load it",
         )
 
 
 def _base_of(model: str, adapter: Path) -> str:
-    """Return the base of an adapter, from its configuration.
+    """Return the base model of an adapter, from its configuration.
 
     Raises:
-        InputError: if it is a folder of the service's machine that does not exist on this one.
+        InputError: if it is a folder that does not exist on this machine.
     """
     if model == "tiny":
         return model
@@ -159,7 +170,7 @@ def _base_of(model: str, adapter: Path) -> str:
     if not Path(recorded).is_absolute():
         return resolve_base(HUB + recorded, Path())
     if not Path(recorded).is_dir():
-        found = f"{recorded} of the service is not on this machine"
+        found = f"{recorded} of the service does not exist on this machine"
         raise InputError(f"base {model!r}", found, "--base FOLDER, with the same weights")
     return recorded
 
@@ -172,6 +183,6 @@ def _row_kind(job: Job, space: Path, client: Client) -> RowKind:
         try:
             return read_row(line, "")[0]
         except InputError:
-            # Data that a vendor repaired may begin with anything.
+            # The uploaded data may have rows that a vendor repaired.
             continue
-    raise InputError("--kind", "cannot be found from the data", "chat, completion or text")
+    raise InputError("--kind", "cannot be determined from the data", "chat, completion or text")

@@ -1,4 +1,4 @@
-"""`auctune serve`: run the service, and show its startup."""
+"""`auctune serve`: run the service, and show the progress of its startup."""
 
 import contextlib
 import signal
@@ -25,29 +25,37 @@ _MAX_SLOT_SECONDS = 86_400
 
 def serve(
     config: Annotated[
-        Path | None, typer.Option(help="auctune.toml. Default: one zone on this machine.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The service's auctune.toml. Default: one zone on this machine."
+        ),
     ] = None,
-    data: Annotated[Path, typer.Option(help="Folder of the database, files and work.")] = DATA,
+    data: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder of the database and all files.")
+    ] = DATA,
     host: Annotated[
-        str | None, typer.Option(help="Address to bind. Default: as in the file, or 127.0.0.1.")
+        str | None,
+        typer.Option(
+            metavar="HOST", help="Address to listen on. Default: as in --config, or 127.0.0.1."
+        ),
     ] = None,
     port: Annotated[
         int | None,
         typer.Option(
-            min=0, max=65_535, help="Port; 0: any free one. Default: as in the file, or 8420."
+            min=0, max=65_535, help="Port; 0: any free one. Default: as in --config, or 8420."
         ),
     ] = None,
     slot_seconds: Annotated[
-        float | None, typer.Option(help="Length of a slot without --config. Default: 60 s.")
+        float | None, typer.Option(help="Slot length, without --config. Default: 60 seconds.")
     ] = None,
 ) -> None:
-    """Run the service, with OpenAI's fine-tuning API.
+    """Run the service, an extension of OpenAI's fine-tuning API.
 
-    Ctrl-C or SIGTERM ends it. Started again, also after a kill, it resumes where it was.
+    Stop it with Ctrl-C or SIGTERM. After a restart, also after a kill, it resumes all jobs.
     """
     settings = _settings(config, host, port, slot_seconds)
 
-    # Settings and server take seconds to import: not for --help and wrong options.
+    # The server takes seconds to import; not needed for --help and wrong options.
     from auctune.service.files.blobs import FULL, check_start, full_disk
     from auctune.service.private_files import take_data_folder
     from auctune.service.server import serve as run_server
@@ -59,7 +67,7 @@ def serve(
 
     def report(stage: str, share: float) -> None:
         if not progress.stage:
-            # The folder is locked by now: a URL in it is that of a service that was killed.
+            # The folder is locked by now, so a URL in it is that of a service that was killed.
             url_file.unlink(missing_ok=True)
         progress.report(stage, share)
         status.write(f"{progress.stage} ({share:.0%})" if 0 < share < 1 else progress.stage)
@@ -74,14 +82,14 @@ def serve(
         if key is not None:
             typer.echo(f"first operator key: {key}")
             typer.echo(f"(shown once; also in {data / KEY_FILE})")
-        typer.echo("Ctrl-C stops it")
+        typer.echo("stop with Ctrl-C")
 
     try:
         with _sigterm_as_interrupt(), progress, status:
             if count := take_data_folder(place.data):
                 typer.echo(
-                    f"{place.data} was open to other accounts of this machine: closed {count} "
-                    "files and folders to them",
+                    f"{place.data}: {count} files and folders were accessible to other accounts "
+                    "of this machine; access removed",
                     err=True,
                 )
             check_start(place.data)
@@ -92,22 +100,20 @@ def serve(
             raise full_disk(place.data) from error
         raise
     except KeyboardInterrupt:
-        typer.echo("stopped before it was open", err=True)
+        typer.echo("stopped during startup", err=True)
         raise typer.Exit(INTERRUPTED) from None
     finally:
-        # Only this service's own URL: another service may own the folder.
+        # Remove only this service's own URL: another service may own the folder.
         if is_open:
             url_file.unlink(missing_ok=True)
     typer.echo("stopped")
 
 
 class StartupProgress:
-    """Progress of a startup on standard error: a bar on a terminal, else lines.
-
-    A context manager.
+    """Startup progress on standard error: a bar on a terminal, else lines; a context manager.
 
     Attributes:
-        stage: what is being done; empty before the first report.
+        stage: the present stage, or empty before the first report.
     """
 
     def __init__(self) -> None:
@@ -132,7 +138,7 @@ class StartupProgress:
         self.stop()
 
     def report(self, stage: str, share: float) -> None:
-        """Show a stage and the share of it that is done; 0: unknown."""
+        """Show a stage, and the share of it that is done, or 0 if unknown."""
         if stage == "done":
             return
         if not self._console.is_terminal and (line := self._lines.line(stage, share)):
@@ -144,7 +150,6 @@ class StartupProgress:
         self._bars.update(self._bar, total=total, completed=share)
 
     def stop(self) -> None:
-        """Remove the bar: the service is open, or failed."""
         self._bars.stop()
 
 
@@ -152,7 +157,8 @@ def _settings(
     config: Path | None, host: str | None, port: int | None, slot_seconds: float | None
 ) -> "ServiceConfig":
     if config is not None and slot_seconds is not None:
-        raise InputError("--slot-seconds", "is given with --config", "slot_seconds in the file")
+        found = "cannot be combined with --config"
+        raise InputError("--slot-seconds", found, "slot_seconds in the file")
     if slot_seconds is not None and not 1 <= slot_seconds <= _MAX_SLOT_SECONDS:
         raise InputError("--slot-seconds", f"{slot_seconds:g}", f"1 to {_MAX_SLOT_SECONDS} seconds")
 
@@ -180,7 +186,7 @@ def _read_checked(config: Path) -> "ServiceConfig":
 
 @contextlib.contextmanager
 def _sigterm_as_interrupt() -> Iterator[None]:
-    """Handle SIGTERM during startup as Ctrl-C, so that everything is cleaned up."""
+    """Handle SIGTERM during startup like Ctrl-C, so that everything is cleaned up."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

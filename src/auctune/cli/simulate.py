@@ -1,4 +1,4 @@
-"""`auctune simulate`: options of a simulated market, and their checks."""
+"""`auctune simulate`: its options, and their checks."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from auctune.cli._support.options import parse_key_values, refuse_given
+from auctune.cli._support.options import Charts, parse_key_values, refuse_combined
 from auctune.cli._support.outputs import check_output_paths, files_in
 from auctune.cli.simulation import (
     OutputPaths,
@@ -30,19 +30,24 @@ from auctune.sim.stream.task_reader import read_market, stream_tasks
 
 
 def simulate(
-    report: Annotated[Path, typer.Option(help="Write the figures to this file (JSON).")],
+    report: Annotated[Path, typer.Option(metavar="FILE", help="Write the figures (JSON).")],
     instance: Annotated[
         Path | None,
         typer.Argument(
-            help="The market: an instance (JSON), or its tasks (parquet). Default: synthetic."
+            metavar="INSTANCE",
+            help="The market: an instance (JSON), or its tasks (parquet). Default: synthetic.",
         ),
     ] = None,
     mechanism: Annotated[
-        str | None, typer.Option(help="pdftsp, titan, eft, ntm, or one of an installed package.")
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The mechanism: pdftsp, titan, eft, ntm, or one of an installed package.",
+        ),
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A setting of the mechanism; repeatable."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Set a mechanism parameter; repeatable."),
     ] = None,
     compare: Annotated[
         str | None,
@@ -54,32 +59,34 @@ def simulate(
     decisions: Annotated[
         Path | None,
         typer.Option(
-            help="Write the decisions: JSON lines, or *.parquet, a folder of parts; "
-            "with --compare, a folder, or none."
+            metavar="PATH",
+            help="Write the decisions (JSON lines, or *.parquet); with --compare, to a folder.",
         ),
     ] = None,
-    bound: Annotated[str, typer.Option(help="Upper bound on welfare: none, lp or milp.")] = "none",
-    charts: Annotated[
-        Path | None, typer.Option(help="Write charts (SVG and PNG) to this folder.")
-    ] = None,
+    bound: Annotated[
+        str, typer.Option(metavar="BOUND", help="Upper bound on welfare: none, lp or milp.")
+    ] = "none",
+    charts: Charts = None,
     history: Annotated[
         list[Path] | None,
-        typer.Option(help="Learn from the bids of an earlier day (instance file); repeatable."),
+        typer.Option(
+            metavar="FILE", help="Learn from the bids of an earlier day (instance); repeatable."
+        ),
     ] = None,
     arrivals: Arrivals = None,
     workload: Annotated[
         list[str] | None,
         typer.Option(
-            "--workload", metavar="KEY=VALUE", help="A setting of the synthetic market; repeatable."
+            "--workload", metavar="KEY=VALUE", help="Set a parameter of the market; repeatable."
         ),
     ] = None,
     events: Annotated[
-        Path | None, typer.Option(help="Nodes that are lost and return (JSON). Default: none.")
+        Path | None, typer.Option(metavar="FILE", help="Outages of nodes (JSON).")
     ] = None,
 ) -> None:
     """Simulate a market under one mechanism or several.
 
-    Nothing is trained. Writes a decision per line and a report, all files or none.
+    Nothing is trained. Writes the decisions and a report, all files or none.
     """
     contenders = _contenders(mechanism, settings or [], compare)
     if decisions is None and compare is None:
@@ -93,8 +100,8 @@ def simulate(
         require_learning_mechanism(contenders)
     streamed = is_streamed(instance, decisions)
     if streamed:
-        given = {"--compare": compare, "--charts": charts, "--bound": bound != "none"}
-        refuse_given("a stream", given, "none: it needs all bids at once")
+        others = {"--compare": compare, "--charts": charts, "--bound": bound != "none"}
+        refuse_combined("a stream", others, "an instance file, as it needs all bids at once")
         check_stream(instance, decisions)
         market, bids = _open_stream(instance, arrivals, workload or [])
     else:
@@ -111,12 +118,12 @@ def simulate(
 
 
 def _contenders(mechanism: str | None, settings: list[str], compare: str | None) -> list[Contender]:
-    given = parse_key_values(settings)
+    parameters = parse_key_values(settings)
     if compare is None:
         if mechanism is None:
             raise InputError("--mechanism", "is missing", "a mechanism, or several by --compare")
-        return [Contender(mechanism, mechanism, given)]
-    refuse_given("--compare", {"--mechanism": mechanism, "--set": settings}, "one of the two")
+        return [Contender(mechanism, mechanism, parameters)]
+    refuse_combined("--compare", {"--mechanism": mechanism, "--set": settings}, "one of the two")
     try:
         return parse_contenders(compare)
     except InputError as error:
@@ -124,7 +131,7 @@ def _contenders(mechanism: str | None, settings: list[str], compare: str | None)
 
 
 def _check_contenders(contenders: Sequence[Contender], market: Instance, *, compared: bool) -> None:
-    """Refuse unknown mechanisms and settings before any mechanism runs."""
+    """Refuse unknown mechanisms and parameters before any mechanism runs."""
     for contender in contenders:
         try:
             build(contender, market)
@@ -142,7 +149,8 @@ def _read_market(instance: Path | None, arrivals: Path | None, workload: list[st
         if arrivals is None and not workload:
             raise InputError("INSTANCE", "is missing", "a file, or --arrivals or --workload")
         return make_market(arrivals, workload, "--workload")
-    refuse_given("an INSTANCE", {"--arrivals": arrivals, "--workload": workload}, "one of the two")
+    others = {"--arrivals": arrivals, "--workload": workload}
+    refuse_combined("INSTANCE", others, "one of the two")
     return read_instance(instance)
 
 

@@ -1,4 +1,4 @@
-"""Runs of `auctune simulate`: play a market, write all files or none, show the figures."""
+"""Simulations of `auctune simulate`: run the mechanisms, write the files, print the figures."""
 
 import contextlib
 import itertools
@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import TextIO
 
 import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
 
 from auctune import registry
 from auctune.cli._support.progress import ProgressBars
-from auctune.cli.simulation_tables import print_comparison, print_figures
+from auctune.cli._support.tables import make_console
 from auctune.cli.workload import STREAM_SUFFIX
 from auctune.domain import Cluster, Task
 from auctune.domain.errors import InputError
@@ -22,11 +25,16 @@ from auctune.sim.comparison import Contender, Played, build, comparison_json, pl
 from auctune.sim.comparison_charts import chart_paths, render_charts
 from auctune.sim.instance import Instance
 from auctune.sim.instance_file import read_instance
+from auctune.sim.metrics import SimulationReport
 from auctune.sim.outages import Outage, Outages
 from auctune.sim.result_file import write_decisions, write_json
 from auctune.sim.stream.decision_parts import DecisionParts
 from auctune.sim.stream.run import run_stream
 from auctune.sim.warm_up import warm_up
+
+_MAX_DAYS = 14
+# Shorter times at the starts of slots are not learning.
+_MIN_LEARNING_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +43,8 @@ class OutputPaths:
 
     Attributes:
         report: file of the figures.
-        decisions: a file, or in a comparison a folder with a file per mechanism; `None`: not
-            written.
-        charts: a folder; `None`: no charts.
+        decisions: a file, or in a comparison a folder with a file per mechanism, or `None`.
+        charts: a folder, or `None`.
     """
 
     report: Path
@@ -55,7 +62,7 @@ class Simulation:
         outages: of the market's nodes.
         history: bids of earlier days, the earliest first.
         bound_kind: a kind of `auctune.sim.bound`.
-        compared: whether the report and the table are those of a comparison.
+        compared: whether to write and print a comparison.
     """
 
     market: Instance
@@ -67,7 +74,7 @@ class Simulation:
 
 
 def run_simulation(simulation: Simulation, paths: OutputPaths) -> None:
-    """Run the mechanisms, write all files or none, and show the figures.
+    """Run the mechanisms, write all files or none, and print the figures.
 
     Raises:
         InputError: if a file cannot be written, or the market is too large for the bound.
@@ -95,12 +102,12 @@ def run_simulation(simulation: Simulation, paths: OutputPaths) -> None:
 def run_streamed(
     simulation: Simulation, bids: Iterator[Task], decisions: Path, report: Path
 ) -> None:
-    """Run one mechanism on a stream of bids, writing decisions as they are made.
+    """Run one mechanism on a stream of bids, and write each decision as it is made.
 
     Neither bids nor decisions are held in memory.
 
     Raises:
-        InputError: for an invalid task when it is reached; the parts written so far stay.
+        InputError: for an invalid task, once it is reached; parts already written remain.
     """
     (contender,), market = simulation.contenders, simulation.market
     _warn_compiling()
@@ -122,15 +129,15 @@ def run_streamed(
 
 
 def is_streamed(instance: Path | None, decisions: Path | None) -> bool:
-    """Whether tasks are read, or decisions written, as a stream."""
+    """Return whether tasks are read, or decisions written, as a stream."""
     return any(path is not None and path.suffix == STREAM_SUFFIX for path in (instance, decisions))
 
 
 def check_stream(instance: Path | None, decisions: Path | None) -> None:
-    """Refuse a stream of tasks without a stream of decisions, or without its file.
+    """Refuse a stream of tasks whose file is missing, or without a stream of decisions.
 
     Raises:
-        InputError: naming the option, or the file that is missing.
+        InputError: naming the option, or the missing file.
     """
     if decisions is None or decisions.suffix != STREAM_SUFFIX:
         raise InputError(
@@ -139,7 +146,7 @@ def check_stream(instance: Path | None, decisions: Path | None) -> None:
             f"a folder named *{STREAM_SUFFIX}, for bids that are streamed",
         )
     if instance is not None and instance.suffix == STREAM_SUFFIX and not instance.exists():
-        raise InputError(str(instance), "is not there", "a file of tasks")
+        raise InputError(str(instance), "does not exist", "a file of tasks")
 
 
 def read_history(paths: Sequence[Path], cluster: Cluster) -> list[Sequence[Task]]:
@@ -147,11 +154,11 @@ def read_history(paths: Sequence[Path], cluster: Cluster) -> list[Sequence[Task]
 
     Args:
         paths: instance files, the earliest day first.
-        cluster: of the market to come.
+        cluster: of the simulated market.
 
     Raises:
-        InputError: naming the file, if its slots have another length, or a bid names a node type
-            that this market lacks.
+        InputError: naming the file, if its slot length differs, or a bid names a node type that
+            the simulated market lacks.
     """
     days: list[Sequence[Task]] = []
     for path in paths:
@@ -160,7 +167,7 @@ def read_history(paths: Sequence[Path], cluster: Cluster) -> list[Sequence[Task]
             raise InputError(
                 f"{path}: slot_seconds",
                 f"{earlier.cluster.slot_seconds:g}",
-                f"{cluster.slot_seconds:g}, as in the market to come",
+                f"{cluster.slot_seconds:g}, as in the simulated market",
             )
         for index, task in enumerate(earlier.tasks):
             _check_node_types(f"{path}: tasks[{index}]", task, cluster)
@@ -169,7 +176,7 @@ def read_history(paths: Sequence[Path], cluster: Cluster) -> list[Sequence[Task]
 
 
 def require_learning_mechanism(contenders: Sequence[Contender]) -> None:
-    """Refuse `--history` if no mechanism would learn from it.
+    """Refuse `--history` if no mechanism learns from it.
 
     Raises:
         InputError: naming the option.
@@ -178,8 +185,8 @@ def require_learning_mechanism(contenders: Sequence[Contender]) -> None:
         names = " or ".join(one.label for one in contenders)
         raise InputError(
             "--history",
-            f"nothing is learned from earlier days by {names} with these settings",
-            "a mechanism that does, such as pdftsp with pricing=learned",
+            f"{names} with these settings cannot learn from earlier days",
+            "a mechanism that can, such as pdftsp with pricing=learned",
         )
 
 
@@ -225,23 +232,23 @@ def _decision_files(simulation: Simulation, decisions: Path | None) -> list[Path
         return []
     if not simulation.compared:
         return [decisions]
-    # Not every file system allows a colon in a name.
+    # Some file systems refuse a colon in a name.
     names = [contender.label.replace(":", ",") for contender in simulation.contenders]
     return [decisions / f"{name}.jsonl" for name in names]
 
 
 @contextlib.contextmanager
 def _make_folders(folders: Sequence[Path | None]) -> Iterator[None]:
-    """Make folders that do not exist; remove them again on an error."""
-    made: list[Path] = []
+    """Create missing folders; remove them again on an error."""
+    created: list[Path] = []
     try:
         for folder in folders:
             if folder is not None and not folder.is_dir():
                 _make_folder(folder)
-                made.append(folder)
+                created.append(folder)
         yield
     except BaseException:
-        for folder in made:
+        for folder in created:
             with contextlib.suppress(OSError):
                 folder.rmdir()
         raise
@@ -253,8 +260,8 @@ def _make_folder(folder: Path) -> None:
     except OSError as error:
         raise InputError(
             str(folder),
-            f"cannot be made ({error.strerror})",
-            "a folder, or a new one in a folder that is there",
+            f"cannot be created ({error.strerror})",
+            "a folder, or a new one in an existing folder",
         ) from None
 
 
@@ -265,7 +272,117 @@ def _check_node_types(place: str, task: Task, cluster: Cluster) -> None:
     ):
         for name in by_type:
             if name not in cluster.node_types:
-                known = ", ".join(cluster.node_types)
+                types = ", ".join(cluster.node_types)
                 raise InputError(
-                    f"{place}.{field}.{name}", "is no node type of this market", f"one of {known}"
+                    f"{place}.{field}.{name}",
+                    "is not a node type of this market",
+                    f"one of {types}",
                 )
+
+
+def print_figures(label: str, figures: SimulationReport) -> None:
+    """Print one mechanism's figures, a line each."""
+    table = Table(title=label, show_header=False, title_justify="left")
+    table.add_column("name")
+    table.add_column("figure", justify="right")
+    for row in _rows(figures):
+        table.add_row(*row)
+    Console().print(table)
+
+
+def print_comparison(played: Sequence[Played], bound: WelfareBound) -> None:
+    """Print a column of figures per mechanism, then the bound."""
+    table = Table(box=SIMPLE_HEAD)
+    table.add_column("", no_wrap=True)
+    for one in played:
+        # Settings go under the name, to keep the column narrow.
+        name = one.contender.label.replace(":", "\n")
+        table.add_column(name, justify="right", overflow="fold")
+    for rows in zip(*(_compared(one.report) for one in played), strict=True):
+        table.add_row(rows[0][0], *(figure for _, figure in rows))
+    console = make_console(table)
+    console.print(table)
+    console.print(_summary(bound, played[0].report), highlight=False, soft_wrap=True)
+
+
+def _rows(figures: SimulationReport) -> Iterator[tuple[str, str]]:
+    yield "tasks", f"{figures.num_tasks:,}"
+    yield "admitted", f"{figures.num_admitted:,}"
+    for name in ("welfare", "revenue", "vendor_cost", "operating_cost"):
+        yield name.replace("_", " "), f"{getattr(figures, name):,.4f}"
+    if figures.bound.value is not None:
+        yield f"bound ({_bound_name(figures)})", f"{figures.bound.value:,.4f}"
+        yield "welfare / bound", _share(figures.bound.ratio)
+        for day, one in enumerate(figures.by_day[:_MAX_DAYS], start=1):
+            yield f"welfare / bound, day {day}", _share(one.ratio)
+    if figures.outages is not None:
+        yield "plans changed by outages", f"{figures.outages.num_replanned:,}"
+        yield "refunded tasks", f"{figures.outages.num_refunded:,}"
+        yield "refunds", f"{figures.outages.refunds:,.4f}"
+    for name, by_slot in (
+        ("compute", figures.utilization.compute),
+        ("memory", figures.utilization.memory),
+    ):
+        yield f"{name} used", _mean(by_slot)
+    seconds = figures.decision_seconds
+    if seconds.p50 is not None and seconds.p99 is not None:
+        yield "decision time, median", f"{seconds.p50 * 1e6:,.0f} us"
+        yield "decision time, 99%", f"{seconds.p99 * 1e6:,.0f} us"
+    if figures.learning_seconds > _MIN_LEARNING_SECONDS:
+        yield "learning time", _time(figures.learning_seconds)
+
+
+def _bound_name(figures: SimulationReport) -> str:
+    bound = figures.bound
+    name = f"{bound.kind}, the optimum" if bound.exact else f"{bound.kind}"
+    if bound.kind == "milp" and not bound.exact:
+        name += ", search stopped"
+    return name if figures.outages is None else f"{name}, without outages"
+
+
+def _compared(figures: SimulationReport) -> Iterator[tuple[str, str]]:
+    yield "welfare", f"{figures.welfare:,.0f}"
+    if figures.bound.value is not None:
+        yield "of bound", _share(figures.bound.ratio)
+        for day, one in enumerate(figures.by_day[:_MAX_DAYS], start=1):
+            yield f"  on day {day}", _share(one.ratio)
+    yield "revenue", f"{figures.revenue:,.0f}"
+    yield "admitted", f"{figures.num_admitted:,}"
+    if figures.outages is not None:
+        yield "plans changed", f"{figures.outages.num_replanned:,}"
+        yield "refunded", f"{figures.outages.num_refunded:,}"
+    yield "compute used", _mean(figures.utilization.compute)
+    yield "memory used", _mean(figures.utilization.memory)
+    yield "decision, median", _time(figures.decision_seconds.p50)
+    yield "decision, 99%", _time(figures.decision_seconds.p99)
+    learning = figures.learning_seconds
+    yield "learning", _time(learning if learning > _MIN_LEARNING_SECONDS else None)
+
+
+def _summary(bound: WelfareBound, figures: SimulationReport) -> str:
+    tasks = f"{figures.num_tasks:,} tasks"
+    if bound.value is None:
+        return tasks
+    name = "the optimum" if bound.exact else "an upper bound on welfare"
+    if bound.kind == "milp" and not bound.exact:
+        name += "; the search for the optimum was stopped"
+    if figures.outages is not None:
+        name += ", without outages"
+    return f"{tasks}; bound ({bound.kind}): {bound.value:,.0f}, {name}"
+
+
+def _share(share: float | None) -> str:
+    return "-" if share is None else f"{share:.1%}"
+
+
+def _mean(by_slot: Sequence[float]) -> str:
+    return f"{sum(by_slot) / len(by_slot):.1%}"
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{seconds / size:,.1f} {unit}"
+    return f"{seconds * 1e6:,.0f} us"

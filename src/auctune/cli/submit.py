@@ -1,4 +1,4 @@
-"""`auctune submit`: a job, an accepted quote, or the bids of a market file."""
+"""`auctune submit`: submit a job, accept a quote, or submit the bids of a market file."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ from auctune.cli._support.options import (
     given_options,
     option_groups,
     print_json,
-    refuse_given,
+    refuse_combined,
 )
 from auctune.cli._support.service import EXIT_REJECTED, ServiceJsonOptions
 from auctune.cli.quote import check_spec, errors_name_options, print_quote, use_option_names
@@ -26,16 +26,16 @@ from auctune.client.spec import TRAINING_SETTINGS
 from auctune.domain.errors import InputError
 from auctune.run.market.market_file import BidEntry, MarketFile, read_market
 
-# Options that may stand with --quote, and with --market.
+# Options that can be combined with --quote, and with --market.
 _WITH_QUOTE = ("--bid", "--max-cost", "--name")
 _WITH_MARKET = ("--model", "--zone")
 # A market file's slot 0 is the present slot if at least this share of it remains.
 _MIN_REMAINING = 0.5
-# Seconds added to a deadline, so that rounding never moves it before its slot's end.
+# Seconds added to a deadline, so that rounding never moves it before the end of its slot.
 _DEADLINE_SLACK = 0.001
 _PROCESSING_SECONDS = 60.0
 # Longer waits for a bid's slot are announced.
-_ANNOUNCED_SECONDS = 10.0
+_MAX_SILENT_SECONDS = 10.0
 
 
 @option_groups
@@ -43,37 +43,36 @@ def submit(
     terms: JobTerms,
     spec: JobSpec,
     *,
-    quote: Annotated[
-        str | None, typer.Option(help="Accept the quote with this id, as it was quoted.")
-    ] = None,
+    quote: Annotated[str | None, typer.Option(metavar="ID", help="Accept this quote.")] = None,
     line: Annotated[
-        int | None, typer.Option(help="Line of --quote. Default: the quote has an estimate.")
+        int | None, typer.Option(help="Line of the quote; not for a quote with an estimate.")
     ] = None,
     market: Annotated[
-        Path | None, typer.Option(help="Submit all bids of this market file.")
+        Path | None, typer.Option(metavar="FILE", help="Submit all bids of this market file.")
     ] = None,
-    watch: Annotated[bool, typer.Option(help="Then show the jobs until they have ended.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Show the jobs until they have ended.")
+    ] = False,
     service: ServiceJsonOptions,
 ) -> None:
-    """Submit a job, or all jobs of a market file.
+    """Submit a fine-tuning job, or all jobs of a market file.
 
-    In zones with binding prices a job needs --bid; in zones that meter usage --max-cost is enough.
-    The decision is immediate and final.
+    Zones with binding prices need --bid; zones that meter usage need --max-cost. The decision is
+    immediate and final.
 
-    Bids of a market file are sent each in its slot of arrival, counted from now, with its deadline
-    on the service's clock.
+    With --market each bid is submitted in its slot of arrival, counted from now.
     """
-    given = given_options(spec, terms)
+    options = given_options(spec, terms)
     num_sent = 1
     if quote is not None or line is not None:
         if quote is None:
-            raise InputError("--line", "is given without --quote", "both")
-        others = {name: value for name, value in given.items() if name not in _WITH_QUOTE}
-        refuse_given("--quote", others | {"--market": market}, "none: it is as it was quoted")
+            raise InputError("--line", "needs --quote", "both")
+        others = {name: value for name, value in options.items() if name not in _WITH_QUOTE}
+        refuse_combined("--quote", others | {"--market": market}, "a job as it was quoted")
         jobs = [_accept(quote, line, spec.name, terms, service)]
     elif market is not None:
-        others = {name: value for name, value in given.items() if name not in _WITH_MARKET}
-        refuse_given("--market", others, "one of the two")
+        others = {name: value for name, value in options.items() if name not in _WITH_MARKET}
+        refuse_combined("--market", others, "one of the two")
         jobs, num_sent = _submit_market(market, spec.model, terms.zone, service)
     else:
         jobs = [_submit_job(spec, terms, service)]
@@ -101,7 +100,7 @@ def _check_terms(terms: JobTerms) -> None:
 
 
 def _await_decision(job: Job, client: Client, *, quiet: bool) -> Job:
-    """Return the job once it is decided on, which may follow the check of its data."""
+    """Return the job once it is decided, which may have to wait for the check of its data."""
     if job.is_decided or job.market["state"] == "what_if":
         return job
     if not quiet:
@@ -112,7 +111,7 @@ def _await_decision(job: Job, client: Client, *, quiet: bool) -> Job:
             if job.is_decided:
                 break
     except UnreachableError as error:
-        # The job is submitted and can be watched.
+        # The job was submitted, and can be watched.
         typer.echo(f"auctune: {error}", err=True)
     return job
 
@@ -120,7 +119,7 @@ def _await_decision(job: Job, client: Client, *, quiet: bool) -> Job:
 def _accept(
     quote: str, line: int | None, name: str | None, terms: JobTerms, service: ServiceJsonOptions
 ) -> Job:
-    """Accept a quote; if it is not available any more, print the new one."""
+    """Accept a quote; if it is no longer available, print the new one."""
     try:
         with errors_name_options(), service.connect() as client:
             return client.accept(quote, line, terms.bid, name, terms.max_cost)
@@ -135,13 +134,13 @@ def _accept(
 def _submit_market(
     path: Path, model: str | None, zone: str | None, service: ServiceJsonOptions
 ) -> tuple[list[Job], int]:
-    """Return the jobs of the bids that were accepted for decision, and the number of bids sent."""
+    """Return the jobs of valid bids, and the number of all bids."""
     market = read_market(path)
     jobs = []
     with service.connect() as client:
         for name, answer in _submit_bids(market, path.parent, client, model, zone):
             if isinstance(answer, InputError):
-                typer.echo(f"{name} was refused: {answer}", err=True)
+                typer.echo(f"{name} is not valid: {answer}", err=True)
             else:
                 _print_decision(answer, as_json=service.as_json)
                 jobs.append(answer)
@@ -153,23 +152,25 @@ def _submit_bids(
 ) -> Iterator[tuple[str, Job | InputError]]:
     """Submit bids in order of arrival; yield their ids, and the jobs as decided.
 
-    A market file counts slots from 0, and a bid that arrives in slot a may run in slot a. A service
-    sells from the next slot on. So slot 0 of the file is the service's next slot: a bid that
-    arrives in slot a is sent a slots from now, and its deadline d is the end of the service's slot
-    now + 1 + d. The file's own base and nodes do not count. A refused bid stops none of the others.
+    Slot 0 of a market file is the service's next slot, because a service sells from the next slot
+    on: a bid that arrives in slot a is submitted a slots from now, and its deadline d is the end of
+    the service's slot now + 1 + d. The file's base model and nodes are ignored. An invalid bid does
+    not stop the others.
 
     Raises:
         InputError: if a file cannot be read.
     """
-    chosen = client.zone(zone, model)
-    terms = JobTerms(zone=chosen["id"])
+    record = client.zone(zone, model)
+    zone_id = str(record["id"])
+    terms = JobTerms(zone=zone_id)
     specs = {
-        bid.id: _prepare_bid(bid, folder, model or chosen["model"], client) for bid in market.bids
+        bid.id: _prepare_bid(bid, folder, model or record["model"], client) for bid in market.bids
     }
-    _await_processing([name for spec in specs.values() for name in _files_of(spec)], client)
-    start = _first_slot(client, chosen["id"])
+    files = [name for spec in specs.values() for name in (spec.training_file, spec.validation_file)]
+    _await_processing([name for name in files if name is not None], client)
+    start = _first_slot(client, zone_id)
     for bid in sorted(market.bids, key=lambda bid: bid.arrival):
-        now = _await_slot(client, chosen["id"], start + bid.arrival, bid.id)
+        now = _await_slot(client, zone_id, start + bid.arrival, bid.id)
         num_slots = start + 1 + bid.deadline - now["slot"]
         end = now["slot_ends_at"] + num_slots * now["slot_seconds"] + _DEADLINE_SLACK
         deadline = datetime.fromtimestamp(end, UTC).isoformat()
@@ -197,12 +198,8 @@ def _prepare_bid(bid: BidEntry, folder: Path, model: str, client: Client) -> Job
     return client.prepare(spec, JobTerms())
 
 
-def _files_of(spec: JobSpec) -> list[str]:
-    return [name for name in (spec.training_file, spec.validation_file) if name is not None]
-
-
 def _await_processing(files: list[str], client: Client) -> None:
-    """Wait until the service has checked uploads, so that bids on them are decided at once."""
+    """Wait until the service has checked uploads, so that their bids are decided at once."""
     end = time.monotonic() + _PROCESSING_SECONDS
     for file in files:
         while not client.is_processed(file) and time.monotonic() < end:
@@ -210,7 +207,7 @@ def _await_processing(files: list[str], client: Client) -> None:
 
 
 def _first_slot(client: Client, zone: str) -> int:
-    """Return the slot that arrivals count from: this one, or the next if it is half over."""
+    """Return the slot of arrival 0: the present one, or the next if half of it is over."""
     now = client.zone(zone)
     has_time = now["slot_ends_at"] - time.time() > _MIN_REMAINING * now["slot_seconds"]
     return int(now["slot"]) + (0 if has_time else 1)
@@ -219,10 +216,10 @@ def _first_slot(client: Client, zone: str) -> int:
 def _await_slot(client: Client, zone: str, slot: int, bid: str) -> dict[str, Any]:
     """Return the zone's record once a slot has begun."""
     now = client.zone(zone)
-    if (seconds := _seconds_to(slot, now)) > _ANNOUNCED_SECONDS:
+    if (seconds := _seconds_to(slot, now)) > _MAX_SILENT_SECONDS:
         typer.echo(f"{bid} arrives in {seconds:.0f} s", err=True)
     while now["slot"] < slot:
-        # Clocks may differ: the zone's record decides, not ours.
+        # Clocks may differ, so use the service's.
         time.sleep(min(max(_seconds_to(slot, now), 0.05), now["slot_seconds"]))
         now = client.zone(zone)
     return now
@@ -244,16 +241,16 @@ def _print_decision(job: Job, *, as_json: bool) -> None:
 
 
 def _finish(jobs: list[Job], service: ServiceJsonOptions, *, watch: bool) -> bool:
-    """Watch the jobs, or print how to; return whether all were admitted, and watched ones done."""
+    """Watch the jobs or print how to; return whether all were admitted and watched ones done."""
     if service.as_json:
         records = [job.record for job in jobs]
         print_json(records[0] if len(records) == 1 else records)
-    under_way = {
+    unfinished = {
         job.id: job for job in jobs if not job.is_over and job.market["state"] != "what_if"
     }
     is_good = all(job.is_admitted or not job.is_decided for job in jobs)
-    if watch and under_way:
-        is_good = watch_jobs(under_way, service) and is_good
-    elif under_way and not service.as_json:
-        typer.echo(f"watch with: auctune watch {' '.join(under_way)}{service.command_line}")
+    if watch and unfinished:
+        is_good = watch_jobs(unfinished, service) and is_good
+    elif unfinished and not service.as_json:
+        typer.echo(f"watch with: auctune watch {' '.join(unfinished)}{service.command_line}")
     return is_good

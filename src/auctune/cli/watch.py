@@ -1,4 +1,4 @@
-"""`auctune watch`: follow jobs to their end, with a bar each and a line per change."""
+"""`auctune watch`: follow jobs until they end, with a progress bar each and a line per change."""
 
 import time
 from collections.abc import Mapping
@@ -24,25 +24,25 @@ def watch(
     jobs: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[JOB...]",
-            help="Ids of jobs. Default: all of yours that are under way.",
+            metavar="JOB",
+            help="Ids of jobs. Default: all your unfinished jobs.",
             show_default=False,
         ),
     ] = None,
     service: ServiceOptions,
 ) -> None:
-    """Show jobs until all have ended.
+    """Show the progress of jobs until all have ended.
 
-    Reconnects if the service restarts. Ctrl-C ends the watching, not the jobs.
+    Reconnects if the service restarts. Ctrl-C stops watching; the jobs continue.
     """
     names = list(dict.fromkeys(jobs or ()))
     if not names:
         with service.connect() as client:
-            under_way = [job for job in client.jobs() if not job.is_over]
-        # If there are more jobs than streams, those that end first come first.
-        names = [job.id for job in sorted(under_way, key=lambda job: job.ends_at)]
+            unfinished = [job for job in client.jobs() if not job.is_over]
+        # Jobs that end first come first, in case there are more jobs than streams.
+        names = [job.id for job in sorted(unfinished, key=lambda job: job.ends_at)]
     if not names:
-        typer.echo("no job is under way")
+        typer.echo("no unfinished jobs")
     elif not watch_jobs(dict.fromkeys(names), service):
         raise typer.Exit(EXIT_REJECTED)
 
@@ -51,11 +51,11 @@ def watch_jobs(jobs: Mapping[str, Job | None], service: ServiceOptions) -> bool:
     """Show jobs until all have ended; return whether all succeeded.
 
     Args:
-        jobs: by id, as shown already; `None`: not yet shown.
+        jobs: last shown record by id, or `None`.
         service: makes the clients.
 
     Raises:
-        typer.Exit: on Ctrl-C, which leaves the jobs running.
+        typer.Exit: on Ctrl-C; the jobs continue.
     """
     succeeded: dict[str, bool] = {}
     try:
@@ -66,12 +66,13 @@ def watch_jobs(jobs: Mapping[str, Job | None], service: ServiceOptions) -> bool:
                     if update.job.is_over:
                         succeeded[update.job.id] = update.job.status == "succeeded"
                 elif isinstance(update, Disconnected):
-                    display.show_note(f"{update.reason}; retrying (Ctrl-C ends this)")
+                    display.show_note(f"{update.reason}; retrying (Ctrl-C stops)")
                 else:
                     display.show_note(f"{update.url} answers again")
     except KeyboardInterrupt:
         rest = [job for job in jobs if job not in succeeded]
-        typer.echo(f"the jobs go on; watch them again with: auctune watch {' '.join(rest)}")
+        options = service.command_line
+        typer.echo(f"the jobs continue; watch again with: auctune watch {' '.join(rest)}{options}")
         raise typer.Exit(INTERRUPTED) from None
     return all(succeeded.values())
 
@@ -98,16 +99,15 @@ class JobWatchDisplay:
         self._bars.stop()
 
     def show_note(self, text: str) -> None:
-        """Show a note about the service or a job."""
         self._print(Text(text, style="yellow"))
 
     def show_change(self, before: Job | None, job: Job) -> None:
-        """Show what changed of a job: its decision, notes, end, progress or pause."""
+        """Show changes of a job's decision, notes, progress, pause or end."""
         if _has_decision(job) and not _has_decision(before):
             self._print(decision_text(job))
-        known = before.market["notes"] if before is not None else []
+        shown = before.market["notes"] if before is not None else []
         for note in job.market["notes"]:
-            if note not in known:
+            if note not in shown:
                 self.show_note(f"{job.name}: {note}")
         if job.is_over:
             if job.is_admitted or not _has_decision(job):

@@ -10,7 +10,7 @@ from auctune.cli._support.service import ServiceJsonOptions, ServiceOptions
 from auctune.cli._support.tables import make_table, print_table
 
 webhooks = typer.Typer(
-    help="Webhooks called when your jobs end: list, add, delete.", rich_markup_mode=None
+    help="Webhooks for the end of your jobs: list, add, delete.", rich_markup_mode=None
 )
 
 
@@ -19,8 +19,8 @@ webhooks = typer.Typer(
 def list_webhooks(service: ServiceJsonOptions) -> None:
     """List your webhooks; --json shows their secrets."""
     with service.connect() as client:
-        found = client.webhooks()
-    service.output(found, _print_webhooks)
+        hooks = client.webhooks()
+    service.output(hooks, _print_webhooks)
 
 
 @webhooks.command("add")
@@ -41,24 +41,24 @@ def add_webhook(
 @option_groups
 def delete_webhook(
     webhook: Annotated[
-        str, typer.Argument(metavar="WEBHOOK", help="The webhook's id.", show_default=False)
+        str, typer.Argument(metavar="WEBHOOK", help="Id of the webhook.", show_default=False)
     ],
     service: ServiceOptions,
 ) -> None:
     """Delete a webhook."""
     with service.connect() as client:
         client.delete_webhook(webhook)
-    typer.echo(f"{webhook} is deleted")
+    typer.echo(f"deleted {webhook}")
 
 
-def _print_webhooks(found: list[dict[str, Any]]) -> None:
-    if not found:
+def _print_webhooks(hooks: list[dict[str, Any]]) -> None:
+    if not hooks:
         typer.echo("no webhooks yet")
         return
-    table = make_table("webhook", "address", "made")
-    for hook in found:
+    table = make_table("webhook", "URL", "created")
+    for hook in hooks:
         table.add_row(hook["id"], hook["url"], format_time(hook["created_at"]))
-    print_table(table, optional=("made",))
+    print_table(table, optional=("created",))
 
 
 def _print_added(webhook: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""`auctune workload`: make a market, synthetic or from a job log, as an instance file."""
+"""`auctune workload`: write a market, synthetic or from a job log, to an instance file."""
 
 from pathlib import Path
 from typing import Annotated
@@ -18,21 +18,24 @@ STREAM_SUFFIX = ".parquet"
 
 Arrivals = Annotated[
     Path | None,
-    typer.Option(help="Take times of arrival from this job log. Default: synthetic arrivals."),
+    typer.Option(
+        metavar="FILE", help="Use the arrival times of this job log. Default: synthetic ones."
+    ),
 ]
 
 
 def workload(
     out: Annotated[
-        Path, typer.Option(help="The instance to write: JSON, or *.parquet to be streamed.")
+        Path,
+        typer.Option(metavar="FILE", help="Write the instance: JSON, or *.parquet to stream it."),
     ],
     arrivals: Arrivals = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A setting of the workload; repeatable."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Set a workload parameter; repeatable."),
     ] = None,
 ) -> None:
-    """Make a market for simulate: synthetic, or from a job log."""
+    """Generate a market for simulate, synthetic or from a job log."""
     is_stream = out.suffix == STREAM_SUFFIX
     written = (out, out.with_suffix(".json")) if is_stream else (out,)
     check_output_paths((arrivals, *files_in(settings or ())), written)
@@ -49,19 +52,19 @@ def workload(
 
 
 def make_market(arrivals: Path | None, settings: list[str], option: str) -> Instance:
-    """Make a market from a job log and KEY=VALUE texts given as `option`.
+    """Return a market generated from a job log and the KEY=VALUE texts of `option`.
 
     Raises:
         InputError: naming the option and its key, or the file and the place in it.
     """
-    given = parse_key_values(settings, option)
+    values = parse_key_values(settings, option)
     log = None if arrivals is None else read_job_log(arrivals)
     if log is not None:
         _print_log(arrivals, log)
     try:
-        return build_workload(given, log)
+        return build_workload(values, log)
     except InputError as error:
-        if is_key(error.place) or error.place in given:
+        if is_key(error.place) or error.place in values:
             raise InputError(f"{option} {error.place}", error.found, error.expected) from None
         if error.place == "log":
             raise InputError(str(arrivals), error.found, error.expected) from None
@@ -69,5 +72,5 @@ def make_market(arrivals: Path | None, settings: list[str], option: str) -> Inst
 
 
 def _print_log(path: Path | None, log: JobLog) -> None:
-    left_out = "".join(f"; left out, {reason}: {n:,}" for reason, n in log.left_out.items())
-    typer.echo(f"{path}: {len(log):,} jobs on {log.num_days} days{left_out}", err=True)
+    skipped = "".join(f"; skipped, {reason}: {n:,}" for reason, n in log.left_out.items())
+    typer.echo(f"{path}: {len(log):,} jobs on {log.num_days} days{skipped}", err=True)

@@ -1,4 +1,4 @@
-"""`auctune zones`, `nodes` and `prices`: the supply of a service; mostly for operators."""
+"""`auctune zones`, `nodes` and `prices`: a service's compute; mostly for operators."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
@@ -25,14 +25,14 @@ NodeName = Annotated[str, typer.Argument(metavar="NODE", help="The node.", show_
 def list_zones(service: ServiceJsonOptions) -> None:
     """List zones: their models and slots, and whether they accept bids."""
     with service.connect() as client:
-        found = client.zones()
-    service.output(found, _print_zones)
+        zones = client.zones()
+    service.output(zones, _print_zones)
 
 
 @zones.command("pause")
 @option_groups
 def pause_zone(zone: ZoneName, service: ServiceJsonOptions) -> None:
-    """Stop accepting bids in a zone; admitted jobs go on."""
+    """Stop accepting bids in a zone; admitted jobs continue."""
     _act(zone, "pause", service)
 
 
@@ -54,9 +54,9 @@ def list_nodes(*, zone: Zone = None, service: ServiceJsonOptions) -> None:
 @nodes.command("drain")
 @option_groups
 def drain(node: NodeName, *, zone: Zone = None, service: ServiceJsonOptions) -> None:
-    """Drain a node at the end of its slot.
+    """Stop using a node at the end of its slot.
 
-    Its planned work is replanned before the deadlines, or refunded.
+    Its planned work is replanned within the deadlines, or refunded.
     """
     _node_action(node, "drain", zone, service)
 
@@ -64,7 +64,7 @@ def drain(node: NodeName, *, zone: Zone = None, service: ServiceJsonOptions) -> 
 @nodes.command("return")
 @option_groups
 def return_node(node: NodeName, *, zone: Zone = None, service: ServiceJsonOptions) -> None:
-    """Put a drained node on the market again."""
+    """Use a drained node again."""
     _node_action(node, "return", zone, service)
 
 
@@ -77,18 +77,18 @@ def prices(
 ) -> None:
     """Show a zone's prices and utilization by slot; for operators.
 
-    Prices of an auction are for one sample of work. A spot zone shows its market and instances, a
-    pool the jobs that share it, an edge zone its sites.
+    Prices of an auction are per sample. A spot zone shows its market and instances, a pool the
+    jobs that share it, an edge zone its sites.
     """
     with service.connect() as client:
-        found = client.zone_state(client.zone(zone)["id"])
-    service.output(found, lambda one: _PRINTERS[one["kind"]](one, slots))
+        state = client.zone_state(client.zone(zone)["id"])
+    service.output(state, lambda one: _PRINTERS[one["kind"]](one, slots))
 
 
 def _act(zone: str, action: str, service: ServiceJsonOptions) -> None:
     with service.connect() as client:
-        found = client.zone_action(zone, action)
-    service.output(found, lambda one: _print_zones([one]))
+        changed = client.zone_action(zone, action)
+    service.output(changed, lambda one: _print_zones([one]))
 
 
 def _node_action(node: str, action: str, zone: str | None, service: ServiceJsonOptions) -> None:
@@ -103,25 +103,25 @@ def _zone_name(client: Client, zone: str | None) -> str:
 
 
 def _output_nodes(client: Client, zone: str, service: ServiceJsonOptions) -> None:
-    def show(found: list[dict[str, Any]]) -> None:
+    def show(records: list[dict[str, Any]]) -> None:
         table = make_table("node", "type", "zone", "state")
-        for node in found:
+        for node in records:
             table.add_row(node["id"], node["type"], zone, node["state"])
         print_table(table)
 
-    found = client.zone_state(zone)
-    if "nodes" not in found:
+    state = client.zone_state(zone)
+    if "nodes" not in state:
         place, expected = "--zone", "a zone of kind auction"
-        raise InputError(place, f"zone {zone} ({found['kind']}) has no nodes of its own", expected)
-    service.output(found["nodes"], show)
+        raise InputError(place, f"zone {zone} ({state['kind']}) has no nodes of its own", expected)
+    service.output(state["nodes"], show)
 
 
-def _print_zones(found: list[dict[str, Any]]) -> None:
+def _print_zones(records: list[dict[str, Any]]) -> None:
     table = make_table(
-        "zone", "kind", "model", "nodes", "slot", "slots of", "latest deadline", "accepts bids",
+        "zone", "kind", "model", "nodes", "slot", "slot length", "latest deadline", "accepts bids",
         right=("nodes", "slot"),
     )  # fmt: skip
-    for zone in found:
+    for zone in records:
         table.add_row(
             zone["id"],
             zone["kind"],
@@ -135,39 +135,39 @@ def _print_zones(found: list[dict[str, Any]]) -> None:
     print_table(table)
 
 
-def _print_nodes(found: dict[str, Any], slots: int) -> None:
+def _print_nodes(state: dict[str, Any], slots: int) -> None:
     """Print an auction's prices and utilization, from the present slot on."""
-    headers = [_with_state(node["id"], node["state"]) for node in found["nodes"]]
-    typer.echo(f"zone {found['zone']}: price of one sample of work, and share sold")
+    headers = [_with_state(node["id"], node["state"]) for node in state["nodes"]]
+    typer.echo(f"zone {state['zone']}: price per sample, and share sold")
     table = make_table("slot", "starts", *headers, right=("slot", *headers))
-    for index, row in enumerate(found["compute_price"][:slots]):
-        used = found["compute_used"][index]
+    for index, row in enumerate(state["compute_price"][:slots]):
+        used = state["compute_used"][index]
         cells = (f"{price:.6f} {share:>5.0%}" for price, share in zip(row, used, strict=True))
-        table.add_row(*_slot_cells(found, index), *cells)
+        table.add_row(*_slot_cells(state, index), *cells)
     print_table(table)
 
 
-def _print_instances(found: dict[str, Any], slots: int) -> None:
+def _print_instances(state: dict[str, Any], slots: int) -> None:
     """Print a spot zone's market and instances in the newest slots, the newest last."""
-    headers = ("spot price", "available", "on demand", "spot")
+    headers = ("spot price", "available", "on-demand", "spot")
     typer.echo(
-        f"zone {found['zone']}: price of a spot instance per slot (on demand: "
-        f"{found['unit_price']:g}), and instances held"
+        f"zone {state['zone']}: price of a spot instance per slot (on demand: "
+        f"{state['unit_price']:g}), and instances held"
     )
     table = make_table("slot", "starts", *headers, right=("slot", *headers))
-    for row in found["slots"][-slots:]:
-        price = f"{row['price'] * found['unit_price']:.4f}"
+    for row in state["slots"][-slots:]:
+        price = f"{row['price'] * state['unit_price']:.4f}"
         counts = (str(row[name]) for name in ("available", "on_demand", "spot"))
         table.add_row(str(row["slot"]), format_time(row["begins_at"]), price, *counts)
     print_table(table)
 
 
-def _print_pool(found: dict[str, Any], slots: int) -> None:
+def _print_pool(state: dict[str, Any], slots: int) -> None:
     """Print the jobs that share a pool, and their shares in the newest slots."""
-    typer.echo(f"zone {found['zone']}: jobs that share its pool")
+    typer.echo(f"zone {state['zone']}: jobs that share its pool")
     numbers = ("loss", "target", "share", "cost")
     table = make_table("job", "user", "state", *numbers, "deadline", "", right=numbers)
-    for job in found["jobs"]:
+    for job in state["jobs"]:
         loss, target = job["best_loss"], job["target_loss"]
         table.add_row(
             job["job"],
@@ -182,41 +182,41 @@ def _print_pool(found: dict[str, Any], slots: int) -> None:
         )
     print_table(table)
     table = make_table("slot", "starts", "shares", right=("slot",))
-    for unit in found["units"][-slots:]:
+    for unit in state["units"][-slots:]:
         shares = ", ".join(f"{job} {share:.0%}" for job, share in unit["shares"].items())
         table.add_row(str(unit["unit"]), format_time(unit["begins_at"]), shares)
     print_table(table)
 
 
-def _print_sites(found: dict[str, Any], slots: int) -> None:
+def _print_sites(state: dict[str, Any], slots: int) -> None:
     """Print an edge zone's prices and utilization by site and device type, and its traffic."""
     devices = [
         (site, kind, _with_state(f"{record['id']} {name}", record["state"]))
-        for site, record in enumerate(found["sites"])
-        for kind, name in enumerate(found["types"])
+        for site, record in enumerate(state["sites"])
+        for kind, name in enumerate(state["types"])
         if record["capacity"].get(name)
     ]
     headers = [header for _, _, header in devices]
-    typer.echo(f"zone {found['zone']}: price of a device, and share sold; MB between sites")
-    table = make_table("slot", "starts", *headers, "MB", right=("slot", *headers, "MB"))
-    for index, row in enumerate(found["price"][:slots]):
+    typer.echo(f"zone {state['zone']}: price per device, and share sold; traffic in MB")
+    table = make_table("slot", "starts", *headers, "traffic", right=("slot", *headers, "traffic"))
+    for index, row in enumerate(state["price"][:slots]):
         cells = []
         for site, kind, _ in devices:
-            capacity = found["sites"][site]["capacity"][found["types"][kind]]
-            share = found["used"][index][site][kind] / capacity
+            capacity = state["sites"][site]["capacity"][state["types"][kind]]
+            share = state["used"][index][site][kind] / capacity
             cells.append(f"{row[site][kind]:.6f} {share:>5.0%}")
-        traffic = f"{found['traffic_used_mb'][index]:.1f}"
-        table.add_row(*_slot_cells(found, index), *cells, traffic)
+        traffic = f"{state['traffic_used_mb'][index]:.1f}"
+        table.add_row(*_slot_cells(state, index), *cells, traffic)
     print_table(table)
 
 
-def _slot_cells(found: dict[str, Any], index: int) -> tuple[str, str]:
-    start = found["first_begins_at"] + index * found["slot_seconds"]
-    return str(found["first_slot"] + index), format_time(start)
+def _slot_cells(state: dict[str, Any], index: int) -> tuple[str, str]:
+    start = state["first_begins_at"] + index * state["slot_seconds"]
+    return str(state["first_slot"] + index), format_time(start)
 
 
-def _with_state(name: str, state: str) -> str:
-    return name if state == "up" else f"{name} ({state})"
+def _with_state(name: str, status: str) -> str:
+    return name if status == "up" else f"{name} ({status})"
 
 
 _PRINTERS: Mapping[str, Callable[[dict[str, Any], int], None]] = {

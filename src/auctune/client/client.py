@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
-from urllib.parse import quote
+from urllib.parse import quote as percent_encode
 
 from auctune.client.errors import ServiceError
 from auctune.client.job import Job
@@ -14,7 +14,7 @@ from auctune.client.spec import JobSpec, JobTerms, acceptance_request, job_reque
 from auctune.client.transport import Record, ServerSentEvent, Transport
 from auctune.domain.errors import InputError
 
-_JOBS = "/v1/fine_tuning/jobs"
+_JOBS = ("fine_tuning", "jobs")
 _PAGE = 100
 _FILE_ID = "file-"
 _EDGE = "edge"
@@ -39,29 +39,45 @@ class Client:
 
     def zones(self) -> list[Record]:
         """List the zones, the default one first."""
-        return self._list("/v1/zones")
+        return self._list("zones")
 
     def zone(self, name: str | None, model: str | None = None, kind: str | None = None) -> Record:
         """Find a zone.
 
         Args:
-            name: `None`: the first zone with the model.
-            model: its base; `None`: any.
-            kind: preferred kind of the first zone; `None`: any.
+            name: its id, or `None` for the first zone with the model.
+            model: its base model, or `None` for any.
+            kind: preferred kind of the first zone, or `None` for any.
 
         Raises:
-            InputError: if no zone has this name or this base.
+            InputError: if no zone has this id or this base model.
         """
         zones = self.zones()
         for zone in sorted(zones, key=lambda one: kind not in (None, one["kind"])):
             if name == zone["id"] or (name is None and model in (None, zone["model"])):
                 return zone
-        option, given, key = ("--model", model, "model") if name is None else ("--zone", name, "id")
-        known = ", ".join(dict.fromkeys(zone[key] for zone in zones))
-        raise InputError(option, f"{given!r} is unknown", f"one of {known}")
+        option, value, key = ("--model", model, "model") if name is None else ("--zone", name, "id")
+        available = ", ".join(dict.fromkeys(zone[key] for zone in zones))
+        raise InputError(option, f"{value!r} is unknown", f"one of {available}")
+
+    def zone_state(self, zone: str) -> Record:
+        """Get prices, utilization and jobs of a zone; fields depend on `kind`. For operators."""
+        return self._transport.get(_path("zones", zone, "state"))
+
+    def zone_action(self, zone: str, action: str) -> Record:
+        """Pause or resume a zone; for operators."""
+        return self._transport.post(_path("zones", zone, action), {})
+
+    def node_action(self, zone: str, node: str, action: str) -> Record:
+        """Drain or return a node, and return its zone; for operators."""
+        return self._transport.post(_path("zones", zone, "nodes", node, action), {})
+
+    def files(self) -> Iterator[Record]:
+        """List the user's files, newest first."""
+        return self._pages("files")
 
     def upload(self, path: Path) -> str:
-        """Upload a data set, unless the user has a file of this name and content; return its id.
+        """Upload a data set and return its id; a file with this name and content is reused.
 
         Raises:
             OSError: if it cannot be read.
@@ -70,25 +86,24 @@ class Client:
         with path.open("rb") as content:
             digest = hashlib.file_digest(content, "sha256").hexdigest()
         same = self._transport.get(
-            "/v1/files", sha256=digest, filename=path.name, limit=1, **fields
+            _path("files"), sha256=digest, filename=path.name, limit=1, **fields
         )["data"]
         # A file that failed its check may pass now: upload it again.
         if same and same[0]["status"] != "error":
             return str(same[0]["id"])
-        return str(self._transport.upload("/v1/files", path, fields)["id"])
+        return str(self._transport.upload(_path("files"), path, fields)["id"])
 
     def is_processed(self, file: str) -> bool:
-        """Whether the service has checked an upload, so that a bid on it is decided at once."""
-        path = f"/v1/files/{quote(file, safe='')}"
-        return bool(self._transport.get(path)["status"] != "uploaded")
+        """Return whether the service has checked an upload, so that a bid is decided at once."""
+        return bool(self._transport.get(_path("files", file))["status"] != "uploaded")
 
-    def files(self) -> Iterator[Record]:
-        """List the user's files, newest first."""
-        return self._pages("/v1/files")
+    def fetch(self, file: str, target: Path) -> None:
+        """Download a file's content."""
+        self._transport.download(_path("files", file, "content"), target)
 
     def delete_file(self, file: str) -> None:
         """Delete a file; refused while an open job needs it."""
-        self._transport.delete(f"/v1/files/{quote(file, safe='')}")
+        self._transport.delete(_path("files", file))
 
     def prepare(self, spec: JobSpec, terms: JobTerms) -> JobSpec:
         """Upload a spec's local files, and fill in the model of the zone that would run the job.
@@ -108,11 +123,11 @@ class Client:
         )
 
     def quote(self, spec: JobSpec, terms: JobTerms) -> Record:
-        """Ask what a job would cost, by finish time."""
-        return self._transport.post("/v1/quotes", job_request(spec, terms))
+        """Quote a job: its price by finish time, or an estimate of its cost."""
+        return self._transport.post(_path("quotes"), job_request(spec, terms))
 
     def submit(self, spec: JobSpec, terms: JobTerms) -> Job:
-        """Submit a job; a retried request makes no second job."""
+        """Submit a job; a retried request does not submit it twice."""
         return self._submit(job_request(spec, terms))
 
     def accept(
@@ -126,11 +141,11 @@ class Client:
         """Accept a line of a quote, or its estimate, as a job.
 
         Args:
-            quote: its id.
-            line: its number; `None`: the quote has an estimate.
-            bid: `None`: the line's price.
-            name: of the job; `None`: as quoted.
-            max_cost: cap of a job with an estimate; `None`: as quoted.
+            quote: the quote's id.
+            line: the line's number, or `None` if the quote has an estimate.
+            bid: the line's price by default.
+            name: the job's name; by default as quoted.
+            max_cost: cap of a job with an estimate; by default as quoted.
 
         Raises:
             ServiceError: with code `quote_changed` and a new quote in `extra["quote"]`, if the
@@ -138,73 +153,55 @@ class Client:
         """
         return self._submit(acceptance_request(quote, line, bid, name, max_cost))
 
-    def job(self, name: str) -> Job:
+    def job(self, job: str) -> Job:
         """Get a job by its id."""
-        return Job.read(self._transport.get(f"{_JOBS}/{quote(name, safe='')}"))
+        return Job.read(self._transport.get(_path(*_JOBS, job)))
 
     def jobs(self) -> Iterator[Job]:
         """List the user's jobs, newest first."""
-        return map(Job.read, self._pages(_JOBS))
+        return map(Job.read, self._pages(*_JOBS))
 
-    def explain(self, name: str) -> Record:
-        """Explain the decision on a job's bid."""
-        return self._transport.get(f"{_JOBS}/{quote(name, safe='')}/explanation")
-
-    def newest_event(self, name: str) -> int:
-        """Return the number of a job's newest event; 0: none yet."""
-        found = self._transport.get(f"{_JOBS}/{quote(name, safe='')}/events", limit=1)["data"]
-        return int(found[0]["id"].removeprefix("ftevent-")) if found else 0
-
-    def events(self, name: str, after: int) -> Iterator[ServerSentEvent]:
-        """Stream a job's events after a number, until the job is over."""
-        return self._transport.events(f"{_JOBS}/{quote(name, safe='')}/events/stream", after)
-
-    def job_action(self, name: str, action: str) -> Job:
+    def job_action(self, job: str, action: str) -> Job:
         """Cancel, pause or resume a job."""
-        path = f"{_JOBS}/{quote(name, safe='')}/{action}"
-        return Job.read(self._transport.post(path, {}))
+        return Job.read(self._transport.post(_path(*_JOBS, job, action), {}))
 
-    def fetch(self, file: str, target: Path) -> None:
-        """Download a file's content."""
-        self._transport.download(f"/v1/files/{quote(file, safe='')}/content", target)
+    def explain(self, job: str) -> Record:
+        """Explain the decision on a job's bid."""
+        return self._transport.get(_path(*_JOBS, job, "explanation"))
+
+    def newest_event(self, job: str) -> int:
+        """Return the number of a job's newest event, or 0 if it has none yet."""
+        newest = self._transport.get(_path(*_JOBS, job, "events"), limit=1)["data"]
+        return int(newest[0]["id"].removeprefix("ftevent-")) if newest else 0
+
+    def events(self, job: str, after: int) -> Iterator[ServerSentEvent]:
+        """Stream a job's events after a number, until the job is over."""
+        return self._transport.events(_path(*_JOBS, job, "events", "stream"), after)
 
     def webhooks(self) -> list[Record]:
         """List the user's webhooks."""
-        return self._list("/v1/webhooks")
+        return self._list("webhooks")
 
     def add_webhook(self, url: str) -> Record:
         """Register a URL that is called when a job ends; `secret` signs the requests."""
-        return self._transport.post("/v1/webhooks", {"url": url})
+        return self._transport.post(_path("webhooks"), {"url": url})
 
     def delete_webhook(self, webhook: str) -> None:
         """Delete a webhook."""
-        self._transport.delete(f"/v1/webhooks/{quote(webhook, safe='')}")
-
-    def zone_state(self, zone: str) -> Record:
-        """Get prices, utilization and jobs of a zone; fields depend on `kind`. For operators."""
-        return self._transport.get(f"/v1/zones/{quote(zone, safe='')}/state")
-
-    def zone_action(self, zone: str, action: str) -> Record:
-        """Pause or resume a zone; for operators."""
-        return self._transport.post(f"/v1/zones/{quote(zone, safe='')}/{action}", {})
-
-    def node_action(self, zone: str, node: str, action: str) -> Record:
-        """Drain or return a node; for operators. Returns the zone."""
-        names = quote(zone, safe=""), quote(node, safe="")
-        return self._transport.post("/v1/zones/{}/nodes/{}/{}".format(*names, action), {})
+        self._transport.delete(_path("webhooks", webhook))
 
     def statement(self) -> Record:
         """Get the user's balance and remaining budget."""
-        return self._transport.get("/v1/ledger")
+        return self._transport.get(_path("ledger"))
 
     def entries(self) -> Iterator[Record]:
         """List the entries of the user's account, newest first."""
-        return self._pages("/v1/ledger/entries")
+        return self._pages("ledger", "entries")
 
     def balances(self) -> dict[str, str] | None:
-        """Get all accounts' balances; `None` without an operator's key."""
+        """Get the balances of all accounts, or `None` without an operator's key."""
         try:
-            accounts: dict[str, str] = self._transport.get("/v1/ledger/balances")["accounts"]
+            accounts: dict[str, str] = self._transport.get(_path("ledger", "balances"))["accounts"]
         except ServiceError as error:
             if error.status == 403:
                 return None
@@ -213,22 +210,22 @@ class Client:
 
     def list_accounts(self, kind: str) -> list[Record]:
         """List all `users`, `teams` or `keys`; for operators."""
-        return self._list(f"/v1/{kind}")
+        return self._list(kind)
 
     def put_account(self, kind: str, body: Record) -> Record:
         """Add or change one of `users`, `teams` or `keys`; for operators."""
-        return self._transport.post(f"/v1/{kind}", body)
+        return self._transport.post(_path(kind), body)
 
     def revoke_key(self, key: str) -> Record:
         """Revoke a key immediately; for operators."""
-        return self._transport.delete(f"/v1/keys/{quote(key, safe='')}")
+        return self._transport.delete(_path("keys", key))
 
     def erase(self, user: str) -> Record:
-        """Erase a user's data; for operators. Returns how much there was."""
-        return self._transport.delete(f"/v1/users/{quote(user, safe='')}/data")
+        """Erase a user's data, and return the number of each kind of item; for operators."""
+        return self._transport.delete(_path("users", user, "data"))
 
     def _file_id(self, file: str) -> str:
-        """Return the id of a file given by id, or by path and then uploaded."""
+        """Return the id of a file named by its id, or by its path and then uploaded."""
         if file.startswith(_FILE_ID) and not Path(file).exists():
             return file
         try:
@@ -240,17 +237,21 @@ class Client:
             ) from None
 
     def _submit(self, body: Record) -> Job:
-        return Job.read(self._transport.post(_JOBS, body, secrets.token_urlsafe(24)))
+        return Job.read(self._transport.post(_path(*_JOBS), body, secrets.token_urlsafe(24)))
 
-    def _pages(self, path: str) -> Iterator[Record]:
+    def _pages(self, *parts: str) -> Iterator[Record]:
         after: str | None = None
         while True:
-            page = self._transport.get(path, limit=_PAGE, after=after)
+            page = self._transport.get(_path(*parts), limit=_PAGE, after=after)
             yield from page["data"]
             if not page["has_more"] or not page["data"]:
                 return
             after = page["data"][-1]["id"]
 
-    def _list(self, path: str) -> list[Any]:
-        found: list[Any] = self._transport.get(path)["data"]
-        return found
+    def _list(self, *parts: str) -> list[Any]:
+        records: list[Any] = self._transport.get(_path(*parts))["data"]
+        return records
+
+
+def _path(*parts: str) -> str:
+    return "/v1/" + "/".join(percent_encode(part, safe="") for part in parts)

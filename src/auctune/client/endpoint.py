@@ -1,8 +1,8 @@
-"""Where a service is and which API key it is called with.
+"""URL and API key of a service, from options or from the data folder of a local service.
 
-A service on this machine leaves both in its data folder: its URL while it runs, and the operator
-key that it made at its first start. While it starts it has no URL yet; a status file says what it
-is doing, and the kernel's lock on that file says that it still runs.
+A service on this machine writes both to its data folder: its URL while it runs, and the operator
+key that it created at its first start. During startup it has no URL yet; a status file names the
+present step, and the kernel's lock on that file shows that the process is alive.
 """
 
 import fcntl
@@ -34,7 +34,7 @@ class Endpoint:
 
     @property
     def is_local(self) -> bool:
-        """Whether it is on this machine, so that requests bypass a proxy."""
+        """Whether the service is on this machine, so that requests bypass a proxy."""
         return urlsplit(self.url).hostname in ("127.0.0.1", "localhost", "::1", "0.0.0.0")
 
 
@@ -42,8 +42,8 @@ def resolve_endpoint(url: str | None, key: str | None, data: Path) -> Endpoint:
     """Complete a URL and a key from a service's data folder.
 
     Args:
-        url: `None`: that of the service that runs in `data`.
-        key: `None`: the first key of the service in `data`, if `url` is that service.
+        url: `None` for the service that runs in `data`.
+        key: `None` for the first key of the service in `data`, if `url` is that service.
         data: a service's data folder; need not exist.
 
     Raises:
@@ -51,27 +51,29 @@ def resolve_endpoint(url: str | None, key: str | None, data: Path) -> Endpoint:
         UnreachableError: if the service in `data` is still starting.
     """
     local = _read(data / URL_FILE) or (_url_if_just_opened(data) if url is None else None)
-    found = url or local
-    if found is None:
+    url = url or local
+    if url is None:
         raise InputError(
-            "--url", f"is missing, and no service runs in {data}", "the URL of a service"
+            "--url",
+            f"is missing, and no service runs in {data}",
+            "the URL of a service; `auctune serve` starts one here",
         )
-    found = _validated(found)
+    url = _validated(url)
     # The key of the local service is never sent to any other service.
-    if key is None and found == local:
+    if key is None and url == local:
         key = _read(data / KEY_FILE)
     if not key:
         raise InputError("--api-key", "is missing", "an API key, or AUCTUNE_API_KEY")
     if not (key.isascii() and key.isprintable()) or " " in key:
-        raise InputError("--api-key", "has characters that no key has", "an API key")
-    return Endpoint(found, key)
+        raise InputError("--api-key", "has a space or a character outside ASCII", "an API key")
+    return Endpoint(url, key)
 
 
 class StartupStatus:
     """Status file of a service that is starting; a context manager.
 
     Args:
-        data: the service's data folder, which exists; the file is made by the first `write`.
+        data: the service's data folder, which exists; the first `write` creates the file.
     """
 
     def __init__(self, data: Path) -> None:
@@ -86,7 +88,7 @@ class StartupStatus:
         self.remove()
 
     def write(self, status: str) -> None:
-        """Replace the status, unless another service that is starting in the folder owns the file.
+        """Replace the status, unless another service that is starting there holds the lock.
 
         Raises:
             OSError: if the file cannot be written.
@@ -103,7 +105,7 @@ class StartupStatus:
             self._file.flush()
 
     def remove(self) -> None:
-        """Remove the file: the service is open, or has failed."""
+        """Remove the file once the service is open, or has failed."""
         if self._file is not None:
             self._path.unlink(missing_ok=True)
             self._file.close()
@@ -120,7 +122,7 @@ class StartupStatus:
 
 
 def read_startup_status(data: Path) -> str | None:
-    """Return what the service in a folder does before it is open; `None` if none is starting."""
+    """Return the startup step of the service in a folder, or `None` if none is starting."""
     with suppress(OSError, UnicodeDecodeError), (data / STARTING_FILE).open() as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -131,13 +133,13 @@ def read_startup_status(data: Path) -> str | None:
 
 def _url_if_just_opened(data: Path) -> str | None:
     status = read_startup_status(data)
-    found = _read(data / URL_FILE)
-    if found is None and status is not None:
+    url = _read(data / URL_FILE)
+    if url is None and status is not None:
         raise UnreachableError(
             f"the service in {data} is starting: {status}; "
             "try again once `auctune serve` prints its URL"
         )
-    return found
+    return url
 
 
 def _validated(url: str) -> str:
@@ -149,7 +151,7 @@ def _validated(url: str) -> str:
         raise InputError("--url", repr(url), expected) from None
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
         raise InputError("--url", repr(url), expected)
-    # OpenAI's clients are given the URL with this path.
+    # OpenAI's clients expect the URL with this path.
     return url.rstrip("/").removesuffix("/v1")
 
 

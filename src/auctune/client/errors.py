@@ -1,4 +1,4 @@
-"""Errors of a client: the service answered with one, or did not answer."""
+"""Errors of requests to a service."""
 
 from collections.abc import Mapping
 from typing import Any

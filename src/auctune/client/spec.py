@@ -1,12 +1,12 @@
-"""What a job trains (`JobSpec`), on what terms (`JobTerms`), and the requests made of both.
+"""A job's data and training (`JobSpec`), its price and deadline (`JobTerms`), and their requests.
 
-These are the only declaration of a job's options: the command line makes its options of the
-fields, with the help text in their metadata.
+A job's options are declared here only: the command line derives its options from the fields and
+the help texts in their metadata.
 """
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from auctune.domain.errors import InputError
@@ -26,8 +26,7 @@ def _list(text: str) -> list[str]:
     return [part for part in text.split(",") if part]
 
 
-# Training settings by the keys of a market file's [[bids]], and how each is read from text. The
-# service checks the values.
+# Parsers of training settings, by the keys of a market file's [[bids]]. The service checks values.
 TRAINING_SETTINGS: Mapping[str, Callable[[str], Any]] = {
     "epochs": int,
     "batch_size": int,
@@ -52,7 +51,7 @@ _NOT_LORA = ("share", "seed", *_HYPERPARAMETERS)
 
 
 def _option(default: Any, description: str, **cli: Any) -> Any:
-    """Declare a field with its description, and how the command line names it if not `--field`."""
+    """Declare a field with its help text, and its name on the command line if not `--field`."""
     metadata = {"help": description, **cli}
     if default == {}:
         return field(default_factory=dict, metadata=metadata)
@@ -61,31 +60,39 @@ def _option(default: Any, description: str, **cli: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class JobTerms:
-    """Price, time and risk of a job, as text where the service parses it.
+    """Price, deadline and risk of a job; texts are parsed by the service.
 
     Attributes:
         value: `AMOUNT`, `AMOUNT@DEADLINE` or `AMOUNT@DEADLINE..WORTHLESS`: the value decays
             between the two times.
-        what_if: ask for the decision without buying.
+        what_if: request the decision without buying.
 
     Raises:
         InputError: if the form of `value` is wrong.
     """
 
-    bid: str | None = _option(None, "The bid: an amount of money.")
+    bid: str | None = _option(
+        None, "Maximum price you pay, in zones with binding prices.", metavar="AMOUNT"
+    )
     deadline: str | None = _option(
-        None, "When it must be done: a time, or a span such as +2h. A quote needs none."
+        None, "Finish by this time, or within this span, such as +2h.", metavar="TIME"
     )
     value: str | None = _option(
         None,
-        "Value that decays: all of it by the first time, nothing from the second.",
+        "Value by finish time: the full amount until the first time, 0 from the second on.",
         metavar="AMOUNT[@TIME[..TIME]]",
     )
-    max_cost: str | None = _option(None, "Cap on the cost, in zones that meter usage.")
-    target_loss: float | None = _option(None, "Train to this loss, on a shared pool.")
-    risk: float | None = _option(None, "Accepted risk of being late. Default: 0.1.")
-    zone: str | None = _option(None, "The zone. Default: the cheapest that can run the job.")
-    what_if: bool = _option(False, "Only show what would be decided.")
+    max_cost: str | None = _option(
+        None, "Maximum cost, in zones that meter usage.", metavar="AMOUNT"
+    )
+    target_loss: float | None = _option(None, "Train until this loss, on a shared pool.")
+    risk: float | None = _option(
+        None, "Acceptable probability of missing the deadline. Default: 0.1."
+    )
+    zone: str | None = _option(
+        None, "The zone. Default: the cheapest that can run the job.", metavar="ZONE"
+    )
+    what_if: bool = _option(False, "Show the decision without submitting the job.")
 
     def __post_init__(self) -> None:
         if self.value is not None:
@@ -94,45 +101,46 @@ class JobTerms:
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """What to train.
+    """Data and training of a job.
 
     Attributes:
-        training_file, validation_file: ids of uploads; `Client.prepare` accepts paths too and
-            uploads them. No training file: `sites` has one.
-        model: the base; `None`: `Client.prepare` takes that of the zone.
+        training_file, validation_file: ids of uploads; `Client.prepare` also accepts paths and
+            uploads them. `training_file` may be `None` if `sites` has a file.
+        model: the base model; with `None`, `Client.prepare` fills in that of the zone.
         settings: training settings by the keys of `TRAINING_SETTINGS`; the service chooses the
             others.
-        repair: a vendor may repair the data.
-        sites: file by edge site; empty: the data may go anywhere.
+        repair: whether a vendor may repair the data.
+        sites: file by edge site; empty if the data may leave their site.
         name: the owner's name for the job, or `None`.
     """
 
     training_file: str | None = _option(
-        None, "The data set: a file, or the id of an upload.", argument=True
+        None, "Training data: a file, or the id of an upload.", argument=True
     )
     sites: Mapping[str, str] = _option(
-        {}, "Data that stay at a site; repeatable.", flag="--site", metavar="NAME=FILE"
-    )
-    name: str | None = _option(None, "Name of the job. Default: that of the file.")
+        {}, "Training data that stay at an edge site; repeatable.",
+        flag="--site", metavar="NAME=FILE",
+    )  # fmt: skip
+    name: str | None = _option(None, "Name of the job. Default: the file's name.", metavar="NAME")
     validation_file: str | None = _option(
-        None, "Validation data: a file, or the id of an upload.", flag="--validation"
-    )
-    model: str | None = _option(None, "The base model. Default: that of the zone.")
+        None, "Validation data: a file, or the id of an upload.", flag="--validation",
+        metavar="FILE",
+    )  # fmt: skip
+    model: str | None = _option(None, "The base model. Default: that of the zone.", metavar="MODEL")
     settings: Mapping[str, Any] = _option(
-        {}, "A training setting; repeatable.", flag="--set", metavar="KEY=VALUE"
+        {}, "Set a training parameter; repeatable.", flag="--set", metavar="KEY=VALUE"
     )
-    repair: bool = _option(False, "Let a vendor repair the data.")
+    repair: bool = _option(False, "Allow a vendor to repair the data.")
 
 
 @dataclass(frozen=True, slots=True)
 class DecayingValue:
-    """Value of a job by the time at which it is done.
+    """Value of a job by its finish time.
 
     Attributes:
-        amount: of money, if the job is done by the deadline.
-        deadline: a time, or a span such as +2h; `None`: the deadline of the terms.
-        zero_at: a time or span from which on the job is worth nothing; `None`: the service's
-            default.
+        amount: value until the deadline.
+        deadline: a time or a span such as +2h, or `None` for the deadline of the terms.
+        zero_at: a time or span from which the value is 0, or `None` for the service's default.
     """
 
     amount: str
@@ -146,10 +154,10 @@ def parse_value(text: str, option: str = "--value") -> DecayingValue:
     Raises:
         InputError: if the form is wrong; the service checks amounts and times.
     """
-    found = _VALUE.fullmatch(text)
-    if found is None:
+    match = _VALUE.fullmatch(text)
+    if match is None:
         raise InputError(option, repr(text), _VALUE_FORM)
-    amount, deadline, zero_at = found.groups()
+    amount, deadline, zero_at = match.groups()
     if deadline == "" and zero_at is None:
         raise InputError(option, repr(text), _VALUE_FORM)
     return DecayingValue(amount, deadline or None, zero_at)
@@ -165,8 +173,8 @@ def parse_training_settings(texts: Mapping[str, str], option: str = "--set") -> 
     for key, text in texts.items():
         parse = TRAINING_SETTINGS.get(key)
         if parse is None:
-            known = ", ".join(TRAINING_SETTINGS)
-            raise InputError(f"{option} {key}", "is not a training setting", f"one of {known}")
+            keys = ", ".join(TRAINING_SETTINGS)
+            raise InputError(f"{option} {key}", "is not a training setting", f"one of {keys}")
         try:
             parsed[key] = parse(text)
         except ValueError:
@@ -187,11 +195,7 @@ def job_request(spec: JobSpec, terms: JobTerms) -> dict[str, Any]:
         "zone": terms.zone,
         "bid": terms.bid,
         "deadline": terms.deadline,
-        "value": None
-        if value is None
-        else _drop_none(
-            {"amount": value.amount, "deadline": value.deadline, "zero_at": value.zero_at}
-        ),
+        "value": None if value is None else _drop_none(asdict(value)),
         "max_cost": terms.max_cost,
         "target_loss": terms.target_loss,
         "risk": terms.risk,
@@ -220,7 +224,7 @@ def acceptance_request(
     name: str | None = None,
     max_cost: str | None = None,
 ) -> dict[str, Any]:
-    """Return the body of a request that accepts a quote; `None`: as quoted."""
+    """Return the body of a request that accepts a quote; what is `None` stays as quoted."""
     market = _drop_none({"quote": quote, "line": line, "bid": bid, "max_cost": max_cost})
     return _drop_none({**_name_fields(name), "market": market})
 

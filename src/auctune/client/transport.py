@@ -33,9 +33,9 @@ class ServerSentEvent:
     """An event of a stream.
 
     Attributes:
-        id: its number; a stream that is opened again continues after it.
+        id: number of the event; a stream can be reopened after it.
         type: the event's type.
-        data: its content.
+        data: the event's content.
     """
 
     id: int
@@ -72,25 +72,25 @@ class Transport:
 
         Raises:
             InputError: if the service refused a field of the request.
-            ServiceError: for any other error that it answered with.
-            UnreachableError: if it did not answer.
+            ServiceError: if the service answered with any other error.
+            UnreachableError: if the service did not answer.
         """
         params = {name: value for name, value in query.items() if value is not None}
         return self._record("GET", path, idempotent=True, params=params)
 
     def post(self, path: str, body: Record, idempotency_key: str | None = None) -> Record:
-        """Post a record; errors as of `get`. Without an idempotency key it is not retried."""
+        """Post a record; retried only with an idempotency key; errors as in `get`."""
         headers = {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
         return self._record(
             "POST", path, idempotent=idempotency_key is not None, json=body, headers=headers
         )
 
     def delete(self, path: str) -> Record:
-        """Delete a record; errors as of `get`."""
+        """Delete a record; errors as in `get`."""
         return self._record("DELETE", path, idempotent=True)
 
     def upload(self, path: str, file: Path, fields: Mapping[str, str]) -> Record:
-        """Upload a file with form fields; errors as of `get`.
+        """Upload a file with form fields; errors as in `get`.
 
         Raises:
             OSError: if the file cannot be read.
@@ -100,7 +100,7 @@ class Transport:
             return self._record("POST", path, idempotent=False, data=dict(fields), files=parts)
 
     def download(self, path: str, target: Path) -> None:
-        """Write raw bytes to a file, whole or not at all; errors as of `get`.
+        """Write a response body to a file, whole or not at all; errors as in `get`.
 
         Raises:
             OSError: if the file cannot be written.
@@ -120,7 +120,7 @@ class Transport:
             part.unlink(missing_ok=True)
 
     def events(self, path: str, after: int) -> Iterator[ServerSentEvent]:
-        """Yield the events of a stream after a number until it ends; errors as of `get`."""
+        """Yield the events of a stream after a number until it ends; errors as in `get`."""
         headers = {"Last-Event-ID": str(after), "Accept": "text/event-stream"}
         try:
             with self._client.stream(
@@ -178,7 +178,7 @@ def parse_events(lines: Iterable[str]) -> Iterator[ServerSentEvent]:
     Only complete events are yielded; comments are skipped.
 
     Raises:
-        ValueError, KeyError: if they are not events of this service.
+        ValueError, KeyError: if the lines are not events of this service.
     """
     fields: dict[str, str] = {}
     for line in lines:
@@ -209,7 +209,7 @@ def _to_error(response: httpx2.Response) -> Exception:
         message, place, code = str(detail["message"]), detail.get("param"), detail.get("code")
     except (ValueError, LookupError, TypeError, AttributeError):
         return ServiceError(f"the service answered with status {status}", status, None)
-    # The message for an invalid value begins with its field; InputError adds the field again.
+    # The message for an invalid value begins with its field, which InputError adds again.
     message = message.removeprefix(f"{place}: ")
     found, separator, expected = message.partition("; expected ")
     if status in _INPUT_ERRORS and place and separator:

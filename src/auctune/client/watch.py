@@ -1,7 +1,7 @@
 """Follow jobs to their end by their event streams, through restarts of the service.
 
 One thread per job follows its stream and fetches the job after each event. A broken stream is
-opened again after the last event received, at the URL that the service has by then.
+reopened after the last event received, at the service's present URL.
 """
 
 import threading
@@ -17,18 +17,17 @@ from auctune.client.job import Job
 MAX_STREAMS = 16
 _BACKOFF_SECONDS = 1.0
 _MAX_BACKOFF_SECONDS = 5.0
-# Answers of a service, or of a proxy before it, that is starting or stopping, or has no stream
-# left.
+# Statuses of a service or proxy that is starting, stopping, or out of streams: retried.
 _UNAVAILABLE = (429, 500, 502, 503, 504)
 
 Connect = Callable[[], Client]
-"""Makes a client of the service at its present URL."""
+"""Returns a client of the service at its present URL."""
 Sleep = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True)
 class JobChanged:
-    """A job changed, or is seen for the first time (`before` is `None`)."""
+    """A job changed, or was fetched for the first time (`before` is `None`)."""
 
     before: Job | None
     job: Job
@@ -43,7 +42,7 @@ class Disconnected:
 
 @dataclass(frozen=True, slots=True)
 class Reconnected:
-    """The service answers again, perhaps at another URL."""
+    """The service answers again, possibly at another URL."""
 
     url: str
 
@@ -53,7 +52,7 @@ Update = JobChanged | Disconnected | Reconnected
 
 @dataclass(frozen=True, slots=True)
 class _Fetched:
-    """A job as it was fetched from the service at a URL."""
+    """A job fetched from the service at a URL."""
 
     name: str
     job: Job
@@ -62,7 +61,7 @@ class _Fetched:
 
 @dataclass(frozen=True, slots=True)
 class _Unreachable:
-    """A job cannot be fetched for now."""
+    """A job cannot be fetched at present."""
 
     name: str
     reason: str
@@ -75,9 +74,9 @@ def watch(jobs: Mapping[str, Job | None], connect: Connect, sleep: Sleep) -> Ite
     """Yield updates of jobs until all have ended.
 
     Args:
-        jobs: by id, as last seen; `None`: not yet. At most `MAX_STREAMS` are followed at a time,
-            in this order; the others as those end.
-        connect: makes a client of the service, on any thread.
+        jobs: last seen record by id, or `None`. At most `MAX_STREAMS` are followed at a time, in
+            this order; the others follow as those end.
+        connect: returns a client of the service; called on several threads.
         sleep: waits a number of seconds.
 
     Raises:
@@ -119,10 +118,10 @@ def _updates(seen: dict[str, Job | None], messages: "SimpleQueue[_Message]") -> 
 
 
 class _JobFollower:
-    """Follows one job after the other, on a thread of its own.
+    """Follows one job after another, on its own thread.
 
     Args:
-        connect, sleep: as of `watch`.
+        connect, sleep: see `watch`.
         post: receives each message.
         ended: set once nothing receives messages.
     """
@@ -140,7 +139,7 @@ class _JobFollower:
         self._ended = ended
 
     def run(self, waiting: "SimpleQueue[str]") -> None:
-        """Follow jobs until none is waiting."""
+        """Follow jobs until the queue is empty."""
         while not self._ended.is_set():
             try:
                 name = waiting.get_nowait()
@@ -149,7 +148,7 @@ class _JobFollower:
             try:
                 self._follow(name)
             except Exception as error:
-                # `watch` raises it.
+                # `watch` raises the error on its own thread.
                 self._post(error)
                 return
 

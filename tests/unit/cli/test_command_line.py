@@ -66,13 +66,19 @@ def test_a_simulation_writes_decisions_and_report_and_shows_a_table(
     [
         (("--mechanism", "fifo"), "--mechanism: 'fifo' is not offered; expected one of pdftsp"),
         (("--mechanism", "eft", "--bound", "x"), "--bound: 'x' is not offered; expected one of"),
-        (("--mechanism", "eft", "--history", "x"), "--history: nothing is learned from earlier da"),
-        (("--compare", "eft,ntm:seed=1", "--history", "x"), "--history: nothing is learned from e"),
+        (("--mechanism", "eft", "--history", "x"), "--history: eft with these settings cannot"),
+        (
+            ("--compare", "eft,ntm:seed=1", "--history", "x"),
+            "--history: eft or ntm:seed=1 with these s",
+        ),
         ((), "--mechanism: is missing; expected a mechanism, or several by --compare"),
-        (("--compare", "eft", "--mechanism", "ntm"), "--mechanism: is given with --compare; expec"),
+        (
+            ("--compare", "eft", "--mechanism", "ntm"),
+            "--mechanism: cannot be combined with --compare",
+        ),
         (
             ("--compare", "eft", "--set", "seed=1"),
-            "--set: is given with --compare; expected one of",
+            "--set: cannot be combined with --compare; exp",
         ),
         (("--compare", "eft,fifo"), "--compare fifo: 'fifo' is not offered; expected one of pdft"),
         (("--compare", "ntm:seed=x"), "--compare ntm:seed=x: seed: 'x'; expected a whole number"),
@@ -84,8 +90,14 @@ def test_a_simulation_writes_decisions_and_report_and_shows_a_table(
             ("--compare", "eft", "--decisions", "market.json"),
             "market.json: is read by this command",
         ),
-        (("--compare", "eft", "--decisions", "no/d"), "no/d: cannot be made (No such file or dir"),
-        (("--mechanism", "eft", "--charts", "no/c"), "no/c: cannot be made (No such file or dir"),
+        (
+            ("--compare", "eft", "--decisions", "no/d"),
+            "no/d: cannot be created (No such file or dir",
+        ),
+        (
+            ("--mechanism", "eft", "--charts", "no/c"),
+            "no/c: cannot be created (No such file or dir",
+        ),
         (("--mechanism", "eft", "--charts", "market.json"), "market.json: is read by this command"),
         (("--mechanism", "eft", "--set", "seed=1"), "--set seed: is no setting of this mechanism"),
         (("--mechanism", "ntm", "--set", "seed=x"), "--set seed: 'x'; expected a whole number"),
@@ -338,7 +350,10 @@ def test_an_unknown_command_is_refused_with_those_that_are_like_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(monkeypatch, "jbos") == 2
-    expected = "auctune: No such command 'jbos'. Did you mean 'jobs'?\n"
+    expected = "auctune: No such command 'jbos'. Did you mean 'jobs'? See `auctune --help`.\n"
     assert capsys.readouterr().err == expected
     assert run(monkeypatch, "edge", "nothing") == 2
-    assert capsys.readouterr().err == "auctune: No such command 'nothing'.\n"
+    assert (
+        capsys.readouterr().err
+        == "auctune: No such command 'nothing'. See `auctune edge --help`.\n"
+    )

@@ -18,9 +18,9 @@ def test_each_zone_stands_with_what_it_takes_or_why_it_cannot_have_the_job(
     print_alternatives({"zone": "north", "alternatives": said})
     shown = capsys.readouterr().out
     north, south = (line for line in shown.splitlines() if "auction" in line)
-    assert all(word in north for word in ("north", "1.2500", "5%", "shown below"))
+    assert all(word in north for word in ("north", "1.2500", "5%", "see below"))
     assert "it takes no bids now" in south
-    assert "shown below" not in south
+    assert "see below" not in south
     # There is no other one to be had.
     assert "--zone" not in shown
 

@@ -72,8 +72,8 @@ def test_energy_prices_show_in_the_report(
     ("arguments", "message"),
     [
         ([], "INSTANCE: is missing; expected a file, or --arrivals or --workload"),
-        (["x.json", "--arrivals", JOBS], "--arrivals: is given with an INSTANCE; expected one"),
-        (["x.json", "--workload", "rate=1"], "--workload: is given with an INSTANCE"),
+        (["x.json", "--arrivals", JOBS], "--arrivals: cannot be combined with INSTANCE; exp"),
+        (["x.json", "--workload", "rate=1"], "--workload: cannot be combined with INSTANCE"),
         (["--workload", "rate"], "--workload: 'rate'; expected KEY=VALUE"),
         (["--workload", "rate=much"], "--workload rate: 'much'; expected a number"),
         (["--workload", "nodes=h100:1"], "--workload nodes.h100: is no device; expected one of"),

@@ -46,8 +46,8 @@ def test_a_key_is_in_no_text_about_an_address(data: Path) -> None:
         ("market.example", "sk-a", "--url: 'market.example'; expected a URL such as"),
         ("ftp://market.example", "sk-a", "--url: 'ftp://market.example'; expected a URL"),
         ("http://a:99999", "sk-a", "--url: 'http://a:99999'; expected a URL"),
-        ("http://a", "sk-ä", "--api-key: has characters that no key has"),
-        ("http://a", "sk a", "--api-key: has characters that no key has"),
+        ("http://a", "sk-ä", "--api-key: has a space or a character outside ASCII"),
+        ("http://a", "sk a", "--api-key: has a space or a character outside ASCII"),
     ],
 )
 def test_what_cannot_be_is_named_by_its_option(

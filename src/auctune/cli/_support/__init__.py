@@ -1,1 +1,1 @@
-"""What several command groups use: options, tables, output files, errors, lazy loading."""
+"""Shared by command groups: options, tables, output files, errors, lazy loading."""

@@ -1,4 +1,4 @@
-"""Jobs, times and durations as text."""
+"""Text for jobs, times and durations."""
 
 import time
 from collections import Counter
@@ -12,7 +12,7 @@ _DAY = 86_400
 
 
 def format_time(timestamp: float | None) -> str:
-    """Format unix time in local time, with the date unless it is today; `None`: a dash."""
+    """Format unix time in local time, with the date unless it is today; `None` as a dash."""
     if timestamp is None:
         return "-"
     moment, today = time.localtime(timestamp), time.localtime()
@@ -21,7 +21,7 @@ def format_time(timestamp: float | None) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Format a duration in the unit that suits its length."""
+    """Format a duration in seconds, minutes, hours or days."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     if seconds < 7200:
@@ -44,7 +44,7 @@ def decision_text(job: Job) -> Text:
         pays = f", at {market['payment']}" if is_what_if else f": pays {market['payment']}"
         line.append(f"{pays} (bid {market['bid']})", style="not bold")
         return line.append(f", {_plan_text(plan)}" if plan else "", style="not bold")
-    # A job that ended before a decision was not rejected.
+    # A job that failed before the decision was not rejected.
     word = job.state if market["decision"] is None else "rejected"
     word = "would be rejected" if is_what_if else word
     line.append(f" {word}", style="not bold red")
@@ -53,22 +53,22 @@ def decision_text(job: Job) -> Text:
 
 def _metered_text(job: Job) -> str:
     metered = job.metered or {}
-    words = f"{metered['max_cost']} at most"
-    found = metered["estimate"]
-    if found is None:
-        return words
-    words += f", {found['expected_cost']} expected, done by {format_time(found['finish'])}"
-    chance = found["success_probability"]
-    if chance is not None:
-        return f"{words}, loss {job.target_loss:g} reached with a probability of {chance:.0%}"
-    return f"{words}, risk of being late {found['risk']:.0%}"
+    text = f"{metered['max_cost']} at most"
+    estimate = metered["estimate"]
+    if estimate is None:
+        return text
+    text += f", {estimate['expected_cost']} expected, done by {format_time(estimate['finish'])}"
+    probability = estimate["success_probability"]
+    if probability is not None:
+        return f"{text}, loss {job.target_loss:g} reached with a probability of {probability:.0%}"
+    return f"{text}, risk of being late {estimate['risk']:.0%}"
 
 
 def _cost_text(job: Job) -> str:
-    found = job.metered
-    if found is None or not job.is_admitted:
+    metered = job.metered
+    if metered is None or not job.is_admitted:
         return ""
-    return f", cost {found['cost']} of {found['max_cost']}"
+    return f", cost {metered['cost']} of {metered['max_cost']}"
 
 
 def _loss_text(job: Job, loss: str) -> str:
@@ -80,7 +80,7 @@ def _min_bid_text(market: dict[str, Any]) -> str:
     if market["least_bid"]:
         return f"; minimum bid: {market['least_bid']}"
     if market["earliest_deadline"] is not None:
-        return f"; it could be done by {format_time(market['earliest_deadline'])}"
+        return f"; earliest possible deadline: {format_time(market['earliest_deadline'])}"
     return ""
 
 
@@ -94,8 +94,8 @@ def _plan_text(plan: dict[str, object]) -> str:
     assert isinstance(start, float | int)
     assert isinstance(finish, float | int)
     slots = "slot" if len(cells) == 1 else "slots"
-    words = f"{format_time(start)} to {format_time(finish)}, {slots}: {where}"
-    return words + (f", data repaired by {plan['vendor']}" if plan["vendor"] else "")
+    text = f"{format_time(start)} to {format_time(finish)}, {slots}: {where}"
+    return text + (f", data repaired by {plan['vendor']}" if plan["vendor"] else "")
 
 
 def end_text(job: Job) -> Text:
@@ -106,7 +106,7 @@ def end_text(job: Job) -> Text:
         line.append(f" {job.state}", style="not bold green")
         loss = "" if first is None or last is None else f": loss {first:.3f} to {last}"
         if first is not None and f"{first:.3f}" == last:
-            # A job of one slot may have one measurement alone.
+            # A job of one slot may have a single measurement.
             loss = f": loss {last}"
         return line.append(f"{loss}{_cost_text(job)}", style="not bold")
     line.append(f" {job.state}", style="not bold red")
@@ -121,7 +121,7 @@ def state_text(job: Job) -> str:
     state, plan = job.state, job.market["plan"]
     if job.is_over or not (total or rows):
         return f"{state}{_cost_text(job)}"
-    words = f"{state} {rows}/{total} rows" if total else f"{state} {rows} rows"
+    text = f"{state} {rows}/{total} rows" if total else f"{state} {rows} rows"
     if loss is not None:
-        return f"{words}, {_loss_text(job, loss)}{_cost_text(job)}"
-    return f"{words}, starts {format_time(plan['start'])}" if plan and not rows else words
+        return f"{text}, {_loss_text(job, loss)}{_cost_text(job)}"
+    return f"{text}, starts {format_time(plan['start'])}" if plan and not rows else text

@@ -1,8 +1,8 @@
-"""Command groups that import a command's module when the command is used.
+"""Command groups that import a command's module on first use.
 
-So `auctune --help` imports no command, and a module of commands imports what it needs at its top.
-The one-line help of each command is declared with its name; it repeats the first line of the
-command's docstring, which a test checks.
+`auctune --help` therefore imports no command, and a command's module can import what it needs at
+its top. The one-line help is declared with the command's name; a test checks that it repeats the
+first line of the command's docstring.
 """
 
 from collections.abc import Mapping
@@ -28,27 +28,27 @@ class Entry:
     help: str
 
     def load(self, name: str) -> Any:
-        """Import the module and make the command.
+        """Import the module and build the command.
 
         Raises:
             ModuleNotFoundError: if a package that the command needs is not installed.
         """
         module, _, attribute = self.target.partition(":")
-        found = getattr(import_module(f"auctune.cli.{module}"), attribute)
-        if isinstance(found, typer.Typer):
-            group = typer.main.get_group(found)
+        target = getattr(import_module(f"auctune.cli.{module}"), attribute)
+        if isinstance(target, typer.Typer):
+            group = typer.main.get_group(target)
             group.name = name
             return group
         single = typer.Typer(add_completion=False, rich_markup_mode=None)
-        single.command(name)(found)
+        single.command(name)(target)
         return typer.main.get_command(single)
 
 
 def lazy_group(entries: Mapping[str, Entry]) -> type[TyperGroup]:
-    """Return a class of groups of these commands, for `typer.Typer(cls=...)`."""
+    """Return a class of lazy command groups, for `typer.Typer(cls=...)`."""
 
     class LazyGroup(TyperGroup):
-        """Group whose commands are imported when used."""
+        """Group that imports a command on first use."""
 
         def list_commands(self, ctx: Any) -> list[str]:
             return list(entries)

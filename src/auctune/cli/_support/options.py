@@ -1,7 +1,7 @@
-"""Options that commands share.
+"""Shared options of commands, and their parsing.
 
-`option_groups` lets a command take a dataclass of options as one parameter: the options of a
-connection (`ServiceOptions`) and of a job (`auctune.client.spec`) are declared once.
+`option_groups` lets a command take a dataclass of options as one parameter, so that the options of
+a connection (`ServiceOptions`) and of a job (`auctune.client.spec`) are declared once.
 """
 
 import dataclasses
@@ -9,7 +9,7 @@ import functools
 import inspect
 import itertools
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
@@ -17,18 +17,25 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 import typer
 
 from auctune.domain.errors import InputError
+from auctune.parameter_text import parse_label
 
 T = TypeVar("T")
 
 DATA = Path("auctune-data")
+LABEL = "NAME[:KEY=VALUE...]"
+"""Form of the name of a mechanism, policy or allocator with its settings."""
+
+Charts = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Write charts (SVG and PNG) to this folder.")
+]
+Device = Annotated[str, typer.Option(metavar="DEVICE", help="cpu, cuda or cuda:N.")]
+Dtype = Annotated[str, typer.Option(metavar="DTYPE", help="float32 or bfloat16.")]
 Limit = Annotated[int, typer.Option(min=1, help="Show at most this many, the newest.")]
-NewRunFolder = Annotated[Path | None, typer.Option("--out", help="Folder of the run, new.")]
-Resume = Annotated[Path | None, typer.Option(metavar="DIR", help="Resume the run in this folder.")]
-ShowAll = Annotated[bool, typer.Option("--all", help="Show all, instead of --limit.")]
+ShowAll = Annotated[bool, typer.Option("--all", help="Show all, whatever --limit.")]
 
 
 class Omit:
-    """Marks fields of a group that are not options of a command.
+    """Marker of fields of a group that are not options of a command.
 
     Example: `terms: Annotated[JobTerms, Omit("bid")]`.
     """
@@ -38,10 +45,10 @@ class Omit:
 
 
 def option_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """Make one option of each field of a command's parameters that are dataclasses.
+    """Expand a command's parameters that are dataclasses to an option for each field.
 
-    A field is an annotated option, or has its help text in its metadata; a field that is a mapping
-    is a repeatable option of KEY=VALUE texts.
+    A field is an annotated option, or has a help text in its metadata; a mapping becomes a
+    repeatable option of KEY=VALUE texts.
     """
     hints = get_type_hints(command, include_extras=True)
     parameters: list[inspect.Parameter] = []
@@ -54,58 +61,53 @@ def option_groups(command: Callable[..., None]) -> Callable[..., None]:
             continue
         assert isinstance(group, type)
         omitted = [name for one in markers if isinstance(one, Omit) for name in one.names]
-        options = _options_of(group, omitted)
+        types = get_type_hints(group, include_extras=True)
+        options = [
+            _option(one, types[one.name])
+            for one in dataclasses.fields(group)
+            if one.init and one.name not in omitted
+        ]
         groups[parameter.name] = group, options
         parameters += [_keyword(one.name, one.default, one.annotation) for one in options]
 
     @functools.wraps(command)
-    def run(**given: Any) -> None:
+    def run(**values: Any) -> None:
         for name, (group, options) in groups.items():
-            given[name] = group(**{one.name: one.read(given.pop(one.name)) for one in options})
-        command(**given)
+            values[name] = group(**{one.name: one.read(values.pop(one.name)) for one in options})
+        command(**values)
 
-    signature = inspect.Signature(parameters)
-    vars(run)["__signature__"] = signature
+    vars(run)["__signature__"] = inspect.Signature(parameters)
     run.__annotations__ = {one.name: one.annotation for one in parameters}
     return run
 
 
 @dataclass(frozen=True, slots=True)
 class _GroupOption:
+    """An option made of a field, and how its value is read from the command line."""
+
     name: str
     annotation: Any
     default: Any
-    read: Callable[[Any], Any]
-
-
-def _options_of(group: type[Any], omitted: Iterable[str]) -> list[_GroupOption]:
-    hints = get_type_hints(group, include_extras=True)
-    return [
-        _option(one, hints[one.name])
-        for one in dataclasses.fields(group)
-        if one.init and one.name not in omitted
-    ]
+    read: Callable[[Any], Any] = lambda value: value
 
 
 def _option(one: "dataclasses.Field[Any]", hint: Any) -> _GroupOption:
     default = inspect.Parameter.empty if one.default is dataclasses.MISSING else one.default
     if "help" not in one.metadata:
-        return _GroupOption(one.name, hint, default, lambda value: value)
-    text, metavar = one.metadata["help"], one.metadata.get("metavar")
+        return _GroupOption(one.name, hint, default)
+    name, text, metavar = _name_of(one), one.metadata["help"], one.metadata.get("metavar")
     if one.metadata.get("argument"):
-        annotation = Annotated[hint, typer.Argument(help=text, show_default=False)]
-        return _GroupOption(one.name, annotation, default, lambda value: value)
-    flag = _name_of(one)
-    # Without a name of its own a flag gets its negation too.
-    option = typer.Option(*([] if hint is bool else [flag]), metavar=metavar, help=text)
+        argument = typer.Argument(metavar=name, help=text, show_default=False)
+        return _GroupOption(one.name, Annotated[hint, argument], default)
+    option = typer.Option(name, metavar=metavar, help=text)
     if get_origin(hint) is Mapping:
         return _GroupOption(
             one.name,
             Annotated[list[str] | None, option],
             None,
-            lambda texts: parse_key_values(texts or (), flag, metavar or "KEY=VALUE"),
+            lambda texts: parse_key_values(texts or (), name, metavar or "KEY=VALUE"),
         )
-    return _GroupOption(one.name, Annotated[hint, option], default, lambda value: value)
+    return _GroupOption(one.name, Annotated[hint, option], default)
 
 
 def given_options(*groups: Any) -> dict[str, Any]:
@@ -118,25 +120,56 @@ def given_options(*groups: Any) -> dict[str, Any]:
 
 
 def changed_options(group: Any) -> dict[str, Any]:
-    """Return those options of a group that differ from their defaults."""
+    """Return the options of a group that differ from their defaults."""
     defaults = {_name_of(one): one.default for one in dataclasses.fields(group)}
     return {name: value for name, value in given_options(group).items() if value != defaults[name]}
 
 
-def refuse_given(option: str, others: Mapping[str, object], expected: str) -> None:
-    """Refuse options beside another one.
+def refuse_combined(option: str, others: Mapping[str, object], expected: str) -> None:
+    """Refuse other options beside an option.
 
     Args:
-        option: the other one.
-        others: values by option; one that is false, or `None`, was not given.
-        expected: as of `InputError`.
+        option: as typed.
+        others: values by option; false and `None` count as not set.
+        expected: see `InputError`.
 
     Raises:
-        InputError: naming the first that is given.
+        InputError: naming the first of the others that is set.
     """
     for name, value in others.items():
         if value:
-            raise InputError(name, f"is given with {option}", expected)
+            raise InputError(name, f"cannot be combined with {option}", expected)
+
+
+def parse_labels(
+    labels: Sequence[str],
+    option: str,
+    noun: str,
+    make: Callable[[str, Mapping[str, str]], T],
+) -> list[T]:
+    """Make what labels such as `ahap:window=5` name.
+
+    Args:
+        labels: a name and its settings each.
+        option: that has the labels.
+        noun: what they name, such as `policy`.
+        make: called with each name and its settings.
+
+    Raises:
+        InputError: naming `option`, for a malformed label, or one that equals another.
+    """
+    made: list[T] = []
+    for label in labels:
+        name, settings = parse_label(label, option, noun)
+        try:
+            one = make(name, settings)
+        except InputError as error:
+            place = option if error.place == noun else f"{option} {label}: {error.place}"
+            raise InputError(place, error.found, error.expected) from None
+        if one in made:
+            raise InputError(option, f"{label} is given twice", f"each {noun} once")
+        made.append(one)
+    return made
 
 
 def _name_of(one: "dataclasses.Field[Any]") -> str:
@@ -157,7 +190,7 @@ def parse_key_values(
     """Parse KEY=VALUE texts of a repeatable option.
 
     Raises:
-        InputError: for a text without `=`, without a key, or with a key that came before.
+        InputError: for a text without `=`, without a key, or with the key of another.
     """
     parsed: dict[str, str] = {}
     for text in texts:
@@ -176,16 +209,16 @@ def print_json(record: Any) -> None:
 
 
 def take_newest(items: Iterable[T], limit: int, *, all_: bool) -> list[T]:
-    """Return the first `limit` items, or all; say on standard error if there are more.
+    """Return the first `limit` items, or all; note on standard error if there are more.
 
     Args:
         items: newest first; read no further than needed.
-        limit: at most this many.
-        all_: return all.
+        limit: maximum number of items.
+        all_: whether to ignore `limit`.
     """
     if all_:
         return list(items)
-    found = list(itertools.islice(items, limit + 1))
-    if len(found) > limit:
+    newest = list(itertools.islice(items, limit + 1))
+    if len(newest) > limit:
         typer.echo(f"showing the newest {limit}; for more: --all, or a higher --limit", err=True)
-    return found[:limit]
+    return newest[:limit]

@@ -1,6 +1,7 @@
-"""Output files and charts of a command: all are written, or none."""
+"""Output files and charts of a command, written all or none."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -16,11 +17,11 @@ Write = Callable[[TextIO], None]
 
 
 def check_output_paths(inputs: Iterable[Path | None], outputs: Iterable[Path | None]) -> None:
-    """Refuse outputs that are also inputs, or given twice.
+    """Refuse outputs that are also inputs, or that coincide.
 
     Args:
-        inputs: files that the command reads; `None`: not given.
-        outputs: files or folders that it writes, likewise.
+        inputs: files that the command reads; `None` is skipped.
+        outputs: files or folders that it writes; `None` is skipped.
 
     Raises:
         InputError: naming the file.
@@ -45,26 +46,26 @@ def files_in(settings: Iterable[str]) -> list[Path]:
 
 def write_files(
     data: Mapping[Path | None, Write],
-    charts: Path | None,
-    drawn: "Mapping[str, Callable[[], AnyChart]]",
+    folder: Path | None = None,
+    charts: "Mapping[str, Callable[[], AnyChart]] | None" = None,
 ) -> None:
     """Write files and charts.
 
     Args:
-        data: writers by path; `None` as a path: not wanted.
-        charts: folder for charts; `None`: no charts.
-        drawn: functions that make a chart, by the name of its file.
+        data: writers by path; those of the path `None` are skipped.
+        folder: of the charts, or `None` to draw none.
+        charts: functions that draw a chart, by file name without suffix.
 
     Raises:
         InputError: if a file cannot be written.
     """
-    contents = {} if charts is None else _render(charts, drawn)
-    wanted = {path: write for path, write in data.items() if path is not None}
-    with AtomicFiles([*wanted, *contents]) as files:
-        for write, file in zip(wanted.values(), files, strict=False):
+    writers = {path: write for path, write in data.items() if path is not None}
+    if folder is not None:
+        images = _render(folder, charts or {})
+        writers |= {path: partial(_write_bytes, content) for path, content in images.items()}
+    with AtomicFiles(list(writers)) as files:
+        for write, file in zip(writers.values(), files, strict=True):
             write(file)
-        for content, file in zip(contents.values(), files[len(wanted) :], strict=True):
-            file.buffer.write(content)
 
 
 def write_json(figures: Any) -> Write:
@@ -72,22 +73,26 @@ def write_json(figures: Any) -> Write:
     return lambda file: write_json_file(figures, file)
 
 
-def _render(folder: Path, drawn: "Mapping[str, Callable[[], AnyChart]]") -> dict[Path, bytes]:
+def _write_bytes(content: bytes, file: TextIO) -> None:
+    file.buffer.write(content)
+
+
+def _render(folder: Path, charts: "Mapping[str, Callable[[], AnyChart]]") -> dict[Path, bytes]:
     """Render charts as SVG and PNG, by path; make the folder."""
     # Only --charts needs altair, which takes half a second to import.
     from auctune.charts.palette import LIGHT
     from auctune.charts.render import to_png, to_svg
 
     contents: dict[Path, bytes] = {}
-    for name, draw in drawn.items():
-        # The file may be shown on a dark page.
+    for name, draw in charts.items():
+        # The file may be embedded in a dark page.
         chart = draw().properties(background=LIGHT.surface)
         contents[folder / f"{name}.svg"] = to_svg(chart).encode()
         contents[folder / f"{name}.png"] = to_png(chart)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        found = f"cannot be made ({error.strerror})"
+        found = f"cannot be created ({error.strerror})"
         raise InputError(str(folder), found, "a folder for charts") from None
     return contents
 
@@ -96,5 +101,5 @@ def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
     except (OSError, ValueError):
-        # The value cannot be a file's name.
+        # The text cannot be a path.
         return False

@@ -12,7 +12,7 @@ from auctune.sim.engine import Watch
 
 
 class ProgressBars:
-    """Shows one bar at a time, and none without a terminal; a context manager."""
+    """Progress bar, one at a time, if standard error is a terminal; a context manager."""
 
     def __init__(self) -> None:
         console = Console(stderr=True)
@@ -28,20 +28,20 @@ class ProgressBars:
             self._progress.stop()
 
     def stage(self, label: str, total: int | None = None) -> Watch | None:
-        """Show a stage instead of the one before.
+        """Replace the bar by that of a new stage.
 
         Args:
             label: of the bar.
-            total: number of decisions in it; `None`: unknown.
+            total: number of decisions, or `None` if unknown.
 
         Returns:
-            Advances the bar by a decision; `None` without a bar.
+            Callback that advances the bar by a decision, or `None` without a terminal.
         """
         advance = self.counter(label, total)
         return None if advance is None else lambda _task, _decision: advance()
 
     def counter(self, label: str, total: int | None = None) -> Callable[[], None] | None:
-        """Like `stage`, for steps that are not decisions."""
+        """Like `stage`, with a callback without arguments."""
         progress = self._progress
         if progress is None:
             return None
@@ -52,11 +52,11 @@ class ProgressBars:
 
 
 def warn_compiling(kernel: str, mechanism: str) -> None:
-    """Say on standard error that a command waits for the compiler, if it has to.
+    """Print on standard error that kernels are being compiled, unless they are cached.
 
     Args:
-        kernel: one that calls the others, or is called last.
-        mechanism: whose kernels, as in `the edge's`.
+        kernel: name of the kernel that is compiled last.
+        mechanism: owner of the kernels, such as `the edge's`.
     """
     if not kernels_are_compiled(kernel):
         typer.echo(compiling(mechanism), err=True)

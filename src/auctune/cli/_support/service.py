@@ -1,4 +1,4 @@
-"""Options of commands that call a service, and the client made of them."""
+"""Options of commands that call a service, and the client that they make."""
 
 import os
 import shlex
@@ -19,18 +19,19 @@ EXIT_REJECTED = 3
 """Exit code: a bid was rejected, or a job failed or was cancelled."""
 
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id.", show_default=False)]
-Zone = Annotated[str | None, typer.Option(help="The zone. Default: the first one.")]
+Zone = Annotated[str | None, typer.Option(metavar="ZONE", help="The zone. Default: the first one.")]
 
 
 @dataclass
 class ServiceOptions:
-    """Options that name a service and the key for it; makes clients of that service."""
+    """Options that name a service and its API key; makes clients of it."""
 
     url: Annotated[
         str | None,
         typer.Option(
             envvar="AUCTUNE_URL",
             show_envvar=False,
+            metavar="URL",
             help="The service's URL. Default: AUCTUNE_URL, or the service in --data.",
         ),
     ] = None
@@ -39,30 +40,33 @@ class ServiceOptions:
         typer.Option(
             envvar="AUCTUNE_API_KEY",
             show_envvar=False,
+            metavar="KEY",
             help="An API key. Default: AUCTUNE_API_KEY, or the first key in --data.",
         ),
     ] = None
-    data: Annotated[Path, typer.Option(help="Data folder of a service on this machine.")] = DATA
+    data: Annotated[
+        Path, typer.Option(metavar="DIR", help="Data folder of a service on this machine.")
+    ] = DATA
     _endpoint: Endpoint | None = field(default=None, init=False)
 
     def connect(self) -> Client:
         """Return a client of the service at its present URL.
 
         Raises:
-            InputError: if no service was found yet.
-            UnreachableError: if the service is starting, and was not found before.
+            InputError: if no service was found so far.
+            UnreachableError: if the service is starting, and was not reached before.
         """
         try:
             self._endpoint = resolve_endpoint(self.url, self.api_key, self.data)
         except (InputError, UnreachableError):
-            # A service that restarts has no URL yet; it may come back where it was.
+            # During a restart the service has no URL; it may come back at the previous one.
             if self._endpoint is None:
                 raise
         return Client(Transport(self._endpoint))
 
     @property
     def command_line(self) -> str:
-        """The options as typed, to find the same service; never the key."""
+        """The options that select the same service, as typed; never the key."""
         is_default = self.url in (None, os.environ.get("AUCTUNE_URL"))
         options = [] if is_default else ["--url", str(self.url)]
         options += [] if self.data == DATA else ["--data", str(self.data)]
@@ -71,14 +75,14 @@ class ServiceOptions:
 
 @dataclass
 class ServiceJsonOptions(ServiceOptions):
-    """The same, and `--json`."""
+    """Options of a service, and `--json`."""
 
     as_json: Annotated[bool, typer.Option("--json", help="Print the service's answer as JSON.")] = (
         False
     )
 
     def output(self, record: T, show: Callable[[T], object]) -> None:
-        """Print a record as JSON with `--json`, else call `show` with it."""
+        """Print a record as JSON if `--json` is set, else call `show` with it."""
         if self.as_json:
             print_json(record)
         else:

@@ -1,4 +1,4 @@
-"""Tables on a terminal, or as wide as their content where there is none."""
+"""Tables, as wide as the terminal, or as their content if output is redirected."""
 
 from typing import Literal
 
@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 
-# A file or a pipe has no width; no table is as wide as this.
+# Width of files and pipes: wider than any table.
 _MAX_WIDTH = 1000
 
 
@@ -15,8 +15,8 @@ def make_table(*columns: str, right: tuple[str, ...] = ()) -> Table:
     """Return an empty table.
 
     Args:
-        columns: headers. The first column is never wrapped: it holds ids to copy.
-        right: headers of columns that hold numbers.
+        columns: headers. The first column holds ids to copy and is never wrapped.
+        right: headers of columns of numbers.
     """
     table = Table(box=SIMPLE_HEAD)
     for index, header in enumerate(columns):
@@ -30,7 +30,7 @@ def print_table(table: Table, optional: tuple[str, ...] = ()) -> None:
 
     Args:
         table: see `make_table`.
-        optional: headers of columns that a narrow terminal drops, in this order.
+        optional: headers of columns to drop on a narrow terminal, in this order.
     """
     console = make_console(table)
     wide = console.options.update(max_width=_MAX_WIDTH)
@@ -42,7 +42,7 @@ def print_table(table: Table, optional: tuple[str, ...] = ()) -> None:
 
 
 def make_console(table: Table) -> Console:
-    """Return a console as wide as the terminal, or as the table where there is none."""
+    """Return a console as wide as the terminal, or as the table if output is redirected."""
     console = Console()
     if console.is_terminal:
         return console

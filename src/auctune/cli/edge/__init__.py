@@ -1,4 +1,4 @@
-"""`auctune edge`: training where the data are."""
+"""`auctune edge`: training at the sites of the data."""
 
 import typer
 
@@ -10,9 +10,9 @@ edge = typer.Typer(
             "make": Entry("edge.simulate:make", "Generate an edge market in the paper's setting."),
             "simulate": Entry("edge.simulate:simulate", "Simulate a market under one mechanism."),
             "compare": Entry("edge.simulate:compare", "Compare mechanisms on a market."),
-            "run": Entry("edge.run:run", "Decide on bids and train the admitted jobs at sites."),
+            "run": Entry("edge.run:run", "Decide on bids, and train the admitted jobs at sites."),
         }
     ),
-    help="Train where the data are: make, simulate, compare, run.",
+    help="Train at the edge: make, simulate, compare, run.",
     rich_markup_mode=None,
 )

@@ -1,4 +1,4 @@
-"""`auctune edge run`: train the admitted jobs of an edge market on Ray, and show the run."""
+"""`auctune edge run`: train the admitted jobs of an edge market on Ray."""
 
 import importlib.util
 from collections.abc import Mapping
@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from auctune.cli._support.errors import refuse_with_resume, resumable
-from auctune.cli._support.options import NewRunFolder, Resume
+from auctune.cli._support.options import LABEL
 from auctune.cli._support.progress import warn_compiling
+from auctune.cli._support.runs import NewRunFolder, Resume, resumable, run_folder
 from auctune.cli._support.tables import make_table, print_table
 from auctune.domain.errors import InputError
 from auctune.edge import EdgeMarket
@@ -28,45 +28,52 @@ def run(
     context: typer.Context,
     instance: Annotated[
         Path | None,
-        typer.Argument(help="The market and its jobs (JSON).", show_default=False),
+        typer.Argument(
+            metavar="INSTANCE", help="The market and its jobs (JSON).", show_default=False
+        ),
     ] = None,
     out: NewRunFolder = None,
     training: Annotated[
         Path | None,
-        typer.Option(help="How jobs train (TOML). Default: a small network on digits."),
+        typer.Option(
+            metavar="FILE", help="Training of jobs (TOML). Default: a small network on digits."
+        ),
     ] = None,
     resume: Resume = None,
     mechanism: Annotated[
-        str, typer.Option(metavar="NAME[:KEY=VALUE...]", help="Eris, with its settings.")
+        str, typer.Option(metavar=LABEL, help="The mechanism: eris, with its settings.")
     ] = "eris",
     ray: Annotated[
         str | None,
-        typer.Option(help="Address of a cluster with a node per site. Default: start one."),
+        typer.Option(
+            metavar="ADDRESS",
+            help="Address of a Ray cluster with a node per site. Default: start one.",
+        ),
     ] = None,
-    device: Annotated[str, typer.Option(help="Device of workers: cpu or cuda.")] = "cpu",
+    device: Annotated[
+        str, typer.Option(metavar="DEVICE", help="Device of workers: cpu or cuda.")
+    ] = "cpu",
 ) -> None:
-    """Decide on bids and train the admitted jobs at sites.
+    """Decide on bids, and train the admitted jobs at sites.
 
     Sites are Ray nodes, all on this machine unless --ray names a cluster. A slot lasts as long as
-    its work. A run that was stopped or killed is resumed with --resume; its folder has all it
-    needs. If a site's node dies, the site is lost: its jobs are replanned, or refunded.
+    its work. Resume a run that was stopped or killed with --resume. If the node of a site fails,
+    the jobs of that site are replanned, or refunded.
     """
-    if resume is None:
-        _check_given(instance, out, device)
-    else:
-        refuse_with_resume(context)
+    required = {"INSTANCE": (instance, "an instance, or --resume DIR")}
+    folder = EdgeFolder(run_folder(context, out, resume, required))
+    if device not in ("cpu", "cuda"):
+        raise InputError("--device", f"{device!r}", "cpu or cuda")
     console = Console(highlight=False)
-    # torch takes seconds to import.
     with console.status("starting"):
         _check_packages()
         from auctune.run.edge.inputs import has_inputs, keep_inputs, kept_inputs, read_inputs
         from auctune.run.edge.job_data import read_all
         from auctune.run.edge.run import nothing, run_edge
 
-    folder = EdgeFolder(out or resume or Path())
     with resumable("edge run", folder.root, partial(has_inputs, folder)):
         if instance is None:
-            # A run that was stopped before it began begins now.
+            # A run that was stopped before its start starts now.
             inputs, begun, prepare = kept_inputs(folder), folder.is_begun, nothing
         else:
             inputs, begun = read_inputs(instance, training, mechanism, device, ray or ""), False
@@ -82,10 +89,6 @@ class RunDisplay:
     """Listener of a run (`EdgeListener`): lines, and a live table on a terminal.
 
     A context manager.
-
-    Args:
-        market: of the run.
-        console: to write to.
     """
 
     def __init__(self, market: EdgeMarket, console: Console) -> None:
@@ -107,7 +110,7 @@ class RunDisplay:
         decision = record.decision
         self._records[record.job.id] = record
         if decision.admitted:
-            text = f"admitted, pays {decision.payment:,.4f}, to be done in slot {decision.finish}"
+            text = f"admitted, pays {decision.payment:,.4f}, finishes in slot {decision.finish}"
         else:
             text = f"rejected: {decision.reason}"
         self._print(f"          {record.job.id} {text}")
@@ -135,9 +138,9 @@ class RunDisplay:
 
     def site_lost(self, site: str, records: list[JobRecord]) -> None:
         for record in records:
-            end = "is refunded" if record.refunded else "goes on elsewhere"
+            end = "is refunded" if record.refunded else "continues at other sites"
             if record.plan is not None and not record.refunded:
-                end += f", to be done in slot {record.plan.finish}"
+                end += f", finishes in slot {record.plan.finish}"
             self._print(f"          {record.job.id} {end}", "red")
 
     def slot_done(self, slot: int) -> None:
@@ -156,7 +159,7 @@ class RunDisplay:
 
     def _table(self) -> Table:
         table = Table(title=f"slot {self._slot} of {self._market.slots}", title_justify="left")
-        for name in ("job", "workers", "server", "slot done", "chunks", "loss", "accuracy"):
+        for name in ("job", "workers", "server", "slot", "chunks", "loss", "accuracy"):
             table.add_column(name)
         for name, share in self._shares.items():
             record = self._records[name]
@@ -198,7 +201,7 @@ def _print_report(report: "EdgeRunReport", folder: EdgeFolder) -> None:
         )
     print_table(table)
     for site, slot in report.lost.items():
-        typer.echo(f"site {site} was lost, and runs nothing from slot {slot} on")
+        typer.echo(f"site {site} was lost: no work from slot {slot} on")
     typer.echo(f"welfare {report.welfare:,.1f}, income {report.income:,.4f}")
     typer.echo(f"report: {folder.report}")
 
@@ -208,12 +211,3 @@ def _check_packages() -> None:
     if missing:
         found = f"need {', '.join(missing)}, which are not installed"
         raise InputError("real runs of the edge", found, "pip install 'auctune[train,ray]'")
-
-
-def _check_given(instance: Path | None, out: Path | None, device: str) -> None:
-    if instance is None:
-        raise InputError("INSTANCE", "is missing", "an instance, or --resume DIR")
-    if out is None:
-        raise InputError("--out", "is missing", "a folder for the run")
-    if device not in ("cpu", "cuda"):
-        raise InputError("--device", f"{device!r}", "cpu or cuda")

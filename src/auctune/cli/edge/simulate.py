@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from auctune.cli._support.options import option_groups, parse_key_values
+from auctune.cli._support.options import LABEL, Charts, option_groups, parse_key_values
 from auctune.cli._support.outputs import check_output_paths, write_files, write_json
 from auctune.cli._support.progress import warn_compiling
 from auctune.cli._support.tables import make_table, print_table
@@ -34,9 +34,12 @@ _MECHANISMS = "eris, tiresias, antman or liquid"
 _BOUNDS = ("none", "lp", "milp")
 
 Instance = Annotated[
-    Path, typer.Argument(help="The market and its jobs (JSON).", show_default=False)
+    Path,
+    typer.Argument(metavar="INSTANCE", help="The market and its jobs (JSON).", show_default=False),
 ]
-Bound = Annotated[str, typer.Option(help="Upper bound on welfare: none, lp or milp.")]
+Bound = Annotated[
+    str, typer.Option(metavar="BOUND", help="Upper bound on welfare: none, lp or milp.")
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,33 +47,33 @@ class EdgeOutputs:
     """Options of `simulate` and `compare`."""
 
     time_limit: Annotated[float, typer.Option(help="Seconds for --bound milp.")] = 60.0
-    report: Annotated[Path | None, typer.Option(help="Write the figures (JSON).")] = None
-    charts: Annotated[
-        Path | None, typer.Option(help="Write charts (SVG and PNG) to this folder.")
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the figures (JSON).")
     ] = None
+    charts: Charts = None
 
 
 def make(
-    out: Annotated[Path, typer.Option(help="The instance to write (JSON).")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Write the instance (JSON).")],
     setting: Annotated[
-        str, typer.Option(help="The paper's setting: simulation or testbed.")
+        str, typer.Option(metavar="NAME", help="The paper's setting: simulation or testbed.")
     ] = "simulation",
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a parameter; repeatable."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Set a parameter; repeatable."),
     ] = None,
 ) -> None:
     """Generate an edge market in the paper's setting.
 
     Sites and jobs are drawn from a seed.
     """
-    given = parse_key_values(settings or [])
+    values = parse_key_values(settings or [])
     try:
-        wanted = setting_of(setting, given)
+        parameters = setting_of(setting, values)
     except InputError as error:
         place = "--setting" if error.place == "setting" else f"--set {error.place}"
         raise InputError(place, error.found, error.expected) from None
-    instance = make_instance(wanted)
+    instance = make_instance(parameters)
     write_edge_instance(instance, out)
     market = instance.market
     typer.echo(f"{out}: {len(market.sites)} sites, {market.slots} slots, {len(instance.jobs)} jobs")
@@ -81,16 +84,16 @@ def simulate(
     instance: Instance,
     outputs: EdgeOutputs,
     mechanism: Annotated[
-        str, typer.Option(metavar="NAME[:KEY=VALUE...]", help=f"One of {_MECHANISMS}.")
+        str, typer.Option(metavar=LABEL, help=f"The mechanism: {_MECHANISMS}.")
     ] = "eris",
     decisions: Annotated[
-        Path | None, typer.Option(help="Write the decisions (JSON lines).")
+        Path | None, typer.Option(metavar="FILE", help="Write the decisions (JSON lines).")
     ] = None,
     bound: Bound = "none",
 ) -> None:
     """Simulate a market under one mechanism.
 
-    Each plan is checked against the constraints, together with the plans before it.
+    Each plan is checked against the constraints, together with the earlier plans.
     """
     _check_bound(bound, outputs.time_limit)
     check_output_paths([instance], (decisions, outputs.report, outputs.charts))
@@ -124,8 +127,8 @@ def compare(
     mechanism: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME[:KEY=VALUE...]",
-            help=f"{_MECHANISMS}; repeatable. Default: each, and eris with both prices.",
+            metavar=LABEL,
+            help=f"{_MECHANISMS}; repeatable. Default: each, and eris:pricing=paper.",
         ),
     ] = None,
     bound: Bound = "lp",
@@ -173,7 +176,7 @@ def _draw_welfare(rows: Sequence[EdgePlayed], bound: EdgeBound | None) -> "AnyCh
 
 
 def _print_outcomes(rows: Sequence[EdgePlayed], bound: EdgeBound | None) -> None:
-    numbers = ("welfare", "profit", "run", "of bound", "p50 ms")
+    numbers = ("welfare", "profit", "admitted", "of bound", "p50 ms")
     table = make_table("mechanism", *numbers, right=numbers)
     for row in rows:
         seconds = statistics.median(row.seconds) if row.seconds else None
@@ -190,5 +193,5 @@ def _print_outcomes(rows: Sequence[EdgePlayed], bound: EdgeBound | None) -> None
     if bound is not None:
         typer.echo(f"upper bound on welfare ({bound.kind}): {bound.value:,.1f}")
         if bound.reached is not None:
-            ended = "the optimum" if bound.optimal else "the best found in the time"
-            typer.echo(f"with all bids known: {bound.reached:,.1f}, {ended}")
+            ended = "the optimum" if bound.optimal else "the best found within --time-limit"
+            typer.echo(f"offline, with all bids in advance: {bound.reached:,.1f}, {ended}")

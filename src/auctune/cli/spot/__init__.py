@@ -1,4 +1,4 @@
-"""`auctune spot`: renting by deadline."""
+"""`auctune spot`: training on spot instances by a deadline."""
 
 import typer
 
@@ -10,10 +10,12 @@ spot = typer.Typer(
             "simulate": Entry("spot.simulate:simulate", "Simulate a job under one policy."),
             "compare": Entry("spot.simulate:compare", "Compare policies on many starts of a job."),
             "select": Entry("spot.select:select", "Learn online which policy of a pool to follow."),
-            "advise": Entry("spot.advise:advise", "Advise what a job should hold now."),
-            "run": Entry("spot.run:run", "Train an adapter on instances that come and go."),
+            "advise": Entry("spot.advise:advise", "Advise on the instances to hold now."),
+            "run": Entry(
+                "spot.run:run", "Train an adapter on instances of a replayed spot market."
+            ),
         }
     ),
-    help="Rent by deadline: simulate, compare, select, advise, run.",
+    help="Train on spot instances: simulate, compare, select, advise, run.",
     rich_markup_mode=None,
 )

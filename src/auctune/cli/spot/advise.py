@@ -1,4 +1,4 @@
-"""`auctune spot advise`: what a job should hold now, and its likely cost and finish."""
+"""`auctune spot advise`: the instances a job should hold now, its expected cost and finish."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,20 +7,23 @@ from typing import Annotated
 import typer
 
 from auctune.cli._support.options import (
+    LABEL,
     changed_options,
     option_groups,
     print_json,
-    refuse_given,
+    refuse_combined,
 )
 from auctune.cli._support.progress import ProgressBars, warn_compiling
 from auctune.cli.spot.inputs import (
     FORECASTERS,
+    JOB_HELP,
+    MARKET_HELP,
     POLICIES,
     FixedPrice,
     OnePrice,
     read_forecaster,
     read_inputs,
-    read_policy,
+    read_policies,
 )
 from auctune.cli.spot.tables import advice_record, print_advice
 from auctune.domain.checks import check_count
@@ -37,31 +40,24 @@ _POLICY, _FORECAST = "robust:risk=0.05", "seasonal"
 
 @dataclass(frozen=True, slots=True)
 class AdviceOptions:
-    """Options that name a job, its market and how it rents; not with `--run`."""
+    """Options of a job, its market and its policy; not with `--run`."""
 
-    market: Annotated[
-        Path | None, typer.Option(help="The market: CSV with t_s, available and price.")
-    ] = None
-    job: Annotated[Path | None, typer.Option(help="The job: JOB.toml.")] = None
+    market: Annotated[Path | None, typer.Option(metavar="FILE", help=MARKET_HELP)] = None
+    job: Annotated[Path | None, typer.Option(metavar="FILE", help=JOB_HELP)] = None
     policy: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME[:KEY=VALUE...]", help=f"The policy: {POLICIES}. Default: {_POLICY}."
-        ),
+        typer.Option(metavar=LABEL, help=f"The policy: {POLICIES}. Default: {_POLICY}."),
     ] = None
     forecast: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME[:KEY=VALUE...]",
-            help=f"The forecaster: {FORECASTERS}. Default: {_FORECAST}.",
-        ),
+        typer.Option(metavar=LABEL, help=f"The forecaster: {FORECASTERS}. Default: {_FORECAST}."),
     ] = None
     start: Annotated[
         int | None,
-        typer.Option(help="Slot of the market in which the job started. Default: it starts now."),
+        typer.Option(help="Slot of the market in which the job started. Default: the present."),
     ] = None
     now: Annotated[
-        int | None, typer.Option(help="The present slot of the market. Default: its last.")
+        int | None, typer.Option(help="The present slot of the market. Default: the last.")
     ] = None
     prices: OnePrice = None
     fixed_price: FixedPrice = None
@@ -72,18 +68,18 @@ def advise(
     options: AdviceOptions,
     run: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="A run of `auctune spot run`, instead of the rest."),
+        typer.Option(metavar="DIR", help="Advise on this run of spot run, instead of a --job."),
     ] = None,
     futures: Annotated[
-        int | None, typer.Option(help="Use at most this many possible futures. Default: all.")
+        int | None, typer.Option(help="Maximum number of scenarios. Default: all.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
-    """Advise what a job should hold now.
+    """Advise on the instances to hold now.
 
-    Also shows its expected cost, its finish (p50, p90), and the risk of being late. Only the
-    market's past is used, up to the present slot. With --run the job's state is read from the
-    run's journal, as of the start of its present slot; the run may go on meanwhile.
+    Shows expected cost, finish (p50, p90) and the risk of missing the deadline. Uses the market up
+    to the present slot only. With --run, the state of the job is read from the run's journal, as of
+    the start of its present slot; the run may continue meanwhile.
     """
     if futures is not None:
         check_count(futures, "--futures", 1)
@@ -128,7 +124,7 @@ def _case(options: AdviceOptions) -> _AdviceInput:
     if options.market is None or options.job is None:
         missing, what = ("--market", "market") if options.market is None else ("--job", "job")
         raise InputError(missing, "is missing", f"the {what}'s file, or --run DIR")
-    policy = read_policy(options.policy or _POLICY)
+    (policy,) = read_policies([options.policy or _POLICY])
     forecaster = read_forecaster(options.forecast or _FORECAST)
     prices = [] if options.prices is None else [options.prices]
     inputs = read_inputs(options.job, options.market, prices, options.fixed_price)
@@ -138,13 +134,13 @@ def _case(options: AdviceOptions) -> _AdviceInput:
 
 
 def _case_of_run(folder: Path, options: AdviceOptions) -> _AdviceInput:
-    refuse_given("--run", dict.fromkeys(changed_options(options), True), "one of the two")
+    refuse_combined("--run", dict.fromkeys(changed_options(options), True), "one of the two")
 
-    # torch takes seconds to import.
+    # Imports torch, which only --run needs.
     from auctune.run.spot.so_far import read_so_far
 
     state = read_so_far(folder)
-    policy, forecaster = read_policy(state.policy), read_forecaster(state.forecast)
+    (policy,), forecaster = read_policies([state.policy]), read_forecaster(state.forecast)
     return _AdviceInput(state.file, policy, forecaster, state.seen, state.start, state.past)
 
 

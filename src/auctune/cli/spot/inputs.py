@@ -1,4 +1,4 @@
-"""Options of `auctune spot`, and the jobs, markets, policies and forecasters that they name."""
+"""Options of `auctune spot`, and the jobs, markets, policies and forecasters that they select."""
 
 import os
 from collections.abc import Sequence
@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
+from auctune.cli._support.options import LABEL, Charts, parse_labels, refuse_combined
 from auctune.domain.checks import check_count
 from auctune.domain.errors import InputError
-from auctune.parameter_text import parse_label
-from auctune.registry import spot_policy, spot_policy_names
+from auctune.registry import spot_policy
 from auctune.sim.spot import trials as spot_trials
 from auctune.sim.spot.benchmark import Start, draw_starts
 from auctune.sim.spot.forecast_cache import user_cache
@@ -24,66 +24,64 @@ from auctune.sim.spot.variation import parse_variation
 from auctune.spot import Policy as SpotPolicy
 from auctune.spot import SpotJob, SpotMarket, default_pool
 
+MARKET_HELP = "The market: CSV with t_s, available and price."
+JOB_HELP = "The job: JOB.toml."
 POLICIES = "ahap, ahanp, od-only, msu, up or robust"
 FORECASTERS = "perfect, seasonal, arima or noisy"
 DEFAULT_POOL = "default"
-# What each policy did in each slot of each job is held in memory.
+# The actions of each policy in each slot of each job are held in memory.
 _MAX_JOBS = 100_000
 
 Prices = Annotated[
     list[Path] | None,
-    typer.Option(help="Prices from this file, with the counts of --market; repeatable."),
+    typer.Option(
+        metavar="FILE", help="Prices, instead of those in --market; repeatable, a market each."
+    ),
 ]
 OnePrice = Annotated[
-    Path | None, typer.Option("--prices", help="Prices from this file. Default: from --market.")
+    Path | None,
+    typer.Option("--prices", metavar="FILE", help="Prices, instead of those in --market."),
 ]
 FixedPrice = Annotated[
     float | None,
-    typer.Option(help="A constant price, in the currency of the on-demand price."),
+    typer.Option(help="Constant price, in the currency of the on-demand price."),
 ]
-Policy = Annotated[
-    str, typer.Option(metavar="NAME[:KEY=VALUE...]", help=f"The policy: {POLICIES}.")
-]
-Forecast = Annotated[
-    str, typer.Option(metavar="NAME[:KEY=VALUE...]", help=f"The forecaster: {FORECASTERS}.")
-]
-Jobs = Annotated[int, typer.Option(help="Number of starts, each at a random slot.")]
-Past = Annotated[int, typer.Option(help="Slots before each random start.")]
-Seed = Annotated[int, typer.Option(help="Seed of all draws.")]
+Policy = Annotated[str, typer.Option(metavar=LABEL, help=f"The policy: {POLICIES}.")]
+Forecast = Annotated[str, typer.Option(metavar=LABEL, help=f"The forecaster: {FORECASTERS}.")]
+Jobs = Annotated[int, typer.Option(help="Number of random starts.")]
+Past = Annotated[int, typer.Option(help="Minimum number of slots before a random start.")]
+Seed = Annotated[int, typer.Option(help="Random seed.")]
 
 
 @dataclass(frozen=True, slots=True)
 class TrialOptions:
-    """Options of commands that try policies on a job."""
+    """Options of commands that simulate policies on a job."""
 
-    market: Annotated[
-        Path,
-        typer.Option(help="The market: CSV with t_s, available and price.", show_default=False),
-    ]
-    job: Annotated[Path, typer.Option(help="The job: JOB.toml.", show_default=False)]
+    market: Annotated[Path, typer.Option(metavar="FILE", help=MARKET_HELP, show_default=False)]
+    job: Annotated[Path, typer.Option(metavar="FILE", help=JOB_HELP, show_default=False)]
     forecast: Forecast = "seasonal"
     seed: Seed = 0
     fixed_price: FixedPrice = None
     cache: Annotated[
         Path | None,
-        typer.Option(help="Folder of the cache of arima's forecasts. Default: the user's cache."),
+        typer.Option(
+            metavar="DIR", help="Cache of arima's forecasts. Default: ~/.cache/auctune/forecasts."
+        ),
     ] = None
-    out: Annotated[Path | None, typer.Option(help="Write every slot of every job (parquet).")] = (
-        None
-    )
-    charts: Annotated[
-        Path | None, typer.Option(help="Write charts (SVG and PNG) to this folder.")
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the simulated jobs (parquet).")
     ] = None
+    charts: Charts = None
 
 
 @dataclass(frozen=True, slots=True)
 class SpotInputs:
-    """A job, and the markets that it may run on.
+    """A job and its markets.
 
     Attributes:
         file: the job's file.
-        job: the job in it.
-        markets: one, or one for each file of prices.
+        job: the job in the file.
+        markets: one, or one per file of prices.
     """
 
     file: JobFile
@@ -91,35 +89,17 @@ class SpotInputs:
     markets: list[SpotMarket]
 
 
-def read_policy(label: str) -> SpotPolicy:
-    """Parse a policy such as `ahap:window=5`.
+def read_policies(labels: Sequence[str]) -> list[SpotPolicy]:
+    """Make policies such as `ahap:window=5`.
 
     Raises:
         InputError: naming `--policy`.
     """
-    name, settings = parse_label(label, "--policy", "policy")
-    try:
-        return spot_policy(name, settings)
-    except InputError as error:
-        place = "--policy" if error.place == "policy" else f"--policy {label}: {error.place}"
-        raise InputError(place, error.found, error.expected) from None
-
-
-def read_policies(labels: Sequence[str] | None) -> list[SpotPolicy]:
-    """Parse policies, each given once; `None`: one of each kind.
-
-    Raises:
-        InputError: naming `--policy`.
-    """
-    policies = [read_policy(label) for label in labels or spot_policy_names()]
-    for index, policy in enumerate(policies):
-        if policy in policies[:index]:
-            raise InputError("--policy", f"{policy.name} is given twice", "each policy once")
-    return policies
+    return parse_labels(labels, "--policy", "policy", spot_policy)
 
 
 def read_pool(pool: str) -> tuple[SpotPolicy, ...]:
-    """Read the policies of a pool's file, or the default pool.
+    """Read the policies of a pool file, or the default pool.
 
     Raises:
         InputError: naming the file and the key.
@@ -128,7 +108,7 @@ def read_pool(pool: str) -> tuple[SpotPolicy, ...]:
 
 
 def read_forecaster(label: str) -> Foretelling:
-    """Parse a forecaster such as `noisy:error=0.3`.
+    """Return the forecaster that a label such as `noisy:error=0.3` names.
 
     Raises:
         InputError: naming `--forecast`.
@@ -139,7 +119,7 @@ def read_forecaster(label: str) -> Foretelling:
 def read_inputs(
     job: Path, market: Path, prices: Sequence[Path], fixed_price: float | None
 ) -> SpotInputs:
-    """Read a job's file and its markets.
+    """Read a job file and its markets.
 
     Raises:
         InputError: naming the file, or the option.
@@ -159,13 +139,22 @@ def read_inputs(
     return SpotInputs(file, file.spot_job(), markets)
 
 
+def check_prices(prices: object, fixed_price: float | None) -> None:
+    """Refuse `--prices` with `--fixed-price`.
+
+    Raises:
+        InputError: naming `--fixed-price`.
+    """
+    if prices:
+        refuse_combined("--prices", {"--fixed-price": fixed_price is not None}, "one of the two")
+
+
 def _price_sources(
     prices: Sequence[Path], fixed_price: float | None
 ) -> Sequence[FromFile | FixedPriceSource | None]:
     if fixed_price is None:
         return [FromFile(path) for path in prices] or [None]
-    if prices:
-        raise InputError("--fixed-price", "is given with --prices", "one of the two")
+    check_prices(prices, fixed_price)
     try:
         return [FixedPriceSource(fixed_price)]
     except InputError as error:
@@ -192,7 +181,7 @@ def random_starts(inputs: SpotInputs, num_jobs: int, past: int, seed: int) -> tu
 def random_jobs(
     job: SpotJob, texts: Sequence[str] | None, num_jobs: int, seed: int
 ) -> tuple[SpotJob, ...]:
-    """Draw jobs of random size; none if nothing is to vary.
+    """Draw jobs of random size, or none without texts.
 
     Raises:
         InputError: naming `--vary`.
@@ -219,9 +208,9 @@ def make_trials(
     Args:
         inputs: job and markets.
         starts: of the job.
-        policies: to try.
+        policies: to simulate.
         forecaster: makes the forecasts.
-        options: seed of noise, and cache.
+        options: with the seed of the noise and the cache.
         advance: called after the forecasts of each start.
 
     Raises:
@@ -233,10 +222,10 @@ def make_trials(
     )  # fmt: skip
 
 
-def _cache_folder(given: Path | None) -> Path | None:
-    """Return the folder for forecasts; `None` if the user's cache cannot be written."""
-    if given is not None:
-        return given
+def _cache_folder(cache: Path | None) -> Path | None:
+    """Return the folder for forecasts, or `None` if the user's cache cannot be written."""
+    if cache is not None:
+        return cache
     folder = user_cache()
     try:
         folder.mkdir(parents=True, exist_ok=True)

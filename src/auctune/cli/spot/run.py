@@ -1,4 +1,4 @@
-"""`auctune spot run`: train an adapter on instances that come and go, and show the run."""
+"""`auctune spot run`: train an adapter on instances of a replayed spot market."""
 
 import re
 from contextlib import AbstractContextManager
@@ -12,22 +12,23 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from auctune.cli._support.errors import refuse_with_resume, resumable
 from auctune.cli._support.options import (
-    NewRunFolder,
-    Resume,
+    Device,
+    Dtype,
     changed_options,
     option_groups,
-    refuse_given,
+    refuse_combined,
 )
+from auctune.cli._support.runs import NewRunFolder, Resume, resumable, run_folder
 from auctune.cli.spot.inputs import (
     FixedPrice,
     Forecast,
     OnePrice,
     Policy,
     Seed,
+    check_prices,
     read_forecaster,
-    read_policy,
+    read_policies,
 )
 from auctune.cli.spot.tables import in_money
 from auctune.domain.errors import InputError
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from auctune.run.spot.state import SlotRecord
     from auctune.train.progress import Progress as TrainingProgress
 
-# A finish so little after the deadline is rounding.
+# A finish this close after the deadline is a rounding error.
 _SLACK = 1e-9
 
 _ADDRESS = re.compile(r"[^\s/:]+:[0-9]{1,5}")
@@ -52,46 +53,58 @@ _SETTINGS = ("policy", "forecast", "start", "threads", "device", "dtype")
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """Options that say where instances run."""
+    """Options of the provider of instances."""
 
     provider: Annotated[
         str,
-        typer.Option(help="Where instances run: local, as processes here, or ray, on a cluster."),
+        typer.Option(
+            metavar="NAME", help="Provider of instances: local processes, or ray, a cluster."
+        ),
     ] = "local"
     ray_address: Annotated[
-        str | None, typer.Option(help="HOST:PORT of the cluster's head. Default: start one here.")
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT", help="Address of the cluster's head. Default: start one here."
+        ),
     ] = None
     availability: Annotated[
-        str, typer.Option(help="Number of spot instances: market, as in its file, or cluster.")
+        str,
+        typer.Option(
+            metavar="SOURCE", help="Available spot instances: as in the market, or in the cluster."
+        ),
     ] = "market"
     spot_resource: Annotated[
-        str, typer.Option(help="Custom resource of Ray nodes for spot instances.")
+        str,
+        typer.Option(metavar="NAME", help="Custom resource of Ray nodes for spot instances."),
     ] = "auctune:spot"
     on_demand_resource: Annotated[
-        str, typer.Option(help="Custom resource of Ray nodes for on-demand instances.")
+        str,
+        typer.Option(metavar="NAME", help="Custom resource of Ray nodes for on-demand instances."),
     ] = "auctune:on-demand"
 
     def record(self, *, warm: bool, device: str) -> dict[str, Any] | None:
-        """Return the record that a run stores; `None` for local processes.
+        """Return the record that a run stores, or `None` for local processes.
 
         Raises:
-            InputError: if an option is malformed, or does not suit the provider.
+            InputError: if an option is malformed, or does not apply to the provider.
         """
         if self.provider not in ("local", "ray"):
             raise InputError("--provider", f"{self.provider!r}", "local or ray")
         if self.provider == "local":
             changed = dict.fromkeys(changed_options(self), True)
-            refuse_given("--provider local", changed, "--provider ray")
+            refuse_combined("--provider local", changed, "--provider ray")
             return None
         if self.availability not in ("market", "cluster"):
             raise InputError("--availability", f"{self.availability!r}", "market or cluster")
         if self.ray_address is not None and not _ADDRESS.fullmatch(self.ray_address):
             raise InputError("--ray-address", f"{self.ray_address!r}", "HOST:PORT")
         if warm:
-            expected = "no --warm: each worker loads by itself"
-            raise InputError("--warm", "is given with --provider ray", expected)
+            found = "cannot be combined with --provider ray"
+            raise InputError("--warm", found, "no --warm, as each worker loads the model itself")
         if self.ray_address is not None and device.startswith("cuda:"):
-            raise InputError("--device", f"{device!r}", "cuda: Ray assigns each instance a GPU")
+            raise InputError(
+                "--device", f"{device!r}", "cuda, as Ray assigns a GPU to each instance"
+            )
 
         from auctune.run.executor.cluster.params import check_ray
         from auctune.run.spot_ray_params import SpotRayParams
@@ -110,9 +123,12 @@ def run(
     context: typer.Context,
     *,
     job: Annotated[
-        Path | None, typer.Argument(help="The job: JOB.toml.", show_default=False)
+        Path | None,
+        typer.Argument(metavar="JOB.toml", help="The job, with [training].", show_default=False),
     ] = None,
-    market: Annotated[Path | None, typer.Option(help="The market to replay: CSV.")] = None,
+    market: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The market to replay (CSV).")
+    ] = None,
     out: NewRunFolder = None,
     resume: Resume = None,
     policy: Policy = "robust:risk=0.05",
@@ -120,50 +136,51 @@ def run(
     start: Annotated[int, typer.Option(help="Slot of the market in which the job starts.")] = 0,
     slot_seconds: Annotated[
         float | None,
-        typer.Option(help="Length of a slot here. Default: as in the job's [market]."),
+        typer.Option(help="Slot length of the run. Default: as in the job's [market]."),
     ] = None,
     model_time: Annotated[
         bool,
         typer.Option("--model-time", help="Advance time by the job's model, without waiting."),
     ] = False,
     warm: Annotated[
-        bool, typer.Option("--warm", help="Fork workers from a process that has loaded everything.")
+        bool, typer.Option("--warm", help="Fork workers from a process that has the model loaded.")
     ] = False,
-    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
-    dtype: Annotated[str, typer.Option(help="float32 or bfloat16.")] = "float32",
-    threads: Annotated[int, typer.Option(help="Threads of each worker on a CPU.")] = 1,
+    device: Device = "cpu",
+    dtype: Dtype = "float32",
+    threads: Annotated[int, typer.Option(help="CPU threads per worker.")] = 1,
     seed: Seed = 0,
     prices: OnePrice = None,
     fixed_price: FixedPrice = None,
     cluster: ClusterOptions,
 ) -> None:
-    """Train an adapter on instances that come and go.
+    """Train an adapter on instances of a replayed spot market.
 
-    They are rented slot by slot from a recorded market that is replayed. An instance is a process
-    here, or an actor of a Ray cluster; it is killed when the market preempts it, and counts as
-    preempted when its machine is lost. Writes the adapter and the bill. A run that was stopped or
-    killed is resumed with --resume; its folder has all it needs.
+    Instances are rented slot by slot from a recorded market. An instance is a local process, or an
+    actor of a Ray cluster. It is killed when the market preempts it, and counts as preempted when
+    its machine is lost. Writes the adapter and the bill. Resume a run that was stopped or killed
+    with --resume.
     """
-    if resume is None:
-        _check_given(job, market, out)
-    else:
-        refuse_with_resume(context)
-    _check_time(slot_seconds, model_time=model_time)
-    if prices is not None and fixed_price is not None:
-        raise InputError("--fixed-price", "is given with --prices", "one of the two")
-    read_policy(policy)
+    required = {
+        "JOB.toml": (job, "a job file, or --resume DIR"),
+        "--market": (market, "a market file"),
+    }
+    folder = run_folder(context, out, resume, required)
+    if model_time:
+        refuse_combined(
+            "--slot-seconds", {"--model-time": slot_seconds is not None}, "one of the two"
+        )
+    if slot_seconds is not None and not 0 < slot_seconds < inf:
+        raise InputError("--slot-seconds", f"{slot_seconds:g}", "a number > 0")
+    check_prices(prices, fixed_price)
+    read_policies([policy])
     read_forecaster(forecast)
     console = Console(highlight=False)
-    # torch takes seconds to import.
     with console.status("starting"):
         from auctune.run.spot.inputs import RunSettings, given_inputs
 
-    if resume is not None:
-        _resume(resume, console)
+    if job is None or market is None:
+        _resume(folder, console)
         return
-    assert job is not None
-    assert market is not None
-    assert out is not None
     real_seconds = slot_seconds or read_job_file(job).market.slot_seconds
     settings = RunSettings(
         policy=policy, forecast=forecast, start=start, warm=warm, seed=seed,
@@ -171,17 +188,13 @@ def run(
         device=device, dtype=dtype, threads=threads, base="", fixed_price=fixed_price,
         ray=cluster.record(warm=warm, device=device),
     )  # fmt: skip
-    _start(given_inputs(job, market, prices, settings), out, console)
+    _start(given_inputs(job, market, prices, settings), folder, console)
 
 
 class RunDisplay:
     """Listener of a run (`SpotListener`): a line per slot, and a bar on a terminal.
 
     A context manager.
-
-    Args:
-        job: of the run.
-        console: to write to.
     """
 
     def __init__(self, job: SpotJob, console: Console) -> None:
@@ -234,12 +247,12 @@ class RunDisplay:
 
     def ending_begun(self, now: float, num_instances: int) -> None:
         self._console.print(
-            f"deadline  {1 - self._share:.1%} remains; {num_instances} on-demand until it is done",
+            f"deadline  {1 - self._share:.1%} remains; {num_instances} on-demand until done",
             style="red",
         )
 
     def ending_held(self, since: float, until: float) -> None:
-        """Show nothing: the bar moves."""
+        """Print nothing: the bar shows the progress."""
 
     def noted(self, text: str) -> None:
         self._console.print(text, style="yellow", markup=False)
@@ -251,14 +264,14 @@ class RunDisplay:
         return "" if self._loss is None else f", loss {self._loss:.3f}"
 
 
-def _start(given: "RunInputs", out: Path, console: Console) -> None:
+def _start(inputs: "RunInputs", out: Path, console: Console) -> None:
     from auctune.run.spot.folder import SpotFolder
     from auctune.run.spot.from_files import begin_files
 
-    folder, job = SpotFolder(out), given.read_job()
+    folder, job = SpotFolder(out), inputs.read_job()
     try:
         with _resumable(folder), RunDisplay(job.spot_job(), console) as display:
-            report = begin_files(given, out, cache=base_cache(), listener=display)
+            report = begin_files(inputs, out, cache=base_cache(), listener=display)
     except InputError as error:
         if error.place in _SETTINGS:
             raise InputError(f"--{error.place}", error.found, error.expected) from None
@@ -298,9 +311,9 @@ def _print_report(report: "SpotRunReport", file: JobFile, folder: "SpotFolder") 
     typer.echo(f"cost {outcome.cost:.3f}{in_money(outcome.cost, money)}")
     typer.echo(f"value {outcome.value:.3f}, utility {outcome.utility:.3f}")
     for name in ("mu1", "mu2"):
-        found = getattr(report.overhead, name)
-        if found is not None:
-            typer.echo(f"{name} measured {found:.3f}, assumed {getattr(job.overhead, name):.3f}")
+        measured = getattr(report.overhead, name)
+        if measured is not None:
+            typer.echo(f"{name} measured {measured:.3f}, assumed {getattr(job.overhead, name):.3f}")
     if report.note:
         typer.echo(f"note: {report.note}")
     typer.echo(f"bill:    {folder.bill}")
@@ -308,20 +321,3 @@ def _print_report(report: "SpotRunReport", file: JobFile, folder: "SpotFolder") 
         typer.echo("no adapter: training failed", err=True)
         raise typer.Exit(1)
     typer.echo(f"adapter: {report.adapter}/")
-
-
-def _check_time(slot_seconds: float | None, *, model_time: bool) -> None:
-    if slot_seconds is not None and model_time:
-        raise InputError("--model-time", "is given with --slot-seconds", "one of the two")
-    if slot_seconds is not None and not 0 < slot_seconds < inf:
-        raise InputError("--slot-seconds", f"{slot_seconds:g}", "a number > 0")
-
-
-def _check_given(job: Path | None, market: Path | None, out: Path | None) -> None:
-    for place, given, expected in (
-        ("JOB.toml", job, "a job file, or --resume DIR"),
-        ("--market", market, "a market file"),
-        ("--out", out, "a folder for the run"),
-    ):
-        if given is None:
-            raise InputError(place, "is missing", expected)

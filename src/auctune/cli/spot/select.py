@@ -41,7 +41,7 @@ from auctune.spot.arrays import Floats
 if TYPE_CHECKING:
     from auctune.charts.theme import AnyChart
 
-# More lines cannot be told apart in a chart of weights.
+# More lines cannot be distinguished in a chart.
 _MAX_LINES = 5
 
 
@@ -49,39 +49,46 @@ _MAX_LINES = 5
 def select(
     options: TrialOptions,
     pool: Annotated[
-        str, typer.Option(metavar="POOL.toml", help="A pool of policies, or default: 112.")
+        str,
+        typer.Option(metavar="POOL.toml", help="A pool of policies, or default, of 112 policies."),
     ] = DEFAULT_POOL,
     learner: Annotated[
         str,
         typer.Option(
-            help="The learner: adaptive, known, anytime; share or window where markets drift."
+            metavar="NAME",
+            help="The learner: adaptive, known or anytime; for drifting markets share or window.",
         ),
     ] = "adaptive",
     choice: Annotated[
-        str, typer.Option(help="How a job is run: draw, heaviest, or mean (for analysis).")
+        str,
+        typer.Option(
+            metavar="NAME", help="Policy of a job: draw (by weight), heaviest or mean (weighted)."
+        ),
     ] = "draw",
     changes: Annotated[
         int,
-        typer.Option(help="Measure regret against the best sequence with this many changes."),
+        typer.Option(help="Changes of policy in the benchmark of the regret."),
     ] = 0,
-    window: Annotated[int, typer.Option(help="Jobs that --learner window remembers.")] = 100,
+    window: Annotated[
+        int, typer.Option(help="Number of latest jobs that --learner window uses.")
+    ] = 100,
     jobs: Jobs = 500,
     in_order: Annotated[
-        bool, typer.Option("--in-order", help="Run jobs in the order of their starts.")
+        bool, typer.Option("--in-order", help="Run jobs in order of their starts.")
     ] = False,
     past: Past = 96,
     prices: Prices = None,
 ) -> None:
     """Learn online which policy of a pool to follow.
 
-    Shows the mean utility beside the best fixed policy's, and the regret of the weighted mean
-    beside its bound.
+    Shows the mean utility and that of the best fixed policy, and the regret of the weighted mean
+    and its bound.
     """
-    inputs_read = [options.market, options.job, *(prices or ())]
-    check_output_paths(inputs_read, (options.out, options.charts))
+    read = [options.market, options.job, *(prices or ())]
+    check_output_paths(read, (options.out, options.charts))
     name, how = _checked(learner, choice, changes, window, jobs)
     policies, forecaster = read_pool(pool), read_forecaster(options.forecast)
-    made = make_learner(name, jobs, changes, window)
+    algorithm = make_learner(name, jobs, changes, window)
     inputs = read_inputs(options.job, options.market, prices or (), options.fixed_price)
     starts = random_starts(inputs, jobs, past, options.seed)
     if in_order:
@@ -93,32 +100,38 @@ def select(
         bars.stage("policies")
         utility = play_batch(policies, trials.jobs, trials.markets, trials.forecasts).utility
     scale = scale_of(trials)
-    found = run_selection(utility, scale, made, how, num_changes=changes, seed=options.seed)
+    selection = run_selection(
+        utility, scale, algorithm, how, num_changes=changes, seed=options.seed
+    )
     names = [one.name for one in policies]
     write_files(
-        {options.out: lambda opened: write_selection(found, utility, names, trials, opened.buffer)},
+        {
+            options.out: lambda opened: write_selection(
+                selection, utility, names, trials, opened.buffer
+            )
+        },
         options.charts,
         {
-            "spot-weights": lambda: _draw_weights(found, utility, names),
-            "spot-regret": lambda: _draw_regret(found),
+            "spot-weights": lambda: _draw_weights(selection, utility, names),
+            "spot-regret": lambda: _draw_regret(selection),
         },
     )
-    print_selection(found, utility, names, changes)
+    print_selection(selection, utility, names, changes)
 
 
-def _draw_weights(found: Selection, utility: Floats, names: Sequence[str]) -> "AnyChart":
+def _draw_weights(selection: Selection, utility: Floats, names: Sequence[str]) -> "AnyChart":
     from auctune.charts.spot_weights import spot_weights_chart
 
-    groups = heaviest_ever(found, utility, _MAX_LINES)
+    groups = heaviest_ever(selection, utility, _MAX_LINES)
     return spot_weights_chart(
-        {name_of(group, names): weight_of(found, group).tolist() for group in groups}
+        {name_of(group, names): weight_of(selection, group).tolist() for group in groups}
     )
 
 
-def _draw_regret(found: Selection) -> "AnyChart":
+def _draw_regret(selection: Selection) -> "AnyChart":
     from auctune.charts.spot_regret import spot_regret_chart
 
-    return spot_regret_chart(found.regret.tolist(), found.bound.tolist())
+    return spot_regret_chart(selection.regret.tolist(), selection.bound.tolist())
 
 
 def _checked(

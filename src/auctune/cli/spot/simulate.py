@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from auctune.cli._support.options import option_groups
+from auctune.cli._support.options import LABEL, option_groups, refuse_combined
 from auctune.cli._support.outputs import check_output_paths, write_files
 from auctune.cli._support.progress import ProgressBars, warn_compiling
 from auctune.cli.spot.inputs import (
@@ -23,11 +23,10 @@ from auctune.cli.spot.inputs import (
     read_forecaster,
     read_inputs,
     read_policies,
-    read_policy,
     read_pool,
 )
 from auctune.cli.spot.tables import print_comparison, print_schedule, print_trials
-from auctune.domain.errors import InputError
+from auctune.registry import spot_policy_names
 from auctune.sim.spot.benchmark import Start
 from auctune.sim.spot.diary import DiaryLine, diary, write_diaries
 from auctune.sim.spot.rivalry import Standing, optimum_of, play_all, write_rivalry
@@ -47,22 +46,21 @@ def simulate(
         int | None, typer.Option(help="Slot of the market in which the job starts. Default: 0.")
     ] = None,
     jobs: Annotated[
-        int | None,
-        typer.Option(help="Start it this often, each at a random slot, instead of --start."),
+        int | None, typer.Option(help="Number of random starts, instead of --start.")
     ] = None,
     past: Past = 0,
     prices: OnePrice = None,
 ) -> None:
     """Simulate a job under one policy.
 
-    Shows the allocation, progress and cost of each slot; with --jobs, a line for each start.
+    Shows the allocation, progress and cost of each slot, or with --jobs a line per start.
     """
     check_output_paths([options.market, options.job, prices], (options.out, options.charts))
-    chosen, forecaster = read_policy(policy), read_forecaster(options.forecast)
-    if jobs is not None and start is not None:
-        raise InputError("--start", "is given with --jobs", "one of the two")
-    given = [] if prices is None else [prices]
-    inputs = read_inputs(options.job, options.market, given, options.fixed_price)
+    (chosen,), forecaster = read_policies([policy]), read_forecaster(options.forecast)
+    if jobs is not None:
+        refuse_combined("--jobs", {"--start": start is not None}, "one of the two")
+    price_files = [] if prices is None else [prices]
+    inputs = read_inputs(options.job, options.market, price_files, options.fixed_price)
     starts: tuple[Start, ...] = (Start(0, start or 0),)
     if jobs is not None:
         starts = random_starts(inputs, jobs, past, options.seed)
@@ -87,19 +85,18 @@ def compare(
     options: TrialOptions,
     policy: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME[:KEY=VALUE...]", help=f"{POLICIES}; repeatable. Default: one of each."
-        ),
+        typer.Option(metavar=LABEL, help=f"{POLICIES}; repeatable. Default: one of each."),
     ] = None,
     pool: Annotated[
-        str | None, typer.Option(metavar="POOL.toml", help="A pool of policies, or default: 112.")
+        str | None,
+        typer.Option(metavar="POOL.toml", help="A pool of policies, or default, of 112 policies."),
     ] = None,
     jobs: Jobs = 200,
     vary: Annotated[
         list[str] | None,
         typer.Option(
             metavar="KEY=VALUES",
-            help="Jobs of random size: workload=60-100, n_min=1,2,4, n_max=8,12,16; repeatable.",
+            help="Random size of jobs: workload=60-100, n_min=1,2,4, n_max=8,12,16; repeatable.",
         ),
     ] = None,
     past: Past = 96,
@@ -108,11 +105,11 @@ def compare(
     """Compare policies on many starts of a job.
 
     Shows mean utility and cost, the share on time, and the share of the offline optimum, each with
-    its 95% interval. Of a pool the best, the median and the worst policy are shown.
+    its 95% confidence interval. Of a pool, shows the best, the median and the worst policy.
     """
-    inputs_read = [options.market, options.job, *(prices or ())]
-    check_output_paths(inputs_read, (options.out, options.charts))
-    named = read_policies(policy)
+    read = [options.market, options.job, *(prices or ())]
+    check_output_paths(read, (options.out, options.charts))
+    named = read_policies(policy or spot_policy_names())
     pooled = () if pool is None else read_pool(pool)
     forecaster = read_forecaster(options.forecast)
     inputs = read_inputs(options.job, options.market, prices or (), options.fixed_price)
@@ -141,7 +138,7 @@ def _play(
     policy: SpotPolicy, trials: Trials
 ) -> tuple[list[SpotOutcome], list[list[DiaryLine]], list[float]]:
     """Return outcome, schedule and optimum of each trial."""
-    # First the optimum: the larger program, which is refused if it does not fit into memory.
+    # The optimum first: it is the larger program, and is refused if it exceeds memory.
     optima = optimum_of(trials).tolist()
     pairs = zip(trials.markets, trials.forecasts, strict=True)
     outcomes = [play(policy, trials.job, market, forecasts) for market, forecasts in pairs]

@@ -1,4 +1,4 @@
-"""Tables and texts of the commands of `auctune spot`."""
+"""Tables and texts of `auctune spot`."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -30,7 +30,7 @@ def print_schedule(
     optimum: float,
     money: MarketEntry,
 ) -> None:
-    """Print a job slot by slot, then its totals."""
+    """Print a job's slots, then its totals."""
     numbers = ("slot", "price", "available", "on-demand", "spot", "progress", "even pace", "cost")
     table = make_table(*numbers, right=numbers)
     for line in lines:
@@ -48,7 +48,7 @@ def print_schedule(
     when = "on time" if outcome.finish <= job.deadline + _SLACK else "late"
     typer.echo(f"{name}: done after {outcome.finish:.2f} of {job.deadline} slots, {when}")
     if outcome.ending_cost > 0:
-        typer.echo(f"after the deadline, {job.n_max} on demand: {outcome.ending_cost:.3f}")
+        typer.echo(f"after the deadline, {job.n_max} on-demand: {outcome.ending_cost:.3f}")
     typer.echo(f"cost {outcome.cost:.3f}{in_money(outcome.cost, money)}")
     ratio = _ratio_text(outcome.utility, optimum)
     typer.echo(f"value {outcome.value:.3f}, utility {outcome.utility:.3f}; {ratio}")
@@ -84,7 +84,7 @@ def print_trials(
 
 
 def print_comparison(rows: Sequence[tuple[str, Standing]], optimum: Floats, trials: Trials) -> None:
-    """Print a line for each policy, and the optimum under them."""
+    """Print a line per policy, then the optimum."""
     numbers = ("utility", "cost", "on time", "of optimum")
     table = make_table("policy", *numbers, right=numbers)
     for label, one in rows:
@@ -97,7 +97,7 @@ def print_comparison(rows: Sequence[tuple[str, Standing]], optimum: Floats, tria
         )
     table.add_row("optimum", f"{optimum.mean():.2f}", "", "", "")
     print_table(table)
-    typer.echo(f"{trials.num_trials} jobs; means ± 95% intervals, in GPU-slots on demand")
+    typer.echo(f"{trials.num_trials} jobs; means ± 95% intervals, in on-demand GPU-slots")
 
 
 def print_selection(
@@ -135,22 +135,26 @@ def print_advice(
     advice: Advice,
     money: MarketEntry,
 ) -> None:
-    """Print what to hold now, and the likely cost and finish."""
+    """Print the advice for the present slot, then the expected cost and finish."""
     price, available = float(seen.price[-1]), int(seen.available[-1])
     typer.echo(f"slot {advice.slot} of {job.deadline}: {available} spot at {price:.3f}; {name}")
     if advice.is_done:
-        typer.echo("the work is done; hold nothing")
+        typer.echo("the work is done; hold no instances")
         return
     share = advice.progress / job.workload
-    typer.echo(f"done so far {share:.1%}, spent {advice.spent:.3f}{in_money(advice.spent, money)}")
+    typer.echo(f"{share:.1%} done, spent {advice.spent:.3f}{in_money(advice.spent, money)}")
     typer.echo(f"hold now: {advice.now.on_demand} on-demand, {advice.now.spot} spot")
     typer.echo(
         f"cost {advice.cost:.3f}{in_money(advice.cost, money)} expected; "
         f"p50 {advice.cost_p50:.3f}, p90 {advice.cost_p90:.3f}"
     )
     typer.echo(f"finish p50 {advice.finish_p50:.2f}, p90 {advice.finish_p90:.2f} slots")
-    typer.echo(f"risk of being late {advice.risk:.1%}; expected utility {advice.utility:.3f}")
-    typer.echo(f"estimated from {advice.num_futures} futures: what followed similar moments")
+    typer.echo(
+        f"risk of missing the deadline {advice.risk:.1%}; expected utility {advice.utility:.3f}"
+    )
+    typer.echo(
+        f"estimated from {advice.num_futures} scenarios: continuations of similar past slots"
+    )
 
 
 def advice_record(name: str, advice: Advice) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`auctune timeshare`: training to a loss on a shared pool."""
+"""`auctune timeshare`: training to a target loss on a shared pool."""
 
 import typer
 
@@ -9,10 +9,12 @@ timeshare = typer.Typer(
         {
             "simulate": Entry("timeshare.simulate:simulate", "Simulate one allocator on a bundle."),
             "compare": Entry("timeshare.simulate:compare", "Compare allocators on bundles."),
-            "run": Entry("timeshare.run:run", "Train threads to their losses on one device."),
+            "run": Entry(
+                "timeshare.run:run", "Train threads to their target losses on one device."
+            ),
             "record": Entry("timeshare.run:record", "Record loss curves of the synthetic tasks."),
         }
     ),
-    help="Train to a loss: simulate, compare, run, record.",
+    help="Train to a target loss: simulate, compare, run, record.",
     rich_markup_mode=None,
 )

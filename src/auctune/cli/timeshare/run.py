@@ -1,4 +1,4 @@
-"""`auctune timeshare run` and `record`: train threads on a shared device, and loss curves."""
+"""`auctune timeshare run` and `record`: train threads on a shared device, record loss curves."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,8 +13,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-from auctune.cli._support.errors import INTERRUPTED, refuse_with_resume, resumable
-from auctune.cli._support.options import NewRunFolder, Resume
+from auctune.cli._support.errors import INTERRUPTED
+from auctune.cli._support.runs import NewRunFolder, Resume, resumable, run_folder
 from auctune.domain.errors import InputError
 from auctune.run.base_cache import base_cache
 from auctune.run.timeshare.folder import PoolFolder
@@ -34,7 +34,8 @@ _COLOURS = {"done": "green", "in time": "green", "late": "yellow", "missed": "re
 def run(
     context: typer.Context,
     bundle: Annotated[
-        Path | None, typer.Argument(help="The bundle: BUNDLE.toml.", show_default=False)
+        Path | None,
+        typer.Argument(metavar="BUNDLE.toml", help="Threads and pool.", show_default=False),
     ] = None,
     out: NewRunFolder = None,
     resume: Resume = None,
@@ -42,25 +43,21 @@ def run(
         float, typer.Option(min=0, help="Seconds between checkpoints of a thread.")
     ] = 30.0,
 ) -> None:
-    """Train threads to their losses on one device.
+    """Train threads to their target losses on one device.
 
-    Each thread ends at its loss or its deadline. Writes the trained models and a report. A run that
-    was stopped or killed is resumed with --resume.
+    A thread ends at its target loss or its deadline. Writes the trained models and a report. Resume
+    a run that was stopped or killed with --resume.
     """
-    if resume is None:
-        _check_given(bundle, out)
-    else:
-        refuse_with_resume(context, allowed=("saved_every",))
+    required = {"BUNDLE.toml": (bundle, "a bundle file, or --resume DIR")}
+    folder = PoolFolder(run_folder(context, out, resume, required, allowed=("saved_every",)))
     console = Console(highlight=False)
-    # torch takes seconds to import.
     with console.status("starting"):
         from auctune.run.timeshare.from_file import keep_bundle, kept_beside
         from auctune.run.timeshare.job import nothing, run_pool
 
-    folder = PoolFolder(out or resume or Path())
     with resumable("timeshare run", folder.root, folder.bundle.is_file):
         if bundle is None:
-            # A run that was stopped before it began begins now.
+            # A run that was stopped before its start starts now.
             begun, prepare = folder.is_begun, nothing
             order = _read_order(folder.bundle, kept_beside(folder))
         else:
@@ -81,25 +78,28 @@ def run(
 def record(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Curves to record. Default: all that the folder lacks."),
+        typer.Argument(
+            metavar="NAME", help="Curves to record. Default: all missing in the folder."
+        ),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder of the curves.")] = Path("curves"),
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the curves.")] = Path(
+        "curves"
+    ),
     batches: Annotated[
-        int | None, typer.Option(min=1, help="Batches of each. Default: about a minute's.")
+        int | None, typer.Option(min=1, help="Batches per curve. Default: about a minute's.")
     ] = None,
 ) -> None:
     """Record loss curves of the synthetic tasks.
 
-    Each of the fifteen is trained alone: Tables 1 and 2 of Wang et al. (ICML 2024), thread by
-    thread. A stopped recording goes on with the next curve when the command is given again.
+    Each of the fifteen tasks, the threads of Tables 1 and 2 of Wang et al. (ICML 2024), is trained
+    alone. Repeat the command to continue a stopped recording with the next curve.
     """
-    # torch takes seconds to import.
     from auctune.train.timeshare.curve_file import read_manifest
     from auctune.train.timeshare.recording import RECORDINGS, record_all
 
     out.mkdir(parents=True, exist_ok=True)
-    known = [entry["name"] for entry in read_manifest(out)]
-    chosen = _choose(RECORDINGS, names or [], known)
+    recorded = [entry["name"] for entry in read_manifest(out)]
+    chosen = _choose(RECORDINGS, names or [], recorded)
     if batches is not None:
         chosen = [replace(recording, batches=batches) for recording in chosen]
     console = Console(highlight=False)
@@ -118,19 +118,15 @@ def record(
                     f"{entry['batches_per_second']:g} a second, loss {entry['last_loss']:g}"
                 )
         except KeyboardInterrupt:
-            typer.echo("stopped; recorded curves are kept", err=True)
+            typer.echo("stopped; finished curves are stored", err=True)
             raise typer.Exit(INTERRUPTED) from None
     typer.echo(f"curves: {out}/")
 
 
 class RunDisplay:
-    """Listener of a run (`PoolListener`), and a context manager.
+    """Listener of a run (`PoolListener`): a live table on a terminal, else lines on verdicts.
 
-    A table that is updated with each unit on a terminal; elsewhere a line whenever a thread's
-    verdict changes.
-
-    Args:
-        console: to write to.
+    A context manager.
     """
 
     def __init__(self, console: Console) -> None:
@@ -165,7 +161,6 @@ class RunDisplay:
 
 
 def _thread_table(time: int, views: Sequence[ThreadView]) -> Table:
-    """Make a table of threads after a unit: share, progress, predicted finish, verdict."""
     table = Table(title=f"unit {time}", title_justify="left")
     table.add_column("thread", no_wrap=True)
     for name in ("share", "batches", "loss", "target", "finish", "deadline"):
@@ -204,19 +199,13 @@ def _print_report(report: "PoolReport", folder: PoolFolder) -> None:
         typer.echo(f"results: {folder.root / 'results'}/")
 
 
-def _check_given(bundle: Path | None, out: Path | None) -> None:
-    if bundle is None:
-        raise InputError("BUNDLE.toml", "is missing", "a bundle file, or --resume DIR")
-    if out is None:
-        raise InputError("--out", "is missing", "a folder for the run")
-
-
 def _choose(
-    recordings: "Sequence[Recording]", names: list[str], known: list[str]
+    recordings: "Sequence[Recording]", names: list[str], recorded: list[str]
 ) -> "list[Recording]":
-    """Return the named recordings, or those that are not known yet."""
+    """Return the named recordings, or those that are missing."""
     available = [recording.name for recording in recordings]
     for name in names:
         if name not in available:
             raise InputError("NAMES", repr(name), f"some of {', '.join(available)}")
-    return [one for one in recordings if (one.name in names if names else one.name not in known)]
+    names = names or [name for name in available if name not in recorded]
+    return [one for one in recordings if one.name in names]

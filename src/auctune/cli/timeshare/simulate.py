@@ -2,19 +2,19 @@
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from auctune.cli._support.outputs import check_output_paths
+from auctune.cli._support.options import LABEL, parse_labels
+from auctune.cli._support.outputs import check_output_paths, write_files
 from auctune.cli._support.progress import ProgressBars
 from auctune.cli._support.tables import make_table, print_table
 from auctune.domain.checks import check_count
 from auctune.domain.errors import InputError
-from auctune.parameter_text import parse_label
 from auctune.registry import timeshare_allocator, timeshare_allocator_names
-from auctune.sim.atomic_file import AtomicFiles
 from auctune.sim.spot.estimate import Estimate
 from auctune.sim.timeshare.bundle import RecordedBundle
 from auctune.sim.timeshare.bundle_file import read_bundle_file
@@ -30,36 +30,37 @@ _ALLOCATORS = "lara, headway, lrf, etf, ucb, thompson, uniform or stf"
 _TABLES = ("pure", "mixed-1", "mixed-2")
 
 Curves = Annotated[
-    Path | None, typer.Option(help="Folder of recorded curves. Default: those of this package.")
+    Path | None,
+    typer.Option(metavar="DIR", help="Folder of recorded curves. Default: those of this package."),
 ]
-Out = Annotated[Path | None, typer.Option(help="Write every unit of every bundle (parquet).")]
 
 
 def simulate(
-    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE.toml", help="Threads and pool.")],
+    bundle: Annotated[
+        Path, typer.Argument(metavar="BUNDLE.toml", help="Threads and pool.", show_default=False)
+    ],
     allocator: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME[:KEY=VALUE...]",
-            help=f"The allocator: {_ALLOCATORS}. Default: that of the file.",
+            metavar=LABEL, help=f"The allocator: {_ALLOCATORS}. Default: that of the file."
         ),
     ] = None,
     curves: Curves = None,
-    out: Out = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write each unit of time (parquet).")
+    ] = None,
 ) -> None:
     """Simulate one allocator on a bundle.
 
     Nothing is trained: each thread follows the recorded loss curve of its kind.
     """
     check_output_paths([bundle], (out,))
-    chosen = None if allocator is None else _read_allocator(allocator)
+    chosen = None if allocator is None else _read_allocators([allocator])[0]
     file = read_bundle_file(bundle, ESTIMATORS)
     recorded = bundle_of_file(file, read_curves(curves or SHIPPED), bundle)
     used = file.allocator(ESTIMATORS) if chosen is None else chosen
     outcome = recorded.play(used)
-    if out is not None:
-        with AtomicFiles([out]) as (opened,):
-            write_play(recorded, outcome, opened.buffer)
+    write_files({out: lambda opened: write_play(recorded, outcome, opened.buffer)})
     _print_outcome(used.name, recorded, outcome, recorded.optimum())
 
 
@@ -68,30 +69,31 @@ def compare(
         str | None,
         typer.Option(
             metavar="BUNDLE.toml",
-            help=f"A bundle's file, or {', '.join(_TABLES)}. Default: draw bundles.",
+            help=f"A bundle file, or {', '.join(_TABLES)}. Default: random bundles.",
         ),
     ] = None,
-    threads: Annotated[int, typer.Option(help="Threads of each drawn bundle.")] = 10,
-    bundles: Annotated[int, typer.Option(help="Number of drawn bundles.")] = 100,
+    threads: Annotated[int, typer.Option(help="Threads per random bundle.")] = 10,
+    bundles: Annotated[int, typer.Option(help="Number of random bundles.")] = 100,
     allocator: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME[:KEY=VALUE...]", help=f"{_ALLOCATORS}; repeatable. Default: one of each."
-        ),
+        typer.Option(metavar=LABEL, help=f"{_ALLOCATORS}; repeatable. Default: one of each."),
     ] = None,
     curves: Curves = None,
-    seed: Annotated[int, typer.Option(help="Seed of all draws.")] = 0,
-    out: Out = None,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the result of each bundle (parquet).")
+    ] = None,
 ) -> None:
     """Compare allocators on bundles.
 
-    Shows completed threads, beside the clairvoyant optimum, with 95% intervals over drawn bundles.
-    Threads follow recorded loss curves.
+    Shows the number of completed threads and the clairvoyant optimum, with 95% confidence intervals
+    over random bundles. Threads follow recorded loss curves.
     """
     check_count(threads, "--threads", 1)
     check_count(bundles, "--bundles", 1)
     check_count(seed, "--seed", 0)
-    named = _read_allocators(allocator)
+    labels = allocator or timeshare_allocator_names()
+    allocators = _read_allocators(labels)
     check_output_paths([None if bundle is None else Path(bundle)], (out,))
     if bundle is None:
         recorded = read_curves(curves or SHIPPED)
@@ -100,51 +102,31 @@ def compare(
         played = [_read_bundle(bundle, curves)]
     with ProgressBars() as bars:
         advance = bars.counter("bundles", len(played))
-        contest = compete(played, [one for _, one in named], advance)
-    if out is not None:
-        with AtomicFiles([out]) as (opened,):
-            write_contest(contest, opened.buffer)
-    _print_comparison([label for label, _ in named], contest)
+        contest = compete(played, allocators, advance)
+    write_files({out: lambda opened: write_contest(contest, opened.buffer)})
+    _print_comparison(labels, contest)
 
 
-def _read_allocator(label: str) -> Allocator:
-    """Parse an allocator such as `lara:estimator=mixture`.
-
-    Raises:
-        InputError: naming `--allocator`.
-    """
-    name, settings = parse_label(label, "--allocator", "allocator")
-    try:
-        return timeshare_allocator(name, settings, ESTIMATORS)
-    except InputError as error:
-        is_name = error.place == "allocator"
-        place = "--allocator" if is_name else f"--allocator {label}: {error.place}"
-        raise InputError(place, error.found, error.expected) from None
-
-
-def _read_allocators(labels: Sequence[str] | None) -> list[tuple[str, Allocator]]:
-    """Parse labels, each once; `None`: one allocator of each kind."""
-    named = [(label, _read_allocator(label)) for label in labels or timeshare_allocator_names()]
-    for index, (label, allocator) in enumerate(named):
-        if allocator in [other for _, other in named[:index]]:
-            raise InputError("--allocator", f"{label} is given twice", "each allocator once")
-    return named
+def _read_allocators(labels: Sequence[str]) -> list[Allocator]:
+    """Make allocators such as `lara:estimator=mixture`."""
+    make = partial(timeshare_allocator, estimators=ESTIMATORS)
+    return parse_labels(labels, "--allocator", "allocator", make)
 
 
 def _read_bundle(bundle: str, curves: Path | None) -> RecordedBundle:
     recorded = read_curves(curves or SHIPPED)
     if bundle not in _TABLES:
         return bundle_of_file(read_bundle_file(Path(bundle), ESTIMATORS), recorded, Path(bundle))
-    for made in table_bundles(recorded):
-        if made.name == bundle:
-            return made
+    for one in table_bundles(recorded):
+        if one.name == bundle:
+            return one
     raise InputError("--bundle", f"{bundle!r} has no recorded curves", "curves of that bundle")
 
 
 def _print_outcome(
     name: str, bundle: RecordedBundle, outcome: BundleOutcome, optimum: ClairvoyantOptimum
 ) -> None:
-    numbers = ("start", "deadline", "threshold", "loss", "batches", "units", "done after")
+    numbers = ("start", "deadline", "threshold", "loss", "batches", "units", "finish")
     table = make_table("thread", *numbers, "", right=numbers)
     for k, thread in enumerate(bundle.threads):
         losses = [loss for loss in outcome.losses[:, k].tolist() if not math.isnan(loss)]
@@ -163,12 +145,12 @@ def _print_outcome(
     print_table(table)
     typer.echo(
         f"{name}: {outcome.num_done} of {len(bundle.threads)} done, "
-        f"clairvoyant optimum {optimum.num_done}; {outcome.switches} turns"
+        f"clairvoyant optimum {optimum.num_done}; {outcome.switches} switches"
     )
 
 
 def _print_comparison(labels: Sequence[str], contest: Contest) -> None:
-    numbers = ("done", "of optimum", "turns")
+    numbers = ("done", "of optimum", "switches")
     table = make_table("allocator", *numbers, right=numbers)
     for index, label in enumerate(labels):
         standing = contest.standing(index)

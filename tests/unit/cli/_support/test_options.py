@@ -68,7 +68,7 @@ def test_a_jobs_options_are_those_of_its_spec_and_terms_but_for_what_is_omitted(
     assert (given["TRAINING_FILE"], given["--site"], given["--bid"]) == ("rows.jsonl", sites, None)
     shown = call(ask, "--help").output
     assert "--bid" not in shown
-    assert "Accepted risk of being late." in shown
+    assert "Acceptable probability of missing" in shown
     with pytest.raises(InputError, match="--site: 'north'; expected NAME=FILE"):
         call(ask, "--site", "north")
     with pytest.raises(InputError, match=r"--value: '40@'; expected AMOUNT"):

@@ -38,13 +38,19 @@ REMOTE = ("--url", "http://market.example")
         (("submit",), "auctune: TRAINING_FILE: is missing; expected a data set, or --site"),
         (("submit", "rows.jsonl"), "auctune: --bid: is missing; expected an amount of money"),
         (("submit", "a", "--bid", "1"), "auctune: --deadline: is missing; expected a time, or a"),
-        (("submit", "a", "--quote", "quote-a"), "auctune: TRAINING_FILE: is given with --quote"),
-        (("submit", "--line", "1"), "auctune: --line: is given without --quote"),
+        (
+            ("submit", "a", "--quote", "quote-a"),
+            "auctune: TRAINING_FILE: cannot be combined with --quote",
+        ),
+        (("submit", "--line", "1"), "auctune: --line: needs --quote"),
         (
             ("submit", "a", "--quote", "quote-a", "--line", "0"),
-            "auctune: TRAINING_FILE: is given with --quote; expected none: it is as it was quoted",
+            "auctune: TRAINING_FILE: cannot be combined with --quote; expected a job as it",
         ),
-        (("submit", "a", "--market", "m.toml"), "auctune: TRAINING_FILE: is given with --market"),
+        (
+            ("submit", "a", "--market", "m.toml"),
+            "auctune: TRAINING_FILE: cannot be combined with --mar",
+        ),
         (("submit", "--market", "m.toml"), "auctune: m.toml: cannot be read (No such file"),
         (("users", "add", "ann", "--budget", "1/y"), "auctune: --budget: '1/y'; expected an amou"),
         (("serve", "--slot-seconds", "0.5"), "auctune: --slot-seconds: 0.5; expected 1 to 86400"),
@@ -108,7 +114,7 @@ def test_settings_are_written_once_and_can_be_read(
     code, _, lines = run_auctune(["init"], monkeypatch, capsys)
     assert (code, lines) == (
         2,
-        ["auctune: auctune.toml: is there already; expected the name of a new file"],
+        ["auctune: auctune.toml: already exists; expected the name of a new file"],
     )
     assert (tmp_path / "auctune.toml").read_bytes() == before
 

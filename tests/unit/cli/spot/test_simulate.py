@@ -167,7 +167,7 @@ def test_advice_does_not_depend_on_what_comes_after_the_present(
         ("simulate", ("--forecast", "oracle"), "--forecast: 'oracle' is not offered"),
         ("simulate", ("--forecast", "noisy:error=-1"), "--forecast noisy:error=-1: error: -1.0"),
         ("simulate", ("--start", "58"), "market: 60 slots; expected slots 58 to 61"),
-        ("simulate", ("--start", "1", "--jobs", "2"), "--start: is given with --jobs"),
+        ("simulate", ("--start", "1", "--jobs", "2"), "--start: cannot be combined with --jobs"),
         ("simulate", ("--jobs", "0"), "--jobs: 0; expected a whole number >= 1"),
         ("compare", ("--jobs", "1000000000000"), "--jobs: 1000000000000; expected at most 100000"),
         ("simulate", ("--fixed-price", "-1"), "--fixed-price: "),
@@ -208,7 +208,7 @@ def test_no_output_is_written_over_an_input(ask: Ask, tmp_path: Path) -> None:
     [
         (JOB, (), "training: is missing; expected [training], for a real run"),
         (JOB + '[training]\nbase = "tiny"\ndata = "x"\n', (), "training.data: 'x' is no file"),
-        (JOB, ("--slot-seconds", "1", "--model-time"), "--model-time: is given with"),
+        (JOB, ("--slot-seconds", "1", "--model-time"), "--model-time: cannot be combined with"),
         (JOB, ("--slot-seconds", "0"), "--slot-seconds: 0; expected a number > 0"),
         (JOB, ("--slot-seconds", "inf"), "--slot-seconds: inf; expected a number > 0"),
         (JOB + TRAINING, (), "rows.jsonl: line 1: "),

@@ -91,7 +91,7 @@ def test_a_bundle_is_run_to_its_report_and_said_again_by_resume(ask: Ask, tmp_pa
     [
         ([], "BUNDLE.toml: is missing; expected a bundle file, or --resume DIR"),
         (["b.toml"], "--out: is missing; expected a folder for the run"),
-        (["b.toml", "--resume", "d"], "--resume: is given with other arguments"),
+        (["b.toml", "--resume", "d"], "--resume: cannot be combined with other arguments"),
         (["--resume", "nowhere"], "nowhere: holds no run"),
         (["nothing.toml", "--out", "d"], "nothing.toml: cannot be read"),
     ],
@@ -133,7 +133,7 @@ def test_a_run_that_ends_with_a_threads_error_says_how_to_go_on(ask: Ask, tmp_pa
     code, _, errors = ask("run", path, "--out", tmp_path / "out")
     assert code == 1
     assert "quick failed in unit 0: RuntimeError: tired" in errors[-1]
-    assert f"go on with: auctune timeshare run --resume {tmp_path / 'out'}" in errors[-1]
+    assert f"resume with: auctune timeshare run --resume {tmp_path / 'out'}" in errors[-1]
 
 
 def test_curves_are_recorded_and_those_that_are_there_are_left(ask: Ask, tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_advice_on_a_run_begins_where_it_is(
         ["spot", "advise", "--run", place.root, "--policy", "up"], monkeypatch, capsys
     )
     assert code == 2
-    assert "--policy: is given with --run; expected one of the two" in errors[0]
+    assert "--policy: cannot be combined with --run; expected one of the two" in errors[0]
 
 
 def test_a_run_that_is_over_or_not_begun_is_not_advised(place: SpotFolder, tmp_path: Path) -> None:
