@@ -127,7 +127,7 @@ def test_a_quote_is_a_table_and_its_last_line_a_command(
     assert code == 3
     assert lines[0].startswith("auctune: --quote: the first slot of this line's plan began at")
     assert lines[0].endswith("nothing was charged")
-    assert out == "no node could finish it in time, at any price\n"
+    assert out == "no node could finish the job in time, at any price\n"
 
 
 def test_a_bid_waits_for_its_data_to_be_looked_at(served: Served, auctune: Run) -> None:
