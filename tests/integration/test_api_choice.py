@@ -162,6 +162,19 @@ def test_jobs_of_all_kinds_keep_what_zones_said_and_are_paused_in_the_same_words
             http.post("/v1/zones/owned/resume").raise_for_status()
 
 
+def test_operators_see_the_state_of_a_zone_of_each_kind_and_users_do_not(
+    all_kinds: Served,
+) -> None:
+    with all_kinds.http(all_kinds.operator) as http, all_kinds.http() as of_user:
+        for zone in http.get("/v1/zones").json()["data"]:
+            path = f"/v1/zones/{zone['id']}/state"
+            state = http.get(path).json()
+            assert (state["zone"], state["kind"]) == (zone["id"], zone["kind"])
+            assert state["slot_seconds"] == zone["slot_seconds"]
+            assert of_user.get(path).status_code == 403
+        assert http.get("/v1/zones/nowhere/state").status_code == 404
+
+
 def test_a_job_that_no_zone_takes_is_answered_with_the_reasons_of_all(all_kinds: Served) -> None:
     market = {"deadline": "+2m", "target_loss": 1.0, "max_cost": "3"}
     asked = {**work(all_kinds), "market": market, "hyperparameters": {"n_epochs": 4}}

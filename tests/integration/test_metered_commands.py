@@ -118,3 +118,14 @@ def test_operators_see_the_market_that_a_zone_rents_from(served: Served, auctune
         "spot",
         "timeshare",
     ]
+
+
+def test_a_zone_without_nodes_of_its_own_says_so(served: Served, auctune: Run) -> None:
+    operator = ("--zone", "pool", "--api-key", served.operator)
+    code, out, lines = auctune("nodes", "list", *operator)
+    assert (code, out) == (2, "")
+    assert "--zone" in lines[0]
+    assert "zone pool (timeshare) has no nodes of its own" in lines[0]
+    code, out, _ = auctune("prices", *operator)
+    assert code == 0
+    assert "jobs that share its pool" in out
