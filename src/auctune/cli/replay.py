@@ -117,8 +117,7 @@ def replay(
     The log is only read; the service may run.
 
     Under the recorded mechanism each decision, price update, new plan and charge must be identical:
-    exit code 1 if one is not. Under others a table shows their outcome on the same bids and lost
-    nodes, jobs and market, or threads.
+    exit code 1 if one is not. For others, a table shows their outcome on the same jobs.
     """
     contenders = _contenders(mechanism, compare)
     settings = _settings(database, config)
@@ -218,7 +217,7 @@ def _log_range(log: "EventLog", zone: str | None, begin: str | None, end: str | 
     if found.last_slot is not None and found.last_slot < found.first_slot:
         raise InputError("--to", f"{end!r}: no slot begins before it", "a later time")
     if found.newest_slot < found.first_slot:
-        raise InputError("--from", f"{begin!r}: nothing is on record since then", "an earlier time")
+        raise InputError("--from", f"{begin!r}: the log has no events after it", "an earlier time")
     return found
 
 
