@@ -36,7 +36,7 @@ from auctune.service.storage import Committer, Snapshots, open_store
 from auctune.service.storage.batch import noop
 from auctune.service.storage.identity import bind
 from auctune.service.zones.auction.bid import Bid
-from auctune.service.zones.auction.loader import build_supply, created_record
+from auctune.service.zones.auction.kind import auction_record, build_supply
 from auctune.service.zones.auction.state import empty_model
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.core.clock import SlotClock
@@ -56,7 +56,7 @@ def make_log(config: Path, data: Path, count: int, snapshot_after: int | None) -
     entry = read_config(config).zones[0]
     assert isinstance(entry, AuctionConfig)
     facts = profile_zone(entry, DataDirs(data, base_cache()), _unheard)
-    record = created_record(entry, facts, time.time())
+    record = auction_record(entry, facts, time.time())
     draw = random.Random(1)
     with open_store(data, data) as store, Committer(store) as committer:
         bind(store.writer, data, store.label)

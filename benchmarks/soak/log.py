@@ -12,8 +12,8 @@ from auctune.service.event_writer import read_job
 from auctune.service.storage import EventLog, open_readonly
 from auctune.service.storage.tables import entries, events, jobs
 from auctune.service.zones.core.events import EventType, ZoneEvent
-from auctune.service.zones.core.loader import read_event
 from auctune.service.zones.core.read_model import JobReadModel, Status
+from auctune.service.zones.core.restore import read_event
 from auctune.service.zones.timeshare.job import TimeshareEventType
 
 OVER = (EventType.FINISHED, EventType.CANCELLED, EventType.FAILED)

@@ -19,9 +19,8 @@ from numba.core import event
 compiled = event.RecordingListener()
 event.register("numba:compile", compiled)
 from auctune.registry import build
-from auctune.service.zones.auction.kernel_worker import made_up_cluster
-from auctune.service.zones.auction.warm_up import warm_up
-cluster = made_up_cluster(1)
+from auctune.service.zones.auction.startup import synthetic_cluster, warm_up
+cluster = synthetic_cluster(1)
 warm_up(cluster, lambda small, energy: build("pdftsp", small, {}, energy=energy), lambda _: None)
 print(len(compiled.buffer))
 """

@@ -16,9 +16,10 @@ from auctune.run.open_sites.folder import SiteOutcome
 from auctune.run.open_sites.messages import SiteOrder
 from auctune.service.config.edge import EdgeConfig, PricingConfig, SiteConfig
 from auctune.service.jobs.training import Training
+from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import EventType
 from auctune.service.zones.edge.bid import EdgeBid
-from auctune.service.zones.edge.loader import build_supply, created_record
+from auctune.service.zones.edge.kind import build_supply, edge_record
 from auctune.service.zones.edge.scheduler import SlotScheduler
 from auctune.service.zones.edge.site_datasets import SiteDatasets
 from auctune.service.zones.edge.state import EdgeModel, empty_model
@@ -76,7 +77,7 @@ class MadeUpEdge:
     def __init__(self, entry: EdgeConfig | None = None) -> None:
         self.entry = entry or edge_entry()
         self.clock, self.log = SetClock(), MemoryLog()
-        self.record = created_record(self.entry, EPOCH)
+        self.record = edge_record(self.entry, EPOCH)
         self.kept: dict[tuple[str, int, int], SiteOutcome] = {}
         self._open(empty_model(self.record))
         self.zone.record(EventType.ZONE_OPENED, None, dict(self.record))
@@ -85,7 +86,7 @@ class MadeUpEdge:
         self.hear(kind="ready", lost=[])
 
     def _open(self, memory: EdgeModel) -> None:
-        supply = build_supply(self.entry, self.record, self.clock)
+        supply = build_supply(self.entry, self.record, SlotClock(EPOCH, SLOT_SECONDS, self.clock))
         self.zone = EdgeZone("edge", supply, memory, self.log)
         self.sites = KeptSites()
         self.scheduler = SlotScheduler(

@@ -38,7 +38,7 @@ from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.core.dependencies import DataDirs
 from auctune.service.zones.core.events import EventType
 from auctune.service.zones.spot.kind import INSTANCE
-from auctune.service.zones.timeshare.loader import NODE_TYPE
+from auctune.service.zones.timeshare.kind import NODE_TYPE
 from support.zones import made_up_profile
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import EventType, ZoneEvent
 from auctune.service.zones.core.read_model import JobReadModel
 from auctune.service.zones.core.state import ZoneModel
-from auctune.service.zones.kinds import kind_from_created_event
+from auctune.service.zones.kinds import KINDS as ZONE_KINDS
 from soak.kind import SoakKind
 from soak.log import Booked, Log
 from soak.served import Served
@@ -63,7 +63,7 @@ class Rebuilt:
 
     def _check_views(self) -> Iterator[str]:
         clock = SlotClock(self._opened["epoch"], self._opened["slot_seconds"], lambda: 0.0)
-        views = kind_from_created_event(self._opened).views
+        views = ZONE_KINDS[self._opened["kind"]].views
         for name, said in self._served.views.items():
             row = self.rows.get(name)
             if row is None:

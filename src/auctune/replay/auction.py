@@ -43,7 +43,7 @@ from auctune.service.zones.auction.zone import (
     preview_decision,
 )
 from auctune.service.zones.core.events import EventType, ZoneEvent
-from auctune.service.zones.core.loader import decode_snapshot
+from auctune.service.zones.core.restore import decode_snapshot
 from auctune.sim.comparison import Contender
 
 _NO_PRICES = np.empty(0)

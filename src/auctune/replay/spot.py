@@ -40,8 +40,8 @@ from auctune.service.zones.spot.decision import (
     value_at,
 )
 from auctune.service.zones.spot.job import CAP_REACHED, SpotEventType, SpotJobState
-from auctune.service.zones.spot.loader import load_market
 from auctune.service.zones.spot.state import SpotState, empty_model
+from auctune.service.zones.spot.supply import load_market
 from auctune.sim.comparison import Contender
 from auctune.sim.spot.foretelling import parse_foretelling
 from auctune.sim.spot.trials import widest_horizon

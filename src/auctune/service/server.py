@@ -31,8 +31,7 @@ from auctune.service.private_files import write_private
 from auctune.service.service import Service, build_service, profile_zone
 from auctune.service.storage import Store, open_store
 from auctune.service.storage.identity import bind
-from auctune.service.zones.core.dependencies import DataDirs
-from auctune.service.zones.core.kind import BaseProfiles
+from auctune.service.zones.core.dependencies import BaseProfiles, DataDirs
 from auctune.service.zones.kinds import KINDS
 
 FIRST_KEY = "first-key"

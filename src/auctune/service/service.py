@@ -25,7 +25,7 @@ from auctune.service.accounts.limits import (
 )
 from auctune.service.accounts.registry import Account, AccountRegistry, Budget
 from auctune.service.config.models import ServiceConfig
-from auctune.service.config.zone import AUCTION, ZoneConfig
+from auctune.service.config.zone import ZoneConfig
 from auctune.service.event_writer import LogWriter, read_job
 from auctune.service.files.blobs import Disk
 from auctune.service.files.repository import FileRepository
@@ -45,13 +45,14 @@ from auctune.service.upkeep import ClockError, clock_fault, keep_up
 from auctune.service.vendors.repairer import VendorGateway
 from auctune.service.webhooks.dispatcher import WebhookDispatcher
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.dependencies import DataDirs, ZoneDependencies
+from auctune.service.zones.core.dependencies import BaseProfiles, DataDirs, ZoneDependencies
 from auctune.service.zones.core.gateway import AnyGateway
-from auctune.service.zones.core.kind import BaseProfiles, Projection, ZoneKind
-from auctune.service.zones.core.loader import created_event
+from auctune.service.zones.core.kind import ZoneKind
+from auctune.service.zones.core.projection import JobProjection
 from auctune.service.zones.core.read_model import JobReadModel
+from auctune.service.zones.core.restore import created_event
 from auctune.service.zones.core.worker import ZoneWorker
-from auctune.service.zones.kinds import KINDS, kind_from_created_event
+from auctune.service.zones.kinds import KINDS
 
 DAY = 86_400.0
 _PAUSED = "paused:"
@@ -144,7 +145,7 @@ class Service:
     vendor_app: ASGIApp | None
     work: Path
     now: Callable[[], float]
-    _closed: dict[str, tuple[ZoneKind, SlotClock]] = field(default_factory=dict)
+    _closed: dict[str, tuple[ZoneKind[Any], SlotClock]] = field(default_factory=dict)
 
     def clock(self, zone: str) -> SlotClock:
         """Return the slot clock of a zone, also of one that is no longer in the settings."""
@@ -153,7 +154,7 @@ class Service:
             return found.clock
         return self._closed_zone(zone)[1]
 
-    def views(self, zone: str) -> Projection:
+    def views(self, zone: str) -> JobProjection[Any]:
         """Return the views of a zone's jobs, also of one that is no longer in the settings."""
         found = self.zones.get(zone)
         kind = KINDS[found.kind] if found is not None else self._closed_zone(zone)[0]
@@ -173,13 +174,13 @@ class Service:
             return None
         return read_job(row)
 
-    def _closed_zone(self, zone: str) -> tuple[ZoneKind, SlotClock]:
+    def _closed_zone(self, zone: str) -> tuple[ZoneKind[Any], SlotClock]:
         if zone not in self._closed:
             opened = created_event(zone, self.log)
             assert opened is not None
             body = opened.body
             clock = SlotClock(body["epoch"], body["slot_seconds"], self.now)
-            self._closed[zone] = kind_from_created_event(body), clock
+            self._closed[zone] = KINDS[body["kind"]], clock
         return self._closed[zone]
 
     async def put_team(self, name: str, budget: Budget | None) -> Account:
@@ -349,8 +350,7 @@ async def build_service(
     zones: dict[str, AnyGateway] = {}
     workers: dict[str, ZoneWorker[Any]] = {}
     for zone in config.zones:
-        _check_kind(zone, log)
-        opened = await KINDS[zone.kind].open(zone, facts[zone.name], dependencies)
+        opened = await KINDS[zone.kind].load(zone, facts[zone.name], dependencies)
         zones[zone.name] = opened.zone
         workers[zone.name] = opened.worker
 
@@ -396,16 +396,3 @@ async def build_service(
 
 def _daily(count: int) -> TokenBuckets:
     return TokenBuckets(count / DAY, count, time.monotonic)
-
-
-def _check_kind(zone: ZoneConfig, log: EventLog) -> None:
-    """Refuse another kind than the one that the zone's log was written by.
-
-    Raises:
-        InputError: if the zone was opened as one of another kind.
-    """
-    created = created_event(zone.name, log)
-    if created is None or KINDS[zone.kind] is kind_from_created_event(created.body):
-        return
-    found = f"{zone.kind!r} where the zone was opened with {created.body.get('kind', AUCTION)!r}"
-    raise InputError(f"zone {zone.name}: kind", found, "the same, or another zone")

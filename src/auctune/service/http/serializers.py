@@ -11,8 +11,7 @@ from auctune.service.jobs.timestamps import to_rfc3339
 from auctune.service.storage.event_log import EventRow
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import EventType
-from auctune.service.zones.core.kind import Projection
-from auctune.service.zones.core.projection import EventMessage
+from auctune.service.zones.core.projection import EventMessage, JobProjection
 from auctune.service.zones.core.read_model import JobReadModel
 
 JSON = dict[str, Any]
@@ -38,7 +37,7 @@ def file_view(record: FileRecord) -> JSON:
     }
 
 
-def job_view(row: JobReadModel, views: Projection, clock: SlotClock) -> JSON:
+def job_view(row: JobReadModel, views: JobProjection[Any], clock: SlotClock) -> JSON:
     """Return a job as an API object.
 
     Args:

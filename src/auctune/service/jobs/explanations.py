@@ -8,7 +8,7 @@ from auctune.service.accounts.fair_queue import FairQueue
 from auctune.service.storage.event_log import EventLog
 from auctune.service.zones.core.events import EventType
 from auctune.service.zones.core.explainer import DecisionExplanation, Explainer
-from auctune.service.zones.core.loader import read_event
+from auctune.service.zones.core.restore import read_event
 
 _MAX_CACHED = 1000
 

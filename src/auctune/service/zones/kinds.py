@@ -1,4 +1,4 @@
-"""The kinds of zones that there are, by name."""
+"""Table of the kinds of zones, by name."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from auctune.service.zones.edge.kind import EdgeKind
 from auctune.service.zones.spot.kind import SpotKind
 from auctune.service.zones.timeshare.kind import TimeshareKind
 
-KINDS: Mapping[str, ZoneKind] = {
+KINDS: Mapping[str, ZoneKind[Any]] = {
     AUCTION: AuctionKind(),
     SPOT: SpotKind(),
     TIMESHARE: TimeshareKind(),
@@ -20,9 +20,4 @@ KINDS: Mapping[str, ZoneKind] = {
 OWNER_EVENT_TYPES: tuple[str, ...] = tuple(
     dict.fromkeys(str(name) for kind in KINDS.values() for name in kind.views.messages)
 )
-"""Kinds of events that are news to a job's owner, in any zone."""
-
-
-def kind_from_created_event(body: Mapping[str, Any]) -> ZoneKind:
-    """The kind that the event with which a zone opened says; older ones say none."""
-    return KINDS[body.get("kind", AUCTION)]
+"""Types of the events that a job's owner is shown, in any zone."""

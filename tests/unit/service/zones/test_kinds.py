@@ -1,18 +1,13 @@
 """Kinds of zones, found by their names."""
 
 from auctune.service.config.models import AnyZone
-from auctune.service.config.zone import AUCTION
 from auctune.service.zones.auction.job import AuctionEventType
 from auctune.service.zones.core.events import EventType
 from auctune.service.zones.core.metered import MeteredEventType
 from auctune.service.zones.edge.job import EdgeEventType
-from auctune.service.zones.kinds import KINDS, OWNER_EVENT_TYPES, kind_from_created_event
+from auctune.service.zones.kinds import KINDS, OWNER_EVENT_TYPES
 from auctune.service.zones.spot.job import SpotEventType
 from auctune.service.zones.timeshare.job import TimeshareEventType
-
-
-def test_a_zone_that_was_opened_before_there_were_kinds_is_an_auction() -> None:
-    assert kind_from_created_event({"version": 1}) is KINDS[AUCTION]
 
 
 def test_each_kind_that_settings_may_name_is_one_that_can_be_opened() -> None:

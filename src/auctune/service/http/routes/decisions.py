@@ -15,7 +15,7 @@ from auctune.service.http.schemas import JobProgress, MeteredFields, Page, Plan,
 from auctune.service.http.serializers import page_view
 from auctune.service.service import Service
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.kind import Projection
+from auctune.service.zones.core.projection import JobProjection
 from auctune.service.zones.core.read_model import JobReadModel, Status
 
 router = APIRouter(prefix="/v1/zones", tags=["market"], responses=ERRORS)
@@ -76,7 +76,7 @@ async def _list(
     return page_view(data, has_more=page.has_more)
 
 
-def _view(row: JobReadModel, views: Projection, clock: SlotClock) -> dict[str, Any]:
+def _view(row: JobReadModel, views: JobProjection[Any], clock: SlotClock) -> dict[str, Any]:
     decision, finished = row.body["decision"] or {}, row.body["finished_at"]
     return {
         "metered": None,

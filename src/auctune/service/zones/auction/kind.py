@@ -1,36 +1,239 @@
-"""Zones of kind `auction`, as the service knows a kind."""
+"""Zones of kind `auction`: slots of nodes are sold to bids, each decided on at once."""
 
-from collections.abc import Iterable
+import os
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from pathlib import Path
+from dataclasses import replace
+from typing import Any
 
-from auctune.device_profile import read_profile
-from auctune.domain import InputError
-from auctune.registry import check_settings
+from auctune.device_profile import Profile
+from auctune.domain import (
+    Admission,
+    Cluster,
+    EnergyForecast,
+    Explanation,
+    InputError,
+    Node,
+    NodeType,
+)
+from auctune.numerics.jit import COMPILING, kernels_are_compiled
+from auctune.registry import build, check_settings
 from auctune.run.base_facts import Alone, BaseFacts, Elsewhere, Report, learn_base
+from auctune.run.executor import NodeSettings
+from auctune.run.records import read_decision
 from auctune.service.config.auction import AuctionConfig
-from auctune.service.config.zone import ZoneConfig
+from auctune.service.dataset_inspector import DatasetInspector
+from auctune.service.jobs.datasets import TrainingData
+from auctune.service.jobs.training import Defaults
+from auctune.service.vendors.repairer import builtin_vendor
 from auctune.service.zones.auction.executors import executor_factory
-from auctune.service.zones.auction.loader import AuctionLoader, node_settings
-from auctune.service.zones.auction.projection import AuctionProjection
-from auctune.service.zones.auction.startup import KernelCompilation
-from auctune.service.zones.auction.state import AuctionState
-from auctune.service.zones.auction.supply import zone_energy
-from auctune.service.zones.core.dependencies import DataDirs, ZoneDependencies
-from auctune.service.zones.core.kind import BaseProfiles, LoadedZone
+from auctune.service.zones.auction.gateway import AuctionGateway
+from auctune.service.zones.auction.job import cluster_record, read_cluster, read_task
+from auctune.service.zones.auction.repair_coordinator import RepairCoordinator
+from auctune.service.zones.auction.startup import KernelCompilation, warm_up
+from auctune.service.zones.auction.state import AuctionModel, AuctionState, empty_model
+from auctune.service.zones.auction.supply import Supply, zone_energy
+from auctune.service.zones.auction.worker import AuctionWorker
+from auctune.service.zones.auction.zone import AuctionZone
+from auctune.service.zones.core.actor import ZoneActor
+from auctune.service.zones.core.dependencies import BaseProfiles, DataDirs, ZoneDependencies
+from auctune.service.zones.core.events import ZoneEvent
+from auctune.service.zones.core.explainer import Explainer
+from auctune.service.zones.core.gateway import GatewayContext
+from auctune.service.zones.core.kind import (
+    ZoneKind,
+    node_settings,
+    read_optional_profile,
+)
+from auctune.service.zones.core.loader import ZoneLoader, created_record, slot_epoch
+from auctune.service.zones.core.startup import StartupTask
 
 
-class AuctionKind:
-    """All that the service must know of auctions' zones."""
+class AuctionLoader(ZoneLoader[AuctionConfig, AuctionZone, AuctionModel]):
+    """Loads an auction zone."""
 
-    @property
-    def views(self) -> AuctionProjection:
-        """What readers see of their jobs."""
-        return AuctionState.projection
+    def __init__(
+        self, entry: AuctionConfig, profiles: BaseProfiles, dependencies: ZoneDependencies
+    ) -> None:
+        super().__init__(entry, profiles, dependencies)
+        shared, place = dependencies, f"zone {entry.name}: vendors"
+        builtin = builtin_vendor(entry.builtin_vendor, shared.data)
+        external = shared.vendor_gateway.vendors(
+            vendor.params(f"{place}[{index}]") for index, vendor in enumerate(entry.vendors)
+        )
+        self._vendors = {one.name: one for one in (builtin, *external) if one is not None}
+        self._inspector = DatasetInspector(
+            entry.base_source,
+            shared.data,
+            shared.library,
+            builtin,
+            external,
+            entry.quote_seconds,
+            shared.now,
+        )
 
-    def check(self, entry: ZoneConfig, place: str, now: float) -> None:
-        """Refuse settings that a start would refuse in the middle."""
-        entry = _own(entry)
+    def _current_settings(self) -> dict[str, Any]:
+        return auction_record(self.entry, self.profiles, self.dependencies.now())
+
+    def _select_fixed(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "base": settings["base"],
+            "slots": settings["cluster"]["slots"],
+            "slot_seconds": settings["cluster"]["slot_seconds"],
+            "nodes": settings["cluster"]["nodes"],
+            "sample_tokens": settings["sample_tokens"],
+            "auction.mechanism": settings["mechanism"],
+            **{f"auction.{key}": value for key, value in sorted(settings["settings"].items())},
+        }
+
+    def _prepare(self) -> None:
+        self.supply = build_supply(self.entry, self.profiles, self.recorded)
+        self.energy = zone_energy(self.entry, self.recorded["epoch"])
+        what = "getting the auction ready" if kernels_are_compiled() else COMPILING
+        mechanism, settings = self.recorded["mechanism"], self.recorded["settings"]
+
+        def make(small: Cluster, energy: EnergyForecast) -> Admission:
+            return build(mechanism, small, settings, energy=energy)
+
+        warm_up(self.supply.cluster, make, lambda share: self.dependencies.report(what, share))
+
+    def _empty_model(self) -> AuctionModel:
+        return empty_model(self.recorded, self.energy)
+
+    def _zone(self, model: AuctionModel) -> AuctionZone:
+        return AuctionZone(
+            self.entry.name,
+            self.supply,
+            model,
+            self.clock,
+            self.dependencies.recorder,
+        )
+
+    def _gateway(self, actor: ZoneActor[AuctionZone]) -> AuctionGateway:
+        shared, entry, supply = self.dependencies, self.entry, self.supply
+        defaults = Defaults(
+            max_length=entry.max_length, share=entry.share, context_tokens=supply.context_tokens
+        )
+        files = TrainingData(shared.library, supply.base_digest, self._inspector, defaults.length)
+        context = GatewayContext(
+            actor,
+            self.clock,
+            supply.cluster.slots,
+            defaults,
+            files,
+            shared.budgets,
+            shared.quotes,
+        )
+        # Explanations need no energy forecast: the events hold what a decision saw of it.
+        explainer = Explainer(
+            lambda: empty_model(self.recorded), self.log, self.snapshots, _explain
+        )
+        return AuctionGateway(context, supply, explainer, has_vendors=self._inspector.has_vendors)
+
+    def _worker(self, actor: ZoneActor[AuctionZone]) -> AuctionWorker:
+        entry, shared, dirs = self.entry, self.dependencies, self.dependencies.dirs
+        work = dirs.work(entry.name)
+        settings = {
+            node.id: _tuned(training_settings(entry, node.type, dirs), self.profiles[node.type])
+            for node in entry.nodes
+        }
+        # Nodes hold the lock too: while one is alive, no other service opens this data folder.
+        make_executor = executor_factory(entry).executor(settings, work, dirs.logs, shared.lock)
+        repairs = RepairCoordinator(
+            actor, self.clock, self._vendors, self._inspector, shared.library, work
+        )
+        return AuctionWorker(
+            actor, self.clock, make_executor, work, self._inspector, repairs, shared
+        )
+
+
+def _explain(model: AuctionModel, decided: ZoneEvent) -> Explanation:
+    task, decision = read_task(decided.body["task"]), read_decision(decided.body["decision"])
+    return model.mechanism.explain(task, decision, model.state.slot)
+
+
+def auction_record(entry: AuctionConfig, profiles: BaseProfiles, now: float) -> dict[str, Any]:
+    """Return the body of the first event of an auction zone that is created now."""
+    epoch = slot_epoch(entry, now)
+    mechanism, mechanism_settings = entry.mechanism
+    cluster = _cluster(entry, profiles, zone_energy(entry, epoch))
+    settings = {
+        "cluster": cluster_record(cluster),
+        "profiles": {name: _sold_profile(entry, profiles, name).to_json() for name in profiles},
+        "mechanism": mechanism,
+        "settings": mechanism_settings,
+        "sample_tokens": entry.sample_tokens,
+    }
+    return created_record(entry, settings, epoch)
+
+
+def build_supply(
+    entry: AuctionConfig, profiles: BaseProfiles, recorded: Mapping[str, Any]
+) -> Supply:
+    """Return what a zone offers, by its recorded settings."""
+    base = next(iter(profiles.values()))
+    return Supply(
+        base=entry.base,
+        base_digest=base.digest,
+        context_tokens=base.context_tokens,
+        cluster=read_cluster(recorded["cluster"]),
+        profiles={
+            name: Profile.from_json(text, f"profile of {name}")
+            for name, text in recorded["profiles"].items()
+        },
+        sample_tokens=recorded["sample_tokens"],
+    )
+
+
+def _cluster(entry: AuctionConfig, profiles: BaseProfiles, energy: EnergyForecast) -> Cluster:
+    node_types = {}
+    for name in entry.node_types:
+        profile = _sold_profile(entry, profiles, name)
+        node_types[name] = NodeType(
+            compute=profile.compute(entry.slot_seconds, entry.sample_tokens),
+            memory_gb=profile.memory_gb / entry.nodes_per_device(name),
+            energy_cost=tuple(energy(name, slot) for slot in range(entry.num_slots)),
+        )
+    return Cluster(
+        slots=entry.num_slots,
+        slot_seconds=entry.slot_seconds,
+        base_memory_gb=max(one.profile.base_memory_gb for one in profiles.values()),
+        node_types=node_types,
+        nodes=tuple(Node(node.id, node.type) for node in entry.nodes),
+    )
+
+
+def _sold_profile(entry: AuctionConfig, profiles: BaseProfiles, name: str) -> Profile:
+    """Return the profile of a node type, less the headroom that is not sold."""
+    profile = profiles[name].profile
+    margin = 1 - (1 - profile.margin) * (1 - entry.node_types[name].headroom)
+    return replace(profile, margin=margin)
+
+
+def training_settings(entry: AuctionConfig, node_type: str, dirs: DataDirs) -> NodeSettings:
+    """Return the settings of a node's process, apart from those that a measurement tunes."""
+    on_cpu = sum(entry.node_types[node.type].device == "cpu" for node in entry.nodes)
+    # The number of cores of other machines is unknown here.
+    share = 1 if entry.uses_external_cluster else len(os.sched_getaffinity(0)) // max(1, on_cpu)
+    threads = entry.threads or max(1, share)
+    return node_settings(entry, dirs, entry.node_types[node_type].device, threads, entry.mode)
+
+
+def _tuned(settings: NodeSettings, base: BaseFacts) -> NodeSettings:
+    return replace(
+        settings,
+        token_budget=base.profile.micro_batch_tokens,
+        overhead_tokens=round(base.profile.step_seconds / base.profile.token_seconds),
+    )
+
+
+class AuctionKind(ZoneKind[AuctionConfig]):
+    """Kind of auction zones."""
+
+    views = AuctionState.projection
+    loader = AuctionLoader
+
+    def check(self, entry: AuctionConfig, place: str, now: float) -> None:
         try:
             check_settings(*entry.mechanism)
         except InputError as error:
@@ -39,44 +242,29 @@ class AuctionKind:
         executor_factory(entry).check(f"{place}.executor")
         for index, vendor in enumerate(entry.vendors):
             vendor.params(f"{place}.vendors[{index}]")
-        for kind in entry.node_types.values():
-            if kind.profile is not None:
-                read_profile(Path(kind.profile))
+        for node_type in entry.node_types.values():
+            read_optional_profile(node_type.profile)
         zone_energy(entry, now)
 
-    def prepare(self, entries: Iterable[ZoneConfig]) -> KernelCompilation:
-        """Have what they decide with compiled."""
-        return KernelCompilation([_own(entry) for entry in entries])
+    def prepare(self, entries: Sequence[AuctionConfig]) -> StartupTask:
+        return KernelCompilation(entries)
 
     def profile(
-        self, entry: ZoneConfig, dirs: DataDirs, report: Report, alone: Alone
-    ) -> dict[str, BaseFacts]:
-        """What must be known of a zone's base, by node type; measured once where its nodes are."""
-        entry, kept = _own(entry), dirs.profiles
+        self, entry: AuctionConfig, dirs: DataDirs, report: Report, alone: Alone
+    ) -> BaseProfiles:
         given = {
-            name: None if kind.profile is None else read_profile(Path(kind.profile))
-            for name, kind in entry.node_types.items()
+            name: read_optional_profile(node_type.profile)
+            for name, node_type in entry.node_types.items()
         }
         facts = {}
         for name in entry.node_types:
-            settings = node_settings(entry, name, dirs)
-            # A type without nodes is asked here.
+            settings = training_settings(entry, name, dirs)
+            # A type without nodes is measured on this machine.
             nodes = [node.id for node in entry.nodes if node.type == name]
-            work = dirs.work(entry.name)
             factory = executor_factory(entry)
+            work = dirs.work(entry.name)
             probe = factory.probe(nodes[0], settings, work) if nodes else nullcontext()
             with probe as start:
                 there = None if start is None else Elsewhere(f"{entry.name} {name}", start)
-                facts[name] = learn_base(settings, kept, report, given[name], alone, there)
+                facts[name] = learn_base(settings, dirs.profiles, report, given[name], alone, there)
         return facts
-
-    async def open(
-        self, entry: ZoneConfig, facts: BaseProfiles, dependencies: ZoneDependencies
-    ) -> LoadedZone:
-        """A zone as it stood."""
-        return await AuctionLoader(dependencies).open(_own(entry), facts)
-
-
-def _own(entry: ZoneConfig) -> AuctionConfig:
-    assert isinstance(entry, AuctionConfig)
-    return entry

@@ -1,59 +1,77 @@
-"""KernelCompilation compiled in child processes, while the serving process does something else.
+"""Compiles the kernels of auctions at startup, in child processes or in the serving process.
 
-The compiler takes half a minute of a core, once on a machine. Children leave what they compiled in
-the cache on disk, where this process and all others find it. That they may share the work, one
-begins with what a bid needs and one with what a lesson needs. If a child fails, nothing is lost:
-the serving process then compiles by itself.
+The compiler takes half a minute of a core, once on a machine: kernels are cached on disk, where all
+processes find them. `KernelCompilation` compiles them in child processes while the serving process
+does something else; if a child fails, the serving process compiles by itself. To share the work,
+one child starts with what a bid needs, and another with what learning needs.
+
+Run as a program, this module is such a child. It compiles by having a mechanism go through some
+days of a small synthetic market: kernels are compiled for types of arguments, not for sizes.
 """
 
+import json
 import queue
-from collections.abc import Iterable
+import sys
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from decimal import Decimal
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal
 
 import structlog
 
+from auctune.domain import (
+    Admission,
+    Cluster,
+    EnergyForecast,
+    Node,
+    NodeType,
+    Quote,
+    RepeatedEnergy,
+    Task,
+)
 from auctune.numerics.jit import COMPILING, kernels_are_compiled
+from auctune.registry import build
 from auctune.run.base_facts import Report
 from auctune.run.child import ChildProcess, Message
+from auctune.run.child.parent import Parent
 from auctune.service.config.auction import AuctionConfig
+from auctune.service.zones.core.startup import StartupTask
 
-WORKER = ("-m", "auctune.service.zones.auction.kernel_worker")
-BIDS, LESSONS = "bids", "lessons"
+_PROGRAM = ("-m", "auctune.service.zones.auction.startup")
+_PARTS: tuple[Literal["bids", "learning"], ...] = ("bids", "learning")
+
+_SLOTS = 8
+_DAYS = 3
+_BIDS = 6
+_MORE_THAN_ANY_NODE = 1e300
 
 _log = structlog.get_logger(__name__)
 
 
-class KernelCompilation:
-    """What zones decide with, being compiled: a context, which ends the children.
+class KernelCompilation(StartupTask):
+    """Kernels of some zones, being compiled in child processes.
 
     Args:
-        zones: whose mechanisms are meant.
+        zones: settings of the zones.
     """
 
     def __init__(self, zones: Iterable[AuctionConfig]) -> None:
-        self._children: list[_CompilerProcess] = []
+        self._children: list[_Compiler] = []
         if kernels_are_compiled():
             return
-        kinds: dict[tuple[Any, ...], dict[str, Any]] = {}
+        works: dict[tuple[Any, ...], dict[str, Any]] = {}
         for entry in zones:
             name, settings = entry.mechanism
             key = (name, *sorted(settings.items()), len(entry.node_types))
-            kinds[key] = {"mechanism": name, "settings": settings, "types": len(entry.node_types)}
-        for kind in kinds.values():
-            self._children += [_CompilerProcess({**kind, "part": part}) for part in (BIDS, LESSONS)]
+            works[key] = {"mechanism": name, "settings": settings, "types": len(entry.node_types)}
+        for work in works.values():
+            self._children += [_Compiler({**work, "part": part}) for part in _PARTS]
 
     def wait(self, report: Report) -> None:
-        """Until all is compiled.
-
-        Args:
-            report: told how far it is.
-        """
         for child in self._children:
             child.wait(report)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(
         self,
@@ -65,17 +83,145 @@ class KernelCompilation:
             child.process.kill()
 
 
-class _CompilerProcess:
+class _Compiler:
     def __init__(self, work: dict[str, Any]) -> None:
         self._inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
-        self._is_over = False
-        self.process = ChildProcess(WORKER, work, self._inbox.put)
+        self._is_done = False
+        self.process = ChildProcess(_PROGRAM, work, self._inbox.put)
 
     def wait(self, report: Report) -> None:
-        while not self._is_over:
+        while not self._is_done:
             message = self._inbox.get()
             if message is None:
                 _log.warning("kernels could not be compiled ahead", reason=self.process.ending())
             elif message["kind"] == "compiling":
                 report(COMPILING, message["share"])
-            self._is_over = message is None or message["kind"] == "compiled"
+            self._is_done = message is None or message["kind"] == "compiled"
+
+
+def warm_up(
+    cluster: Cluster,
+    make: Callable[[Cluster, EnergyForecast], Admission],
+    progress: Callable[[float], None],
+) -> None:
+    """Compile what bids need: have a mechanism decide in all its ways, and discard it.
+
+    Args:
+        cluster: cluster whose node types are to be sold.
+        make: builds the mechanism.
+        progress: called with the share that is done.
+    """
+    small = _shrink(cluster)
+    mechanism = make(small, RepeatedEnergy(small))
+    last = _DAYS * _SLOTS
+    for slot in range(last):
+        progress(slot / last)
+        mechanism.advance(slot)
+        for number in range(_BIDS):
+            mechanism.advance(slot)
+            _bid(mechanism, _task(small, slot, number), slot, number)
+    restored = make(small, RepeatedEnergy(small))
+    restored.load(mechanism.save())
+    restored.lose_node(small.nodes[0].id, last, ())
+    restored.state()
+    progress(1.0)
+
+
+def warm_up_learning(
+    cluster: Cluster, make: Callable[[EnergyForecast, Sequence[Sequence[Task]]], Admission]
+) -> None:
+    """Compile what learning needs: have a mechanism learn from the bids of a day.
+
+    Args:
+        cluster: a small cluster.
+        make: builds the mechanism, with bids of earlier days.
+    """
+    day = [_task(cluster, slot, number) for slot in range(_SLOTS) for number in range(_BIDS)]
+    make(RepeatedEnergy(cluster), [day]).advance(0)
+
+
+def synthetic_cluster(num_types: int) -> Cluster:
+    """Return a small cluster with one node of each of some types."""
+    node_types = {f"{k}": NodeType(1000.0, 8.0, (0.01,) * _SLOTS) for k in range(num_types)}
+    nodes = tuple(Node(name, name) for name in node_types)
+    return Cluster(_SLOTS, 60.0, 0.5, node_types, nodes)
+
+
+def _bid(mechanism: Admission, task: Task, slot: int, number: int) -> None:
+    mechanism.preview(task, slot)
+    menu = mechanism.quote(task, slot)
+    if number == 1 and menu.lines:
+        line = menu.lines[0]
+        mechanism.take(replace(task, id=f"{task.id}-line", bid=line.price), line, slot)
+    decision = mechanism.offer(task, slot)
+    if decision.schedule is not None and number % 2:
+        mechanism.release(task, decision.schedule.cells)
+        mechanism.plan_rest(replace(task, quotes=()), slot + 1)
+    if number == 0:
+        for beyond in (
+            replace(task, id="work", work=_MORE_THAN_ANY_NODE),
+            replace(task, id="memory", memory_gb=_MORE_THAN_ANY_NODE),
+        ):
+            mechanism.preview(beyond, slot)
+
+
+def _shrink(cluster: Cluster) -> Cluster:
+    """Return a cluster of one node of each type, for a few slots."""
+    slots = min(_SLOTS, cluster.slots)
+    node_types = {
+        name: replace(kind, energy_cost=kind.energy_cost[:slots])
+        for name, kind in cluster.node_types.items()
+    }
+    first = {node.type: node for node in reversed(cluster.nodes)}
+    return replace(
+        cluster,
+        slots=slots,
+        node_types={name: node_types[name] for name in node_types if name in first},
+        nodes=tuple(first[name] for name in node_types if name in first),
+    )
+
+
+def _task(cluster: Cluster, slot: int, number: int) -> Task:
+    speeds = {name: kind.compute / 4 for name, kind in cluster.node_types.items()}
+    memory = min(kind.memory_gb for kind in cluster.node_types.values()) - cluster.base_memory_gb
+    return Task(
+        id=f"{slot}-{number}",
+        arrival=slot + 1,
+        deadline=slot + min(cluster.slots - 1, 2 + number),
+        work=min(speeds.values()) * (1 + number % 3),
+        memory_gb=memory / 8,
+        bid=Decimal(1 + 3 * number),
+        throughput=speeds,
+        quotes=(Quote("vendor", Decimal("0.1"), 1),) if number == 2 else (),
+    )
+
+
+def main() -> None:
+    """Compile what the argument names, and report the progress to the parent process."""
+    parent = Parent()
+    threading.Thread(target=_leave_on_stop, args=(parent,), daemon=True).start()
+    work: dict[str, Any] = json.loads(sys.argv[1])
+    mechanism, settings = work["mechanism"], work["settings"]
+    cluster = synthetic_cluster(work["types"])
+    if work["part"] == "learning":
+        warm_up_learning(
+            cluster,
+            lambda energy, days: build(mechanism, cluster, settings, history=days, energy=energy),
+        )
+    else:
+        warm_up(
+            cluster,
+            lambda small, energy: build(mechanism, small, settings, energy=energy),
+            lambda share: parent.say("compiling", share=share),
+        )
+    parent.say("compiled")
+    parent.leave()
+
+
+def _leave_on_stop(parent: Parent) -> None:
+    parent.stop.wait()
+    parent.leave()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,10 +1,10 @@
 """What all zones of a service share: the store, the event log, files and folders."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from auctune.run.base_facts import Report
+from auctune.run.base_facts import BaseFacts, Report
 from auctune.run.data.client import DataClient
 from auctune.service.accounts.budgets import BudgetLocks
 from auctune.service.files.repository import FileRepository
@@ -12,6 +12,9 @@ from auctune.service.jobs.quotes import QuoteStore
 from auctune.service.storage import Committer, Store
 from auctune.service.vendors.repairer import VendorGateway
 from auctune.service.zones.core.zone import EventWriter
+
+BaseProfiles = Mapping[str, BaseFacts]
+"""What was measured of a zone's base, by node type."""
 
 
 @dataclass(frozen=True, slots=True)

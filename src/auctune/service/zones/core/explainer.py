@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 from auctune.domain import Explanation
 from auctune.service.storage import EventLog, Snapshots
 from auctune.service.zones.core.events import ZoneEvent
-from auctune.service.zones.core.loader import replay_until
+from auctune.service.zones.core.restore import replay_until
 from auctune.service.zones.core.state import ZoneModel
 
 M = TypeVar("M", bound=ZoneModel[Any, Any])

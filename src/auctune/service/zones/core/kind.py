@@ -1,108 +1,96 @@
-"""What a kind of zone provides, and what all zones are loaded with."""
+"""Base of the kinds of zones: what the service has to know of each kind.
 
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Any, Protocol
+A new kind is a subclass of `ZoneKind`, added to the table in `auctune.service.zones.kinds`.
+"""
 
-from auctune.run.base_facts import Alone, BaseFacts, Report
-from auctune.service.config.zone import ZoneConfig
-from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.dependencies import DataDirs, ZoneDependencies
-from auctune.service.zones.core.gateway import AnyGateway
-from auctune.service.zones.core.projection import EventMessage
-from auctune.service.zones.core.read_model import JobReadModel
-from auctune.service.zones.core.worker import ZoneWorker
+from abc import ABC
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
-BaseProfiles = Mapping[str, BaseFacts]
-"""What was measured of a zone's base, by type of node."""
+from auctune.device_profile import Profile, read_profile
+from auctune.run.base_facts import Alone, Report
+from auctune.run.executor import NodeSettings
+from auctune.service.config.zone import LanguageZoneConfig, ZoneConfig
+from auctune.service.zones.core.dependencies import BaseProfiles, DataDirs, ZoneDependencies
+from auctune.service.zones.core.loader import LoadedZone, ZoneLoader
+from auctune.service.zones.core.projection import JobProjection
+from auctune.service.zones.core.startup import StartupTask
 
-
-@dataclass(frozen=True, slots=True)
-class LoadedZone:
-    """A zone that is open, and what runs its jobs."""
-
-    zone: AnyGateway
-    worker: ZoneWorker[Any]
+C = TypeVar("C", bound=ZoneConfig)
 
 
-class StartupTask(Protocol):
-    """Something that goes on beside the measuring of bases."""
+class ZoneKind(ABC, Generic[C]):
+    """A kind of zone: checks and profiles the settings of such zones, and loads them.
 
-    def wait(self, report: Report) -> None:
-        """Until it is done.
+    Attributes:
+        views: projection of their jobs, for the API.
+        loader: loads one of them.
+    """
 
-        Args:
-            report: told how far it is.
-        """
-        ...
+    views: ClassVar[JobProjection[Any]]
+    loader: ClassVar[type[ZoneLoader[Any, Any, Any]]]
 
-
-class NoStartupTask:
-    """A startup task of kinds that have nothing to prepare."""
-
-    def wait(self, report: Report) -> None:
-        """Return at once."""
-
-
-class Projection(Protocol):
-    """What readers see of jobs of this kind."""
-
-    @property
-    def messages(self) -> Mapping[str, EventMessage]:
-        """How events are told to a job's owner, by kind; others are not."""
-        ...
-
-    def market(self, row: JobReadModel, clock: SlotClock) -> dict[str, Any]:
-        """The market's part of a job: the fields of `MarketPart` of the API."""
-        ...
-
-    def finish(self, row: JobReadModel, clock: SlotClock) -> float | None:
-        """When a job is expected to be done, in unix time; none: that is not known."""
-        ...
-
-
-class ZoneKind(Protocol):
-    """One kind of zone."""
-
-    @property
-    def views(self) -> Projection:
-        """What readers see of its jobs."""
-        ...
-
-    def check(self, entry: ZoneConfig, place: str, now: float) -> None:
-        """Refuse settings that a start would refuse in the middle.
+    def check(self, entry: C, place: str, now: float) -> None:
+        """Refuse settings that would fail in the middle of a start.
 
         Args:
-            entry: of a zone of this kind.
-            place: of its table, for errors.
+            entry: settings of a zone.
+            place: path of its table in the settings, for errors.
             now: unix time.
 
         Raises:
-            InputError: for the first thing that is wrong.
+            InputError: for the first error.
         """
-        ...
 
-    def prepare(self, entries: Iterable[ZoneConfig]) -> AbstractContextManager[StartupTask]:
-        """Begin what can be done while bases are measured; all of it ends with the context."""
-        ...
+    def prepare(self, entries: Sequence[C]) -> StartupTask:
+        """Start work that all zones of the kind require."""
+        return StartupTask()
 
-    def profile(
-        self, entry: ZoneConfig, dirs: DataDirs, report: Report, alone: Alone
-    ) -> BaseProfiles:
-        """What must be known of a zone's base; measured once on this machine.
+    def profile(self, entry: C, dirs: DataDirs, report: Report, alone: Alone) -> BaseProfiles:
+        """Load or measure what is needed of a zone's base, by node type.
+
+        Args:
+            entry: settings of the zone.
+            dirs: folders of the service.
+            report: called with the progress.
+            alone: waits until nothing else runs, before anything is measured.
 
         Raises:
             InputError: for an unknown base or device, or a profile that cannot be used.
         """
-        ...
+        return {}
 
-    async def open(
-        self, entry: ZoneConfig, facts: BaseProfiles, dependencies: ZoneDependencies
+    async def load(
+        self, entry: C, profiles: BaseProfiles, dependencies: ZoneDependencies
     ) -> LoadedZone:
-        """A zone as it stood.
+        """Load a zone; see `ZoneLoader.load`."""
+        return await self.loader(entry, profiles, dependencies).load()
 
-        Raises:
-            InputError: if its settings are not those that it was opened with.
-        """
-        ...
+
+def node_settings(
+    entry: LanguageZoneConfig,
+    dirs: DataDirs,
+    device: str,
+    threads: int,
+    mode: Literal["fused", "exact"] = "exact",
+) -> NodeSettings:
+    """Return the settings of a process that trains or measures the base of a zone."""
+    return NodeSettings(
+        base=entry.base_source,
+        cache=str(dirs.cache),
+        device=device,
+        dtype=entry.dtype,
+        mode=mode,
+        threads=threads,
+        measure_seconds=entry.measure_seconds,
+    )
+
+
+def read_optional_profile(path: str | None) -> Profile | None:
+    """Read a device profile; return None if the settings name none.
+
+    Raises:
+        InputError: if the file is not a profile.
+    """
+    return None if path is None else read_profile(Path(path))

@@ -1,166 +1,159 @@
-"""Loads a zone: recorded settings, newest snapshot, and the events after it."""
+"""Base of the loaders of zones: recorded settings, restored model, actor, gateway, worker."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
 
-import orjson
 import structlog
 
 from auctune.domain import InputError
-from auctune.service.storage.event_log import EventLog, EventRow
+from auctune.service.config.zone import ZoneConfig
+from auctune.service.storage.event_log import EventLog
 from auctune.service.storage.snapshots import Snapshots
 from auctune.service.zones.core.actor import ZoneActor
-from auctune.service.zones.core.dependencies import ZoneDependencies
-from auctune.service.zones.core.events import VERSION, EventType, ZoneEvent
+from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.dependencies import BaseProfiles, ZoneDependencies
+from auctune.service.zones.core.events import VERSION, EventType
+from auctune.service.zones.core.gateway import AnyGateway
+from auctune.service.zones.core.restore import created_event, replay_until
 from auctune.service.zones.core.state import ZoneModel
+from auctune.service.zones.core.worker import ZoneWorker
 from auctune.service.zones.core.zone import Zone
 
 _log = structlog.get_logger(__name__)
 
+C = TypeVar("C", bound=ZoneConfig)
+Z = TypeVar("Z", bound=Zone[Any, Any])
 M = TypeVar("M", bound=ZoneModel[Any, Any])
 
 
-def restart(zone: str, fresh: Callable[[], M], log: EventLog, snapshots: Snapshots) -> M:
-    """A zone's memory after all events of the log.
+@dataclass(frozen=True, slots=True)
+class LoadedZone:
+    """A loaded zone: its request side, and the worker that runs its jobs."""
+
+    zone: AnyGateway
+    worker: ZoneWorker[Any]
+
+
+class ZoneLoader(ABC, Generic[C, Z, M]):
+    """Loads one zone; each kind says what its zones consist of.
 
     Args:
-        zone: its name.
-        fresh: makes a memory of nothing.
-        log: of events.
-        snapshots: of zones.
-    """
-    memory, count = replay_until(zone, fresh, log, snapshots)
-    _log.info("zone restarted", zone=zone, seq=memory.seq, folded=count)
-    return memory
-
-
-def replay_until(
-    zone: str, fresh: Callable[[], M], log: EventLog, snapshots: Snapshots, until: int | None = None
-) -> tuple[M, int]:
-    """The same after all events up to a number, and how many had to be folded for it."""
-    found = snapshots.load_latest(zone, lambda body: decode_snapshot(fresh, body), until=until)
-    memory, count = fresh() if found is None else found.state, 0
-    for event in map(read_event, log.read_zone(zone, memory.seq, until)):
-        memory.apply(event)
-        count += 1
-    return memory, count
-
-
-def decode_snapshot(fresh: Callable[[], M], body: bytes) -> M:
-    """A memory of a snapshot.
-
-    Raises:
-        ValueError: if it cannot be read: it is an older release's, or one of other settings.
-    """
-    memory = fresh()
-    try:
-        memory.restore(body)
-    except (InputError, KeyError, TypeError) as error:
-        # The log says it all.
-        raise ValueError(str(error)) from error
-    return memory
-
-
-def created_event(zone: str, log: EventLog) -> ZoneEvent | None:
-    """The event with which a zone began; none if it never did.
-
-    Raises:
-        InputError: if its log is of another version.
-    """
-    events: Iterator[EventRow] = log.read_zone(zone, page=1)
-    for row in events:
-        event = read_event(row)
-        assert event.kind == EventType.ZONE_OPENED
-        version = event.body.get("version")
-        if version != VERSION:
-            expected = f"version {VERSION}, which this release writes: begin with a new data folder"
-            raise InputError(f"zone {zone}: log", f"is of version {version}", expected)
-        return event
-    return None
-
-
-def read_event(row: EventRow) -> ZoneEvent:
-    """An event from the database."""
-    body = orjson.loads(row.body)
-    return ZoneEvent(row.seq, row.zone, row.slot, row.at, row.kind, row.job, body)
-
-
-# Loading: recorded settings, model and actor.
-
-Z = TypeVar("Z", bound=Zone[Any, Any])
-
-Terms = Mapping[str, Any]
-"""The body of the event with which a zone opens."""
-
-
-class ZoneLoader:
-    """Opens zones of one kind where their logs end.
-
-    Args:
-        dependencies: what all zones are opened with.
+        entry: settings of the zone.
+        profiles: measured facts of its base, by node type.
+        dependencies: what all zones share.
 
     Attributes:
-        log: of events.
-        snapshots: of zones.
+        recorded: body of the zone's first event: the settings that its decisions follow from.
+        clock: slots of the zone, by the recorded settings.
     """
 
-    def __init__(self, dependencies: ZoneDependencies) -> None:
-        self._dependencies = dependencies
+    fixed_settings: ClassVar[tuple[str, ...]] = ()
+    """Recorded settings that must not change while the zone has plans and prices."""
+
+    def __init__(self, entry: C, profiles: BaseProfiles, dependencies: ZoneDependencies) -> None:
+        self.entry, self.profiles, self.dependencies = entry, profiles, dependencies
         self.log = EventLog(dependencies.store.reader)
         self.snapshots = Snapshots(dependencies.store.reader)
+        self.recorded: Mapping[str, Any]
+        self.clock: SlotClock
 
-    def recorded_settings(
-        self, zone: str, wanted: Terms, check: Callable[[Terms, Terms], None]
-    ) -> Terms:
-        """Those that a zone was opened with; of one that is new, those that are wanted.
+    @abstractmethod
+    def _current_settings(self) -> dict[str, Any]:
+        """Return the body of the first event of a new zone; see `created_record`. May block."""
 
-        Args:
-            zone: its name.
-            wanted: by its settings as they are now.
-            check: told what is wanted and what was; refuses what must not change.
+    def _select_fixed(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: settings[name] for name in self.fixed_settings}
+
+    def _prepare(self) -> None:
+        """Prepare what the zone decides with, such as compiled kernels. May block."""
+
+    @abstractmethod
+    def _empty_model(self) -> M:
+        """Return the model of a zone without events."""
+
+    @abstractmethod
+    def _zone(self, model: M) -> Z:
+        """Return the zone of a restored model."""
+
+    @abstractmethod
+    def _gateway(self, actor: ZoneActor[Z]) -> AnyGateway:
+        """Return the request side of the zone."""
+
+    @abstractmethod
+    def _worker(self, actor: ZoneActor[Z]) -> ZoneWorker[Z]:
+        """Return the worker of the zone."""
+
+    async def load(self) -> LoadedZone:
+        """Load the zone as it was when it was stopped, or create it.
+
+        Raises:
+            InputError: if its settings are not those that it was created with.
         """
-        opened = created_event(zone, self.log)
-        if opened is None:
-            return wanted
-        check(wanted, opened.body)
-        return opened.body
-
-    async def restore(self, zone: str, fresh: Callable[[], M]) -> M:
-        """What a zone remembers.
-
-        Args:
-            zone: its name.
-            fresh: makes a memory of nothing.
-        """
-        self._dependencies.report(f"reading the log of zone {zone}", 0.0)
-        return await asyncio.to_thread(lambda: restart(zone, fresh, self.log, self.snapshots))
-
-    def start_actor(self, zone: Z, memory: ZoneModel[Any, Any], terms: Terms) -> ZoneActor[Z]:
-        """The actor of a zone that is at its newest slot; one that is new opens with it."""
-        if memory.seq == 0:
-            zone.record(EventType.ZONE_OPENED, None, dict(terms))
+        shared = self.dependencies
+        self.recorded = await asyncio.to_thread(self._recorded_settings)
+        self.clock = SlotClock(self.recorded["epoch"], self.recorded["slot_seconds"], shared.now)
+        await asyncio.to_thread(self._prepare)
+        model = await asyncio.to_thread(self._restore)
+        zone = self._zone(model)
+        if model.seq == 0:
+            zone.record(EventType.ZONE_OPENED, None, dict(self.recorded))
         zone.begin_slots()
-        return ZoneActor(zone, self._dependencies.recorder, self._dependencies.on_fatal_error)
+        actor = ZoneActor(zone, shared.recorder, shared.on_fatal_error)
+        return LoadedZone(self._gateway(actor), self._worker(actor))
+
+    def _recorded_settings(self) -> Mapping[str, Any]:
+        name, created = self.entry.name, created_event(self.entry.name, self.log)
+        if created is not None:
+            ensure_unchanged(name, {"kind": self.entry.kind}, {"kind": created.body["kind"]})
+        current = self._current_settings()
+        if created is None:
+            return current
+        ensure_unchanged(name, self._select_fixed(current), self._select_fixed(created.body))
+        return created.body
+
+    def _restore(self) -> M:
+        name = self.entry.name
+        self.dependencies.report(f"reading the log of zone {name}", 0.0)
+        model, count = replay_until(name, self._empty_model, self.log, self.snapshots)
+        _log.info("zone restored", zone=name, seq=model.seq, replayed_events=count)
+        return model
 
 
-def ensure_unchanged(zone: str, names: Iterable[str], wanted: Terms, opened: Terms) -> None:
-    """What is sold, and how, cannot change while jobs stand on it.
+def created_record(entry: ZoneConfig, settings: Mapping[str, Any], epoch: float) -> dict[str, Any]:
+    """Return the body of a zone's first event: all that its decisions follow from.
 
     Args:
-        zone: its name.
-        names: of terms that must be as they were.
-        wanted, opened: as of now, and as they were.
+        entry: settings of the zone.
+        settings: those that the kind records.
+        epoch: unix time at which slot 0 begins; see `slot_epoch`.
+    """
+    return {
+        "version": VERSION,
+        "kind": entry.kind,
+        "base": entry.base,
+        **settings,
+        "epoch": epoch,
+        "slot_seconds": entry.slot_seconds,
+    }
+
+
+def slot_epoch(entry: ZoneConfig, now: float) -> float:
+    """Return the epoch of a zone that is created now: a multiple of its slot length."""
+    return now // entry.slot_seconds * entry.slot_seconds
+
+
+def ensure_unchanged(zone: str, current: Mapping[str, Any], recorded: Mapping[str, Any]) -> None:
+    """Check that settings are those that a zone was created with.
 
     Raises:
-        InputError: naming the first that has changed.
+        InputError: naming the first one that has changed.
     """
-    for name in names:
-        if wanted[name] != opened[name]:
-            raise changed_setting_error(zone, name, wanted[name], opened[name])
-
-
-def changed_setting_error(zone: str, name: str, now: object, before: object) -> InputError:
-    """Of a term of a zone that must be as it was."""
-    found = f"{now} where the zone was opened with {before}"
-    return InputError(f"zone {zone}: {name}", found, "the same, or another zone")
+    for name in dict.fromkeys((*current, *recorded)):
+        now, before = current.get(name), recorded.get(name)
+        if now != before:
+            now, before = ("nothing" if value is None else value for value in (now, before))
+            found = f"{now} where the zone was opened with {before}"
+            raise InputError(f"zone {zone}: {name}", found, "the same, or another zone")

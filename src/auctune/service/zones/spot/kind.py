@@ -1,61 +1,132 @@
-"""Zones of kind `spot`, as the service knows a kind."""
+"""Zones of kind `spot`: jobs rent instances of a spot market, up to a cap on their cost."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from typing import Any
 
-from auctune.device_profile import read_profile
 from auctune.domain import InputError
+from auctune.domain.data_size import DataSize
 from auctune.run.base_facts import Alone, BaseFacts, Report, learn_base
 from auctune.run.executor import NodeSettings
+from auctune.run.rental.market import ReplayedRecord
 from auctune.run.rental.order import JobTerms
 from auctune.service.config.spot import SpotConfig
-from auctune.service.config.zone import ZoneConfig
-from auctune.service.zones.core.dependencies import DataDirs, ZoneDependencies
-from auctune.service.zones.core.kind import BaseProfiles, LoadedZone, NoStartupTask
-from auctune.service.zones.spot.loader import SpotLoader, load_market
-from auctune.service.zones.spot.projection import SpotProjection
-from auctune.service.zones.spot.state import SpotState
+from auctune.service.dataset_inspector import DatasetInspector
+from auctune.service.jobs.datasets import TrainingData
+from auctune.service.jobs.terms import JobValue
+from auctune.service.jobs.training import Defaults, Training
+from auctune.service.zones.core.actor import ZoneActor
+from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.dependencies import BaseProfiles, DataDirs
+from auctune.service.zones.core.gateway import GatewayContext
+from auctune.service.zones.core.kind import (
+    ZoneKind,
+    node_settings,
+    read_optional_profile,
+)
+from auctune.service.zones.core.loader import ZoneLoader, created_record, slot_epoch
+from auctune.service.zones.spot.gateway import SpotGateway
+from auctune.service.zones.spot.job import learned_pace
+from auctune.service.zones.spot.state import SpotModel, SpotState, empty_model
+from auctune.service.zones.spot.supply import SpotSupply, load_market
+from auctune.service.zones.spot.worker import SpotWorker
+from auctune.service.zones.spot.zone import SpotZone
 
 INSTANCE = "instance"
-"""What the facts of a rented zone's base go by: all instances are alike."""
+"""Node type of a spot zone: all its instances are alike."""
 
 
-class SpotKind:
-    """All that the service must know of rented zones."""
+class SpotLoader(ZoneLoader[SpotConfig, SpotZone, SpotModel]):
+    """Loads a spot zone."""
 
-    @property
-    def views(self) -> SpotProjection:
-        """What readers see of their jobs."""
-        return SpotState.projection
+    fixed_settings = ("base", "slot_seconds", "start", "market_slot_seconds", "market")
 
-    def check(self, entry: ZoneConfig, place: str, now: float) -> None:
-        """Refuse settings that a start would refuse in the middle."""
-        entry = _own(entry)
+    def _current_settings(self) -> dict[str, Any]:
+        entry = self.entry
+        self.market = load_market(entry)
+        settings = {
+            "market": self.market.digest,
+            "start": self.market.start,
+            "market_slot_seconds": entry.replayed_seconds,
+        }
+        return created_record(entry, settings, slot_epoch(entry, self.dependencies.now()))
+
+    def _prepare(self) -> None:
+        self.dependencies.report(f"getting the estimates of zone {self.entry.name} ready", 0.0)
+        self.supply = build_supply(self.entry, self.profiles[INSTANCE], self.market, self.clock)
+        _compile_kernels(self.supply)
+
+    def _empty_model(self) -> SpotModel:
+        return empty_model(self.recorded)
+
+    def _zone(self, model: SpotModel) -> SpotZone:
+        return SpotZone(self.entry.name, self.supply, model, self.dependencies.recorder)
+
+    def _gateway(self, actor: ZoneActor[SpotZone]) -> SpotGateway:
+        shared, supply = self.dependencies, self.supply
+        inspector = DatasetInspector(self.entry.base_source, shared.data, shared.library)
+        defaults = Defaults(max_length=self.entry.max_length, context_tokens=supply.context_tokens)
+        files = TrainingData(shared.library, supply.base_digest, inspector, defaults.length)
+        context = GatewayContext(
+            actor, self.clock, supply.num_slots, defaults, files, shared.budgets, shared.quotes
+        )
+        return SpotGateway(context, supply)
+
+    def _worker(self, actor: ZoneActor[SpotZone]) -> SpotWorker:
+        return SpotWorker(actor, self.supply, self.entry, self.dependencies)
+
+
+def build_supply(
+    entry: SpotConfig, base: BaseFacts, market: ReplayedRecord, clock: SlotClock
+) -> SpotSupply:
+    """Return what a zone offers."""
+    unit_cost = entry.on_demand_price * entry.replayed_seconds / 3600
+    return SpotSupply(
+        base=entry.base,
+        base_digest=base.digest,
+        context_tokens=base.context_tokens,
+        profile=base.profile,
+        spare=entry.headroom,
+        start_seconds=entry.start_seconds,
+        market=market,
+        renting=entry.renting,
+        clock=clock,
+        num_slots=entry.num_slots,
+        max_jobs=entry.max_jobs,
+        n_min=entry.n_min,
+        n_max=entry.n_max,
+        mu1=entry.mu1,
+        mu2=entry.mu2,
+        table=_scaling(entry),
+        micro_batch=entry.micro_batch,
+        unit_cost=unit_cost,
+        unit_price=unit_cost * (1.0 + entry.margin),
+    )
+
+
+class SpotKind(ZoneKind[SpotConfig]):
+    """Kind of spot zones."""
+
+    views = SpotState.projection
+    loader = SpotLoader
+
+    def check(self, entry: SpotConfig, place: str, now: float) -> None:
         try:
             entry.renting.read_policy()
             load_market(entry)
-            _smallest(entry).job()
+            # The smallest job that the settings allow.
+            JobTerms(
+                1.0, 1, 1.0, 1.0, entry.n_min, entry.n_max, entry.mu1, entry.mu2, _scaling(entry)
+            ).job()
         except InputError as error:
             path = f"{place}.{error.place}"
             raise InputError(path, error.found, error.expected) from None
-        if entry.profile is not None:
-            read_profile(Path(entry.profile))
-
-    @contextmanager
-    def prepare(self, entries: Iterable[ZoneConfig]) -> Iterator[NoStartupTask]:
-        """Their kernels are compiled at the first estimate, and kept."""
-        yield NoStartupTask()
+        read_optional_profile(entry.profile)
 
     def profile(
-        self, entry: ZoneConfig, dirs: DataDirs, report: Report, alone: Alone
-    ) -> dict[str, BaseFacts]:
-        """What must be known of a zone's base on an instance; measured once on this machine."""
-        entry = _own(entry)
-        given = None if entry.profile is None else read_profile(Path(entry.profile))
-        settings = instance_settings(entry, dirs)
+        self, entry: SpotConfig, dirs: DataDirs, report: Report, alone: Alone
+    ) -> BaseProfiles:
+        profile, settings = read_optional_profile(entry.profile), instance_settings(entry, dirs)
         try:
-            facts = learn_base(settings, dirs.profiles, report, given, alone)
+            facts = learn_base(settings, dirs.profiles, report, profile, alone)
         except InputError as error:
             if error.place != "device" or not entry.uses_external_cluster:
                 raise
@@ -64,37 +135,27 @@ class SpotKind:
             raise InputError("profile", found, expected) from None
         return {INSTANCE: facts}
 
-    async def open(
-        self, entry: ZoneConfig, facts: BaseProfiles, dependencies: ZoneDependencies
-    ) -> LoadedZone:
-        """A zone as it stood."""
-        return await SpotLoader(dependencies).open(_own(entry), facts[INSTANCE])
-
 
 def instance_settings(entry: SpotConfig, dirs: DataDirs) -> NodeSettings:
-    """Return the settings of the process on this machine that is asked about the base.
+    """Return the settings of the process on this machine that measures the base.
 
-    With a profile only the base's digest and context are asked for, which need no GPU; the machine
-    of the service has none where instances are on a cluster.
+    With a profile it only reads the base's digest and context, which needs no GPU: the machine of
+    the service has none where instances are on a cluster.
     """
     is_measured = entry.profile is None
-    return NodeSettings(
-        base=entry.base_source,
-        cache=str(dirs.cache),
-        device=entry.device if is_measured or not entry.uses_external_cluster else "cpu",
-        dtype=entry.dtype,
-        mode="exact",
-        threads=entry.worker_threads,
-        measure_seconds=entry.measure_seconds,
-    )
+    device = entry.device if is_measured or not entry.uses_external_cluster else "cpu"
+    return node_settings(entry, dirs, device, entry.worker_threads)
 
 
-def _smallest(entry: SpotConfig) -> JobTerms:
-    """A job as small as can be, to see whether the settings make one."""
-    table = None if entry.scaling is None else tuple(entry.scaling)
-    return JobTerms(1.0, 1, 1.0, 1.0, entry.n_min, entry.n_max, entry.mu1, entry.mu2, table)
+def _scaling(entry: SpotConfig) -> tuple[float, ...] | None:
+    return None if entry.scaling is None else tuple(entry.scaling)
 
 
-def _own(entry: ZoneConfig) -> SpotConfig:
-    assert isinstance(entry, SpotConfig)
-    return entry
+def _compile_kernels(supply: SpotSupply) -> None:
+    """Make an estimate, so that no request waits for kernels to be compiled or loaded."""
+    pace, clock = learned_pace((), (), 0.0), supply.clock
+    slots = supply.slot_range(clock.slot_start(4), 0, clock.slot_start(1))
+    if slots:
+        worth = JobValue(None, clock.slot_end(slots[-1]), clock.slot_end(slots[-1]))
+        terms = supply.terms(Training("none"), DataSize(8, 16.0), worth, slots, pace.speed)
+        supply.estimate(terms, slots.start, 0, pace)

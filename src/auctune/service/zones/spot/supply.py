@@ -1,12 +1,14 @@
 """What a rented zone has to offer: a market, a base, and how fast an instance trains it."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from auctune.device_profile import Profile
 from auctune.domain.data_size import DataSize
 from auctune.run.rental.estimate import Renting, longest_deadline
-from auctune.run.rental.market import ReplayedRecord
+from auctune.run.rental.market import ReplayedRecord, read_replayed
 from auctune.run.rental.order import JobTerms
+from auctune.service.config.spot import SpotConfig
 from auctune.service.jobs.device_limits import check_adapter, check_batch, check_step
 from auctune.service.jobs.terms import JobValue
 from auctune.service.jobs.training import Training
@@ -15,6 +17,22 @@ from auctune.service.zones.core.metered import Estimate
 from auctune.service.zones.spot.decision import estimate_of, first_slot
 from auctune.service.zones.spot.job import Pace
 from auctune.spot.job import DEFAULT_VALUE
+
+
+def load_market(entry: SpotConfig) -> ReplayedRecord:
+    """Read the market that a zone replays.
+
+    Raises:
+        InputError: naming the file or the key.
+    """
+    return read_replayed(
+        Path(entry.market),
+        None if entry.prices is None else Path(entry.prices),
+        entry.fixed_price,
+        on_demand_price=entry.on_demand_price,
+        slot_seconds=entry.replayed_seconds,
+        start=entry.start,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,55 +1,111 @@
-"""Zones of kind `timeshare`, as the service knows a kind."""
+"""Zones of kind `timeshare`: jobs share one pool until each has reached its target loss."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from typing import Any
 
-from auctune.device_profile import read_profile
+from auctune.domain import Money
 from auctune.run.base_facts import Alone, BaseFacts, Report, learn_base
+from auctune.run.executor import NodeSettings
+from auctune.run.open_pool.messages import PoolSettings
 from auctune.service.config.timeshare import TimeshareConfig
-from auctune.service.config.zone import ZoneConfig
-from auctune.service.zones.core.dependencies import DataDirs, ZoneDependencies
-from auctune.service.zones.core.kind import BaseProfiles, LoadedZone, NoStartupTask
-from auctune.service.zones.timeshare.loader import NODE_TYPE, TimeshareLoader, pool_settings
-from auctune.service.zones.timeshare.projection import TimeshareProjection
-from auctune.service.zones.timeshare.state import TimeshareState
+from auctune.service.dataset_inspector import DatasetInspector
+from auctune.service.jobs.datasets import TrainingData
+from auctune.service.jobs.training import Defaults
+from auctune.service.zones.core.actor import ZoneActor
+from auctune.service.zones.core.dependencies import BaseProfiles, DataDirs
+from auctune.service.zones.core.gateway import GatewayContext
+from auctune.service.zones.core.kind import (
+    ZoneKind,
+    node_settings,
+    read_optional_profile,
+)
+from auctune.service.zones.core.loader import ZoneLoader, created_record, slot_epoch
+from auctune.service.zones.timeshare.gateway import TimeshareGateway
+from auctune.service.zones.timeshare.state import TimeshareModel, TimeshareState, empty_model
+from auctune.service.zones.timeshare.worker import TimeshareWorker
+from auctune.service.zones.timeshare.zone import TimeshareZone
+
+NODE_TYPE = "pool"
+"""Node type of a timeshare zone: all its jobs share one pool."""
 
 
-class TimeshareKind:
-    """All that the service must know of timeshare zones."""
+class TimeshareLoader(ZoneLoader[TimeshareConfig, TimeshareZone, TimeshareModel]):
+    """Loads a timeshare zone."""
+
+    fixed_settings = ("base", "price_per_second", "slot_seconds")
+
+    def _current_settings(self) -> dict[str, Any]:
+        entry = self.entry
+        settings = {
+            "price_per_second": str(entry.price_per_second),
+            "allocator": entry.allocator,
+            "memory_gb": entry.memory_gb,
+        }
+        return created_record(entry, settings, slot_epoch(entry, self.dependencies.now()))
 
     @property
-    def views(self) -> TimeshareProjection:
-        """What readers see of their jobs."""
-        return TimeshareState.projection
+    def _price(self) -> Money:
+        return Money(self.recorded["price_per_second"])
 
-    def check(self, entry: ZoneConfig, place: str, now: float) -> None:
-        """Refuse settings that a start would refuse in the middle."""
-        profile = _own(entry).profile
-        if profile is not None:
-            read_profile(Path(profile))
+    @property
+    def _base(self) -> BaseFacts:
+        return self.profiles[NODE_TYPE]
 
-    @contextmanager
-    def prepare(self, entries: Iterable[ZoneConfig]) -> Iterator[NoStartupTask]:
-        """Prepare nothing."""
-        yield NoStartupTask()
+    def _empty_model(self) -> TimeshareModel:
+        return empty_model(self.recorded)
+
+    def _zone(self, model: TimeshareModel) -> TimeshareZone:
+        recorder = self.dependencies.recorder
+        return TimeshareZone(self.entry.name, model, self.clock, recorder, self._price)
+
+    def _gateway(self, actor: ZoneActor[TimeshareZone]) -> TimeshareGateway:
+        shared, entry, base = self.dependencies, self.entry, self._base
+        defaults = Defaults(
+            max_length=entry.max_length, share=1.0, context_tokens=base.context_tokens
+        )
+        inspector = DatasetInspector(entry.base_source, shared.data, shared.library)
+        files = TrainingData(shared.library, base.digest, inspector, defaults.length)
+        context = GatewayContext(
+            actor, self.clock, entry.slots, defaults, files, shared.budgets, shared.quotes
+        )
+        profile, memory_gb = base.profile, entry.memory_gb
+        if memory_gb is None:
+            memory_gb = profile.memory_gb - profile.base_memory_gb
+        return TimeshareGateway(context, entry.base, self._price, profile, memory_gb)
+
+    def _worker(self, actor: ZoneActor[TimeshareZone]) -> TimeshareWorker:
+        entry, dirs = self.entry, self.dependencies.dirs
+        node, memory_gb = pool_settings(entry, dirs), entry.memory_gb
+        settings = PoolSettings(
+            folder=str(dirs.work(entry.name)),
+            base=node.base,
+            cache=node.cache,
+            epoch=self.clock.epoch,
+            unit_seconds=self.clock.slot_seconds,
+            allocator=entry.allocator,
+            device=node.device,
+            dtype=node.dtype,
+            threads=node.threads,
+            memory_bytes=None if memory_gb is None else int(memory_gb * 1e9),
+        )
+        return TimeshareWorker(actor, self.clock, self._base.profile, settings, self.dependencies)
+
+
+class TimeshareKind(ZoneKind[TimeshareConfig]):
+    """Kind of timeshare zones."""
+
+    views = TimeshareState.projection
+    loader = TimeshareLoader
+
+    def check(self, entry: TimeshareConfig, place: str, now: float) -> None:
+        read_optional_profile(entry.profile)
 
     def profile(
-        self, entry: ZoneConfig, dirs: DataDirs, report: Report, alone: Alone
-    ) -> dict[str, BaseFacts]:
-        """What must be known of a zone's base; measured once on this machine."""
-        entry, kept = _own(entry), dirs.profiles
-        profile = None if entry.profile is None else read_profile(Path(entry.profile))
-        settings = pool_settings(entry, dirs)
-        return {NODE_TYPE: learn_base(settings, kept, report, profile, alone)}
-
-    async def open(
-        self, entry: ZoneConfig, facts: BaseProfiles, dependencies: ZoneDependencies
-    ) -> LoadedZone:
-        """A zone as it stood."""
-        return await TimeshareLoader(dependencies).open(_own(entry), facts)
+        self, entry: TimeshareConfig, dirs: DataDirs, report: Report, alone: Alone
+    ) -> BaseProfiles:
+        profile, settings = read_optional_profile(entry.profile), pool_settings(entry, dirs)
+        return {NODE_TYPE: learn_base(settings, dirs.profiles, report, profile, alone)}
 
 
-def _own(entry: ZoneConfig) -> TimeshareConfig:
-    assert isinstance(entry, TimeshareConfig)
-    return entry
+def pool_settings(entry: TimeshareConfig, dirs: DataDirs) -> NodeSettings:
+    """Return the settings of the pool's process, and of the process that measures its base."""
+    return node_settings(entry, dirs, entry.device, entry.threads or 1)

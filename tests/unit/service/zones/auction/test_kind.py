@@ -8,8 +8,7 @@ import pytest
 from auctune.device_profile import Profile
 from auctune.run.base_facts import BaseFacts
 from auctune.service.config.auction import AuctionConfig, NodeTypeConfig
-from auctune.service.zones.auction.loader import _settings as settings_of
-from auctune.service.zones.auction.loader import build_supply, created_record
+from auctune.service.zones.auction.kind import auction_record, build_supply
 
 PROFILE = Path(__file__).parents[5] / "examples" / "first-market" / "cpu-core.json"
 
@@ -19,7 +18,7 @@ def compute_sold(headroom: float) -> float:
     profile = Profile.from_json(PROFILE.read_text(), str(PROFILE))
     facts = {"local": BaseFacts(name="tiny", digest="d", context_tokens=128, profile=profile)}
     entry = AuctionConfig(node_types={"local": NodeTypeConfig(headroom=headroom)})
-    record = created_record(entry, facts, now=1_000.0)
+    record = auction_record(entry, facts, now=1_000.0)
     supply = build_supply(entry, facts, record)
     # What a task may be sold comes from the same profile as what a node has.
     ratio = supply.profiles["local"].compute(60.0, 64.0) / profile.compute(60.0, 64.0)
@@ -46,7 +45,7 @@ def memory_sold(device: str, resources: list[str | None], address: str | None) -
         }
     )
     return (
-        build_supply(entry, facts, created_record(entry, facts, now=1_000.0))
+        build_supply(entry, facts, auction_record(entry, facts, now=1_000.0))
         .cluster.node_types["local"]
         .memory_gb
     )
@@ -59,10 +58,3 @@ def test_memory_is_divided_among_the_nodes_of_one_device_alone() -> None:
     assert memory_sold("cpu", [None] * 8, "head:6379") == 8.0
     # Of one group of machines, several may be placed on one of them.
     assert memory_sold("cpu", ["auctune:cpu", "auctune:cpu", None], "head:6379") == 4.0
-
-
-def test_a_setting_of_the_auction_that_was_changed_is_named() -> None:
-    opened = {"pricing": "exponential", "compute_low": "0.0005", "seed": "1"}
-    wanted = {"pricing": "exponential", "compute_low": "0.002"}
-    found = {what: (new, old) for what, new, old in settings_of(wanted, opened) if new != old}
-    assert found == {"auction.compute_low": ("0.002", "0.0005"), "auction.seed": (None, "1")}
