@@ -20,6 +20,7 @@ from auctune.numerics.jit import COMPILING, kernels_are_compiled
 from auctune.registry import build, check_settings
 from auctune.run.base_facts import Alone, BaseFacts, Elsewhere, Report, learn_base
 from auctune.run.executor import NodeSettings
+from auctune.run.executor.cluster.params import check_ray
 from auctune.run.records import read_decision
 from auctune.service.config.auction import AuctionConfig
 from auctune.service.dataset_inspector import DatasetInspector
@@ -239,7 +240,8 @@ class AuctionKind(ZoneKind[AuctionConfig]):
         except InputError as error:
             path = f"{place}.auction.{error.place}"
             raise InputError(path, error.found, error.expected) from None
-        executor_factory(entry).check(f"{place}.executor")
+        if entry.executor == "ray":
+            check_ray(f"{place}.executor")
         for index, vendor in enumerate(entry.vendors):
             vendor.params(f"{place}.vendors[{index}]")
         for node_type in entry.node_types.values():

@@ -1,8 +1,8 @@
-"""Has vendors repair the data of admitted jobs, until the data are there or no vendor is left.
+"""Has vendors repair the data of admitted jobs.
 
-A vendor that fails or is late is replaced by another one at the service's cost; what the owner pays
-stays the same, and is refunded in full if there is no other. Ids of orders follow from what was
-agreed: after a restart the same order is given again, and is the same work.
+A vendor that fails or is late is replaced by another one at the service's cost: the owner's payment
+stays the same, and is refunded in full if no vendor is left. The id of an order is derived from the
+job and its repair, so that an order which is sent again after a restart is the same order.
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,15 +31,15 @@ _MAX_GROWTH = 1.25
 
 
 class RepairCoordinator:
-    """Gives repair orders for the jobs of one zone, and records what comes of them.
+    """Sends repair orders for the jobs of one zone, and records the results.
 
     Args:
         actor: actor of the zone.
         clock: slots of the zone.
-        vendors: by name.
-        inspector: measures data sets, and asks for offers.
-        library: of files.
-        work: folder for results.
+        vendors: vendors by name.
+        inspector: measures data sets, and collects offers of vendors.
+        library: stored files.
+        work: folder for repaired files.
     """
 
     def __init__(
@@ -59,11 +59,11 @@ class RepairCoordinator:
         self._background = TaskSet()
 
     async def close(self) -> None:
-        """Stop; orders in progress are in the log, and go on after the next start."""
+        """Stop; orders in progress are in the log, and are resumed after the next start."""
         await self._background.close()
 
     def resume(self, jobs: Iterable[AuctionJob]) -> None:
-        """After a start: discard finished orders again, in case that was not done."""
+        """Resume after a start: discard finished orders, in case that was interrupted."""
         for job in jobs:
             if job.repaired is not None:
                 self._discard_order(self._order(job))

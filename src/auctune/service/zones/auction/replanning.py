@@ -1,7 +1,8 @@
-"""Replanning sold jobs: pauses, lost nodes, repairs. It never changes a payment.
+"""Replanning of sold jobs: pauses, lost nodes, repairs. It never changes a payment.
 
-The cells found cost no more, at the prices of then, than those given up did when they were. A job
-that is not resumed in time ends with its deadline.
+Each function leaves the mechanism, the state and the log consistent. A paused job is resumed only
+if its new cells cost at most what the released cells were worth; a job that is not resumed in time
+ends with its deadline.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +13,6 @@ from pydantic_core import to_jsonable_python
 
 from auctune.domain import Cell, Money, NodeLost, NodeReturned, Released, Replanned, Schedule
 from auctune.domain.data_size import DataSize
-from auctune.service.zones.auction import replanning
 from auctune.service.zones.auction.job import AuctionEventType, AuctionJob, Repair, cell_records
 from auctune.service.zones.core.events import EventType
 from auctune.service.zones.core.job import GivenUp, Phase
@@ -23,27 +23,27 @@ if TYPE_CHECKING:
 
 
 def pause(zone: "AuctionZone", name: str) -> None:
-    """Give a job's cells to come back, until it is resumed.
+    """Release a job's remaining cells until it is resumed.
 
     Raises:
-        InputError: if it is over, or paused already.
+        InputError: if it has ended, or is paused already.
     """
     job = zone.pausable_job(name)
     left = job.cells_from(zone.state.slot + 1)
     zone.apply_to_mechanism(Released(job.task, left))
     given_up = _given_up(zone, job, left)
     body = {"given_up_for": to_jsonable_python(given_up)}
-    zone.record(EventType.PAUSED, name, {**replanning.plan_change(left, ()), **body})
+    zone.record(EventType.PAUSED, name, {**plan_change(left, ()), **body})
 
 
 def resume(zone: "AuctionZone", name: str) -> bool:
-    """Find a paused job new cells at no charge; whether there were any.
+    """Plan a paused job at no charge; return whether there were cells.
 
     Raises:
-        InputError: if it is over, or not paused, or if cells cost more than those given up.
+        InputError: if it has ended, is not paused, or its cells cost more than those given up.
     """
     job = zone.resumable_job(name)
-    found, sought = replanning.plan_rest(zone, job)
+    found, sought = plan_rest(zone, job)
     if found is None:
         return False
     if job.given_up is not None:
@@ -51,12 +51,12 @@ def resume(zone: "AuctionZone", name: str) -> bool:
         assert price is not None
         job.given_up.check(price, job.work_left)
     zone.apply_to_mechanism(Replanned(job.task, zone.state.slot + 1, (), found, refunded=False))
-    zone.record(EventType.RESUMED, name, {**replanning.plan_change((), found), "plan": sought})
+    zone.record(EventType.RESUMED, name, {**plan_change((), found), "plan": sought})
     return True
 
 
 def end_if_late(zone: "AuctionZone", job: AuctionJob) -> None:
-    """End a paused job whose deadline has passed: nothing could be found for it any more.
+    """End a paused job whose deadline has passed.
 
     It is not refunded: its owner gave up the cells that would have been in time.
     """
@@ -66,7 +66,7 @@ def end_if_late(zone: "AuctionZone", job: AuctionJob) -> None:
 
 
 def _given_up(zone: "AuctionZone", job: AuctionJob, cells: tuple[Cell, ...]) -> GivenUp | None:
-    """What a job gives up with these cells; `None` if there are none, or no prices."""
+    """Return the worth of cells that a job gives up, or None without cells or prices."""
     if not cells:
         return None
     slot = zone.state.slot
@@ -81,7 +81,7 @@ def _given_up(zone: "AuctionZone", job: AuctionJob, cells: tuple[Cell, ...]) -> 
 def _price(
     zone: "AuctionZone", job: AuctionJob, cells: tuple[Cell, ...], work: float
 ) -> Money | None:
-    """What a job would pay for cells now; `None` where the bid is charged."""
+    """Return what a job would pay for cells now, or None if the mechanism charges the bid."""
     rest = replace(job.task, work=work, quotes=())
     plan = zone.mechanism.price_plan(rest, Schedule(cells), zone.state.slot)
     assert plan is not None
@@ -89,17 +89,12 @@ def _price(
 
 
 def _speed(zone: "AuctionZone", job: AuctionJob, cells: Iterable[Cell]) -> float:
-    """Samples that a job trains in cells."""
+    """Return the samples that a job trains in cells."""
     return sum(job.task.throughput[zone.state.node_type(cell.node)] for cell in cells)
 
 
-# Plans of sold jobs: released, found again, taken off lost nodes.
-#
-# None of it changes what a job pays. Each function leaves mechanism, state and log of one mind.
-
-
 def release(zone: "AuctionZone", job: AuctionJob) -> None:
-    """Give a job's cells to come back to the market."""
+    """Release a job's remaining cells to the market."""
     left = job.cells_from(zone.state.slot + 1)
     if left:
         zone.apply_to_mechanism(Released(job.task, left))
@@ -107,16 +102,16 @@ def release(zone: "AuctionZone", job: AuctionJob) -> None:
 
 
 def replan(zone: "AuctionZone", job: AuctionJob, why: str, *, at_work: float = 0.0) -> bool:
-    """Find new cells for what is left of a job, from the next slot on; else it is refunded.
+    """Plan the remaining work of a job from the next slot on; a job without cells is refunded.
 
     Args:
-        zone: whose job it is.
-        job: admitted, and not trained to its end.
-        why: for its owner.
-        at_work: samples that the current slot still brings.
+        zone: the zone of the job.
+        job: an admitted job that is not trained yet.
+        why: reason for its owner.
+        at_work: samples that the current slot will still train.
 
     Returns:
-        Whether cells were found.
+        Whether there were cells.
     """
     first = zone.state.slot + 1
     left = job.cells_from(first)
@@ -138,16 +133,16 @@ def replan(zone: "AuctionZone", job: AuctionJob, why: str, *, at_work: float = 0
 def plan_rest(
     zone: "AuctionZone", job: AuctionJob, at_work: float = 0.0, ready: int | None = None
 ) -> tuple[tuple[Cell, ...] | None, dict[str, Any] | None]:
-    """Cells with room for what is left of a job; none if there are none before its deadline.
+    """Return cells for the remaining work of a job, or None if its deadline leaves none.
 
     Args:
-        zone: whose job it is.
-        job: admitted, and not trained to its end.
-        at_work: samples that the current slot still brings.
-        ready: the first slot for which its data are prepared; none: as it was agreed.
+        zone: the zone of the job.
+        job: an admitted job that is not trained yet.
+        at_work: samples that the current slot will still train.
+        ready: the first slot for which its data are repaired; None: as agreed.
 
     Returns:
-        The cells, and what the mechanism was asked for, for the record; none: it was not asked.
+        The cells, and the request to the mechanism for the event, or None if there was no request.
     """
     first = max(zone.state.slot + 1, job.data_ready_slot if ready is None else ready)
     left = job.work_left - at_work
@@ -160,29 +155,29 @@ def plan_rest(
 
 
 def lose_node(zone: "AuctionZone", node: str, why: str) -> None:
-    """A node runs nothing from the current slot on; what it was to run is planned anew."""
+    """Take a lost node off the market from the current slot on, and replan its jobs."""
     if node not in zone.state.lost:
         _remove_node(zone, node, why, first=zone.state.slot, drained=False)
 
 
 def drain_node(zone: "AuctionZone", node: str, why: str) -> None:
-    """A node is let go by its operator: it ends the current slot, and gets nothing more."""
+    """Take a node off the market for its operator: it finishes the current slot."""
     if node not in zone.state.lost:
         _remove_node(zone, node, why, first=zone.state.slot + 1, drained=True)
     elif node not in zone.state.drained:
-        # It is lost already, and shall not be for sale again when it comes back.
+        # It is lost already; once drained, it stays off the market when it comes back.
         zone.record(AuctionEventType.NODE_LOST, None, {"node": node, "why": why, "drained": True})
 
 
 def return_node(zone: "AuctionZone", node: str) -> None:
-    """A node that is off the market is for sale again."""
+    """Return a lost or drained node to the market."""
     if node in zone.state.lost:
         zone.apply_to_mechanism(NodeReturned(node, zone.state.slot))
         zone.record(AuctionEventType.NODE_RETURNED, None, {"node": node})
 
 
 def plan_change(given_up: Sequence[Cell], found: Sequence[Cell]) -> dict[str, Any]:
-    """What an event says of cells."""
+    """Return the fields of an event that changes a job's cells."""
     return {"given_up": cell_records(tuple(given_up)), "found": cell_records(tuple(found))}
 
 
@@ -201,16 +196,16 @@ def _remove_node(zone: "AuctionZone", node: str, why: str, *, first: int, draine
 
 
 def _is_affected(job: AuctionJob, node: str, first: int) -> bool:
-    """Whether a job was to train on a node; one that is paused or over needs nothing."""
+    """Return whether a running job has cells on a node."""
     if job.phase in (Phase.PAUSED, Phase.TRAINED):
         return False
     return any(cell.node == node for cell in job.cells_from(first))
 
 
 def _current_slot_work(zone: "AuctionZone", job: AuctionJob, gone: str) -> float:
-    """Samples that a job is sold in the current slot, on a node that still trains."""
+    """Return the samples that a job is sold in the current slot on nodes that still train."""
     slot = zone.state.slot
-    if job.last_reported_slot >= slot or (job.needs_repair):
+    if job.last_reported_slot >= slot or job.needs_repair:
         return 0.0
     return sum(
         job.task.throughput[zone.state.node_type(cell.node)]
@@ -219,13 +214,8 @@ def _current_slot_work(zone: "AuctionZone", job: AuctionJob, gone: str) -> float
     )
 
 
-# Repairs: completed, or given to another vendor at the service's cost.
-#
-# None of it changes what a job pays. Each function leaves mechanism, state and log of one mind.
-
-
 def is_pending(zone: "AuctionZone", name: str, repair: Repair) -> bool:
-    """Whether a job is open and still waits for this repair."""
+    """Return whether a job is open and still waits for this repair."""
     job = zone.state.jobs.get(name)
     return job is not None and job.needs_repair and job.repair == repair
 
@@ -249,17 +239,17 @@ def complete_repair(
 def switch_vendor(
     zone: "AuctionZone", name: str, failed: Repair, why: str, offers: Sequence[VendorOffer]
 ) -> None:
-    """Give a job's data to another vendor: the cheapest with whom its deadline can be kept.
+    """Have another vendor repair a job's data: the cheapest one that keeps its deadline.
 
-    Its cells stay if the data are there in time for them, and others are sought if not. If there
-    is no such vendor, the job is refunded.
+    The job keeps its cells if the data are repaired in time for them, and is replanned otherwise.
+    If there is no such vendor, it is refunded.
 
     Args:
-        zone: whose job it is.
-        name: the job's.
-        failed: what did not come about.
-        why: for its owner.
-        offers: of other vendors, as of now.
+        zone: the zone of the job.
+        name: id of the job.
+        failed: the repair that failed.
+        why: reason for the owner.
+        offers: current offers of other vendors.
     """
     zone.begin_slots()
     if not is_pending(zone, name, failed):
@@ -273,7 +263,7 @@ def switch_vendor(
 
 
 def _is_in_time(repair: Repair, job: AuctionJob) -> bool:
-    """Whether a job's cells, if it has some now, can stay."""
+    """Return whether a job can keep its cells; a paused job has none."""
     return job.phase is Phase.PAUSED or all(cell.slot >= repair.ready for cell in job.cells)
 
 
@@ -283,18 +273,16 @@ def _plan_anew(
     left, sought = job.cells_from(zone.state.slot + 1), None
     zone.apply_to_mechanism(Released(job.task, left))
     for repair in repairs:
-        found, sought = replanning.plan_rest(zone, job, ready=repair.ready)
+        found, sought = plan_rest(zone, job, ready=repair.ready)
         if found is not None:
             zone.apply_to_mechanism(
                 Replanned(job.task, zone.state.slot + 1, (), found, refunded=False)
             )
-            body = {**replanning.plan_change(left, found), "why": why, "plan": sought}
+            body = {**plan_change(left, found), "why": why, "plan": sought}
             zone.record(AuctionEventType.REPLANNED, job.id, body)
             _change(zone, job, failed, why, repair)
             return
-    zone.record(
-        AuctionEventType.RELEASED, job.id, {**replanning.plan_change(left, ()), "plan": sought}
-    )
+    zone.record(AuctionEventType.RELEASED, job.id, {**plan_change(left, ()), "plan": sought})
     message = f"{why}; no other vendor could repair the data in time"
     zone.fail(job.id, "vendor_failed", message, None)
 

@@ -1,9 +1,8 @@
-"""Dispatches slots to the nodes of an auction zone.
+"""Dispatches slots to the nodes of an auction zone; all of it runs on the actor's thread.
 
-At a slot's beginning each node gets its tasks, with cumulative quotas: what earlier slots left over
-is made good by itself. When a node has answered, or will not, plans that cannot hold any more are
-made anew at the market's cost, while there is still room before the deadline. All of it runs on
-the actor's thread.
+At the beginning of a slot, each node is sent its tasks with cumulative quotas, so that later slots
+make up for earlier ones. When a node has answered, or failed, jobs whose remaining cells no longer
+suffice are replanned at the market's cost while there is room before the deadline.
 """
 
 from collections.abc import Callable
@@ -24,20 +23,20 @@ from auctune.service.zones.core.zone import lose_to_memory
 
 _log = structlog.get_logger(__name__)
 
-# A plan is made anew if it falls short by more than this share of one of its slots: what a device
-# is short of by less, it makes good by the margin that its profile holds back.
+# A job is replanned if its cells fall short by more than this share of one of its slots; the margin
+# of a device's profile makes up for less.
 _SHORT = 0.1
 
 _LESS_MEMORY = "a smaller batch_size, max_length or rank needs less"
 
 
 class SlotScheduler:
-    """Between one zone and its nodes.
+    """Dispatches the slots of one zone to its nodes, and records their results.
 
     Args:
-        executor: of the nodes.
+        executor: executor of the nodes.
         work: folder of the jobs' checkpoints and adapters.
-        content: where the content of a file lies, by its id.
+        content: returns the path of a file, by its id.
     """
 
     def __init__(
@@ -49,40 +48,40 @@ class SlotScheduler:
         self._executor = executor
         self._work = work
         self._content = content
-        # Jobs of orders that were given and not answered, by (slot, node).
+        # Jobs whose slots are being trained, by (slot, node).
         self._in_flight: dict[tuple[int, str], frozenset[str]] = {}
-        # A slot may have begun by a bid that came before the clock's word.
+        # The last slot that was dispatched: a bid may begin a slot before the ticker does.
         self._slot = -1
 
     def folder(self, job: str) -> Path:
-        """A job's own."""
+        """Return the folder of a job."""
         return self._work / job
 
     def is_running(self, job: str) -> bool:
-        """Whether a node may be at a job, which may be over by now."""
+        """Return whether a node may be training a job, even one that has ended."""
         return any(job in jobs for jobs in self._in_flight.values())
 
     def resume(self, zone: AuctionZone) -> None:
-        """After a start: take up what was under way."""
-        # What was lost in another life of the market has a process again.
+        """Resume after a start: return lost nodes to the market, and dispatch the slot."""
+        # Every node has a new process.
         for node in sorted(zone.state.lost - zone.state.drained):
             zone.return_node(node)
         self.run_slot(zone)
 
     def run_slot(self, zone: AuctionZone) -> None:
-        """Begin the current slot, if it has not begun, and have it trained."""
+        """Begin the current slot, and dispatch it unless that was done."""
         zone.begin_slots()
         if zone.state.slot == self._slot:
             return
         self._slot = zone.state.slot
         self._dispatch(zone)
-        # Those that are at work are looked at when their slot is over.
+        # Jobs in flight are checked when their slot has been answered.
         for job in list(zone.state.jobs.values()):
             if not self._is_in_flight(job):
                 self._replan_if_short(zone, job, "a slot passed without its work")
 
     def on_message(self, zone: AuctionZone, node: str, message: dict[str, object]) -> None:
-        """Take over what a node says."""
+        """Handle a message of a node."""
         match message["kind"]:
             case "trained" if not message.get("stale"):
                 self._trained(zone, node, message)
@@ -137,7 +136,7 @@ class SlotScheduler:
             if job is None:
                 continue
             if error.get("out_of_memory"):
-                # The profile said that it fits: it is replanned at no charge, but not for ever.
+                # By its profile it fits: it is replanned at no charge, a few times.
                 why = f"slot {slot} was not trained on {node}: {error['found']}"
                 _log.warning("a slot was not trained", node=node, slot=slot, job=name, why=why)
                 if not lose_to_memory(zone, name, slot, why, _LESS_MEMORY):
@@ -153,7 +152,7 @@ class SlotScheduler:
             replanning.release(zone, job)
         elif result["state"] == "failed":
             replanning.release(zone, job)
-            # Settings that let the weights go astray are not the market's failure.
+            # The training diverged: that is not the market's failure.
             zone.fail(job.id, "training_failed", str(result["note"]), None, refund=False)
         else:
             self._replan_if_short(zone, job, "its slots trained less than was sold")
@@ -164,7 +163,7 @@ class SlotScheduler:
         if message.get("begun", True):
             _log.warning("a slot was not trained", node=node, slot=slot, why=why)
         else:
-            # As after each restart: later slots make up for it, or it is planned anew.
+            # As after each restart: later slots make up for it, or the job is replanned.
             _log.info("a slot was skipped", node=node, slot=slot, why=why)
         given = {one for one in self._in_flight if one[1] == node and slot in (None, one[0])}
         for one in given:
@@ -183,7 +182,7 @@ class SlotScheduler:
         return any((cell.slot, cell.node) in self._in_flight for cell in job.cells)
 
     def _replan_if_short(self, zone: AuctionZone, job: AuctionJob, why: str) -> None:
-        """Plan anew if what is left of a plan cannot do what is left of the work."""
+        """Replan a job whose remaining cells cannot train its remaining work."""
         if job.phase is Phase.PAUSED:
             replanning.end_if_late(zone, job)
         if job.phase in (Phase.PAUSED, Phase.TRAINED):
@@ -196,7 +195,7 @@ class SlotScheduler:
 
 
 def _target(zone: AuctionZone, job: AuctionJob, slot: int) -> int:
-    """Rows that the plan has sold up to the end of a slot, over all epochs."""
+    """Return the rows that the plan has sold up to the end of a slot, over all epochs."""
     if slot == job.cells[-1].slot:
         return job.total_rows
     sold = sum(
@@ -209,7 +208,7 @@ def _target(zone: AuctionZone, job: AuctionJob, slot: int) -> int:
 
 
 def _can_train(job: AuctionJob, slot: int) -> bool:
-    # After a restart a slot may be on record already.
+    # After a restart, the slot may be recorded already.
     return (
         not job.needs_repair
         and job.phase in (Phase.PLANNED, Phase.TRAINING)

@@ -19,29 +19,28 @@ Price = Callable[[int], float]
 
 
 class ZoneEnergy:
-    """An `EnergyForecast` by node type.
+    """Energy forecast of a zone's settings: an `EnergyForecast`.
 
     Args:
-        costs: money for a slot at full load, by node type.
+        costs: cost of energy in a slot at full load, by node type.
     """
 
     def __init__(self, costs: Mapping[str, Callable[[int], float]]) -> None:
         self._costs = costs
 
     def __call__(self, node_type: str, slot: int) -> float:
-        """Money for `slot` on a node of this type at full load, >= 0."""
         return self._costs[node_type](slot)
 
 
 def zone_energy(entry: AuctionConfig, epoch: float) -> EnergyForecast:
-    """What a zone's settings say of its energy.
+    """Return the energy forecast of a zone.
 
     Args:
-        entry: the settings.
-        epoch: unix time at which slot 0 began.
+        entry: settings of the zone.
+        epoch: unix time at which slot 0 begins.
 
     Raises:
-        InputError: if its file of prices cannot be used.
+        InputError: if the file of energy prices cannot be used.
     """
     price = _price(entry, epoch)
     return ZoneEnergy(
@@ -67,20 +66,17 @@ def _cost(kind: NodeTypeConfig, price: Price, slot_seconds: float) -> Callable[[
     return lambda slot: slot_costs(power, np.array([price(slot)]), slot_seconds).seen[0]
 
 
-# The supply.
-
-
 @dataclass(frozen=True, slots=True)
 class Supply:
-    """The nodes of a zone.
+    """What an auction zone sells: slots of its nodes.
 
     Attributes:
-        base: name of the base model that all its nodes hold.
-        base_digest: SHA-256 over its configuration and weights.
-        context_tokens: longest row that the base reads; none: no limit.
-        cluster: the first window of the market.
-        profiles: by node type.
-        sample_tokens: tokens of a sample.
+        base: name of the base model that all nodes hold.
+        base_digest: SHA-256 over the base's configuration and weights.
+        context_tokens: longest row that the base reads; None: no limit.
+        cluster: nodes, and the first window of slots.
+        profiles: device profiles by node type.
+        sample_tokens: tokens of a sample, the unit of work.
     """
 
     base: str
@@ -103,14 +99,18 @@ class Supply:
         owner: str | None = None,
         budget: Money | None = None,
     ) -> Task:
-        """A job as the mechanism sees it.
+        """Return a job as the mechanism sees it.
 
         Args:
+            job: id of the job.
+            training: its training settings.
+            size: size of its data.
+            bid: its bid.
             arrival: the first slot in which it may run.
-            deadline: the last one.
-            quotes: vendors' offers, delays counted from `arrival`.
-            owner: who bids.
-            budget: what is left of the owner's budget; `None`: no limit.
+            deadline: the last slot in which it may run.
+            quotes: offers of vendors, with delays from `arrival`.
+            owner: user id of the bidder.
+            budget: remaining budget of the owner; None: no limit.
 
         Raises:
             InputError: if no node can hold or run it, or a setting fits no device or its data.

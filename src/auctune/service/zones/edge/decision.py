@@ -1,6 +1,6 @@
 """Decisions of an edge zone: admission, accepted lines, plans for the rest of a job.
 
-Nothing is changed: live and when a log is gone through again it is the same question.
+They change nothing, so that a replay decides with the same functions.
 """
 
 from dataclasses import dataclass
@@ -14,14 +14,15 @@ from auctune.service.zones.edge.job import EdgeJobState
 
 @dataclass(frozen=True, slots=True)
 class EdgeOutcome:
-    """To one bid.
+    """Decision on a bid or an accepted line.
 
     Attributes:
-        decision: of the mechanism, or that the price is over the budget.
-        price: of the plan; of a rejected bid the least by its deadline; none: there is none.
-        earliest: slot by whose end a job could be done that was too late; none: it was not.
-        budget_left: of its owner, where the price is over it.
-        line: finish of the line that was accepted; none: it is a bid.
+        decision: decision of the mechanism, or a rejection because of the budget.
+        price: price of the plan, or of the cheapest plan by the deadline if the bid is rejected;
+            None if there is no plan.
+        earliest: slot by whose end the job could finish, if the deadline is too early, or None.
+        budget_left: remaining budget of the owner, if the price exceeds it.
+        line: finish of the accepted line; None for a bid.
     """
 
     decision: EdgeDecision
@@ -32,14 +33,14 @@ class EdgeOutcome:
 
 
 def decide(eris: Eris, job: EdgeJob, last: int, slot: int, left: Money | None) -> EdgeOutcome:
-    """What a bid is answered.
+    """Decide on a bid.
 
     Args:
-        eris: as it stands.
+        eris: the mechanism, which is not changed.
         job: the bid.
-        last: its last slot in time.
-        slot: the current one.
-        left: of its owner's budget; none: any amount.
+        last: the last slot that ends by its deadline.
+        slot: the current slot.
+        left: remaining budget of its owner; None: no limit.
 
     Raises:
         InputError: if the job does not fit the market.
@@ -47,7 +48,7 @@ def decide(eris: Eris, job: EdgeJob, last: int, slot: int, left: Money | None) -
     found = eris.preview(job, slot)
     if found.plan is None:
         return _rejected(eris, found, job, last, slot)
-    # The search checks what it finds; what is booked is checked by itself.
+    # The search checks its plans; what is booked is checked independently.
     broken = first_violation(job, found.plan, eris.ledger)
     assert broken is None, broken
     if left is not None and found.payment > left:
@@ -58,7 +59,7 @@ def decide(eris: Eris, job: EdgeJob, last: int, slot: int, left: Money | None) -
 def accept_line(
     eris: Eris, job: EdgeJob, line: EdgeMenuLine, slot: int, left: Money | None
 ) -> EdgeOutcome | None:
-    """What is answered to who accepts a line of an earlier menu; none if it is not to be had."""
+    """Decide on a line of an earlier menu; return None if it is no longer available."""
     if left is not None and line.price > left:
         return over_budget(job, line.price, left, line.finish)
     found = eris.would_take(job, line, slot)
@@ -66,7 +67,7 @@ def accept_line(
 
 
 def answer_record(found: EdgeOutcome) -> dict[str, Any]:
-    """As plain values: what of a decision's event it makes."""
+    """Return the fields of the decision's event that follow from it."""
     decision, left = found.decision, found.budget_left
     return {
         "decision": {
@@ -86,7 +87,7 @@ def answer_record(found: EdgeOutcome) -> dict[str, Any]:
 
 
 def plan_remaining(eris: Eris, job: EdgeJobState, slot: int) -> EdgePlan | None:
-    """A plan for the data of a job that no slot of its plan trains; none if there is none."""
+    """Return a plan for the chunks of a job that no planned slot trains, or None."""
     if not job.chunks_left:
         return EdgePlan(())
     first = slot + 1
@@ -98,13 +99,13 @@ def plan_remaining(eris: Eris, job: EdgeJobState, slot: int) -> EdgePlan | None:
 
 
 def over_budget(job: EdgeJob, price: Money, left: Money, line: int | None = None) -> EdgeOutcome:
-    """To one whose price is above what is left; `line` is as of `EdgeOutcome`."""
+    """Return the rejection of a job whose price exceeds the budget; see `EdgeOutcome`."""
     refused = EdgeDecision(job.id, admitted=False, reason=Reason.OVER_BUDGET)
     return EdgeOutcome(refused, price, budget_left=left, line=line)
 
 
 def _rejected(eris: Eris, found: EdgeDecision, job: EdgeJob, last: int, slot: int) -> EdgeOutcome:
-    """With the least price by the deadline; or, where there is none, when there would be."""
+    """Add the cheapest price by the deadline, or else the earliest possible finish."""
     lines = eris.quote(job, slot).lines
     in_time = [line for line in lines if line.finish <= last]
     if in_time:

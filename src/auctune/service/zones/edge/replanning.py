@@ -1,7 +1,7 @@
-"""Plans of a zone's jobs after they were sold: given up, found anew, taken off lost sites.
+"""Replanning of sold jobs: pauses, missed slots, lost sites. It never changes a payment.
 
-None of it changes what a job pays. Of several jobs all give up their rests first, so that what is
-free is all there is; then the one that bid most is planned first.
+Of several jobs, all release their remaining slots first; then they are planned in the order of
+their bids, highest first.
 """
 
 from collections.abc import Collection, Mapping
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 def replan(zone: "EdgeZone", torn: Mapping[str, list[int]], why: str) -> None:
-    """Find new plans for what is left of jobs, from the next slot on; else they are refunded.
+    """Plan the remaining work of jobs from the next slot on; a job without a plan is refunded.
 
-    Those that a site may save that is lost now wait for it (`plan_waiting`).
+    A job that a lost site may still save waits for the site; see `replan_waiting`.
 
     Args:
-        zone: whose jobs they are.
-        torn: ids of the jobs, and slots of each that came to nothing.
-        why: for their owners.
+        zone: the zone of the jobs.
+        torn: ids of the jobs, each with its slots that failed.
+        why: reason for the owners.
     """
     jobs = [zone.state.jobs[name] for name in torn]
     jobs.sort(key=lambda job: (-job.job.utility(0), job.id))
@@ -46,7 +46,7 @@ def replan(zone: "EdgeZone", torn: Mapping[str, list[int]], why: str) -> None:
 
 
 def replan_waiting(zone: "EdgeZone", busy: Collection[str]) -> None:
-    """Plan jobs that wait for a site; refund those that can wait no longer.
+    """Plan jobs that wait for a site; refund those that cannot wait any longer.
 
     Args:
         zone: at its newest slot.
@@ -60,7 +60,7 @@ def replan_waiting(zone: "EdgeZone", busy: Collection[str]) -> None:
 
 
 def _planned(zone: "EdgeZone", job: EdgeJobState, why: str) -> bool:
-    """Plan what is left of a job, or refund it if nothing can save it; whether there is a plan."""
+    """Plan the remaining work of a job, or refund it unless it can wait; return if planned."""
     found = plan_remaining(zone.eris, job, zone.state.slot)
     if found is not None:
         zone.record(EdgeEventType.REPLANNED, job.id, {"found": plan_record(found), "why": why})
@@ -72,17 +72,17 @@ def _planned(zone: "EdgeZone", job: EdgeJobState, why: str) -> bool:
 
 
 def _can_wait(zone: "EdgeZone", job: EdgeJobState) -> bool:
-    """Whether a site that is lost may be back before a job's last slot."""
+    """Return whether a lost site may be back before a job's last slot."""
     return bool(zone.state.lost) and zone.state.slot + 1 < job.deadline_slot
 
 
 def lose_site(zone: "EdgeZone", site: str, busy: Collection[str]) -> None:
-    """A site runs nothing any more; what it was to run is planned anew.
+    """Take a lost site off the market, and replan its jobs.
 
     Args:
-        zone: whose site it is.
-        site: its name.
-        busy: jobs that train now: they are looked at when that is over.
+        zone: the zone of the site.
+        site: name of the site.
+        busy: jobs that train now; they are replanned when their slot has been answered.
     """
     if site in zone.state.lost:
         return
@@ -91,7 +91,7 @@ def lose_site(zone: "EdgeZone", site: str, busy: Collection[str]) -> None:
 
 
 def replan_lost_sites(zone: "EdgeZone", names: Collection[str]) -> None:
-    """Plan jobs anew that are to train at sites that are lost."""
+    """Replan jobs that are planned at lost sites."""
     lost, first = zone.state.lost, zone.state.slot + 1
     jobs = (zone.state.jobs[name] for name in names)
     hit = {job.id: list[int]() for job in jobs if job.uses(lost, first)}
@@ -100,13 +100,13 @@ def replan_lost_sites(zone: "EdgeZone", names: Collection[str]) -> None:
 
 
 def return_site(zone: "EdgeZone", site: str) -> None:
-    """A site that was lost is for sale again."""
+    """Return a lost site to the market."""
     if site in zone.state.lost:
         zone.record(EdgeEventType.SITE_RETURNED, None, {"site": site})
 
 
 def replan_missed(zone: "EdgeZone", busy: Collection[str]) -> None:
-    """Plan anew what slots that have passed did not train; end what was paused for too long.
+    """Replan work that passed slots did not train; end jobs that were paused for too long.
 
     Args:
         zone: at its newest slot.
@@ -128,10 +128,10 @@ def replan_missed(zone: "EdgeZone", busy: Collection[str]) -> None:
 
 
 def pause(zone: "EdgeZone", name: str) -> None:
-    """Give up a job's slots to come.
+    """Release a job's remaining slots.
 
     Raises:
-        InputError: if it is over, or paused already.
+        InputError: if it has ended, or is paused already.
     """
     given_up = _given_up(zone, zone.pausable_job(name))
     body = {"given_up_for": to_jsonable_python(given_up)}
@@ -139,10 +139,10 @@ def pause(zone: "EdgeZone", name: str) -> None:
 
 
 def resume(zone: "EdgeZone", name: str) -> bool:
-    """Find a paused job a new plan at no charge; whether there was any.
+    """Plan a paused job at no charge; return whether there was a plan.
 
     Raises:
-        InputError: if it is over, or not paused, or if slots cost more than those given up.
+        InputError: if it has ended, is not paused, or its slots cost more than those given up.
     """
     job = zone.resumable_job(name)
     found = plan_remaining(zone.eris, job, zone.state.slot)
@@ -155,7 +155,7 @@ def resume(zone: "EdgeZone", name: str) -> bool:
 
 
 def _given_up(zone: "EdgeZone", job: EdgeJobState) -> GivenUp | None:
-    """What a job gives up with its slots to come, at the prices without it; `None` without any."""
+    """Return the worth of a job's remaining slots at the prices without it, or None if none."""
     after = zone.state.slot + 1
     rest = job.plan.since(after)
     if not rest.slots:
@@ -166,5 +166,5 @@ def _given_up(zone: "EdgeZone", job: EdgeJobState) -> GivenUp | None:
 
 
 def _price(eris: Eris, job: EdgeJobState, plan: EdgePlan) -> Money:
-    """What a job would pay for a plan now."""
+    """Return what a job would pay for a plan now."""
     return round_money(cost_of(eris.ledger, eris.prices(eris.ledger.begin), job.job, plan))

@@ -1,8 +1,8 @@
-"""Dispatches slots to the sites of an edge zone.
+"""Dispatches slots to the sites of an edge zone; all of it runs on the actor's thread.
 
-A slot is given out once the one before is answered for, which may run into it; never beyond a job's
-deadline. What a slot did not train is planned anew, at the market's cost, while there is still room
-before the deadline. All of it runs on the actor's thread.
+A slot is dispatched once the one before has been answered; that may run into it, but never beyond a
+job's deadline. What a slot did not train is replanned at the market's cost while there is room
+before the deadline.
 """
 
 import math
@@ -27,18 +27,18 @@ _log = structlog.get_logger(__name__)
 
 
 class SiteProcess(Protocol):
-    """The process that trains at them."""
+    """Handle of the process that trains at all sites."""
 
     def train(self, slot: int, jobs: Collection[str], orders: Iterable[SiteOrder]) -> None:
-        """Have a slot trained."""
+        """Train a slot."""
         ...
 
     def expect(self, jobs: Collection[str], orders: Iterable[SiteOrder]) -> None:
-        """Say what the next slot will be."""
+        """Prepare the next slot, and release what no job needs."""
         ...
 
     def look_ahead(self, orders: Iterable[SiteOrder]) -> None:
-        """Say what is known of the next slot, while one goes on."""
+        """Prepare the next slot while the current one is trained."""
         ...
 
 
@@ -51,42 +51,42 @@ LoadResult = Callable[[str, int, int], SiteOutcome | None]
 
 
 class SlotScheduler:
-    """Between one zone and its sites.
+    """Dispatches the slots of one zone to its sites, and records their results.
 
     Args:
-        content: where the content of a file lies, by its id.
-        kept: what came of a job's slot that began after so many steps, if that is on disk.
+        content: returns the path of a file, by its id.
+        kept: loads the outcome of a job's slot that began after so many steps, if it is on disk.
     """
 
     def __init__(self, content: Callable[[str], Path], kept: LoadResult) -> None:
         self._content, self._kept = content, kept
         self._sites: SiteProcess | None = None
-        # Jobs of the slot that is given out and not answered for.
+        # Jobs of the dispatched slot that have not been answered.
         self._busy: set[str] = set()
         self._is_out = False
         self._slot = -1
         self._expected = _RELEASE_ALL
-        # When jobs that wait for a site were looked at: the slot, and the sites lost then.
+        # When jobs that wait for a site were last replanned: the slot, and the lost sites.
         self._looked: tuple[int, frozenset[str]] = (-1, frozenset())
 
     def is_running(self, job: str) -> bool:
-        """Whether the sites may be at a job, which may be over by now."""
+        """Return whether the sites may be training a job, even one that has ended."""
         return job in self._busy
 
     def on_process_exit(self) -> None:
-        """The process has ended: what it was at is given out again, or has passed."""
+        """Forget the dispatched slot: it is dispatched again to the next process, or has passed."""
         self._sites, self._is_out, self._slot, self._expected = None, False, -1, _RELEASE_ALL
         self._busy.clear()
 
     def mark_all_lost(self, zone: EdgeZone) -> None:
-        """Take all sites off the market, unless their process is there: it says which are back."""
+        """Take all sites off the market, unless their process runs: it reports which are back."""
         if self._sites is None:
             zone.begin_slots()
             for site in zone.supply.market.site_ids:
                 replanning.lose_site(zone, site, self._busy)
 
     def run_slot(self, zone: EdgeZone) -> None:
-        """Begin the current slot, if it has not begun, and have it trained."""
+        """Begin the current slot, and dispatch it unless that was done."""
         zone.begin_slots()
         self._recover_results(zone)
         replanning.replan_missed(zone, self._busy)
@@ -103,7 +103,7 @@ class SlotScheduler:
         self._prewarm(zone, max(slot, self._slot + 1))
 
     def on_message(self, zone: EdgeZone, sites: SiteProcess, message: Message) -> None:
-        """Take over what the process says."""
+        """Handle a message of the process."""
         zone.begin_slots()
         match message["kind"]:
             case "ready":
@@ -131,7 +131,7 @@ class SlotScheduler:
         self.run_slot(zone)
 
     def _recover_results(self, zone: EdgeZone) -> None:
-        """Note slots that were trained by a process that could not tell of them any more."""
+        """Record slots whose process ended before it could report them."""
         idle = [job for job in zone.state.jobs.values() if job.id not in self._busy]
         for job in idle:
             for slot in job.missed_slots(zone.state.slot):
@@ -149,7 +149,7 @@ class SlotScheduler:
             self._sites.train(slot, list(zone.state.jobs), orders)
 
     def _prewarm(self, zone: EdgeZone, slot: int) -> None:
-        """Let actors start before their slot does, also while another goes on."""
+        """Start the actors of the next slot early, even while the current slot is trained."""
         jobs = [job for job in zone.state.jobs.values() if _trains_in(job, slot)]
         expected = [f"{self._is_out}:{slot}:{job.id}" for job in jobs]
         if not zone.state.jobs and not self._is_out:
@@ -175,7 +175,7 @@ class SlotScheduler:
             taken=job.consumed_chunks(slot),
             steps=job.steps,
             is_last=not others and not job.chunks_left,
-            # What runs into the next slot holds that up, and no promise of its own; a deadline is.
+            # It may run into the next slot, which only delays that, but not beyond its deadline.
             until=zone.clock.slot_end(min(slot + 1, job.deadline_slot)),
         )
 
@@ -187,7 +187,7 @@ class SlotScheduler:
             return
         loss = outcome["loss"]
         if not (math.isfinite(loss) and math.isfinite(outcome["first_loss"])):
-            # Settings that let the weights go astray are not the market's failure.
+            # The training diverged: that is not the market's failure.
             why = f"the loss of slot {slot} is {loss}"
             zone.fail(name, "training_failed", why, None, refund=False)
             return
@@ -212,25 +212,25 @@ class SlotScheduler:
                 zone, name, slot, text, _LESS_MEMORY
             ):
                 return
-            # What it ran into has passed with it: one plan is for all of it.
+            # It may have run into later slots: they have passed too, and are replanned together.
             torn = sorted({slot, *job.missed_slots(zone.state.slot)})
             replanning.replan(zone, {name: torn}, text)
 
 
 def _trains_in(job: EdgeJobState, slot: int) -> bool:
-    """Whether a job is to train in a slot, and has trained all before."""
+    """Return whether a job is planned in a slot, and has trained all its earlier slots."""
     if job.phase not in (Phase.PLANNED, Phase.TRAINING):
         return False
     return job.slot_plan(slot) is not None and not job.missed_slots(slot)
 
 
 def _result(job: EdgeJobState, outcome: dict[str, Any]) -> dict[str, Any]:
-    """What a slot came to, as training of all kinds is told of."""
+    """Return the outcome of a slot in the format of `EventType.TRAINED`."""
     before, samples = job.progress.rows, outcome["samples"]
     rows, steps, loss = before + samples, outcome["steps"], outcome["test_loss"]
     losses = [[steps, before, rows, outcome["loss"]]]
     if not job.steps and steps > 1:
-        # A job's progress says how far the loss fell since its first step.
+        # A job's progress shows how far the loss has fallen since its first step.
         losses.insert(0, [1, 0, min(samples, job.training.batch_size), outcome["first_loss"]])
     return {
         "rows": rows,

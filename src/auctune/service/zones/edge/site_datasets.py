@@ -127,7 +127,7 @@ class SiteDatasetResolver:
         except InputError as error:
             await self._library.set_error(file.id, str(error))
         except (AuctuneError, OSError) as error:
-            _log.warning("an upload could not be looked at", file=file.id, reason=str(error))
+            _log.warning("an upload could not be inspected", file=file.id, reason=str(error))
         else:
             size = DataSize(found.samples, float(found.image[0] * found.image[1] * found.image[2]))
             await self._library.set_size(file.id, _SIZE_KEY, _LENGTH, size)

@@ -1,11 +1,11 @@
-"""What an edge zone offers: its sites, its model, and how fast a worker trains it.
+"""Supply of an edge zone: its sites, its model, and the training speed of a worker.
 
 A bid becomes an `EdgeJob`:
 
- chunk      as many samples as `chunk_mb` holds
+ chunk      the samples that fit into `chunk_mb`
  D^r        ceil(samples at r / samples of a chunk)
  P          slot (1 - spare) / (samples of a chunk (1 / samples_per_second + step_seconds / batch))
- lambda     MB of a model, twice for each micro-batch that a worker passes in a slot: its
+ lambda     MB of a model, twice for each micro-batch that a worker processes in a slot: its
             weights and its gradient
  f          the bid for each finish up to the deadline, and 0 after it
 """
@@ -26,10 +26,10 @@ from auctune.service.zones.edge.bid import EdgeBid
 from auctune.service.zones.edge.site_datasets import SiteDatasets
 
 MICRO_BATCH = 16
-"""Samples whose gradient is computed at once."""
+"""Samples of a micro-batch."""
 MOST_MODEL_MB = 256.0
-"""Of a model, of which each worker and the process of all sites have several copies."""
-# What owners call what the mechanism refuses.
+"""Largest model: each worker, and the process of all sites, hold several copies of it."""
+# Fields of a request, by the fields of a job that the mechanism checks.
 _ASKED = {
     "chunks": "market.sites",
     "epochs": "hyperparameters.n_epochs",
@@ -39,18 +39,18 @@ _ASKED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EdgeSupply:
-    """Of one zone.
+    """What an edge zone sells.
 
     Attributes:
-        model: that it trains.
+        model: name of the model that it trains.
         market: its sites, over the slots of the window.
-        params: how they are sold.
-        clock: its slots.
-        worker, server: what they occupy, units by resource type.
-        samples_per_second: that a worker passes.
-        step_seconds: what a step takes beside: its way to the sites and back.
-        spare: share of a slot that is not counted on.
-        momentum: of gradient descent.
+        params: parameters of the mechanism.
+        clock: slots of the zone.
+        worker, server: what each occupies, in units by resource type.
+        samples_per_second: training speed of a worker.
+        step_seconds: overhead of a step: the way of its weights to the sites, and back.
+        spare: share of a slot that is not sold.
+        momentum: momentum of gradient descent.
     """
 
     model: str
@@ -65,15 +65,18 @@ class EdgeSupply:
     momentum: float
 
     def chunk_samples(self, facts: SiteDatasets) -> int:
-        """Most samples of a chunk."""
+        """Return the number of samples in a full chunk."""
         return max(1, math.floor(self.market.chunk_mb * 1e6 / facts.sample_bytes))
 
     def job(self, bid: EdgeBid, slot: int) -> tuple[EdgeJob, int]:
-        """A bid as the mechanism sees it, from the slot after `slot` on; and the last one in time.
+        """Return a bid as the mechanism sees it, and the last slot that ends by its deadline.
+
+        Args:
+            bid: the bid.
+            slot: the current slot; the job may run from the next one on.
 
         Raises:
-            InputError: if its deadline leaves no slot, or its data or its model are more than the
-                zone takes.
+            InputError: if its deadline leaves no slot, or its data or model are too large.
         """
         first, horizon = slot + 1, slot + self.market.slots - 1
         last = min(self.clock.last_slot_by(bid.deadline), horizon)
@@ -109,10 +112,10 @@ class EdgeSupply:
         return job
 
     def _model_mb(self, facts: SiteDatasets) -> float:
-        """MB of the model of some data.
+        """Return the size of the model for some data, in MB.
 
         Raises:
-            InputError: if it would not fit: one image and one label can ask for any size.
+            InputError: if it is too large: one image or label can require a model of any size.
         """
         found = model_mb(self.model, facts.image, facts.classes)
         if found > MOST_MODEL_MB:
@@ -129,13 +132,13 @@ class EdgeSupply:
         sites: Mapping[str, str],
         content: Callable[[str], Path],
     ) -> TrainingTerms:
-        """How a job trains.
+        """Return how the sites train a job.
 
         Args:
-            training: what its owner chose.
-            facts: of its data.
-            sites: ids of files.
-            content: where a file's content lies, by its id.
+            training: settings of its owner.
+            facts: shape of its data.
+            sites: file ids by site.
+            content: returns the path of a file, by its id.
         """
         validation = training.validation
         return TrainingTerms(
@@ -153,5 +156,5 @@ class EdgeSupply:
 
 
 def micro_batch_of(training: Training) -> int:
-    """Samples whose gradient is computed at once: of a small batch, all."""
+    """Return the samples of a micro-batch: at most those of a batch."""
     return min(MICRO_BATCH, training.batch_size)

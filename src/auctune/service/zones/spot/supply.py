@@ -1,4 +1,4 @@
-"""What a rented zone has to offer: a market, a base, and how fast an instance trains it."""
+"""Supply of a spot zone: a market, a base, and the training speed of an instance."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,23 +37,24 @@ def load_market(entry: SpotConfig) -> ReplayedRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotSupply:
-    """Of one zone.
+    """What a spot zone offers.
 
     Attributes:
         base: name of the base model.
-        base_digest: SHA-256 over its configuration and weights.
-        context_tokens: longest row that the base reads; none: no limit.
-        profile: of an instance with it.
-        spare: share of its speed that is not counted on.
-        start_seconds: that a job's process takes to start, while none has.
-        market: that is replayed.
-        renting: how.
-        clock: of the zone.
-        num_slots: how far ahead a deadline may lie.
-        jobs: how many are run at once.
-        n_min, n_max, mu1, mu2, table: of every job; see `JobTerms`.
-        micro_batch: rows that go through the model together.
-        unit_cost, unit_price: of an on-demand instance for a slot, to the service and to owners.
+        base_digest: SHA-256 over the base's configuration and weights.
+        context_tokens: longest row that the base reads; None: no limit.
+        profile: device profile of an instance.
+        spare: share of an instance's speed that estimates leave out.
+        start_seconds: assumed start time of a job's process until one has been observed.
+        market: the market that is replayed.
+        renting: policy and forecast by which jobs rent.
+        clock: slots of the zone.
+        num_slots: number of slots that a deadline may lie ahead.
+        max_jobs: number of jobs that run at once.
+        n_min, n_max, mu1, mu2, table: scaling of every job; see `JobTerms`.
+        micro_batch: rows of a micro-batch.
+        unit_cost, unit_price: cost of an on-demand instance for a slot to the service, and its
+            price to owners.
     """
 
     base: str
@@ -77,15 +78,15 @@ class SpotSupply:
     unit_price: float
 
     def slot_range(self, deadline: float, slot: int, ready_at: float) -> range:
-        """The slots of a job that is decided on in `slot`.
+        """Return the slots of a job that is decided on in `slot`; empty if no whole slot is left.
 
-        They go from the first one that its process can train in to its deadline, cut to what the
-        zone looks ahead, and to what its past tells of; empty: no whole slot is left.
+        They begin when the job's process can train, and end at its deadline, at the horizon of the
+        zone, or where forecasts from the recorded market end.
 
         Args:
             deadline: unix time.
-            slot: the newest one.
-            ready_at: unix time at which the job's process is expected to be able to train.
+            slot: the current slot.
+            ready_at: unix time at which the job's process is expected to be ready.
         """
         first = first_slot(self.clock, slot, ready_at)
         known = longest_deadline(self.market.seen(slot)) - (first - slot)
@@ -95,12 +96,12 @@ class SpotSupply:
     def terms(
         self, training: Training, size: DataSize, worth: JobValue, slots: range, speed_ratio: float
     ) -> JobTerms:
-        """A job as a policy sees it; a unit of work is what one instance does in a slot.
+        """Return a job as a policy sees it; a unit of work is a slot of one instance.
 
         Args:
-            training, size, worth: of the job.
-            slots: that it may use.
-            speed_ratio: what instances do, over what their profile promised.
+            training, size, worth: settings, data size and value of the job.
+            slots: the slots that it may use.
+            speed_ratio: observed speed of instances over that of their profile.
         """
         rows = size.rows * training.epochs
         tokens = max(1, round(min(self.micro_batch, training.batch_size) * size.mean_tokens))
@@ -124,10 +125,10 @@ class SpotSupply:
         )
 
     def check(self, training: Training, size: DataSize) -> None:
-        """Refuse what an instance cannot hold, or cannot make a step of in a slot.
+        """Check that an instance can hold the job, and train a step of it in a slot.
 
         Raises:
-            InputError: naming the setting.
+            InputError: naming the setting that prevents it.
         """
         check_batch(training, size)
         room_gb = self.profile.memory_gb - self.profile.base_memory_gb
@@ -135,14 +136,7 @@ class SpotSupply:
         check_step(training, size, self.profile, self.clock.slot_seconds)
 
     def estimate(self, terms: JobTerms, first: int, slot: int, pace: Pace) -> Estimate:
-        """What a job is likely to come to, by the market seen so far; takes a while.
-
-        Args:
-            terms: of the job.
-            first: its first slot.
-            slot: the newest one.
-            pace: by which the terms were made.
-        """
+        """Estimate the cost and finish of a job; takes some time. See `estimate_of`."""
         return estimate_of(
             terms, first, slot, pace, self.renting, self.market, self.clock, self.unit_price
         )

@@ -38,7 +38,7 @@ Message = Mapping[str, Any]
 
 
 def on_message(zone: SpotZone, name: str, message: Message) -> None:
-    """Take over a message; one of a job that is over says nothing any more."""
+    """Record a message of a job's process; ignore it if the job has ended."""
     zone.begin_slots()
     job = zone.state.jobs.get(name)
     if job is None:
@@ -94,7 +94,7 @@ def _charge(zone: SpotZone, job: SpotJobState, message: Message) -> None:
 
 def _record_training(zone: SpotZone, job: SpotJobState, message: Message) -> None:
     number = message["slot"]
-    # A slot in which nothing was trained left nothing to go on from.
+    # A slot in which nothing was trained left no checkpoint.
     if number < job.next_trained or message["rows"] in (None, job.progress.rows):
         return
     result = {
@@ -121,7 +121,7 @@ def _finish(zone: SpotZone, job: SpotJobState, message: Message) -> None:
     if job.phase is Phase.TRAINED:
         return
     if message["state"] != "done":
-        # Settings that let the weights go astray are not the market's failure.
+        # The training diverged: that is not the market's failure.
         zone.fail(job.id, "training_failed", message["note"], None, refund=False)
         return
     done = zone.clock.slot_start(job.first) + message["finish"] * zone.clock.slot_seconds

@@ -20,13 +20,13 @@ from auctune.timeshare.estimators.mixture import Mixture
 
 @dataclass(frozen=True, slots=True)
 class CompetingJob:
-    """A job that is to share the pool.
+    """A job that shares the pool.
 
     Attributes:
-        deadline_unit: by whose beginning it must be done.
-        target_loss: that it is to reach.
-        curve: of its losses so far.
-        money: that it may still cost.
+        deadline_unit: unit by whose beginning it must finish.
+        target_loss: its target.
+        curve: its losses so far.
+        money: maximum remaining cost.
     """
 
     deadline_unit: int
@@ -37,10 +37,10 @@ class CompetingJob:
 
 @dataclass(frozen=True, slots=True)
 class ForecastData:
-    """Nothing of it changes when the zone goes on.
+    """Copy of what a zone knows at one time.
 
     Attributes:
-        seen: jobs whose losses say something of others, those that are open included.
+        history: past and open jobs with a loss curve.
         rivals: jobs that share the pool.
     """
 
@@ -49,7 +49,7 @@ class ForecastData:
 
 
 def forecast_data(state: TimeshareState) -> ForecastData:
-    """What a zone knows now."""
+    """Return what a zone knows now."""
     at_work = [job for job in state.jobs.values() if job.phase in (Phase.PLANNED, Phase.TRAINING)]
     open_ = (
         CompletedJob(job.id, job.owner, Features.of(job.training, job.size), _copy(job.curve))
@@ -67,38 +67,35 @@ def _copy(curve: LossCurve) -> LossCurve:
     return LossCurve(list(curve.points))
 
 
-# The forecast, by the losses of similar jobs.
+# Each job in the history yields the batches that it needed to that loss: as observed, or as the
+# mixture (auctune.timeshare.estimators.mixture) predicts from its curve, with deciles. Its seconds
+# per batch are scaled by tokens per batch. Its weight is e^-d, where d is the sum of the
+# differences of the logarithms of rows, mean tokens, learning rate, rank and batch size. All jobs
+# of another owner together weigh at most as much as one job, so that no owner can decide the
+# forecasts of others.
 #
-# Each job that the zone has seen says how many batches it needed to that loss: as it was seen, or
-# as the mixture (auctune.timeshare.estimators.mixture) foretells it of its curve, with its
-# deciles. A batch takes the seconds that its batches took, in proportion to tokens. It counts by
-# e^-d, d the sum of the differences of the logarithms of rows, mean tokens, learning rate, rank
-# and batch size. Jobs of another owner count as one job at most together, so that nobody's jobs
-# decide what others are told.
+# The time that the pool has for the job is what remains until its deadline after the predicted
+# needs of jobs that are due earlier, as far as their caps pay for them, but at least an equal
+# share. The job succeeds if its need fits into that time and its cap.
 #
-# The pool has for the job what is left until its deadline when those that are due before have had
-# what they are foretold to need, as far as their caps pay for it, but not less than an even part.
-# The job succeeds if its need fits that, and its cap.
-#
-# One more job is made up and counts as one that is just alike: it succeeds as likely as not, with
-# half of what the pool has for it, and uses all of it where it fails. So a zone that has seen
-# nothing says 0.5, and bounds as wide as they are.
+# One synthetic job with weight 1 is added as a prior: with probability 0.5 it succeeds, in half of
+# the available time; otherwise it uses all of it. A zone without history thus forecasts 0.5.
 
 PRIOR_SUCCESS = 0.5
-"""Probability of success of the made-up job."""
+"""Success probability of the synthetic job."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForecastRequest:
-    """A job that somebody asks for.
+    """A job whose cost is to be forecast.
 
     Attributes:
-        owner: who asks.
-        features: of the job.
-        target_loss: that it is to reach.
-        cap: the most that is charged; none: it does not say.
-        first_unit: in which it can begin.
-        deadline_unit: by whose beginning it must be done, later.
+        owner: user id of its owner.
+        features: features of the job.
+        target_loss: its target.
+        cap: maximum charge; None: no limit.
+        first_unit: first unit in which it can run.
+        deadline_unit: unit by whose beginning it must finish; later than `first_unit`.
     """
 
     owner: str
@@ -111,11 +108,12 @@ class ForecastRequest:
 
 @dataclass(frozen=True, slots=True)
 class PoolPricing:
-    """What a zone sells.
+    """Price and units of a pool.
 
     Attributes:
-        price_per_second: of the pool.
-        epoch, unit_seconds: of its units.
+        price_per_second: price of a second of the pool.
+        epoch: unix time at which unit 0 begins.
+        unit_seconds: length of a unit.
     """
 
     price_per_second: Money
@@ -123,13 +121,13 @@ class PoolPricing:
     unit_seconds: float
 
     def begins(self, unit: float) -> float:
-        """Unix time at which a unit begins."""
+        """Return the unix time at which a unit begins."""
         return self.epoch + unit * self.unit_seconds
 
 
 @dataclass(frozen=True, slots=True)
 class _Scenario:
-    """One thing that may happen: how likely, how many seconds of the pool, until which unit."""
+    """A possible outcome: its weight, the seconds of the pool that it takes, its last unit."""
 
     weight: float
     seconds: float
@@ -138,7 +136,7 @@ class _Scenario:
 
 
 def forecast(question: ForecastRequest, terms: PoolPricing, evidence: ForecastData) -> Estimate:
-    """What a job is likely to come to; takes milliseconds for each curve."""
+    """Forecast the cost and finish of a job; takes milliseconds per curve."""
     units = question.deadline_unit - question.first_unit
     room = _available_seconds(question, terms, evidence.rivals)
     limit = room
@@ -175,7 +173,7 @@ def _capped(cost: Money, cap: Money | None) -> Money:
 
 
 def _demand(question: ForecastRequest, evidence: ForecastData) -> Iterator[tuple[float, float]]:
-    """Weights, and seconds of the pool that jobs like it would need for the target."""
+    """Yield weights and seconds of the pool that similar jobs would need for the target."""
     weights = [math.exp(-question.features.distance(seen.features)) for seen in evidence.history]
     of_owner: dict[str, float] = {}
     for seen, weight in zip(evidence.history, weights, strict=True):
@@ -191,7 +189,7 @@ def _demand(question: ForecastRequest, evidence: ForecastData) -> Iterator[tuple
 
 
 def batches_to_target(curve: LossCurve, target: float) -> tuple[float, float, float]:
-    """Batches from the start to a loss: a low decile, the middle, and a high one."""
+    """Return the batches from the start to a loss: a low decile, the median, a high decile."""
     run = Mixture().start()
     for batches, loss, _ in curve.points:
         if loss <= target:
@@ -204,7 +202,7 @@ def batches_to_target(curve: LossCurve, target: float) -> tuple[float, float, fl
 def _available_seconds(
     question: ForecastRequest, terms: PoolPricing, rivals: Sequence[CompetingJob]
 ) -> float:
-    """Seconds that the pool has for a job until its deadline."""
+    """Return the seconds that the pool has for a job until its deadline."""
     whole = (question.deadline_unit - question.first_unit) * terms.unit_seconds
     taken = 0.0
     for rival in rivals:
@@ -218,7 +216,7 @@ def _available_seconds(
 
 
 def _expected_seconds(rival: CompetingJob, left: float, even: float) -> float:
-    """Seconds that a rival will take of those left to it; what is out of reach gets none."""
+    """Return the seconds that a rival will use; a rival with a hopeless target gets none."""
     curve = rival.curve
     if len(curve.points) < MIN_POINTS:
         return min(left, even)
@@ -229,7 +227,7 @@ def _expected_seconds(rival: CompetingJob, left: float, even: float) -> float:
 
 
 def _quantile(values: Sequence[tuple[float, float]], level: float) -> float:
-    """The least value at or under which a share `level` of all weight lies."""
+    """Return the least value at or below which a share `level` of all weight lies."""
     total = math.fsum(weight for _, weight in values)
     so_far = 0.0
     for value, weight in sorted(values):
