@@ -1,7 +1,7 @@
-"""Checks of what is reached over the network: port, vendors, ray.
+"""Checks of the network: port, vendors, ray.
 
-Third-party packages are imported where they are used: one that is missing or broken must not keep
-the other checks from running.
+Third-party packages are imported where they are used, so that a missing or broken one does not
+keep the other checks from running.
 """
 
 import os
@@ -118,11 +118,11 @@ def _vendor_finding(name: str, url: str) -> Finding:
     import httpx2
 
     try:
-        # Any status will do: a vendor may answer as it likes to a request that is not signed.
+        # Any status will do: the request has no token.
         status = httpx2.get(url, timeout=_VENDOR_SECONDS).status_code
     except httpx2.HTTPError as caught:
         message = f"{name} at {url} does not answer ({type(caught).__name__}: {caught})"
-        return warn(message, "url in zones.vendors, or the vendor: bids are made without it")
+        return warn(message, "url in zones.vendors, or the vendor: auctions run without it")
     return ok(f"{name} at {url} answers ({status})")
 
 

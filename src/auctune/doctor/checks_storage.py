@@ -1,7 +1,7 @@
-"""Checks of what is kept on disk: data folder, database, clock. Nothing is ever written.
+"""Checks of the data folder, the database and the clock. They write nothing.
 
-An SQLite database that has no write-ahead log is opened as immutable, as SQLite would otherwise
-make files beside it. One that has a log is opened read-only, as a service may be writing it. A
+An SQLite database without a write-ahead log is opened as immutable, as SQLite would otherwise
+create files beside it. One with a log is opened read-only, as a service may be writing it. A
 PostgreSQL database is read in read-only transactions.
 """
 
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 _MIN_FREE_BYTES = 200 << 20
-"""For the log, snapshots and the tiny base: with less a service does not get far."""
+"""For the log, snapshots and the tiny base."""
 _JOBS_PER_NODE_DAY = 96
-"""Four jobs side by side, one after the other each hour."""
+"""Four concurrent jobs of an hour each."""
 _ADAPTER_SHARE = 0.01
-"""Of a base's bytes: LoRA of rank 16 on all modules of a 7B model adds 0.6%."""
+"""Share of a base's bytes: LoRA of rank 16 on all modules of a 7B model adds 0.6%."""
 
 _CHECK_SECONDS = 30.0
 _BUSY_SECONDS = 5.0
@@ -59,7 +59,7 @@ def check_data_folder(at: Installation) -> Iterator[Finding]:
         fix = f"chown or chmod {at.data}, or another --data"
         yield error(f"{at.data} cannot be written ({reason})", fix)
     elif not at.data.exists():
-        yield ok(f"{at.data} does not exist yet: made at the first start")
+        yield ok(f"{at.data} does not exist yet: the first start creates it")
     else:
         yield ok(f"{at.data} can be written")
     yield disk_finding(shutil.disk_usage(nearest_folder(at.data)).free, required_bytes(at))
@@ -68,7 +68,7 @@ def check_data_folder(at: Installation) -> Iterator[Finding]:
 
 
 def required_bytes(at: Installation) -> int:
-    """Estimate the room for the log and for the adapters of a day; see the constants above."""
+    """Estimate the room for the log and for a day of adapters; see the constants above."""
     adapters = 0.0
     for zone in at.zones:
         num_nodes = sum(need.num_nodes for need in zone.requirements().devices)
@@ -130,12 +130,12 @@ def check_database(at: Installation) -> Iterator[Finding]:
 
 def _sqlite_findings(path: Path) -> Iterator[Finding]:
     if not path.exists():
-        yield ok(f"{path} does not exist yet: made at the first start")
+        yield ok(f"{path} does not exist yet: the first start creates it")
         return
     log = path.with_name(f"{path.name}-wal")
     mode = "mode=ro" if log.exists() else "immutable=1"
     try:
-        # No isolation level: the check of the tables begins its transactions itself.
+        # No isolation level: SQLAlchemy begins transactions, not the driver.
         with closing(
             sqlite3.connect(
                 f"{path.resolve().as_uri()}?{mode}",
@@ -219,7 +219,7 @@ def _server_findings(connection: "Connection", place: str) -> Iterator[Finding]:
     owner = "no service owns it" if holder is None else f"owned by {holder}"
     yield ok(f"{place} answers: PostgreSQL {release}; {owner}")
     if revision(connection, place) is None:
-        yield ok("it is empty: its tables are made at the first start")
+        yield ok("it is empty: the first start creates its tables")
         return
     check_schema(connection, place)
     yield ok("its tables are of this release")

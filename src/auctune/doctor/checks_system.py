@@ -1,7 +1,7 @@
 """Checks of the machine and of the installed packages: python, extras, devices, kernels, limits.
 
-Third-party packages are imported where they are used: one that is missing or broken must not keep
-the other checks from running.
+Third-party packages are imported where they are used, so that a missing or broken one does not
+keep the other checks from running.
 """
 
 import json
@@ -127,7 +127,7 @@ def check_devices(at: Installation) -> Iterator[Finding]:
     """Check CPU, memory and CUDA devices, and that the devices of the settings exist."""
     yield _cores()
     yield _memory()
-    wanted = [(need.device, f"{place}.device") for place, need in at.devices()]
+    required = [(need.device, f"{place}.device") for place, need in at.devices()]
     if find_spec("torch") is None:
         yield warn("CUDA is not checked without torch", "install the extra train")
         return
@@ -135,7 +135,7 @@ def check_devices(at: Installation) -> Iterator[Finding]:
     if isinstance(trials, str):
         yield error(f"torch does not start: {trials}", "reinstall the extra train")
         return
-    yield from device_findings(trials, [need for need in wanted if need[0] != "cpu"])
+    yield from device_findings(trials, [need for need in required if need[0] != "cpu"])
 
 
 def try_devices() -> list[dict[str, Any]] | str:
@@ -154,13 +154,13 @@ def try_devices() -> list[dict[str, Any]] | str:
 
 
 def device_findings(
-    trials: list[dict[str, Any]], wanted: list[tuple[str, str]]
+    trials: list[dict[str, Any]], required: list[tuple[str, str]]
 ) -> Iterator[Finding]:
     """Yield a finding for each CUDA device, and for each device of the settings that is missing.
 
     Args:
         trials: for each CUDA device: name, total_bytes, free_bytes, and error, None if it computes.
-        wanted: devices of the settings other than CPUs, each with its place.
+        required: devices of the settings other than CPUs, each with its place.
     """
     if not trials:
         yield ok("no CUDA device")
@@ -172,7 +172,7 @@ def device_findings(
         else:
             free, total = format_gib(trial["free_bytes"]), format_gib(trial["total_bytes"])
             yield ok(f"{device}: {free} of {total} free; computes")
-    for name, place in wanted:
+    for name, place in required:
         number = re.fullmatch(r"cuda(?::(\d+))?", name)
         if number is None or int(number[1] or 0) >= len(trials):
             fix = f'{place} = "cpu", or a driver for it (nvidia-smi)'
@@ -218,7 +218,7 @@ def check_kernels(at: Installation) -> Iterator[Finding]:
     folder = jit.kernel_folder()
     reason = write_error(folder)
     if reason is not None:
-        message = f"{folder} cannot be written ({reason}): each process compiles anew"
+        message = f"{folder} cannot be written ({reason}): each process compiles again"
         yield warn(message, "NUMBA_CACHE_DIR=FOLDER, one that can be written")
     elif jit.kernels_are_compiled():
         yield ok(f"compiled in {folder}")

@@ -1,4 +1,4 @@
-"""What every check gets and returns: the installation, and its findings.
+"""Input and output of the checks: the installation, and findings.
 
 The settings are read with the code of `auctune serve`. If they cannot be read, the checks that do
 not depend on them run all the same.
@@ -25,7 +25,7 @@ _READ_SECONDS = 10.0
 
 
 class Severity(StrEnum):
-    """How serious a finding is; a service cannot work with an error."""
+    """Severity of a finding; a service cannot work with an error."""
 
     OK = "ok"
     WARN = "warn"
@@ -69,7 +69,7 @@ class Installation:
     """An installation to check.
 
     Attributes:
-        config: the settings file; None: the defaults hold.
+        config: the settings file, or None for the defaults.
         data: data folder of the service, absolute; it need not exist.
         cache: folder of bases that are built on this machine.
         url_file: file in which a running service notes its URL.
@@ -90,7 +90,7 @@ class Installation:
 
     @property
     def zones(self) -> "list[ZoneConfig]":
-        """The zones of the settings; empty if the settings cannot be read."""
+        """Zones of the settings; empty if the settings cannot be read."""
         return [] if self.settings is None else self.settings.zones
 
     def devices(self) -> "Iterator[tuple[str, DeviceRequirement]]":
@@ -130,7 +130,7 @@ def load_installation(
 
 
 class CheckTimeoutError(AuctuneError):
-    """A call has not returned in time."""
+    """A call did not return in time."""
 
 
 def run_with_timeout(seconds: float, call: Callable[[], T]) -> T:
@@ -173,9 +173,9 @@ def nearest_folder(path: Path) -> Path:
 
 
 def write_error(folder: Path) -> str | None:
-    """Return why a folder, or the one in which it would be made, cannot be written, or None.
+    """Return why a folder, or the one in which it would be created, cannot be written, or None.
 
-    Tried with a file that has no name and leaves nothing behind.
+    The trial is a temporary file without a name.
     """
     try:
         with tempfile.TemporaryFile(dir=nearest_folder(folder)) as file:

@@ -55,7 +55,7 @@ def run_checks(at: Installation, checks: Iterable[Check] | None = None) -> Itera
 
     Args:
         at: the installation.
-        checks: checks in their order; None: all.
+        checks: checks to run; None: all.
     """
     for check in CHECKS if checks is None else checks:
         for finding in _findings(check, at):

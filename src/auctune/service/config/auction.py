@@ -1,4 +1,4 @@
-"""A zone of kind `auction` in auctune.toml: its nodes, what they cost, and how they are sold."""
+"""Settings of a zone of kind `auction`: its nodes, their cost, and how they are sold."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -181,18 +181,18 @@ class AuctionConfig(LanguageZoneConfig):
 
     @property
     def num_slots(self) -> int:
-        """How many slots ahead a deadline may be: by default a day, limited for the search."""
+        """Horizon in slots; a day by default, limited for the search."""
         return self.slots or slots_per_day(self.slot_seconds, 2, 1440)
 
     @property
     def mechanism(self) -> tuple[str, dict[str, str]]:
-        """The name of the mechanism, and its parameters as text."""
+        """Name of the mechanism, and its parameters as text."""
         name = str(self.auction.get("mechanism", "pdftsp"))
         return name, {k: str(v) for k, v in self.auction.items() if k != "mechanism"}
 
     @property
     def uses_external_cluster(self) -> bool:
-        """Whether its nodes are on a cluster that the service does not start itself."""
+        """Whether nodes run on a cluster that the service does not start itself."""
         return self.ray is not None and self.ray.address is not None
 
     @model_validator(mode="after")

@@ -1,7 +1,7 @@
 """Check settings before anything is built, measured or written.
 
-The models check the text of auctune.toml alone. What it refers to is checked here: parameters of
-mechanisms, files, secrets, bases.
+The models check auctune.toml itself. This module checks what it refers to: parameters of
+mechanisms, files, secrets and bases.
 """
 
 import time
@@ -45,7 +45,7 @@ def check_bases(config: ServiceConfig) -> None:
 
 
 def _attribute_to_key(error: InputError, zone: ZoneConfig, place: str) -> InputError:
-    """Name the key of the zone that refers to the file of which the error speaks."""
+    """Return the error with the key of the zone that refers to its file, if it is about one."""
     for key, path in zone.files().items():
         start = error.place.find(path)
         if start >= 0:

@@ -1,4 +1,4 @@
-"""A zone of kind `edge` in auctune.toml: its sites, what may cross them, and how they are sold."""
+"""Settings of a zone of kind `edge`: its sites, traffic between them, and how they are sold."""
 
 from typing import Annotated, Any, Literal, Self
 
@@ -37,9 +37,9 @@ class SiteConfig(BaseModel):
 class PricingConfig(BaseModel):
     """[zones.pricing].
 
-    `reserve_value` is a number, and never the mean of the bids so far: bids are sealed, and a
-    rejected bid costs nothing. With such a mean a menu would disclose bids, and one huge bid would
-    stop all sales.
+    `reserve_value` is a constant and not the mean of the bids so far: bids are sealed, and a
+    rejected bid costs nothing. With a mean a menu would disclose bids, and one huge bid would stop
+    all sales.
     """
 
     model_config = STRICT
@@ -149,15 +149,15 @@ class EdgeConfig(ZoneConfig):
 
     @property
     def num_slots(self) -> int:
-        """How many slots ahead a deadline may be."""
+        """Horizon in slots; a day by default, limited."""
         return self.slots or slots_per_day(self.slot_seconds, 2, _MAX_SLOTS)
 
     @property
     def market(self) -> EdgeMarket:
-        """The supply.
+        """Supply of the market.
 
         Raises:
-            InputError: naming the key.
+            InputError: naming the invalid key.
         """
         return EdgeMarket(
             slots=self.num_slots,
@@ -174,7 +174,7 @@ class EdgeConfig(ZoneConfig):
         return ErisParams(pricing.kind, pricing.reserve_value, pricing.weight, pricing.rise)
 
     def record(self) -> dict[str, Any]:
-        """Return supply and pricing as plain values, which `read_supply` reads."""
+        """Return supply and pricing as JSON values, for `read_supply`."""
         pricing = self.pricing
         return {
             "slots": self.num_slots,
@@ -216,7 +216,7 @@ class EdgeConfig(ZoneConfig):
 
 
 def read_supply(record: dict[str, Any]) -> tuple[EdgeMarket, ErisParams]:
-    """Read supply and pricing that `EdgeConfig.record` wrote."""
+    """Return supply and pricing from a record of `EdgeConfig.record`."""
     pricing = record["pricing"]
     market = EdgeMarket(
         slots=record["slots"],

@@ -34,7 +34,7 @@ def settings_folder(context: object) -> Path:
 
 
 RelativePath = Annotated[str, AfterValidator(_resolve)]
-"""A path that starts from the folder of the settings file, which is the validation context."""
+"""Path relative to the folder of the settings file, which is the validation context."""
 
 
 def check_unique(table: str, key: str, names: Iterable[str], taken: Iterable[str] = ()) -> None:

@@ -1,6 +1,6 @@
-"""The commented auctune.toml of `auctune init`, and the tables of its reference page.
+"""Generate the commented auctune.toml of `auctune init`, and the tables of its reference page.
 
-Both are generated from the fields of the models: their descriptions, defaults and examples.
+Both come from the fields of the models: their descriptions, defaults and examples.
 Descriptions are Markdown, with links from the reference page.
 
     python -m auctune.service.config.generator docs/reference/auctune-toml.md
@@ -68,7 +68,7 @@ class _Section:
         model: its fields are the keys.
         text: comment above the header.
         values: keys that are set, and to what; all others are commented out.
-        names: keys to show; None: all that are not tables of their own.
+        names: keys to show; None: all keys that are not tables.
         is_left_out: whether the whole table is commented out.
     """
 
@@ -81,7 +81,7 @@ class _Section:
 
 
 def _own_keys(model: type[BaseModel], *shown: str) -> tuple[str, ...]:
-    """Return the keys that a kind does not share with the auction, and those to show anyway."""
+    """Return the keys that a kind does not share with the auction, and the keys `shown`."""
     shared = LanguageZoneConfig.model_fields.keys() - {"kind", *shown}
     return tuple(name for name in model.model_fields if name not in shared)
 
@@ -186,7 +186,7 @@ _SECTIONS = (
     ),
 )
 
-# The parameters of a mechanism are not fields of a model.
+# Parameters of a mechanism are not fields of a model.
 _MECHANISM = """\
 # The mechanism and its parameters, as of auctune simulate --set. With "learned" prices, the
 # default, the first bids of a new zone are cheap; "exponential" rises from the low to the high
@@ -285,7 +285,7 @@ def _default_cell(info: FieldInfo) -> str:
 
 
 def _is_table(info: FieldInfo) -> bool:
-    """Whether a field is a table, or several tables, that the page describes on its own."""
+    """Return whether a field is a table, or a list of tables, with a section of its own."""
     default = info.get_default(call_default_factory=True)
     return default is not None and _has_model(info.annotation)
 

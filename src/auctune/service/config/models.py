@@ -1,4 +1,4 @@
-"""auctune.toml as pydantic models, and how it is read."""
+"""Pydantic models of auctune.toml, and its reader."""
 
 import ipaddress
 import re
@@ -191,7 +191,7 @@ def _one_zone() -> list[ZoneConfig]:
 
 
 class ServiceConfig(BaseModel):
-    """The whole of auctune.toml."""
+    """All settings of auctune.toml."""
 
     model_config = STRICT
 

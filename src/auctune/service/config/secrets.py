@@ -11,7 +11,7 @@ _OTHERS = 0o077
 
 
 def require_exactly_one(**keys: object) -> None:
-    """Check that exactly one of several keys is given, which says where a secret is.
+    """Check that exactly one of several keys for a secret is given.
 
     Raises:
         InputError: naming the keys, if none or more than one is given.
@@ -25,14 +25,14 @@ def require_exactly_one(**keys: object) -> None:
 def check_private(place: str, file: Path) -> None:
     """Check that other accounts of the machine cannot read a file with a secret.
 
-    A file that is missing is left to whoever reads it.
+    A missing file is an error of its reader.
 
     Args:
-        place: of the key that names it, for errors.
+        place: key that names the file, for errors.
         file: to check.
 
     Raises:
-        InputError: if they can.
+        InputError: if other accounts can read it.
     """
     try:
         mode = stat.S_IMODE(file.stat().st_mode)
@@ -54,11 +54,11 @@ def read_secret(
     """Return the text of a secret, stripped.
 
     Args:
-        place: of the table that names the secret, for errors; they never show the secret.
+        place: table that names the secret, for errors; they never show the secret.
         variable: environment variable that holds it; or
         file: path of a file that holds it.
         environment: variables to read from.
-        what: the kind of secret, with which the names of both keys begin.
+        what: kind of secret, the prefix of both keys.
 
     Raises:
         InputError: if it is missing or empty.

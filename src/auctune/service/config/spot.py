@@ -1,4 +1,4 @@
-"""A zone of kind `spot` in auctune.toml: the market that it rents from, and how it rents."""
+"""Settings of a zone of kind `spot`: the market that it rents from, and its policy."""
 
 import os
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from auctune.service.config.zone import DeviceRequirement, LanguageZoneConfig, Z
 _MAX_SLOTS = 96
 _RAY = SpotRayParams()
 
-# A service outlives its cluster: jobs wait for the cluster, slot by slot.
+# How long jobs wait, slot by slot, for a cluster that is not reachable.
 _REACH_SECONDS = 86_400.0
 
 
@@ -187,7 +187,7 @@ class SpotConfig(LanguageZoneConfig):
 
     @property
     def num_slots(self) -> int:
-        """How many slots ahead a deadline may be."""
+        """Horizon in slots; a day by default, limited."""
         return self.slots or slots_per_day(self.slot_seconds, 1, _MAX_SLOTS)
 
     @property
@@ -207,12 +207,12 @@ class SpotConfig(LanguageZoneConfig):
 
     @property
     def uses_external_cluster(self) -> bool:
-        """Whether its instances are on a cluster that the service does not start itself."""
+        """Whether instances run on a cluster that the service does not start itself."""
         return self.ray is not None and self.ray.address is not None
 
     @property
     def cluster(self) -> SpotRayParams | None:
-        """The cluster of its instances; None: they are processes of this machine."""
+        """Cluster of the instances, or None if they are processes of this machine."""
         return None if self.provider == "local" else (self.ray or SpotRayConfig()).params()
 
     def requirements(self) -> ZoneRequirements:

@@ -1,4 +1,4 @@
-"""A zone of kind `timeshare` in auctune.toml: its pool, and the price of a second."""
+"""Settings of a zone of kind `timeshare`: its pool, and the price of a second."""
 
 from collections.abc import Mapping
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Vendors in auctune.toml: the built-in one, and external ones, reached over HTTP."""
+"""Settings of vendors: the built-in one, and external ones, reached over HTTP."""
 
 from decimal import Decimal
 from pathlib import Path

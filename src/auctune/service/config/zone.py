@@ -1,4 +1,4 @@
-"""What zones of all kinds have in common in auctune.toml."""
+"""Settings that zones of all kinds have in common."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class DeviceRequirement:
     Attributes:
         place: of the node type in the settings of the zone; empty: the zone itself.
         device: `cpu`, `cuda` or `cuda:N`.
-        profile: path of the device's profile; None: it is measured.
+        profile: path of the device's profile, or None to measure it.
         num_nodes: number of nodes of this type.
     """
 
@@ -68,12 +68,12 @@ class ZoneConfig(BaseModel):
 
     @property
     def required_base(self) -> str | None:
-        """The base that must exist, be built or be fetched; None: the zone requires none."""
+        """Base that the zone requires, to be built or fetched if missing, or None."""
         return None
 
     @property
     def base_folder(self) -> Path:
-        """The folder that the path of a base starts from: that of the settings file."""
+        """Folder that a relative path of a base starts from: that of the settings file."""
         return Path()
 
     def requirements(self) -> ZoneRequirements:
@@ -127,10 +127,10 @@ class LanguageZoneConfig(ZoneConfig):
 
     @property
     def base_source(self) -> str:
-        """The base as processes load it; `base`, as typed, is the model that requests name.
+        """Resolved base, as processes load it; requests name `base` as it was written.
 
         Raises:
-            InputError: if there is no such base.
+            InputError: if the base does not exist.
         """
         return resolve_base(self.base, self._folder)
 

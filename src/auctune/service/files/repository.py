@@ -140,7 +140,7 @@ class FileRepository:
 
     Args:
         folder: of contents; the trash is beside it.
-        pages: reads rows.
+        queries: reads rows.
         committer: writes rows.
         limits: of uploads; results of jobs are not limited.
         now: returns unix time.
@@ -153,13 +153,13 @@ class FileRepository:
     def __init__(
         self,
         folder: Path,
-        pages: Queries,
+        queries: Queries,
         committer: Committer,
         limits: LimitsConfig,
         now: Callable[[], float] = time.time,
         disk: Disk | None = None,
     ) -> None:
-        known = pages.file_ids()
+        known = queries.file_ids()
         if known and not folder.exists():
             files = "1 file" if len(known) == 1 else f"{len(known):,} files"
             raise InputError(
@@ -173,10 +173,10 @@ class FileRepository:
         self.trash = Trash(folder.parent / "trash", now)
         self.limits = limits
         self._disk = disk or Disk(folder, 0)
-        self._pages = pages
+        self._queries = queries
         self._committer = committer
         self._now = now
-        self._quota = StorageQuota(limits, pages.file_totals, self._today)
+        self._quota = StorageQuota(limits, queries.file_totals, self._today)
         self._cache: OrderedDict[str, FileRecord] = OrderedDict()
         # Files that are being deleted, and the number of deleted ones.
         self._deleting: set[str] = set()
@@ -250,7 +250,7 @@ class FileRepository:
             # A row that was read before a deletion must not return to the cache.
             while num_deleted != self._num_deleted:
                 num_deleted = self._num_deleted
-                row = await asyncio.to_thread(self._pages.file, file)
+                row = await asyncio.to_thread(self._queries.file, file)
             if row is None or row.deleted_at is not None or file in self._deleting:
                 return None
             record = self._cache.get(file) or FileRecord.from_row(row)
@@ -290,13 +290,13 @@ class FileRepository:
     ) -> Page[FileRecord]:
         """Return a page of a user's files; arguments as of `Queries.files`."""
         page = await asyncio.to_thread(
-            self._pages.files, owner, limit, after, purpose, oldest_first, sha256, filename
+            self._queries.files, owner, limit, after, purpose, oldest_first, sha256, filename
         )
         return Page(tuple(map(FileRecord.from_row, page.items)), page.has_more)
 
     async def unexamined(self) -> tuple[FileRecord, ...]:
         """Return all users' uploads that have not been examined; not those without content."""
-        rows = await asyncio.to_thread(self._pages.files_of_status, FileStatus.UPLOADED.value)
+        rows = await asyncio.to_thread(self._queries.files_of_status, FileStatus.UPLOADED.value)
         return tuple(FileRecord.from_row(row) for row in rows if row.id not in self._missing)
 
     def exists(self, file: str) -> bool:
@@ -305,7 +305,7 @@ class FileRepository:
             return False
         if file in self._cache:
             return True
-        row = self._pages.file(file)
+        row = self._queries.file(file)
         return row is not None and row.deleted_at is None
 
     @asynccontextmanager
@@ -331,7 +331,7 @@ class FileRepository:
 
     def has_job(self, job: str) -> bool:
         """Return whether the database has a job. Thread-safe."""
-        return self._pages.job(job) is not None
+        return self._queries.job(job) is not None
 
     def _clean_up(self, folder: Path, known: frozenset[str]) -> frozenset[str]:
         """Remove contents that no file needs; return the files whose content is missing."""
@@ -339,7 +339,7 @@ class FileRepository:
         for name in names:
             if name in known:
                 continue
-            if self._pages.file(name) is None:
+            if self._queries.file(name) is None:
                 self.trash.take(self.blobs.path(name))
             else:
                 self.blobs.delete(name)
@@ -388,7 +388,7 @@ class FileRepository:
     def _today(self, owner: str) -> FileTotals:
         since = self._now() - _DAY_SECONDS
         limit = self.limits.uploads_per_day
-        return self._pages.uploads_since(owner, Purpose.TRAINING.value, since, limit)
+        return self._queries.uploads_since(owner, Purpose.TRAINING.value, since, limit)
 
     def _add_to_cache(self, record: FileRecord) -> None:
         self._cache[record.id] = record

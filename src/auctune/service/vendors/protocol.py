@@ -1,7 +1,7 @@
-"""What the service and a vendor send to each other: docs/reference/vendor-protocol.md, version 2.
+"""The vendor protocol, version 2: token, message bodies, their values, and faults.
 
-Here are the token, the bodies, the values that they stand for, and the faults. Keys that are not
-known are ignored, so that either side may add keys first.
+It is described in docs/reference/vendor-protocol.md. Unknown keys are ignored, so that either side
+may add keys first.
 """
 
 import hmac
@@ -9,7 +9,6 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
 from hashlib import file_digest
 from ipaddress import ip_address
@@ -23,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from auctune.domain import AuctuneError, InputError, Money
 from auctune.domain.dataset import RowKind
 from auctune.run.vendors import Action, DropReason
+from auctune.service.webhooks.delivery import sign_message
 
 YEAR_SECONDS = 365 * 24 * 3600
 MAX_OFFER_CHARACTERS = 200
@@ -86,7 +86,6 @@ class VendorError(AuctuneError):
 
     @property
     def is_transient(self) -> bool:
-        """Whether a retry may succeed."""
         return self.fault in TRANSIENT
 
 
@@ -136,32 +135,19 @@ class VendorToken:
         return hmac.compare_digest(self.authorization.encode(), authorization.encode())
 
     def sign(self, message_id: str, at: float, body: bytes) -> dict[str, str]:
-        """Return the headers of a message in the Standard Webhooks scheme.
-
-        Args:
-            message_id: the same at every attempt.
-            at: unix time of this attempt.
-            body: as it is sent.
-        """
-        moment = datetime.fromtimestamp(math.floor(at), UTC)
-        return {
-            "webhook-id": message_id,
-            "webhook-timestamp": str(math.floor(at)),
-            "webhook-signature": self._webhook.sign(message_id, moment, body.decode()),
-        }
+        """Return the headers of a message; see `sign_message`."""
+        return sign_message(self._value.encode(), message_id, math.floor(at), body)
 
     def is_signed(self, headers: Mapping[str, str], body: bytes) -> bool:
         """Return whether a message was signed with this token in the last 5 minutes."""
         try:
-            self._webhook.verify(body, dict(headers), json_parse=False)
+            standardwebhooks.Webhook(self._value.encode()).verify(
+                body, dict(headers), json_parse=False
+            )
         # ValueError: a body that is not UTF-8, or a malformed signature.
         except (standardwebhooks.WebhookVerificationError, ValueError):
             return False
         return True
-
-    @property
-    def _webhook(self) -> standardwebhooks.Webhook:
-        return standardwebhooks.Webhook(self._value.encode())
 
 
 def check_url(url: str, place: str) -> None:
@@ -194,7 +180,7 @@ def is_protected(scheme: str, host: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class DatasetSummary:
-    """What a vendor is told of a data set before it fetches any of it.
+    """Summary of a data set, which a vendor gets before it fetches the data.
 
     Attributes:
         rows: lines that are not blank.
@@ -242,7 +228,7 @@ class Offer:
 
     Attributes:
         vendor: its name.
-        id: what the vendor calls the offer; an order has to name it.
+        id: id of the offer at the vendor, which an order names.
         price: money.
         delay_seconds: from the order until the result.
         valid_until: unix time until which an order is accepted.
@@ -271,7 +257,7 @@ class Order:
         id: chosen by the service, unique; 1 to 64 of A-Z a-z 0-9 _ -.
         offer: id of the offer.
         price: money that was offered.
-        data: what is to be repaired.
+        data: the data set to repair.
     """
 
     id: str
@@ -313,25 +299,25 @@ class DataBody(Body):
 
 
 class QuoteRequest(Body):
-    """Service to vendor: what would this cost?"""
+    """Service to vendor: request an offer."""
 
     data: DataBody
     answer_within_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class OfferBody(Body):
-    """Vendor to service: price, delay, and how long the offer stands."""
+    """Vendor to service: price, delay, and how long the offer is valid."""
 
     decision: Literal["offer"]
     offer: Annotated[str, Field(min_length=1, max_length=MAX_OFFER_CHARACTERS)]
-    # Checked apart: a price that is not money is a fault of its own.
+    # Checked later: a price that is not an amount of money is a fault of its own.
     price: Any
     delay_seconds: Seconds
     valid_seconds: Seconds
 
 
 class DeclineBody(Body):
-    """Vendor to service: no offer."""
+    """Vendor to service: decline."""
 
     decision: Literal["decline"]
     reason: Text
@@ -341,7 +327,7 @@ QuoteBody = Annotated[OfferBody | DeclineBody, Field(discriminator="decision")]
 
 
 class OrderRequest(Body):
-    """Service to vendor: do the work."""
+    """Service to vendor: order the work."""
 
     offer: Annotated[str, Field(min_length=1, max_length=MAX_OFFER_CHARACTERS)]
     price: Annotated[str, Field(pattern=f"^{MONEY}$")]
@@ -379,7 +365,7 @@ class NotificationBody(Body):
 
 
 class ErrorBody(Body):
-    """Why a request was refused."""
+    """Reason of a refusal."""
 
     reason: Text
 

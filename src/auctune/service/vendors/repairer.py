@@ -1,4 +1,4 @@
-"""Vendors as a zone uses them: the built-in one and external ones make offers and repair data."""
+"""The vendors of a zone, built-in and external: they make offers and repair data sets."""
 
 import asyncio
 import secrets
@@ -38,12 +38,12 @@ _MIN_FETCH_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class RepairOrder:
-    """One vendor's work for one job. After a restart the same values give the same order.
+    """Order of a repair for a job. After a restart the same values give the same order.
 
     Attributes:
         job: id of the job.
         owner: of the job.
-        repair: what was agreed.
+        repair: the accepted offer.
         due_at: unix time from which on the data are late.
     """
 
@@ -64,7 +64,7 @@ class Repairer(Protocol):
 
     @property
     def name(self) -> str:
-        """Unique in its zone."""
+        """Name, unique in its zone."""
         ...
 
     async def repair(self, order: RepairOrder, source: Path, target: Path) -> RepairReport:
@@ -101,7 +101,6 @@ class BuiltinVendor:
 
     @property
     def name(self) -> str:
-        """Unique in its zone."""
         return self.params.name
 
     async def appraise(self, base: str, path: Path, training: Training, owner: str) -> DatasetQuote:
@@ -156,7 +155,6 @@ class ExternalVendor:
 
     @property
     def name(self) -> str:
-        """Unique in its zone."""
         return self.client.name
 
     async def repair(self, order: RepairOrder, source: Path, target: Path) -> RepairReport:
@@ -199,7 +197,7 @@ async def quote_external(
 
 
 class VendorGateway:
-    """External vendors of all zones: reached from here, and served with what is shared with them.
+    """Connects the external vendors of all zones with the service, in both directions.
 
     Args:
         url: where vendors reach the service.
@@ -212,7 +210,7 @@ class VendorGateway:
         self._files = SharedFiles()
         self._vendors: dict[str, list[VendorClient]] = {}
         self._params: dict[str, VendorParams] = {}
-        # Links do not outlive the process: an order that is given again has a new one.
+        # Links do not outlive the process: an order that is placed again gets a new one.
         self._urls = SignedUrls(
             url.rstrip("/") + VENDOR_ROOT, secrets.token_bytes(_URL_KEY_BYTES), clock=now
         )

@@ -1,8 +1,8 @@
-"""What vendors reach at the service: data sets by signed, short-lived links, and notifications.
+"""The service's endpoints for vendors: data sets by signed, short-lived links; notifications.
 
 A link is valid for one vendor and one file until one moment, and only while that file is shared
-with that vendor: while it is asked for a quote, or has the order. The vendor's token is required
-besides, so that a link read in a log is of no use.
+with that vendor: while it prepares a quote, or has the order. The vendor's token is required too,
+so that a link read in a log is of no use.
 """
 
 import hmac

@@ -70,11 +70,28 @@ class DeliveryError(AuctuneError):
     """A webhook was not accepted by its receiver, or not sent at all."""
 
 
-class WebhookSigner:
-    """Signs requests in the Standard Webhooks scheme (1.0.0), as OpenAI does.
+def sign_message(key: bytes, message_id: str, at: int, body: bytes) -> dict[str, str]:
+    """Return the headers of a message in the Standard Webhooks scheme (1.0.0).
 
-    The official OpenAI client's `webhooks.unwrap` verifies them. The key of a webhook is derived
-    from the service's key and the webhook's id, so that none is stored.
+    Args:
+        key: shared with the receiver.
+        message_id: the same at every attempt.
+        at: unix time of this attempt.
+        body: UTF-8, as it is sent.
+    """
+    moment = datetime.fromtimestamp(at, UTC)
+    return {
+        "webhook-id": message_id,
+        "webhook-timestamp": str(at),
+        "webhook-signature": standardwebhooks.Webhook(key).sign(message_id, moment, body.decode()),
+    }
+
+
+class WebhookSigner:
+    """Signs requests as OpenAI does: its client's `webhooks.unwrap` verifies them.
+
+    The key of a webhook is derived from the service's key and the webhook's id, so that none is
+    stored.
 
     Args:
         key: of the service, random. A new one gives all webhooks new secrets.
@@ -88,22 +105,8 @@ class WebhookSigner:
         return "whsec_" + base64.b64encode(self._derive(webhook_id)).decode()
 
     def headers(self, webhook_id: str, event_id: str, at: int, body: bytes) -> dict[str, str]:
-        """Return the headers of a delivery.
-
-        Args:
-            webhook_id: of the receiver.
-            event_id: the same at every attempt.
-            at: unix time of this attempt.
-            body: as it is sent.
-        """
-        signature = standardwebhooks.Webhook(self._derive(webhook_id)).sign(
-            event_id, datetime.fromtimestamp(at, UTC), body.decode()
-        )
-        return {
-            "webhook-id": event_id,
-            "webhook-timestamp": str(at),
-            "webhook-signature": signature,
-        }
+        """Return the headers of a delivery; see `sign_message`."""
+        return sign_message(self._derive(webhook_id), event_id, at, body)
 
     def _derive(self, webhook_id: str) -> bytes:
         return hmac.new(self._key, webhook_id.encode(), hashlib.sha256).digest()
