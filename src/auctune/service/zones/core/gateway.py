@@ -250,27 +250,12 @@ class ZoneGateway(ABC, Generic[Z, B, D]):
         """Nodes that an operator can drain, or None if the zone has none of its own."""
         return None
 
-    def _bid_fields(self, submission: Submission) -> dict[str, Any]:
-        """Return the fields of `ZoneBid`."""
-        return {
-            "job": submission.job,
-            "owner": submission.owner,
-            "training": submission.training,
-            "request": submission.record,
-            "left": lambda: self._budgets.remaining(submission.owner),
-            "reply": submission.key,
-        }
-
     # The same for all kinds.
 
     @property
     def name(self) -> str:
         """Name of the zone, unique in the service."""
         return self.actor.name
-
-    async def call(self, run: Callable[[Z], T]) -> T:
-        """Run a function on the actor's thread; return its result once it is committed."""
-        return await self.actor.call(run)
 
     async def inspect(self) -> Record:
         """Return an operator's view of the zone: `ZoneState` of the API."""
@@ -338,12 +323,8 @@ class ZoneGateway(ABC, Generic[Z, B, D]):
 
     async def decide_pending(self) -> None:
         """Decide on the jobs that were pending when the service stopped."""
-        for one in await self.call(lambda zone: list(zone.pending_jobs.values())):
+        for one in await self.actor.call(lambda zone: list(zone.pending_jobs.values())):
             self._enqueue(Submission(one.id, one.owner, one.training, one.request))
-
-    async def abandon(self, job: str, why: str) -> None:
-        """Fail a job that the service cannot finish, unless it has ended."""
-        await self.call(lambda zone: zone.abandon(job, why))
 
     async def close(self) -> None:
         """Stop background work; pending jobs are recorded, and decided on after the next start."""
@@ -360,6 +341,17 @@ class ZoneGateway(ABC, Generic[Z, B, D]):
         self.terms.check(request, self.name, self.kind)
         record = self._record(who, request, alternatives)
         return Submission(job, who.user, self._training(request), record, key)
+
+    def _bid_fields(self, submission: Submission) -> dict[str, Any]:
+        """Return the fields of `ZoneBid`."""
+        return {
+            "job": submission.job,
+            "owner": submission.owner,
+            "training": submission.training,
+            "request": submission.record,
+            "left": lambda: self._budgets.remaining(submission.owner),
+            "reply": submission.key,
+        }
 
     async def _decide(self, submission: Submission, decide: Callable[[Z], T]) -> T:
         """Have the zone decide, holding the locks of the owner's budgets."""
