@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 
 import auctune
 from auctune.service.http.auth import OperatorUser, ServiceDep
-from auctune.service.http.errors import ERRORS, handle_errors
+from auctune.service.http.errors import ERRORS, HANDLERS
 from auctune.service.http.fast_path import BidEndpoint, FastPath
 from auctune.service.http.middleware import RequestMiddleware
 from auctune.service.http.requests import component_schemas, reject_ignored
@@ -66,7 +66,7 @@ class _App(FastAPI):
     """FastAPI application with a fast path for bids."""
 
     def build_middleware_stack(self) -> ASGIApp:
-        bids = BidEndpoint(jobs.create, self.exception_handlers)
+        bids = BidEndpoint(jobs.create, HANDLERS)
         return FastPath(
             super().build_middleware_stack(), RequestMiddleware(bids, self.state.service)
         )
@@ -85,9 +85,9 @@ def make_app(service: Service) -> FastAPI:
         version=auctune.__version__,
         description="A market for fine-tuning, with OpenAI's fine-tuning API in front.",
         openapi_url=None,
+        exception_handlers=HANDLERS,
     )
     app.state.service = service
-    handle_errors(app)
     app.add_middleware(RequestMiddleware, service=service)
     for module in _MODULES:
         app.include_router(module.router, dependencies=[Depends(reject_ignored)])

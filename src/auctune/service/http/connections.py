@@ -12,7 +12,6 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from auctune.domain import InputError
 from auctune.service.http.middleware import UPLOADS
 
 MAX_HEADER_BYTES = 64 * 1024
@@ -44,13 +43,6 @@ class ConnectionLimits:
     head_seconds: float = 20.0
     body_seconds: float = 30.0
     idle_seconds: float = 60.0
-
-    def __post_init__(self) -> None:
-        if self.connections < 1:
-            raise InputError("connections", f"{self.connections}", "a whole number >= 1")
-        for name in ("head_seconds", "body_seconds", "idle_seconds"):
-            if not getattr(self, name) > 0:
-                raise InputError(name, f"{getattr(self, name)}", "seconds > 0")
 
 
 class OpenConnections(ServerState):

@@ -1,12 +1,12 @@
 """Error responses in OpenAI's format."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from http import HTTPStatus
 from typing import Any
 
 import orjson
 import structlog
-from fastapi import FastAPI, Request
+from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
@@ -42,8 +42,10 @@ _ROUTES = (
 )
 
 
-class ApiError(Exception):
+class ApiError(HTTPException):
     """Error response.
+
+    It is an `HTTPException` because FastAPI replaces any other error that reading a body raises.
 
     Args:
         status: HTTP status.
@@ -58,39 +60,33 @@ class ApiError(Exception):
         self,
         status: int,
         message: str,
-        code: str,
+        code: str | None,
         param: str | None = None,
         headers: Mapping[str, str] | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
+        super().__init__(status, message, headers)
         self.code = code
         self.param = param
-        self.headers = headers
         self.extra = extra or {}
+
+    def response(self) -> Response:
+        """Return the error in OpenAI's format."""
+        status = self.status_code
+        kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
+        error = {
+            "message": _truncate(self.detail, _MAX_MESSAGE),
+            "type": kind,
+            "param": self.param and _truncate(self.param, _MAX_PARAM),
+            "code": self.code,
+        }
+        body = orjson.dumps({"error": error, **self.extra})
+        return Response(body, status, self.headers, media_type="application/json")
 
 
 def not_found(what: str, name: str) -> ApiError:
     """Return the error for an object that does not exist or belongs to another user."""
     return ApiError(404, f"there is no {what} {_truncate(name, _MAX_PARAM)!r}", "not_found", "id")
-
-
-def error_response(
-    status: int,
-    message: str,
-    code: str | None,
-    param: str | None = None,
-    headers: Mapping[str, str] | None = None,
-    extra: Mapping[str, Any] | None = None,
-) -> Response:
-    """Return an error as a response; the arguments are those of `ApiError`."""
-    message, param = _truncate(message, _MAX_MESSAGE), param and _truncate(param, _MAX_PARAM)
-    kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
-    error = {"message": message, "type": kind, "param": param, "code": code}
-    body = orjson.dumps({"error": error, **(extra or {})})
-    return Response(body, status, dict(headers or {}), media_type="application/json")
 
 
 # For errors that are sent before the body was read.
@@ -116,79 +112,86 @@ FIXED_RESPONSES: dict[type[Exception], tuple[int, str, str | None, Mapping[str, 
 }
 
 
-def handle_errors(app: FastAPI) -> None:
-    """Install the handlers that turn exceptions into error responses."""
+async def _fixed(_: Request, error: Exception) -> Response:
+    kind = next(kind for kind in type(error).__mro__ if kind in FIXED_RESPONSES)
+    status, code, param, headers = FIXED_RESPONSES[kind]
+    return ApiError(status, str(error), code, param, headers).response()
 
-    @app.exception_handler(ApiError)
-    async def _api(_: Request, error: ApiError) -> Response:
-        return error_response(
-            error.status, error.message, error.code, error.param, error.headers, error.extra
+
+async def _api(_: Request, error: ApiError) -> Response:
+    return error.response()
+
+
+async def _input(_: Request, error: InputError) -> Response:
+    return _invalid_value(error)
+
+
+async def _too_large(_: Request, error: TooLargeError) -> Response:
+    message = _format(error, "file")
+    return ApiError(413, message, "too_large", "file", CLOSE_CONNECTION).response()
+
+
+async def _validation(_: Request, error: RequestValidationError) -> Response:
+    first = error.errors()[0]
+    cause = first.get("ctx", {}).get("error")
+    if first["type"] == "json_invalid":
+        return _invalid_value(InputError("body", f"is not valid JSON ({cause})", "a JSON object"))
+    place = [part for part in first["loc"] if part not in ("body", "query", "path", "header")]
+    if isinstance(cause, InputError):
+        return _invalid_value(
+            InputError(format_path([*place, cause.place]), cause.found, cause.expected)
         )
+    path = format_path(place)
+    message = f"{path}: {first['msg']}" if path else first["msg"]
+    return ApiError(400, message, "invalid_value", path or None).response()
 
-    async def _fixed(_: Request, error: Exception) -> Response:
-        kind = next(kind for kind in type(error).__mro__ if kind in FIXED_RESPONSES)
-        status, code, param, headers = FIXED_RESPONSES[kind]
-        return error_response(status, str(error), code, param, headers)
 
-    for kind in FIXED_RESPONSES:
-        app.add_exception_handler(kind, _fixed)
+async def _quote_changed(_: Request, error: QuoteChangedError) -> Response:
+    # Not 409, which OpenAI's clients retry.
+    quote = {"quote": quote_view(error.quote)}
+    return ApiError(422, str(error), "quote_changed", "market.quote", extra=quote).response()
 
-    @app.exception_handler(InputError)
-    async def _input(_: Request, error: InputError) -> Response:
-        return _invalid_value(error)
 
-    @app.exception_handler(TooLargeError)
-    async def _large(_: Request, error: TooLargeError) -> Response:
-        return error_response(413, _format(error, "file"), "too_large", "file", CLOSE_CONNECTION)
+async def _http(request: Request, error: HTTPException) -> Response:
+    status = error.status_code
+    message, code = str(error.detail), None
+    # Errors of the router have the status phrase as their message.
+    if message == HTTPStatus(status).phrase and status in (404, 405):
+        message, code = _unknown_route(request, status), "unknown_url"
+    return ApiError(status, message, code, None, error.headers).response()
 
-    @app.exception_handler(RequestValidationError)
-    async def _validation(_: Request, error: RequestValidationError) -> Response:
-        first = error.errors()[0]
-        cause = first.get("ctx", {}).get("error")
-        if first["type"] == "json_invalid":
-            return _invalid_value(
-                InputError("body", f"is not valid JSON ({cause})", "a JSON object")
-            )
-        place = [part for part in first["loc"] if part not in ("body", "query", "path", "header")]
-        if isinstance(cause, InputError):
-            return _invalid_value(
-                InputError(format_path([*place, cause.place]), cause.found, cause.expected)
-            )
-        path = format_path(place)
-        message = f"{path}: {first['msg']}" if path else first["msg"]
-        return error_response(400, message, "invalid_value", path or None)
 
-    @app.exception_handler(QuoteChangedError)
-    async def _quote(_: Request, error: QuoteChangedError) -> Response:
-        # Not 409, which OpenAI's clients retry.
-        quote = {"quote": quote_view(error.quote)}
-        return error_response(422, str(error), "quote_changed", "market.quote", extra=quote)
+async def _disconnected(_: Request, __: ClientDisconnect) -> Response:
+    # For the access log; the client does not receive it.
+    message = "the client disconnected before the body was complete"
+    return ApiError(400, message, None).response()
 
-    @app.exception_handler(HTTPException)
-    async def _http(request: Request, error: HTTPException) -> Response:
-        status = error.status_code
-        message, code = str(error.detail), None
-        # Errors of the router have the status phrase as their message.
-        if message == HTTPStatus(status).phrase and status in (404, 405):
-            message, code = _unknown_route(request, status), "unknown_url"
-        return error_response(status, message, code, None, error.headers)
 
-    @app.exception_handler(ClientDisconnect)
-    async def _disconnected(_: Request, __: ClientDisconnect) -> Response:
-        # For the access log; the client does not receive it.
-        return error_response(400, "the client disconnected before the body was complete", None)
+async def _unexpected(request: Request, error: Exception) -> Response:
+    # Only the pattern of the path: logs contain no names that users choose.
+    route = getattr(request.scope.get("route"), "path", "-")
+    _log.exception("request failed", route=route)
+    return ApiError(500, "internal error; it has been logged", "internal").response()
 
-    @app.exception_handler(Exception)
-    async def _unexpected(request: Request, error: Exception) -> Response:
-        # Only the pattern of the path: logs contain no names that users choose.
-        route = getattr(request.scope.get("route"), "path", "-")
-        _log.exception("request failed", route=route)
-        return error_response(500, "internal error; it has been logged", "internal")
+
+HANDLERS: dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, Any, Response]]] = {
+    **dict.fromkeys(FIXED_RESPONSES, _fixed),
+    ApiError: _api,
+    InputError: _input,
+    TooLargeError: _too_large,
+    RequestValidationError: _validation,
+    QuoteChangedError: _quote_changed,
+    HTTPException: _http,
+    ClientDisconnect: _disconnected,
+    Exception: _unexpected,
+}
+"""Exception handlers of the API."""
 
 
 def _invalid_value(error: InputError) -> Response:
     # The message names the field too, for clients that show the message alone.
-    return error_response(400, _format(error, error.place), "invalid_value", error.place or None)
+    message = _format(error, error.place)
+    return ApiError(400, message, "invalid_value", error.place or None).response()
 
 
 def _format(error: InputError, place: str) -> str:

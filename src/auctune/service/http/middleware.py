@@ -7,15 +7,15 @@ import secrets
 import time
 
 import structlog
-from fastapi import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from auctune.service.accounts.limits import QuotaExceededError
 from auctune.service.http.auth import authenticate
-from auctune.service.http.errors import CLOSE_CONNECTION, ApiError, error_response
+from auctune.service.http.errors import CLOSE_CONNECTION, ApiError
 from auctune.service.service import Service
 
 UPLOADS = frozenset(("/v1/files", "/page/files"))
+SIGN_IN = "/page/sign-in"
 SMALL_BYTES = 16 * 1024
 LARGE_BYTES = 256 * 1024
 """Limit for requests for jobs, which can name 1,000 sites."""
@@ -83,7 +83,7 @@ class RequestMiddleware:
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"]
         limit = self._limit(path)
-        limited, answered = _limited(scope, receive, send, limit)
+        limited = _limited(receive, limit)
         try:
             if path.startswith(_PRIVATE):
                 who = authenticate(scope, self._service)
@@ -91,28 +91,23 @@ class RequestMiddleware:
                 if path not in UPLOADS and _content_length(scope) > limit:
                     raise _too_large(limit)
                 with self._service.requests.acquire(who.key):
-                    await self._app(scope, limited, answered)
+                    await self._app(scope, limited, send)
             else:
-                await self._app(scope, limited, answered)
+                await self._app(scope, limited, send)
         except ApiError as error:
-            await _close_with(error)(scope, receive, send)
+            error.headers = {**(error.headers or {}), **CLOSE_CONNECTION}
+            await error.response()(scope, receive, send)
         except QuotaExceededError as error:
-            await error_response(429, str(error), "limit_reached", None, CLOSE_CONNECTION)(
-                scope, receive, send
-            )
+            refusal = ApiError(429, str(error), "limit_reached", None, CLOSE_CONNECTION)
+            await refusal.response()(scope, receive, send)
 
     def _limit(self, path: str) -> int:
         """Return the maximum size of a body in bytes."""
         if path in UPLOADS:
             return self._service.library.limits.upload_bytes + FORM_BYTES
-        if path in _LARGE or path.startswith("/page/"):
+        if path in _LARGE or (path.startswith("/page/") and path != SIGN_IN):
             return LARGE_BYTES
         return SMALL_BYTES
-
-
-def _close_with(error: ApiError) -> Response:
-    headers = {**(error.headers or {}), **CLOSE_CONNECTION}
-    return error_response(error.status, error.message, error.code, error.param, headers)
 
 
 def _content_length(scope: Scope) -> int:
@@ -126,9 +121,9 @@ def _too_large(limit: int) -> ApiError:
     )
 
 
-def _limited(scope: Scope, receive: Receive, send: Send, limit: int) -> tuple[Receive, Send]:
-    """Return a `receive` that fails after `limit` bytes, and a `send` that then answers 413."""
-    remaining, is_refused = limit, False
+def _limited(receive: Receive, limit: int) -> Receive:
+    """Return a `receive` that fails after `limit` bytes of a body."""
+    remaining = limit
 
     async def counted() -> Message:
         nonlocal remaining
@@ -139,13 +134,4 @@ def _limited(scope: Scope, receive: Receive, send: Send, limit: int) -> tuple[Re
                 raise _too_large(limit)
         return message
 
-    async def checked(message: Message) -> None:
-        nonlocal is_refused
-        # FastAPI answers 400 when reading a body fails.
-        if remaining < 0 and message["type"] == "http.response.start" and message["status"] != 413:
-            is_refused = True
-            await _close_with(_too_large(limit))(scope, receive, send)
-        elif not is_refused:
-            await send(message)
-
-    return counted, checked
+    return counted

@@ -6,8 +6,6 @@ from importlib.resources import files
 from types import SimpleNamespace
 from typing import Any
 
-import orjson
-from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
@@ -18,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from auctune.run.report_parts import page_style
 from auctune.service.accounts.limits import TokenBuckets
-from auctune.service.http.errors import handle_errors
+from auctune.service.http.errors import HANDLERS
 from auctune.service.http.routes import jobs, zones
 from auctune.service.page import job_views, notifications, quote_views, sign_in, zone_views
 from auctune.service.page.auth import (
@@ -31,7 +29,7 @@ from auctune.service.page.auth import (
     login_required,
     uploaded,
 )
-from auctune.service.page.templates import render_error
+from auctune.service.page.templates import json_of, render_error
 from auctune.service.service import Service
 
 _SIGN_INS_PER_SECOND, _SIGN_INS = 0.5, 30.0
@@ -43,7 +41,7 @@ def make_page(service: Service) -> Starlette:
     app = Starlette(
         routes=[_named(path, method, endpoint) for path, method, endpoint in _routes()],
         middleware=[Middleware(StrictHeaders)],
-        exception_handlers=_error_pages(),
+        exception_handlers={kind: _as_page(handler) for kind, handler in HANDLERS.items()},
     )
     sign_ins = TokenBuckets(_SIGN_INS_PER_SECOND, _SIGN_INS, time.monotonic)
     sessions = Sessions(service.directory.principal_of_key, service.now)
@@ -121,25 +119,12 @@ def _static() -> Endpoint:
     return answer
 
 
-Handler = Callable[[Request, Any], Awaitable[Response]]
+def _as_page(handler: Callable[[Request, Any], Awaitable[Response]]) -> Any:
+    """Return an error handler of the API with its response rendered as a page."""
 
-
-def _error_pages() -> dict[Any, Handler]:
-    """Return the error handlers of the API with their responses rendered as pages."""
-    api = FastAPI()
-    handle_errors(api)
-    return {kind: _as_page(handler) for kind, handler in api.exception_handlers.items()}
-
-
-def _as_page(handler: Any) -> Handler:
     async def answer(request: Request, error: Exception) -> Response:
         response = await handler(request, error)
-        if not response.body or response.media_type != "application/json":
-            return render_error(request, response.status_code, "")
-        body = orjson.loads(response.body)
-        # Some of FastAPI's own handlers use another format.
-        message = body["error"]["message"] if "error" in body else str(body["detail"])
-        page = render_error(request, response.status_code, message)
+        page = render_error(request, response.status_code, json_of(response)["error"]["message"])
         for name in ("retry-after", "connection"):
             if name in response.headers:
                 page.headers[name] = response.headers[name]

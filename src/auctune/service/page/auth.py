@@ -19,6 +19,7 @@ from auctune.service.accounts.keys import Principal, Role, hash_key
 from auctune.service.accounts.limits import TokenBuckets
 from auctune.service.http.auth import check_rate
 from auctune.service.http.errors import CLOSE_CONNECTION, ApiError
+from auctune.service.http.middleware import SIGN_IN
 from auctune.service.identifiers import JOB_ID
 from auctune.service.service import Service
 
@@ -99,12 +100,9 @@ class Sessions:
 
 COOKIE = "auctune_session"
 ROOT = "/page"
-SIGN_IN = f"{ROOT}/sign-in"
 TOKEN = "csrf"
 FORM = "application/x-www-form-urlencoded"
 _IN_UTF8 = frozenset(("", "charset=utf-8", 'charset="utf-8"'))
-FORM_BYTES = 256 * 1024
-"""Maximum size of a form of a signed-in user; a job can name 1,000 sites."""
 _MAX_FIELDS = 200
 _IDS = {
     "job": JOB_ID,
@@ -201,7 +199,7 @@ def csrf_protected(page: Page) -> Page:
 
     async def checked(visit: PageRequest) -> Response:
         check_origin(visit.request)
-        fields = await read_form(visit.request, FORM_BYTES)
+        fields = await read_form(visit.request)
         _check_token(visit, fields.get(TOKEN, ""))
         return await page(visit)
 
@@ -225,24 +223,20 @@ def _check_token(visit: PageRequest, token: str) -> None:
         raise ApiError(403, message, "forbidden", None, CLOSE_CONNECTION)
 
 
-async def read_form(request: Request, limit: int) -> Mapping[str, str]:
+async def read_form(request: Request) -> Mapping[str, str]:
     """Return the fields of a form that is not an upload.
 
     Only UTF-8 is accepted: some of Python's codecs take minutes for a body of 1 MB.
 
-    Args:
-        request: the request; repeated calls return the same fields.
-        limit: maximum size of the body in bytes.
-
     Raises:
-        ApiError: 415 for any other content type or charset, 413 for a longer body.
+        ApiError: 415 for any other content type or charset.
         InputError: if the body is not UTF-8, or has too many fields.
     """
     kind, _, options = request.headers.get("content-type", FORM).lower().partition(";")
     if kind.strip() != FORM or options.strip() not in _IN_UTF8:
         message = f"the form's content type is not supported; expected {FORM} in UTF-8"
         raise ApiError(415, message, "unsupported_type", "Content-Type", CLOSE_CONNECTION)
-    body = await _read_body(request, limit)
+    body = await request.body()
     try:
         pairs = parse_qsl(
             body.decode(), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS
@@ -251,21 +245,6 @@ async def read_form(request: Request, limit: int) -> Mapping[str, str]:
         expected = f"at most {_MAX_FIELDS} fields in UTF-8"
         raise InputError("body", "is not a valid form", expected) from None
     return dict(pairs)
-
-
-async def _read_body(request: Request, limit: int) -> bytes:
-    if hasattr(request.state, "form"):
-        return bytes(request.state.form)
-    too_long = ApiError(
-        413, f"the form has more than {limit} bytes", "too_large", None, CLOSE_CONNECTION
-    )
-    read = bytearray()
-    async for chunk in request.stream():
-        read += chunk
-        if len(read) > limit:
-            raise too_long
-    request.state.form = bytes(read)
-    return bytes(read)
 
 
 def check_origin(request: Request) -> None:
@@ -331,5 +310,5 @@ def _visit(request: Request) -> PageRequest | None:
 
 async def form_values(visit: PageRequest) -> dict[str, str]:
     """Return the fields of a form that are not empty, without the CSRF token."""
-    fields = await read_form(visit.request, FORM_BYTES)
+    fields = await read_form(visit.request)
     return {name: text.strip() for name, text in fields.items() if text.strip() and name != TOKEN}

@@ -17,7 +17,8 @@ from auctune.service.page.templates import json_of, render
 
 async def list_files(visit: PageRequest) -> Response:
     """List the user's files."""
-    page = await files.list_files(visit.service, visit.who, visit.after("file"), limit=50)
+    after = visit.after("file")
+    page = json_of(await files.list_files(visit.service, visit.who, after, limit=50))
     return render(visit, "files.html", files=page["data"], more=page["has_more"])
 
 

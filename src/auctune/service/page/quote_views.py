@@ -47,7 +47,7 @@ async def ask_quote(visit: PageRequest) -> Response:
     except InputError as error:
         return await _form(visit, values, in_form(str(error)), 400)
     except ApiError as error:
-        return await _form(visit, values, in_form(error.message), error.status)
+        return await _form(visit, values, in_form(error.detail), error.status_code)
     return RedirectResponse(f"{ROOT}/quotes/{quote['id']}", 303)
 
 
@@ -141,7 +141,7 @@ async def _form(
     visit: PageRequest, values: Mapping[str, str], wrong: str | None = None, status: int = 200
 ) -> Response:
     listed = await zones.list_zones(visit.service, visit.who)
-    held = await files.list_files(visit.service, visit.who, limit=200, purpose="fine-tune")
+    held = json_of(await files.list_files(visit.service, visit.who, limit=200, purpose="fine-tune"))
     return render(
         visit,
         "new_job.html",

@@ -21,8 +21,6 @@ from auctune.service.page.templates import render_anonymous
 # A path below the page. Two slashes would start a host name; `_next` rejects them.
 _NEXT = re.compile(rf"{ROOT}/[A-Za-z0-9._~/%?=&+-]{{0,500}}")
 
-_FORM_BYTES = 16 * 1024
-
 
 async def sign_in_form(request: Request) -> Response:
     """Show the sign-in form."""
@@ -38,7 +36,7 @@ async def sign_in(request: Request) -> Response:
     """Open a session with a key."""
     context: PageContext = request.app.state.context
     check_origin(request)
-    form = await read_form(request, _FORM_BYTES)
+    form = await read_form(request)
     place, secret = _next(form.get("next")), form.get("key", "").strip()
     who = context.service.directory.authenticate(secret)
     if who is None:

@@ -9,14 +9,13 @@ from fastapi import FastAPI, Request
 from structlog.testing import capture_logs
 
 from auctune.domain import InputError
-from auctune.service.http.errors import handle_errors
+from auctune.service.http.errors import HANDLERS
 from auctune.service.http.requests import read_body, read_request
 from auctune.service.jobs.request import JobRequest
 
 
 def made_app() -> FastAPI:
-    app = FastAPI()
-    handle_errors(app)
+    app = FastAPI(exception_handlers=HANDLERS)
 
     @app.post("/read/{name}")
     async def read(name: str, request: Request) -> int:

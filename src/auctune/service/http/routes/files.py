@@ -56,7 +56,7 @@ async def upload(service: ServiceDep, who: CurrentUser, request: Request) -> JSO
 
 # Serialized without FastAPI, which blocks all requests for 0.25 s to validate 10,000 files.
 @router.get("", response_model=FilePage)
-async def ask_files(
+async def list_files(
     service: ServiceDep,
     who: CurrentUser,
     after: Annotated[str | None, Query(pattern=r"^file-[A-Za-z0-9]{1,64}$")] = None,
@@ -67,27 +67,13 @@ async def ask_files(
     filename: Annotated[str | None, Query(pattern=r"^[^\x00]{1,255}$")] = None,
 ) -> Response:
     """List the user's files; filter by `sha256` and `filename` to find an earlier upload."""
-    page = await list_files(service, who, after, limit, order, purpose, sha256, filename)
-    return Response(orjson.dumps(page), media_type="application/json")
-
-
-async def list_files(
-    service: Service,
-    who: Principal,
-    after: str | None = None,
-    limit: int = 100,
-    order: str = "desc",
-    purpose: str | None = None,
-    sha256: str | None = None,
-    filename: str | None = None,
-) -> JSON:
-    """Return a page of the user's files."""
     page = await service.library.page(
         who.user, limit, after, purpose, order == "asc", sha256, filename
     )
     data = [file_view(record) for record in page.items]
     first, last = (data[0]["id"], data[-1]["id"]) if data else (None, None)
-    return {**page_view(data, has_more=page.has_more), "first_id": first, "last_id": last}
+    body = {**page_view(data, has_more=page.has_more), "first_id": first, "last_id": last}
+    return Response(orjson.dumps(body), media_type="application/json")
 
 
 @router.get("/{file_id}", response_model=FileObject)
