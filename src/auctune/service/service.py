@@ -96,7 +96,7 @@ class Service:
         library: files.
         pages: lists of jobs, files and entries.
         log: events.
-        replies: answers to requests that are repeated.
+        idempotency: jobs of recent requests, for retries.
         quotes: quotes that were shown.
         submissions: takes requests for jobs.
         open_jobs: number of open jobs of each user.
@@ -125,7 +125,7 @@ class Service:
     library: FileRepository
     pages: Queries
     log: EventLog
-    replies: IdempotencyStore
+    idempotency: IdempotencyStore
     quotes: QuoteStore
     submissions: SubmissionService
     open_jobs: JobQuota
@@ -368,7 +368,7 @@ async def build_service(
         library=library,
         pages=pages,
         log=log,
-        replies=IdempotencyStore(store.reader, now),
+        idempotency=IdempotencyStore(store.reader, now),
         quotes=quotes,
         submissions=submissions,
         open_jobs=open_jobs,

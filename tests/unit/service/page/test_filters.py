@@ -39,7 +39,7 @@ def test_sizes_are_in_thousands(count: int, text: str) -> None:
 
 def test_a_job_is_told_by_what_happened_to_it() -> None:
     assert filters.status_of({"market": {"state": "rejected"}}) == "rejected"
-    assert filters.status_of({"market": {"state": "learning"}}) == "training"
+    assert filters.status_of({"market": {"state": "trained"}}) == "packing"
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """/v1/users, /v1/teams and /v1/keys, for operators."""
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter
 from pydantic import BaseModel, BeforeValidator, Field, StringConstraints
@@ -12,7 +12,7 @@ from auctune.service.accounts.registry import Account, Budget, KeyRecord
 from auctune.service.http.auth import OperatorUser, ServiceDep
 from auctune.service.http.errors import ERRORS, ApiError, not_found
 from auctune.service.http.schemas import Page
-from auctune.service.http.serializers import page_view
+from auctune.service.http.serializers import JSON, page_view
 from auctune.service.jobs.erasure import StillOpenError, erase
 from auctune.service.jobs.request import FORBID_EXTRA
 from auctune.service.service import Service
@@ -99,20 +99,20 @@ class ErasureResponse(BaseModel):
 
 
 @router.post("/teams", response_model=AccountResponse)
-async def put_team(service: ServiceDep, who: OperatorUser, body: TeamBody) -> dict[str, Any]:
+async def put_team(service: ServiceDep, who: OperatorUser, body: TeamBody) -> JSON:
     """Add a team, or change its budget; null removes it, an omitted field keeps it."""
     known = service.directory.team(body.id)
     return _account(service, await service.put_team(body.id, _requested_budget(body, known)))
 
 
 @router.get("/teams", response_model=Page[AccountResponse])
-async def list_teams(service: ServiceDep, who: OperatorUser) -> dict[str, Any]:
+async def list_teams(service: ServiceDep, who: OperatorUser) -> JSON:
     """List all teams."""
     return page_view([_account(service, team) for team in service.directory.teams()])
 
 
 @router.post("/users", response_model=AccountResponse)
-async def put_user(service: ServiceDep, who: OperatorUser, body: UserBody) -> dict[str, Any]:
+async def put_user(service: ServiceDep, who: OperatorUser, body: UserBody) -> JSON:
     """Add a user, or change its team and budget; null removes them, an omitted field keeps them."""
     known = service.directory.user(body.id)
     team = known.team if known is not None and "team" not in body.model_fields_set else body.team
@@ -120,13 +120,13 @@ async def put_user(service: ServiceDep, who: OperatorUser, body: UserBody) -> di
 
 
 @router.get("/users", response_model=Page[AccountResponse])
-async def list_users(service: ServiceDep, who: OperatorUser) -> dict[str, Any]:
+async def list_users(service: ServiceDep, who: OperatorUser) -> JSON:
     """List all users."""
     return page_view([_account(service, user) for user in service.directory.users()])
 
 
 @router.delete("/users/{user_id}/data", response_model=ErasureResponse)
-async def erase_user(service: ServiceDep, who: OperatorUser, user_id: str) -> dict[str, Any]:
+async def erase_user(service: ServiceDep, who: OperatorUser, user_id: str) -> JSON:
     """Erase a user's files, checkpoints, webhooks, metadata and keys; accounting data stay."""
     if service.directory.user(user_id) is None:
         raise not_found("user", user_id)
@@ -145,7 +145,7 @@ async def add_key(service: ServiceDep, who: OperatorUser, body: KeyBody) -> KeyR
 
 
 @router.get("/keys", response_model=Page[KeyResponse])
-async def list_keys(service: ServiceDep, who: OperatorUser) -> dict[str, Any]:
+async def list_keys(service: ServiceDep, who: OperatorUser) -> JSON:
     """List all keys."""
     return page_view([_key(record) for record in service.directory.all_keys()])
 
@@ -178,7 +178,7 @@ def _requested_budget(body: TeamBody | UserBody, known: Account | None) -> Budge
     return Budget(parse_money(body.budget.amount, "budget.amount"), body.budget.seconds)
 
 
-def _account(service: Service, account: Account) -> dict[str, Any]:
+def _account(service: Service, account: Account) -> JSON:
     budget = account.budget
     shown = None if budget is None else {"amount": str(budget.amount), "seconds": budget.seconds}
     spent, remaining = service.spending.of(account) or (None, None)

@@ -12,7 +12,7 @@ from auctune.service.http.errors import ERRORS
 from auctune.service.http.routes.jobs import AfterJob
 from auctune.service.http.routes.zones import zone_of
 from auctune.service.http.schemas import JobProgress, MeteredFields, Page, Plan, TargetFields
-from auctune.service.http.serializers import page_view
+from auctune.service.http.serializers import JSON, page_view
 from auctune.service.service import Service
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.projection import JobProjection
@@ -49,7 +49,7 @@ class DecisionResponse(BaseModel):
 @router.get("/{zone_id}/decisions", response_model=Page[DecisionResponse])
 async def decisions(
     service: ServiceDep, who: OperatorUser, zone_id: str, after: AfterJob = None, limit: Limit = 100
-) -> dict[str, Any]:
+) -> JSON:
     """List all bids of a zone, newest first."""
     return await _list(service, zone_id, after, limit, None)
 
@@ -61,14 +61,14 @@ async def plans(
     zone_id: str,
     after: AfterJob = None,
     limit: Limit = 1000,
-) -> dict[str, Any]:
+) -> JSON:
     """List the admitted jobs of a zone that are not over, with their plans."""
     return await _list(service, zone_id, after, limit, [Status.QUEUED.value, Status.RUNNING.value])
 
 
 async def _list(
     service: Service, zone_id: str, after: str | None, limit: int, statuses: list[str] | None
-) -> dict[str, Any]:
+) -> JSON:
     zone = zone_of(service, zone_id)
     views = service.views(zone.name)
     page = await asyncio.to_thread(service.pages.jobs, None, limit, after, zone_id, statuses)
@@ -76,7 +76,7 @@ async def _list(
     return page_view(data, has_more=page.has_more)
 
 
-def _view(row: JobReadModel, views: JobProjection[Any], clock: SlotClock) -> dict[str, Any]:
+def _view(row: JobReadModel, views: JobProjection[Any], clock: SlotClock) -> JSON:
     decision, finished = row.body["decision"] or {}, row.body["finished_at"]
     return {
         "metered": None,

@@ -1,7 +1,6 @@
 """/v1/fine_tuning/jobs/{id}/explanation: the reasons of a decision."""
 
 from dataclasses import asdict
-from typing import Any
 
 from fastapi import APIRouter
 from pydantic import BaseModel
@@ -10,6 +9,7 @@ from auctune.domain import PricedPlan
 from auctune.domain.explanation import PricedCell
 from auctune.service.http.auth import CurrentUser, ServiceDep
 from auctune.service.http.errors import ERRORS, ApiError, not_found
+from auctune.service.http.serializers import JSON
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.explainer import DecisionExplanation
 
@@ -71,7 +71,7 @@ class ExplanationResponse(BaseModel):
 
 
 @router.get("/{job_id}/explanation", response_model=ExplanationResponse)
-async def explain(service: ServiceDep, who: CurrentUser, job_id: str) -> dict[str, Any]:
+async def explain(service: ServiceDep, who: CurrentUser, job_id: str) -> JSON:
     """Explain the decision on a bid, with the prices and capacity just before it.
 
     The zone's state is rebuilt from the log, which can take seconds. Requests are processed one
@@ -86,11 +86,11 @@ async def explain(service: ServiceDep, who: CurrentUser, job_id: str) -> dict[st
     return _view(explained, service.clock(job.zone), has_units=who.is_operator)
 
 
-def _view(explained: DecisionExplanation, clock: SlotClock, *, has_units: bool) -> dict[str, Any]:
+def _view(explained: DecisionExplanation, clock: SlotClock, *, has_units: bool) -> JSON:
     event, explanation = explained.decided, explained.explanation
     decision = event.body["decision"]
 
-    def plan(priced: PricedPlan | None) -> dict[str, Any] | None:
+    def plan(priced: PricedPlan | None) -> JSON | None:
         return None if priced is None else _plan(priced, clock)
 
     chosen = plan(explanation.chosen)
@@ -117,7 +117,7 @@ def _view(explained: DecisionExplanation, clock: SlotClock, *, has_units: bool) 
     }
 
 
-def _plan(plan: PricedPlan, clock: SlotClock) -> dict[str, Any]:
+def _plan(plan: PricedPlan, clock: SlotClock) -> JSON:
     return {
         "vendor": plan.schedule.vendor,
         "start": clock.slot_start(plan.schedule.start),
@@ -128,6 +128,6 @@ def _plan(plan: PricedPlan, clock: SlotClock) -> dict[str, Any]:
     }
 
 
-def _cell(cell: PricedCell, *, has_units: bool) -> dict[str, Any]:
+def _cell(cell: PricedCell, *, has_units: bool) -> JSON:
     hidden = {} if has_units else {"compute_price": None, "memory_price": None}
     return {**asdict(cell), **hidden}

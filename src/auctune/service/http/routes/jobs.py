@@ -94,19 +94,19 @@ async def submit(
     if isinstance(body, JobRequest) and body.market.what_if:
         return _json(_job(service, await service.submissions.preview(who, body)))
     name, is_retry = _retry(headers)
-    reply = service.replies.key_for(who.key, name, raw)
-    earlier = await service.replies.find(reply, is_retry=is_retry)
+    key = service.idempotency.key_for(who.key, name, raw)
+    earlier = await service.idempotency.find(key, is_retry=is_retry)
     if earlier is not None:
         return _json(await _own_job(service, who, earlier))
     _check_quota(service, who, len(raw))
-    answer = service.replies.start(reply)
+    result = service.idempotency.start(key)
     try:
-        row = await service.submissions.submit(who, body, reply)
+        row = await service.submissions.submit(who, body, key)
     except BaseException as error:
-        service.replies.discard(reply)
-        answer.set_exception(error)
+        service.idempotency.discard(key)
+        result.set_exception(error)
         raise
-    answer.set_result(row.id)
+    result.set_result(row.id)
     return _json(_job(service, row))
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel
@@ -11,7 +11,7 @@ from auctune.service.event_writer import from_minor_units
 from auctune.service.http.auth import CurrentUser, OperatorUser, ServiceDep
 from auctune.service.http.errors import ERRORS
 from auctune.service.http.schemas import Page
-from auctune.service.http.serializers import page_view
+from auctune.service.http.serializers import JSON, page_view
 from auctune.service.ledger import user_account
 
 router = APIRouter(prefix="/v1/ledger", tags=["money"], responses=ERRORS)
@@ -59,7 +59,7 @@ class History(BaseModel):
 
 
 @router.get("", response_model=Statement)
-async def statement(service: ServiceDep, who: CurrentUser) -> dict[str, Any]:
+async def statement(service: ServiceDep, who: CurrentUser) -> JSON:
     """Return the user's balance and remaining budget."""
     account = user_account(who.user)
     balances_by_account = await asyncio.to_thread(service.pages.balances, [account])
@@ -78,7 +78,7 @@ async def entries(
     who: CurrentUser,
     after: Annotated[str | None, Query(pattern=r"^entry-\d{1,18}$")] = None,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
-) -> dict[str, Any]:
+) -> JSON:
     """List the entries of the user's account, newest first."""
     last = None if after is None else int(after.removeprefix("entry-"))
     page = await asyncio.to_thread(service.pages.entries, user_account(who.user), limit, last)
@@ -96,7 +96,7 @@ async def entries(
 
 
 @router.get("/balances", response_model=Balances)
-async def balances(service: ServiceDep, who: OperatorUser) -> dict[str, Any]:
+async def balances(service: ServiceDep, who: OperatorUser) -> JSON:
     """Return the balances of all accounts."""
     amounts = await asyncio.to_thread(service.pages.balances)
     return {
@@ -110,7 +110,7 @@ async def history(
     service: ServiceDep,
     who: OperatorUser,
     hours: Annotated[float, Query(gt=0, le=24 * 366)] = 24.0,
-) -> dict[str, Any]:
+) -> JSON:
     """Return the amounts on the accounts of the market in the last hours."""
     until = int(service.now()) + 1
     step = max(1, math.ceil(hours * 3600 / _SPANS))

@@ -1,7 +1,5 @@
 """/v1/quotes: prices of a job by finish time, or an estimate of its cost."""
 
-from typing import Any
-
 from fastapi import APIRouter, Request
 from pydantic import BaseModel
 
@@ -10,7 +8,7 @@ from auctune.service.http.auth import CurrentUser, ServiceDep
 from auctune.service.http.errors import ERRORS, not_found
 from auctune.service.http.requests import body_schema, read_body
 from auctune.service.http.schemas import AlternativeResponse, EstimateResponse
-from auctune.service.http.serializers import quote_view
+from auctune.service.http.serializers import JSON, quote_view
 from auctune.service.jobs.request import JobRequest
 from auctune.service.service import Service
 
@@ -61,18 +59,18 @@ class QuoteResponse(BaseModel):
 
 # FastAPI would list all errors of a body, which can take seconds.
 @router.post("", response_model=QuoteResponse, openapi_extra=body_schema(JobRequest))
-async def ask_quote(service: ServiceDep, who: CurrentUser, request: Request) -> dict[str, Any]:
+async def ask_quote(service: ServiceDep, who: CurrentUser, request: Request) -> JSON:
     """Price a job. A bid is optional and has no effect."""
     return await create_quote(service, who, read_body(await request.body(), JobRequest))
 
 
-async def create_quote(service: Service, who: Principal, body: JobRequest) -> dict[str, Any]:
+async def create_quote(service: Service, who: Principal, body: JobRequest) -> JSON:
     """Create a quote, and return it as an API object."""
     return quote_view(await service.submissions.quote(who, body))
 
 
 @router.get("/{quote_id}", response_model=QuoteResponse)
-async def retrieve_quote(service: ServiceDep, who: CurrentUser, quote_id: str) -> dict[str, Any]:
+async def retrieve_quote(service: ServiceDep, who: CurrentUser, quote_id: str) -> JSON:
     """Return a quote of the last hour."""
     quote = service.quotes.get(quote_id, who.user)
     if quote is None:

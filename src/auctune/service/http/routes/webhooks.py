@@ -1,6 +1,6 @@
 """/v1/webhooks: addresses that are notified when a job ends."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter
 from pydantic import BaseModel, StringConstraints
@@ -8,7 +8,7 @@ from pydantic import BaseModel, StringConstraints
 from auctune.service.http.auth import CurrentUser, ServiceDep
 from auctune.service.http.errors import ERRORS, not_found
 from auctune.service.http.schemas import Page
-from auctune.service.http.serializers import page_view
+from auctune.service.http.serializers import JSON, page_view
 from auctune.service.jobs.request import FORBID_EXTRA
 from auctune.service.webhooks.delivery import WebhookSigner
 from auctune.service.webhooks.registry import Webhook
@@ -43,14 +43,14 @@ class WebhookDeleted(BaseModel):
 
 
 @router.post("", response_model=WebhookResponse)
-async def add_webhook(service: ServiceDep, who: CurrentUser, body: WebhookBody) -> dict[str, Any]:
+async def add_webhook(service: ServiceDep, who: CurrentUser, body: WebhookBody) -> JSON:
     """Register an address that is notified when a job of the user ends."""
     webhook = await service.webhooks.registry.add(who.user, body.url)
     return _view(webhook, service.webhooks.signer)
 
 
 @router.get("", response_model=Page[WebhookResponse])
-async def list_webhooks(service: ServiceDep, who: CurrentUser) -> dict[str, Any]:
+async def list_webhooks(service: ServiceDep, who: CurrentUser) -> JSON:
     """List the user's webhooks."""
     signer = service.webhooks.signer
     webhooks = service.webhooks.registry.for_user(who.user)
@@ -58,7 +58,7 @@ async def list_webhooks(service: ServiceDep, who: CurrentUser) -> dict[str, Any]
 
 
 @router.delete("/{webhook_id}", response_model=WebhookDeleted)
-async def remove_webhook(service: ServiceDep, who: CurrentUser, webhook_id: str) -> dict[str, Any]:
+async def remove_webhook(service: ServiceDep, who: CurrentUser, webhook_id: str) -> JSON:
     """Delete a webhook."""
     webhook = service.webhooks.registry.get(webhook_id)
     if webhook is None or webhook.user != who.user:
@@ -67,7 +67,7 @@ async def remove_webhook(service: ServiceDep, who: CurrentUser, webhook_id: str)
     return {"id": webhook_id, "object": "webhook", "deleted": True}
 
 
-def _view(webhook: Webhook, signer: WebhookSigner) -> dict[str, Any]:
+def _view(webhook: Webhook, signer: WebhookSigner) -> JSON:
     return {
         "id": webhook.id,
         "object": "webhook",
