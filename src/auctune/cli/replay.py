@@ -1,4 +1,4 @@
-"""`auctune replay`: verify a period of a service's log, or replay it under other mechanisms."""
+"""`auctune replay`: verify a range of a service's log, or replay it under other mechanisms."""
 
 import time
 from dataclasses import asdict
@@ -29,50 +29,7 @@ Figures = dict[str, Any]
 
 # The rest are in the figures.
 _MAX_SHOWN = 20
-_COUNTED = {
-    "decisions": "decision",
-    "lessons": "price update",
-    "plans": "new plan",
-    "charges": "charge",
-    "payments": "payment",
-}
-# By kind of zone: header, attribute of the outcome, format.
-_ROWS: dict[str, tuple[tuple[str, str, str], ...]] = {
-    "auction": (
-        ("bids", "num_bids", ","),
-        ("admitted", "num_admitted", ","),
-        ("refunded", "num_refunded", ","),
-        ("welfare", "welfare", ",.4f"),
-        ("revenue", "revenue", ",.4f"),
-        ("vendor cost", "vendor_cost", ",.4f"),
-        ("operating cost", "operating_cost", ",.4f"),
-        ("compute used", "compute_used", ".1%"),
-    ),
-    "spot": (
-        ("jobs", "num_jobs", ","),
-        ("late", "num_late", ","),
-        ("ended by the cap", "num_capped", ","),
-        ("cost", "cost", ",.4f"),
-        ("value", "value", ",.4f"),
-        ("utility", "utility", ",.4f"),
-    ),
-    "timeshare": (
-        ("jobs", "num_jobs", ","),
-        ("done in time", "num_done", ","),
-        ("of them foretold", "num_foretold", ","),
-        ("seconds of the pool", "pool_seconds", ",.1f"),
-    ),
-    "edge": (
-        ("bids", "num_jobs", ","),
-        ("admitted", "num_admitted", ","),
-        ("welfare", "welfare", ",.4f"),
-        ("revenue", "revenue", ",.4f"),
-    ),
-}
-_SKIPPED = {
-    "spot": "cancelled, paused, missed a slot, or not over",
-    "timeshare": "cancelled, paused, never in the pool, or not over",
-}
+_NOUNS = {"lessons": "price updates", "plans": "new plans"}
 
 
 def replay(
@@ -287,13 +244,15 @@ def _print_range(log: "LogRange") -> None:
 
 def _print_verification(replayed: "AnyReplay", verified: "VerificationResult") -> None:
     _print_range(replayed.log)
-    *counts, last = (_count(count, _COUNTED[name]) for name, count in verified.counts.items())
+    *counts, last = (
+        _count(count, _NOUNS.get(name, name)) for name, count in verified.counts.items()
+    )
     counted = f"{', '.join(counts)} and {last}"
     if verified.is_identical:
         typer.echo(f"identical under {replayed.basis}: {counted}")
         return
     differences = verified.differences
-    total = _count(len(differences), "difference")
+    total = _count(len(differences), "differences")
     typer.echo(f"verified {counted} under {replayed.basis}: {total}")
     for one in differences[:_MAX_SHOWN]:
         typer.echo(f"  {one.name}: {one.what}: recorded {one.recorded}, found {one.found}")
@@ -302,20 +261,19 @@ def _print_verification(replayed: "AnyReplay", verified: "VerificationResult") -
 
 
 def _print_comparison(replayed: "AnyReplay", compared: "Comparison[Any]") -> None:
-    log = replayed.log
-    _print_range(log)
+    _print_range(replayed.log)
     labels = ["as recorded", *(contender.label for contender, _ in compared.others)]
     heads = [label.replace(":", "\n") for label in labels]
     outcomes = [compared.recorded, *(outcome for _, outcome in compared.others)]
     table = make_table("", *heads, right=tuple(heads))
-    for header, name, spec in _ROWS[log.kind]:
+    for header, name, spec in replayed.rows:
         table.add_row(header, *(format(getattr(outcome, name), spec) for outcome in outcomes))
     print_table(table)
     skipped = replayed.num_skipped
     if skipped is not None:
-        why = f" ({_SKIPPED[log.kind]})" if skipped else ""
+        why = f" ({replayed.skipped})" if skipped else ""
         typer.echo(f"left out: {skipped:,} jobs{why}")
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}" + ("" if number == 1 else "s")
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun.removesuffix('s') if number == 1 else noun}"

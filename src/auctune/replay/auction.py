@@ -181,6 +181,17 @@ def _diff_prices(recorded: PricesLearned, found: PricesLearned) -> Iterator[Diff
 class AuctionReplay(ZoneReplay[AuctionOutcome]):
     """Replay of an auction's log."""
 
+    rows = (
+        ("bids", "num_bids", ","),
+        ("admitted", "num_admitted", ","),
+        ("refunded", "num_refunded", ","),
+        ("welfare", "welfare", ",.4f"),
+        ("revenue", "revenue", ",.4f"),
+        ("vendor cost", "vendor_cost", ",.4f"),
+        ("operating cost", "operating_cost", ",.4f"),
+        ("compute used", "compute_used", ".1%"),
+    )
+
     def __init__(self, source: ReplayInput) -> None:
         super().__init__(source.log)
         self._snapshots = source.snapshots

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from auctune.replay.log_range import LogRange
 from auctune.replay.verify import LogVerifier, VerificationResult, noop
@@ -15,6 +15,9 @@ from auctune.sim.comparison import Contender
 Tick = Callable[[], None]
 Progress = Callable[[str, int | None], Tick | None]
 """Begins a stage, given its label and number of steps; returns what to call after each step."""
+
+Row = tuple[str, str, str]
+"""Header, attribute of an outcome, and format of its value."""
 
 O = TypeVar("O")  # noqa: E741
 
@@ -55,6 +58,12 @@ class ZoneReplay(ABC, Generic[O]):
     Args:
         log: the range.
     """
+
+    rows: ClassVar[tuple[Row, ...]]
+    """Of the table of a comparison."""
+
+    skipped: ClassVar[str] = ""
+    """Why jobs may be skipped in a comparison."""
 
     def __init__(self, log: LogRange) -> None:
         self.log = log

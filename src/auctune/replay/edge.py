@@ -101,6 +101,12 @@ class EdgeReplay(ZoneReplay[EdgeRangeOutcome]):
     """
 
     basis = mechanism = "eris"
+    rows = (
+        ("bids", "num_jobs", ","),
+        ("admitted", "num_admitted", ","),
+        ("welfare", "welfare", ",.4f"),
+        ("revenue", "revenue", ",.4f"),
+    )
 
     def __init__(self, source: ReplayInput) -> None:
         super().__init__(source.log)

@@ -345,6 +345,15 @@ class SpotReplay(ZoneReplay[RentalOutcome]):
     """
 
     basis = "what was seen of its market"
+    rows = (
+        ("jobs", "num_jobs", ","),
+        ("late", "num_late", ","),
+        ("ended by the cap", "num_capped", ","),
+        ("cost", "cost", ",.4f"),
+        ("value", "value", ",.4f"),
+        ("utility", "utility", ",.4f"),
+    )
+    skipped = "cancelled, paused, missed a slot, or not over"
 
     def __init__(self, source: ReplayInput) -> None:
         super().__init__(source.log)

@@ -377,6 +377,13 @@ class TimeshareReplay(ZoneReplay[PoolOutcome]):
     """Replay of a timeshare zone's log."""
 
     basis = "what its jobs had shown"
+    rows = (
+        ("jobs", "num_jobs", ","),
+        ("done in time", "num_done", ","),
+        ("of them by forecast", "num_foretold", ","),
+        ("seconds of the pool", "pool_seconds", ",.1f"),
+    )
+    skipped = "cancelled, paused, never in the pool, or not over"
 
     def __init__(self, source: ReplayInput) -> None:
         super().__init__(source.log)
