@@ -270,7 +270,7 @@ def test_what_it_comes_to_is_called_a_network(
     auctune = typing_as(key, served, monkeypatch, capsys)
     code, out, lines = auctune("try", job, "a prompt")
     assert (code, out, len(lines)) == (2, "", 1)
-    assert "has a network that classifies images, and generates no text" in lines[0]
+    assert "has a network that classifies images and cannot generate text" in lines[0]
     assert f"auctune fetch {job}" in lines[0]
     assert auctune("fetch", job)[2] == [
         f"auctune: {job}: has no network: it is {state}; expected a job that is done"
