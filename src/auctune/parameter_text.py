@@ -1,7 +1,7 @@
-"""Parameters from text, as files and the command line give them.
+"""Parsing of parameters that files and the command line write as text.
 
-A dataclass's fields say what is expected: whole numbers, numbers, switches, texts, one of some
-texts, or one of these or nothing.
+The fields of a dataclass declare the expected types: int, float, bool, str, `Literal`, or one of
+these or `None`.
 """
 
 import math
@@ -15,44 +15,44 @@ P = TypeVar("P")
 
 
 def parse_params(kind: type[P], settings: Mapping[str, str]) -> P:
-    """A parameters' dataclass from text, each value read by its field's type.
+    """Return a dataclass of parameters, each parsed by the type of its field.
 
     Raises:
-        InputError: naming the setting, for an unknown one or a value of the wrong kind.
+        InputError: naming the setting, for an unknown setting or a value of the wrong type.
     """
     hints = get_type_hints(kind)
     for key in settings:
         if key not in hints:
             raise InputError(
                 key,
-                "is no setting of this mechanism",
+                "is not a setting of this mechanism",
                 f"one of {', '.join(hints)}" if hints else "no setting",
             )
     return kind(**{key: _parse(key, text, hints[key]) for key, text in settings.items()})
 
 
 def parse_label(label: str, place: str, noun: str) -> tuple[str, dict[str, str]]:
-    """A name and its settings, of a text such as `ahap:window=5:sigma=0.6`.
+    """Return the name and the settings in a text such as `ahap:window=5:sigma=0.6`.
 
     Args:
         label: the text.
-        place: as errors name it.
-        noun: what the name is of.
+        place: of the text, for errors.
+        noun: what the text names, such as `policy`.
 
     Raises:
-        InputError: without a name, or for a setting that is not KEY=VALUE or comes twice.
+        InputError: without a name, or for a setting that is repeated or not KEY=VALUE.
     """
     expected = f"{noun.upper()}[:KEY=VALUE...]"
     name, *texts = label.split(":")
     if not name:
-        raise InputError(place, f"{label!r} names no {noun}", expected)
+        raise InputError(place, f"{label!r} has no name", expected)
     settings: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key:
             raise InputError(place, f"{text!r} in {label!r}", expected)
         if key in settings:
-            raise InputError(place, f"{key!r} is twice in {label!r}", "each key once")
+            raise InputError(place, f"{key!r} is repeated in {label!r}", "each key once")
         settings[key] = value
     return name, settings
 
@@ -71,7 +71,7 @@ def _parse(key: str, text: str, hint: Any) -> Any:
 
 
 def _parse_whole(key: str, text: str) -> int:
-    # int() takes underscores, blanks and foreign digits as well; a setting does not.
+    # int() also accepts underscores, spaces and non-ASCII digits.
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()) or len(digits) > 18:
         raise InputError(key, repr(text), "a whole number")

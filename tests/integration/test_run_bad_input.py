@@ -94,7 +94,7 @@ WRONG: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
     "id that is a path": (("bids", 0, "id"), "../x", "bids[0].id: '../x'; expected 1 to 64"),
     "id with a line's end": (("bids", 0, "id"), "x\n", "bids[0].id: 'x\\n'; expected"),
     "node with a path": (("nodes", 0, "id"), "a/b", "nodes[0].id: 'a/b'; expected 1 to 64"),
-    "unknown auction setting": (("auction", "speed"), 1, "auction: speed: is no setting of this"),
+    "unknown auction setting": (("auction", "speed"), 1, "auction: speed: is not a setting of thi"),
     "wrong auction value": (("auction", "payment"), "gift", "auction: payment: 'gift'; expected"),
     "auction value of a wrong type": (("auction", "payment"), [1], "auction.payment"),
     "unknown mechanism": (("auction", "mechanism"), "lots", "auction: mechanism: 'lots' is not"),
@@ -267,7 +267,7 @@ def test_a_wrong_setting_of_the_auction_shows_before_anything_is_loaded(tmp_path
     market = write_market(tmp_path, with_change(("auction", "colour"), "red"))
     said: list[str] = []
 
-    with pytest.raises(InputError, match=r"auction: colour: is no setting of this mechanism"):
+    with pytest.raises(InputError, match=r"auction: colour: is not a setting of this mechanism"):
         prepare(market, beside(market), base_cache(), {}, lambda what, _: said.append(what))
 
     assert said == []

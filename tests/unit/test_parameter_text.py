@@ -16,12 +16,12 @@ def test_a_label_is_a_name_and_its_settings() -> None:
 @pytest.mark.parametrize(
     ("label", "says"),
     [
-        ("", "--policy: '' names no policy; expected POLICY[:KEY=VALUE...]"),
-        (":a=1", "names no policy"),
+        ("", "--policy: '' has no name; expected POLICY[:KEY=VALUE...]"),
+        (":a=1", "has no name"),
         ("ahap:window", "'window' in 'ahap:window'"),
         ("ahap:=5", "'=5' in 'ahap:=5'"),
         ("ahap:", "'' in 'ahap:'"),
-        ("ahap:sigma=1:sigma=2", "'sigma' is twice"),
+        ("ahap:sigma=1:sigma=2", "'sigma' is repeated"),
     ],
 )
 def test_what_is_no_label_is_refused(label: str, says: str) -> None:

@@ -67,7 +67,7 @@ def test_alpha_or_beta_that_is_given_stands() -> None:
         (
             "eft",
             {"seed": "1"},
-            "seed: is no setting of this mechanism; expected no setting",
+            "seed: is not a setting of this mechanism; expected no setting",
         ),
         ("ntm", {"seed": "1.5"}, "seed: '1.5'; expected a whole number"),
         ("ntm", {"seed": "-1"}, "seed: -1; expected a whole number >= 0"),
@@ -75,7 +75,7 @@ def test_alpha_or_beta_that_is_given_stands() -> None:
         (
             "pdftsp",
             {"payement": "paper"},
-            "payement: is no setting of this mechanism; expected one",
+            "payement: is not a setting of this mechanism; expected one",
         ),
         ("pdftsp", {"payment": "Paper"}, "payment: 'Paper'; expected one of critical, paper"),
         ("pdftsp", {"pricing": ""}, "pricing: ''; expected one of learned, exponential, paper"),
@@ -121,7 +121,7 @@ def test_whole_numbers_and_choices_are_parsed() -> None:
     ("name", "settings", "what"),
     [
         ("lots", {}, "mechanism: 'lots' is not offered"),
-        ("eft", {"seed": "1"}, "seed: is no setting of this mechanism; expected no setting"),
+        ("eft", {"seed": "1"}, "seed: is not a setting of this mechanism; expected no setting"),
         (
             "pdftsp",
             {"alpha": "1", "pricing": "learned"},

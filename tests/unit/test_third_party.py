@@ -66,7 +66,7 @@ def test_an_installed_mechanism_is_listed_after_auctunes_own_and_built(packages:
     [
         ({"fast": "yes"}, "fast: 'yes'; expected true or false"),
         ({"rule": "middle"}, "rule: 'middle'; expected one of first, last"),
-        ({"speed": "1"}, "speed: is no setting of this mechanism; expected one of name, fast"),
+        ({"speed": "1"}, "speed: is not a setting of this mechanism; expected one of name, fast"),
     ],
 )
 def test_settings_of_an_installed_mechanism_are_checked(

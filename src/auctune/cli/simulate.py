@@ -127,7 +127,7 @@ def _contenders(mechanism: str | None, settings: list[str], compare: str | None)
     try:
         return parse_contenders(compare)
     except InputError as error:
-        raise InputError("--compare", error.found, error.expected) from None
+        raise error.at("--compare") from None
 
 
 def _check_contenders(contenders: Sequence[Contender], market: Instance, *, compared: bool) -> None:
@@ -141,7 +141,7 @@ def _check_contenders(contenders: Sequence[Contender], market: Instance, *, comp
                 place = f"--compare {contender.label}" + ("" if is_name else f": {error.place}")
             else:
                 place = "--mechanism" if is_name else f"--set {error.place}"
-            raise InputError(place, error.found, error.expected) from None
+            raise error.at(place) from None
 
 
 def _read_market(instance: Path | None, arrivals: Path | None, workload: list[str]) -> Instance:

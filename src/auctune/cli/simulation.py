@@ -198,7 +198,7 @@ def _play(simulation: Simulation) -> tuple[list[Played], WelfareBound]:
         try:
             bound = welfare_bound(simulation.bound_kind, market)
         except InputError as error:
-            raise InputError(f"--{error.place}", error.found, error.expected) from None
+            raise error.at(f"--{error.place}") from None
         played = [
             play(
                 contender,

@@ -65,9 +65,9 @@ def make_market(arrivals: Path | None, settings: list[str], option: str) -> Inst
         return build_workload(values, log)
     except InputError as error:
         if is_key(error.place) or error.place in values:
-            raise InputError(f"{option} {error.place}", error.found, error.expected) from None
+            raise error.at(f"{option} {error.place}") from None
         if error.place == "log":
-            raise InputError(str(arrivals), error.found, error.expected) from None
+            raise error.at(str(arrivals)) from None
         raise
 
 

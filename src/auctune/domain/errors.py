@@ -28,6 +28,10 @@ class InputError(AuctuneError, ValueError):
         """The same error, its place read inside `outer` (a file, or a field of one)."""
         return type(self)(f"{outer}: {self.place}", self.found, self.expected)
 
+    def at(self, place: str) -> "InputError":
+        """Return the same error at another place, such as the option with the wrong value."""
+        return type(self)(place, self.found, self.expected)
+
     def __reduce__(self) -> tuple[type["InputError"], tuple[str, str, str]]:
         # Exceptions pickle by their args, which hold the joined message here.
         return type(self), (self.place, self.found, self.expected)

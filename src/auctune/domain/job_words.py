@@ -1,7 +1,7 @@
-"""How jobs are told of to people: the same on the page, on the command line and in every table.
+"""Text for the states of jobs, shared by the page, the command line and all tables.
 
-The service's API names states as zones of a kind know them; what is the same to an owner is the
-same word here.
+The API's states depend on the kind of zone; states that mean the same to an owner have the same
+text here.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ STATE_WORDS: Mapping[str, str] = {
     "refunded": "refunded",
     "cancelled": "cancelled",
     "rejected": "rejected",
-    "what_if": "only asked",
+    "what_if": "what-if",
 }
 
 
@@ -30,7 +30,7 @@ REASON_WORDS: Mapping[str, str] = {
 
 
 def reason_words(reason: str) -> str:
-    """Why a bid was rejected, or a job failed, in a few words.
+    """Return a short text for the reason of a rejection or failure.
 
     Args:
         reason: `market.reason` of a job, or its error's code.
@@ -39,16 +39,16 @@ def reason_words(reason: str) -> str:
 
 
 def state_word(state: str) -> str:
-    """A state in a word or two.
+    """Return the text for a state.
 
     Args:
-        state: `market.state` of a job; one that only a newer service has stays as it is.
+        state: `market.state` of a job; an unknown state, of a newer service, is its own text.
     """
     return STATE_WORDS.get(state, state.replace("_", " "))
 
 
 def loss_text(loss: float, target: float | None = None) -> str:
-    """A loss with three decimals, or as many more as tell on which side of a target it is."""
+    """Format a loss with three decimals, or as many as needed to distinguish it from a target."""
     text = ""
     for digits in range(3, 10):
         text = f"{loss:.{digits}f}"
@@ -62,10 +62,10 @@ def _side(loss: float, target: float) -> int:
 
 
 def is_overdue(job: Mapping[str, Any], now: float) -> bool:
-    """Whether a metered job goes on beyond the time by which it was thought to be done.
+    """Return whether a metered job runs past its estimated finish.
 
     Args:
-        job: as the service's API shows it.
+        job: a record of the service's API.
         now: unix time.
     """
     expected = job["estimated_finish"]

@@ -56,7 +56,7 @@ def parse_contenders(text: str) -> list[Contender]:
     ]
     for index, contender in enumerate(contenders):
         if contender.label in [other.label for other in contenders[:index]]:
-            raise InputError("compare", f"{contender.label!r} is there twice", "each once")
+            raise InputError("compare", f"{contender.label!r} is given twice", "each once")
     return contenders
 
 

@@ -82,10 +82,13 @@ def test_a_simulation_writes_decisions_and_report_and_shows_a_table(
         ),
         (("--compare", "eft,fifo"), "--compare fifo: 'fifo' is not offered; expected one of pdft"),
         (("--compare", "ntm:seed=x"), "--compare ntm:seed=x: seed: 'x'; expected a whole number"),
-        (("--compare", "eft,"), "--compare: '' names no mechanism; expected MECHANISM[:KEY=VAL"),
+        (("--compare", "eft,"), "--compare: '' has no name; expected MECHANISM[:KEY=VAL"),
         (("--compare", "ntm:seed"), "--compare: 'seed' in 'ntm:seed'; expected MECHANISM[:KEY="),
-        (("--compare", "ntm:seed=1:seed=2"), "--compare: 'seed' is twice in 'ntm:seed=1:seed=2'"),
-        (("--compare", "eft,ntm,eft"), "--compare: 'eft' is there twice; expected each once"),
+        (
+            ("--compare", "ntm:seed=1:seed=2"),
+            "--compare: 'seed' is repeated in 'ntm:seed=1:seed=2'",
+        ),
+        (("--compare", "eft,ntm,eft"), "--compare: 'eft' is given twice; expected each once"),
         (
             ("--compare", "eft", "--decisions", "market.json"),
             "market.json: is read by this command",
@@ -99,7 +102,10 @@ def test_a_simulation_writes_decisions_and_report_and_shows_a_table(
             "no/c: cannot be created (No such file or dir",
         ),
         (("--mechanism", "eft", "--charts", "market.json"), "market.json: is read by this command"),
-        (("--mechanism", "eft", "--set", "seed=1"), "--set seed: is no setting of this mechanism"),
+        (
+            ("--mechanism", "eft", "--set", "seed=1"),
+            "--set seed: is not a setting of this mechanism",
+        ),
         (("--mechanism", "ntm", "--set", "seed=x"), "--set seed: 'x'; expected a whole number"),
         (("--mechanism", "ntm", "--set", "seed"), "--set: 'seed'; expected KEY=VALUE"),
         (("--mechanism", "ntm", *("--set", "seed=1") * 2), "--set: 'seed' is given twice"),

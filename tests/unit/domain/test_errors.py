@@ -17,3 +17,4 @@ def test_an_input_error_survives_pickling() -> None:
 
 def test_an_input_error_can_be_placed_in_a_file() -> None:
     assert str(InputError("a", "b", "c").within("f.json")) == "f.json: a: b; expected c"
+    assert str(InputError("a", "b", "c").at("--a")) == "--a: b; expected c"

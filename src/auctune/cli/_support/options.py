@@ -165,7 +165,7 @@ def parse_labels(
             one = make(name, settings)
         except InputError as error:
             place = option if error.place == noun else f"{option} {label}: {error.place}"
-            raise InputError(place, error.found, error.expected) from None
+            raise error.at(place) from None
         if one in made:
             raise InputError(option, f"{label} is given twice", f"each {noun} once")
         made.append(one)

@@ -72,7 +72,7 @@ def make(
         parameters = setting_of(setting, values)
     except InputError as error:
         place = "--setting" if error.place == "setting" else f"--set {error.place}"
-        raise InputError(place, error.found, error.expected) from None
+        raise error.at(place) from None
     instance = make_instance(parameters)
     write_edge_instance(instance, out)
     market = instance.market

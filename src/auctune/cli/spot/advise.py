@@ -116,7 +116,7 @@ def _compute(case: _AdviceInput, job: SpotJob, futures: int | None) -> Advice:
             )  # fmt: skip
         except InputError as error:
             if error.place in ("start", "forecast", "market"):
-                raise InputError(f"--{error.place}", error.found, error.expected) from None
+                raise error.at(f"--{error.place}") from None
             raise
 
 

@@ -158,7 +158,7 @@ def _price_sources(
     try:
         return [FixedPriceSource(fixed_price)]
     except InputError as error:
-        raise InputError("--fixed-price", error.found, error.expected) from None
+        raise error.at("--fixed-price") from None
 
 
 def random_starts(inputs: SpotInputs, num_jobs: int, past: int, seed: int) -> tuple[Start, ...]:
@@ -192,7 +192,7 @@ def random_jobs(
     try:
         return variation.draw(job, num_jobs, seed)
     except InputError as error:
-        raise InputError(f"--vary: {error.place}", error.found, error.expected) from None
+        raise error.at(f"--vary: {error.place}") from None
 
 
 def make_trials(

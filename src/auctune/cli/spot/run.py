@@ -274,7 +274,7 @@ def _start(inputs: "RunInputs", out: Path, console: Console) -> None:
             report = begin_files(inputs, out, cache=base_cache(), listener=display)
     except InputError as error:
         if error.place in _SETTINGS:
-            raise InputError(f"--{error.place}", error.found, error.expected) from None
+            raise error.at(f"--{error.place}") from None
         raise
     _print_report(report, job, folder)
 

@@ -163,7 +163,7 @@ def test_advice_does_not_depend_on_what_comes_after_the_present(
             "--policy: 'greedy' is not offered; expected one of",
         ),
         ("simulate", ("--policy", "ahap:window=0"), "--policy ahap:window=0: window: 0; expected"),
-        ("simulate", ("--policy", "ahap:w=3"), "--policy ahap:w=3: w: is no setting"),
+        ("simulate", ("--policy", "ahap:w=3"), "--policy ahap:w=3: w: is not a setting"),
         ("simulate", ("--forecast", "oracle"), "--forecast: 'oracle' is not offered"),
         ("simulate", ("--forecast", "noisy:error=-1"), "--forecast noisy:error=-1: error: -1.0"),
         ("simulate", ("--start", "58"), "market: 60 slots; expected slots 58 to 61"),

@@ -82,7 +82,7 @@ def test_compare_takes_a_file_or_a_bundle_of_the_tables(ask: Ask, tmp_path: Path
             "--allocator: stf is given twice",
         ),
         (("compare", "--allocator", "lara:gamma=2"), "--allocator lara:gamma=2: gamma: 2.0"),
-        (("compare", "--allocator", "stf:x=1"), "--allocator stf:x=1: x: is no setting"),
+        (("compare", "--allocator", "stf:x=1"), "--allocator stf:x=1: x: is not a setting"),
         (("compare", "--bundle", "none.toml"), "none.toml: cannot be read"),
     ],
 )
