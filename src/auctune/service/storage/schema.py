@@ -74,7 +74,7 @@ def revision(connection: Connection, place: str) -> str | None:
 def _check_newest(found: str, place: str) -> None:
     newest = _check_known(found, place)
     if found != newest:
-        expected = f"{newest}: run auctune db upgrade"
+        expected = f"{newest}; run: auctune db upgrade"
         raise InputError(place, f"has tables of revision {found}", expected)
 
 

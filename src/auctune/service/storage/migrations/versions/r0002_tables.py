@@ -1,9 +1,11 @@
-"""Create the first tables, and the triggers that make events and entries append-only."""
+"""Create the tables, and the triggers that make events and entries append-only."""
+
+import secrets
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0001"
+revision = "0002"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -21,14 +23,16 @@ $$
 
 
 def upgrade() -> None:
-    """Create all tables in an empty database."""
-    _make_market_tables()
-    _make_file_tables()
-    _make_people_tables()
+    """Create all tables in an empty database, and give it an id."""
+    _create_market_tables()
+    _create_file_tables()
+    _create_account_tables()
+    _create_other_tables()
     _make_append_only("events", "entries")
+    op.execute(f"INSERT INTO meta (name, value) VALUES ('database_id', '{secrets.token_hex(16)}')")
 
 
-def _make_market_tables() -> None:
+def _create_market_tables() -> None:
     _table(
         "events",
         sa.Column("seq", WHOLE, autoincrement=False, nullable=False),
@@ -38,6 +42,7 @@ def _make_market_tables() -> None:
         sa.Column("kind", sa.Text, nullable=False),
         sa.Column("job", sa.Text),
         sa.Column("body", sa.LargeBinary, nullable=False),
+        sa.Column("checksum", WHOLE, nullable=False),
         sa.PrimaryKeyConstraint("seq", name="pk_events"),
     )
     op.create_index("ix_events_zone_seq", "events", ["zone", "seq"])
@@ -80,7 +85,7 @@ def _make_market_tables() -> None:
     )
 
 
-def _make_file_tables() -> None:
+def _create_file_tables() -> None:
     _table(
         "files",
         sa.Column("id", sa.Text, nullable=False),
@@ -101,7 +106,7 @@ def _make_file_tables() -> None:
     op.create_index("ix_files_owner_seq", "files", ["owner", "seq"])
 
 
-def _make_people_tables() -> None:
+def _create_account_tables() -> None:
     _table(
         "teams",
         sa.Column("id", sa.Text, nullable=False),
@@ -132,6 +137,9 @@ def _make_people_tables() -> None:
         sa.ForeignKeyConstraint(["user"], ["users.id"], name="fk_keys_user_users"),
         sa.UniqueConstraint("hash", name="uq_keys_hash"),
     )
+
+
+def _create_other_tables() -> None:
     _table(
         "replies",
         sa.Column("key_id", sa.Text, nullable=False),
