@@ -10,7 +10,7 @@ from auctune.service.zones.spot.job import SpotJobState
 from auctune.service.zones.spot.worker import on_message
 from auctune.service.zones.spot.zone import SpotZone
 from auctune.service.zones.timeshare.gateway import TimeshareGateway
-from auctune.service.zones.timeshare.pool import finish_job, on_event
+from auctune.service.zones.timeshare.pool import on_event
 from auctune.service.zones.timeshare.zone import TimeshareZone
 from support.serving import SLOT_SECONDS, Served
 
@@ -154,7 +154,7 @@ class Pool:
         """It is gone, its adapter packed."""
         best = {"batches": 5, "loss": 0.4}
         self._say({"type": "left", "id": job, "how": how, "why": "", "best": best})
-        self.actor.submit(lambda zone: finish_job(zone, job, ["file-a"])).result(60)
+        self.actor.submit(lambda zone: zone.finish(job, ["file-a"])).result(60)
 
     def _say(self, event: dict[str, Any]) -> None:
         self._number += 1

@@ -16,7 +16,7 @@ from auctune.service.zones.core.events import EventType
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.metered import Estimate
 from auctune.service.zones.timeshare.bid import EstimateInputs, TimeshareBid
-from auctune.service.zones.timeshare.pool import finish_job, on_event
+from auctune.service.zones.timeshare.pool import on_event
 from auctune.service.zones.timeshare.state import TimeshareModel, empty_model
 from auctune.service.zones.timeshare.zone import TimeshareZone
 from support.zones import EPOCH, MemoryLog, SetClock
@@ -155,7 +155,7 @@ class PooledZone:
 
     def ends(self, job: str, files: list[str]) -> None:
         """Its adapter is packed."""
-        finish_job(self.zone, job, files)
+        self.zone.finish(job, files)
         self.keep()
 
 

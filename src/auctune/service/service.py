@@ -350,9 +350,10 @@ async def build_service(
     zones: dict[str, AnyGateway] = {}
     workers: dict[str, ZoneWorker[Any]] = {}
     for zone in config.zones:
-        opened = await KINDS[zone.kind].load(zone, facts[zone.name], dependencies)
-        zones[zone.name] = opened.zone
-        workers[zone.name] = opened.worker
+        loader = KINDS[zone.kind].loader(zone, facts[zone.name], dependencies)
+        loaded = await loader.load()
+        zones[zone.name] = loaded.zone
+        workers[zone.name] = loaded.worker
 
     def check_bids() -> None:
         if (fault := clock_fault(now)) is not None:

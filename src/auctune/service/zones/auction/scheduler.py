@@ -165,11 +165,11 @@ class SlotScheduler:
         else:
             # As after each restart: later slots make up for it, or the job is replanned.
             _log.info("a slot was skipped", node=node, slot=slot, why=why)
-        given = {one for one in self._in_flight if one[1] == node and slot in (None, one[0])}
-        for one in given:
-            del self._in_flight[one]
+        failed = {key for key in self._in_flight if key[1] == node and slot in (None, key[0])}
+        for key in failed:
+            del self._in_flight[key]
         for job in list(zone.state.jobs.values()):
-            if any((cell.slot, cell.node) in given for cell in job.cells):
+            if any((cell.slot, cell.node) in failed for cell in job.cells):
                 self._replan_if_short(zone, job, f"node {node} did not train a slot: {why}")
 
     def _on_note(self, zone: AuctionZone, message: dict[str, object]) -> None:

@@ -12,8 +12,8 @@ from auctune.device_profile import Profile, read_profile
 from auctune.run.base_facts import Alone, Report
 from auctune.run.executor import NodeSettings
 from auctune.service.config.zone import LanguageZoneConfig, ZoneConfig
-from auctune.service.zones.core.dependencies import BaseProfiles, DataDirs, ZoneDependencies
-from auctune.service.zones.core.loader import LoadedZone, ZoneLoader
+from auctune.service.zones.core.dependencies import BaseProfiles, DataDirs
+from auctune.service.zones.core.loader import ZoneLoader
 from auctune.service.zones.core.projection import JobProjection
 from auctune.service.zones.core.startup import StartupTask
 
@@ -60,12 +60,6 @@ class ZoneKind(ABC, Generic[C]):
             InputError: for an unknown base or device, or a profile that cannot be used.
         """
         return {}
-
-    async def load(
-        self, entry: C, profiles: BaseProfiles, dependencies: ZoneDependencies
-    ) -> LoadedZone:
-        """Load a zone; see `ZoneLoader.load`."""
-        return await self.loader(entry, profiles, dependencies).load()
 
 
 def node_settings(

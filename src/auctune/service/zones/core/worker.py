@@ -136,14 +136,6 @@ class ZoneWorker(ABC, Generic[Z]):
     def _result_folder(self, job: Any) -> Path | None:
         """Return the folder with the result of a trained job, or None if there is no result."""
 
-    def _is_trained(self, job: Any) -> bool:
-        """Return whether a job's result is to be archived."""
-        return bool(job.phase is Phase.TRAINED)
-
-    def _finish(self, zone: Z, job: str, files: list[str]) -> bool:
-        """End a trained job with its result files; return False if it has ended already."""
-        return zone.finish(job, files[0])
-
     async def start(self) -> None:
         """Start training, and resume what was in progress."""
         self._loop = asyncio.get_running_loop()
@@ -177,7 +169,7 @@ class ZoneWorker(ABC, Generic[Z]):
 
     async def _tick(self) -> None:
         await self._run_slot()
-        for job in await self._actor.call(self._trained_jobs):
+        for job in await self._actor.call(_trained_jobs):
             self._jobs.start_once(
                 job.id, self._archive(job.id, job.owner, self._result_folder(job))
             )
@@ -191,18 +183,15 @@ class ZoneWorker(ABC, Generic[Z]):
     async def _abandon(self, job: str, why: str) -> None:
         await self._actor.call(lambda zone: zone.abandon(job, why))
 
-    def _trained_jobs(self, zone: Z) -> list[Any]:
-        return [job for job in zone.admitted_jobs.values() if self._is_trained(job)]
-
     async def _archive(self, job: str, owner: str, folder: Path | None) -> None:
         """Archive a job's result into a file of its owner, and finish the job."""
         if folder is None:
-            await self._actor.call(lambda zone: self._finish(zone, job, []))
+            await self._actor.call(lambda zone: zone.finish(job, []))
             return
         archive = self._work / f"{job}.zip"
         await asyncio.wrap_future(self._data.archive(folder, archive, job, owner=owner))
         record = await self._library.import_result(owner, archive.name, archive)
-        if not await self._actor.call(lambda zone: self._finish(zone, job, [record.id])):
+        if not await self._actor.call(lambda zone: zone.finish(job, [record.id])):
             # The job was cancelled meanwhile.
             await self._library.delete(record)
 
@@ -228,6 +217,10 @@ class ZoneWorker(ABC, Generic[Z]):
                 # The database may be an older copy than the folder.
                 for path in paths:
                     self._library.trash.take(path)
+
+
+def _trained_jobs(zone: Zone[Any, Any]) -> list[Any]:
+    return [job for job in zone.admitted_jobs.values() if job.phase is Phase.TRAINED]
 
 
 def _files_by_job(folder: Path) -> dict[str, list[Path]]:

@@ -235,11 +235,11 @@ class Zone(ABC, Generic[J, B]):
         body = {"code": code, "message": message, "param": param, "refund": refund}
         self.record(EventType.FAILED, job, body)
 
-    def finish(self, job: str, file: str) -> bool:
-        """End a job whose result is a file; return False if it has ended already."""
+    def finish(self, job: str, files: list[str]) -> bool:
+        """End a trained job with the ids of its result files; return False if it has ended."""
         if job not in self.admitted_jobs:
             return False
-        self.record(EventType.FINISHED, job, {"files": [file]})
+        self.record(EventType.FINISHED, job, {"files": files})
         return True
 
     def abandon(self, job: str, why: str) -> None:

@@ -47,7 +47,7 @@ _LESS_MEMORY = "a smaller batch_size, or fewer samples at each site, need less"
 # Sentinel: no jobs are left, the process may release its actors.
 _RELEASE_ALL = ["nobody"]
 
-LoadResult = Callable[[str, int, int], SiteOutcome | None]
+LoadOutcome = Callable[[str, int, int], SiteOutcome | None]
 
 
 class SlotScheduler:
@@ -55,11 +55,11 @@ class SlotScheduler:
 
     Args:
         content: returns the path of a file, by its id.
-        kept: loads the outcome of a job's slot that began after so many steps, if it is on disk.
+        load_outcome: loads the outcome of a job's slot that began after so many steps, or None.
     """
 
-    def __init__(self, content: Callable[[str], Path], kept: LoadResult) -> None:
-        self._content, self._kept = content, kept
+    def __init__(self, content: Callable[[str], Path], load_outcome: LoadOutcome) -> None:
+        self._content, self._load_outcome = content, load_outcome
         self._sites: SiteProcess | None = None
         # Jobs of the dispatched slot that have not been answered.
         self._busy: set[str] = set()
@@ -67,7 +67,7 @@ class SlotScheduler:
         self._slot = -1
         self._expected = _RELEASE_ALL
         # When jobs that wait for a site were last replanned: the slot, and the lost sites.
-        self._looked: tuple[int, frozenset[str]] = (-1, frozenset())
+        self._last_replanned: tuple[int, frozenset[str]] = (-1, frozenset())
 
     def is_running(self, job: str) -> bool:
         """Return whether the sites may be training a job, even one that has ended."""
@@ -91,8 +91,8 @@ class SlotScheduler:
         self._recover_results(zone)
         replanning.replan_missed(zone, self._busy)
         now = (zone.state.slot, frozenset(zone.state.lost))
-        if now != self._looked:
-            self._looked = now
+        if now != self._last_replanned:
+            self._last_replanned = now
             replanning.replan_waiting(zone, self._busy)
         if self._sites is None:
             return
@@ -135,7 +135,7 @@ class SlotScheduler:
         idle = [job for job in zone.state.jobs.values() if job.id not in self._busy]
         for job in idle:
             for slot in job.missed_slots(zone.state.slot):
-                found = self._kept(job.id, slot, job.steps)
+                found = self._load_outcome(job.id, slot, job.steps)
                 if found is None:
                     break
                 self._trained(zone, job.id, slot, asdict(found))

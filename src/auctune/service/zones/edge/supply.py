@@ -27,10 +27,10 @@ from auctune.service.zones.edge.site_datasets import SiteDatasets
 
 MICRO_BATCH = 16
 """Samples of a micro-batch."""
-MOST_MODEL_MB = 256.0
+MAX_MODEL_MB = 256.0
 """Largest model: each worker, and the process of all sites, hold several copies of it."""
 # Fields of a request, by the fields of a job that the mechanism checks.
-_ASKED = {
+_REQUEST_FIELDS = {
     "chunks": "market.sites",
     "epochs": "hyperparameters.n_epochs",
     "values[0]": "market.bid",
@@ -88,7 +88,7 @@ class EdgeSupply:
         try:
             return self._edge_job(bid, slot, first, last), last
         except InputError as error:
-            place = _ASKED.get(error.place, error.place)
+            place = _REQUEST_FIELDS.get(error.place, error.place)
             raise InputError(place, error.found, error.expected) from None
 
     def _edge_job(self, bid: EdgeBid, slot: int, first: int, last: int) -> EdgeJob:
@@ -118,10 +118,10 @@ class EdgeSupply:
             InputError: if it is too large: one image or label can require a model of any size.
         """
         found = model_mb(self.model, facts.image, facts.classes)
-        if found > MOST_MODEL_MB:
+        if found > MAX_MODEL_MB:
             sides = " x ".join(map(str, facts.image))
             data = f"images of {sides} in {facts.classes:,} classes"
-            expected = f"{MOST_MODEL_MB:g} MB at most: smaller images, or fewer classes"
+            expected = f"{MAX_MODEL_MB:g} MB at most: smaller images, or fewer classes"
             raise InputError("market.sites", f"{data} make a model of {found:,.0f} MB", expected)
         return found
 

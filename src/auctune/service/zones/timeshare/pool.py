@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from auctune.run.open_pool.how import How
 from auctune.service.zones.core.events import EventType
 from auctune.service.zones.core.metered import MeteredEventType
 from auctune.service.zones.timeshare.bid import charge_amount
@@ -123,42 +122,3 @@ def _meter(
     }
     zone.record(MeteredEventType.METERED, job.id, body)
     return loss
-
-
-def finish_job(zone: TimeshareZone, name: str, files: list[str]) -> bool:
-    """End a job that has left the pool; return False if it has ended already.
-
-    Args:
-        zone: the zone of the job.
-        name: id of the job.
-        files: ids of its result files.
-    """
-    job = zone.state.jobs.get(name)
-    if job is None:
-        return False
-    assert job.left is not None
-    if job.left.reason == How.REACHED and files:
-        zone.record(EventType.FINISHED, name, {"files": files})
-    else:
-        zone.record(EventType.FAILED, name, {**_failure(job), "files": files})
-    return True
-
-
-def _failure(job: TimeshareJob) -> dict[str, Any]:
-    assert job.left is not None
-    how, param, refund = job.left.reason, None, False
-    best = "" if job.best is None else f"; its best loss was {job.best:.6g}"
-    if how == How.MISSED:
-        code, param = "target_not_reached", "market.target_loss"
-        message = f"target not reached by its deadline: {job.target_loss:g}{best}"
-    elif how == How.SLOW:
-        code, param = "step_too_long", "hyperparameters.batch_size"
-        message = f"{job.left.why}, longer than a job may hold the pool{best}"
-    elif how == How.ENDED:
-        code, param = "cap_reached", "market.max_cost"
-        message = f"its cost has reached max_cost before the target loss, {job.target_loss:g}{best}"
-    else:
-        # The service lost the result, so the owner is refunded.
-        code, refund = "training_failed", True
-        message = job.left.why or "what it has learned cannot be handed out"
-    return {"code": code, "message": message, "param": param, "refund": refund}

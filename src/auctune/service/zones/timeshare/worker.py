@@ -22,7 +22,7 @@ from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.supervisor import ProcessSupervisor
 from auctune.service.zones.core.worker import ZoneWorker
 from auctune.service.zones.timeshare.job import TimeshareJob
-from auctune.service.zones.timeshare.pool import finish_job, on_event
+from auctune.service.zones.timeshare.pool import on_event
 from auctune.service.zones.timeshare.zone import TimeshareZone
 
 # Not settings of a job in a pool: it trains until its target, and keeps its best training loss.
@@ -81,15 +81,9 @@ class TimeshareWorker(ZoneWorker[TimeshareZone]):
         # The pool does not use the results that it has written.
         return False
 
-    def _is_trained(self, job: TimeshareJob) -> bool:
-        return job.phase is Phase.TRAINED
-
     def _result_folder(self, job: TimeshareJob) -> Path | None:
         assert job.left is not None
         return None if job.left.best is None else adapter_folder(self._folder.result(job.id))
-
-    def _finish(self, zone: TimeshareZone, job: str, files: list[str]) -> bool:
-        return finish_job(zone, job, files)
 
     def _launch(self, hear: Hear) -> PoolProcess:
         settings = replace(self._settings, after=self._journal_offset)

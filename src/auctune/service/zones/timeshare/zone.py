@@ -5,6 +5,7 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 
 from auctune.domain import Money
+from auctune.run.open_pool.how import How
 from auctune.service.jobs.idempotency import idempotency_record
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import EventType
@@ -67,6 +68,17 @@ class TimeshareZone(Zone[TimeshareJob, TimeshareBid]):
         self.record(EventType.CANCELLED, job, {"held": str(held)})
         return True
 
+    def finish(self, job: str, files: list[str]) -> bool:
+        """End a job that has left the pool; it fails unless it has reached its target."""
+        found = self.state.jobs.get(job)
+        if found is None:
+            return False
+        assert found.left is not None
+        if found.left.reason == How.REACHED and files:
+            return super().finish(job, files)
+        self.record(EventType.FAILED, job, {**_failure(found), "files": files})
+        return True
+
     def settle_dropped(self, seq: int) -> None:
         """Settle the cancelled jobs that the pool has dropped.
 
@@ -95,3 +107,23 @@ class TimeshareZone(Zone[TimeshareJob, TimeshareBid]):
             "decision": decision_record(bid.estimate, bid.cap, left, bid.target_loss),
             "reply": idempotency_record(bid.reply),
         }
+
+
+def _failure(job: TimeshareJob) -> dict[str, Any]:
+    assert job.left is not None
+    how, param, refund = job.left.reason, None, False
+    best = "" if job.best is None else f"; its best loss was {job.best:.6g}"
+    if how == How.MISSED:
+        code, param = "target_not_reached", "market.target_loss"
+        message = f"target not reached by its deadline: {job.target_loss:g}{best}"
+    elif how == How.SLOW:
+        code, param = "step_too_long", "hyperparameters.batch_size"
+        message = f"{job.left.why}, longer than a job may hold the pool{best}"
+    elif how == How.ENDED:
+        code, param = "cap_reached", "market.max_cost"
+        message = f"its cost has reached max_cost before the target loss, {job.target_loss:g}{best}"
+    else:
+        # The service lost the result, so the owner is refunded.
+        code, refund = "training_failed", True
+        message = job.left.why or "what it has learned cannot be handed out"
+    return {"code": code, "message": message, "param": param, "refund": refund}

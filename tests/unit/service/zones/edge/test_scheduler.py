@@ -177,7 +177,7 @@ def test_once_no_job_is_left_the_sites_let_go_of_all() -> None:
         made.pass_slots()
         made.train(made.zone.state.slot)
     before = len(made.sites.coming)
-    made.zone.finish("job", "file-of-it")
+    made.zone.finish("job", ["file-of-it"])
     made.keep()
     made.pass_slots(2)
     made.pass_slots()
