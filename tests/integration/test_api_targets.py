@@ -120,7 +120,7 @@ def test_a_job_is_paused_resumed_charged_and_seen(
     path = f"/v1/fine_tuning/jobs/{job}"
     assert http.post(f"{path}/pause").json()["market"]["state"] == "paused"
     assert http.post(f"{path}/pause").status_code == 400
-    assert http.post(f"{path}/resume").json()["market"]["state"] == "admitted"
+    assert http.post(f"{path}/resume").json()["market"]["state"] == "planned"
     unit = served.service.zones["pool"].clock.slot()
     says(
         served,
