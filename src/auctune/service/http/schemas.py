@@ -199,27 +199,32 @@ class AlternativeResponse(BaseModel):
     why_not: str | None
 
 
-class MarketFields(BaseModel):
-    """Fields of a job beyond OpenAI's."""
+class JobOutcome(BaseModel):
+    """Decision, payment and progress of a job."""
 
-    zone: str
     state: str
     decision: Literal["admitted", "rejected"] | None
     reason: str | None
     bid: str | None
     payment: str | None
-    least_bid: str | None
     price: str | None
-    budget_left: str | None
-    deadline: float | None
-    earliest_deadline: float | None
     refunded: bool
     plan: Plan | None
     progress: JobProgress | None
-    notes: list[str]
-    lora: dict[str, Any]
     metered: MeteredFields | None
     target: TargetFields | None
+
+
+class MarketFields(JobOutcome):
+    """Fields of a job beyond OpenAI's."""
+
+    zone: str
+    least_bid: str | None
+    budget_left: str | None
+    deadline: float | None
+    earliest_deadline: float | None
+    notes: list[str]
+    lora: dict[str, Any]
     edge: EdgeFields | None
     alternatives: list[AlternativeResponse]
 

@@ -1,1 +1,1 @@
-"""The web page: the API's own functions, asked for by a browser that signed in with a key."""
+"""Web page of the service, on the functions of the API."""

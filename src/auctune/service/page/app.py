@@ -10,19 +10,22 @@ from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from auctune.run.report_parts import page_style
 from auctune.service.accounts.limits import TokenBuckets
 from auctune.service.http.errors import HANDLERS
+from auctune.service.http.routes import files as api_files
 from auctune.service.http.routes import jobs, zones
 from auctune.service.page import job_views, notifications, quote_views, sign_in, zone_views
 from auctune.service.page.auth import (
     ROOT,
     Endpoint,
+    Page,
     PageContext,
+    PageRequest,
     Sessions,
     csrf_protected,
     for_operators,
@@ -57,7 +60,6 @@ def page_routes() -> list[tuple[str, str]]:
 def _routes() -> list[tuple[str, str, Endpoint]]:
     page, form = login_required, csrf_protected
     job, zone, node = "/jobs/{job_id}", "/zones/{zone_id}", "/zones/{zone_id}/nodes/{node_id}"
-    act, on_zone, on_node = job_views.action, zone_views.zone_action, zone_views.node_action
     return [
         ("/", "GET", page(job_views.home)),
         ("/static/{name}", "GET", _static()),
@@ -68,9 +70,9 @@ def _routes() -> list[tuple[str, str, Endpoint]]:
         (job, "GET", page(job_views.job_page)),
         (f"{job}/why", "GET", page(job_views.why)),
         (f"{job}/news", "GET", page(notifications.job_updates)),
-        (f"{job}/cancel", "POST", page(form(act(jobs.cancel)))),
-        (f"{job}/pause", "POST", page(form(act(jobs.pause)))),
-        (f"{job}/resume", "POST", page(form(act(jobs.resume)))),
+        (f"{job}/cancel", "POST", page(form(_action(jobs.cancel, job)))),
+        (f"{job}/pause", "POST", page(form(_action(jobs.pause, job)))),
+        (f"{job}/resume", "POST", page(form(_action(jobs.resume, job)))),
         ("/new", "GET", page(quote_views.new_job)),
         ("/quotes", "POST", page(form(quote_views.ask_quote))),
         ("/quotes/{quote_id}", "GET", page(quote_views.quote_page)),
@@ -79,16 +81,27 @@ def _routes() -> list[tuple[str, str, Endpoint]]:
         ("/files", "GET", page(job_views.list_files)),
         ("/files", "POST", page(uploaded(job_views.upload))),
         ("/files/{file_id}/content", "GET", page(job_views.content)),
-        ("/files/{file_id}/delete", "POST", page(form(job_views.delete))),
+        ("/files/{file_id}/delete", "POST", page(form(_action(api_files.delete, "/files")))),
         ("/money", "GET", page(job_views.money_page)),
         ("/market", "GET", for_operators(zone_views.market_page)),
         (zone, "GET", for_operators(zone_views.zone_page)),
         (f"{zone}/news", "GET", for_operators(notifications.zone_updates)),
-        (f"{zone}/pause", "POST", for_operators(form(on_zone(zones.pause)))),
-        (f"{zone}/resume", "POST", for_operators(form(on_zone(zones.resume)))),
-        (f"{node}/drain", "POST", for_operators(form(on_node(zones.drain)))),
-        (f"{node}/return", "POST", for_operators(form(on_node(zones.give_back)))),
+        (f"{zone}/pause", "POST", for_operators(form(_action(zones.pause, zone)))),
+        (f"{zone}/resume", "POST", for_operators(form(_action(zones.resume, zone)))),
+        (f"{node}/drain", "POST", for_operators(form(_action(zones.drain, f"{zone}#nodes")))),
+        (f"{node}/return", "POST", for_operators(form(_action(zones.give_back, f"{zone}#nodes")))),
     ]
+
+
+def _action(run: Callable[..., Awaitable[Any]], to: str) -> Page:
+    """Return a page that calls a route of the API and redirects."""
+
+    async def act(visit: PageRequest) -> Response:
+        params = visit.request.path_params
+        await run(visit.service, visit.who, **params)
+        return RedirectResponse(ROOT + to.format(**params), 303)
+
+    return act
 
 
 def _named(path: str, method: str, endpoint: Endpoint) -> Route:

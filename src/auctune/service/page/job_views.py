@@ -1,7 +1,7 @@
 """Pages of jobs, files and the account."""
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from urllib.parse import quote
 
 from starlette.responses import RedirectResponse, Response
@@ -26,12 +26,6 @@ async def upload(visit: PageRequest) -> Response:
     """Upload a data set, and continue with the form of a job."""
     file = await files.upload(visit.service, visit.who, visit.request)
     return RedirectResponse(f"{ROOT}/new?file={file['id']}", 303)
-
-
-async def delete(visit: PageRequest) -> Response:
-    """Delete a file that no open job needs."""
-    await files.delete(visit.service, visit.who, visit.param("file_id"))
-    return RedirectResponse(f"{ROOT}/files", 303)
 
 
 async def content(visit: PageRequest) -> Response:
@@ -197,19 +191,6 @@ async def why(visit: PageRequest) -> Response:
     name = visit.param("job_id")
     explained = await explanations.explain(visit.service, visit.who, name)
     return render(visit, "why.html", job=name, why=explained)
-
-
-def action(
-    run: Callable[..., Awaitable[Response]],
-) -> Callable[[PageRequest], Awaitable[Response]]:
-    """Return the endpoint that cancels, pauses or resumes a job."""
-
-    async def act(visit: PageRequest) -> Response:
-        name = visit.param("job_id")
-        await run(visit.service, visit.who, name)
-        return RedirectResponse(f"{ROOT}/jobs/{name}", 303)
-
-    return act
 
 
 async def _events(visit: PageRequest, name: str) -> list[JSON]:

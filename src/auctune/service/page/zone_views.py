@@ -1,16 +1,17 @@
 """Pages for operators: the market as a whole, and each zone."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 from markupsafe import Markup
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from auctune.domain.job_words import loss_text, state_word
 from auctune.service.http.routes import decisions, ledger, zones
-from auctune.service.page.auth import ROOT, PageRequest
+from auctune.service.http.serializers import JSON
+from auctune.service.page.auth import PageRequest
 from auctune.service.page.chart_renderer import ChartSpec
 from auctune.service.page.charts import (
     market_of,
@@ -25,21 +26,20 @@ from auctune.service.page.filters import NOTHING, moment, paid, percent, short_i
 from auctune.service.page.templates import render
 
 _HOURS = {"1": 1.0, "24": 24.0, "168": 168.0, "720": 720.0}
-_MOST = 1000
-Shown = dict[str, Any]
+_MAX_BIDS = 1000
 
 
 async def market_page(visit: PageRequest) -> Response:
-    """All zones, and the money."""
+    """Show all zones, accounts and the history of the market."""
     service, who = visit.service, visit.who
     hours = visit.query("hours")
     hours = hours if hours in _HOURS else "24"
     listed = (await zones.list_zones(service, who))["data"]
     history = await ledger.history(service, who, _HOURS[hours])
-    decided: list[Shown] = []
+    decided: list[JSON] = []
     is_cut = False
     for zone in listed:
-        page = await decisions.decisions(service, who, zone["id"], None, _MOST)
+        page = await decisions.decisions(service, who, zone["id"], None, _MAX_BIDS)
         decided += page["data"]
         oldest = page["data"][-1]["created_at"] if page["data"] else 0
         is_cut |= page["has_more"] and oldest > history["since"]
@@ -54,7 +54,7 @@ async def market_page(visit: PageRequest) -> Response:
         hours=hours,
         spans={"1": "an hour", "24": "a day", "168": "a week", "720": "30 days"},
         is_cut=is_cut,
-        most=_MOST,
+        most=_MAX_BIDS,
         totals=totals_of(decided),
         accounts={
             name: amount
@@ -73,13 +73,13 @@ async def market_page(visit: PageRequest) -> Response:
 
 
 async def zone_page(visit: PageRequest) -> Response:
-    """One zone."""
+    """Show a zone."""
     service, who, name = visit.service, visit.who, visit.param("zone_id")
     zone = await zones.retrieve_zone(service, who, name)
     after = visit.after("job")
     decided = await decisions.decisions(service, who, name, after, 50)
     state = await zones.state(service, who, name)
-    shown: Shown = {
+    shown: JSON = {
         # Jobs of metered zones have no bids.
         "is_metered": state["kind"] in ("spot", "timeshare"),
         "prices": None,
@@ -101,7 +101,6 @@ async def zone_page(visit: PageRequest) -> Response:
         visit,
         "zone.html",
         zone=zone,
-        zone_view=[(key, zone[key]) for key in zone if key not in _OWN_FIELDS],
         decisions=decided["data"],
         more=decided["has_more"],
         totals=totals_of(decided["data"]),
@@ -110,11 +109,7 @@ async def zone_page(visit: PageRequest) -> Response:
     )
 
 
-_OWN_FIELDS = frozenset(zones.ZoneResponse.model_fields)
-"""Fields that the page shows in places of their own; others stand in a list."""
-
-
-async def _nodes(visit: PageRequest, name: str, prices: Shown) -> Shown:
+async def _nodes(visit: PageRequest, name: str, prices: JSON) -> JSON:
     plans = await decisions.plans(visit.service, visit.who, name)
     draw = visit.service.charts.draw
     plan = plan_of_zone(plans["data"], prices)
@@ -126,8 +121,8 @@ async def _nodes(visit: PageRequest, name: str, prices: Shown) -> Shown:
     }
 
 
-def totals_of(decided: list[Shown]) -> Shown:
-    """How many bids, what became of them, and what was paid and not given back."""
+def totals_of(decided: list[JSON]) -> JSON:
+    """Return counts of bids by outcome, and payments less refunds."""
     admitted = [one for one in decided if one["decision"] == "admitted"]
     kept = [one for one in admitted if not one["refunded"]]
     return {
@@ -140,40 +135,15 @@ def totals_of(decided: list[Shown]) -> Shown:
     }
 
 
-def zone_action(run: Callable[..., Awaitable[Any]]) -> Callable[[PageRequest], Awaitable[Response]]:
-    """What an operator does with a zone: pause or resume it."""
-
-    async def act(visit: PageRequest) -> Response:
-        name = visit.param("zone_id")
-        await run(visit.service, visit.who, name)
-        return RedirectResponse(f"{ROOT}/zones/{name}", 303)
-
-    return act
-
-
-def node_action(run: Callable[..., Awaitable[Any]]) -> Callable[[PageRequest], Awaitable[Response]]:
-    """What an operator does with a node: drain or return it."""
-
-    async def act(visit: PageRequest) -> Response:
-        zone = visit.param("zone_id")
-        await run(visit.service, visit.who, zone, visit.param("node_id"))
-        return RedirectResponse(f"{ROOT}/zones/{zone}#nodes", 303)
-
-    return act
-
-
-# Sections of zones without nodes: spot market, pool, sites.
-
-
 @dataclass(frozen=True, slots=True)
 class ChartSection:
-    """A chart of a zone, with its words.
+    """Section of a zone's page: a chart and a table.
 
     Attributes:
-        title, caption: above it.
-        chart: as HTML; none: there is nothing to draw.
-        text: what it shows.
-        heads, rows: the same as a table.
+        title, caption: text above the chart.
+        chart: HTML, or None without data.
+        text: text alternative of the chart.
+        heads, rows: table of the same data.
     """
 
     title: str
@@ -198,8 +168,8 @@ async def _part(
     )
 
 
-async def spot_parts(visit: PageRequest, found: Shown) -> list[ChartSection]:
-    """The market of a zone that rents, and what it holds."""
+async def spot_parts(visit: PageRequest, found: JSON) -> list[ChartSection]:
+    """Return the section of a zone that rents: its spot market and instances."""
     rows = (
         (
             one["slot"],
@@ -209,20 +179,20 @@ async def spot_parts(visit: PageRequest, found: Shown) -> list[ChartSection]:
         )
         for one in reversed(found["slots"])
     )
-    caption = "What a spot instance costs for a slot (dashed: one on demand), how many there are, "
+    caption = "Price of a spot instance for a slot (dashed: on demand), available instances, and "
     part = await _part(
         visit,
         "Spot market and holdings",
-        f"{caption}and what all jobs hold. Slot 0 is the oldest that is shown.",
+        f"{caption}those held by all jobs. Slot 0 is the oldest one shown.",
         market_of(found),
-        ("slot", "begins", "spot price", "there", "on demand held", "spot held"),
+        ("slot", "begins", "spot price", "available", "on demand held", "spot held"),
         rows,
     )
     return [part]
 
 
-async def pool_parts(visit: PageRequest, found: Shown, decided: list[Shown]) -> list[ChartSection]:
-    """How a pool was shared, and how far its jobs are."""
+async def pool_parts(visit: PageRequest, found: JSON, decided: list[JSON]) -> list[ChartSection]:
+    """Return the sections of a pool: shares and loss curves of its jobs."""
     rows = (
         (
             short_id(one["job"]),
@@ -239,20 +209,20 @@ async def pool_parts(visit: PageRequest, found: Shown, decided: list[Shown]) -> 
         for one in found["jobs"]
     )
     heads = ("job", "user", "state", "best loss", "target", "share", "deadline", "forecast")
-    caption = "Which job had which part of it, by slot. Slot 0 is the oldest that is shown."
+    caption = "Share of each job by slot. Slot 0 is the oldest one shown."
     return [
         await _part(visit, "Shares of the pool", caption, shares_of(found), heads, rows),
         await _part(
             visit,
             "Loss curves and targets",
-            "Loss by batches, of the newest jobs. Dashed: the loss to reach.",
+            "Loss by batches of the newest jobs. Dashed: the loss to reach.",
             targets_of(decided),
         ),
     ]
 
 
-async def site_parts(visit: PageRequest, found: Shown) -> list[ChartSection]:
-    """Sites, what of them is sold, and at what price."""
+async def site_parts(visit: PageRequest, found: JSON) -> list[ChartSection]:
+    """Return the sections of an edge zone: use and prices of its sites."""
     price, used = sites_of(found)
     rows = (
         (
@@ -285,7 +255,7 @@ async def site_parts(visit: PageRequest, found: Shown) -> list[ChartSection]:
         await _part(
             visit,
             "Prices at sites",
-            f"Of a unit. {caption}",
+            f"Per unit. {caption}",
             price,
             ("site", "state", "capacity"),
             rows,

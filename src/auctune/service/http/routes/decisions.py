@@ -4,14 +4,13 @@ import asyncio
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel
 
 from auctune.service.event_writer import read_job
 from auctune.service.http.auth import OperatorUser, ServiceDep
 from auctune.service.http.errors import ERRORS
 from auctune.service.http.routes.jobs import AfterJob
 from auctune.service.http.routes.zones import zone_of
-from auctune.service.http.schemas import JobProgress, MeteredFields, Page, Plan, TargetFields
+from auctune.service.http.schemas import JobOutcome, Page
 from auctune.service.http.serializers import JSON, page_view
 from auctune.service.service import Service
 from auctune.service.zones.core.clock import SlotClock
@@ -22,8 +21,8 @@ router = APIRouter(prefix="/v1/zones", tags=["market"], responses=ERRORS)
 Limit = Annotated[int, Query(ge=1, le=1000)]
 
 
-class DecisionResponse(BaseModel):
-    """A bid, its decision, and its current plan."""
+class DecisionResponse(JobOutcome):
+    """A bid of any user, its decision and current plan."""
 
     job: str
     object: str = "decision"
@@ -31,19 +30,8 @@ class DecisionResponse(BaseModel):
     created_at: int
     finished_at: int | None
     status: str
-    state: str
-    decision: str | None
-    reason: str | None
-    bid: str | None
-    price: str | None
-    payment: str | None
     value: float | None
     surplus: float | None
-    refunded: bool
-    plan: Plan | None
-    progress: JobProgress | None
-    metered: MeteredFields | None
-    target: TargetFields | None
 
 
 @router.get("/{zone_id}/decisions", response_model=Page[DecisionResponse])

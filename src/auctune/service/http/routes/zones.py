@@ -1,6 +1,6 @@
-"""/v1/zones: what the market offers; prices, use and plans for operators."""
+"""/v1/zones: zones for all users; their state and management for operators."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
@@ -8,6 +8,8 @@ from pydantic import BaseModel, Field
 from auctune.domain import InputError
 from auctune.service.http.auth import CurrentUser, OperatorUser, ServiceDep
 from auctune.service.http.errors import ERRORS, ApiError, not_found
+from auctune.service.http.schemas import Page
+from auctune.service.http.serializers import JSON, page_view
 from auctune.service.service import Service
 from auctune.service.zones.core.gateway import AnyGateway, NodeAdmin
 
@@ -15,7 +17,7 @@ router = APIRouter(prefix="/v1/zones", tags=["market"], responses=ERRORS)
 
 
 class ZoneResponse(BaseModel):
-    """A zone, as everybody sees it."""
+    """A zone."""
 
     id: str
     object: str = "zone"
@@ -28,14 +30,6 @@ class ZoneResponse(BaseModel):
     slot_ends_at: float
     latest_deadline: float
     takes_bids: bool
-
-
-class ZonePage(BaseModel):
-    """All zones."""
-
-    object: str = "list"
-    data: list[ZoneResponse]
-    has_more: bool = False
 
 
 class NodeState(BaseModel):
@@ -62,7 +56,7 @@ class PriceTable(BaseModel):
 
 
 class RentedSlot(BaseModel):
-    """A slot: prices in units of the on-demand price, and what all jobs of the zone hold in it."""
+    """A slot: price relative to on demand, and instances available and held by all jobs."""
 
     slot: int
     begins_at: float
@@ -73,10 +67,9 @@ class RentedSlot(BaseModel):
 
 
 class RentedTable(BaseModel):
-    """The market and the holdings of a zone that rents, its newest slots, the oldest first.
+    """Spot market and instances of a zone that rents, by slot, oldest first.
 
-    `unit_cost` is what an on-demand instance costs the service for a slot, `unit_price` what it
-    costs the owners of jobs.
+    `unit_cost` is the cost of an on-demand instance for a slot, `unit_price` its price for users.
     """
 
     kind: Literal["spot"]
@@ -88,7 +81,7 @@ class RentedTable(BaseModel):
 
 
 class PoolJob(BaseModel):
-    """A job that shares a pool; times are unix seconds."""
+    """A job of a pool; times are unix seconds."""
 
     job: str
     user: str
@@ -103,7 +96,7 @@ class PoolJob(BaseModel):
 
 
 class PoolUnit(BaseModel):
-    """A unit of time of a pool, and each job's share of it."""
+    """A quantum of a pool, and each job's share of it."""
 
     unit: int
     begins_at: float
@@ -112,7 +105,7 @@ class PoolUnit(BaseModel):
 
 
 class PoolTable(BaseModel):
-    """Who shares a pool, and how it was shared, the newest units last."""
+    """Jobs of a pool, and its shares by quantum, oldest first."""
 
     kind: Literal["timeshare"]
     zone: str
@@ -130,7 +123,7 @@ class SiteState(BaseModel):
 
 
 class SiteJobView(BaseModel):
-    """A job at the sites: the slots of its plan, and those that are trained."""
+    """A job at the sites: slots of its plan, and those that are trained."""
 
     job: str
     user: str
@@ -161,69 +154,65 @@ class SiteTable(BaseModel):
 ZoneState = Annotated[PriceTable | RentedTable | PoolTable | SiteTable, Field(discriminator="kind")]
 
 
-@router.get("", response_model=ZonePage)
-async def list_zones(service: ServiceDep, who: CurrentUser) -> dict[str, Any]:
-    """The zones that take bids."""
+@router.get("", response_model=Page[ZoneResponse])
+async def list_zones(service: ServiceDep, who: CurrentUser) -> JSON:
+    """List all zones."""
     data = [_view(service, zone) for zone in service.zones.values()]
-    return {"object": "list", "data": data, "has_more": False}
+    return page_view(data)
 
 
 @router.get("/{zone_id}", response_model=ZoneResponse)
-async def retrieve_zone(service: ServiceDep, who: CurrentUser, zone_id: str) -> dict[str, Any]:
-    """One zone."""
+async def retrieve_zone(service: ServiceDep, who: CurrentUser, zone_id: str) -> JSON:
+    """Return a zone."""
     return _view(service, zone_of(service, zone_id))
 
 
 @router.get("/{zone_id}/state", response_model=ZoneState)
-async def state(service: ServiceDep, who: OperatorUser, zone_id: str) -> dict[str, Any]:
-    """Return what an operator sees of a zone: prices, use, jobs; fields depend on its `kind`.
+async def state(service: ServiceDep, who: OperatorUser, zone_id: str) -> JSON:
+    """Return prices, use and jobs of a zone; the fields depend on its `kind`.
 
-    For operators: a change of a price gives away a bid, and jobs of all users are listed.
+    For operators only: a change of a price reveals a bid, and jobs of all users are listed.
     """
     return await zone_of(service, zone_id).inspect()
 
 
 @router.post("/{zone_id}/nodes/{node_id}/drain", response_model=ZoneResponse)
-async def drain(
-    service: ServiceDep, who: OperatorUser, zone_id: str, node_id: str
-) -> dict[str, Any]:
-    """Take a node off the market; what it was to run is planned anew, or refunded."""
-    found = zone_of(service, zone_id)
-    await _with_node(found, node_id).drain(node_id)
-    return _view(service, found)
+async def drain(service: ServiceDep, who: OperatorUser, zone_id: str, node_id: str) -> JSON:
+    """Take a node off the market; its jobs are replanned or refunded."""
+    zone = zone_of(service, zone_id)
+    await _with_node(zone, node_id).drain(node_id)
+    return _view(service, zone)
 
 
 @router.post("/{zone_id}/nodes/{node_id}/return", response_model=ZoneResponse)
-async def give_back(
-    service: ServiceDep, who: OperatorUser, zone_id: str, node_id: str
-) -> dict[str, Any]:
-    """Put a node on the market again."""
-    found = zone_of(service, zone_id)
-    await _with_node(found, node_id).return_node(node_id)
-    return _view(service, found)
+async def give_back(service: ServiceDep, who: OperatorUser, zone_id: str, node_id: str) -> JSON:
+    """Return a drained node to the market."""
+    zone = zone_of(service, zone_id)
+    await _with_node(zone, node_id).return_node(node_id)
+    return _view(service, zone)
 
 
 @router.post("/{zone_id}/pause", response_model=ZoneResponse)
-async def pause(service: ServiceDep, who: OperatorUser, zone_id: str) -> dict[str, Any]:
-    """Take no more bids; what was admitted goes on."""
-    found = zone_of(service, zone_id)
-    await service.pauses.pause(found.name)
-    return _view(service, found)
+async def pause(service: ServiceDep, who: OperatorUser, zone_id: str) -> JSON:
+    """Stop accepting bids; admitted jobs continue."""
+    zone = zone_of(service, zone_id)
+    await service.pauses.pause(zone.name)
+    return _view(service, zone)
 
 
 @router.post("/{zone_id}/resume", response_model=ZoneResponse)
-async def resume(service: ServiceDep, who: OperatorUser, zone_id: str) -> dict[str, Any]:
-    """Take bids again."""
-    found = zone_of(service, zone_id)
-    await service.pauses.resume(found.name)
-    return _view(service, found)
+async def resume(service: ServiceDep, who: OperatorUser, zone_id: str) -> JSON:
+    """Accept bids again."""
+    zone = zone_of(service, zone_id)
+    await service.pauses.resume(zone.name)
+    return _view(service, zone)
 
 
 def zone_of(service: Service, name: str) -> AnyGateway:
-    """A zone by its name.
+    """Return a zone by its name.
 
     Raises:
-        ApiError: 404 if there is none.
+        ApiError: 404 if it does not exist.
     """
     zone = service.zones.get(name)
     if zone is None:
@@ -232,11 +221,6 @@ def zone_of(service: Service, name: str) -> AnyGateway:
 
 
 def _nodes(zone: AnyGateway) -> NodeAdmin:
-    """A zone's nodes.
-
-    Raises:
-        ApiError: 404 if it has none of its own.
-    """
     if zone.nodes is None:
         raise ApiError(404, f"zone {zone.name} has no nodes of its own", "not_found", "id")
     return zone.nodes
@@ -250,7 +234,7 @@ def _with_node(zone: AnyGateway, node: str) -> NodeAdmin:
     return nodes
 
 
-def _view(service: Service, zone: AnyGateway) -> dict[str, Any]:
+def _view(service: Service, zone: AnyGateway) -> JSON:
     clock = zone.clock
     slot = clock.slot()
     return {
