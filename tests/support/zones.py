@@ -15,7 +15,7 @@ from auctune.registry import build
 from auctune.service.jobs.training import Training
 from auctune.service.ledger import Entry
 from auctune.service.zones.auction.bid import Bid
-from auctune.service.zones.auction.scheduler import SlotScheduler
+from auctune.service.zones.auction.scheduler import AuctionScheduler
 from auctune.service.zones.auction.state import AuctionModel, AuctionState
 from auctune.service.zones.auction.supply import Supply
 from auctune.service.zones.auction.zone import AuctionZone
@@ -169,7 +169,7 @@ class MadeUpZone:
     def _open(self, model: AuctionModel) -> None:
         self.zone = AuctionZone("made-up", self.supply, model, self.clock, self.log)
         self.executor = OrdersKept()
-        self.scheduler = SlotScheduler(self.executor, Path("work"), Path)
+        self.scheduler = AuctionScheduler(self.executor, Path("work"), Path)
 
     @property
     def trained(self) -> list[str]:

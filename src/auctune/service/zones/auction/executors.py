@@ -1,18 +1,16 @@
 """Factories of executors: nodes as local processes, or as actors on a Ray cluster."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 from auctune.run.base_facts import StartNode
-from auctune.run.executor import HearNode, LocalExecutor, NodeSettings, RayExecutor, RayParams
+from auctune.run.executor import LocalExecutor, NodeSettings, RayExecutor, RayParams
 from auctune.run.executor.cluster.launch import RayLaunch
-from auctune.run.executor.executor import Executor
 from auctune.service.config.auction import AuctionConfig
-
-MakeExecutor = Callable[[HearNode], Executor]
+from auctune.service.zones.core.scheduler import MakeExecutor
 
 
 class ExecutorFactory(ABC):

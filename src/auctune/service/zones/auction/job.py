@@ -30,8 +30,7 @@ from enum import StrEnum
 from typing import Any
 
 from auctune.domain import Cell, Cluster, Decision, Money, Node, NodeType, Quote, Task
-from auctune.domain.data_size import DataSize
-from auctune.service.zones.core.job import Phase, PrepaidJob
+from auctune.service.zones.core.job import Phase, SlotJob
 
 
 class AuctionEventType(StrEnum):
@@ -163,28 +162,24 @@ def decided_repair(task: Task, decision: Decision, references: Mapping[str, str]
 
 
 @dataclass(kw_only=True)
-class AuctionJob(PrepaidJob):
+class AuctionJob(SlotJob):
     """An admitted job of an auction zone.
 
     Attributes:
         task: as it was offered.
         decision: of the mechanism.
         cells: its plan as it stands, past cells included.
-        size: of the data that it trains on.
         repair: of its data, or None if they are clean.
         failed_vendors: vendors that did not repair them.
         repaired: id of the repaired file, or None.
-        last_reported_slot: the newest slot whose result is recorded; -1 before the first.
     """
 
     task: Task
     decision: Decision
     cells: tuple[Cell, ...]
-    size: DataSize
     repair: Repair | None = None
     failed_vendors: tuple[str, ...] = ()
     repaired: str | None = None
-    last_reported_slot: int = -1
 
     @property
     def payment(self) -> Money:
@@ -194,11 +189,6 @@ class AuctionJob(PrepaidJob):
     def needs_repair(self) -> bool:
         """Whether its data are still to be repaired."""
         return self.repair is not None and self.repaired is None
-
-    @property
-    def total_rows(self) -> int:
-        """Rows to train, over all epochs."""
-        return self.size.rows * self.training.epochs
 
     @property
     def work_left(self) -> float:

@@ -1,32 +1,26 @@
 """Background worker of an auction zone: nodes, repairs, tokenized data."""
 
-import asyncio
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import structlog
 
 from auctune.domain import AuctuneError
-from auctune.run.executor.executor import Executor
-from auctune.run.executor.orders import adapter_folder
 from auctune.service.dataset_inspector import DatasetInspector
-from auctune.service.zones.auction.executors import MakeExecutor
 from auctune.service.zones.auction.job import AuctionJob
 from auctune.service.zones.auction.repair_coordinator import RepairCoordinator
-from auctune.service.zones.auction.scheduler import SlotScheduler
+from auctune.service.zones.auction.scheduler import AuctionScheduler
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.dependencies import ZoneDependencies
 from auctune.service.zones.core.job import Phase
-from auctune.service.zones.core.worker import ZoneWorker
+from auctune.service.zones.core.scheduler import MakeExecutor, SlotWorker
 
 _log = structlog.get_logger(__name__)
 
-_SCHEDULED_MESSAGES = ("trained", "failed", "unanswered", "noted", "lost", "back")
 
-
-class AuctionWorker(ZoneWorker[AuctionZone]):
+class AuctionWorker(SlotWorker[AuctionZone]):
     """Worker of an auction zone: an executor trains slots on nodes, and vendors repair data.
 
     Args:
@@ -39,7 +33,7 @@ class AuctionWorker(ZoneWorker[AuctionZone]):
         dependencies: what all zones share.
     """
 
-    poll_seconds: ClassVar[float] = 1.0
+    scheduler: ClassVar[type[AuctionScheduler]] = AuctionScheduler
 
     def __init__(
         self,
@@ -51,39 +45,23 @@ class AuctionWorker(ZoneWorker[AuctionZone]):
         repairs: RepairCoordinator,
         dependencies: ZoneDependencies,
     ) -> None:
-        super().__init__(actor, clock, work, dependencies)
-        self._make_executor = make_executor
-        self._executor: Executor | None = None
+        super().__init__(actor, clock, make_executor, work, dependencies)
         self._inspector = inspector
         self._repairs = repairs
         # Jobs whose data are final, and whose tokens are stored or being stored.
         self._tokenized: set[str] = set()
 
     async def _start_processes(self) -> None:
-        self._executor = self._make_executor(self._on_message)
-        self._scheduler = SlotScheduler(self._executor, self._work, self._library.blobs.path)
+        await super()._start_processes()
         self._repairs.resume(await self._actor.call(lambda zone: list(zone.state.jobs.values())))
-        await self._actor.call(self._scheduler.resume)
 
     async def _stop_processes(self) -> None:
         await self._repairs.close()
-        if self._executor is not None:
-            await asyncio.to_thread(self._executor.close)
+        await super()._stop_processes()
 
     async def _run_slot(self) -> None:
-        await self._actor.call(self._scheduler.run_slot)
+        await super()._run_slot()
         await self._prepare_data()
-
-    def _is_running(self, job: str) -> bool:
-        return self._scheduler.is_running(job)
-
-    def _result_folder(self, job: AuctionJob) -> Path:
-        return adapter_folder(self._scheduler.folder(job.id))
-
-    def _on_message(self, node: str, message: dict[str, Any]) -> None:
-        """Handle a message of a node, on a thread of the executor."""
-        if message["kind"] in _SCHEDULED_MESSAGES:
-            self._post(lambda zone: self._scheduler.on_message(zone, node, message))
 
     async def _prepare_data(self) -> None:
         """Start repairs of data, and store the tokens of data that need none."""

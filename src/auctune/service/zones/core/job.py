@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from auctune.domain import InputError, Money, round_money
+from auctune.domain.data_size import DataSize
 from auctune.service.jobs.training import Training
 from auctune.service.ledger import Entry, charge, recognize_revenue, refund
 from auctune.service.zones.core.metered import Meter
@@ -183,3 +184,21 @@ class PrepaidJob(OpenJob):
         if refunded:
             return refund(self.owner, self.payment)
         return recognize_revenue(self.payment)
+
+
+@dataclass(kw_only=True)
+class SlotJob(PrepaidJob):
+    """A prepaid job that trains in slots on nodes.
+
+    Attributes:
+        size: of the data that it trains on.
+        last_reported_slot: the newest slot whose result is recorded; -1 before the first.
+    """
+
+    size: DataSize
+    last_reported_slot: int = -1
+
+    @property
+    def total_rows(self) -> int:
+        """Rows to train, over all epochs."""
+        return self.size.rows * self.training.epochs

@@ -1,0 +1,263 @@
+"""Training in slots on nodes: the scheduler that dispatches slots, and the worker around it.
+
+At the beginning of a slot each node gets a request for its jobs, with cumulative targets: work that
+an earlier slot did not finish is part of the next target. Nodes answer with results, which are
+recorded, or not at all, which is up to the kind of zone.
+"""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar
+
+import structlog
+
+from auctune.run.executor import TaskOrder
+from auctune.run.executor.executor import Executor, HearNode
+from auctune.run.executor.orders import adapter_folder, make_order
+from auctune.service.zones.core.actor import ZoneActor
+from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.dependencies import ZoneDependencies
+from auctune.service.zones.core.events import EventType
+from auctune.service.zones.core.job import Phase, SlotJob
+from auctune.service.zones.core.worker import ZoneWorker
+from auctune.service.zones.core.zone import SlottedZone, lose_to_memory
+
+_log = structlog.get_logger(__name__)
+
+MakeExecutor = Callable[[HearNode], Executor]
+"""Makes the executor of a zone's nodes, given the listener to their messages."""
+
+_SCHEDULED_MESSAGES = ("trained", "failed", "unanswered", "noted", "lost", "back")
+_LESS_MEMORY = "a smaller batch_size, max_length or rank needs less"
+
+J = TypeVar("J", bound=SlotJob)
+Z = TypeVar("Z", bound=SlottedZone[Any, Any])
+
+
+class SlotScheduler(ABC, Generic[Z, J]):
+    """Dispatches the slots of a zone to its nodes; all of it runs on the actor's thread.
+
+    Args:
+        executor: trains slots on the nodes.
+        work: folder of the jobs' checkpoints and adapters.
+        content: returns the path of a file's content, by the file's id.
+    """
+
+    def __init__(self, executor: Executor, work: Path, content: Callable[[str], Path]) -> None:
+        self._executor = executor
+        self._work = work
+        self._content = content
+        # Ids of the jobs of requests without an answer, by (slot, node).
+        self._in_flight: dict[tuple[int, str], frozenset[str]] = {}
+        # A bid may have begun the slot before the worker's next tick.
+        self._slot = -1
+
+    @abstractmethod
+    def _assignments(self, zone: Z) -> Mapping[str, Sequence[J]]:
+        """Return the jobs that hold a place in the current slot, by node."""
+
+    @abstractmethod
+    def _target(self, zone: Z, job: J) -> int:
+        """Return the rows, over all epochs, that a job should have trained after this slot."""
+
+    def _can_train(self, zone: Z, job: J) -> bool:
+        """Return whether a job is to train in the current slot."""
+        # After a restart the slot may have been recorded already.
+        return (
+            job.phase in (Phase.PLANNED, Phase.TRAINING)
+            and job.last_reported_slot < zone.event_slot
+        )
+
+    def _training_file(self, job: J) -> str:
+        return job.training.data
+
+    def _on_slot_begun(self, zone: Z) -> None:
+        """Handle jobs that are not in flight after the dispatch of a slot."""
+
+    def _on_shortfall(self, zone: Z, job: J, why: str) -> None:
+        """Handle a slot in which a job trained less than its target."""
+
+    def _on_node_lost(self, zone: Z, node: str, why: str) -> None:
+        """Handle a node that fails again and again."""
+
+    def _on_node_back(self, zone: Z, node: str) -> None:
+        """Handle a lost node that takes requests again."""
+
+    def _jobs_of(self, zone: Z, requests: Mapping[tuple[int, str], frozenset[str]]) -> Iterable[J]:
+        """Return the jobs of requests that failed."""
+        names: frozenset[str] = frozenset().union(*requests.values())
+        return [job for job in zone.admitted_jobs.values() if job.id in names]
+
+    def folder(self, job: str) -> Path:
+        """Return the folder of a job's checkpoints and adapter."""
+        return self._work / job
+
+    def is_running(self, job: str) -> bool:
+        """Return whether a node may be training a job, even one that has ended."""
+        return any(job in jobs for jobs in self._in_flight.values())
+
+    def resume(self, zone: Z) -> None:
+        """Continue after a start."""
+        self.run_slot(zone)
+
+    def run_slot(self, zone: Z) -> None:
+        """Begin the current slot, if it has not begun, and dispatch it."""
+        zone.begin_slots()
+        if zone.event_slot == self._slot:
+            return
+        self._slot = zone.event_slot
+        self._dispatch(zone)
+        self._on_slot_begun(zone)
+
+    def on_message(self, zone: Z, node: str, message: Mapping[str, Any]) -> None:
+        """Handle a message of a node; see `auctune.run.executor.executor.Executor`."""
+        match message["kind"]:
+            case "trained" if not message.get("stale"):
+                self._on_trained(zone, node, message)
+            case "failed" | "unanswered" if not message.get("stale"):
+                self._on_slot_failed(zone, node, message)
+            case "noted":
+                self._on_note(zone, message)
+            case "lost":
+                self._on_node_lost(zone, node, f"it is lost ({message['how']})")
+            case "back":
+                self._on_node_back(zone, node)
+
+    def _dispatch(self, zone: Z) -> None:
+        slot = zone.event_slot
+        for node, jobs in self._assignments(zone).items():
+            if (slot, node) in self._in_flight:
+                continue
+            requests = [self._request(zone, job) for job in jobs if self._can_train(zone, job)]
+            if requests:
+                self._in_flight[slot, node] = frozenset(one.job.id for one in requests)
+                self._executor.start(slot, node, requests, zone.clock.slot_end(slot))
+
+    def _request(self, zone: Z, job: J) -> TaskOrder:
+        training = job.training
+        validation = training.validation
+        return make_order(
+            job.id,
+            training.settings(),
+            self._content(self._training_file(job)),
+            None if validation is None else self._content(validation),
+            self.folder(job.id),
+            number=zone.event_slot + 1,
+            target=self._target(zone, job),
+            known_steps=job.progress.steps,
+        )
+
+    def _on_trained(self, zone: Z, node: str, message: Mapping[str, Any]) -> None:
+        slot: int = message["slot"]
+        self._in_flight.pop((slot, node), None)
+        for name, result in message["results"].items():
+            job = zone.admitted_jobs.get(name)
+            if job is None or job.last_reported_slot >= slot:
+                continue
+            body = {"node": node, "slot": slot, "seconds": message["seconds"], "result": result}
+            zone.record(EventType.TRAINED, name, body)
+            self._on_result(zone, job, result)
+        for name, error in (message.get("refused") or {}).items():
+            job = zone.admitted_jobs.get(name)
+            if job is None:
+                continue
+            if error.get("out_of_memory"):
+                # The profile promised enough memory: the job may retry at no charge, a few times.
+                why = f"slot {slot} was not trained on {node}: {error['found']}"
+                _log.warning("a slot was not trained", node=node, slot=slot, job=name, why=why)
+                if not lose_to_memory(zone, name, slot, why, _LESS_MEMORY):
+                    self._on_shortfall(zone, job, why)
+            else:
+                zone.release_capacity(job)
+                zone.fail(name, "training_failed", f"{error['place']} {error['found']}", None)
+
+    def _on_result(self, zone: Z, job: J, result: Mapping[str, Any]) -> None:
+        if result["note"]:
+            zone.record(EventType.JOB_NOTED, job.id, {"text": result["note"]})
+        if result["state"] == "done":
+            zone.release_capacity(job)
+        elif result["state"] == "failed":
+            zone.release_capacity(job)
+            # Weights that diverge are a consequence of the job's settings: no refund.
+            zone.fail(job.id, "training_failed", str(result["note"]), None, refund=False)
+        else:
+            self._on_shortfall(zone, job, "its slots trained less than was sold")
+
+    def _on_slot_failed(self, zone: Z, node: str, message: Mapping[str, Any]) -> None:
+        slot = message.get("slot")
+        why = message.get("why")
+        if message.get("begun", True):
+            _log.warning("a slot was not trained", node=node, slot=slot, why=why)
+        else:
+            # Usual after a restart.
+            _log.info("a slot was skipped", node=node, slot=slot, why=why)
+        failed = {
+            request: jobs
+            for request, jobs in self._in_flight.items()
+            if request[1] == node and slot in (None, request[0])
+        }
+        for request in failed:
+            del self._in_flight[request]
+        for job in self._jobs_of(zone, failed):
+            self._on_shortfall(zone, job, f"node {node} did not train a slot: {why}")
+
+    def _on_note(self, zone: Z, message: Mapping[str, Any]) -> None:
+        job = zone.admitted_jobs.get(str(message["task"]))
+        text = str(message["text"])
+        if job is not None and text not in job.notes:
+            zone.record(EventType.JOB_NOTED, job.id, {"text": text})
+
+
+class SlotWorker(ZoneWorker[Z]):
+    """Worker of a zone whose jobs train in slots on the nodes of an executor.
+
+    Args:
+        actor: actor of the zone.
+        clock: slots of the zone.
+        make_executor: makes the executor of the nodes.
+        work: folder of checkpoints and adapters.
+        dependencies: what all zones share.
+
+    Attributes:
+        scheduler: class of the kind's scheduler.
+    """
+
+    scheduler: ClassVar[type[SlotScheduler[Any, Any]]]
+    poll_seconds: ClassVar[float] = 1.0
+
+    def __init__(
+        self,
+        actor: ZoneActor[Z],
+        clock: SlotClock,
+        make_executor: MakeExecutor,
+        work: Path,
+        dependencies: ZoneDependencies,
+    ) -> None:
+        super().__init__(actor, clock, work, dependencies)
+        self._make_executor = make_executor
+        self._executor: Executor | None = None
+
+    async def _start_processes(self) -> None:
+        self._executor = self._make_executor(self._on_message)
+        self._scheduler = self.scheduler(self._executor, self._work, self._library.blobs.path)
+        await self._actor.call(self._scheduler.resume)
+
+    async def _stop_processes(self) -> None:
+        if self._executor is not None:
+            await asyncio.to_thread(self._executor.close)
+
+    async def _run_slot(self) -> None:
+        await self._actor.call(self._scheduler.run_slot)
+
+    def _is_running(self, job: str) -> bool:
+        return self._scheduler.is_running(job)
+
+    def _result_folder(self, job: SlotJob) -> Path:
+        return adapter_folder(self._scheduler.folder(job.id))
+
+    def _on_message(self, node: str, message: dict[str, Any]) -> None:
+        """Handle a message of a node, on a thread of the executor."""
+        if message["kind"] in _SCHEDULED_MESSAGES:
+            self._post(lambda zone: self._scheduler.on_message(zone, node, message))
