@@ -4,11 +4,19 @@ One wrong field is one line: where it is, what was found, what was expected.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    GetCoreSchemaHandler,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+)
 from pydantic_core import CoreSchema, core_schema
 
 from auctune.domain import InputError
@@ -30,27 +38,37 @@ class ByKind:
     Attributes:
         models: by kind, each with a field `kind`.
         default: the kind of a table that says none.
+        find: returns the model of another kind, or None. It is called with the kinds of tables
+            that are not in `models` only, and may load the model.
     """
 
     models: Mapping[str, type[BaseModel]]
     default: str
+    find: Callable[[str], type[BaseModel] | None] = lambda _kind: None
 
     def __get_pydantic_core_schema__(self, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Check that the kind is known, and then its model's fields."""
         choices = {_tag(name): handler(model) for name, model in self.models.items()}
         union = core_schema.tagged_union_schema(choices, lambda value: _tag(self._kind(value)))
-        return core_schema.no_info_before_validator_function(self._known, union)
+        return core_schema.with_info_wrap_validator_function(self._validate, union)
 
     def _kind(self, value: Any) -> Any:
         if isinstance(value, Mapping):
             return value.get("kind", self.default)
         return getattr(value, "kind", self.default)
 
-    def _known(self, value: Any) -> Any:
+    def _validate(
+        self, value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo
+    ) -> Any:
         kind = self._kind(value)
-        if not isinstance(kind, str) or kind not in self.models:
+        if not isinstance(kind, str):
             raise InputError("kind", f"{_shorten(kind)} is unknown", _one_of(self.models))
-        return value
+        if kind in self.models:
+            return handler(value)
+        other = self.find(kind)
+        if other is None:
+            raise InputError("kind", f"{kind!r} is unknown", _one_of(self.models))
+        return check_schema(other, value, "", info.context)
 
 
 def _tag(kind: str) -> str:
@@ -107,7 +125,7 @@ def to_input_error(
         ((path, found) for path, found in paths if path[: len(start)] == start),
         key=lambda pair: len(pair[0]),
     )
-    where = f"{place}: {format_path(path)}" if path else place
+    where = _join(place, format_path(path))
     own = first.get("ctx", {}).get("error")
     if isinstance(own, InputError):
         # A validator of a single value does not know what it is called.
@@ -124,7 +142,11 @@ def to_input_error(
 def _placed(own: InputError, place: str, path: Sequence[str | int]) -> InputError:
     """A validator's error, with the path of what it looked at before its own."""
     where = ".".join(filter(None, (format_path(path), own.place)))
-    return InputError(f"{place}: {where}" if where else place, own.found, own.expected)
+    return InputError(_join(place, where), own.found, own.expected)
+
+
+def _join(place: str, path: str) -> str:
+    return ": ".join(filter(None, (place, path)))
 
 
 def _expected_keys(model: Any, loc: Sequence[str | int]) -> str:

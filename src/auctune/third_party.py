@@ -1,7 +1,6 @@
-"""Mechanisms of other packages, found by entry point when one is asked for by name.
+"""Mechanisms and kinds of zones of other packages, loaded by entry point, by name.
 
-Nothing is imported but the package of the mechanism that is asked for, so a broken one is in
-nobody else's way.
+Only the package that offers the requested name is imported: a broken one affects nothing else.
 """
 
 from collections.abc import Collection
@@ -12,35 +11,72 @@ from typing import Any
 from auctune.domain import Admission, InputError
 from auctune.mechanism_entry import MechanismEntry
 
-GROUP = "auctune.mechanisms"
+MECHANISMS = "auctune.mechanisms"
+"""Entry points: each a `MechanismEntry`."""
+
+ZONE_KINDS = "auctune.zone_kinds"
+"""Entry points: each an instance of a subclass of `auctune.service.zones.core.kind.ZoneKind`."""
+
 _MEMBERS = tuple(name for name in vars(Admission) if not name.startswith("_"))
 
 
-def third_party_names() -> tuple[str, ...]:
+def third_party_names(group: str = MECHANISMS) -> tuple[str, ...]:
     """Names that installed packages offer, each once, in alphabetical order."""
-    return tuple(sorted({point.name for point in entry_points(group=GROUP)}))
+    return tuple(sorted({point.name for point in entry_points(group=group)}))
 
 
-def find_entry(name: str, built_in: Collection[str]) -> MechanismEntry | None:
-    """The mechanism that a package offers under this name; none if no package does.
+def load_entry(
+    group: str, name: str, built_in: Collection[str], place: str, expected: str
+) -> tuple[Any, str] | None:
+    """Load what a package offers under a name.
 
     Args:
+        group: of the entry points.
         name: as the user gave it.
         built_in: names that auctune has itself.
+        place: of the name, for errors.
+        expected: what an entry point of the group should be, for errors.
+
+    Returns:
+        The object, and a text that names it and its package; None if no package offers the name.
 
     Raises:
-        InputError: naming the package, if two of them or auctune itself offer the same name, or
-            if what is offered cannot be loaded, or is no `MechanismEntry`.
+        InputError: if two packages, or auctune itself, offer the name, or the object cannot be
+            loaded.
     """
-    points = list(entry_points(group=GROUP, name=name))
+    points = list(entry_points(group=group, name=name))
     if not points:
         return None
     owners = [*(["auctune"] if name in built_in else []), *map(_owner, points)]
     if len(owners) > 1:
         found = f"{name!r} is offered by {' and by '.join(owners)}"
-        raise InputError("mechanism", found, "one of them to be installed, or names that differ")
+        raise InputError(place, found, "one of them to be installed, or names that differ")
     (point,) = points
-    return _load(point)
+    who = f"{name!r} of {_owner(point)} ({point.value})"
+    try:
+        return point.load(), who
+    except Exception as error:
+        found = f"{who} cannot be loaded ({type(error).__name__}: {error})"
+        raise InputError(place, found, expected) from error
+
+
+def find_entry(name: str, built_in: Collection[str]) -> MechanismEntry | None:
+    """Return the mechanism that a package offers under a name, or None if no package does.
+
+    Raises:
+        InputError: as `load_entry`; or if the object is not a valid `MechanismEntry`.
+    """
+    expected = "an auctune.registry.MechanismEntry"
+    loaded = load_entry(MECHANISMS, name, built_in, "mechanism", expected)
+    if loaded is None:
+        return None
+    entry, who = loaded
+    if not isinstance(entry, MechanismEntry):
+        raise InputError("mechanism", f"{who} is {type(entry).__name__}", expected)
+    if not (isinstance(entry.params, type) and is_dataclass(entry.params)):
+        found = f"{who} has params {entry.params!r}"
+        raise InputError("mechanism", found, "a dataclass of its settings")
+    return entry
 
 
 def check_mechanism(name: str, made: object) -> None:
@@ -53,22 +89,6 @@ def check_mechanism(name: str, made: object) -> None:
     if missing:
         found = f"{name!r} was built as {type(made).__name__} without {', '.join(missing)}"
         raise InputError("mechanism", found, "all that auctune.domain.Admission has")
-
-
-def _load(point: EntryPoint) -> MechanismEntry:
-    expected = "an auctune.registry.MechanismEntry"
-    who = f"{point.name!r} of {_owner(point)} ({point.value})"
-    try:
-        entry: Any = point.load()
-    except Exception as error:
-        found = f"{who} cannot be loaded ({type(error).__name__}: {error})"
-        raise InputError("mechanism", found, expected) from error
-    if not isinstance(entry, MechanismEntry):
-        raise InputError("mechanism", f"{who} is {type(entry).__name__}", expected)
-    if not (isinstance(entry.params, type) and is_dataclass(entry.params)):
-        found = f"{who} has params {entry.params!r}"
-        raise InputError("mechanism", found, "a dataclass of its settings")
-    return entry
 
 
 def _owner(point: EntryPoint) -> str:

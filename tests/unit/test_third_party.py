@@ -9,6 +9,7 @@ import pytest
 from auctune.domain import Cluster, InputError, Node, NodeType
 from auctune.registry import build, check_settings, mechanism_names, setting_names
 from support.command_line import run_auctune
+from support.packages import install
 
 CLUSTER = Cluster(2, 60.0, 1.0, {"gpu": NodeType(10.0, 8.0, (0.1, 0.2))}, (Node("n", "gpu"),))
 WORKING = """
@@ -38,16 +39,6 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder in which packages are found."""
     monkeypatch.syspath_prepend(tmp_path)
     return tmp_path
-
-
-def install(folder: Path, package: str, source: str, *names: str, version: str = "1.0") -> None:
-    """A package of one module, whose ENTRY is offered under these names."""
-    (folder / f"{package}.py").write_text(source)
-    info = folder / f"{package}-{version}.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n")
-    points = "\n".join(f"{name} = {package}:ENTRY" for name in names)
-    (info / "entry_points.txt").write_text(f"[auctune.mechanisms]\n{points}\n")
 
 
 def test_an_installed_mechanism_is_listed_after_auctunes_own_and_built(packages: Path) -> None:

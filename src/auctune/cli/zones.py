@@ -82,7 +82,7 @@ def prices(
     """
     with service.connect() as client:
         state = client.zone_state(client.zone(zone)["id"])
-    service.output(state, lambda one: _PRINTERS[one["kind"]](one, slots))
+    service.output(state, lambda one: _PRINTERS.get(one["kind"], _print_other)(one, slots))
 
 
 def _act(zone: str, action: str, service: ServiceJsonOptions) -> None:
@@ -208,6 +208,19 @@ def _print_sites(state: dict[str, Any], slots: int) -> None:
         traffic = f"{state['traffic_used_mb'][index]:.1f}"
         table.add_row(*_slot_cells(state, index), *cells, traffic)
     print_table(table)
+
+
+def _print_other(state: dict[str, Any], _slots: int) -> None:
+    """Print the state of a zone whose kind an installed package offers: values, then records."""
+    tables = {name: value for name, value in state.items() if isinstance(value, list)}
+    for name, value in state.items():
+        if name not in tables:
+            typer.echo(f"{name}: {value}")
+    for records in filter(None, tables.values()):
+        table = make_table(*records[0])
+        for record in records:
+            table.add_row(*("" if value is None else str(value) for value in record.values()))
+        print_table(table)
 
 
 def _slot_cells(state: dict[str, Any], index: int) -> tuple[str, str]:

@@ -32,7 +32,7 @@ from auctune.service.service import Service, build_service, profile_zone
 from auctune.service.storage import Store, open_store
 from auctune.service.storage.identity import bind
 from auctune.service.zones.core.dependencies import BaseProfiles, DataDirs
-from auctune.service.zones.kinds import KINDS
+from auctune.service.zones.kinds import find_kind
 
 FIRST_KEY = "first-key"
 """File of the data folder with the first operator key."""
@@ -107,8 +107,8 @@ def _profile_zones(
 ) -> dict[str, BaseProfiles]:
     """Load or measure the profiles of all zones' bases, while the startup tasks run."""
     tasks = [
-        ends.enter_context(kind.prepare([zone for zone in zones if zone.kind == name]))
-        for name, kind in KINDS.items()
+        ends.enter_context(find_kind(kind).prepare([zone for zone in zones if zone.kind == kind]))
+        for kind in dict.fromkeys(zone.kind for zone in zones)
     ]
 
     def wait(report: Report) -> None:

@@ -52,7 +52,7 @@ from auctune.service.zones.core.projection import JobProjection
 from auctune.service.zones.core.read_model import JobReadModel
 from auctune.service.zones.core.restore import created_event
 from auctune.service.zones.core.worker import ZoneWorker
-from auctune.service.zones.kinds import KINDS
+from auctune.service.zones.kinds import find_kind
 
 DAY = 86_400.0
 _PAUSED = "paused:"
@@ -157,7 +157,7 @@ class Service:
     def views(self, zone: str) -> JobProjection[Any]:
         """Return the views of a zone's jobs, also of one that is no longer in the settings."""
         found = self.zones.get(zone)
-        kind = KINDS[found.kind] if found is not None else self._closed_zone(zone)[0]
+        kind = find_kind(found.kind) if found is not None else self._closed_zone(zone)[0]
         return kind.views
 
     async def job(self, name: str, owner: str | None) -> JobReadModel | None:
@@ -180,7 +180,7 @@ class Service:
             assert opened is not None
             body = opened.body
             clock = SlotClock(body["epoch"], body["slot_seconds"], self.now)
-            self._closed[zone] = KINDS[body["kind"]], clock
+            self._closed[zone] = find_kind(body["kind"]), clock
         return self._closed[zone]
 
     async def put_team(self, name: str, budget: Budget | None) -> Account:
@@ -274,7 +274,7 @@ def profile_zone(
         InputError: for an unknown base or device, or a profile that cannot be used.
     """
     try:
-        return KINDS[zone.kind].profile(zone, place, report, alone)
+        return find_kind(zone.kind).profile(zone, place, report, alone)
     except InputError as error:
         raise error.within(f"zone {zone.name}") from None
 
@@ -350,7 +350,7 @@ async def build_service(
     zones: dict[str, AnyGateway] = {}
     workers: dict[str, ZoneWorker[Any]] = {}
     for zone in config.zones:
-        loader = KINDS[zone.kind].loader(zone, facts[zone.name], dependencies)
+        loader = find_kind(zone.kind).loader(zone, facts[zone.name], dependencies)
         loaded = await loader.load()
         zones[zone.name] = loaded.zone
         workers[zone.name] = loaded.worker

@@ -10,7 +10,7 @@ from auctune.domain import InputError
 from auctune.domain.base_name import resolve_base
 from auctune.service.config.models import ServiceConfig
 from auctune.service.config.zone import LanguageZoneConfig, ZoneConfig
-from auctune.service.zones.kinds import KINDS
+from auctune.service.zones.kinds import find_kind
 
 
 def check_service(config: ServiceConfig) -> None:
@@ -22,7 +22,7 @@ def check_service(config: ServiceConfig) -> None:
     for index, zone in enumerate(config.zones):
         place = f"zones[{index}]"
         try:
-            KINDS[zone.kind].check(zone, place, time.time())
+            find_kind(zone.kind).check(zone, place, time.time())
         except InputError as error:
             raise _attribute_to_key(error, zone, place) from None
     for index, key in enumerate(config.keys):

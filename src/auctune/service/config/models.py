@@ -30,12 +30,32 @@ from auctune.service.config.spot import SpotConfig
 from auctune.service.config.timeshare import TimeshareConfig
 from auctune.service.config.zone import AUCTION, EDGE, SPOT, TIMESHARE, ZoneConfig
 from auctune.service.vendors.protocol import check_url
+from auctune.third_party import ZONE_KINDS, load_entry, third_party_names
 
 _URL = re.compile(r"https?://[^/?#@\s]+(/[^?#\s]*)?")
 
 _KINDS = {AUCTION: AuctionConfig, SPOT: SpotConfig, TIMESHARE: TimeshareConfig, EDGE: EdgeConfig}
 
-AnyZone = Annotated[ZoneConfig, ByKind(_KINDS, AUCTION)]
+
+def _find_config(kind: str) -> type[ZoneConfig]:
+    """Return the settings model of a kind that an installed package offers.
+
+    Raises:
+        InputError: if no package offers it, or what it offers has no settings model.
+    """
+    expected = "a ZoneKind with a `config`"
+    loaded = load_entry(ZONE_KINDS, kind, _KINDS, "kind", expected)
+    if loaded is None:
+        known = dict.fromkeys((*_KINDS, *third_party_names(ZONE_KINDS)))
+        raise InputError("kind", f"{kind!r} is unknown", f"one of {', '.join(known)}")
+    offered, who = loaded
+    config = getattr(offered, "config", None)
+    if not (isinstance(config, type) and issubclass(config, ZoneConfig)):
+        raise InputError("kind", f"{who} has config {config!r}", "a subclass of ZoneConfig")
+    return config
+
+
+AnyZone = Annotated[ZoneConfig, ByKind(_KINDS, AUCTION, _find_config)]
 """A zone of any kind; its key `kind` determines its other keys."""
 
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]

@@ -31,7 +31,6 @@ from auctune.service.service import Service
 from auctune.service.zones.core.events import EventType
 from auctune.service.zones.core.read_model import JobReadModel
 from auctune.service.zones.core.zone import AnyZone
-from auctune.service.zones.kinds import OWNER_EVENT_TYPES
 
 T = TypeVar("T")
 
@@ -192,8 +191,9 @@ async def list_events(
     """List the events of a job, newest first."""
     job = await own_job(service, who, job_id)
     last = None if after is None else int(after.removeprefix("ftevent-"))
-    page = await asyncio.to_thread(service.pages.events, job_id, OWNER_EVENT_TYPES, limit, last)
     messages = service.views(job.zone).messages
+    types = tuple(map(str, messages))
+    page = await asyncio.to_thread(service.pages.events, job_id, types, limit, last)
     data = [event_view(row, messages) for row in page.items]
     return _json(page_view(data, has_more=page.has_more))
 

@@ -3,7 +3,7 @@
 from typing import Annotated, Literal
 
 from fastapi import APIRouter
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from auctune.domain import InputError
 from auctune.service.http.auth import CurrentUser, OperatorUser, ServiceDep
@@ -151,7 +151,24 @@ class SiteTable(BaseModel):
     jobs: list[SiteJobView]
 
 
-ZoneState = Annotated[PriceTable | RentedTable | PoolTable | SiteTable, Field(discriminator="kind")]
+class OtherState(BaseModel):
+    """State of a zone of an installed package's kind, with the fields of that kind."""
+
+    model_config = ConfigDict(extra="allow")
+
+    kind: str
+    zone: str
+    slot_seconds: float
+
+
+ZoneState = Annotated[
+    Annotated[
+        PriceTable | RentedTable | PoolTable | SiteTable,
+        Field(discriminator="kind"),
+    ]
+    | OtherState,
+    Field(union_mode="left_to_right"),
+]
 
 
 @router.get("", response_model=Page[ZoneResponse])

@@ -231,6 +231,7 @@ def _tuned(settings: NodeSettings, base: BaseFacts) -> NodeSettings:
 class AuctionKind(ZoneKind[AuctionConfig]):
     """Kind of auction zones."""
 
+    config = AuctionConfig
     views = AuctionState.projection
     loader = AuctionLoader
 

@@ -1,6 +1,6 @@
 """Base of the kinds of zones: what the service has to know of each kind.
 
-A new kind is a subclass of `ZoneKind`, added to the table in `auctune.service.zones.kinds`.
+A new kind is a subclass of `ZoneKind` in an installed package; see docs/how-to/add-a-zone-kind.md.
 """
 
 from abc import ABC
@@ -24,10 +24,12 @@ class ZoneKind(ABC, Generic[C]):
     """A kind of zone: checks and profiles the settings of such zones, and loads them.
 
     Attributes:
+        config: keys of such zones in auctune.toml; its field `kind` is the kind's name.
         views: projection of their jobs, for the API.
         loader: loads one of them.
     """
 
+    config: ClassVar[type[ZoneConfig]]
     views: ClassVar[JobProjection[Any]]
     loader: ClassVar[type[ZoneLoader[Any, Any, Any]]]
 

@@ -114,6 +114,7 @@ def build_supply(entry: EdgeConfig, recorded: Mapping[str, Any], clock: SlotCloc
 class EdgeKind(ZoneKind[EdgeConfig]):
     """Kind of edge zones. They need no profile: their settings say how fast a site trains."""
 
+    config = EdgeConfig
     views = EdgeState.projection
     loader = EdgeLoader
 

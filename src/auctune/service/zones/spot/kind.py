@@ -105,6 +105,7 @@ def build_supply(
 class SpotKind(ZoneKind[SpotConfig]):
     """Kind of spot zones."""
 
+    config = SpotConfig
     views = SpotState.projection
     loader = SpotLoader
 

@@ -93,6 +93,7 @@ class TimeshareLoader(ZoneLoader[TimeshareConfig, TimeshareZone, TimeshareModel]
 class TimeshareKind(ZoneKind[TimeshareConfig]):
     """Kind of timeshare zones."""
 
+    config = TimeshareConfig
     views = TimeshareState.projection
     loader = TimeshareLoader
 
