@@ -137,11 +137,11 @@ async def _serve(
     ready: Callable[[str, str | None], None],
 ) -> Exception | None:
     """Serve; return the error that stopped the service, if one did."""
-    shutdown, fatal = ShutdownSignal(), FatalErrorHandler(asyncio.get_running_loop())
+    shutdown = Shutdown()
     host, port = listening.getsockname()[:2]
     url = f"http://{host}:{port}"
     opened = await build_service(
-        config, facts, store, place, report, fatal.report, lock, clock, url=url
+        config, facts, store, place, report, shutdown.report, lock, clock, url=url
     )
     try:
         await seed_accounts(opened.service, config)
@@ -163,15 +163,14 @@ async def _serve(
         shutdown.attach(server)
         freeze_startup_objects()
         ready(url, key)
-        fatal.attach(server)
         await server.serve(sockets=[listening])
     finally:
         await opened.close()
-    return fatal.error
+    return shutdown.error
 
 
 class StoppableServer(LimitedServer):
-    """A server that leaves signals to `ShutdownSignal`.
+    """A server that leaves signals to `Shutdown`.
 
     uvicorn's own handlers would raise the signal again before the service has been closed.
     """
@@ -181,57 +180,43 @@ class StoppableServer(LimitedServer):
         yield
 
 
-class ShutdownSignal:
-    """Stops the server on SIGTERM or SIGINT (Ctrl-C), from the first moment of the loop on.
+class Shutdown:
+    """Stops the server on SIGTERM, on SIGINT (Ctrl-C) or after a fatal error.
 
-    After the first signal, open requests are completed; after the second one they are dropped.
+    After the first signal open requests are completed; after the second one they are dropped. A
+    fatal error means that the state in memory is not what is on disk: the next start reads it.
     """
 
     def __init__(self) -> None:
+        self.error: Exception | None = None
         self._server: uvicorn.Server | None = None
-        self._count = 0
-        loop = asyncio.get_running_loop()
+        self._num_signals = 0
+        self._loop = asyncio.get_running_loop()
         for number in _SIGNALS:
-            loop.add_signal_handler(number, self._on_signal)
+            self._loop.add_signal_handler(number, self._on_signal)
 
     def attach(self, server: uvicorn.Server) -> None:
-        """Stop this server on a signal; at once, if one has been received."""
+        """Stop this server on a signal or error; at once if there has been one."""
         self._server = server
         self._apply()
 
+    def report(self, error: Exception) -> None:
+        """Report a fatal error, from any thread."""
+        self._loop.call_soon_threadsafe(self._on_error, error)
+
     def _on_signal(self) -> None:
-        self._count += 1
+        self._num_signals += 1
+        self._apply()
+
+    def _on_error(self, error: Exception) -> None:
+        self.error = self.error or error
+        _log.critical("the service ends", reason=str(error), exc_info=error)
         self._apply()
 
     def _apply(self) -> None:
-        if self._server is not None and self._count > 0:
+        if self._server is not None and (self._num_signals or self.error is not None):
             self._server.should_exit = True
-            self._server.force_exit = self._count > 1
-
-
-class FatalErrorHandler:
-    """Stops the service when its state is no longer what is on disk: a new start reads it again."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._server: uvicorn.Server | None = None
-        self.error: Exception | None = None
-
-    def report(self, error: Exception) -> None:
-        """Report an error, from any thread."""
-        self._loop.call_soon_threadsafe(self._stop, error)
-
-    def attach(self, server: uvicorn.Server) -> None:
-        """Stop this server on an error; at once, if one has been reported."""
-        self._server = server
-        if self.error is not None:
-            server.should_exit = True
-
-    def _stop(self, error: Exception) -> None:
-        self.error = self.error or error
-        _log.critical("the service ends", reason=str(error), exc_info=error)
-        if self._server is not None:
-            self._server.should_exit = True
+            self._server.force_exit = self._num_signals > 1
 
 
 def freeze_startup_objects() -> None:

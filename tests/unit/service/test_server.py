@@ -1,13 +1,16 @@
-"""What a server does before it opens anything: its port, and how many files it may open."""
+"""What a server does around the service: its port, its open files, and how it is stopped."""
 
+import asyncio
 import resource
+import signal
 import socket
 from collections.abc import Iterator
 
 import pytest
+import uvicorn
 
 from auctune.domain import InputError
-from auctune.service.server import _bind, raise_open_files
+from auctune.service.server import Shutdown, _bind, raise_open_files
 
 
 @pytest.fixture
@@ -40,3 +43,33 @@ def test_a_port_that_is_taken_is_named_with_the_way_out() -> None:
 def test_an_address_of_another_machine_is_no_place_to_listen_at() -> None:
     with pytest.raises(InputError, match=r"^192\.0\.2\.1:0: cannot be opened \(.*address"):
         _bind("192.0.2.1", 0)
+
+
+def stopped(num_signals: int, error: Exception | None, attach_first: bool) -> tuple[bool, bool]:
+    """Whether a server ends, and whether it drops open requests, after signals or an error."""
+
+    async def run() -> tuple[bool, bool]:
+        server, shutdown = uvicorn.Server(uvicorn.Config("none")), Shutdown()
+        if attach_first:
+            shutdown.attach(server)
+        for _ in range(num_signals):
+            signal.raise_signal(signal.SIGTERM)
+            for _ in range(10):
+                await asyncio.sleep(0)
+        if error is not None:
+            await asyncio.to_thread(shutdown.report, error)
+            await asyncio.sleep(0)
+        if not attach_first:
+            shutdown.attach(server)
+        assert shutdown.error is error
+        return server.should_exit, server.force_exit
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("attach_first", [True, False])
+def test_signals_and_fatal_errors_stop_a_server_whenever_they_come(attach_first: bool) -> None:
+    assert stopped(0, None, attach_first) == (False, False)
+    assert stopped(1, None, attach_first) == (True, False)
+    assert stopped(2, None, attach_first) == (True, True)
+    assert stopped(0, RuntimeError("state and log differ"), attach_first) == (True, False)
