@@ -42,7 +42,7 @@ class LocalExecutorFactory(ExecutorFactory):
     def executor(
         self, settings: Mapping[str, NodeSettings], work: Path, logs: Path, lock: int | None
     ) -> MakeExecutor:
-        return lambda hear: LocalExecutor(settings, hear, logs=logs, lock=lock)
+        return lambda on_message: LocalExecutor(settings, on_message, logs=logs, lock=lock)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,8 @@ class RayExecutorFactory(ExecutorFactory):
     def executor(
         self, settings: Mapping[str, NodeSettings], work: Path, logs: Path, lock: int | None
     ) -> MakeExecutor:
-        return lambda hear: RayExecutor(
-            settings, work, hear, ray=self.params, marks=self.resources, logs=logs, lock=lock
+        return lambda on_message: RayExecutor(
+            settings, work, on_message, ray=self.params, marks=self.resources, logs=logs, lock=lock
         )
 
     @contextmanager
@@ -72,7 +72,7 @@ class RayExecutorFactory(ExecutorFactory):
             return
         launch = RayLaunch({node: settings}, work, params=self.params, marks=self.resources)
         try:
-            yield lambda _, hear: launch.start(node, hear)
+            yield lambda _, on_message: launch.start(node, on_message)
         finally:
             launch.close()
 

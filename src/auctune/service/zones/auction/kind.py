@@ -30,7 +30,7 @@ from auctune.service.vendors.repairer import builtin_vendor
 from auctune.service.zones.auction.executors import executor_factory
 from auctune.service.zones.auction.gateway import AuctionGateway
 from auctune.service.zones.auction.job import cluster_record, read_cluster, read_task
-from auctune.service.zones.auction.repair_coordinator import RepairCoordinator
+from auctune.service.zones.auction.repairs import RepairCoordinator
 from auctune.service.zones.auction.startup import KernelCompilation, warm_up
 from auctune.service.zones.auction.state import AuctionModel, AuctionState, empty_model
 from auctune.service.zones.auction.supply import Supply, zone_energy

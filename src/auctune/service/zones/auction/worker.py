@@ -8,7 +8,7 @@ import structlog
 from auctune.domain import AuctuneError
 from auctune.service.dataset_inspector import DatasetInspector
 from auctune.service.zones.auction.job import AuctionJob
-from auctune.service.zones.auction.repair_coordinator import RepairCoordinator
+from auctune.service.zones.auction.repairs import RepairCoordinator
 from auctune.service.zones.auction.scheduler import AuctionScheduler
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.core.actor import ZoneActor

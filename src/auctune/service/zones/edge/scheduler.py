@@ -45,7 +45,7 @@ class SiteProcess(Protocol):
 _LESS_MEMORY = "a smaller batch_size, or fewer samples at each site, need less"
 
 # Sentinel: no jobs are left, the process may release its actors.
-_RELEASE_ALL = ["nobody"]
+_RELEASE_ALL = ["release all"]
 
 LoadOutcome = Callable[[str, int, int], SiteOutcome | None]
 

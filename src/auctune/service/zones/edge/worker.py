@@ -74,11 +74,11 @@ class EdgeWorker(ZoneWorker[EdgeZone]):
     def _result_folder(self, job: EdgeJobState) -> Path:
         return self._folder.model(job.id)
 
-    def _launch(self, hear: Hear) -> SitesProcess:
+    def _launch(self, forward: Hear) -> SitesProcess:
         def on_message(message: Message | None) -> None:
             if message is None:
                 self._actor.submit(lambda _: self._scheduler.on_process_exit())
-            hear(message)
+            forward(message)
 
         log = self._logs / f"{self._actor.name}.log"
         self._process = SitesProcess(self._settings, on_message, lock=self._lock, log=log)

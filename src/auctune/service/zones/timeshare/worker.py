@@ -85,10 +85,10 @@ class TimeshareWorker(ZoneWorker[TimeshareZone]):
         assert job.left is not None
         return None if job.left.best is None else adapter_folder(self._folder.result(job.id))
 
-    def _launch(self, hear: Hear) -> PoolProcess:
+    def _launch(self, on_message: Hear) -> PoolProcess:
         settings = replace(self._settings, after=self._journal_offset)
         log = self._logs / f"{self._actor.name}.log"
-        self._process = PoolProcess(settings, hear, lock=self._lock, log=log)
+        self._process = PoolProcess(settings, on_message, lock=self._lock, log=log)
         return self._process
 
     def _on_message(self, message: Message) -> None:
