@@ -117,17 +117,17 @@ def _named(path: str, method: str, endpoint: Endpoint) -> Route:
 
 def _static() -> Endpoint:
     folder = files("auctune.service.page") / "static"
-    held = {one.name: one.read_bytes() for one in folder.iterdir()}
-    held["page.css"] = page_style().encode() + b"\n" + held["page.css"]
+    content = {one.name: one.read_bytes() for one in folder.iterdir()}
+    content["page.css"] = page_style().encode() + b"\n" + content["page.css"]
 
     async def answer(request: Request) -> Response:
         name = request.path_params["name"]
-        if name not in held:
+        if name not in content:
             return render_error(request, 404, "There is no such file.")
         kind = _TYPES[name.rpartition(".")[2]]
         # A new release changes the content, not the name.
         headers = {"Cache-Control": "no-cache"}
-        return Response(held[name], media_type=kind, headers=headers)
+        return Response(content[name], media_type=kind, headers=headers)
 
     return answer
 

@@ -73,8 +73,8 @@ class Sessions:
         """Open a session; return its id, of which only a hash is stored."""
         now = self._now()
         self._open = {name: one for name, one in self._open.items() if one.until > now}
-        held = [name for name, one in self._open.items() if one.key == who.key]
-        for name in held[: max(0, len(held) + 1 - self._per_key)]:
+        of_key = [name for name, one in self._open.items() if one.key == who.key]
+        for name in of_key[: max(0, len(of_key) + 1 - self._per_key)]:
             del self._open[name]
         secret = secrets.token_urlsafe(32)
         session = Session(who.key, secrets.token_urlsafe(32), now + self._seconds)
@@ -298,10 +298,10 @@ def cookie_of(request: Request) -> str:
 
 def _visit(request: Request) -> PageRequest | None:
     context: PageContext = request.app.state.context
-    found = context.sessions.get(cookie_of(request))
-    if found is None:
+    signed_in = context.sessions.get(cookie_of(request))
+    if signed_in is None:
         return None
-    session, who = found
+    session, who = signed_in
     request.scope["auctune.who"] = who.key
     check_rate(context.service, who)
     assert who.role is not Role.VENDOR

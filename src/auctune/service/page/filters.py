@@ -62,7 +62,7 @@ def plain(name: str) -> str:
 
 def in_form(text: str) -> str:
     """Replace field names in an error message by the labels of the form."""
-    return _FIELD.sub(lambda found: f'"{_LABELS[found[0]]}"', text)
+    return _FIELD.sub(lambda match: f'"{_LABELS[match[0]]}"', text)
 
 
 def sentence(text: str) -> str:

@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 from starlette.responses import RedirectResponse, Response
 
+from auctune.domain import InputError
 from auctune.service.accounts.limits import OPEN
 from auctune.service.http.errors import ApiError
 from auctune.service.http.routes import explanations, files, jobs, ledger, zones
@@ -71,6 +72,9 @@ def job_body(values: Mapping[str, str], models: Mapping[str, str]) -> JSON:
     Args:
         values: fields of the form that are not empty.
         models: models by zone.
+
+    Raises:
+        InputError: if a site has two lines.
     """
     zone = values.get("zone")
     model = models.get(zone) if zone else None
@@ -79,10 +83,9 @@ def job_body(values: Mapping[str, str], models: Mapping[str, str]) -> JSON:
     }
     numbers = ("share", "risk", "target_loss")
     market |= {name: _number(values[name]) for name in numbers if name in values}
-    if "value" in values:
-        market["value"] = {"amount": values["value"]}
-        if "zero_at" in values:
-            market["value"]["zero_at"] = values["zero_at"]
+    value = {"amount": values.get("value"), "zero_at": values.get("zero_at")}
+    if any(value.values()):
+        market["value"] = {name: text for name, text in value.items() if text}
     if "sites" in values:
         market["sites"] = _sites(values["sites"])
         # The training file of such a job is any of its files.
@@ -122,11 +125,17 @@ def _number(text: str) -> int | float | str:
 
 
 def _sites(text: str) -> dict[str, str]:
-    """Parse lines SITE=FILE_ID; the API rejects invalid ones."""
+    """Parse lines SITE=FILE_ID; the API rejects invalid ones.
+
+    Raises:
+        InputError: if a site has two lines.
+    """
     sites: dict[str, str] = {}
     for line in filter(str.strip, text.splitlines()):
-        site, _, file = line.partition("=")
-        sites[site.strip()] = file.strip()
+        site, _, file = (part.strip() for part in line.partition("="))
+        if site in sites:
+            raise InputError("market.sites", f"duplicate site {site!r}", "one line for each site")
+        sites[site] = file
     return sites
 
 

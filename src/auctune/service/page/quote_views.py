@@ -38,8 +38,8 @@ async def ask_quote(visit: PageRequest) -> Response:
     """Create a quote from the form, or submit a bid if the user chose to."""
     values = await form_values(visit)
     listed = await zones.list_zones(visit.service, visit.who)
-    body = job_body(values, {zone["id"]: zone["model"] for zone in listed["data"]})
     try:
+        body = job_body(values, {zone["id"]: zone["model"] for zone in listed["data"]})
         if "place_bid" in values:
             return await _submit(visit, body, values)
         request = read_body(orjson.dumps(body), JobRequest)
@@ -141,14 +141,16 @@ async def _form(
     visit: PageRequest, values: Mapping[str, str], wrong: str | None = None, status: int = 200
 ) -> Response:
     listed = await zones.list_zones(visit.service, visit.who)
-    held = json_of(await files.list_files(visit.service, visit.who, limit=200, purpose="fine-tune"))
+    uploads = json_of(
+        await files.list_files(visit.service, visit.who, limit=200, purpose="fine-tune")
+    )
     return render(
         visit,
         "new_job.html",
         status,
         zones=[zone for zone in listed["data"] if zone["takes_bids"]],
         models=list(dict.fromkeys(zone["model"] for zone in listed["data"])),
-        files=held["data"],
+        files=uploads["data"],
         values=values,
         wrong=wrong,
     )

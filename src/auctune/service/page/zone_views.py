@@ -168,30 +168,30 @@ async def _part(
     )
 
 
-async def spot_parts(visit: PageRequest, found: JSON) -> list[ChartSection]:
+async def spot_parts(visit: PageRequest, state: JSON) -> list[ChartSection]:
     """Return the section of a zone that rents: its spot market and instances."""
     rows = (
         (
             one["slot"],
             moment(one["begins_at"]),
-            f"{one['price'] * found['unit_price']:.4g}",
+            f"{one['price'] * state['unit_price']:.4g}",
             *(one[key] for key in ("available", "on_demand", "spot")),
         )
-        for one in reversed(found["slots"])
+        for one in reversed(state["slots"])
     )
     caption = "Price of a spot instance for a slot (dashed: on demand), available instances, and "
     part = await _part(
         visit,
         "Spot market and holdings",
         f"{caption}those held by all jobs. Slot 0 is the oldest one shown.",
-        market_of(found),
+        market_of(state),
         ("slot", "begins", "spot price", "available", "on demand held", "spot held"),
         rows,
     )
     return [part]
 
 
-async def pool_parts(visit: PageRequest, found: JSON, decided: list[JSON]) -> list[ChartSection]:
+async def pool_parts(visit: PageRequest, state: JSON, decided: list[JSON]) -> list[ChartSection]:
     """Return the sections of a pool: shares and loss curves of its jobs."""
     rows = (
         (
@@ -206,12 +206,12 @@ async def pool_parts(visit: PageRequest, found: JSON, decided: list[JSON]) -> li
             moment(one["deadline"]),
             one["verdict"] or NOTHING,
         )
-        for one in found["jobs"]
+        for one in state["jobs"]
     )
     heads = ("job", "user", "state", "best loss", "target", "share", "deadline", "forecast")
     caption = "Share of each job by slot. Slot 0 is the oldest one shown."
     return [
-        await _part(visit, "Shares of the pool", caption, shares_of(found), heads, rows),
+        await _part(visit, "Shares of the pool", caption, shares_of(state), heads, rows),
         await _part(
             visit,
             "Loss curves and targets",
@@ -221,16 +221,16 @@ async def pool_parts(visit: PageRequest, found: JSON, decided: list[JSON]) -> li
     ]
 
 
-async def site_parts(visit: PageRequest, found: JSON) -> list[ChartSection]:
+async def site_parts(visit: PageRequest, state: JSON) -> list[ChartSection]:
     """Return the sections of an edge zone: use and prices of its sites."""
-    price, used = sites_of(found)
+    price, used = sites_of(state)
     rows = (
         (
             site["id"],
             site["state"],
             ", ".join(f"{amount:g} {unit}" for unit, amount in site["capacity"].items()),
         )
-        for site in found["sites"]
+        for site in state["sites"]
     )
     jobs = (
         (
@@ -240,7 +240,7 @@ async def site_parts(visit: PageRequest, found: JSON) -> list[ChartSection]:
             f"{len(one['trained'])} of {len(one['slots'])}",
             one["torn"],
         )
-        for one in found["jobs"]
+        for one in state["jobs"]
     )
     caption = "By site and slot; slot 0 is the current one."
     return [

@@ -60,6 +60,8 @@ def test_a_full_form_is_a_full_request() -> None:
         ("training_file", "../etc/passwd", "training_file"),
         ("target_loss", "low", "market.target_loss"),
         ("sites", "north", "market.sites.north"),
+        ("sites", "north=file-1\nnorth=file-2", "market.sites"),
+        ("zero_at", "+3h", "market.value.amount"),
     ],
 )
 def test_what_is_wrong_is_refused_by_name(field: str, typed: str, place: str) -> None:

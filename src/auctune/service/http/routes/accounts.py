@@ -101,8 +101,8 @@ class ErasureResponse(BaseModel):
 @router.post("/teams", response_model=AccountResponse)
 async def put_team(service: ServiceDep, who: OperatorUser, body: TeamBody) -> JSON:
     """Add a team, or change its budget; null removes it, an omitted field keeps it."""
-    known = service.directory.team(body.id)
-    return _account(service, await service.put_team(body.id, _requested_budget(body, known)))
+    existing = service.directory.team(body.id)
+    return _account(service, await service.put_team(body.id, _requested_budget(body, existing)))
 
 
 @router.get("/teams", response_model=Page[AccountResponse])
@@ -114,9 +114,13 @@ async def list_teams(service: ServiceDep, who: OperatorUser) -> JSON:
 @router.post("/users", response_model=AccountResponse)
 async def put_user(service: ServiceDep, who: OperatorUser, body: UserBody) -> JSON:
     """Add a user, or change its team and budget; null removes them, an omitted field keeps them."""
-    known = service.directory.user(body.id)
-    team = known.team if known is not None and "team" not in body.model_fields_set else body.team
-    return _account(service, await service.put_user(body.id, team, _requested_budget(body, known)))
+    existing = service.directory.user(body.id)
+    team = (
+        existing.team if existing is not None and "team" not in body.model_fields_set else body.team
+    )
+    return _account(
+        service, await service.put_user(body.id, team, _requested_budget(body, existing))
+    )
 
 
 @router.get("/users", response_model=Page[AccountResponse])
@@ -170,9 +174,9 @@ def _ensure_operator_remains(service: Service, ends: Callable[[KeyRecord], bool]
         )
 
 
-def _requested_budget(body: TeamBody | UserBody, known: Account | None) -> Budget | None:
-    if known is not None and "budget" not in body.model_fields_set:
-        return known.budget
+def _requested_budget(body: TeamBody | UserBody, existing: Account | None) -> Budget | None:
+    if existing is not None and "budget" not in body.model_fields_set:
+        return existing.budget
     if body.budget is None:
         return None
     return Budget(parse_money(body.budget.amount, "budget.amount"), body.budget.seconds)
