@@ -145,9 +145,6 @@ class FileRepository:
         limits: of uploads; results of jobs are not limited.
         now: returns unix time.
         disk: disk on which uploads leave a reserve; None: no reserve.
-
-    Raises:
-        InputError: if the folder does not exist, but the database has files.
     """
 
     def __init__(
@@ -159,16 +156,6 @@ class FileRepository:
         now: Callable[[], float] = time.time,
         disk: Disk | None = None,
     ) -> None:
-        known = queries.file_ids()
-        if known and not folder.exists():
-            files = "1 file" if len(known) == 1 else f"{len(known):,} files"
-            raise InputError(
-                str(folder),
-                f"does not exist, and the database lists {files} in it",
-                "the folder as it was: restore it from a backup, or correct --data. To start "
-                "without these files, create the folder: jobs that need them fail. Nothing was "
-                "changed",
-            )
         self.blobs = Blobs(folder)
         self.trash = Trash(folder.parent / "trash", now)
         self.limits = limits
@@ -181,7 +168,7 @@ class FileRepository:
         # Files that are being deleted, and the number of deleted ones.
         self._deleting: set[str] = set()
         self._num_deleted = 0
-        self._missing = self._clean_up(folder, known)
+        self._missing = self._clean_up(folder)
 
     async def add(
         self, owner: str, form: UploadForm, chunks: AsyncIterator[bytes], announced: int = 0
@@ -270,7 +257,7 @@ class FileRepository:
         """
         record = await self.get(file)
         if record is None or record.owner != owner:
-            # The same error whether another user has it or nobody.
+            # The same error if another user has it: it must not reveal other users' files.
             raise InputError(place, f"there is no file {file!r}", "the id of a file of yours")
         if file in self._missing:
             raise InputError(
@@ -333,8 +320,9 @@ class FileRepository:
         """Return whether the database has a job. Thread-safe."""
         return self._queries.job(job) is not None
 
-    def _clean_up(self, folder: Path, known: frozenset[str]) -> frozenset[str]:
+    def _clean_up(self, folder: Path) -> frozenset[str]:
         """Remove contents that no file needs; return the files whose content is missing."""
+        known = self._queries.file_ids()
         names = self.blobs.names()
         for name in names:
             if name in known:

@@ -8,11 +8,11 @@ another one must not be mistaken for one that has deleted all files.
 from itertools import islice
 from pathlib import Path
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from auctune.domain import InputError
 from auctune.service.private_files import write_private
-from auctune.service.storage.tables import events, meta
+from auctune.service.storage.tables import events, files, meta
 
 ID_FILE = "database-id"
 ID = "database_id"
@@ -56,10 +56,11 @@ def bind(connection: Connection, folder: Path, place: str) -> bool:
         Whether they were bound before; False at the first start.
 
     Raises:
-        InputError: if they do not belong together.
+        InputError: if they do not belong together, or the folder of users' files does not exist.
     """
     own, known = database_id(connection), _read(folder)
     if known == own:
+        _check_files(connection, folder / "files")
         return True
     if known is not None:
         raise InputError(
@@ -105,6 +106,23 @@ def database_id(connection: Connection) -> str:
     with connection.begin():
         found: str = connection.execute(select(meta.c.value).where(meta.c.name == ID)).scalar_one()
     return found
+
+
+def _check_files(connection: Connection, folder: Path) -> None:
+    """Refuse a missing folder, in which files are listed: its disk may not be mounted.
+
+    A service that started without it would fail all jobs that need one of the files.
+    """
+    query = select(func.count()).select_from(files).where(files.c.deleted_at.is_(None))
+    with connection.begin():
+        count = connection.execute(query).scalar_one()
+    if count and not folder.is_dir():
+        raise InputError(
+            str(folder),
+            f"does not exist, and the database lists {count:,} file{'s'[: count > 1]} in it",
+            "the folder as it was: restore it from a backup, or correct --data. To start without "
+            "these files, create the folder: jobs that need them fail. Nothing was changed",
+        )
 
 
 def _read(folder: Path) -> str | None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import shutil
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
@@ -150,20 +149,6 @@ def test_stored_tokens_go_with_their_file_and_those_of_files_that_are_gone_at_th
     assert tokens_folder(files / kept.id).is_dir()
     Blobs(files).delete(kept.id)
     assert list(files.iterdir()) == []
-
-
-def test_a_start_without_the_folder_of_files_is_refused_and_changes_nothing(
-    tmp_path: Path,
-) -> None:
-    uploaded(tmp_path)
-    shutil.rmtree(tmp_path / "files")
-    with pytest.raises(InputError) as refused:
-        start(tmp_path)
-    assert str(refused.value).startswith(
-        f"{tmp_path / 'files'}: does not exist, and the database lists 1 file in it; expected the "
-        "folder as it was: restore it from a backup"
-    )
-    assert not (tmp_path / "files").exists()
 
 
 def test_a_start_with_missing_contents_warns_once_and_refuses_jobs_that_need_them(

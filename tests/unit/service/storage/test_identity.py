@@ -10,8 +10,8 @@ from auctune.domain import InputError
 from auctune.service.storage import Store, WriteBatch, open_store
 from auctune.service.storage.committer import Committer
 from auctune.service.storage.identity import ID_FILE, bind, database_id
-from auctune.service.storage.tables import events
-from support.store_rows import event_row, write
+from auctune.service.storage.tables import events, files
+from support.store_rows import event_row, file_row, write
 
 pytest_plugins = ["support.store_fixtures"]
 
@@ -102,3 +102,34 @@ def test_a_first_start_that_was_cut_short_is_made_again(store: Store, folder: Pa
     # The database is there; the folder does not say so yet.
     assert not bind(store.writer, folder, store.label)
     assert bind(store.writer, folder, store.label)
+
+
+@pytest.mark.parametrize(("count", "listed"), [(1, "1 file in it"), (2, "2 files in it")])
+def test_a_start_without_the_folder_of_files_is_refused_and_changes_nothing(
+    database: str, folder: Path, count: int, listed: str
+) -> None:
+    with open_store(database, folder) as store, Committer(store) as committer:
+        bind(store.writer, folder, store.label)
+        deleted = file_row("file-deleted", 9, deleted_at=5.0)
+        rows = [file_row(f"file-{number}", number) for number in range(1, count + 1)]
+        write(committer, WriteBatch().upsert(files, deleted, *rows))
+    (folder / "files").rmdir()
+    with pytest.raises(InputError) as refused:
+        start(database, folder)
+    message = str(refused.value)
+    assert message.startswith(f"{folder / 'files'}: does not exist, and the database lists ")
+    assert listed in message
+    assert not (folder / "files").exists()
+    # The operator decides to do without them.
+    (folder / "files").mkdir()
+    assert start(database, folder)
+
+
+def test_a_database_whose_files_are_all_deleted_needs_no_folder_of_them(
+    database: str, folder: Path
+) -> None:
+    with open_store(database, folder) as store, Committer(store) as committer:
+        bind(store.writer, folder, store.label)
+        write(committer, WriteBatch().upsert(files, file_row("file-a", 1, deleted_at=5.0)))
+    (folder / "files").rmdir()
+    assert start(database, folder)
