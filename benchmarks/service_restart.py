@@ -41,7 +41,6 @@ from auctune.service.zones.auction.state import empty_model
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.dependencies import DataDirs
-from auctune.service.zones.core.events import EventType
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from support.service_process import ServiceProcess, write_service
@@ -67,7 +66,7 @@ def make_log(config: Path, data: Path, count: int, snapshot_after: int | None) -
         clock = SlotClock(record["epoch"], record["slot_seconds"], time.time)
         supply = build_supply(entry, facts, record)
         zone = AuctionZone(entry.name, supply, empty_model(record), clock, recorder)
-        zone.record(EventType.ZONE_OPENED, None, record)
+        zone.record_created(record)
         zone.begin_slots()
         while zone.state.seq < count:
             zone.decide(_bid(draw))

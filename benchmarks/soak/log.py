@@ -14,7 +14,7 @@ from auctune.service.storage.tables import entries, events, jobs
 from auctune.service.zones.core.events import EventType, ZoneEvent
 from auctune.service.zones.core.read_model import JobReadModel, Status
 from auctune.service.zones.core.restore import read_event
-from auctune.service.zones.timeshare.job import TimeshareEventType
+from auctune.service.zones.timeshare.events import TimeshareEventType
 
 OVER = (EventType.FINISHED, EventType.CANCELLED, EventType.FAILED)
 

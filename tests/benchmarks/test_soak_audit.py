@@ -13,9 +13,9 @@ from auctune.domain import Money
 from auctune.service.event_writer import to_minor_units
 from auctune.service.ledger import Entry, instance_cost
 from auctune.service.zones.core.events import EventType, ZoneEvent
-from auctune.service.zones.core.metered import Meter, MeteredEventType
+from auctune.service.zones.core.metered import Meter
 from auctune.service.zones.core.read_model import JobReadModel, Status
-from auctune.service.zones.timeshare.job import TimeshareEventType
+from auctune.service.zones.timeshare.events import TimeshareEventType
 from soak.audit.acknowledged import check_acknowledged
 from soak.audit.books import check_books
 from soak.audit.metered import check_metered
@@ -74,7 +74,7 @@ def rented(*, refunded: bool = False) -> Story:
     for slot, amount in enumerate(("0.3", "0.2")):
         cost = str(Money(amount) / 2)
         entries = meter.charge(slot, Money(amount)) + instance_cost("rented", Money(cost))
-        happen(MeteredEventType.METERED, entries, slot=slot, amount=amount, cost=cost)
+        happen(EventType.METERED, entries, slot=slot, amount=amount, cost=cost)
     if refunded:
         happen(EventType.FAILED, meter.end(refunded=True), code="service_failed", refund=True)
     else:
@@ -149,7 +149,7 @@ def kept_the_money(story: Story) -> None:
 @pytest.mark.parametrize("refunded", [False, True])
 def test_a_metered_job_passes_and_what_was_done_wrong_with_it_is_named(*, refunded: bool) -> None:
     assert list(check_metered(rented(refunded=refunded))) == []
-    harms = [again(MeteredEventType.METERED), cheaper, never_earned, refunded_too]
+    harms = [again(EventType.METERED), cheaper, never_earned, refunded_too]
     for harm in [*harms, *([kept_the_money] if refunded else [])]:
         story = rented(refunded=refunded)
         harm(story)
@@ -180,7 +180,7 @@ def test_loading_and_one_charge_a_unit_pass_and_a_second_charge_is_named() -> No
         happen(TimeshareEventType.JOINED, (), unit=7)
         for slot, (unit, share) in enumerate([(7, 0.0), *units]):
             body = {"slot": slot, "unit": unit, "share": share, "amount": "0.1", "cost": "0"}
-            happen(MeteredEventType.METERED, meter.charge(slot, Money("0.1")), **body)
+            happen(EventType.METERED, meter.charge(slot, Money("0.1")), **body)
         happen(EventType.FINISHED, meter.end(refunded=False), files=["file-a"])
         return story
 
@@ -203,9 +203,7 @@ def test_a_cancelled_job_of_a_pool_is_over_once_it_is_settled() -> None:
             story.booked.extend(booked(event, entries))
 
         happen(EventType.CANCELLED, meter.lower(Money(held)), held=held)
-        happen(
-            MeteredEventType.METERED, meter.charge(2, Money("0.1")), slot=2, amount="0.1", cost="0"
-        )
+        happen(EventType.METERED, meter.charge(2, Money("0.1")), slot=2, amount="0.1", cost="0")
         if settled:
             happen(TimeshareEventType.SETTLED, meter.end(refunded=False))
         return story

@@ -23,6 +23,7 @@ from support.edge_zones import edge_entry, images_file
 from support.page_visitor import PageVisitor, faults
 from support.serving import SLOT_SECONDS, Served, make_file, make_zone, serving
 from support.typing_as import typing_as
+from support.zones import record
 
 JOBS, QUOTES = "/v1/fine_tuning/jobs", "/v1/quotes"
 
@@ -330,7 +331,7 @@ def test_all_of_it_stands_after_a_restart(tmp_path: Path) -> None:
         assert actor(again).submit(lambda zone: zone.state.jobs).result(60) == state.jobs
         assert (actor(again).submit(lambda zone: zone.eris.ledger.used).result(60) == used).all()
         ended = {"files": ["file-a"]}
-        actor(again).submit(lambda zone: zone.record(EventType.FINISHED, job, ended)).result(60)
+        actor(again).submit(lambda zone: record(zone, EventType.FINISHED, job, ended)).result(60)
         with again.http(key) as http:
             assert http.get(f"{JOBS}/{job}").json()["status"] == "succeeded"
     told = CliRunner().invoke(app, ["replay", "--data", str(tmp_path / "market")])

@@ -10,12 +10,13 @@ from auctune.service.accounts.registry import Budget
 from auctune.service.config.models import ServiceConfig
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.events import EventType
+from auctune.service.zones.spot.events import SpotEventType
 from auctune.service.zones.spot.gateway import SpotGateway
-from auctune.service.zones.spot.job import SpotEventType
 from auctune.service.zones.spot.worker import on_message
 from auctune.service.zones.spot.zone import SpotZone
 from support.serving import SLOT_SECONDS, Served, make_file, make_zone, serving
 from support.spot_zones import spot_zone
+from support.zones import record
 
 JOBS, QUOTES = "/v1/fine_tuning/jobs", "/v1/quotes"
 
@@ -346,9 +347,9 @@ def test_all_of_it_stands_after_a_restart(tmp_path: Path) -> None:
         assert actor(again).submit(lambda zone: zone.state.jobs).result(60) == state.jobs
         slot(again, job, 1, 2.0)
         done = {"state": "done", "note": "", "finish": 1.5, "worth": None}
-        actor(again).submit(lambda zone: zone.record(SpotEventType.ENDED, job, done)).result(60)
+        actor(again).submit(lambda zone: record(zone, SpotEventType.ENDED, job, done)).result(60)
         ended = {"files": ["file-a"]}
-        actor(again).submit(lambda zone: zone.record(EventType.FINISHED, job, ended)).result(60)
+        actor(again).submit(lambda zone: record(zone, EventType.FINISHED, job, ended)).result(60)
         with again.http(key) as http:
             over = http.get(f"{JOBS}/{job}").json()
     assert (over["status"], over["market"]["payment"]) == ("succeeded", "6.0000")

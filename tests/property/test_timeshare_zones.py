@@ -12,7 +12,6 @@ from auctune.run.journal import JournalEvent
 from auctune.run.open_pool.how import How
 from auctune.service.ledger import is_balanced
 from auctune.service.zones.core.events import EventType
-from auctune.service.zones.core.metered import MeteredEventType
 from auctune.service.zones.core.read_model import Status
 from support.pooled_zones import PRICE, SECONDS, PooledZone, PoolPlayer
 from support.thorough import THOROUGH
@@ -89,7 +88,7 @@ def check_cancelled(player: PoolPlayer) -> int:
     most: dict[str, Decimal] = {}
     for event in player.made.log.read():
         name = str(event.job)
-        if event.kind == MeteredEventType.METERED:
+        if event.kind == EventType.METERED:
             num_paid += name in most and Decimal(event.body["amount"]) > 0
             charged[name] = charged.get(name, Decimal(0)) + Decimal(event.body["amount"])
         elif event.kind == EventType.CANCELLED and "held" in event.body:

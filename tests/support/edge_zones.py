@@ -17,7 +17,6 @@ from auctune.run.open_sites.messages import SiteOrder
 from auctune.service.config.edge import EdgeConfig, PricingConfig, SiteConfig
 from auctune.service.jobs.training import Training
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.events import EventType
 from auctune.service.zones.edge.bid import EdgeBid
 from auctune.service.zones.edge.kind import build_supply, edge_record
 from auctune.service.zones.edge.scheduler import SlotScheduler
@@ -80,7 +79,7 @@ class MadeUpEdge:
         self.record = edge_record(self.entry, EPOCH)
         self.kept: dict[tuple[str, int, int], SiteOutcome] = {}
         self._open(empty_model(self.record))
-        self.zone.record(EventType.ZONE_OPENED, None, dict(self.record))
+        self.zone.record_created(self.record)
         self.zone.begin_slots()
         self.keep()
         self.hear(kind="ready", lost=[])

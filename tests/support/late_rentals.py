@@ -16,7 +16,6 @@ from auctune.run.rental.market import ReplayedRecord
 from auctune.service.jobs.terms import JobValue
 from auctune.service.jobs.training import Training
 from auctune.service.zones.core.events import EventType
-from auctune.service.zones.core.metered import MeteredEventType
 from auctune.service.zones.spot.bid import EstimateInputs, SpotBid
 from auctune.service.zones.spot.job import Pace, SpotJobState
 from auctune.service.zones.spot.state import empty_model
@@ -113,13 +112,13 @@ class LateRentals:
         speed = float(self.rng.lognormal(np.log(0.6), 0.15))
         ready_at = self.clock() + start
         num_missed = self._train(job, ready_at, start, speed)
-        self.zone.record(EventType.FINISHED, job.id, {"files": []})
+        self.zone.finish(job.id, ["file-a"])
         self.clock.time += SLOT_SECONDS * float(self.rng.uniform(0.2, 4.0))
         self.log.record(self.zone.pop_events(), lambda _: None)
         cost = sum(
             float(event.body["amount"])
             for event, _ in self.log.events
-            if event.kind == MeteredEventType.METERED and event.job == job.id
+            if event.kind == EventType.METERED and event.job == job.id
         )
         found = bid.estimate
         assert job.finish is not None

@@ -12,7 +12,6 @@ from auctune.run.open_pool.how import How
 from auctune.service.jobs.training import Training
 from auctune.service.ledger import is_balanced
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.events import EventType
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.metered import Estimate
 from auctune.service.zones.timeshare.bid import EstimateInputs, TimeshareBid
@@ -41,7 +40,7 @@ class PooledZone:
         # Whether the service is gone while its pool goes on to the end of a unit, or two.
         self.is_away = False
         self._open(empty_model({}))
-        self.zone.record(EventType.ZONE_OPENED, None, {"version": 1})
+        self.zone.record_created({"version": 1})
         self.keep()
 
     def _open(self, model: TimeshareModel) -> None:

@@ -39,7 +39,7 @@ from auctune.service.zones.core.dependencies import DataDirs
 from auctune.service.zones.core.events import EventType
 from auctune.service.zones.spot.kind import INSTANCE
 from auctune.service.zones.timeshare.kind import NODE_TYPE
-from support.zones import made_up_profile
+from support.zones import made_up_profile, record
 
 T = TypeVar("T")
 
@@ -239,7 +239,7 @@ class Served:
                 "validation": [],
             }
             body = {"node": found.cells[0].node, "slot": found.cells[0].slot, "seconds": 1.0}
-            actor.record(EventType.TRAINED, job, {**body, "result": result})
+            record(actor, EventType.TRAINED, job, {**body, "result": result})
 
         self.ask(trained, zone)
 
@@ -252,7 +252,7 @@ class Served:
             return (await self.service.library.import_result(owner, source.name, source)).id
 
         file: str = self.run(keep)
-        self.ask(lambda actor: actor.record(EventType.FINISHED, job, {"files": [file]}), zone)
+        self.ask(lambda actor: actor.finish(job, [file]), zone)
         return file
 
 

@@ -23,7 +23,7 @@ from auctune.service.ledger import HELD, hold_account, is_balanced, user_account
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import EventType
 from auctune.service.zones.core.job import Phase
-from auctune.service.zones.core.metered import Estimate, MeteredEventType
+from auctune.service.zones.core.metered import Estimate
 from auctune.service.zones.spot.bid import EstimateInputs, SpotBid
 from auctune.service.zones.spot.job import SpotJobState
 from auctune.service.zones.spot.state import empty_model
@@ -238,7 +238,7 @@ class SpotPlayer:
     def finish(self) -> bool:
         trained = [n for n, job in self.zone.admitted_jobs.items() if job.phase is Phase.TRAINED]
         if trained:
-            self.zone.record(EventType.FINISHED, self._one_of(trained), {"files": ["file-a"]})
+            self.zone.finish(self._one_of(trained), ["file-a"])
         return bool(trained)
 
     def snapshot(self) -> None:
@@ -263,7 +263,7 @@ class SpotPlayer:
         assert all(Decimal(0) <= job.meter.charged <= job.meter.cap for job in jobs)
         for job in jobs:
             self._check_heard(job)
-        for kind, key in ((MeteredEventType.METERED, "slot"), (EventType.TRAINED, "number")):
+        for kind, key in ((EventType.METERED, "slot"), (EventType.TRAINED, "number")):
             events = [event for event, _ in self.log.events if event.kind == kind]
             numbers = [(event.job, event.body[key]) for event in events]
             assert len(numbers) == len(set(numbers)), f"{kind} twice"
@@ -301,7 +301,7 @@ class SpotPlayer:
             (
                 Decimal(event.body["amount"])
                 for event, _ in self.log.events
-                if event.kind == MeteredEventType.METERED
+                if event.kind == EventType.METERED
                 and event.job not in refunded
                 and self.log.rows[event.job or ""].owner == owner
             ),

@@ -20,11 +20,11 @@ from auctune.service.zones.auction.state import AuctionModel, AuctionState
 from auctune.service.zones.auction.supply import Supply
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.events import EventType, ZoneEvent
+from auctune.service.zones.core.events import ZoneEvent
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.offers import VendorOffer
 from auctune.service.zones.core.read_model import Effects, JobReadModel
-from auctune.service.zones.core.zone import OnDone
+from auctune.service.zones.core.zone import AnyZone, OnDone
 
 SLOT_SECONDS = 10.0
 SLOTS = 12
@@ -162,7 +162,7 @@ class MadeUpZone:
         self.log = MemoryLog()
         self.fresh = fresh_of(self.supply, mechanism, settings or {})
         self._open(self.fresh())
-        self.zone.record(EventType.ZONE_OPENED, None, {"version": 1})
+        self.zone.record_created({"version": 1})
         self.zone.begin_slots()
         self.keep()
 
@@ -253,8 +253,15 @@ class MadeUpZone:
     def finish(self, job: str) -> None:
         """Its adapter was packed."""
         if job in self.zone.state.jobs:
-            self.zone.record(EventType.FINISHED, job, {"files": [f"file-{job}"]})
+            self.zone.finish(job, [f"file-{job}"])
             self.keep()
+
+
+def record(zone: AnyZone, kind: str, job: str | None, body: dict[str, Any]) -> None:
+    """Record an event of which the body is given."""
+    data = zone.model.state.decode(ZoneEvent(0, zone.name, 0, 0.0, kind, job, body))
+    assert data is not None
+    zone.record(data, job)
 
 
 def _read(event: ZoneEvent, body: bytes) -> ZoneEvent:

@@ -14,8 +14,7 @@ from auctune.service.ledger import (
     user_account,
 )
 from auctune.service.zones.core.events import EventType
-from auctune.service.zones.core.metered import MeteredEventType
-from auctune.service.zones.timeshare.job import TimeshareEventType
+from auctune.service.zones.timeshare.events import TimeshareEventType
 from soak.audit.story import check_refund, check_story
 from soak.log import Story
 
@@ -29,7 +28,7 @@ def check_metered(story: Story) -> Iterator[str]:
         return
     yield from check_refund(story)
     yield from _check_entries(story)
-    numbers = [event.body["slot"] for event in story.of(MeteredEventType.METERED)]
+    numbers = [event.body["slot"] for event in story.of(EventType.METERED)]
     if any(later <= sooner for sooner, later in pairwise(numbers)):
         yield f"{story.job}: slots were charged twice, or out of order: {numbers}"
     units = list(_charged_units(story))
@@ -41,7 +40,7 @@ def _charged_units(story: Story) -> Iterator[int]:
     """Units whose training was charged; that a job was loaded in one is charged beside it."""
     for before, event in pairwise(story.events):
         is_load = before.kind == TimeshareEventType.JOINED and not event.body.get("share")
-        if event.kind == MeteredEventType.METERED and "unit" in event.body and not is_load:
+        if event.kind == EventType.METERED and "unit" in event.body and not is_load:
             yield event.body["unit"]
 
 
@@ -49,7 +48,7 @@ def _check_entries(story: Story) -> Iterator[str]:
     assert story.decision is not None
     body = story.decision.body
     cap = _steps(body.get("held", body["decision"]["max_cost"]))
-    metered = story.of(MeteredEventType.METERED)
+    metered = story.of(EventType.METERED)
     used = [_steps(event.body["amount"]) for event in metered]
     costs = [_steps(event.body["cost"]) for event in metered]
     charged = sum(used)
@@ -75,7 +74,7 @@ def _held(story: Story, cap: int) -> list[int]:
     """Return the entries on `held`: the cap, what was used or released of it, and the rest."""
     entries = [-cap]
     for event in story.events:
-        if event.kind == MeteredEventType.METERED:
+        if event.kind == EventType.METERED:
             entries.append(_steps(event.body["amount"]))
         elif event.kind == EventType.CANCELLED and "held" in event.body:
             entries.append(-sum(entries) - _steps(event.body["held"]))

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from auctune.service.zones.core.events import EventType, ZoneEvent
-from auctune.service.zones.timeshare.job import TimeshareEventType
+from auctune.service.zones.timeshare.events import TimeshareEventType
 from soak.log import OVER, Story
 
 _ONCE = (EventType.RECEIVED, EventType.DECIDED, *OVER)

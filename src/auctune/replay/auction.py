@@ -22,8 +22,8 @@ from auctune.replay.auction_outcome import AuctionOutcome, outcome_under, record
 from auctune.replay.compare import Progress, ReplayInput, Tick, ZoneReplay
 from auctune.replay.verify import Body, Difference, LogVerifier, Rule, noop
 from auctune.run.records import decision_record, read_decision, read_schedule
+from auctune.service.zones.auction.events import AuctionEventType
 from auctune.service.zones.auction.job import (
-    AuctionEventType,
     cell_records,
     read_cluster,
     read_task,
@@ -32,10 +32,7 @@ from auctune.service.zones.auction.state import (
     AuctionModel,
     AuctionState,
     empty_model,
-    event_type_of,
-    market_record,
-    read_prices,
-    to_mechanism_event,
+    mechanism_event_data,
 )
 from auctune.service.zones.auction.zone import (
     earliest_feasible_slot,
@@ -90,7 +87,8 @@ class AuctionVerifier(LogVerifier[AuctionState, Admission]):
     def missing(self) -> list[Difference]:
         updates, self._updates = self._updates, []
         slot = f"slot {self.state.slot}"
-        return [Difference(event_type_of(one), slot, "(none)", "an event") for one in updates]
+        kinds = (mechanism_event_data(update).kind for update in updates)
+        return [Difference(kind, slot, "(none)", "an event") for kind in kinds]
 
     def decided_body(self, event: ZoneEvent) -> Body | None:
         body, slot, mechanism = event.body, event.slot, self.mechanism
@@ -127,13 +125,15 @@ class AuctionVerifier(LogVerifier[AuctionState, Admission]):
     def _market_update(self, event: ZoneEvent) -> Body | None:
         if not self._updates:
             self._advance(event.body["slot"])
-        if not self._updates or event_type_of(self._updates[0]) != event.kind:
+        if not self._updates or mechanism_event_data(self._updates[0]).kind != event.kind:
             return None
         self._mechanism_seq = event.seq
         update = self._updates.pop(0)
         if not isinstance(update, PricesLearned):
-            return market_record(update)
-        self.differences += _diff_prices(read_prices(event.body), update)
+            return mechanism_event_data(update).body()
+        recorded = self.state.mechanism_event(event)
+        assert isinstance(recorded, PricesLearned)
+        self.differences += _diff_prices(recorded, update)
         return event.body
 
     def _plan_changed(self, event: ZoneEvent) -> Body | None:
@@ -142,7 +142,7 @@ class AuctionVerifier(LogVerifier[AuctionState, Admission]):
         wanted = event.body.get("plan")
         if wanted is None:
             return event.body
-        change, mechanism = to_mechanism_event(event, self.state), self.mechanism
+        change, mechanism = self.state.mechanism_event(event), self.mechanism
         assert isinstance(change, Released | Replanned)
         self._mechanism_seq = event.seq
         given_up = change.cells if isinstance(change, Released) else change.given_up

@@ -30,7 +30,7 @@ from auctune.domain import (
 from auctune.domain.money import ZERO, Money
 from auctune.replay.log_range import slot_of
 from auctune.replay.verify import noop
-from auctune.service.zones.auction.state import AuctionState, to_mechanism_event
+from auctune.service.zones.auction.state import AuctionState
 from auctune.service.zones.core.events import EventType, ZoneEvent
 from auctune.sim.accounts import vendor_price
 
@@ -121,7 +121,7 @@ def _with_changes(
     """Yield each event, and what it means to the mechanism."""
     state = AuctionState(cluster=cluster)
     for event in events:
-        yield event, to_mechanism_event(event, state)
+        yield event, state.mechanism_event(event)
         state.evolve(event)
         if event.kind == EventType.DECIDED:
             on_decision()

@@ -17,12 +17,12 @@ from auctune.service.zones.core.events import EventType, ZoneEvent
 from auctune.service.zones.edge.decision import (
     EdgeOutcome,
     accept_line,
-    answer_record,
     decide,
+    outcome_fields,
     over_budget,
     plan_remaining,
 )
-from auctune.service.zones.edge.job import EdgeEventType
+from auctune.service.zones.edge.events import EdgeDecided, EdgeEventType
 from auctune.service.zones.edge.state import EdgeState, empty_model
 from auctune.sim.comparison import Contender
 
@@ -46,8 +46,9 @@ class EdgeVerifier(LogVerifier[EdgeState, Eris]):
                 yield "payments"
 
     def decided_body(self, event: ZoneEvent) -> Body | None:
-        outcome = self._outcome(event.body)
-        return None if outcome is None else event.body | answer_record(outcome)
+        outcome, data = self._outcome(event.body), self.state.decode(event)
+        assert isinstance(data, EdgeDecided)
+        return None if outcome is None else replace(data, **outcome_fields(outcome)).body()
 
     def _outcome(self, body: Body) -> EdgeOutcome | None:
         eris, slot = self.mechanism, self.state.slot

@@ -29,7 +29,6 @@ from auctune.run.rental.order import JobTerms
 from auctune.service.config.spot import SpotConfig
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import EventType, ZoneEvent, adapter
-from auctune.service.zones.core.metered import MeteredEventType
 from auctune.service.zones.spot.bid import EstimateInputs
 from auctune.service.zones.spot.decision import (
     charge_amount,
@@ -39,7 +38,8 @@ from auctune.service.zones.spot.decision import (
     reserved_amount,
     value_at,
 )
-from auctune.service.zones.spot.job import CAP_REACHED, SpotEventType, SpotJobState
+from auctune.service.zones.spot.events import SpotEventType
+from auctune.service.zones.spot.job import CAP_REACHED, SpotJobState
 from auctune.service.zones.spot.state import SpotState, empty_model
 from auctune.service.zones.spot.supply import load_market
 from auctune.sim.comparison import Contender
@@ -146,7 +146,7 @@ class SpotVerifier(LogVerifier[SpotState, None]):
 
     rules: ClassVar[Mapping[str, Rule]] = {
         EventType.SLOT_BEGAN: _slot_began,
-        MeteredEventType.METERED: _metered,
+        EventType.METERED: _metered,
         EventType.TRAINED: _trained,
         SpotEventType.ENDED: _ended,
     }
@@ -297,7 +297,7 @@ class RecordedJob:
 
     def apply(self, event: ZoneEvent) -> None:
         """Apply a later event of the job."""
-        if event.kind == MeteredEventType.METERED:
+        if event.kind == EventType.METERED:
             self.charged += Money(event.body["amount"])
             self.is_disturbed |= event.body["missed"]
         elif event.kind == SpotEventType.ENDED:

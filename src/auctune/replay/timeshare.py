@@ -28,12 +28,13 @@ from auctune.run.open_pool.how import How
 from auctune.service.jobs.training import Training
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import EventType, ZoneEvent, adapter
-from auctune.service.zones.core.metered import Estimate, MeteredEventType
+from auctune.service.zones.core.metered import Estimate
 from auctune.service.zones.timeshare.bid import (
     charge_amount,
     decision_record,
     held_after_cancel,
 )
+from auctune.service.zones.timeshare.events import TimeshareEventType
 from auctune.service.zones.timeshare.forecast import (
     ForecastData,
     ForecastRequest,
@@ -41,7 +42,9 @@ from auctune.service.zones.timeshare.forecast import (
     forecast,
     forecast_data,
 )
-from auctune.service.zones.timeshare.job import Features, TimeshareEventType
+from auctune.service.zones.timeshare.job import (
+    Features,
+)
 from auctune.service.zones.timeshare.state import TimeshareState, empty_model
 from auctune.sim.comparison import Contender
 from auctune.timeshare import Allocator, LearningThread, LossCurve, play
@@ -145,7 +148,7 @@ class TimeshareVerifier(LogVerifier[TimeshareState, None]):
 
     rules: ClassVar[Mapping[str, Rule]] = {
         TimeshareEventType.UNIT: _unit,
-        MeteredEventType.METERED: _metered,
+        EventType.METERED: _metered,
         TimeshareEventType.JOINED: _joined,
         EventType.CANCELLED: _cancelled,
         TimeshareEventType.SETTLED: _settled,
@@ -313,7 +316,7 @@ class RecordedJob:
         body = event.body
         if event.kind == TimeshareEventType.JOINED:
             self.start, self.rate = body["unit"], body["rate"]
-        elif event.kind == MeteredEventType.METERED:
+        elif event.kind == EventType.METERED:
             self.num_batches += body["batches"]
             self.seconds += body["seconds"]
             if body["loss"] is not None:

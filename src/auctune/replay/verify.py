@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from auctune.domain import InputError
 from auctune.service.zones.core.events import EventType, ZoneEvent
-from auctune.service.zones.core.metered import MeteredEventType
 from auctune.service.zones.core.state import ZoneModel, ZoneState
 
 Body = dict[str, Any]
@@ -96,7 +95,7 @@ class LogVerifier(ABC, Generic[S, M]):
         """Yield the names in `counted` under which an event counts."""
         if event.kind == EventType.DECIDED:
             yield "decisions"
-        elif event.kind == MeteredEventType.METERED:
+        elif event.kind == EventType.METERED:
             yield "charges"
 
     def expected_body(self, event: ZoneEvent) -> Body | None:
@@ -164,7 +163,7 @@ class LogVerifier(ABC, Generic[S, M]):
         if body is None:
             return
         # Only charges continue as computed: a wrong one would change all later ones of its job.
-        is_charge = event.kind == MeteredEventType.METERED
+        is_charge = event.kind == EventType.METERED
         self.apply(replace(event, body=body) if is_charge else event)
 
 

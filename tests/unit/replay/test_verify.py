@@ -9,7 +9,6 @@ from auctune.domain import InputError
 from auctune.replay.timeshare import TimeshareVerifier
 from auctune.replay.verify import Difference, VerificationResult
 from auctune.service.zones.core.events import EventType, ZoneEvent
-from auctune.service.zones.core.metered import MeteredEventType
 from support.pooled_zones import PRICE, PooledZone
 
 UNITS = 4
@@ -50,8 +49,8 @@ def test_a_log_as_written_is_identical() -> None:
 @pytest.mark.parametrize("amount", ["0.0001", "99.0000"])
 def test_a_wrong_charge_is_one_difference_and_later_charges_are_as_computed(amount: str) -> None:
     made, events = recorded()
-    right = [event for event in events if event.kind == MeteredEventType.METERED][1].body["amount"]
-    log = edited(events, MeteredEventType.METERED, 1, amount=amount)
+    right = [event for event in events if event.kind == EventType.METERED][1].body["amount"]
+    log = edited(events, EventType.METERED, 1, amount=amount)
     assert verify(made, log).differences == (
         Difference("job.metered: amount", "job", amount, right),
     )
@@ -59,8 +58,8 @@ def test_a_wrong_charge_is_one_difference_and_later_charges_are_as_computed(amou
 
 def test_events_before_the_range_are_applied_as_recorded() -> None:
     made, events = recorded()
-    log = edited(events, MeteredEventType.METERED, 1, amount="0.0001")
-    slot = [event for event in events if event.kind == MeteredEventType.METERED][1].slot
+    log = edited(events, EventType.METERED, 1, amount="0.0001")
+    slot = [event for event in events if event.kind == EventType.METERED][1].slot
     verified = verify(made, log, first_slot=slot + 1)
     assert verified.is_identical
     assert 0 < verified.counts["charges"] < UNITS
@@ -77,7 +76,7 @@ def test_an_event_of_a_job_that_is_not_open_cannot_have_happened() -> None:
 
 def test_an_event_that_cannot_be_read_is_an_error_with_its_number() -> None:
     made, events = recorded()
-    log = [replace(one, body={}) if one.kind == MeteredEventType.METERED else one for one in events]
-    number = next(event.seq for event in log if event.kind == MeteredEventType.METERED)
+    log = [replace(one, body={}) if one.kind == EventType.METERED else one for one in events]
+    number = next(event.seq for event in log if event.kind == EventType.METERED)
     with pytest.raises(InputError, match=f"event {number}: cannot be read"):
         verify(made, log)

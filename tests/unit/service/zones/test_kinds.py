@@ -9,13 +9,12 @@ import pytest
 from auctune.domain import InputError
 from auctune.service.config.check import check_service
 from auctune.service.config.models import AnyZone, read_config
-from auctune.service.zones.auction.job import AuctionEventType
+from auctune.service.zones.auction.events import AuctionEventType
 from auctune.service.zones.core.events import EventType
-from auctune.service.zones.core.metered import MeteredEventType
-from auctune.service.zones.edge.job import EdgeEventType
+from auctune.service.zones.edge.events import EdgeEventType
 from auctune.service.zones.kinds import KINDS, find_kind
-from auctune.service.zones.spot.job import SpotEventType
-from auctune.service.zones.timeshare.job import TimeshareEventType
+from auctune.service.zones.spot.events import SpotEventType
+from auctune.service.zones.timeshare.events import TimeshareEventType
 from support.packages import install
 
 
@@ -36,7 +35,6 @@ def test_owners_are_shown_decisions_and_failures_but_not_the_beginning_of_slots(
 def test_no_kind_calls_an_event_of_its_own_as_all_kinds_call_another() -> None:
     for own in (
         AuctionEventType,
-        MeteredEventType,
         SpotEventType,
         TimeshareEventType,
         EdgeEventType,

@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 
 from auctune.domain import Reason
 from auctune.run.records import decision_record
+from auctune.service.zones.auction.events import AuctionEventType
 from auctune.service.zones.auction.job import (
-    AuctionEventType,
     AuctionJob,
     cell_records,
     task_record,

@@ -9,12 +9,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pydantic_core import to_jsonable_python
-
 from auctune.domain import Cell, Money, NodeLost, NodeReturned, Released, Replanned, Schedule
 from auctune.domain.data_size import DataSize
-from auctune.service.zones.auction.job import AuctionEventType, AuctionJob, Repair, cell_records
-from auctune.service.zones.core.events import EventType
+from auctune.service.zones.auction.events import (
+    AuctionPaused,
+    AuctionResumed,
+    CellsReleased,
+    CellsReplanned,
+    JobRepaired,
+    NodeDown,
+    NodeUp,
+    VendorChanged,
+)
+from auctune.service.zones.auction.job import AuctionJob, Repair
 from auctune.service.zones.core.job import GivenUp, Phase
 from auctune.service.zones.core.offers import VendorOffer
 
@@ -31,9 +38,7 @@ def pause(zone: "AuctionZone", name: str) -> None:
     job = zone.pausable_job(name)
     left = job.cells_from(zone.state.slot + 1)
     zone.apply_to_mechanism(Released(job.task, left))
-    given_up = _given_up(zone, job, left)
-    body = {"given_up_for": to_jsonable_python(given_up)}
-    zone.record(EventType.PAUSED, name, {**plan_change(left, ()), **body})
+    zone.record(AuctionPaused(given_up=left, given_up_for=_given_up(zone, job, left)), name)
 
 
 def resume(zone: "AuctionZone", name: str) -> bool:
@@ -51,7 +56,7 @@ def resume(zone: "AuctionZone", name: str) -> bool:
         assert price is not None
         job.given_up.check(price, job.work_left)
     zone.apply_to_mechanism(Replanned(job.task, zone.state.slot + 1, (), found, refunded=False))
-    zone.record(EventType.RESUMED, name, {**plan_change((), found), "plan": sought})
+    zone.record(AuctionResumed(found=found, plan=sought), name)
     return True
 
 
@@ -98,7 +103,7 @@ def release(zone: "AuctionZone", job: AuctionJob) -> None:
     left = job.cells_from(zone.state.slot + 1)
     if left:
         zone.apply_to_mechanism(Released(job.task, left))
-        zone.record(AuctionEventType.RELEASED, job.id, plan_change(left, ()))
+        zone.record(CellsReleased(given_up=left), job.id)
 
 
 def replan(zone: "AuctionZone", job: AuctionJob, why: str, *, at_work: float = 0.0) -> bool:
@@ -118,15 +123,13 @@ def replan(zone: "AuctionZone", job: AuctionJob, why: str, *, at_work: float = 0
     zone.apply_to_mechanism(Released(job.task, left))
     found, sought = plan_rest(zone, job, at_work)
     if found is None:
-        zone.record(AuctionEventType.RELEASED, job.id, {**plan_change(left, ()), "plan": sought})
+        zone.record(CellsReleased(given_up=left, plan=sought), job.id)
         zone.fail(
             job.id, "deadline_missed", f"{why}; no slots are left for it before its deadline", None
         )
         return False
     zone.apply_to_mechanism(Replanned(job.task, first, (), found, refunded=False))
-    zone.record(
-        AuctionEventType.REPLANNED, job.id, {**plan_change(left, found), "why": why, "plan": sought}
-    )
+    zone.record(CellsReplanned(given_up=left, found=found, why=why, plan=sought), job.id)
     return True
 
 
@@ -166,24 +169,19 @@ def drain_node(zone: "AuctionZone", node: str, why: str) -> None:
         _remove_node(zone, node, why, first=zone.state.slot + 1, drained=True)
     elif node not in zone.state.drained:
         # It is lost already; once drained, it stays off the market when it comes back.
-        zone.record(AuctionEventType.NODE_LOST, None, {"node": node, "why": why, "drained": True})
+        zone.record(NodeDown(node=node, why=why, drained=True))
 
 
 def return_node(zone: "AuctionZone", node: str) -> None:
     """Return a lost or drained node to the market."""
     if node in zone.state.lost:
         zone.apply_to_mechanism(NodeReturned(node, zone.state.slot))
-        zone.record(AuctionEventType.NODE_RETURNED, None, {"node": node})
-
-
-def plan_change(given_up: Sequence[Cell], found: Sequence[Cell]) -> dict[str, Any]:
-    """Return the fields of an event that changes a job's cells."""
-    return {"given_up": cell_records(tuple(given_up)), "found": cell_records(tuple(found))}
+        zone.record(NodeUp(node=node))
 
 
 def _remove_node(zone: "AuctionZone", node: str, why: str, *, first: int, drained: bool) -> None:
     zone.apply_to_mechanism(NodeLost(node, zone.state.slot))
-    zone.record(AuctionEventType.NODE_LOST, None, {"node": node, "why": why, "drained": drained})
+    zone.record(NodeDown(node=node, why=why, drained=drained))
     hit = [job for job in zone.state.jobs.values() if _is_affected(job, node, first)]
     for job in sorted(hit, key=lambda job: job.task.deadline):
         why = f"node {node} {'was drained' if drained else 'was lost'}"
@@ -231,8 +229,7 @@ def complete_repair(
     """Record a repair and pay the vendor; return False if the job does not wait for it any more."""
     if not is_pending(zone, name, repair):
         return False
-    body = {"file": file, "report": report, "size": size.to_record()}
-    zone.record(AuctionEventType.REPAIRED, name, body)
+    zone.record(JobRepaired(file=file, report=report, size=size), name)
     return True
 
 
@@ -278,18 +275,16 @@ def _plan_anew(
             zone.apply_to_mechanism(
                 Replanned(job.task, zone.state.slot + 1, (), found, refunded=False)
             )
-            body = {**plan_change(left, found), "why": why, "plan": sought}
-            zone.record(AuctionEventType.REPLANNED, job.id, body)
+            zone.record(CellsReplanned(given_up=left, found=found, why=why, plan=sought), job.id)
             _change(zone, job, failed, why, repair)
             return
-    zone.record(AuctionEventType.RELEASED, job.id, {**plan_change(left, ()), "plan": sought})
+    zone.record(CellsReleased(given_up=left, plan=sought), job.id)
     message = f"{why}; no other vendor could repair the data in time"
     zone.fail(job.id, "vendor_failed", message, None)
 
 
 def _change(zone: "AuctionZone", job: AuctionJob, failed: Repair, why: str, repair: Repair) -> None:
-    body = {"failed": failed.vendor, "why": why, "repair": to_jsonable_python(repair)}
-    zone.record(AuctionEventType.VENDOR_CHANGED, job.id, body)
+    zone.record(VendorChanged(failed=failed.vendor, why=why, repair=repair), job.id)
 
 
 def _repair(zone: "AuctionZone", offer: VendorOffer) -> Repair:

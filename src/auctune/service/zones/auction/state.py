@@ -1,12 +1,9 @@
-"""State of an auction zone, and the events of its mechanism as they are recorded."""
+"""State of an auction zone."""
 
-import base64
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar
 
-import numpy as np
 from pydantic import PlainSerializer, PlainValidator
 
 from auctune.domain import (
@@ -25,25 +22,32 @@ from auctune.domain import (
     SlotAdvanced,
     round_money,
 )
-from auctune.domain.data_size import DataSize
 from auctune.registry import build
-from auctune.run.records import read_decision
 from auctune.service.ledger import energy_cost, vendor_cost
+from auctune.service.zones.auction.events import (
+    AuctionDecided,
+    AuctionPaused,
+    AuctionResumed,
+    AuctionSlotBegan,
+    CellsReleased,
+    CellsReplanned,
+    JobRepaired,
+    NodeDown,
+    NodeUp,
+    PricesUpdated,
+    VendorChanged,
+)
 from auctune.service.zones.auction.job import (
-    AuctionEventType,
     AuctionJob,
-    Repair,
     cluster_record,
     decided_repair,
-    read_cells,
     read_cluster,
-    read_task,
 )
 from auctune.service.zones.auction.projection import AuctionProjection
-from auctune.service.zones.core.events import EventType, ZoneEvent, adapter, job_of
-from auctune.service.zones.core.job import GivenUp, PendingJob, Phase, Progress
+from auctune.service.zones.core.events import EventData, JobTrained, ZoneEvent, job_of
+from auctune.service.zones.core.job import PendingJob, Phase, Progress
 from auctune.service.zones.core.read_model import Effects
-from auctune.service.zones.core.state import JOB_REDUCERS, Reducer, ZoneModel, ZoneState
+from auctune.service.zones.core.state import Reducer, ZoneModel, ZoneState
 
 Names = Annotated[set[str], PlainSerializer(sorted)]
 """Names of nodes; sorted in a snapshot."""
@@ -78,10 +82,30 @@ class AuctionState(ZoneState[AuctionJob]):
             self.energy = {name: list(kind.energy_cost) for name, kind in kinds.items()}
         self._types = {node.id: node.type for node in self.cluster.nodes}
 
-    def mechanism_events(self, event: ZoneEvent) -> Iterator[Event]:
-        change = to_mechanism_event(event, self)
-        if change is not None:
-            yield change
+    def mechanism_events(self, event: ZoneEvent, data: EventData) -> Iterator[Event]:
+        match data:
+            case AuctionSlotBegan():
+                costs = {name: tuple(row) for name, row in data.energy_cost.items()}
+                yield SlotAdvanced(data.slot, costs)
+            case PricesUpdated():
+                yield PricesLearned(data.slot, data.lesson)
+            case AuctionDecided():
+                yield Offered(data.task, data.decision, event.slot)
+            case CellsReleased() | CellsReplanned() | AuctionPaused() | AuctionResumed():
+                task = self.jobs[job_of(event)].task
+                if data.found:
+                    yield Replanned(task, event.slot, data.given_up, data.found, refunded=False)
+                else:
+                    yield Released(task, data.given_up)
+            case NodeDown() if data.node not in self.lost:
+                yield NodeLost(data.node, event.slot)
+            case NodeUp():
+                yield NodeReturned(data.node, event.slot)
+
+    def mechanism_event(self, event: ZoneEvent) -> Event | None:
+        """Return what a recorded event means to the mechanism, or None."""
+        data = self.decode(event)
+        return None if data is None else next(self.mechanism_events(event, data), None)
 
     def cells_of(self, slot: int) -> dict[str, list[AuctionJob]]:
         """Jobs that have a cell in a slot, by node, in the order in which they were admitted."""
@@ -104,24 +128,23 @@ class AuctionState(ZoneState[AuctionJob]):
         costs = self.energy[kind]
         return share * (costs[offset] if 0 <= offset < len(costs) else 0.0)
 
-    def admit(self, event: ZoneEvent, pending: PendingJob) -> AuctionJob:
-        body, decision = event.body, read_decision(event.body["decision"])
-        task = read_task(body["task"])
-        assert decision.schedule is not None
+    def admit(self, event: ZoneEvent, data: AuctionDecided, pending: PendingJob) -> AuctionJob:
+        schedule = data.decision.schedule
+        assert schedule is not None
         job = AuctionJob(
             **vars(pending),
-            task=task,
-            decision=decision,
-            cells=decision.schedule.cells,
-            size=DataSize.from_record(body["size"]),
-            repair=decided_repair(task, decision, body.get("offers", {})),
+            task=data.task,
+            decision=data.decision,
+            cells=schedule.cells,
+            size=data.size,
+            repair=decided_repair(data.task, data.decision, data.offers),
         )
         job.progress = Progress(total_rows=job.total_rows)
         return job
 
-    def _began(self, event: ZoneEvent) -> Effects:
-        self.slot = event.body["slot"]
-        for name, entered in event.body["energy_cost"].items():
+    def _began(self, _event: ZoneEvent, data: AuctionSlotBegan) -> Effects:
+        self.slot = data.slot
+        for name, entered in data.energy_cost.items():
             costs = self.energy[name]
             if len(entered) >= self.cluster.slots:
                 costs.clear()
@@ -131,73 +154,74 @@ class AuctionState(ZoneState[AuctionJob]):
             self.energy_first = self.slot + self.cluster.slots - len(costs)
         return Effects()
 
-    def _repaired(self, event: ZoneEvent) -> Effects:
+    def _repaired(self, event: ZoneEvent, data: JobRepaired) -> Effects:
         job = self.jobs[job_of(event)]
-        job.repaired = event.body["file"]
-        job.size = DataSize.from_record(event.body["size"])
+        job.repaired, job.size = data.file, data.size
         job.progress = replace(job.progress, total_rows=job.total_rows)
         assert job.repair is not None
-        return Effects(
-            (self.projection.open(event, job),), vendor_cost(job.repair.vendor, job.repair.price)
-        )
+        entries = vendor_cost(job.repair.vendor, job.repair.price)
+        return Effects((self.projection.open(event, job),), entries)
 
-    def _vendor_changed(self, event: ZoneEvent) -> Effects:
+    def _vendor_changed(self, event: ZoneEvent, data: VendorChanged) -> Effects:
         job = self.jobs[job_of(event)]
-        job.failed_vendors += (event.body["failed"],)
-        job.repair = adapter(Repair).validate_python(event.body["repair"])
+        job.failed_vendors += (data.failed,)
+        job.repair = data.repair
         return self.show(event, job)
 
-    def _trained(self, event: ZoneEvent) -> Effects:
-        job, result = self.jobs[job_of(event)], event.body["result"]
-        job.progress = job.progress.after(result)
-        job.last_reported_slot = event.body["slot"]
+    def _trained(self, event: ZoneEvent, data: JobTrained) -> Effects:
+        job = self.jobs[job_of(event)]
+        job.progress = job.progress.after(data.result)
+        job.last_reported_slot = data.slot
         job.out_of_memory.clear()
-        if result["state"] == "done":
+        if data.result["state"] == "done":
             job.phase = Phase.TRAINED
         elif job.phase is Phase.PLANNED:
             job.phase = Phase.TRAINING
-        cell = Cell(event.body["slot"], event.body["node"])
-        cost = round_money(self.operating_cost(job, cell))
+        cost = round_money(self.operating_cost(job, Cell(data.slot, data.node)))
         return Effects((self.projection.open(event, job),), energy_cost(cost))
 
-    def _replanned(self, event: ZoneEvent) -> Effects:
+    def _replanned(
+        self,
+        event: ZoneEvent,
+        data: CellsReleased | CellsReplanned | AuctionPaused | AuctionResumed,
+    ) -> Effects:
         job = self.jobs[job_of(event)]
-        gone = set(read_cells(event.body["given_up"]))
-        kept = tuple(cell for cell in job.cells if cell not in gone)
-        job.cells = tuple(sorted((*kept, *read_cells(event.body["found"]))))
-        if event.kind == EventType.RESUMED:
+        kept = (cell for cell in job.cells if cell not in data.given_up)
+        job.cells = tuple(sorted((*kept, *data.found)))
+        if isinstance(data, AuctionResumed):
             job.continue_phase(has_trained=bool(job.progress.rows))
         return self.show(event, job)
 
-    def _paused(self, event: ZoneEvent) -> Effects:
-        self._replanned(event)
-        job, given_up = self.jobs[job_of(event)], event.body["given_up_for"]
-        job.given_up = None if given_up is None else adapter(GivenUp).validate_python(given_up)
-        return super()._paused(event)
+    def _paused(self, event: ZoneEvent, data: AuctionPaused) -> Effects:  # type: ignore[override]
+        self._replanned(event, data)
+        self.jobs[job_of(event)].given_up = data.given_up_for
+        return super()._paused(event, data)
 
-    def _node_lost(self, event: ZoneEvent) -> Effects:
-        self.lost.add(event.body["node"])
-        if event.body["drained"]:
-            self.drained.add(event.body["node"])
+    def _node_down(self, _event: ZoneEvent, data: NodeDown) -> Effects:
+        self.lost.add(data.node)
+        if data.drained:
+            self.drained.add(data.node)
         return Effects()
 
-    def _node_returned(self, event: ZoneEvent) -> Effects:
-        self.lost.discard(event.body["node"])
-        self.drained.discard(event.body["node"])
+    def _node_up(self, _event: ZoneEvent, data: NodeUp) -> Effects:
+        self.lost.discard(data.node)
+        self.drained.discard(data.node)
         return Effects()
 
-    reducers: ClassVar[Mapping[str, Reducer]] = {
-        **JOB_REDUCERS,
-        EventType.SLOT_BEGAN: _began,
-        AuctionEventType.REPAIRED: _repaired,
-        AuctionEventType.VENDOR_CHANGED: _vendor_changed,
-        EventType.TRAINED: _trained,
-        AuctionEventType.RELEASED: _replanned,
-        AuctionEventType.REPLANNED: _replanned,
-        EventType.PAUSED: _paused,
-        EventType.RESUMED: _replanned,
-        AuctionEventType.NODE_LOST: _node_lost,
-        AuctionEventType.NODE_RETURNED: _node_returned,
+    reducers: ClassVar[Mapping[type[EventData], Reducer]] = {
+        **ZoneState.reducers,
+        AuctionSlotBegan: _began,
+        PricesUpdated: ZoneState._unchanged,
+        AuctionDecided: ZoneState._decided,
+        JobRepaired: _repaired,
+        VendorChanged: _vendor_changed,
+        JobTrained: _trained,
+        CellsReleased: _replanned,
+        CellsReplanned: _replanned,
+        AuctionPaused: _paused,
+        AuctionResumed: _replanned,
+        NodeDown: _node_down,
+        NodeUp: _node_up,
     }
 
 
@@ -217,86 +241,10 @@ def empty_model(opened: Mapping[str, Any], energy: EnergyForecast | None = None)
     return ZoneModel(AuctionState(cluster=cluster), mechanism)
 
 
-# Events of the mechanism, recorded bit for bit. An array is its compressed bytes in base 64:
-# numbers as text would be three times as large.
-
-
-def prices_record(event: PricesLearned) -> dict[str, Any]:
-    """Return the body of the event."""
-    return {
-        "slot": event.now,
-        "lesson": {name: _write(array) for name, array in event.lesson.items()},
-    }
-
-
-def read_prices(body: dict[str, Any]) -> PricesLearned:
-    """Return the event that `prices_record` wrote."""
-    return PricesLearned(
-        body["slot"], {name: _read(record) for name, record in body["lesson"].items()}
-    )
-
-
-def _write(array: Any) -> dict[str, Any]:
-    packed = zlib.compress(np.ascontiguousarray(array).tobytes(), level=1)
-    return {
-        "dtype": array.dtype.str,
-        "shape": list(array.shape),
-        "data": base64.b64encode(packed).decode(),
-    }
-
-
-def _read(record: dict[str, Any]) -> Any:
-    data = zlib.decompress(base64.b64decode(record["data"]))
-    # A copy, as what is read from bytes cannot be written to.
-    return np.frombuffer(data, dtype=record["dtype"]).reshape(record["shape"]).copy()
-
-
-def event_type_of(event: Event) -> EventType | AuctionEventType:
-    """Return the recorded type of an event that the mechanism emitted."""
-    return (
-        EventType.SLOT_BEGAN if isinstance(event, SlotAdvanced) else AuctionEventType.PRICES_LEARNED
-    )
-
-
-def market_record(event: Event) -> dict[str, Any]:
-    """Return the body of such an event."""
+def mechanism_event_data(event: Event) -> AuctionSlotBegan | PricesUpdated:
+    """Return the recorded data of an event that the mechanism emitted by itself."""
     if isinstance(event, SlotAdvanced):
         energy = {name: list(costs) for name, costs in event.energy_cost.items()}
-        return {"slot": event.now, "energy_cost": energy}
+        return AuctionSlotBegan(slot=event.now, energy_cost=energy)
     assert isinstance(event, PricesLearned)
-    return prices_record(event)
-
-
-def to_mechanism_event(event: ZoneEvent, state: AuctionState) -> Event | None:
-    """Return what a recorded event means to the mechanism, or None.
-
-    Args:
-        event: of the zone.
-        state: as it was before the event.
-    """
-    body = event.body
-    match event.kind:
-        case EventType.SLOT_BEGAN:
-            costs = {name: tuple(row) for name, row in body["energy_cost"].items()}
-            return SlotAdvanced(body["slot"], costs)
-        case AuctionEventType.PRICES_LEARNED:
-            return read_prices(body)
-        case EventType.DECIDED:
-            return Offered(read_task(body["task"]), read_decision(body["decision"]), event.slot)
-        case (
-            AuctionEventType.RELEASED
-            | EventType.PAUSED
-            | AuctionEventType.REPLANNED
-            | EventType.RESUMED
-        ):
-            assert event.job is not None
-            task = state.jobs[event.job].task
-            given_up, found = read_cells(body["given_up"]), read_cells(body["found"])
-            if not found:
-                return Released(task, given_up)
-            return Replanned(task, event.slot, given_up, found, refunded=False)
-        case AuctionEventType.NODE_LOST if body["node"] not in state.lost:
-            return NodeLost(body["node"], event.slot)
-        case AuctionEventType.NODE_RETURNED:
-            return NodeReturned(body["node"], event.slot)
-    return None
+    return PricesUpdated(slot=event.now, lesson=dict(event.lesson))

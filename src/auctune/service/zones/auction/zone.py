@@ -2,9 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeVar
-
-from pydantic_core import to_jsonable_python
+from typing import TypeVar
 
 from auctune.domain import (
     Admission,
@@ -18,48 +16,17 @@ from auctune.domain import (
     Task,
 )
 from auctune.domain.menu import MenuLine
-from auctune.run.records import decision_record, schedule_record
-from auctune.service.jobs.idempotency import idempotency_record
+from auctune.run.records import schedule_record
 from auctune.service.zones.auction import replanning
 from auctune.service.zones.auction.bid import Bid, bid_task
-from auctune.service.zones.auction.job import AuctionJob, task_record
-from auctune.service.zones.auction.state import AuctionModel, event_type_of, market_record
+from auctune.service.zones.auction.events import AuctionDecided
+from auctune.service.zones.auction.job import AuctionJob
+from auctune.service.zones.auction.state import AuctionModel, mechanism_event_data
 from auctune.service.zones.auction.supply import Supply
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.events import EventType, ZoneEvent
+from auctune.service.zones.core.events import EventData, ZoneEvent
 from auctune.service.zones.core.read_model import Effects, JobReadModel
 from auctune.service.zones.core.zone import EventWriter, SlottedZone
-
-
-def decision_body(bid: Bid, task: Task, decision: Decision, earliest: int | None) -> dict[str, Any]:
-    """Return the body of a decision's event, without the accepted line.
-
-    Args:
-        bid, task: what was offered.
-        decision: on it.
-        earliest: as of `earliest_feasible_slot`.
-    """
-    is_over = decision.reason is Reason.OVER_BUDGET
-    return {
-        "owner": bid.owner,
-        "request": bid.request,
-        "training": to_jsonable_python(bid.training),
-        "size": bid.size.to_record(),
-        "task": task_record(task),
-        "offers": {offer.vendor: offer.reference for offer in bid.offers if offer.reference},
-        "decision": decision_record(decision),
-        "reply": idempotency_record(bid.reply),
-        "budget_left": str(task.budget) if is_over else None,
-        "earliest": earliest,
-    }
-
-
-def line_record(line: MenuLine | None) -> dict[str, Any] | None:
-    """Return the record of an accepted line of a menu."""
-    if line is None:
-        return None
-    return {"deadline": line.deadline, "schedule": schedule_record(line.schedule)}
-
 
 _TOO_LATE = (Reason.NO_CAPACITY, Reason.NO_FEASIBLE_SCHEDULE)
 
@@ -126,9 +93,9 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
         self.mechanism = model.mechanism
         self.state = model.state
 
-    def _apply(self, event: ZoneEvent) -> Effects:
+    def _apply(self, event: ZoneEvent, data: EventData) -> Effects:
         # The mechanism was changed just before; now that is recorded.
-        effects = self.state.evolve(event)
+        effects = self.state.evolve(event, data)
         self._has_unrecorded_change = False
         return effects
 
@@ -162,7 +129,7 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
         self._advance(self.state.slot)
         task = self.task(bid)
         decision = preview_decision(self.mechanism, task, self.state.slot)
-        body = self._body(bid, task, decision)
+        body = self._decision_data(bid, task, decision).body()
         return self.state.projection.preview(self.name, self.clock.now(), bid.job, body)
 
     def quote(self, bid: Bid) -> PriceMenu:
@@ -224,7 +191,7 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
     def _advance(self, slot: int) -> None:
         self._has_unrecorded_change = True
         for event in self.mechanism.advance(slot):
-            self.record(event_type_of(event), None, market_record(event))
+            self.record(mechanism_event_data(event))
         self._has_unrecorded_change = False
 
     def _book(self, decide: Callable[[int], T]) -> T:
@@ -237,20 +204,30 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
             raise
 
     def _decided(
-        self,
-        bid: Bid,
-        task: Task,
-        decision: Decision,
-        line: MenuLine | None = None,
+        self, bid: Bid, task: Task, decision: Decision, line: MenuLine | None = None
     ) -> JobReadModel:
-        body = self._body(bid, task, decision) | {"line": line_record(line)}
-        self.record(EventType.DECIDED, bid.job, body)
+        self.record(self._decision_data(bid, task, decision, line), bid.job)
         return self._latest_row()
 
-    def _body(self, bid: Bid, task: Task, decision: Decision) -> dict[str, Any]:
+    def _decision_data(
+        self, bid: Bid, task: Task, decision: Decision, line: MenuLine | None = None
+    ) -> AuctionDecided:
         slot, last = self.state.slot, self._last_slot()
-        earliest = earliest_feasible_slot(self.mechanism, task, decision, slot, last)
-        return decision_body(bid, task, decision, earliest)
+        return AuctionDecided(
+            owner=bid.owner,
+            request=bid.request,
+            training=bid.training,
+            reply=bid.reply,
+            size=bid.size,
+            task=task,
+            offers={offer.vendor: offer.reference for offer in bid.offers if offer.reference},
+            decision=decision,
+            budget_left=task.budget if decision.reason is Reason.OVER_BUDGET else None,
+            earliest=earliest_feasible_slot(self.mechanism, task, decision, slot, last),
+            line=None
+            if line is None
+            else {"deadline": line.deadline, "schedule": schedule_record(line.schedule)},
+        )
 
     def _within_budget(self, task: Task) -> Decision | None:
         """Return the rejection of a bid whose price is above the budget, or None."""

@@ -1,41 +1,36 @@
-"""What happens in a zone, as the log keeps it; here what zones of all kinds know.
+"""Events of a zone: what is recorded in the log, and what state is folded from.
 
-| kind | body |
-| --- | --- |
-| zone.opened | version, kind, epoch, slot_seconds, and what is of its kind; no kind: auction |
-| slot.began | slot, and what is of its kind |
-| job.received | owner, request, training, reply |
-| job.decided | owner, request, training, size, decision, reply, and what is of its kind |
-| job.trained | node, slot, seconds, result |
-| job.paused, job.resumed | what is of its kind |
-| job.cancelled | - |
-| job.finished | files |
-| job.failed | code, message, param, refund |
-| job.noted | text |
-| job.out_of_memory | slot, text; of zones whose slots are sold ahead |
-
-A decision has `admitted` and `reason` in every kind. Each kind has events of its own beside these;
-a name says the same in all of them. State is the fold over a zone's events.
+Each type of event is a dataclass whose fields are the body in the log. Here are those of all kinds
+of zones; a kind declares its own in its `events.py`, and adds fields to some of these.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
-from typing import Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic import TypeAdapter
+from pydantic import PlainSerializer, PlainValidator, TypeAdapter
+
+from auctune.domain import Money
+from auctune.domain.data_size import DataSize
+from auctune.service.jobs.idempotency import IdempotencyKey
+from auctune.service.jobs.training import Training
 
 VERSION = 5
+"""Version of the log: of the bodies of events, and of snapshots."""
+
+Record = dict[str, Any]
 
 
 class EventType(StrEnum):
-    """What happened, where zones of all kinds know of it."""
+    """Types of events that all kinds of zones have in common."""
 
     ZONE_OPENED = "zone.opened"
+    """Body: version, kind, epoch, slot_seconds, and the settings of the kind."""
     SLOT_BEGAN = "slot.began"
     RECEIVED = "job.received"
     DECIDED = "job.decided"
     TRAINED = "job.trained"
+    METERED = "job.metered"
     PAUSED = "job.paused"
     RESUMED = "job.resumed"
     CANCELLED = "job.cancelled"
@@ -47,16 +42,16 @@ class EventType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ZoneEvent:
-    """One line of the log.
+    """An event as it is recorded.
 
     Attributes:
-        seq: its number in the whole log, rising.
-        zone: the zone's name.
-        slot: the slot in which it happened.
+        seq: number in the whole log, increasing.
+        zone: name of the zone.
+        slot: in which it was recorded.
         at: unix time.
-        kind: what happened: a `EventType`, or one of the zone's own kind.
-        job: the job that it is about, if it is about one.
-        body: plain JSON values.
+        kind: type of the event: an `EventType`, or one of the kind of zone.
+        job: id of the job that it is about, or None.
+        body: plain JSON values: the fields of an `EventData`.
     """
 
     seq: int
@@ -65,11 +60,11 @@ class ZoneEvent:
     at: float
     kind: str
     job: str | None
-    body: dict[str, Any]
+    body: Record
 
 
 def job_of(event: ZoneEvent) -> str:
-    """Id of the job that an event is about, which is about one."""
+    """Return the id of the job of an event that is about one."""
     assert event.job is not None
     return event.job
 
@@ -77,7 +72,197 @@ def job_of(event: ZoneEvent) -> str:
 T = TypeVar("T")
 
 
-@cache
+_ADAPTERS: dict[Any, TypeAdapter[Any]] = {}
+
+
 def adapter(of: type[T]) -> TypeAdapter[T]:
     """Return the adapter that reads and writes values of a type as JSON; money is text."""
-    return TypeAdapter(of)
+    if of not in _ADAPTERS:
+        _ADAPTERS[of] = TypeAdapter(of)
+    return _ADAPTERS[of]
+
+
+Size = Annotated[
+    DataSize, PlainValidator(DataSize.from_record), PlainSerializer(DataSize.to_record)
+]
+"""Size of data, recorded without the fields that have their default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventData:
+    """Typed body of an event."""
+
+    __pydantic_config__: ClassVar[Record] = {"extra": "forbid"}
+
+    kind: ClassVar[str]
+
+    def body(self) -> Record:
+        """Return the fields as JSON values."""
+        body: Record = adapter(type(self)).dump_python(self, mode="json")
+        return body
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotBegan(EventData):
+    """A slot began."""
+
+    kind = EventType.SLOT_BEGAN
+
+    slot: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobReceived(EventData):
+    """A job was recorded as pending.
+
+    Attributes:
+        owner: user id.
+        request: as its owner made it.
+        training: what it trains.
+        reply: idempotency key of the request, or None.
+    """
+
+    kind = EventType.RECEIVED
+
+    owner: str
+    request: Record
+    training: Training
+    reply: IdempotencyKey | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDecided(EventData):
+    """A job was admitted or rejected. A kind adds what the decision was made from.
+
+    Attributes:
+        owner, request, training, reply: as of `JobReceived`.
+    """
+
+    kind = EventType.DECIDED
+
+    owner: str
+    request: Record
+    training: Training
+    reply: IdempotencyKey | None = None
+
+    @property
+    def is_admitted(self) -> bool:
+        """Whether the job was admitted; every kind has a `decision`."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobTrained(EventData):
+    """A slot of a job was trained.
+
+    Attributes:
+        node: that trained it.
+        slot: of the zone.
+        seconds: that it took.
+        result: rows, total_rows, tokens, steps, state, losses, validation, note.
+    """
+
+    kind = EventType.TRAINED
+
+    node: str
+    slot: int
+    seconds: float
+    result: Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobMetered(EventData):
+    """A job was charged for what it used.
+
+    Attributes:
+        slot: number of the charge within the job, increasing.
+        amount: that its owner is charged.
+        cost: that the service pays.
+    """
+
+    kind = EventType.METERED
+
+    slot: int
+    amount: Money
+    cost: Money
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPaused(EventData):
+    """A job was paused by its owner."""
+
+    kind = EventType.PAUSED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobResumed(EventData):
+    """A job was resumed by its owner."""
+
+    kind = EventType.RESUMED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCancelled(EventData):
+    """A job was cancelled by its owner."""
+
+    kind = EventType.CANCELLED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFinished(EventData):
+    """A job succeeded.
+
+    Attributes:
+        files: ids of its results.
+    """
+
+    kind = EventType.FINISHED
+
+    files: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFailed(EventData):
+    """A job failed.
+
+    Attributes:
+        code: for programs.
+        message: for its owner.
+        param: field of the request that is wrong, or None.
+        refund: whether its owner gets the money back.
+    """
+
+    kind = EventType.FAILED
+
+    code: str
+    message: str
+    param: str | None
+    refund: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobNoted(EventData):
+    """Something was noted for a job's owner.
+
+    Attributes:
+        text: the note.
+    """
+
+    kind = EventType.JOB_NOTED
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutOfMemory(EventData):
+    """A slot of a job was lost to too little memory.
+
+    Attributes:
+        slot: of the zone.
+        text: for its owner.
+    """
+
+    kind = EventType.OUT_OF_MEMORY
+
+    slot: int
+    text: str

@@ -15,7 +15,7 @@ from auctune.service.storage.snapshots import Snapshots
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.dependencies import BaseProfiles, ZoneDependencies
-from auctune.service.zones.core.events import VERSION, EventType
+from auctune.service.zones.core.events import VERSION
 from auctune.service.zones.core.gateway import AnyGateway
 from auctune.service.zones.core.restore import created_event, replay_until
 from auctune.service.zones.core.state import ZoneModel
@@ -99,7 +99,7 @@ class ZoneLoader(ABC, Generic[C, Z, M]):
         model = await asyncio.to_thread(self._restore)
         zone = self._zone(model)
         if model.seq == 0:
-            zone.record(EventType.ZONE_OPENED, None, dict(self.recorded))
+            zone.record_created(self.recorded)
         zone.begin_slots()
         actor = ZoneActor(zone, shared.recorder, shared.on_fatal_error)
         return LoadedZone(self._gateway(actor), self._worker(actor))

@@ -1,15 +1,6 @@
-"""Metered zones: event types, meters and estimates.
-
-| kind | body |
-| --- | --- |
-| job.metered | slot, amount, cost, and fields of the zone's kind |
-
-`slot` numbers the charges of a job, in increasing order; `amount` is charged to its owner, `cost`
-is what the service pays, both as text. A decision of a metered zone has max_cost and estimate.
-"""
+"""Meters of jobs that are charged for what they use, and estimates of their cost."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from pydantic_core import to_jsonable_python
@@ -19,12 +10,6 @@ from auctune.domain.money import ZERO
 from auctune.service.jobs.timestamps import to_rfc3339
 from auctune.service.ledger import Entry, hold, meter, refund_metered, release
 from auctune.service.zones.core.offers import QuoteSummary
-
-
-class MeteredEventType(StrEnum):
-    """Types of events of metered zones."""
-
-    METERED = "job.metered"
 
 
 @dataclass

@@ -19,7 +19,7 @@ from auctune.run.executor.orders import adapter_folder, make_order
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.dependencies import ZoneDependencies
-from auctune.service.zones.core.events import EventType
+from auctune.service.zones.core.events import JobNoted, JobTrained
 from auctune.service.zones.core.job import Phase, SlotJob
 from auctune.service.zones.core.worker import ZoneWorker
 from auctune.service.zones.core.zone import SlottedZone, lose_to_memory
@@ -156,8 +156,8 @@ class SlotScheduler(ABC, Generic[Z, J]):
             job = zone.admitted_jobs.get(name)
             if job is None or job.last_reported_slot >= slot:
                 continue
-            body = {"node": node, "slot": slot, "seconds": message["seconds"], "result": result}
-            zone.record(EventType.TRAINED, name, body)
+            seconds = message["seconds"]
+            zone.record(JobTrained(node=node, slot=slot, seconds=seconds, result=result), name)
             self._on_result(zone, job, result)
         for name, error in (message.get("refused") or {}).items():
             job = zone.admitted_jobs.get(name)
@@ -175,7 +175,7 @@ class SlotScheduler(ABC, Generic[Z, J]):
 
     def _on_result(self, zone: Z, job: J, result: Mapping[str, Any]) -> None:
         if result["note"]:
-            zone.record(EventType.JOB_NOTED, job.id, {"text": result["note"]})
+            zone.record(JobNoted(text=result["note"]), job.id)
         if result["state"] == "done":
             zone.release_capacity(job)
         elif result["state"] == "failed":
@@ -207,7 +207,7 @@ class SlotScheduler(ABC, Generic[Z, J]):
         job = zone.admitted_jobs.get(str(message["task"]))
         text = str(message["text"])
         if job is not None and text not in job.notes:
-            zone.record(EventType.JOB_NOTED, job.id, {"text": text})
+            zone.record(JobNoted(text=text), job.id)
 
 
 class SlotWorker(ZoneWorker[Z]):

@@ -14,28 +14,39 @@ import orjson
 from pydantic import ValidationError
 
 from auctune.domain import read_snapshot
-from auctune.service.jobs.training import Training
-from auctune.service.zones.core.events import VERSION, EventType, ZoneEvent, adapter, job_of
+from auctune.service.zones.core.events import (
+    VERSION,
+    EventData,
+    JobCancelled,
+    JobDecided,
+    JobFailed,
+    JobFinished,
+    JobNoted,
+    JobPaused,
+    JobReceived,
+    OutOfMemory,
+    ZoneEvent,
+    adapter,
+    job_of,
+)
 from auctune.service.zones.core.job import OpenJob, PendingJob, Phase
 from auctune.service.zones.core.projection import JobProjection
 from auctune.service.zones.core.read_model import Effects, Status
 
 J = TypeVar("J", bound=OpenJob)
 
-Reducer = Callable[[Any, ZoneEvent], Effects]
-"""Applies one type of event to a state."""
+Reducer = Callable[[Any, ZoneEvent, Any], Effects]
+"""Applies an event to a state, given its data."""
 
 
-def pending_from_event(event: ZoneEvent) -> PendingJob:
-    """Return the pending job of the first event about it."""
-    body = event.body
+def _pending(event: ZoneEvent, data: JobReceived | JobDecided) -> PendingJob:
     return PendingJob(
         id=job_of(event),
         seq=event.seq,
-        owner=body["owner"],
+        owner=data.owner,
         created_at=event.at,
-        request=body["request"],
-        training=adapter(Training).validate_python(body["training"]),
+        request=data.request,
+        training=data.training,
     )
 
 
@@ -44,7 +55,7 @@ class ZoneState(ABC, Generic[J]):
     """Open jobs of a zone. A snapshot of a zone is its state as pydantic serializes it.
 
     A kind of zone declares the type of `jobs` and its own fields, says which job an event admits,
-    and lists the reducers of its events.
+    and adds the reducers of its events.
 
     Attributes:
         seq: number of the newest event applied; 0 before the first.
@@ -55,75 +66,98 @@ class ZoneState(ABC, Generic[J]):
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
 
     projection: ClassVar[JobProjection[Any]]
-    reducers: ClassVar[Mapping[str, Reducer]]
+    _by_kind: ClassVar[dict[str, tuple[type[EventData], Reducer]]]
 
     seq: int = 0
     received: dict[str, PendingJob] = field(default_factory=dict)
     jobs: dict[str, J] = field(default_factory=dict)
 
-    def evolve(self, event: ZoneEvent) -> Effects:
-        """Apply an event that is newer than all that were applied."""
+    def __init_subclass__(cls) -> None:
+        cls._by_kind = {one.kind: (one, reducer) for one, reducer in cls.reducers.items()}
+
+    def decode(self, event: ZoneEvent) -> EventData | None:
+        """Return the data of a recorded event, or None for a type that changes nothing.
+
+        Raises:
+            ValueError: if it is not as this release writes it.
+        """
+        found = self._by_kind.get(event.kind)
+        return None if found is None else adapter(found[0]).validate_python(event.body)
+
+    def evolve(self, event: ZoneEvent, data: EventData | None = None) -> Effects:
+        """Apply an event that is newer than all that were applied.
+
+        Args:
+            event: as recorded.
+            data: of the event; decoded from it if not given.
+        """
         self.seq = event.seq
-        reducer = self.reducers.get(event.kind)
-        effects = Effects() if reducer is None else reducer(self, event)
+        data = data or self.decode(event)
+        if data is None:
+            return Effects()
+        effects = self._by_kind[event.kind][1](self, event, data)
         for changed in (event.job, *(row.id for row in effects.rows)):
             if changed in self.jobs:
                 self.jobs[changed].last_event_seq = event.seq
         return effects
 
-    def mechanism_events(self, event: ZoneEvent) -> Iterable[Any]:
+    def mechanism_events(self, event: ZoneEvent, data: EventData) -> Iterable[Any]:
         """Return what an event means to the mechanism; the state is as before the event."""
         return ()
 
     @abstractmethod
-    def admit(self, event: ZoneEvent, pending: PendingJob) -> J:
+    def admit(self, event: ZoneEvent, data: Any, pending: PendingJob) -> J:
         """Return the job that a decision admits."""
 
     def show(self, event: ZoneEvent, job: J) -> Effects:
         """Return the effects of an event that changes an open job, and books nothing."""
         return Effects((self.projection.open(event, job),))
 
-    def _received(self, event: ZoneEvent) -> Effects:
-        job = pending_from_event(event)
+    def _unchanged(self, _event: ZoneEvent, _data: EventData) -> Effects:
+        return Effects()
+
+    def _received(self, event: ZoneEvent, data: JobReceived) -> Effects:
+        job = _pending(event, data)
         self.received[job.id] = job
         return Effects((self.projection.received(event, job),))
 
-    def _decided(self, event: ZoneEvent) -> Effects:
-        pending = pending_from_event(event)
+    def _decided(self, event: ZoneEvent, data: JobDecided) -> Effects:
+        pending = _pending(event, data)
         earlier = self.received.pop(pending.id, None)
         if earlier is not None:
             pending = replace(pending, seq=earlier.seq, created_at=earlier.created_at)
-        if not event.body["decision"]["admitted"]:
+        if not data.is_admitted:
             return Effects((self.projection.rejected(event, pending),))
-        job = self.admit(event, pending)
+        job = self.admit(event, data, pending)
         self.jobs[job.id] = job
         return Effects((self.projection.open(event, job),), job.admission_entries())
 
-    def _noted(self, event: ZoneEvent) -> Effects:
+    def _noted(self, event: ZoneEvent, data: JobNoted) -> Effects:
         job = self.jobs.get(job_of(event))
         if job is None:
             return Effects()
-        job.notes.append(event.body["text"])
+        job.notes.append(data.text)
         return self.show(event, job)
 
-    def _out_of_memory(self, event: ZoneEvent) -> Effects:
+    def _out_of_memory(self, event: ZoneEvent, data: OutOfMemory) -> Effects:
         job: Any = self.jobs[job_of(event)]
-        job.out_of_memory.append(event.body["slot"])
-        return self._noted(event)
+        job.out_of_memory.append(data.slot)
+        job.notes.append(data.text)
+        return self.show(event, job)
 
-    def _paused(self, event: ZoneEvent) -> Effects:
+    def _paused(self, event: ZoneEvent, _data: JobPaused) -> Effects:
         job = self.jobs[job_of(event)]
         job.phase = Phase.PAUSED
         return self.show(event, job)
 
-    def _cancelled(self, event: ZoneEvent) -> Effects:
+    def _cancelled(self, event: ZoneEvent, _data: JobCancelled) -> Effects:
         return self._end(event, Status.CANCELLED, refunded=False)
 
-    def _finished(self, event: ZoneEvent) -> Effects:
+    def _finished(self, event: ZoneEvent, _data: JobFinished) -> Effects:
         return self._end(event, Status.SUCCEEDED, refunded=False)
 
-    def _failed(self, event: ZoneEvent) -> Effects:
-        return self._end(event, Status.FAILED, refunded=event.body["refund"])
+    def _failed(self, event: ZoneEvent, data: JobFailed) -> Effects:
+        return self._end(event, Status.FAILED, refunded=data.refund)
 
     def _end(self, event: ZoneEvent, status: Status, *, refunded: bool) -> Effects:
         pending = self.received.pop(job_of(event), None)
@@ -133,18 +167,15 @@ class ZoneState(ABC, Generic[J]):
         entries = job.settlement_entries(refunded=refunded)
         return Effects((self.projection.closed(event, job, status, refunded=refunded),), entries)
 
-
-JOB_REDUCERS: Mapping[str, Reducer] = {
-    EventType.RECEIVED: ZoneState._received,
-    EventType.DECIDED: ZoneState._decided,
-    EventType.PAUSED: ZoneState._paused,
-    EventType.JOB_NOTED: ZoneState._noted,
-    EventType.OUT_OF_MEMORY: ZoneState._out_of_memory,
-    EventType.CANCELLED: ZoneState._cancelled,
-    EventType.FINISHED: ZoneState._finished,
-    EventType.FAILED: ZoneState._failed,
-}
-"""Reducers of the events that all kinds of zones have in common."""
+    reducers: ClassVar[Mapping[type[EventData], Reducer]] = {
+        JobReceived: _received,
+        JobPaused: _paused,
+        JobNoted: _noted,
+        OutOfMemory: _out_of_memory,
+        JobCancelled: _cancelled,
+        JobFinished: _finished,
+        JobFailed: _failed,
+    }
 
 
 class Mechanism(Protocol):
@@ -184,12 +215,14 @@ class ZoneModel(Generic[S, M]):
         """Number of the newest event applied; 0 before the first."""
         return self.state.seq
 
-    def apply(self, event: ZoneEvent) -> Effects:
-        """Apply one event."""
-        mechanism: Any = self.mechanism
-        for change in self.state.mechanism_events(event):
-            mechanism.apply(change)
-        return self.state.evolve(event)
+    def apply(self, event: ZoneEvent, data: EventData | None = None) -> Effects:
+        """Apply one event to mechanism and state; its data are decoded unless they are given."""
+        data = data or self.state.decode(event)
+        if data is not None:
+            mechanism: Any = self.mechanism
+            for change in self.state.mechanism_events(event, data):
+                mechanism.apply(change)
+        return self.state.evolve(event, data)
 
     def save(self) -> dict[str, Any]:
         """Return a snapshot, for `write_snapshot`."""

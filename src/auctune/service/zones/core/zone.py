@@ -5,13 +5,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Generic, Protocol, TypeVar
 
-from pydantic_core import to_jsonable_python
-
 from auctune.domain import InputError
-from auctune.service.jobs.idempotency import IdempotencyKey, idempotency_record
+from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.training import Training, ZoneBid
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.events import EventType, ZoneEvent
+from auctune.service.zones.core.events import (
+    EventData,
+    EventType,
+    JobCancelled,
+    JobFailed,
+    JobFinished,
+    JobPaused,
+    JobReceived,
+    JobResumed,
+    OutOfMemory,
+    ZoneEvent,
+)
 from auctune.service.zones.core.job import OpenJob, PendingJob, Phase, PrepaidJob
 from auctune.service.zones.core.read_model import Effects, JobReadModel
 from auctune.service.zones.core.state import ZoneModel
@@ -101,15 +110,27 @@ class Zone(ABC, Generic[J, B]):
         events, self._events = self._events, []
         return events
 
-    def record(self, kind: str, job: str | None, body: dict[str, Any]) -> ZoneEvent:
-        """Record an event, now, and apply it."""
-        seq, slot = self._writer.next_seq(), self.event_slot
-        event = ZoneEvent(seq, self.name, slot, self.clock.now(), kind, job, body)
-        self._events.append((event, self._apply(event)))
-        return event
+    def record_created(self, settings: Mapping[str, Any]) -> None:
+        """Record the first event of the zone."""
+        event = self._event(EventType.ZONE_OPENED, None, dict(settings))
+        self._events.append((event, self.model.apply(event)))
 
-    def _apply(self, event: ZoneEvent) -> Effects:
-        return self.model.apply(event)
+    def record(self, data: EventData, job: str | None = None) -> None:
+        """Record an event, now, and apply it.
+
+        Args:
+            data: of the event.
+            job: id of the job that it is about.
+        """
+        event = self._event(data.kind, job, data.body())
+        self._events.append((event, self._apply(event, data)))
+
+    def _event(self, kind: str, job: str | None, body: dict[str, Any]) -> ZoneEvent:
+        seq, slot = self._writer.next_seq(), self.event_slot
+        return ZoneEvent(seq, self.name, slot, self.clock.now(), str(kind), job, body)
+
+    def _apply(self, event: ZoneEvent, data: EventData) -> Effects:
+        return self.model.apply(event, data)
 
     @property
     def pending_jobs(self) -> Mapping[str, PendingJob]:
@@ -142,13 +163,7 @@ class Zone(ABC, Generic[J, B]):
     ) -> JobReadModel:
         """Record a job as pending: its data are still being inspected."""
         self.begin_slots()
-        body = {
-            "owner": owner,
-            "request": request,
-            "training": to_jsonable_python(training),
-            "reply": idempotency_record(key),
-        }
-        self.record(EventType.RECEIVED, job, body)
+        self.record(JobReceived(owner=owner, request=request, training=training, reply=key), job)
         return self._latest_row()
 
     def decide_received(self, bid: B) -> JobReadModel | None:
@@ -197,7 +212,7 @@ class Zone(ABC, Generic[J, B]):
         """
         self.begin_slots()
         self.pausable_job(job)
-        self.record(EventType.PAUSED, job, {})
+        self.record(JobPaused(), job)
 
     def resume(self, job: str) -> bool:
         """Resume a paused job; return whether that is possible now.
@@ -207,7 +222,7 @@ class Zone(ABC, Generic[J, B]):
         """
         self.begin_slots()
         self.resumable_job(job)
-        self.record(EventType.RESUMED, job, {})
+        self.record(JobResumed(), job)
         return True
 
     def cancel(self, job: str) -> bool:
@@ -217,7 +232,7 @@ class Zone(ABC, Generic[J, B]):
             self.release_capacity(self.admitted_jobs[job])
         elif job not in self.pending_jobs:
             return False
-        self.record(EventType.CANCELLED, job, {})
+        self.record(JobCancelled(), job)
         return True
 
     def settle(self, owner: str) -> None:
@@ -232,14 +247,13 @@ class Zone(ABC, Generic[J, B]):
         self, job: str, code: str, message: str, param: str | None, *, refund: bool = True
     ) -> None:
         """End a job that cannot be finished."""
-        body = {"code": code, "message": message, "param": param, "refund": refund}
-        self.record(EventType.FAILED, job, body)
+        self.record(JobFailed(code=code, message=message, param=param, refund=refund), job)
 
     def finish(self, job: str, files: list[str]) -> bool:
         """End a trained job with the ids of its result files; return False if it has ended."""
         if job not in self.admitted_jobs:
             return False
-        self.record(EventType.FINISHED, job, {"files": files})
+        self.record(JobFinished(files=files), job)
         return True
 
     def abandon(self, job: str, why: str) -> None:
@@ -300,7 +314,7 @@ def lose_to_memory(zone: SlottedZone[P, B], name: str, slot: int, why: str, reme
     """
     job = zone.admitted_jobs[name]
     if slot not in job.out_of_memory:
-        zone.record(EventType.OUT_OF_MEMORY, name, {"slot": slot, "text": why})
+        zone.record(OutOfMemory(slot=slot, text=why), name)
     lost = len(job.out_of_memory)
     if lost < MAX_OUT_OF_MEMORY:
         return False

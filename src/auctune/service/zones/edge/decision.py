@@ -8,7 +8,6 @@ from typing import Any
 
 from auctune.domain import Money, Reason
 from auctune.edge import EdgeDecision, EdgeJob, EdgeMenuLine, EdgePlan, Eris, first_violation
-from auctune.run.edge.plain import decision_record
 from auctune.service.zones.edge.job import EdgeJobState
 
 
@@ -66,9 +65,9 @@ def accept_line(
     return None if found is None else EdgeOutcome(found, line.price, line=line.finish)
 
 
-def answer_record(found: EdgeOutcome) -> dict[str, Any]:
-    """Return the fields of the decision's event that follow from it."""
-    decision, left = found.decision, found.budget_left
+def outcome_fields(found: EdgeOutcome) -> dict[str, Any]:
+    """Return the fields of `EdgeDecided` that say what was decided."""
+    decision = found.decision
     return {
         "decision": {
             "admitted": decision.admitted,
@@ -79,10 +78,10 @@ def answer_record(found: EdgeOutcome) -> dict[str, Any]:
             "surplus": decision.surplus,
             "finish": decision.finish,
         },
-        "answer": decision_record(decision),
+        "answer": decision,
         "line": found.line,
         "earliest": found.earliest,
-        "budget_left": None if left is None else str(left),
+        "budget_left": found.budget_left,
     }
 
 

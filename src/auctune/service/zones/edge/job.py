@@ -1,28 +1,7 @@
-"""Jobs of an edge zone: event types and the open job.
-
-| kind | body | to the mechanism |
-| --- | --- | --- |
-| zone.opened | base, slots, sites, traffic_mb_per_slot, chunk_mb, pricing | - |
-| slot.began | - | EdgeAdvanced |
-| job.decided | facts, job, last, answer, line, earliest, budget_left | EdgeOffered |
-| job.trained | outcome | - |
-| job.released | torn, why | EdgeReplanned |
-| job.replanned | found, why | EdgeReplanned |
-| job.paused | given_up_for | EdgeReplanned |
-| job.cancelled, job.failed | - | EdgeReplanned |
-| job.resumed | found | EdgeReplanned |
-| site.lost | site, why | SiteLost |
-| site.returned | site | SiteReturned |
-
-`job` is the bid as the mechanism was offered it, `last` the last slot by which it is in time, and
-`answer` what it was told. Whoever gives up a plan gives up what lies behind the slot of the event;
-`torn` are slots before that which trained nothing. `found` is a plan for the rest, from the next
-slot on. A line is the finish of the line that was accepted.
-"""
+"""Jobs of an edge zone."""
 
 from collections import Counter
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Annotated, Any
 
 from pydantic import PlainSerializer, PlainValidator
@@ -33,14 +12,8 @@ from auctune.run.edge.plain import job_record, plan_record, read_job, read_plan
 from auctune.service.zones.core.job import PrepaidJob
 from auctune.service.zones.edge.site_datasets import SiteDatasets
 
-
-class EdgeEventType(StrEnum):
-    """What happened."""
-
-    RELEASED = "job.released"
-    REPLANNED = "job.replanned"
-    SITE_LOST = "site.lost"
-    SITE_RETURNED = "site.returned"
+OfferedJob = Annotated[EdgeJob, PlainValidator(read_job), PlainSerializer(job_record)]
+Plan = Annotated[EdgePlan, PlainValidator(read_plan), PlainSerializer(plan_record)]
 
 
 @dataclass(kw_only=True)
@@ -60,10 +33,10 @@ class EdgeJobState(PrepaidJob):
     """
 
     facts: SiteDatasets
-    job: Annotated[EdgeJob, PlainValidator(read_job), PlainSerializer(job_record)]
+    job: OfferedJob
     deadline_slot: int
     decision: dict[str, Any]
-    plan: Annotated[EdgePlan, PlainValidator(read_plan), PlainSerializer(plan_record)]
+    plan: Plan
     trained: list[int] = field(default_factory=list)
     steps: int = 0
     failed_slots: int = 0

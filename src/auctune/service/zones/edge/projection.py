@@ -26,7 +26,8 @@ from auctune.service.zones.core.projection import (
     replanned_message,
 )
 from auctune.service.zones.core.read_model import JobReadModel, Record
-from auctune.service.zones.edge.job import EdgeEventType, EdgeJobState
+from auctune.service.zones.edge.events import EdgeEventType
+from auctune.service.zones.edge.job import EdgeJobState
 from auctune.service.zones.edge.site_datasets import SiteDatasets
 
 _DECISION_FIELDS = ("size", "decision", "facts", "earliest", "budget_left")

@@ -7,16 +7,21 @@ their bids, highest first.
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from pydantic_core import to_jsonable_python
-
 from auctune.domain import Money, round_money
 from auctune.edge import EdgePlan, EdgeReplanned, Eris
 from auctune.edge.prices import cost_of
-from auctune.run.edge.plain import plan_record
-from auctune.service.zones.core.events import EventType
+from auctune.service.zones.core.events import JobNoted
 from auctune.service.zones.core.job import GivenUp, Phase
 from auctune.service.zones.edge.decision import plan_remaining
-from auctune.service.zones.edge.job import EdgeEventType, EdgeJobState
+from auctune.service.zones.edge.events import (
+    EdgePaused,
+    EdgeResumed,
+    PlanReleased,
+    PlanReplaced,
+    SiteDown,
+    SiteUp,
+)
+from auctune.service.zones.edge.job import EdgeJobState
 
 if TYPE_CHECKING:
     from auctune.service.zones.edge.zone import EdgeZone
@@ -36,13 +41,13 @@ def replan(zone: "EdgeZone", torn: Mapping[str, list[int]], why: str) -> None:
     jobs.sort(key=lambda job: (-job.job.utility(0), job.id))
     with zone.atomic():
         for job in jobs:
-            zone.record(EdgeEventType.RELEASED, job.id, {"torn": torn[job.id], "why": why})
+            zone.record(PlanReleased(torn=torn[job.id], why=why), job.id)
         for job in jobs:
             if job.phase is Phase.PAUSED:
                 continue
             if not _planned(zone, job, why) and _can_wait(zone, job):
                 text = f"{why}; it waits for a site to return"
-                zone.record(EventType.JOB_NOTED, job.id, {"text": text})
+                zone.record(JobNoted(text=text), job.id)
 
 
 def replan_waiting(zone: "EdgeZone", busy: Collection[str]) -> None:
@@ -63,7 +68,7 @@ def _planned(zone: "EdgeZone", job: EdgeJobState, why: str) -> bool:
     """Plan the remaining work of a job, or refund it unless it can wait; return if planned."""
     found = plan_remaining(zone.eris, job, zone.state.slot)
     if found is not None:
-        zone.record(EdgeEventType.REPLANNED, job.id, {"found": plan_record(found), "why": why})
+        zone.record(PlanReplaced(found=found, why=why), job.id)
     elif not _can_wait(zone, job):
         zone.fail(
             job.id, "deadline_missed", f"{why}; no slots are left for it before its deadline", None
@@ -86,7 +91,7 @@ def lose_site(zone: "EdgeZone", site: str, busy: Collection[str]) -> None:
     """
     if site in zone.state.lost:
         return
-    zone.record(EdgeEventType.SITE_LOST, None, {"site": site, "why": "its node is gone"})
+    zone.record(SiteDown(site=site, why="its node is gone"))
     replan_lost_sites(zone, [name for name in zone.state.jobs if name not in busy])
 
 
@@ -102,7 +107,7 @@ def replan_lost_sites(zone: "EdgeZone", names: Collection[str]) -> None:
 def return_site(zone: "EdgeZone", site: str) -> None:
     """Return a lost site to the market."""
     if site in zone.state.lost:
-        zone.record(EdgeEventType.SITE_RETURNED, None, {"site": site})
+        zone.record(SiteUp(site=site))
 
 
 def replan_missed(zone: "EdgeZone", busy: Collection[str]) -> None:
@@ -134,8 +139,7 @@ def pause(zone: "EdgeZone", name: str) -> None:
         InputError: if it has ended, or is paused already.
     """
     given_up = _given_up(zone, zone.pausable_job(name))
-    body = {"given_up_for": to_jsonable_python(given_up)}
-    zone.record(EventType.PAUSED, name, body)
+    zone.record(EdgePaused(given_up_for=given_up), name)
 
 
 def resume(zone: "EdgeZone", name: str) -> bool:
@@ -150,7 +154,7 @@ def resume(zone: "EdgeZone", name: str) -> bool:
         return False
     if job.given_up is not None:
         job.given_up.check(_price(zone.eris, job, found), job.chunks_left)
-    zone.record(EventType.RESUMED, name, {"found": plan_record(found)})
+    zone.record(EdgeResumed(found=found), name)
     return True
 
 

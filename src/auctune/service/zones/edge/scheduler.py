@@ -16,10 +16,10 @@ import structlog
 from auctune.run.child import Message
 from auctune.run.open_sites.folder import SiteOutcome
 from auctune.run.open_sites.messages import SiteOrder
-from auctune.service.zones.core.events import EventType
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.zone import lose_to_memory
 from auctune.service.zones.edge import replanning
+from auctune.service.zones.edge.events import EdgeTrained
 from auctune.service.zones.edge.job import EdgeJobState
 from auctune.service.zones.edge.zone import EdgeZone
 
@@ -191,14 +191,14 @@ class SlotScheduler:
             why = f"the loss of slot {slot} is {loss}"
             zone.fail(name, "training_failed", why, None, refund=False)
             return
-        body = {
-            "node": part.server,
-            "slot": slot,
-            "seconds": outcome["seconds"],
-            "result": _result(job, outcome),
-            "outcome": outcome,
-        }
-        zone.record(EventType.TRAINED, name, body)
+        trained = EdgeTrained(
+            node=part.server,
+            slot=slot,
+            seconds=outcome["seconds"],
+            result=_result(job, outcome),
+            outcome=outcome,
+        )
+        zone.record(trained, name)
         replanning.replan_lost_sites(zone, [name])
 
     def _on_slot_failed(self, zone: EdgeZone, message: Message) -> None:

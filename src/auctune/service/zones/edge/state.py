@@ -1,4 +1,4 @@
-"""State of an edge zone, and the events of its mechanism."""
+"""State of an edge zone."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,15 +16,30 @@ from auctune.edge import (
     SiteLost,
     SiteReturned,
 )
-from auctune.run.edge.plain import read_decision, read_job, read_plan
 from auctune.service.config.edge import read_supply
-from auctune.service.zones.core.events import EventType, ZoneEvent, adapter, job_of
-from auctune.service.zones.core.job import GivenUp, PendingJob, Phase, Progress
+from auctune.service.zones.core.events import (
+    EventData,
+    JobCancelled,
+    JobFailed,
+    SlotBegan,
+    ZoneEvent,
+    job_of,
+)
+from auctune.service.zones.core.job import PendingJob, Phase, Progress
 from auctune.service.zones.core.read_model import Effects
-from auctune.service.zones.core.state import JOB_REDUCERS, Reducer, ZoneModel, ZoneState
-from auctune.service.zones.edge.job import EdgeEventType, EdgeJobState
+from auctune.service.zones.core.state import Reducer, ZoneModel, ZoneState
+from auctune.service.zones.edge.events import (
+    EdgeDecided,
+    EdgePaused,
+    EdgeResumed,
+    EdgeTrained,
+    PlanReleased,
+    PlanReplaced,
+    SiteDown,
+    SiteUp,
+)
+from auctune.service.zones.edge.job import EdgeJobState
 from auctune.service.zones.edge.projection import EdgeProjection
-from auctune.service.zones.edge.site_datasets import SiteDatasets
 
 
 @dataclass(kw_only=True)
@@ -42,80 +57,94 @@ class EdgeState(ZoneState[EdgeJobState]):
     slot: int = -1
     lost: Annotated[set[str], PlainSerializer(sorted)] = field(default_factory=set)
 
-    def mechanism_events(self, event: ZoneEvent) -> Iterator[EdgeEvent]:
-        return to_mechanism_events(event, self)
+    def mechanism_events(self, event: ZoneEvent, data: EventData) -> Iterator[EdgeEvent]:
+        after = event.slot + 1
+        job = None if event.job is None else self.jobs.get(event.job)
+        match data:
+            case SlotBegan():
+                yield EdgeAdvanced(data.slot)
+            case EdgeDecided():
+                yield EdgeOffered(data.job, data.answer, event.slot)
+            case PlanReleased() | EdgePaused() | JobCancelled() | JobFailed() if job is not None:
+                rest = job.plan.since(after)
+                if rest.slots:
+                    yield EdgeReplanned(job.job, after, rest, None)
+            case PlanReplaced() | EdgeResumed() if job is not None:
+                if data.found.slots:
+                    yield EdgeReplanned(job.job, after, EdgePlan(()), data.found)
+            case SiteDown():
+                yield SiteLost(data.site, after)
+            case SiteUp():
+                yield SiteReturned(data.site, after)
 
-    def admit(self, event: ZoneEvent, pending: PendingJob) -> EdgeJobState:
-        body = event.body
-        plan = read_decision(body["answer"]).plan
+    def admit(self, event: ZoneEvent, data: EdgeDecided, pending: PendingJob) -> EdgeJobState:
+        plan = data.answer.plan
         assert plan is not None
         job = EdgeJobState(
             **vars(pending),
-            facts=adapter(SiteDatasets).validate_python(body["facts"]),
-            job=read_job(body["job"]),
-            deadline_slot=body["last"],
-            decision=body["decision"],
+            facts=data.facts,
+            job=data.job,
+            deadline_slot=data.last,
+            decision=data.decision,
             plan=plan,
         )
         job.progress = Progress(total_rows=job.total_rows)
         return job
 
-    def _began(self, event: ZoneEvent) -> Effects:
-        self.slot = event.body["slot"]
+    def _began(self, _event: ZoneEvent, data: SlotBegan) -> Effects:
+        self.slot = data.slot
         return Effects()
 
-    def _trained(self, event: ZoneEvent) -> Effects:
-        job, body = self.jobs[job_of(event)], event.body
-        slot, outcome = body["slot"], body["outcome"]
-        assert slot not in job.trained, slot
-        job.trained.append(slot)
+    def _trained(self, event: ZoneEvent, data: EdgeTrained) -> Effects:
+        job, outcome = self.jobs[job_of(event)], data.outcome
+        assert data.slot not in job.trained, data.slot
+        job.trained.append(data.slot)
         job.out_of_memory.clear()
         job.steps = outcome["steps"]
         job.transferred_mb += (outcome["chunk_bytes"] + outcome["parameter_bytes"]) / 1e6
-        job.progress = job.progress.after(body["result"])
+        job.progress = job.progress.after(data.result)
         if job.is_trained:
             job.phase = Phase.TRAINED
         elif job.phase is Phase.PLANNED:
             job.phase = Phase.TRAINING
         return self.show(event, job)
 
-    def _released(self, event: ZoneEvent) -> Effects:
+    def _released(self, event: ZoneEvent, data: PlanReleased) -> Effects:
         job = self.jobs[job_of(event)]
-        job.release(event.slot, event.body["torn"])
+        job.release(event.slot, data.torn)
         return self.show(event, job)
 
-    def _replanned(self, event: ZoneEvent) -> Effects:
+    def _replanned(self, event: ZoneEvent, data: PlanReplaced | EdgeResumed) -> Effects:
         job = self.jobs[job_of(event)]
-        found = read_plan(event.body["found"])
-        job.plan = EdgePlan((*job.plan.slots, *found.slots))
+        job.plan = EdgePlan((*job.plan.slots, *data.found.slots))
         job.continue_phase(has_trained=bool(job.trained))
         return self.show(event, job)
 
-    def _paused(self, event: ZoneEvent) -> Effects:
+    def _paused(self, event: ZoneEvent, data: EdgePaused) -> Effects:  # type: ignore[override]
         job = self.jobs[job_of(event)]
         job.release(event.slot, [])
-        given_up = event.body["given_up_for"]
-        job.given_up = None if given_up is None else adapter(GivenUp).validate_python(given_up)
-        return super()._paused(event)
+        job.given_up = data.given_up_for
+        return super()._paused(event, data)
 
-    def _lost(self, event: ZoneEvent) -> Effects:
-        self.lost.add(event.body["site"])
+    def _site_down(self, _event: ZoneEvent, data: SiteDown) -> Effects:
+        self.lost.add(data.site)
         return Effects()
 
-    def _returned(self, event: ZoneEvent) -> Effects:
-        self.lost.discard(event.body["site"])
+    def _site_up(self, _event: ZoneEvent, data: SiteUp) -> Effects:
+        self.lost.discard(data.site)
         return Effects()
 
-    reducers: ClassVar[Mapping[str, Reducer]] = {
-        **JOB_REDUCERS,
-        EventType.SLOT_BEGAN: _began,
-        EventType.TRAINED: _trained,
-        EdgeEventType.RELEASED: _released,
-        EdgeEventType.REPLANNED: _replanned,
-        EventType.PAUSED: _paused,
-        EventType.RESUMED: _replanned,
-        EdgeEventType.SITE_LOST: _lost,
-        EdgeEventType.SITE_RETURNED: _returned,
+    reducers: ClassVar[Mapping[type[EventData], Reducer]] = {
+        **ZoneState.reducers,
+        SlotBegan: _began,
+        EdgeDecided: ZoneState._decided,
+        EdgeTrained: _trained,
+        PlanReleased: _released,
+        PlanReplaced: _replanned,
+        EdgePaused: _paused,
+        EdgeResumed: _replanned,
+        SiteDown: _site_down,
+        SiteUp: _site_up,
     }
 
 
@@ -126,33 +155,3 @@ EdgeModel = ZoneModel[EdgeState, Eris]
 def empty_model(opened: Mapping[str, Any]) -> EdgeModel:
     """Return the model of a zone in which nothing is sold, from the event that created it."""
     return ZoneModel(EdgeState(), Eris(*read_supply(dict(opened))))
-
-
-_GIVES_UP = (EdgeEventType.RELEASED, EventType.PAUSED, EventType.CANCELLED, EventType.FAILED)
-
-
-def to_mechanism_events(event: ZoneEvent, state: EdgeState) -> Iterator[EdgeEvent]:
-    """Yield what a recorded event means to the mechanism.
-
-    Args:
-        event: of the zone.
-        state: as it was before the event.
-    """
-    body, after = event.body, event.slot + 1
-    job = None if event.job is None else state.jobs.get(event.job)
-    if event.kind == EventType.SLOT_BEGAN:
-        yield EdgeAdvanced(body["slot"])
-    elif event.kind == EventType.DECIDED:
-        yield EdgeOffered(read_job(body["job"]), read_decision(body["answer"]), event.slot)
-    elif event.kind in _GIVES_UP and job is not None:
-        rest = job.plan.since(after)
-        if rest.slots:
-            yield EdgeReplanned(job.job, after, rest, None)
-    elif event.kind in (EdgeEventType.REPLANNED, EventType.RESUMED) and job is not None:
-        found = read_plan(body["found"])
-        if found.slots:
-            yield EdgeReplanned(job.job, after, EdgePlan(()), found)
-    elif event.kind == EdgeEventType.SITE_LOST:
-        yield SiteLost(body["site"], after)
-    elif event.kind == EdgeEventType.SITE_RETURNED:
-        yield SiteReturned(body["site"], after)

@@ -1,18 +1,13 @@
 """Commands of an edge zone."""
 
-from typing import Any
-
-from pydantic_core import to_jsonable_python
-
 from auctune.edge import EdgeJob, EdgeMenuLine
-from auctune.run.edge.plain import job_record
-from auctune.service.jobs.idempotency import idempotency_record
-from auctune.service.zones.core.events import EventType
+from auctune.service.zones.core.events import SlotBegan
 from auctune.service.zones.core.read_model import JobReadModel
 from auctune.service.zones.core.zone import EventWriter, SlottedZone
 from auctune.service.zones.edge import replanning
 from auctune.service.zones.edge.bid import EdgeBid, MenuRequest
-from auctune.service.zones.edge.decision import EdgeOutcome, accept_line, answer_record, decide
+from auctune.service.zones.edge.decision import EdgeOutcome, accept_line, decide, outcome_fields
+from auctune.service.zones.edge.events import EdgeDecided
 from auctune.service.zones.edge.job import EdgeJobState
 from auctune.service.zones.edge.projection import size_record
 from auctune.service.zones.edge.state import EdgeModel
@@ -43,16 +38,16 @@ class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):
         return super().uses_file(file) or any(file in one["sites"].values() for one in requests)
 
     def begin_slot(self, slot: int) -> None:
-        self.record(EventType.SLOT_BEGAN, None, {"slot": slot})
+        self.record(SlotBegan(slot=slot))
 
     def decide(self, bid: EdgeBid) -> JobReadModel:
         self.begin_slots()
-        return self._decided(bid, self._body(bid))
+        return self._decided(bid, self._decide(bid))
 
     def preview(self, bid: EdgeBid) -> JobReadModel:
         self.begin_slots()
         projection = self.state.projection
-        return projection.preview(self.name, self.clock.now(), bid.job, self._body(bid))
+        return projection.preview(self.name, self.clock.now(), bid.job, self._decide(bid).body())
 
     def question(self, bid: EdgeBid) -> MenuRequest:
         """Return the request for a menu up to the deadline of a bid.
@@ -71,11 +66,9 @@ class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):
             return None
         job, last = self.supply.job(bid, self.state.slot)
         found = accept_line(self.eris, job, line, self.state.slot, bid.left())
-        return (
-            None
-            if found is None
-            else self._decided(bid, self._decision_body(bid, job, last, found))
-        )
+        if found is None:
+            return None
+        return self._decided(bid, self._decision_data(bid, job, last, found))
 
     def pause(self, job: str) -> None:
         self.begin_slots()
@@ -85,27 +78,26 @@ class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):
         self.begin_slots()
         return replanning.resume(self, job)
 
-    def _decided(self, bid: EdgeBid, body: dict[str, Any]) -> JobReadModel:
-        self.record(EventType.DECIDED, bid.job, body | {"reply": idempotency_record(bid.reply)})
+    def _decided(self, bid: EdgeBid, data: EdgeDecided) -> JobReadModel:
+        self.record(data, bid.job)
         return self._latest_row()
 
-    def _body(self, bid: EdgeBid) -> dict[str, Any]:
+    def _decide(self, bid: EdgeBid) -> EdgeDecided:
         slot = self.state.slot
         job, last = self.supply.job(bid, slot)
-        found = decide(self.eris, job, last, slot, bid.left())
-        return self._decision_body(bid, job, last, found)
+        return self._decision_data(bid, job, last, decide(self.eris, job, last, slot, bid.left()))
 
-    def _decision_body(
+    def _decision_data(
         self, bid: EdgeBid, job: EdgeJob, last: int, found: EdgeOutcome
-    ) -> dict[str, Any]:
-        """Return the body of a decision's event: all that the decision was made from."""
-        return {
-            "owner": bid.owner,
-            "request": bid.request,
-            "training": to_jsonable_python(bid.training),
-            "size": size_record(bid.facts),
-            "facts": to_jsonable_python(bid.facts),
-            "job": job_record(job),
-            "last": last,
-            **answer_record(found),
-        }
+    ) -> EdgeDecided:
+        return EdgeDecided(
+            owner=bid.owner,
+            request=bid.request,
+            training=bid.training,
+            reply=bid.reply,
+            size=size_record(bid.facts),
+            facts=bid.facts,
+            job=job,
+            last=last,
+            **outcome_fields(found),
+        )

@@ -14,11 +14,11 @@ from pydantic_core import to_jsonable_python
 
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import EventType
-from auctune.service.zones.core.metered import MeteredEventType
 from auctune.service.zones.core.projection import COMMON_MESSAGES, EventMessage, MeteredProjection
 from auctune.service.zones.core.read_model import JobReadModel, Record
 from auctune.service.zones.spot.decision import NO_CAPACITY, OVER_BUDGET, OVER_CAP
-from auctune.service.zones.spot.job import SpotEventType, SpotJobState
+from auctune.service.zones.spot.events import SpotEventType
+from auctune.service.zones.spot.job import SpotJobState
 
 _REASONS = {
     OVER_CAP: "with a probability of more than 0.1 it costs more than the cap",
@@ -58,7 +58,7 @@ class SpotProjection(MeteredProjection[SpotJobState]):
     messages: Mapping[str, EventMessage] = {
         **COMMON_MESSAGES,
         EventType.DECIDED: EventMessage(_decided),
-        MeteredEventType.METERED: EventMessage(
+        EventType.METERED: EventMessage(
             _metered, data_fields=("amount", "at", "price", "on_demand", "spot", "missed")
         ),
         SpotEventType.ENDED: EventMessage(lambda _: "All is trained; the adapter is being packed"),

@@ -4,17 +4,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from auctune.domain import Money
-from auctune.domain.data_size import DataSize
-from auctune.run.rental.order import JobTerms
 from auctune.service.ledger import instance_cost
-from auctune.service.zones.core.events import EventType, ZoneEvent, adapter, job_of
+from auctune.service.zones.core.events import EventData, JobFailed, JobResumed, ZoneEvent, job_of
 from auctune.service.zones.core.job import PendingJob, Phase, Progress
-from auctune.service.zones.core.metered import Meter, MeteredEventType
+from auctune.service.zones.core.metered import Meter
 from auctune.service.zones.core.read_model import Effects
-from auctune.service.zones.core.state import JOB_REDUCERS, Reducer, ZoneModel, ZoneState
-from auctune.service.zones.spot.bid import EstimateInputs
-from auctune.service.zones.spot.job import CAP_REACHED, KEPT_JOBS, SpotEventType, SpotJobState
+from auctune.service.zones.core.state import Reducer, ZoneModel, ZoneState
+from auctune.service.zones.spot.events import (
+    ProcessReady,
+    SpotDecided,
+    SpotMetered,
+    SpotSlotBegan,
+    SpotTrained,
+    TrainingCompleted,
+)
+from auctune.service.zones.spot.job import CAP_REACHED, KEPT_JOBS, SpotJobState
 from auctune.service.zones.spot.projection import SpotProjection
 
 MAX_SLOTS = 512
@@ -58,70 +62,68 @@ class SpotState(ZoneState[SpotJobState]):
     starts: list[float] = field(default_factory=list)
     speeds: list[float] = field(default_factory=list)
 
-    def admit(self, event: ZoneEvent, pending: PendingJob) -> SpotJobState:
-        body = event.body
+    def admit(self, event: ZoneEvent, data: SpotDecided, pending: PendingJob) -> SpotJobState:
         job = SpotJobState(
             **vars(pending),
-            size=DataSize.from_record(body["size"]),
-            first=body["first"],
-            terms=adapter(JobTerms).validate_python(body["terms"]),
-            speed=adapter(EstimateInputs).validate_python(body["estimated"]).pace.speed,
-            policy=body["renting"]["policy"],
-            forecast=body["renting"]["forecast"],
-            unit_cost=body["unit_cost"],
-            unit_price=body["unit_price"],
-            decision=body["decision"],
-            worth=body["worth"],
-            meter=Meter(pending.owner, Money(body["held"])),
+            size=data.size,
+            first=data.first,
+            terms=data.terms,
+            speed=data.estimated.pace.speed,
+            policy=data.renting["policy"],
+            forecast=data.renting["forecast"],
+            unit_cost=data.unit_cost,
+            unit_price=data.unit_price,
+            decision=data.decision,
+            worth=data.worth,
+            meter=Meter(pending.owner, data.held),
         )
         job.progress = Progress(total_rows=job.total_rows)
         return job
 
-    def _began(self, event: ZoneEvent) -> Effects:
-        body = event.body
-        self.slot = body["slot"]
-        self.slots[self.slot] = SlotStats(self.slot, body["price"], body["available"])
+    def _began(self, _event: ZoneEvent, data: SpotSlotBegan) -> Effects:
+        self.slot = data.slot
+        self.slots[self.slot] = SlotStats(self.slot, data.price, data.available)
         while len(self.slots) > MAX_SLOTS:
             del self.slots[next(iter(self.slots))]
         return Effects()
 
-    def _metered(self, event: ZoneEvent) -> Effects:
-        job, body = self.jobs[job_of(event)], event.body
-        entries = job.meter.charge(body["slot"], Money(body["amount"]))
-        job.hold(body["on_demand"] + body["spot"], body["share"])
-        seen = self.slots.get(body["at"])
-        if seen is not None:
-            seen.on_demand += body["on_demand"]
-            seen.spot += body["spot"]
-        paid = instance_cost(event.zone, Money(body["cost"]))
+    def _metered(self, event: ZoneEvent, data: SpotMetered) -> Effects:
+        job = self.jobs[job_of(event)]
+        entries = job.meter.charge(data.slot, data.amount)
+        job.hold(data.on_demand + data.spot, data.share)
+        stats = self.slots.get(data.at)
+        if stats is not None:
+            stats.on_demand += data.on_demand
+            stats.spot += data.spot
+        paid = instance_cost(event.zone, data.cost)
         return Effects((self.projection.open(event, job),), entries + paid)
 
-    def _trained(self, event: ZoneEvent) -> Effects:
-        job, body = self.jobs[job_of(event)], event.body
-        assert body["number"] >= job.next_trained, body["number"]
-        job.next_trained = body["number"] + 1
-        job.progress = job.progress.after(body["result"])
+    def _trained(self, event: ZoneEvent, data: SpotTrained) -> Effects:
+        job = self.jobs[job_of(event)]
+        assert data.number >= job.next_trained, data.number
+        job.next_trained = data.number + 1
+        job.progress = job.progress.after(data.result)
         if job.phase is Phase.PLANNED:
             job.phase = Phase.TRAINING
         return self.show(event, job)
 
-    def _ended(self, event: ZoneEvent) -> Effects:
+    def _completed(self, event: ZoneEvent, data: TrainingCompleted) -> Effects:
         job = self.jobs[job_of(event)]
-        job.phase, job.finish = Phase.TRAINED, event.body["finish"]
+        job.phase, job.finish = Phase.TRAINED, data.finish
         self._learn_speed(job, 1.0)
-        job.worth = {**job.worth, "reached": event.body["worth"]}
-        if event.body["note"]:
-            job.notes.append(event.body["note"])
+        job.worth = {**job.worth, "reached": None if data.worth is None else str(data.worth)}
+        if data.note:
+            job.notes.append(data.note)
         return self.show(event, job)
 
-    def _failed(self, event: ZoneEvent) -> Effects:
+    def _failed(self, event: ZoneEvent, data: JobFailed) -> Effects:
         job = self.jobs.get(job_of(event))
-        if job is not None and event.body["code"] == CAP_REACHED:
+        if job is not None and data.code == CAP_REACHED:
             self._learn_speed(job, job.progress.rows / job.total_rows)
-        return super()._failed(event)
+        return super()._failed(event, data)
 
-    def _ready(self, event: ZoneEvent) -> Effects:
-        self.starts = [*self.starts, event.body["seconds"]][-KEPT_JOBS:]
+    def _ready(self, _event: ZoneEvent, data: ProcessReady) -> Effects:
+        self.starts = [*self.starts, data.seconds][-KEPT_JOBS:]
         return Effects()
 
     def _learn_speed(self, job: SpotJobState, done: float) -> None:
@@ -129,20 +131,21 @@ class SpotState(ZoneState[SpotJobState]):
         if speed is not None:
             self.speeds = [*self.speeds, speed][-KEPT_JOBS:]
 
-    def _resumed(self, event: ZoneEvent) -> Effects:
+    def _resumed(self, event: ZoneEvent, _data: JobResumed) -> Effects:
         job = self.jobs[job_of(event)]
         job.continue_phase(has_trained=bool(job.progress.rows))
         return self.show(event, job)
 
-    reducers: ClassVar[Mapping[str, Reducer]] = {
-        **JOB_REDUCERS,
-        EventType.SLOT_BEGAN: _began,
-        MeteredEventType.METERED: _metered,
-        EventType.TRAINED: _trained,
-        EventType.FAILED: _failed,
-        SpotEventType.READY: _ready,
-        SpotEventType.ENDED: _ended,
-        EventType.RESUMED: _resumed,
+    reducers: ClassVar[Mapping[type[EventData], Reducer]] = {
+        **ZoneState.reducers,
+        SpotSlotBegan: _began,
+        SpotDecided: ZoneState._decided,
+        SpotMetered: _metered,
+        SpotTrained: _trained,
+        JobFailed: _failed,
+        ProcessReady: _ready,
+        TrainingCompleted: _completed,
+        JobResumed: _resumed,
     }
 
 

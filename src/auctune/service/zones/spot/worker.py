@@ -17,12 +17,17 @@ from auctune.run.rental.order import adapter_in
 from auctune.service.config.spot import SpotConfig
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.dependencies import ZoneDependencies
-from auctune.service.zones.core.events import EventType
+from auctune.service.zones.core.events import JobNoted
 from auctune.service.zones.core.job import Phase
-from auctune.service.zones.core.metered import MeteredEventType
 from auctune.service.zones.core.worker import ZoneWorker
 from auctune.service.zones.spot.decision import charge_amount, value_at
-from auctune.service.zones.spot.job import CAP_REACHED, SpotEventType, SpotJobState
+from auctune.service.zones.spot.events import (
+    ProcessReady,
+    SpotMetered,
+    SpotTrained,
+    TrainingCompleted,
+)
+from auctune.service.zones.spot.job import CAP_REACHED, SpotJobState
 from auctune.service.zones.spot.processes import JobProcessPool
 from auctune.service.zones.spot.supply import SpotSupply
 from auctune.service.zones.spot.zone import SpotZone
@@ -45,7 +50,7 @@ def on_message(zone: SpotZone, name: str, message: Message) -> None:
         return
     match message["kind"]:
         case "ready":
-            zone.record(SpotEventType.READY, name, {"seconds": message["seconds"]})
+            zone.record(ProcessReady(seconds=message["seconds"]), name)
         case "slot":
             _charge(zone, job, message)
         case "held":
@@ -66,7 +71,7 @@ def on_message(zone: SpotZone, name: str, message: Message) -> None:
             why = " ".join(str(message[part]) for part in ("place", "found") if message[part])
             zone.fail(name, "training_failed", why, None)
         case "noted" if message["text"] not in job.notes:
-            zone.record(EventType.JOB_NOTED, name, {"text": message["text"]})
+            zone.record(JobNoted(text=message["text"]), name)
 
 
 def _charge(zone: SpotZone, job: SpotJobState, message: Message) -> None:
@@ -78,18 +83,18 @@ def _charge(zone: SpotZone, job: SpotJobState, message: Message) -> None:
     if "since" in message:
         at = job.first + int(message["since"])
         share = message["until"] - message["since"]
-    body = {
-        "slot": number,
-        "amount": str(amount),
-        "cost": str(round_money(message["paid"] * job.unit_cost)),
-        "at": at,
-        "share": share,
-        "price": message["price"],
-        "on_demand": message["on_demand"],
-        "spot": message["spot"],
-        "missed": message["missed"],
-    }
-    zone.record(MeteredEventType.METERED, job.id, body)
+    metered = SpotMetered(
+        slot=number,
+        amount=amount,
+        cost=round_money(message["paid"] * job.unit_cost),
+        at=at,
+        share=share,
+        price=message["price"],
+        on_demand=message["on_demand"],
+        spot=message["spot"],
+        missed=message["missed"],
+    )
+    zone.record(metered, job.id)
 
 
 def _record_training(zone: SpotZone, job: SpotJobState, message: Message) -> None:
@@ -107,14 +112,14 @@ def _record_training(zone: SpotZone, job: SpotJobState, message: Message) -> Non
         "state": "suspended",
         "note": "",
     }
-    body = {
-        "node": zone.name,
-        "slot": zone.state.slot,
-        "seconds": zone.clock.slot_seconds,
-        "number": number,
-        "result": result,
-    }
-    zone.record(EventType.TRAINED, job.id, body)
+    trained = SpotTrained(
+        node=zone.name,
+        slot=zone.state.slot,
+        seconds=zone.clock.slot_seconds,
+        number=number,
+        result=result,
+    )
+    zone.record(trained, job.id)
 
 
 def _finish(zone: SpotZone, job: SpotJobState, message: Message) -> None:
@@ -125,11 +130,13 @@ def _finish(zone: SpotZone, job: SpotJobState, message: Message) -> None:
         zone.fail(job.id, "training_failed", message["note"], None, refund=False)
         return
     done = zone.clock.slot_start(job.first) + message["finish"] * zone.clock.slot_seconds
-    worth = value_at(job.worth, done)
-    body = {name: message[name] for name in ("state", "note", "finish")}
-    zone.record(
-        SpotEventType.ENDED, job.id, body | {"worth": None if worth is None else str(worth)}
+    completed = TrainingCompleted(
+        state=message["state"],
+        note=message["note"],
+        finish=message["finish"],
+        worth=value_at(job.worth, done),
     )
+    zone.record(completed, job.id)
 
 
 class SpotWorker(ZoneWorker[SpotZone]):

@@ -1,18 +1,13 @@
 """Commands of a spot zone."""
 
-from typing import Any
-
-from pydantic_core import to_jsonable_python
-
 from auctune.domain import InputError
-from auctune.service.jobs.idempotency import idempotency_record
 from auctune.service.jobs.timestamps import to_rfc3339
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.events import EventType
 from auctune.service.zones.core.read_model import JobReadModel
 from auctune.service.zones.core.zone import EventWriter, SlottedZone
 from auctune.service.zones.spot.bid import SpotBid
 from auctune.service.zones.spot.decision import decision_record, reserved_amount
+from auctune.service.zones.spot.events import SpotDecided, SpotSlotBegan
 from auctune.service.zones.spot.job import Pace, SpotJobState, learned_pace
 from auctune.service.zones.spot.state import SpotModel
 from auctune.service.zones.spot.supply import SpotSupply
@@ -48,54 +43,49 @@ class SpotZone(SlottedZone[SpotJobState, SpotBid]):
     def begin_slot(self, slot: int) -> None:
         # Instances are chosen by the market as the slot begins.
         price, available = self.rental.market.beginning(slot)
-        body = {"slot": slot, "price": price, "available": available}
-        self.record(EventType.SLOT_BEGAN, None, body)
+        self.record(SpotSlotBegan(slot=slot, price=price, available=available))
 
     def decide(self, bid: SpotBid) -> JobReadModel:
         self.begin_slots()
-        body = self._body(bid) | {"reply": idempotency_record(bid.reply)}
-        self.record(EventType.DECIDED, bid.job, body)
+        self.record(self._decide(bid), bid.job)
         return self._latest_row()
 
     def preview(self, bid: SpotBid) -> JobReadModel:
         self.begin_slots()
         projection = self.state.projection
-        return projection.preview(self.name, self.clock.now(), bid.job, self._body(bid))
+        return projection.preview(self.name, self.clock.now(), bid.job, self._decide(bid).body())
 
-    def _body(self, bid: SpotBid) -> dict[str, Any]:
-        rental, pace = self.rental, bid.estimated.pace
+    def _decide(self, bid: SpotBid) -> SpotDecided:
+        rental, pace, worth = self.rental, bid.estimated.pace, bid.worth
         ready_at = self.clock.now() + pace.start_seconds
-        slots = rental.slot_range(bid.worth.deadline, self.state.slot, ready_at)
+        slots = rental.slot_range(worth.deadline, self.state.slot, ready_at)
         if not slots:
             raise no_slot(self.clock, slots.start)
-        left, worth = bid.left(), bid.worth
-        return {
-            "owner": bid.owner,
-            "request": bid.request,
-            "training": to_jsonable_python(bid.training),
-            "size": bid.size.to_record(),
-            "decision": decision_record(
-                bid.estimate, bid.cap, left, len(self.state.jobs), rental.max_jobs
-            ),
-            "left": None if left is None else str(left),
-            "jobs": rental.max_jobs,
-            "estimated": to_jsonable_python(bid.estimated),
-            "held": str(reserved_amount(bid.cap, left)),
-            "first": slots.start,
-            "ready_at": ready_at,
-            "terms": to_jsonable_python(
-                rental.terms(bid.training, bid.size, worth, slots, pace.speed)
-            ),
-            "renting": {"policy": rental.renting.policy, "forecast": rental.renting.forecast},
-            "unit_cost": rental.unit_cost,
-            "unit_price": rental.unit_price,
-            "worth": {
+        left, num_open = bid.left(), len(self.state.jobs)
+        return SpotDecided(
+            owner=bid.owner,
+            request=bid.request,
+            training=bid.training,
+            reply=bid.reply,
+            size=bid.size,
+            decision=decision_record(bid.estimate, bid.cap, left, num_open, rental.max_jobs),
+            left=left,
+            jobs=rental.max_jobs,
+            estimated=bid.estimated,
+            held=reserved_amount(bid.cap, left),
+            first=slots.start,
+            ready_at=ready_at,
+            terms=rental.terms(bid.training, bid.size, worth, slots, pace.speed),
+            renting={"policy": rental.renting.policy, "forecast": rental.renting.forecast},
+            unit_cost=rental.unit_cost,
+            unit_price=rental.unit_price,
+            worth={
                 "amount": None if worth.amount is None else str(worth.amount),
                 "deadline": worth.deadline,
                 "zero_at": worth.zero_at,
                 "reached": None,
             },
-        }
+        )
 
 
 def no_slot(clock: SlotClock, first: int) -> InputError:

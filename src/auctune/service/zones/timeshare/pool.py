@@ -4,10 +4,17 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from auctune.service.zones.core.events import EventType
-from auctune.service.zones.core.metered import MeteredEventType
+from auctune.domain import Money
+from auctune.service.zones.core.events import JobTrained
 from auctune.service.zones.timeshare.bid import charge_amount
-from auctune.service.zones.timeshare.job import TimeshareEventType, TimeshareJob
+from auctune.service.zones.timeshare.events import (
+    JobJoined,
+    JobLeft,
+    PoolNoted,
+    TimeshareMetered,
+    UnitTrained,
+)
+from auctune.service.zones.timeshare.job import TimeshareJob
 from auctune.service.zones.timeshare.zone import TimeshareZone
 
 NODE = "pool"
@@ -40,21 +47,20 @@ def on_event(zone: TimeshareZone, number: int, event: Mapping[str, Any], views: 
     elif kind == "left":
         best = event["best"]
         loss = None if best is None else best["loss"]
-        body = {"how": event["how"], "why": event["why"], "best": loss}
-        zone.record(TimeshareEventType.LEFT, job, {"number": number, **body})
+        zone.record(JobLeft(number=number, how=event["how"], why=event["why"], best=loss), job)
     elif kind == "refused":
         why = f"{event['place']} {event['found']}".strip()
         zone.fail(job, "training_failed", why, None)
     elif kind == "noted":
-        zone.record(EventType.JOB_NOTED, job, {"number": number, "text": event["text"]})
+        zone.record(PoolNoted(number=number, text=event["text"]), job)
 
 
 def _joined(zone: TimeshareZone, number: int, event: Mapping[str, Any]) -> None:
     """Record that a job was loaded; loading takes time of the pool, and is charged."""
     job, unit, seconds = zone.state.charged_job(event["id"]), event["time"], event["seconds"]
     assert job is not None
-    body = {"unit": unit, "rate": event["rate"], "memory": event["memory"]}
-    zone.record(TimeshareEventType.JOINED, job.id, {"number": number, **body})
+    joined = JobJoined(number=number, unit=unit, rate=event["rate"], memory=event["memory"])
+    zone.record(joined, job.id)
     if job.left is None and seconds:
         row = {"seconds": seconds, "batches": 0, "losses": math.nan}
         _meter(zone, job, unit, row, 0.0, {})
@@ -62,8 +68,7 @@ def _joined(zone: TimeshareZone, number: int, event: Mapping[str, Any]) -> None:
 
 def _unit(zone: TimeshareZone, number: int, event: Mapping[str, Any], views: Views) -> None:
     shares = dict(zip(event["names"], event["shares"], strict=True))
-    unit = {"number": number, "unit": event["time"], "span": event["span"]}
-    zone.record(TimeshareEventType.UNIT, None, {**unit, "shares": shares})
+    zone.record(UnitTrained(number=number, unit=event["time"], span=event["span"], shares=shares))
     for place, name in enumerate(event["names"]):
         job = zone.state.charged_job(name)
         if job is not None and job.left is None and event["seconds"][place]:
@@ -94,8 +99,8 @@ def _trained(
         "validation": [],
         "note": "",
     }
-    trained = {"node": NODE, "slot": unit, "seconds": row["seconds"], "result": result}
-    zone.record(EventType.TRAINED, job.id, trained)
+    trained = JobTrained(node=NODE, slot=unit, seconds=row["seconds"], result=result)
+    zone.record(trained, job.id)
 
 
 def _meter(
@@ -108,17 +113,17 @@ def _meter(
 ) -> float | None:
     """Charge a job for seconds of the pool; return its loss, or None if it is not finite."""
     loss = row["losses"] if math.isfinite(row["losses"]) else None
-    body = {
-        "slot": job.meter.next_slot,
-        "amount": str(charge_amount(row["seconds"], zone.price, job.meter.remaining)),
-        "cost": "0",
-        "unit": unit,
-        "seconds": row["seconds"],
-        "batches": row["batches"],
-        "loss": loss,
-        "share": share,
-        "finish": view.get("finish"),
-        "verdict": view.get("verdict"),
-    }
-    zone.record(MeteredEventType.METERED, job.id, body)
+    metered = TimeshareMetered(
+        slot=job.meter.next_slot,
+        amount=charge_amount(row["seconds"], zone.price, job.meter.remaining),
+        cost=Money(0),
+        unit=unit,
+        seconds=row["seconds"],
+        batches=row["batches"],
+        loss=loss,
+        share=share,
+        finish=view.get("finish"),
+        verdict=view.get("verdict"),
+    )
+    zone.record(metered, job.id)
     return loss

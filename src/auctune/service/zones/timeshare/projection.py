@@ -16,10 +16,10 @@ from pydantic_core import to_jsonable_python
 
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import EventType, ZoneEvent
-from auctune.service.zones.core.metered import MeteredEventType
 from auctune.service.zones.core.projection import COMMON_MESSAGES, EventMessage, MeteredProjection
 from auctune.service.zones.core.read_model import JobReadModel, Record, Status
-from auctune.service.zones.timeshare.job import CancelledJob, TimeshareEventType, TimeshareJob
+from auctune.service.zones.timeshare.events import TimeshareEventType
+from auctune.service.zones.timeshare.job import CancelledJob, TimeshareJob
 
 # The only reason for which a job is rejected.
 _OVER_BUDGET = "nothing is left of the budget"
@@ -81,7 +81,7 @@ class TimeshareProjection(MeteredProjection[TimeshareJob]):
     messages: Mapping[str, EventMessage] = {
         **COMMON_MESSAGES,
         EventType.DECIDED: EventMessage(_decided),
-        MeteredEventType.METERED: EventMessage(
+        EventType.METERED: EventMessage(
             _metered, data_fields=("amount", "unit", "seconds", "share")
         ),
         EventType.TRAINED: EventMessage(_trained),

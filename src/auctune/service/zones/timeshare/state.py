@@ -5,12 +5,29 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from auctune.domain import Money
-from auctune.domain.data_size import DataSize
-from auctune.service.zones.core.events import EventType, ZoneEvent, job_of
+from auctune.service.zones.core.events import (
+    EventData,
+    JobCancelled,
+    JobResumed,
+    JobTrained,
+    ZoneEvent,
+    job_of,
+)
 from auctune.service.zones.core.job import PendingJob, Phase
-from auctune.service.zones.core.metered import Meter, MeteredEventType
+from auctune.service.zones.core.metered import Meter
 from auctune.service.zones.core.read_model import Effects, Status
-from auctune.service.zones.core.state import JOB_REDUCERS, Reducer, ZoneModel, ZoneState
+from auctune.service.zones.core.state import Reducer, ZoneModel, ZoneState
+from auctune.service.zones.timeshare.events import (
+    JobJoined,
+    JobLeft,
+    JobSettled,
+    PoolNoted,
+    TimeshareCancelled,
+    TimeshareDecided,
+    TimeshareFailed,
+    TimeshareMetered,
+    UnitTrained,
+)
 from auctune.service.zones.timeshare.job import (
     MAX_COMPLETED_JOBS,
     MIN_POINTS,
@@ -18,7 +35,6 @@ from auctune.service.zones.timeshare.job import (
     CompletedJob,
     Departure,
     Features,
-    TimeshareEventType,
     TimeshareJob,
 )
 from auctune.service.zones.timeshare.projection import TimeshareProjection
@@ -51,19 +67,19 @@ class TimeshareState(ZoneState[TimeshareJob]):
         found = self.cancelled.get(name)
         return self.jobs.get(name) if found is None else found.job
 
-    def evolve(self, event: ZoneEvent) -> Effects:
-        self.journal_offset = max(self.journal_offset, event.body.get("number", 0))
-        return super().evolve(event)
+    def evolve(self, event: ZoneEvent, data: EventData | None = None) -> Effects:
+        data = data or self.decode(event)
+        self.journal_offset = max(self.journal_offset, getattr(data, "number", None) or 0)
+        return super().evolve(event, data)
 
-    def admit(self, event: ZoneEvent, pending: PendingJob) -> TimeshareJob:
-        body, decision = event.body, event.body["decision"]
+    def admit(self, event: ZoneEvent, data: TimeshareDecided, pending: PendingJob) -> TimeshareJob:
         return TimeshareJob(
             **vars(pending),
-            size=DataSize.from_record(body["size"]),
-            decision=decision,
-            target_loss=decision["target_loss"],
-            deadline_unit=body["deadline_unit"],
-            meter=Meter(pending.owner, Money(decision["max_cost"])),
+            size=data.size,
+            decision=data.decision,
+            target_loss=data.decision["target_loss"],
+            deadline_unit=data.deadline_unit,
+            meter=Meter(pending.owner, Money(data.decision["max_cost"])),
         )
 
     def _end(self, event: ZoneEvent, status: Status, *, refunded: bool) -> Effects:
@@ -79,7 +95,7 @@ class TimeshareState(ZoneState[TimeshareJob]):
             self.past.append(CompletedJob(job.id, job.owner, features, job.curve))
             del self.past[:-MAX_COMPLETED_JOBS]
 
-    def _joined(self, event: ZoneEvent) -> Effects:
+    def _joined(self, event: ZoneEvent, _data: JobJoined) -> Effects:
         job = self.jobs.get(job_of(event))
         if job is None:
             return Effects()
@@ -88,77 +104,78 @@ class TimeshareState(ZoneState[TimeshareJob]):
             job.phase = Phase.TRAINING
         return self.show(event, job)
 
-    def _unit(self, event: ZoneEvent) -> Effects:
-        shares = event.body["shares"]
-        self.units.append({name: event.body[name] for name in ("unit", "span", "shares")})
+    def _unit(self, event: ZoneEvent, data: UnitTrained) -> Effects:
+        self.units.append({"unit": data.unit, "span": data.span, "shares": data.shares})
         del self.units[:-NUM_UNITS]
         changed = []
-        for name, share in shares.items():
+        for name, share in data.shares.items():
             job = self.jobs.get(name)
             if job is not None and job.share != share:
                 job.share = share
                 changed.append(self.projection.open(event, job))
         return Effects(tuple(changed))
 
-    def _metered(self, event: ZoneEvent) -> Effects:
+    def _metered(self, event: ZoneEvent, data: TimeshareMetered) -> Effects:
         # The row of a unit that trained something comes with the event of its training.
-        job, body = self.charged_job(job_of(event)), event.body
+        job = self.charged_job(job_of(event))
         assert job is not None
-        job.finish, job.verdict = body["finish"], body["verdict"]
-        if body["loss"] is not None:
-            job.curve.add(body["batches"], body["loss"], body["seconds"])
-            job.best = body["loss"] if job.best is None else min(job.best, body["loss"])
-        charged = job.meter.charge(body["slot"], Money(body["amount"]))
+        job.finish, job.verdict = data.finish, data.verdict
+        if data.loss is not None:
+            job.curve.add(data.batches, data.loss, data.seconds)
+            job.best = data.loss if job.best is None else min(job.best, data.loss)
+        charged = job.meter.charge(data.slot, data.amount)
         cancelled = self.cancelled.get(job.id)
         if cancelled is not None:
             return Effects((self.projection.cancelled(event, cancelled),), charged)
-        return Effects(() if body["batches"] else (self.projection.open(event, job),), charged)
+        return Effects(() if data.batches else (self.projection.open(event, job),), charged)
 
-    def _cancelled(self, event: ZoneEvent) -> Effects:
+    def _cancelled(self, event: ZoneEvent, data: JobCancelled) -> Effects:
         # A job that the pool may be training is charged until the pool has dropped it.
-        held = event.body.get("held")
-        if held is None:
-            return super()._cancelled(event)
+        if not isinstance(data, TimeshareCancelled) or data.held is None:
+            return super()._cancelled(event, data)
         job = self.jobs.pop(job_of(event))
         cancelled = CancelledJob(job, event.seq, event.at)
         self.cancelled[job.id] = cancelled
-        entries = job.meter.lower(Money(held))
+        entries = job.meter.lower(data.held)
         return Effects((self.projection.cancelled(event, cancelled),), entries)
 
-    def _settled(self, event: ZoneEvent) -> Effects:
+    def _settled(self, event: ZoneEvent, _data: JobSettled) -> Effects:
         cancelled = self.cancelled.pop(job_of(event))
         self._keep_curve(cancelled.job)
         entries = cancelled.job.settlement_entries(refunded=False)
         return Effects((self.projection.cancelled(event, cancelled),), entries)
 
-    def _trained(self, event: ZoneEvent) -> Effects:
+    def _trained(self, event: ZoneEvent, data: JobTrained) -> Effects:
         job = self.jobs[job_of(event)]
-        job.progress = job.progress.after(event.body["result"])
+        job.progress = job.progress.after(data.result)
         return self.show(event, job)
 
-    def _left(self, event: ZoneEvent) -> Effects:
-        job, body = self.jobs.get(job_of(event)), event.body
+    def _left(self, event: ZoneEvent, data: JobLeft) -> Effects:
+        job = self.jobs.get(job_of(event))
         if job is None:
             return Effects()
-        job.left = Departure(body["how"], body["why"], body["best"])
+        job.left = Departure(data.how, data.why, data.best)
         job.phase, job.share = Phase.TRAINED, 0.0
         return self.show(event, job)
 
-    def _resumed(self, event: ZoneEvent) -> Effects:
+    def _resumed(self, event: ZoneEvent, _data: JobResumed) -> Effects:
         job = self.jobs[job_of(event)]
         job.continue_phase(has_trained=job.has_joined)
         return self.show(event, job)
 
-    reducers: ClassVar[Mapping[str, Reducer]] = {
-        **JOB_REDUCERS,
-        TimeshareEventType.JOINED: _joined,
-        TimeshareEventType.UNIT: _unit,
-        MeteredEventType.METERED: _metered,
-        EventType.TRAINED: _trained,
-        TimeshareEventType.LEFT: _left,
-        TimeshareEventType.SETTLED: _settled,
-        EventType.CANCELLED: _cancelled,
-        EventType.RESUMED: _resumed,
+    reducers: ClassVar[Mapping[type[EventData], Reducer]] = {
+        **ZoneState.reducers,
+        TimeshareDecided: ZoneState._decided,
+        JobJoined: _joined,
+        UnitTrained: _unit,
+        TimeshareMetered: _metered,
+        JobTrained: _trained,
+        JobLeft: _left,
+        PoolNoted: ZoneState._noted,
+        JobSettled: _settled,
+        TimeshareCancelled: _cancelled,
+        TimeshareFailed: ZoneState._failed,
+        JobResumed: _resumed,
     }
 
 

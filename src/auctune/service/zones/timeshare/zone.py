@@ -2,13 +2,9 @@
 
 from typing import Any
 
-from pydantic_core import to_jsonable_python
-
 from auctune.domain import Money
 from auctune.run.open_pool.how import How
-from auctune.service.jobs.idempotency import idempotency_record
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.events import EventType
 from auctune.service.zones.core.read_model import JobReadModel
 from auctune.service.zones.core.zone import EventWriter, Zone
 from auctune.service.zones.timeshare.bid import (
@@ -16,7 +12,13 @@ from auctune.service.zones.timeshare.bid import (
     decision_record,
     held_after_cancel,
 )
-from auctune.service.zones.timeshare.job import TimeshareEventType, TimeshareJob
+from auctune.service.zones.timeshare.events import (
+    JobSettled,
+    TimeshareCancelled,
+    TimeshareDecided,
+    TimeshareFailed,
+)
+from auctune.service.zones.timeshare.job import TimeshareJob
 from auctune.service.zones.timeshare.state import TimeshareModel
 
 
@@ -52,12 +54,12 @@ class TimeshareZone(Zone[TimeshareJob, TimeshareBid]):
         pass
 
     def decide(self, bid: TimeshareBid) -> JobReadModel:
-        self.record(EventType.DECIDED, bid.job, self._body(bid))
+        self.record(self._decide(bid), bid.job)
         return self._latest_row()
 
     def preview(self, bid: TimeshareBid) -> JobReadModel:
         projection = self.state.projection
-        return projection.preview(self.name, self.clock.now(), bid.job, self._body(bid))
+        return projection.preview(self.name, self.clock.now(), bid.job, self._decide(bid).body())
 
     def cancel(self, job: str) -> bool:
         # What the pool trains of the job until it drops it is still charged.
@@ -65,7 +67,7 @@ class TimeshareZone(Zone[TimeshareJob, TimeshareBid]):
         if found is None or found.left is not None:
             return super().cancel(job)
         held = held_after_cancel(self.price, self.clock.slot_seconds, found.meter.remaining)
-        self.record(EventType.CANCELLED, job, {"held": str(held)})
+        self.record(TimeshareCancelled(held=held), job)
         return True
 
     def finish(self, job: str, files: list[str]) -> bool:
@@ -76,7 +78,7 @@ class TimeshareZone(Zone[TimeshareJob, TimeshareBid]):
         assert found.left is not None
         if found.left.reason == How.REACHED and files:
             return super().finish(job, files)
-        self.record(EventType.FAILED, job, {**_failure(found), "files": files})
+        self.record(TimeshareFailed(**_failure(found), files=files), job)
         return True
 
     def settle_dropped(self, seq: int) -> None:
@@ -87,26 +89,26 @@ class TimeshareZone(Zone[TimeshareJob, TimeshareBid]):
         """
         for one in list(self.state.cancelled.values()):
             if one.seq <= seq:
-                self.record(TimeshareEventType.SETTLED, one.job.id, {})
+                self.record(JobSettled(), one.job.id)
 
     def settle(self, owner: str) -> None:
         for one in list(self.state.cancelled.values()):
             if one.job.owner == owner:
-                self.record(TimeshareEventType.SETTLED, one.job.id, {})
+                self.record(JobSettled(), one.job.id)
 
-    def _body(self, bid: TimeshareBid) -> dict[str, Any]:
+    def _decide(self, bid: TimeshareBid) -> TimeshareDecided:
         left = bid.left()
-        return {
-            "owner": bid.owner,
-            "request": bid.request,
-            "training": to_jsonable_python(bid.training),
-            "size": bid.size.to_record(),
-            "deadline_unit": bid.deadline_unit,
-            "left": None if left is None else str(left),
-            "estimated": to_jsonable_python(bid.estimated),
-            "decision": decision_record(bid.estimate, bid.cap, left, bid.target_loss),
-            "reply": idempotency_record(bid.reply),
-        }
+        return TimeshareDecided(
+            owner=bid.owner,
+            request=bid.request,
+            training=bid.training,
+            reply=bid.reply,
+            size=bid.size,
+            deadline_unit=bid.deadline_unit,
+            left=left,
+            estimated=bid.estimated,
+            decision=decision_record(bid.estimate, bid.cap, left, bid.target_loss),
+        )
 
 
 def _failure(job: TimeshareJob) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from auctune.domain import write_snapshot
 from auctune.edge import first_violation
 from auctune.service.zones.core.events import EventType
 from auctune.service.zones.core.job import Phase
-from auctune.service.zones.edge.job import EdgeEventType
+from auctune.service.zones.edge.events import EdgeEventType
 from support.edge_zones import MadeUpEdge, outcome_of
 
 MANY = {"a": 48, "b": 48}

@@ -1,0 +1,141 @@
+"""Events of a spot zone.
+
+A job's own slots are numbered from its first slot. Prices are relative to the on-demand price.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from auctune.domain import Money
+from auctune.run.rental.order import JobTerms
+from auctune.service.zones.core.events import (
+    EventData,
+    JobDecided,
+    JobMetered,
+    JobTrained,
+    Record,
+    Size,
+    SlotBegan,
+)
+from auctune.service.zones.spot.bid import EstimateInputs
+
+
+class SpotEventType(StrEnum):
+    """Types of events of spot zones only."""
+
+    READY = "job.ready"
+    ENDED = "job.ended"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpotSlotBegan(SlotBegan):
+    """A slot began.
+
+    Attributes:
+        price: of a spot instance.
+        available: spot instances per job.
+    """
+
+    price: float
+    available: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpotDecided(JobDecided):
+    """A job was decided on, by its estimate.
+
+    Attributes:
+        size: of the data.
+        decision: admitted, reason, max_cost, least_max_cost, estimate.
+        left: remaining budget of the owner, or None.
+        jobs: that the zone runs at once.
+        estimated: inputs of the estimate.
+        held: set aside for the job.
+        first: first slot of the job.
+        ready_at: unix time at which its process was expected to be able to train.
+        terms: the job as the policy sees it.
+        renting: policy and forecast.
+        unit_cost, unit_price: of an on-demand instance for a slot, to the service and its owner.
+        worth: amount, deadline, zero_at, reached.
+    """
+
+    size: Size
+    decision: Record
+    left: Money | None
+    jobs: int
+    estimated: EstimateInputs
+    held: Money
+    first: int
+    ready_at: float
+    terms: JobTerms
+    renting: Record
+    unit_cost: float
+    unit_price: float
+    worth: Record
+
+    @property
+    def is_admitted(self) -> bool:
+        return bool(self.decision["admitted"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpotMetered(JobMetered):
+    """A job was charged for a slot.
+
+    Attributes:
+        at: slot of the zone.
+        share: part of the slot that was paid; below 1 only after the deadline.
+        price: of a spot instance, or None after the deadline.
+        on_demand, spot: instances held.
+        missed: whether the job's process was not running yet.
+    """
+
+    at: int
+    share: float
+    price: float | None
+    on_demand: int
+    spot: int
+    missed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpotTrained(JobTrained):
+    """A slot of a job was trained.
+
+    Attributes:
+        number: slot of the job.
+    """
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessReady(EventData):
+    """The process of a job can train.
+
+    Attributes:
+        seconds: that it took to start.
+    """
+
+    kind = SpotEventType.READY
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingCompleted(EventData):
+    """All data of a job are trained; its result is to be archived.
+
+    Attributes:
+        state: of the run.
+        note: for the owner, or empty.
+        finish: in slots of the job.
+        worth: value of the job at that time, or None.
+    """
+
+    kind = SpotEventType.ENDED
+
+    state: str
+    note: str
+    finish: float
+    worth: Money | None

@@ -1,0 +1,168 @@
+"""Events of a timeshare zone. A unit of the pool is a slot of the zone.
+
+`number` is that of the event in the pool's journal from which an event was recorded: an event of
+the journal is recorded once.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from auctune.domain import Money
+from auctune.service.zones.core.events import (
+    EventData,
+    JobCancelled,
+    JobDecided,
+    JobFailed,
+    JobMetered,
+    JobNoted,
+    Record,
+    Size,
+)
+from auctune.service.zones.timeshare.bid import EstimateInputs
+
+Number = int | float
+
+
+class TimeshareEventType(StrEnum):
+    """Types of events of timeshare zones only."""
+
+    UNIT = "pool.unit"
+    JOINED = "job.joined"
+    LEFT = "job.left"
+    SETTLED = "job.settled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeshareDecided(JobDecided):
+    """A job was decided on.
+
+    Attributes:
+        size: of the data.
+        deadline_unit: unit by whose beginning the target is to be reached.
+        left: remaining budget of the owner, or None.
+        estimated: inputs of the estimate.
+        decision: admitted, reason, max_cost, least_max_cost, estimate, target_loss.
+    """
+
+    size: Size
+    deadline_unit: int
+    left: Money | None
+    estimated: EstimateInputs
+    decision: Record
+
+    @property
+    def is_admitted(self) -> bool:
+        return bool(self.decision["admitted"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitTrained(EventData):
+    """The pool trained a unit.
+
+    Attributes:
+        unit, span: first unit, and number of units.
+        shares: of the unit's jobs, by id.
+    """
+
+    kind = TimeshareEventType.UNIT
+
+    number: int
+    unit: int
+    span: Number
+    shares: dict[str, Number]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobJoined(EventData):
+    """A job was loaded into the pool.
+
+    Attributes:
+        unit: in which it joined.
+        rate: batches a second, as measured when it was loaded.
+        memory: bytes.
+    """
+
+    kind = TimeshareEventType.JOINED
+
+    number: int
+    unit: int
+    rate: Number
+    memory: Number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeshareMetered(JobMetered):
+    """A job was charged for seconds of the pool.
+
+    Attributes:
+        unit: of the pool.
+        seconds: of the pool.
+        batches: that were trained; 0 for loading.
+        loss: mean over the batches, or None.
+        share: of the unit.
+        finish: unit at which the job is forecast to finish, or None.
+        verdict: of the pool, or None.
+    """
+
+    unit: int
+    seconds: Number
+    batches: int
+    loss: float | None
+    share: Number
+    finish: Number | None
+    verdict: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobLeft(EventData):
+    """A job left the pool.
+
+    Attributes:
+        how: as of `auctune.run.open_pool.how.How`.
+        why: an error in words, or empty.
+        best: loss of the unit whose adapter is the result, or None.
+    """
+
+    kind = TimeshareEventType.LEFT
+
+    number: int
+    how: str
+    why: str
+    best: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolNoted(JobNoted):
+    """The pool noted something for a job's owner."""
+
+    number: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeshareCancelled(JobCancelled):
+    """A job was cancelled that the pool may be training.
+
+    Attributes:
+        held: still set aside for what the pool trains until it drops the job; None if the job
+            was not in the pool.
+    """
+
+    held: Money | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeshareFailed(JobFailed):
+    """A job failed.
+
+    Attributes:
+        files: ids of the results that it has nevertheless.
+    """
+
+    files: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSettled(EventData):
+    """The pool has dropped a cancelled job; what was set aside is released."""
+
+    kind = TimeshareEventType.SETTLED
