@@ -1,1 +1,1 @@
-"""The market as a service: durable, over HTTP, with the trainer behind."""
+"""The service: zones that sell training, behind an HTTP API, with accounts and storage."""

@@ -262,7 +262,7 @@ class ServiceRuntime:
 def profile_zone(
     zone: ZoneConfig, place: DataDirs, report: Report, alone: Alone = at_once
 ) -> BaseProfiles:
-    """Load or measure what is needed of a zone's base, by node type.
+    """Load or measure the profiles of a zone's base, by node type.
 
     Args:
         zone: the zone.
@@ -303,7 +303,7 @@ async def build_service(
         lock: descriptor of a lock that nodes hold too; None: there is none.
         now: returns unix time.
         data: the data process, closed with the service; None: one for the bases of `place`.
-        url: where the service is reached, if the settings do not say.
+        url: URL of the service, if the settings have none.
 
     Raises:
         InputError: if the settings are not those with which a zone was opened.

@@ -19,9 +19,7 @@ from auctune.service.config.fields import (
 )
 from auctune.service.config.secrets import check_private, read_secret, require_exactly_one
 from auctune.service.vendors import VendorParams, VendorToken
-
-# Stands in for the token while the settings are checked.
-_NO_TOKEN = VendorToken("-" * 32)
+from auctune.service.vendors.protocol import check_url
 
 
 class BuiltinVendorConfig(BaseModel):
@@ -102,7 +100,7 @@ class VendorConfig(BaseModel):
     @model_validator(mode="after")
     def _check(self) -> Self:
         require_exactly_one(token_variable=self.token_variable, token_file=self.token_file)
-        self._with(_NO_TOKEN)
+        check_url(self.url, "url")
         return self
 
     def params(self, place: str) -> VendorParams:
@@ -117,13 +115,10 @@ class VendorConfig(BaseModel):
         if self.token_file is not None:
             check_private(f"{place}.token_file", Path(self.token_file))
         text = read_secret(place, self.token_variable, self.token_file, what="token")
-        return self._with(VendorToken(text, f"{place}: the token"))
-
-    def _with(self, token: VendorToken) -> VendorParams:
         return VendorParams(
             self.name,
             self.url,
-            token,
+            VendorToken(text, f"{place}: the token"),
             answer_seconds=self.answer_seconds,
             poll_seconds=self.poll_seconds,
             max_result_bytes=self.max_result_bytes,
