@@ -35,9 +35,9 @@ from auctune.service.service import profile_zone
 from auctune.service.storage import Committer, Snapshots, open_store
 from auctune.service.storage.batch import noop
 from auctune.service.storage.identity import bind
-from auctune.service.zones.auction.bid import Bid
 from auctune.service.zones.auction.kind import auction_record, build_supply
 from auctune.service.zones.auction.state import empty_model
+from auctune.service.zones.auction.supply import Bid
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.dependencies import DataDirs

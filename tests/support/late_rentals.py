@@ -16,7 +16,7 @@ from auctune.run.rental.market import ReplayedRecord
 from auctune.service.jobs.terms import JobValue
 from auctune.service.jobs.training import Training
 from auctune.service.zones.core.events import EventType
-from auctune.service.zones.spot.bid import EstimateInputs, SpotBid
+from auctune.service.zones.spot.decision import EstimateInputs, SpotBid
 from auctune.service.zones.spot.job import Pace, SpotJobState
 from auctune.service.zones.spot.state import empty_model
 from auctune.service.zones.spot.worker import on_message

@@ -14,7 +14,7 @@ from auctune.service.ledger import is_balanced
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.metered import Estimate
-from auctune.service.zones.timeshare.bid import EstimateInputs, TimeshareBid
+from auctune.service.zones.timeshare.decision import EstimateInputs, TimeshareBid
 from auctune.service.zones.timeshare.pool import on_event
 from auctune.service.zones.timeshare.state import TimeshareModel, empty_model
 from auctune.service.zones.timeshare.zone import TimeshareZone

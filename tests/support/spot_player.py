@@ -24,7 +24,7 @@ from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import EventType
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.metered import Estimate
-from auctune.service.zones.spot.bid import EstimateInputs, SpotBid
+from auctune.service.zones.spot.decision import EstimateInputs, SpotBid
 from auctune.service.zones.spot.job import SpotJobState
 from auctune.service.zones.spot.state import empty_model
 from auctune.service.zones.spot.supply import SpotSupply

@@ -13,8 +13,8 @@ from auctune.domain import InputError, write_snapshot
 from auctune.domain.data_size import DataSize
 from auctune.service.ledger import HELD, is_balanced
 from auctune.service.zones.auction import replanning
-from auctune.service.zones.auction.bid import Bid
 from auctune.service.zones.auction.job import AuctionJob
+from auctune.service.zones.auction.supply import Bid
 from auctune.service.zones.core.events import EventType
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.offers import VendorOffer

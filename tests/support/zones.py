@@ -14,10 +14,9 @@ from auctune.domain.data_size import DataSize
 from auctune.registry import build
 from auctune.service.jobs.training import Training
 from auctune.service.ledger import Entry
-from auctune.service.zones.auction.bid import Bid
 from auctune.service.zones.auction.scheduler import AuctionScheduler
 from auctune.service.zones.auction.state import AuctionModel, AuctionState
-from auctune.service.zones.auction.supply import Supply
+from auctune.service.zones.auction.supply import Bid, Supply
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import ZoneEvent

@@ -29,8 +29,8 @@ from auctune.run.rental.order import JobTerms
 from auctune.service.config.spot import SpotConfig
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import EventType, ZoneEvent, adapter
-from auctune.service.zones.spot.bid import EstimateInputs
 from auctune.service.zones.spot.decision import (
+    EstimateInputs,
     charge_amount,
     decision_record,
     estimate_of,

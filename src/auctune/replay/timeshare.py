@@ -29,7 +29,7 @@ from auctune.service.jobs.training import Training
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import EventType, ZoneEvent, adapter
 from auctune.service.zones.core.metered import Estimate
-from auctune.service.zones.timeshare.bid import (
+from auctune.service.zones.timeshare.decision import (
     charge_amount,
     decision_record,
     held_after_cancel,

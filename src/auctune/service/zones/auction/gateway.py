@@ -9,8 +9,7 @@ from auctune.service.config.zone import AUCTION
 from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.terms import Terms
 from auctune.service.jobs.training import Submission, Training
-from auctune.service.zones.auction.bid import Bid
-from auctune.service.zones.auction.supply import Supply
+from auctune.service.zones.auction.supply import Bid, Supply
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.core.explainer import Explainer
 from auctune.service.zones.core.gateway import GatewayContext, MenuGateway

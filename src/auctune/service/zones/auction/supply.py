@@ -12,7 +12,10 @@ from auctune.domain.data_size import DataSize
 from auctune.electricity import RepeatedPrices, read_prices, slot_costs
 from auctune.service.config.auction import AuctionConfig, NodeTypeConfig
 from auctune.service.jobs.device_limits import check_adapter, check_batch
-from auctune.service.jobs.training import Training
+from auctune.service.jobs.timestamps import to_rfc3339
+from auctune.service.jobs.training import ZoneBid
+from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.offers import VendorOffer
 
 Price = Callable[[int], float]
 """USD per MWh in a slot."""
@@ -66,6 +69,23 @@ def _cost(kind: NodeTypeConfig, price: Price, slot_seconds: float) -> Callable[[
     return lambda slot: slot_costs(power, np.array([price(slot)]), slot_seconds).seen[0]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bid(ZoneBid):
+    """Bid in an auction zone.
+
+    Attributes:
+        size: of the data.
+        bid: amount of the bid.
+        deadline: unix time.
+        offers: of vendors, if the data need repair.
+    """
+
+    size: DataSize
+    bid: Money
+    deadline: float
+    offers: tuple[VendorOffer, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Supply:
     """What an auction zone sells: slots of its nodes.
@@ -86,54 +106,49 @@ class Supply:
     profiles: Mapping[str, Profile]
     sample_tokens: float
 
-    def task(
-        self,
-        job: str,
-        training: Training,
-        size: DataSize,
-        *,
-        bid: Money,
-        arrival: int,
-        deadline: int,
-        quotes: tuple[Quote, ...] = (),
-        owner: str | None = None,
-        budget: Money | None = None,
-    ) -> Task:
-        """Return a job as the mechanism sees it.
+    def task(self, bid: Bid, clock: SlotClock, first: int, last: int) -> Task:
+        """Return a bid as the mechanism sees it.
 
         Args:
-            job: id of the job.
-            training: its training settings.
-            size: size of its data.
-            bid: its bid.
-            arrival: the first slot in which it may run.
-            deadline: the last slot in which it may run.
-            quotes: offers of vendors, with delays from `arrival`.
-            owner: user id of the bidder.
-            budget: remaining budget of the owner; None: no limit.
+            bid: with its deadline and vendors' delays in seconds.
+            clock: slots of the zone.
+            first: the first slot in which it may run.
+            last: the last slot of the horizon.
 
         Raises:
-            InputError: if no node can hold or run it, or a setting fits no device or its data.
+            InputError: if the deadline leaves no slot, no node can hold or run the job, or a
+                setting fits no device or its data.
         """
+        deadline = min(clock.last_slot_by(bid.deadline), last)
+        if deadline < first:
+            raise InputError(
+                "market.deadline",
+                "leaves no whole slot",
+                f"{to_rfc3339(clock.slot_end(first))}, when the next slot ends, or later",
+            )
+        training, size = bid.training, bid.size
         check_batch(training, size)
         kinds = [self.cluster.node_types[node.type] for node in self.cluster.nodes]
         room = max(kind.memory_gb for kind in kinds) - self.cluster.base_memory_gb
         memory = max(check_adapter(training, one, room) for one in self.profiles.values())
         batch_tokens = max(1, round(training.batch_size * size.mean_tokens))
         return Task(
-            id=job,
-            arrival=arrival,
+            id=bid.job,
+            arrival=first,
             deadline=deadline,
             work=size.samples(training.epochs, self.sample_tokens),
             memory_gb=memory,
-            bid=bid,
+            bid=bid.bid,
             throughput={
                 name: profile.throughput(
                     self.cluster.slot_seconds, self.sample_tokens, batch_tokens, training.share
                 )
                 for name, profile in self.profiles.items()
             },
-            quotes=quotes,
-            owner=owner,
-            budget=budget,
+            quotes=tuple(
+                Quote(offer.vendor, offer.price, clock.slots_for(offer.seconds))
+                for offer in bid.offers
+            ),
+            owner=bid.owner,
+            budget=bid.left(),
         )

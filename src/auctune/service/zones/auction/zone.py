@@ -18,11 +18,10 @@ from auctune.domain import (
 from auctune.domain.menu import MenuLine
 from auctune.run.records import schedule_record
 from auctune.service.zones.auction import replanning
-from auctune.service.zones.auction.bid import Bid, bid_task
 from auctune.service.zones.auction.events import AuctionDecided
 from auctune.service.zones.auction.job import AuctionJob
 from auctune.service.zones.auction.state import AuctionModel, mechanism_event_data
-from auctune.service.zones.auction.supply import Supply
+from auctune.service.zones.auction.supply import Bid, Supply
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import EventData, ZoneEvent
 from auctune.service.zones.core.read_model import Effects, JobReadModel
@@ -183,7 +182,7 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
         Raises:
             InputError: if its deadline leaves no slot, or no node can hold it.
         """
-        return bid_task(bid, self.supply, self.clock, self.state.slot + 1, self._last_slot())
+        return self.supply.task(bid, self.clock, self.state.slot + 1, self._last_slot())
 
     def _last_slot(self) -> int:
         return self.state.slot + self.supply.cluster.slots - 1

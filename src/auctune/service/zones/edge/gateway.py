@@ -14,9 +14,8 @@ from auctune.service.zones.core.explainer import Explainer
 from auctune.service.zones.core.gateway import GatewayContext, MenuGateway
 from auctune.service.zones.core.offers import NO_ALTERNATIVES, Alternatives, OfferLine
 from auctune.service.zones.core.read_model import JobReadModel
-from auctune.service.zones.edge.bid import EdgeBid, MenuRequest
 from auctune.service.zones.edge.site_datasets import SiteDatasets
-from auctune.service.zones.edge.supply import EdgeSupply, micro_batch_of
+from auctune.service.zones.edge.supply import EdgeBid, EdgeSupply, MenuRequest, micro_batch_of
 from auctune.service.zones.edge.zone import EdgeZone
 
 # Of `market.lora`, networks of the edge have a learning rate and a weight decay.

@@ -5,13 +5,12 @@ from auctune.service.zones.core.events import SlotBegan
 from auctune.service.zones.core.read_model import JobReadModel
 from auctune.service.zones.core.zone import EventWriter, SlottedZone
 from auctune.service.zones.edge import replanning
-from auctune.service.zones.edge.bid import EdgeBid, MenuRequest
 from auctune.service.zones.edge.decision import EdgeOutcome, accept_line, decide, outcome_fields
 from auctune.service.zones.edge.events import EdgeDecided
 from auctune.service.zones.edge.job import EdgeJobState
 from auctune.service.zones.edge.projection import size_record
 from auctune.service.zones.edge.state import EdgeModel
-from auctune.service.zones.edge.supply import EdgeSupply
+from auctune.service.zones.edge.supply import EdgeBid, EdgeSupply, MenuRequest
 
 
 class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):

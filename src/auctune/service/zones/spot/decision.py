@@ -1,4 +1,4 @@
-"""Decisions of a spot zone, as pure functions: the service and replays call the same.
+"""Bids and decisions of a spot zone, as pure functions: the service and replays call the same.
 
 A job is admitted if its cost is within the owner's cap and budget with a probability of 0.9. With
 the expected cost, every other job would reach a cap just above it and be charged for nothing; with
@@ -7,19 +7,66 @@ of other zones.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic_core import to_jsonable_python
 
 from auctune.domain import Money, round_money
+from auctune.domain.data_size import DataSize
 from auctune.run.rental.estimate import Renting, estimate
 from auctune.run.rental.market import ReplayedRecord
 from auctune.run.rental.order import JobTerms
+from auctune.service.jobs.terms import JobValue
+from auctune.service.jobs.training import ZoneBid
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.metered import Estimate
 from auctune.service.zones.spot.job import Pace
 
 OVER_CAP, OVER_BUDGET, NO_CAPACITY = "over_cap", "over_budget", "no_capacity"
+
+
+@dataclass(frozen=True, slots=True)
+class EstimateInputs:
+    """Inputs of an estimate; slots may have begun since.
+
+    Attributes:
+        slot: newest slot then.
+        first: first slot of the job.
+        deadline, hard_factor: see `JobTerms`.
+        start_seconds, speeds: see `Pace`, by which the job is planned too.
+    """
+
+    slot: int
+    first: int
+    deadline: int
+    hard_factor: float
+    start_seconds: float
+    speeds: tuple[float, ...]
+
+    @property
+    def pace(self) -> Pace:
+        """The pace of the zone then."""
+        return Pace(self.start_seconds, self.speeds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpotBid(ZoneBid):
+    """Bid in a spot zone.
+
+    Attributes:
+        size: of the data.
+        worth: value of the job by finish time.
+        cap: maximum of all charges.
+        estimate: of cost and finish, made just before.
+        estimated: inputs of the estimate.
+    """
+
+    size: DataSize
+    worth: JobValue
+    cap: Money
+    estimate: Estimate
+    estimated: EstimateInputs
 
 
 def reserved_amount(cap: Money, left: Money | None) -> Money:

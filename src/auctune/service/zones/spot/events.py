@@ -17,7 +17,7 @@ from auctune.service.zones.core.events import (
     Size,
     SlotBegan,
 )
-from auctune.service.zones.spot.bid import EstimateInputs
+from auctune.service.zones.spot.decision import EstimateInputs
 
 
 class SpotEventType(StrEnum):

@@ -14,7 +14,7 @@ from auctune.service.zones.core.gateway import EstimateGateway, GatewayContext, 
 from auctune.service.zones.core.metered import Estimate
 from auctune.service.zones.core.offers import Alternatives, DatasetQuote
 from auctune.service.zones.core.read_model import JobReadModel
-from auctune.service.zones.spot.bid import EstimateInputs, SpotBid
+from auctune.service.zones.spot.decision import EstimateInputs, SpotBid
 from auctune.service.zones.spot.supply import SpotSupply
 from auctune.service.zones.spot.zone import SpotZone, no_slot
 

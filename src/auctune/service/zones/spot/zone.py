@@ -5,8 +5,7 @@ from auctune.service.jobs.timestamps import to_rfc3339
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.read_model import JobReadModel
 from auctune.service.zones.core.zone import EventWriter, SlottedZone
-from auctune.service.zones.spot.bid import SpotBid
-from auctune.service.zones.spot.decision import decision_record, reserved_amount
+from auctune.service.zones.spot.decision import SpotBid, decision_record, reserved_amount
 from auctune.service.zones.spot.events import SpotDecided, SpotSlotBegan
 from auctune.service.zones.spot.job import Pace, SpotJobState, learned_pace
 from auctune.service.zones.spot.state import SpotModel

@@ -18,7 +18,7 @@ from auctune.service.zones.core.events import (
     Record,
     Size,
 )
-from auctune.service.zones.timeshare.bid import EstimateInputs
+from auctune.service.zones.timeshare.decision import EstimateInputs
 
 Number = int | float
 

@@ -15,7 +15,7 @@ from auctune.service.jobs.training import Submission, Training
 from auctune.service.zones.core.gateway import EstimateGateway, GatewayContext, cap_of
 from auctune.service.zones.core.metered import Estimate
 from auctune.service.zones.core.offers import Alternatives, DatasetQuote
-from auctune.service.zones.timeshare.bid import EstimateInputs, TimeshareBid
+from auctune.service.zones.timeshare.decision import EstimateInputs, TimeshareBid
 from auctune.service.zones.timeshare.forecast import (
     ForecastRequest,
     PoolPricing,

@@ -6,7 +6,7 @@ from typing import Any
 
 from auctune.domain import Money
 from auctune.service.zones.core.events import JobTrained
-from auctune.service.zones.timeshare.bid import charge_amount
+from auctune.service.zones.timeshare.decision import charge_amount
 from auctune.service.zones.timeshare.events import (
     JobJoined,
     JobLeft,

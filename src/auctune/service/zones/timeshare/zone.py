@@ -7,7 +7,7 @@ from auctune.run.open_pool.how import How
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.read_model import JobReadModel
 from auctune.service.zones.core.zone import EventWriter, Zone
-from auctune.service.zones.timeshare.bid import (
+from auctune.service.zones.timeshare.decision import (
     TimeshareBid,
     decision_record,
     held_after_cancel,

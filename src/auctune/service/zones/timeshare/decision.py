@@ -1,4 +1,4 @@
-"""A bid in a timeshare zone, and what its decision follows from."""
+"""Bids and decisions of a timeshare zone: the service and replays call the same functions."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -46,8 +46,6 @@ class TimeshareBid(ZoneBid):
     estimate: Estimate
     estimated: EstimateInputs
 
-
-# Decisions: the service and replays call the same functions.
 
 OVER_BUDGET = "over_budget"
 
