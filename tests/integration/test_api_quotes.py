@@ -200,8 +200,8 @@ def test_what_is_lost_of_the_data_is_said_before_anything_is_paid(served: Served
     buyer.file = served.upload(buyer.key, rows=LONG)
     market: dict[str, Any] = {"deadline": "+20m", "lora": {"max_length": 20}}
     (note,) = buyer.quote(market)["notes"]
-    assert note.startswith("rows longer than max_length = 20 lose their ends: 5 of 50; ")
-    fits = int(note.removesuffix(" keeps all whole").rpartition(" = ")[2])
+    assert note.startswith("rows longer than max_length = 20 are truncated: 5 of 50; ")
+    fits = int(note.removesuffix(" no row is truncated").rpartition(" = ")[2])
     assert buyer.quote({**market, "lora": {"max_length": fits}})["notes"] == []
     assert len(buyer.quote({**market, "lora": {"max_length": fits - 1}})["notes"]) == 1
     client = served.client(buyer.key)
@@ -228,7 +228,7 @@ def test_data_that_would_lose_many_ends_are_refused_unless_their_owner_insists(
             answer = http.post(path, json=body)
             assert answer.status_code == 400, answer.text
             error = answer.json()["error"]
-            assert "rows longer than max_length = 4 would lose their ends: 50" in error["message"]
+            assert "rows longer than max_length = 4 would be truncated: 50" in error["message"]
             assert "truncate = true" in error["message"]
             assert error["param"] == place
             terms["lora"] = {**lora, "truncate": True}

@@ -37,7 +37,7 @@ WRONG: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
     "missing bid": (("bids", 0, "bid"), None, "bids[0].bid: is missing"),
     "negative bid": (("bids", 0, "bid"), -1.0, "bids[0].bid: -1.0 is negative"),
     "bid finer than money": (("bids", 0, "bid"), 0.00001, "more than 4 decimals"),
-    "bid that is no number": (("bids", 0, "bid"), nan, "bids[0].bid: nan is out of range"),
+    "bid that is not a number": (("bids", 0, "bid"), nan, "bids[0].bid: nan is out of range"),
     "endless slots": (("slot_seconds",), inf, "slot_seconds: inf; expected"),
     "negative arrival": (("bids", 0, "arrival"), -1, "bids[0].arrival: -1; expected"),
     "text for a number": (("slots",), "10", "slots: '10'; expected a valid integer"),
@@ -120,7 +120,7 @@ WRONG: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
     ),
     "negative costs": (("node_types", "slow", "energy_cost"), -0.1, "slow.energy_cost"),
     "no bids": (("bids",), [], "bids: is empty; expected one bid at least"),
-    "no nodes": (("nodes",), [], "nodes: is empty; expected one node at least"),
+    "no nodes": (("nodes",), [], "nodes: is empty; expected at least one node"),
     "patience without validation": (("bids", 1, "patience"), 2, "bids[1].patience: is set without"),
     "dropout of all": (("bids", 1, "dropout"), 1.0, "bids[1].dropout: 1.0; expected a number in"),
 }  # fmt: skip

@@ -146,7 +146,7 @@ def test_rows_that_lose_their_ends_are_noted(site: Site, tmp_path: Path) -> None
     order = replace(site.order, training=replace(site.order.training, max_length=8))
     seen = Watching()
     site.run(tmp_path / "run", OnDemandOnly(), site.supply(MARKET), order=order, listener=seen)
-    assert seen.notes[0].startswith("rows longer than max_length = 8 lose their ends: ")
+    assert seen.notes[0].startswith("rows longer than max_length = 8 are truncated: ")
 
 
 def test_an_instance_taken_away_in_mid_slot_costs_its_slot_and_no_weights(

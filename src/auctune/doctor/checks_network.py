@@ -18,13 +18,13 @@ from auctune.doctor.installation import Finding, Installation, error, ok, warn
 from auctune.run.lock import NODES_LOCK
 
 _HEALTH_SECONDS = 3.0
-_PORT_FIX = "port in auctune.toml, or auctune serve --port PORT"
+_PORT_FIX = "set port in auctune.toml, or run auctune serve --port PORT"
 
 _VENDOR_SECONDS = 5.0
 
 _RAY_CONNECT_SECONDS = 3.0
 _RAY_HEALTH_SECONDS = 15.0
-_RAY_FIX = "RAY_ADDRESS=HOST:PORT of a cluster that runs: ray start --head"
+_RAY_FIX = "set RAY_ADDRESS to HOST:PORT of a running cluster (ray start --head)"
 
 
 def check_port(at: Installation) -> Iterator[Finding]:
@@ -42,8 +42,8 @@ def _bind_finding(host: str, port: int, at: Installation) -> Finding:
         return _taken_finding(host, port, at, str(caught.strerror).partition(" (")[0])
     noted = _noted_url(at.url_file)
     if _is_at(noted, port):
-        fix = "auctune serve: it continues where it ended"
-        return warn(f"the data folder notes a service at {noted} that is gone", fix)
+        fix = "run auctune serve: the service continues from its log"
+        return warn(f"the service of this data folder, at {noted}, no longer runs", fix)
     return ok(f"{host}:{port} is free")
 
 
@@ -51,15 +51,15 @@ def _taken_finding(host: str, port: int, at: Installation, reason: str) -> Findi
     address, listener = f"{host}:{port}", _listener(port)
     if not answers_as_auctune(f"http://{address}"):
         if listener.startswith(f"process {lock_holder(at.data / NODES_LOCK)},"):
-            message = f"{address} is held by the service of this data folder, which is opening"
-            return warn(message, "wait until it is open")
+            message = f"{address} is in use by the service of this data folder, which is starting"
+            return warn(message, "wait until it has started")
         return error(f"cannot listen at {address} ({reason}; {listener})", _PORT_FIX)
     # Read only now: a service notes its URL before it answers.
     noted = _noted_url(at.url_file)
     if _is_at(noted, port):
-        return ok(f"held by the service of this data folder, at {noted}")
-    message = f"{address} is held by an auctune service of another data folder ({listener})"
-    return error(message, f"its --data, or {_PORT_FIX}")
+        return ok(f"in use by the service of this data folder, at {noted}")
+    message = f"{address} is in use by an auctune service of another data folder ({listener})"
+    return error(message, f"use its --data, or {_PORT_FIX}")
 
 
 def _noted_url(url_file: Path) -> str | None:
@@ -122,7 +122,9 @@ def _vendor_finding(name: str, url: str) -> Finding:
         status = httpx2.get(url, timeout=_VENDOR_SECONDS).status_code
     except httpx2.HTTPError as caught:
         message = f"{name} at {url} does not answer ({type(caught).__name__}: {caught})"
-        return warn(message, "url in zones.vendors, or the vendor: auctions run without it")
+        return warn(
+            message, "correct url in zones.vendors, or start the vendor; auctions run without it"
+        )
     return ok(f"{name} at {url} answers ({status})")
 
 
@@ -149,7 +151,7 @@ def cluster_finding(address: str) -> Finding:
         return error(f"nothing answers at {address} ({caught.strerror or caught})", _RAY_FIX)
     if _is_healthy(address):
         return ok(f"the head of a cluster answers at {address}")
-    message = f"what listens at {address} is not the head of a cluster of this Ray version"
+    message = f"the process at {address} is not the head of a cluster of this Ray version"
     return error(message, _RAY_FIX)
 
 

@@ -23,11 +23,11 @@ def check_settings(at: Installation) -> Iterator[Finding]:
     """Check auctune.toml as `auctune serve` does before it starts."""
     if at.missing_package is not None:
         finding = warn if at.config is None else error
-        yield finding(at.settings_error, "install the extra service")
+        yield finding(at.settings_error, "run pip install 'auctune[service]'")
     elif at.settings_error:
-        yield error(at.settings_error, f"{at.config}, at the place named")
+        yield error(at.settings_error, f"correct {at.config}")
     elif at.config is None:
-        yield ok("no file: the defaults, one zone on this machine")
+        yield ok("no file: defaults, with one zone on this machine")
     else:
         yield ok(f"{at.config} is valid; zones: {', '.join(zone.name for zone in at.zones)}")
 
@@ -46,18 +46,18 @@ def _base_finding(name: str, cache: Path, beside: Path) -> Finding:
         reason = write_error(cache)
         if reason is not None:
             message = f"{name} cannot be built: {cache} cannot be written ({reason})"
-            return error(message, "XDG_CACHE_HOME=FOLDER, one that can be written")
-        return ok(f"{name} is not built yet: the first start does that, in seconds")
+            return error(message, "set XDG_CACHE_HOME to a writable folder")
+        return ok(f"{name} is not built yet: the first start builds it in seconds")
     if place.kind == BaseKind.HUB:
-        return ok(f"{name} is a model on the hub: fetched at the first start")
+        return ok(f"{name} is a model on the hub: the first start downloads it")
     if place.kind == BaseKind.UNKNOWN or place.folder is None:
-        fix = "base in auctune.toml: a folder beside it, or hub:ORG/NAME"
-        return error(f"{name}: no such folder", fix)
+        fix = "set base in auctune.toml to a folder beside it, or to hub:ORG/NAME"
+        return error(f"{name}: this folder does not exist", fix)
     if not (place.folder / "config.json").is_file():
-        fix = "base in auctune.toml: a folder that transformers can load"
+        fix = "set base in auctune.toml to a folder that transformers can load"
         return error(f"{place.folder} has no config.json", fix)
     if not place.num_bytes:
-        fix = "base in auctune.toml: a folder with model.safetensors"
+        fix = "set base in auctune.toml to a folder with model.safetensors"
         return error(f"{place.folder} has no weights", fix)
     return ok(f"{name} is in {place.folder}: {place.num_bytes / 1e6:,.0f} MB")
 
@@ -70,13 +70,13 @@ def check_profiles(at: Installation) -> Iterator[Finding]:
         if need.profile is not None:
             yield _given_profile_finding(Path(need.profile), need.device, f"{place}.profile")
         elif measured:
-            yield ok(f"{place}: none given; {len(measured)} measured at earlier starts")
+            yield ok(f"{place}: no profile is set; {len(measured)} measured at earlier starts")
         else:
-            yield ok(f"{place}: none given; measured at the first start")
+            yield ok(f"{place}: no profile is set; the first start measures one")
 
 
 def _given_profile_finding(path: Path, device: str, place: str) -> Finding:
-    fix = f"auctune profile --device {device} --out {path}"
+    fix = f"run auctune profile --device {device} --out {path}"
     try:
         profile = read_profile(path)
     except InputError as caught:
@@ -86,7 +86,7 @@ def _given_profile_finding(path: Path, device: str, place: str) -> Finding:
         return error(message, fix)
     changed = ", ".join(_changed_versions(profile))
     if changed:
-        return warn(f"{path} was measured with {changed}: slots may last longer than sold", fix)
+        return warn(f"{path} was measured with {changed}: slots may take longer than sold", fix)
     for warning in profile.warnings():
         return warn(f"{path}: {warning}", fix)
     return ok(f"{path}: {profile.origin.device_name}, {profile.origin.measured_at}")
@@ -100,7 +100,7 @@ def _measured_profile_findings(files: Iterable[Path]) -> Iterator[Finding]:
             # Written by another release of auctune, which measures it again.
             continue
         for warning in warnings:
-            fix = f"remove {path} while nothing else runs, and start: it is measured again"
+            fix = f"remove {path}, and restart the service on an idle machine: it measures again"
             yield warn(f"{path}: {warning}", fix)
 
 

@@ -43,7 +43,7 @@ _CHECK_SECONDS = 30.0
 _BUSY_SECONDS = 5.0
 _PROGRESS_STEPS = 100_000
 _WAL_VERSION = b"\x02\x02"
-_RESTORE = "auctune db restore FILE, with the damaged database moved away"
+_RESTORE = "move the damaged database away, then run auctune db restore FILE"
 _CONNECT_SECONDS = "5"
 
 _CLOCK_TOLERANCE_SECONDS = 5.0
@@ -52,11 +52,11 @@ _CLOCK_TOLERANCE_SECONDS = 5.0
 def check_data_folder(at: Installation) -> Iterator[Finding]:
     """Check that the data folder can be written and has room, and which service uses it."""
     if at.data.exists() and not at.data.is_dir():
-        yield error(f"{at.data} is not a folder", "--data, a folder")
+        yield error(f"{at.data} is not a folder", "set --data to a folder")
         return
     reason = write_error(at.data)
     if reason is not None:
-        fix = f"chown or chmod {at.data}, or another --data"
+        fix = f"run chown or chmod on {at.data}, or set another --data"
         yield error(f"{at.data} cannot be written ({reason})", fix)
     elif not at.data.exists():
         yield ok(f"{at.data} does not exist yet: the first start creates it")
@@ -82,7 +82,7 @@ def required_bytes(at: Installation) -> int:
 def disk_finding(free: int, required: int) -> Finding:
     """Check that `free` bytes of a disk are enough for a day, which takes `required` bytes."""
     message = f"{format_gib(free)} free, {format_gib(required)} for a day of adapters"
-    fix = "free some space, or another disk: --data"
+    fix = "free some space, or set --data to a folder on another disk"
     if free < _MIN_FREE_BYTES:
         return error(message, fix)
     return warn(message, fix) if free < required else ok(message)
@@ -94,8 +94,8 @@ def _use_finding(at: Installation) -> Finding:
         return ok("no service uses it")
     if at.url_file.is_file():
         return ok(f"in use by a service: process {holder}")
-    message = f"locked by process {holder}, or a node that it left, but no service is open"
-    return warn(message, f"wait while it opens; if it does not: see process {holder}")
+    message = f"locked by process {holder} or a node that it started, but no service answers"
+    return warn(message, f"wait until it has started; if it does not start, stop process {holder}")
 
 
 def lock_holder(lock: Path) -> str | None:
@@ -162,7 +162,7 @@ def _pages_finding(connection: sqlite3.Connection, path: Path) -> Finding:
         if caught.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
             raise
         message = f"{path} is too large to be checked within {_CHECK_SECONDS:g} s"
-        return warn(message, f"sqlite3 {path} 'PRAGMA quick_check'")
+        return warn(message, f"run sqlite3 {path} 'PRAGMA quick_check'")
     finally:
         connection.set_progress_handler(None, _PROGRESS_STEPS)
     if result != "ok":
@@ -182,9 +182,9 @@ def _tables_finding(connection: sqlite3.Connection, path: Path) -> Finding:
     with path.open("rb") as file:
         header = file.read(20)
     if header[18:20] != _WAL_VERSION:
-        message = "its tables are of this release; it does not use write-ahead logging (WAL)"
-        return warn(message, "auctune serve, which switches WAL on when it opens it")
-    return ok("its tables are of this release; it uses write-ahead logging (WAL)")
+        message = "tables of this release, without write-ahead logging (WAL)"
+        return warn(message, "run auctune serve: it enables WAL")
+    return ok("tables of this release, with write-ahead logging (WAL)")
 
 
 def _postgresql_findings(url: str) -> Iterator[Finding]:
@@ -202,7 +202,7 @@ def _postgresql_findings(url: str) -> Iterator[Finding]:
             yield from _server_findings(connection, place)
     except DBAPIError as caught:
         reason = str(caught.orig).splitlines()[0]
-        fix = "database in auctune.toml, or the server: pg_isready"
+        fix = "correct database in auctune.toml, or start the server (pg_isready)"
         yield error(f"{place} cannot be reached: {reason}", fix)
     finally:
         engine.dispose()
@@ -216,13 +216,13 @@ def _server_findings(connection: "Connection", place: str) -> Iterator[Finding]:
         release = connection.exec_driver_sql("SHOW server_version").scalar_one()
         check_server(connection, place)
         holder = holder_of(connection)
-    owner = "no service owns it" if holder is None else f"owned by {holder}"
+    owner = "no service uses it" if holder is None else f"in use by {holder}"
     yield ok(f"{place} answers: PostgreSQL {release}; {owner}")
     if revision(connection, place) is None:
-        yield ok("it is empty: the first start creates its tables")
+        yield ok("the database is empty: the first start creates its tables")
         return
     check_schema(connection, place)
-    yield ok("its tables are of this release")
+    yield ok("tables of this release")
 
 
 def check_clock(at: Installation) -> Iterator[Finding]:
@@ -250,5 +250,5 @@ def clock_finding(newest: float, now: float) -> Finding:
     behind = newest - now
     if behind > _CLOCK_TOLERANCE_SECONDS:
         message = f"{behind:,.0f} s behind the last write in the data folder: slots would be resold"
-        return error(message, "set the clock, or wait, before auctune serve")
+        return error(message, "set the clock, or wait, before you run auctune serve")
     return ok("not behind the data folder")

@@ -62,7 +62,7 @@ def python_finding(found: tuple[int, int], message: str) -> Finding:
     if found >= MIN_PYTHON:
         return ok(message)
     oldest = ".".join(map(str, MIN_PYTHON))
-    return error(message, f"Python {oldest} or later: make setup PYTHON=python{oldest}")
+    return error(message, f"install Python {oldest} or later: make setup PYTHON=python{oldest}")
 
 
 def check_extras(at: Installation) -> Iterator[Finding]:
@@ -120,7 +120,7 @@ def _mismatched(
 
 
 def _install_command(extra: str) -> str:
-    return f"make setup, or pip install '{f'auctune[{extra}]' if extra else 'auctune'}'"
+    return f"run make setup, or pip install '{f'auctune[{extra}]' if extra else 'auctune'}'"
 
 
 def check_devices(at: Installation) -> Iterator[Finding]:
@@ -129,11 +129,13 @@ def check_devices(at: Installation) -> Iterator[Finding]:
     yield _memory()
     required = [(need.device, f"{place}.device") for place, need in at.devices()]
     if find_spec("torch") is None:
-        yield warn("CUDA is not checked without torch", "install the extra train")
+        yield warn("CUDA is not checked without torch", _install_command("train"))
         return
     trials = try_devices()
     if isinstance(trials, str):
-        yield error(f"torch does not start: {trials}", "reinstall the extra train")
+        yield error(
+            f"torch does not start: {trials}", f"{_install_command('train')} --force-reinstall"
+        )
         return
     yield from device_findings(trials, [need for need in required if need[0] != "cpu"])
 
@@ -167,15 +169,15 @@ def device_findings(
     for index, trial in enumerate(trials):
         device = f"cuda:{index} {trial['name']}"
         if trial["error"] is not None:
-            fix = "see nvidia-smi and dmesg; a reboot or another driver"
-            yield error(f"{device} does not compute: {trial['error']}", fix)
+            fix = "see nvidia-smi and dmesg; reboot, or install another driver"
+            yield error(f"{device} cannot compute: {trial['error']}", fix)
         else:
             free, total = format_gib(trial["free_bytes"]), format_gib(trial["total_bytes"])
             yield ok(f"{device}: {free} of {total} free; computes")
     for name, place in required:
         number = re.fullmatch(r"cuda(?::(\d+))?", name)
         if number is None or int(number[1] or 0) >= len(trials):
-            fix = f'{place} = "cpu", or a driver for it (nvidia-smi)'
+            fix = f'set {place} = "cpu", or install a driver (nvidia-smi)'
             yield error(f"{place} is {name}, which does not exist here", fix)
 
 
@@ -186,8 +188,10 @@ def _cores() -> Finding:
     if len(limits) == 2 and limits[0] != "max":
         quota = int(limits[0]) / int(limits[1])
         if quota < cores:
-            message = f"{cores} CPU cores, limited to the time of {quota:g}"
-            return warn(message, "threads of the zones, or the container's CPU limit")
+            message = f"{cores} CPU cores, limited to {quota:g} by the container"
+            return warn(
+                message, "raise the container's CPU limit, or set fewer threads for the zones"
+            )
     return ok(f"{cores} CPU cores")
 
 
@@ -200,7 +204,7 @@ def _memory() -> Finding:
         available = min(available, max(0, int(limit) - int(used)))
     message = f"{format_gib(available)} of memory available"
     if available < _LOW_MEMORY_BYTES:
-        return warn(message, "more memory, or fewer nodes")
+        return warn(message, "add memory, or configure fewer nodes")
     return ok(message)
 
 
@@ -219,11 +223,11 @@ def check_kernels(at: Installation) -> Iterator[Finding]:
     reason = write_error(folder)
     if reason is not None:
         message = f"{folder} cannot be written ({reason}): each process compiles again"
-        yield warn(message, "NUMBA_CACHE_DIR=FOLDER, one that can be written")
+        yield warn(message, "set NUMBA_CACHE_DIR to a writable folder")
     elif jit.kernels_are_compiled():
         yield ok(f"compiled in {folder}")
     else:
-        yield ok("not compiled yet: the first start does that, in about half a minute")
+        yield ok("not compiled yet: the first start compiles them in about half a minute")
 
 
 def check_limits(at: Installation) -> Iterator[Finding]:
@@ -241,11 +245,11 @@ def open_files_finding(soft: int, hard: int) -> Finding:
         hard: up to which a process may raise it.
     """
     if soft == resource.RLIM_INFINITY or soft >= _ENOUGH_FILES:
-        return ok(f"{'any number of' if soft < 0 else f'{soft:,}'} open files")
+        return ok(f"{'unlimited' if soft < 0 else f'{soft:,}'} open files")
     if hard == resource.RLIM_INFINITY or hard >= _ENOUGH_FILES:
-        fix = f"ulimit -n {_ENOUGH_FILES}"
+        fix = f"run ulimit -n {_ENOUGH_FILES}"
     else:
-        fix = f"ulimit -n {hard}, and LimitNOFILE={_ENOUGH_FILES} of the service's unit"
+        fix = f"run ulimit -n {hard}, and set LimitNOFILE={_ENOUGH_FILES} in the service's unit"
     message = f"{soft:,} open files; each client that follows a stream takes one"
     return error(message, fix) if soft < _FEW_FILES else warn(message, fix)
 
@@ -255,5 +259,5 @@ def shared_memory_finding(total: int) -> Finding:
     message = f"{total / (1 << 30):.2f} GiB of shared memory"
     if total >= _SHARED_MEMORY_BYTES:
         return ok(message)
-    fix = "docker run --shm-size=2g, or mount -o remount,size=2G /dev/shm"
+    fix = "run docker with --shm-size=2g, or mount -o remount,size=2G /dev/shm"
     return warn(f"{message}: Ray would keep objects on disk", fix)

@@ -75,7 +75,7 @@ def _findings(check: Check, at: Installation) -> list[Finding]:
         run_with_timeout(check.timeout_seconds, collect)
     except CheckTimeoutError as caught:
         # A copy: the thread that hangs may still add to it.
-        return [*findings, error(f"the check {caught}", "see what its disk, driver or server does")]
+        return [*findings, error(f"the check {caught}", "inspect its disk, driver or server")]
     return findings
 
 
@@ -84,10 +84,10 @@ def _guarded(check: Check, at: Installation) -> Iterator[Finding]:
         yield from check.run(at)
     except ModuleNotFoundError as caught:
         message = f"skipped: the package {caught.name} is not installed"
-        yield warn(message, "install the extras: see the lines extras")
+        yield warn(message, "install the extras: see the check extras")
     except (AuctuneError, OSError) as caught:
-        yield error(str(caught), "fix what the message names")
+        yield error(str(caught), "correct what the message names")
     except Exception as caught:
         # A defect of one check must not take the others with it.
         message = f"the check failed: {type(caught).__name__}: {caught}"
-        yield error(message, "report it: this is a defect of auctune")
+        yield error(message, "this is a defect of auctune: please report it")

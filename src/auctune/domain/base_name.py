@@ -40,7 +40,7 @@ def resolve_base(name: str, folder: Path) -> str:
     if name.startswith(HUB):
         if _HUB_NAME.fullmatch(name.removeprefix(HUB)):
             return name
-        raise InputError(f"base {name!r}", "is no name on the hub", "hub:NAME or hub:ORG/NAME")
+        raise InputError(f"base {name!r}", "is not a name on the hub", "hub:NAME or hub:ORG/NAME")
     try:
         path = folder / Path(name).expanduser()
         if name and path.is_dir():

@@ -65,24 +65,24 @@ class Cluster:
             if node_type.memory_gb <= self.base_memory_gb:
                 raise InputError(
                     f"{place}.memory_gb",
-                    f"{node_type.memory_gb} does not hold the base model",
+                    f"{node_type.memory_gb} cannot hold the base model",
                     f"more than base_memory_gb = {self.base_memory_gb}",
                 )
             if len(node_type.energy_cost) != self.slots:
                 raise InputError(
                     f"{place}.energy_cost",
                     f"has {len(node_type.energy_cost)} entries",
-                    f"one a slot: {self.slots}",
+                    f"one per slot: {self.slots}",
                 )
         self._check_nodes()
 
     def _check_nodes(self) -> None:
         if not self.nodes:
-            raise InputError("nodes", "is empty", "one node at least")
+            raise InputError("nodes", "is empty", "at least one node")
         seen: set[str] = set()
         for index, node in enumerate(self.nodes):
             if node.id in seen:
-                raise InputError(f"nodes[{index}].id", f"{node.id!r} is there twice", "unique ids")
+                raise InputError(f"nodes[{index}].id", f"{node.id!r} is a duplicate", "unique ids")
             if node.type not in self.node_types:
                 known = ", ".join(map(repr, self.node_types)) or "none"
                 raise InputError(
@@ -101,7 +101,7 @@ def check_task(task: Task, cluster: Cluster, first: int = 0) -> None:
 
     Raises:
         InputError: for an unknown node type, a deadline outside the horizon, or operating costs
-            that are not one a slot.
+            that are not one per slot.
     """
     for field, by_type in (
         ("throughput", task.throughput),
@@ -110,7 +110,7 @@ def check_task(task: Task, cluster: Cluster, first: int = 0) -> None:
         for name in by_type or {}:
             if name not in cluster.node_types:
                 known = ", ".join(cluster.node_types)
-                raise InputError(f"{field}.{name}", "is no node type", f"one of {known}")
+                raise InputError(f"{field}.{name}", "is not a node type", f"one of {known}")
     if task.deadline >= first + cluster.slots:
         raise InputError(
             "deadline",
@@ -122,5 +122,5 @@ def check_task(task: Task, cluster: Cluster, first: int = 0) -> None:
             raise InputError(
                 f"operating_cost.{name}",
                 f"has {len(costs)} entries",
-                f"one a slot: {cluster.slots}",
+                f"one per slot: {cluster.slots}",
             )

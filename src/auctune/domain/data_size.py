@@ -80,9 +80,9 @@ class DataSize:
         counted = f"{self.num_too_long} of {self.num_examined}"
         raise InputError(
             place,
-            f"rows longer than max_length = {max_length} would lose their ends: {counted}",
+            f"rows longer than max_length = {max_length} would be truncated: {counted}",
             f"at most {MAX_TRUNCATED_SHARE:.0%}: {self._remedy}; or truncate = true (--set"
-            " truncate=true), to train on what is left",
+            " truncate=true), to train on truncated rows",
         )
 
     def notes(self, max_length: int) -> tuple[str, ...]:
@@ -93,23 +93,23 @@ class DataSize:
         if self.num_truncated:
             counted = f"{self.num_truncated} of {self.num_examined}"
             yield (
-                f"rows longer than max_length = {max_length} lose their ends: {counted};"
+                f"rows longer than max_length = {max_length} are truncated: {counted};"
                 f" {self._remedy}"
             )
         if self.dropped:
             counted = f"{sum(self.dropped.values())} of {self.num_examined}"
             causes = (f"{count} {CAUSE_WORDS[cause]}" for cause, count in self.dropped.items())
-            yield f"rows with nothing to learn are left out: {counted} ({', '.join(causes)})"
+            yield f"rows without training targets are skipped: {counted} ({', '.join(causes)})"
         if self.validation is not None:
             yield from (f"validation data: {note}" for note in self.validation.notes(max_length))
 
     @property
     def _remedy(self) -> str:
         if self.context_tokens is None:
-            return f"max_length = {self.longest} keeps all whole"
+            return f"with max_length = {self.longest} no row is truncated"
         return (
-            f"the longest has {self.longest} tokens, and the base reads {self.context_tokens} at"
-            " most: split long rows"
+            f"the longest has {self.longest} tokens, and the base reads at most"
+            f" {self.context_tokens}: split long rows"
         )
 
     def to_record(self) -> dict[str, Any]:

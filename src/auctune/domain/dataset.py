@@ -68,7 +68,7 @@ class DropCause(StrEnum):
 
 
 CAUSE_WORDS: Mapping[str, str] = {
-    DropCause.PROMPT_TOO_LONG: "with a prompt that fills max_length alone",
+    DropCause.PROMPT_TOO_LONG: "with a prompt that fills max_length",
     DropCause.WEIGHTS_ZERO: "with weight 0 on all messages of the assistant",
     DropCause.NO_TARGET: "of one token",
 }
@@ -147,7 +147,7 @@ def iterate_rows(
             )
         yield number, kind, row
     if kind is None:
-        raise InputError(place, "has no rows", f"one row a line, each {EXPECTED_ROW}")
+        raise InputError(place, "has no rows", f"one row per line, each {EXPECTED_ROW}")
 
 
 def iterate_lines(
@@ -214,7 +214,7 @@ def read_row(line: str, place: str) -> tuple[RowKind, dict[str, Any]]:
     given = {key: value for key, value in row.items() if value is not None}
     unsupported = find_unsupported(given)
     if unsupported is not None:
-        expected = "rows of text alone: messages, or prompt and completion, or text"
+        expected = "rows of text only: messages, or prompt and completion, or text"
         raise InputError(place, unsupported, expected)
     kinds = [kind for kind, keys in _KEYS.items() if keys[-1] in given]
     if len(kinds) != 1:
@@ -287,21 +287,21 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _read_messages(messages: Any, place: str) -> list[dict[str, Any]]:
     if not isinstance(messages, list) or not messages:
-        raise InputError(f"{place}: messages", "is no list, or empty", "a list of messages")
+        raise InputError(f"{place}: messages", "is not a list, or is empty", "a list of messages")
     read = [_read_message(value, f"{place}: messages[{n}]") for n, value in enumerate(messages)]
     if not any(message["role"] == "assistant" for message in read):
-        expected = "at least one, to learn from"
+        expected = "at least one message of the assistant, as a training target"
         raise RepairableError(f"{place}: messages", "has no message of the assistant", expected)
     return read
 
 
 def _read_message(message: Any, where: str) -> dict[str, Any]:
     if not isinstance(message, dict):
-        raise RepairableError(where, "is no object", 'an object with "role" and "content"')
+        raise RepairableError(where, "is not an object", 'an object with "role" and "content"')
     given = {key: value for key, value in message.items() if not is_absent(value)}
     unsupported = find_unsupported_in_message(given)
     if unsupported is not None:
-        expected = f"messages of text by {', '.join(ROLES)}"
+        expected = f"text messages by {', '.join(ROLES)}"
         raise InputError(where, unsupported, expected)
     role = given.get("role")
     if not isinstance(role, str) or role not in ROLES:
@@ -324,14 +324,14 @@ def _read_message(message: Any, where: str) -> dict[str, Any]:
 def _read_weight(weight: Any, role: str, where: str) -> int:
     if role != "assistant":
         found = f"weight on a message of the {role}"
-        raise InputError(f"{where}.weight", found, "weights on messages of the assistant alone")
+        raise InputError(f"{where}.weight", found, "weights on messages of the assistant only")
     if isinstance(weight, bool) or weight not in (0, 1):
         raise InputError(f"{where}.weight", f"{weight!r}"[:60], "0 or 1")
     return int(weight)
 
 
 def _check_text(value: Any, place: str, *, may_be_empty: bool = False) -> None:
-    expected = "a text" + ("" if may_be_empty else ", not empty")
+    expected = "a text" if may_be_empty else "a text that is not empty"
     if value is None:
         raise RepairableError(place, "is missing", expected)
     if isinstance(value, list):
@@ -342,7 +342,7 @@ def _check_text(value: Any, place: str, *, may_be_empty: bool = False) -> None:
         value.encode()
     except UnicodeEncodeError as error:
         found = f"has a lone surrogate (\\u{ord(value[error.start]):04x}) at {error.start}"
-        raise RepairableError(place, found, "Unicode text: surrogates in pairs") from None
+        raise RepairableError(place, found, "Unicode text with surrogates in pairs only") from None
 
 
 def _quoted(keys: tuple[str, ...]) -> str:

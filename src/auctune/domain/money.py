@@ -46,17 +46,17 @@ def parse_money(value: int | float | str | Decimal, place: str) -> Money:
         place: named in the error.
 
     Raises:
-        InputError: if it is no number, is negative, too large, or has more than 4 decimals.
+        InputError: if it is not a number, is negative, too large, or has more than 4 decimals.
     """
     expected = "an amount of money >= 0 with at most 4 decimals"
     if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
-        raise InputError(place, f"{value!r} is no number", expected)
+        raise InputError(place, f"{value!r} is not a number", expected)
     if isinstance(value, str) and not _TEXT.fullmatch(value):
-        raise InputError(place, f"{_short(value)} is no number", expected)
+        raise InputError(place, f"{_short(value)} is not a number", expected)
     try:
         amount = Decimal(repr(value) if isinstance(value, float) else value)
     except ArithmeticError:
-        raise InputError(place, f"{value!r} is no number", expected) from None
+        raise InputError(place, f"{value!r} is not a number", expected) from None
     if not amount.is_finite() or amount > LARGEST:
         raise InputError(place, f"{_short(value)} is out of range", expected)
     if amount.is_signed():

@@ -25,11 +25,11 @@ class Schedule:
 
     def __post_init__(self) -> None:
         if not self.cells:
-            raise ValueError("a schedule without cells; expected one at least")
+            raise ValueError("a schedule without cells; expected at least one")
         before = -1
         for slot, _ in self.cells:
             if slot <= before:
-                raise ValueError("cells are not in slot order with at most one a slot")
+                raise ValueError("cells are not in slot order with at most one per slot")
             before = slot
 
     @property

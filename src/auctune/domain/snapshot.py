@@ -56,22 +56,22 @@ def read_snapshot(data: bytes) -> dict[str, Any]:
     """
     start = len(_MAGIC) + 2
     if not data.startswith(_MAGIC) or len(data) < start + _DIGEST:
-        raise InputError("snapshot", f"{len(data)} bytes that are none", "a snapshot of auctune")
+        raise InputError("snapshot", f"{len(data)} bytes of another format", "a snapshot")
     version = int.from_bytes(data[len(_MAGIC) : start], "big")
     if version != VERSION:
         raise InputError("snapshot", f"is of version {version}", f"version {VERSION}")
     digest, content = data[start : start + _DIGEST], data[start + _DIGEST :]
     if hashlib.sha256(content).digest() != digest:
-        raise InputError("snapshot", "is damaged: its checksum differs", "the bytes as written")
+        raise InputError("snapshot", "is damaged: wrong checksum", "the bytes as written")
     try:
         if not zipfile.is_zipfile(io.BytesIO(content)):
-            raise ValueError("no archive")
+            raise ValueError("not a zip archive")
         with np.load(io.BytesIO(content), allow_pickle=False) as members:
             arrays = {name: members[name] for name in members.files}
         tree: dict[str, Any] = _with_arrays(json.loads(arrays[_TREE].tobytes()), arrays)
     except (ValueError, LookupError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         # Its checksum is right, so somebody else wrote it.
-        raise InputError("snapshot", f"cannot be read ({error})", "what auctune wrote") from None
+        raise InputError("snapshot", f"cannot be read ({error})", "a snapshot") from None
     return tree
 
 

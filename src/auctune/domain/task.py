@@ -76,7 +76,7 @@ class Task:
         if not self.bid.is_finite() or self.bid < 0:
             raise InputError("bid", f"{self.bid}", "an amount of money >= 0")
         if not self.throughput:
-            raise InputError("throughput", "is empty", "samples per slot for a node type at least")
+            raise InputError("throughput", "is empty", "samples per slot of at least one node type")
         for node_type, samples in self.throughput.items():
             check_positive(samples, f"throughput.{node_type}", "samples per slot > 0")
         for node_type, costs in (self.operating_cost or {}).items():

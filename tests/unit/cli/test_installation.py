@@ -38,8 +38,8 @@ def test_an_error_is_shown_with_its_fix_and_exit_code_1(
     (line,) = [line for line in shown.splitlines() if line.startswith("error")]
     assert code == 1
     what, _, fix = line.partition("; fix: ")
-    assert what.split(maxsplit=2)[1:] == ["bases", "/no/such/base: no such folder"]
-    assert fix == "base in auctune.toml: a folder beside it, or hub:ORG/NAME"
+    assert what.split(maxsplit=2)[1:] == ["bases", "/no/such/base: this folder does not exist"]
+    assert fix == "set base in auctune.toml to a folder beside it, or to hub:ORG/NAME"
     code, shown, _ = run_auctune([*asked, "--json"], monkeypatch, capsys)
     records = json.loads(shown)
     assert code == 1

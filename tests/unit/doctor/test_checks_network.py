@@ -66,14 +66,14 @@ def test_a_taken_port_is_wrong_and_names_the_process(
     assert "auctune serve --port" in finding.fix
 
 
-def test_a_port_of_a_service_that_is_opening_is_a_warning(
+def test_a_port_of_a_service_that_is_starting_is_a_warning(
     tmp_path: Path, taken: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("auctune.doctor.checks_network._HEALTH_SECONDS", 0.05)
     (tmp_path / "data").mkdir()
     with hold(tmp_path / "data" / NODES_LOCK, "data"):
         (finding,) = check_port(make_installation(tmp_path, f"port = {taken}\n"))
-    assert (finding.severity, "which is opening" in finding.message) == (Severity.WARN, True)
+    assert (finding.severity, "which is starting" in finding.message) == (Severity.WARN, True)
 
 
 def test_an_address_of_another_machine_is_wrong(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_noted_service_that_is_gone_is_a_warning(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / URL_FILE).write_text(f"http://127.0.0.1:{free}\n")
     (finding,) = check_port(make_installation(tmp_path, f"port = {free}\n"))
-    assert (finding.severity, "that is gone" in finding.message) == (Severity.WARN, True)
+    assert (finding.severity, "no longer runs" in finding.message) == (Severity.WARN, True)
 
 
 class Stranger(BaseHTTPRequestHandler):

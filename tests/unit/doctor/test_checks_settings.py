@@ -45,11 +45,11 @@ def test_bases_are_there_or_built_or_fetched_or_wrong(tmp_path: Path) -> None:
     base = tmp_path / "base"
     base.mkdir()
     assert based(tmp_path, "tiny") == (
-        Severity.OK, "tiny is not built yet: the first start does that, in seconds",
+        Severity.OK, "tiny is not built yet: the first start builds it in seconds",
     )  # fmt: skip
     assert based(tmp_path, "someone/model-7B")[0] == Severity.OK
     assert based(tmp_path, "/no/such/folder") == (
-        Severity.ERROR, "/no/such/folder: no such folder",
+        Severity.ERROR, "/no/such/folder: this folder does not exist",
     )  # fmt: skip
     assert based(tmp_path, str(base)) == (Severity.ERROR, f"{base} has no config.json")
     (base / "config.json").write_text("{}")
@@ -88,7 +88,7 @@ def test_a_profile_is_of_this_device_and_these_releases_or_not(
     (finding,) = check_profiles(make_installation(tmp_path, text))
     assert finding.severity == state
     if state != Severity.OK:
-        assert finding.fix.startswith("auctune profile --device cpu --out ")
+        assert finding.fix.startswith("run auctune profile --device cpu --out ")
 
 
 def test_a_profile_that_leaves_much_unsold_is_warned_of(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_profile_that_leaves_much_unsold_is_warned_of(tmp_path: Path) -> None:
 
 def test_no_profile_is_right_as_it_is_measured(tmp_path: Path) -> None:
     (finding,) = check_profiles(make_installation(tmp_path))
-    assert (finding.severity, "measured at the first start" in finding.message) == (
+    assert (finding.severity, "the first start measures one" in finding.message) == (
         Severity.OK,
         True,
     )

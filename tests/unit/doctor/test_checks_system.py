@@ -83,7 +83,7 @@ def test_few_open_files_are_a_warning_and_very_few_are_wrong(tmp_path: Path) -> 
         open_files_finding(resource.RLIM_INFINITY, resource.RLIM_INFINITY).severity == Severity.OK
     )
     few = open_files_finding(1024, 100_000)
-    assert (few.severity, few.fix) == (Severity.WARN, "ulimit -n 4096")
+    assert (few.severity, few.fix) == (Severity.WARN, "run ulimit -n 4096")
     assert "LimitNOFILE" in open_files_finding(100, 200).fix
     assert open_files_finding(100, 200).severity == Severity.ERROR
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

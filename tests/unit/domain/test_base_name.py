@@ -35,5 +35,5 @@ def test_a_path_that_is_not_there_is_an_error(tmp_path: Path, name: str) -> None
     (tmp_path / "models").mkdir()
     with pytest.raises(InputError, match=r"there is no such folder; expected .* hub:NAME"):
         resolve_base(name, tmp_path)
-    with pytest.raises(InputError, match="is no name on the hub"):
+    with pytest.raises(InputError, match="is not a name on the hub"):
         resolve_base("hub:../weights", tmp_path)

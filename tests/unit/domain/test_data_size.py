@@ -43,7 +43,7 @@ def test_more_than_a_tenth_of_the_rows_lose_their_ends_by_their_owners_word_alon
     with pytest.raises(InputError) as caught:
         size.check_truncation("file", 64, truncate=truncate)
     assert caught.value.found.endswith(
-        f"max_length = 64 would lose their ends: {num_lost} of {num_rows}"
+        f"max_length = 64 would be truncated: {num_lost} of {num_rows}"
     )
     assert str(size.longest) in caught.value.expected
 
@@ -52,15 +52,15 @@ def test_notes_count_what_is_lost_and_say_what_would_fit() -> None:
     dropped = {"prompt_too_long": 3, "weights_zero": 2}
     lost = DataSize(95, 40.0, num_truncated=4, dropped=dropped, longest=803)
     assert lost.notes(512) == (
-        "rows longer than max_length = 512 lose their ends: 4 of 100; max_length = 803 keeps all"
-        " whole",
-        "rows with nothing to learn are left out: 5 of 100 (3 with a prompt that fills max_length"
-        " alone, 2 with weight 0 on all messages of the assistant)",
+        "rows longer than max_length = 512 are truncated: 4 of 100; with max_length = 803"
+        " no row is truncated",
+        "rows without training targets are skipped: 5 of 100 (3 with a prompt that fills"
+        " max_length, 2 with weight 0 on all messages of the assistant)",
     )
     beyond = DataSize(10, 40.0, num_truncated=1, longest=803, context_tokens=600)
     (note,) = DataSize(10, 40.0, validation=beyond).notes(512)
     assert note == (
-        "validation data: rows longer than max_length = 512 lose their ends: 1 of 10; the longest"
-        " has 803 tokens, and the base reads 600 at most: split long rows"
+        "validation data: rows longer than max_length = 512 are truncated: 1 of 10; the longest"
+        " has 803 tokens, and the base reads at most 600: split long rows"
     )
     assert DataSize(10, 40.0).notes(512) == ()

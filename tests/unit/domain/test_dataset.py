@@ -85,7 +85,7 @@ def read(row: object) -> tuple[RowKind, dict[str, Any]]:
         ),
         (chat(ASK, ANSWER | {"weight": 0.5}), "line 1: messages[1].weight: 0.5; expected 0 or 1"),
         (chat(ASK, ANSWER | {"weight": True}), "line 1: messages[1].weight: True; expected 0"),
-        (chat(), "line 1: messages: is no list, or empty"),
+        (chat(), "line 1: messages: is not a list, or is empty"),
     ],
 )
 def test_what_no_vendor_could_mend_is_refused_by_name(row: dict[str, Any], found: str) -> None:

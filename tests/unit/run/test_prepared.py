@@ -75,14 +75,14 @@ def test_rows_that_lose_their_ends_are_noted_and_many_are_refused_unless_their_o
     long = '{"prompt": "Add.", "completion": "' + " 1234567" * 400 + '"}\n'
     data.write_text(data.read_text() + long)
     (note,) = _prepare(market).notes
-    assert note.startswith("sums: rows longer than max_length = 512 lose their ends: 1 of 41; ")
-    assert note.endswith("and the base reads 512 at most: split long rows")
+    assert note.startswith("sums: rows longer than max_length = 512 are truncated: 1 of 41; ")
+    assert note.endswith("and the base reads at most 512: split long rows")
 
     data.write_text(data.read_text() + long * 9)
-    found = r"bids\[0\] \(sums\): data sums.jsonl: rows longer than .* lose their ends: 10 of 50; "
+    found = r"bids\[0\] \(sums\): data sums.jsonl: rows longer than .* are truncated: 10 of 50; "
     with pytest.raises(InputError, match=found):
         _prepare(market)
     insisting = write_market(tmp_path / "other", with_change(("bids", 0, "truncate"), True))
     shutil.copy(data, tmp_path / "other" / "sums.jsonl")
     (note,) = _prepare(insisting).notes
-    assert "lose their ends: 10 of 50" in note
+    assert "are truncated: 10 of 50" in note

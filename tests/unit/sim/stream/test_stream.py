@@ -262,7 +262,10 @@ def test_a_stream_is_simulated_from_the_command_line(
     assert timeless(streamed) == timeless(json.loads(Path("r.json").read_text()))
     for arguments, words in (
         (["day.parquet", *common, "e.jsonl"], "--decisions: e.jsonl"),
-        (["day.parquet", *common, "e.parquet", "--bound", "milp"], "--bound: is given with a st"),
+        (
+            ["day.parquet", *common, "e.parquet", "--bound", "milp"],
+            "--bound: cannot be combined with",
+        ),
         (["day.parquet", *common, "d.parquet"], "d.parquet: is not empty"),
     ):
         code, _, errors = run_auctune(["simulate", *arguments], monkeypatch, capsys)

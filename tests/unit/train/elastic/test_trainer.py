@@ -216,5 +216,5 @@ def test_rows_that_are_truncated_or_left_out_are_noted_as_the_market_notes_them(
     notes = new_trainer(base, short, tmp_path).loaded.notes
     assert notes == replace(size, validation=size).notes(9)
     truncated, left_out, *_ = notes
-    assert truncated.startswith("rows longer than max_length = 9 lose their ends: ")
-    assert left_out.startswith("rows with nothing to learn are left out: ")
+    assert truncated.startswith("rows longer than max_length = 9 are truncated: ")
+    assert left_out.startswith("rows without training targets are skipped: ")
