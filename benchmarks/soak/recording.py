@@ -23,7 +23,7 @@ from auctune.service.storage.event_log import checksum
 
 Row = dict[str, Any]
 
-TABLES = ("teams", "users", "files", "jobs", "entries", "replies")
+TABLES = ("teams", "users", "files", "jobs", "entries", "idempotency_keys")
 
 # A commit holds events of one moment: a cut between two of them is a state that is on no disk.
 _GAP_SECONDS = 0.1

@@ -102,14 +102,14 @@ def test_a_changed_decision_is_the_first_difference() -> None:
 
 def test_changed_missing_and_additional_price_updates_are_found() -> None:
     events, made = recorded(2, 250)
-    updates = [n for n, event in enumerate(events) if event.kind == AuctionEventType.PRICES_LEARNED]
+    updates = [n for n, event in enumerate(events) if event.kind == AuctionEventType.PRICES_UPDATED]
     first, second = (events[n] for n in updates[:2])
     lesson = replace(first, body=first.body | {"lesson": second.body["lesson"]})
     for log, what in (
-        ([lesson if one is first else one for one in events], "prices.learned: "),
-        ([one for one in events if one is not first], "prices.learned"),
-        (events[: updates[-1]], "prices.learned"),
-        ([*events[: updates[0] + 1], *events[updates[0] :]], "prices.learned"),
+        ([lesson if one is first else one for one in events], "prices.updated: "),
+        ([one for one in events if one is not first], "prices.updated"),
+        (events[: updates[-1]], "prices.updated"),
+        ([*events[: updates[0] + 1], *events[updates[0] :]], "prices.updated"),
     ):
         found = verify(log, made).differences
         assert found, what

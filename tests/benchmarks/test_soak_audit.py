@@ -177,7 +177,7 @@ def test_loading_and_one_charge_a_unit_pass_and_a_second_charge_is_named() -> No
             story.events.append(event)
             story.booked += booked(event, entries)
 
-        happen(TimeshareEventType.JOINED, (), unit=7)
+        happen(TimeshareEventType.JOINED_POOL, (), unit=7)
         for slot, (unit, share) in enumerate([(7, 0.0), *units]):
             body = {"slot": slot, "unit": unit, "share": share, "amount": "0.1", "cost": "0"}
             happen(EventType.METERED, meter.charge(slot, Money("0.1")), **body)

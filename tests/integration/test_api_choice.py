@@ -50,7 +50,7 @@ def test_a_quote_without_a_zone_is_the_cheapest_ones_and_says_what_all_said(serv
         alone = post(served, "/v1/quotes", {**asked, "market": market})
         last = alone["lines"][-1]
         assert (said["cost"], said["finish"]) == (last["price"], last["finish"])
-        assert (said["risk"], said["why_not"]) == (0.0, None)
+        assert (said["risk"], said["unavailable_reason"]) == (0.0, None)
         assert alone["alternatives"] == []
         assert alone["zone"] == name
     assert float(by_zone["cheap"]["cost"]) < float(by_zone["dear"]["cost"])
@@ -198,13 +198,13 @@ def test_where_the_cheapest_is_full_or_paused_the_next_one_has_the_job(tmp_path:
             post(served, PATH, {"market": {"quote": quoted["id"], "line": 0}})
         job = post(served, PATH, {**asked, "market": market})
         assert job["market"]["zone"] == "dear"
-        reasons = {one["zone"]: one["why_not"] for one in job["market"]["alternatives"]}
+        reasons = {one["zone"]: one["unavailable_reason"] for one in job["market"]["alternatives"]}
         assert reasons == {"dear": None, "cheap": "it cannot be done by its deadline"}
         with served.http(served.operator) as http:
             http.post("/v1/zones/dear/pause").raise_for_status()
         quoted = post(served, "/v1/quotes", {**asked, "market": wish})
         assert (quoted["zone"], quoted["lines"]) == ("cheap", [])
-        assert quoted["alternatives"][0]["why_not"] == "it takes no bids now"
+        assert quoted["alternatives"][0]["unavailable_reason"] == "it takes no bids now"
         with served.http(served.operator) as http:
             http.post("/v1/zones/cheap/pause").raise_for_status()
         with served.http() as http:

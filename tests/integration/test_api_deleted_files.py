@@ -80,7 +80,7 @@ def wait_for_turn(served: Served, lock: asyncio.Lock) -> None:
 def at_start(served: Served) -> bool:
     """Whether ada has no open job, and nothing was charged or set aside."""
     with served.http() as http:
-        left = Decimal(http.get("/v1/ledger").json()["budget_left"])
+        left = Decimal(http.get("/v1/ledger").json()["budget_remaining"])
     return left == 1000 and not served.service.open_jobs.open_jobs("ada")
 
 

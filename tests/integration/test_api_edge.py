@@ -162,7 +162,7 @@ def test_a_job_s_price_is_paid_explained_and_earned(served: Served) -> None:
     assert (job["status"], market["decision"]) == ("queued", "admitted")
     with served.http(key) as http:
         why = http.get(f"{JOBS}/{job['id']}/explanation").json()
-        left = Decimal(http.get("/v1/ledger").json()["budget_left"])
+        left = Decimal(http.get("/v1/ledger").json()["budget_remaining"])
         assert left == 100 - Decimal(market["payment"])
         events = http.get(f"{JOBS}/{job['id']}/events").json()["data"]
         http.post(f"{JOBS}/{job['id']}/cancel").raise_for_status()
@@ -178,12 +178,12 @@ def test_a_job_that_bids_too_little_hears_the_least_that_would_do(served: Served
     body = work(served, bid="0.0001")
     job = post(served, JOBS, body)
     assert (job["error"]["code"], job["error"]["param"]) == ("bid_rejected", "market.bid")
-    least = job["market"]["least_bid"]
+    least = job["market"]["min_bid"]
     again = {**body, "market": {**body["market"], "bid": least, "what_if": True}}
     assert post(served, JOBS, again)["market"]["decision"] == "admitted"
     with served.http() as http:
         why = http.get(f"{JOBS}/{job['id']}/explanation").json()
-    assert (why["least_bid"], why["reason"]) == (least, "unprofitable")
+    assert (why["min_bid"], why["reason"]) == (least, "unprofitable")
 
 
 def test_it_is_taken_up_by_the_official_client_in_strict_mode(served: Served) -> None:
@@ -259,7 +259,7 @@ def test_the_page_shows_an_edge_job_its_explanation_and_its_zone(served: Served)
     assert "16 samples at a, 16 samples at b" in own
     zone = operator.get("/page/zones/sites").text
     assert "Use: 3 sites and 20 slots" in zone
-    assert "slots torn" in zone
+    assert "failed slots" in zone
 
 
 def test_what_it_comes_to_is_called_a_network(

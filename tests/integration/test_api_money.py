@@ -128,20 +128,20 @@ def test_a_budget_counts_payments_and_not_bids(served: Served) -> None:
             break
         paid += Decimal(job.market["payment"])
     assert job.market["reason"] == "over_budget"
-    assert job.market["least_bid"] is None
+    assert job.market["min_bid"] is None
     assert 0 < paid <= Decimal("2.0000")
     assert balance(served, "thrifty") == paid
-    price, left = job.market["price"], job.market["budget_left"]
+    price, left = job.market["price"], job.market["budget_remaining"]
     assert Decimal(left) == 2 - paid < Decimal(price)
     assert job.error.message == f"the price, {price}, is above what is left of the budget, {left}"
     again = client.fine_tuning.jobs.retrieve(job.id)
     assert (again.error, again.market["price"]) == (job.error, price)  # type: ignore[attr-defined]
     tried = served.bid(client, file, bid="1000", what_if=True)
-    assert (tried.market["budget_left"], tried.error.message) == (left, job.error.message)
+    assert (tried.market["budget_remaining"], tried.error.message) == (left, job.error.message)
     event = client.fine_tuning.jobs.list_events(job.id, limit=1).data[0]
     assert event.message == f"Rejected (over_budget): {job.error.message}"
     with served.http(served.users["thrifty"]) as http:
-        assert Decimal(http.get("/v1/ledger").json()["budget_left"]) == 2 - paid
+        assert Decimal(http.get("/v1/ledger").json()["budget_remaining"]) == 2 - paid
 
 
 def test_a_budget_that_is_set_later_counts_what_was_paid_before(served: Served) -> None:
@@ -152,7 +152,7 @@ def test_a_budget_that_is_set_later_counts_what_was_paid_before(served: Served) 
         body = {"id": "grown", "budget": {"amount": "1000", "seconds": 86_400}}
         assert http.post("/v1/users", json=body).status_code == 200
     with served.http(served.users["grown"]) as http:
-        assert Decimal(http.get("/v1/ledger").json()["budget_left"]) == 1000 - paid
+        assert Decimal(http.get("/v1/ledger").json()["budget_remaining"]) == 1000 - paid
 
 
 def test_a_change_of_a_user_leaves_what_it_does_not_say(served: Served) -> None:

@@ -127,7 +127,7 @@ def test_a_bid_below_the_price_is_told_the_least_that_would_do(
     low = served.bid(client, file, bid="0.0001")
     assert (low.status, low.error.code) == ("failed", "bid_rejected")
     assert low.market["reason"] == "unprofitable"
-    least = low.market["least_bid"]
+    least = low.market["min_bid"]
     assert served.bid(client, file, bid=least, what_if=True).market["decision"] == "admitted"
     below = str(Decimal(least) - STEP)
     assert served.bid(client, file, bid=below, what_if=True).market["decision"] == "rejected"

@@ -637,7 +637,7 @@ def test_a_paused_zone_takes_no_bids_until_it_is_resumed_also_after_a_restart(
         client, file = served.client(), served.upload()
         admitted = served.bid(client, file).id
         with served.http(served.operator) as http:
-            assert http.post("/v1/zones/default/pause").json()["takes_bids"] is False
+            assert http.post("/v1/zones/default/pause").json()["accepting_bids"] is False
         with pytest.raises(openai.BadRequestError) as refused:
             served.bid(client, file)
         assert refused.value.code == "zone_paused"
@@ -649,7 +649,7 @@ def test_a_paused_zone_takes_no_bids_until_it_is_resumed_also_after_a_restart(
             served.bid(client, file)
         assert client.fine_tuning.jobs.retrieve(admitted).status == "queued"
         with served.http(served.operator) as http:
-            assert http.post("/v1/zones/default/resume").json()["takes_bids"] is True
+            assert http.post("/v1/zones/default/resume").json()["accepting_bids"] is True
         assert served.bid(client, file).status == "queued"
 
 

@@ -110,11 +110,11 @@ def test_a_cap_that_is_too_low_is_refused_with_the_least_that_would_do(served: S
     job = post(served, JOBS, {**asked, "market": low})
     assert (job["status"], job["error"]["code"]) == ("failed", "bid_rejected")
     assert (job["market"]["reason"], job["error"]["param"]) == ("over_cap", "market.max_cost")
-    least = job["market"]["metered"]["least_max_cost"]
+    least = job["market"]["metered"]["min_max_cost"]
     enough = post(served, JOBS, {**asked, "market": {**terms, "max_cost": least, "what_if": True}})
     assert enough["market"]["decision"] == "admitted"
     without = post(served, QUOTES, {**asked, "market": {"deadline": "+8m", "max_cost": "0.0001"}})
-    reasons = {one["zone"]: one["why_not"] for one in without["alternatives"]}
+    reasons = {one["zone"]: one["unavailable_reason"] for one in without["alternatives"]}
     assert reasons["rented"] == f"it may cost {least}, above the cap of 0.0001"
     assert without["zone"] == "owned"
 
@@ -122,7 +122,7 @@ def test_a_cap_that_is_too_low_is_refused_with_the_least_that_would_do(served: S
 def test_what_a_slot_costs_is_charged_once_and_the_rest_is_given_back(served: Served) -> None:
     key = served.key("bea", budget=Budget(Decimal(100), 86_400.0))
     job = admitted(served, key, cap="30")
-    assert statement(served, key)["budget_left"] == "70.0000"
+    assert statement(served, key)["budget_remaining"] == "70.0000"
     for _ in range(2):
         slot(served, job["id"], 0, 2.0)
         slot(served, job["id"], 1, 3.0)
@@ -131,11 +131,11 @@ def test_what_a_slot_costs_is_charged_once_and_the_rest_is_given_back(served: Se
         seen = http.get(f"{JOBS}/{job['id']}").json()["market"]["metered"]
         assert (seen["cost"], seen["held"], seen["slots"]) == ("7.5000", "22.5000", 2)
         assert statement(served, key)["balance"] == "7.5000"
-        assert statement(served, key)["budget_left"] == "70.0000"
+        assert statement(served, key)["budget_remaining"] == "70.0000"
         http.post(f"{JOBS}/{job['id']}/cancel").raise_for_status()
         events = http.get(f"{JOBS}/{job['id']}/events").json()["data"]
     assert statement(served, key) | {"object": ""} == {
-        "object": "", "user": "bea", "balance": "7.5000", "budget_left": "92.5000",
+        "object": "", "user": "bea", "balance": "7.5000", "budget_remaining": "92.5000",
     }  # fmt: skip
     told = [one["message"] for one in events]
     assert sum("1 on-demand and 1 spot" in text for text in told) == 2
@@ -148,7 +148,7 @@ def test_what_a_slot_costs_is_charged_once_and_the_rest_is_given_back(served: Se
 def test_no_more_than_what_is_left_of_a_budget_is_set_aside(served: Served) -> None:
     key = served.key("cem", budget=Budget(Decimal(20), 86_400.0))
     job = admitted(served, key, cap="500")
-    assert statement(served, key)["budget_left"] == "0.0000"
+    assert statement(served, key)["budget_remaining"] == "0.0000"
     body = {
         "model": "tiny",
         "training_file": served.upload(key),
@@ -176,13 +176,13 @@ def test_what_is_set_aside_counts_however_long_ago_and_not_once_it_is_released(
     slot(served, name, 0, 4.0)
     served.clock.pass_slots(3)
     # What was charged is of an earlier span; what is still set aside is not.
-    assert statement(served, key)["budget_left"] == "26.0000"
+    assert statement(served, key)["budget_remaining"] == "26.0000"
     with served.http(key) as http:
         http.post(f"{JOBS}/{name}/cancel").raise_for_status()
-    assert statement(served, key)["budget_left"] == "50.0000"
+    assert statement(served, key)["budget_remaining"] == "50.0000"
     other = admitted(served, key, cap="10")
     slot(served, other["id"], 0, 2.0)
-    assert statement(served, key)["budget_left"] == "40.0000"
+    assert statement(served, key)["budget_remaining"] == "40.0000"
 
 
 def test_a_job_that_is_late_is_worth_less_and_a_failure_of_ours_is_refunded(served: Served) -> None:
@@ -347,7 +347,9 @@ def test_all_of_it_stands_after_a_restart(tmp_path: Path) -> None:
         assert actor(again).submit(lambda zone: zone.state.jobs).result(60) == state.jobs
         slot(again, job, 1, 2.0)
         done = {"state": "done", "note": "", "finish": 1.5, "worth": None}
-        actor(again).submit(lambda zone: record(zone, SpotEventType.ENDED, job, done)).result(60)
+        actor(again).submit(
+            lambda zone: record(zone, SpotEventType.TRAINING_COMPLETED, job, done)
+        ).result(60)
         ended = {"files": ["file-a"]}
         actor(again).submit(lambda zone: record(zone, EventType.FINISHED, job, ended)).result(60)
         with again.http(key) as http:

@@ -52,11 +52,11 @@ def test_a_job_with_a_target_is_quoted_by_the_pool_and_no_auction(
     assert estimate["success_probability"] == 0.5
     assert estimate["p90_cost"] == "2.0000"
     assert estimate["binding"] is False
-    said = {one["zone"]: one["why_not"] for one in quote["alternatives"]}
+    said = {one["zone"]: one["unavailable_reason"] for one in quote["alternatives"]}
     assert said == {"default": "does not support market.target_loss", "pool": None}
     without = ask(http, "/v1/quotes", file, {"deadline": "+20m"}).json()
     assert without["zone"] == "default"
-    assert {one["why_not"] for one in without["alternatives"]} == {
+    assert {one["unavailable_reason"] for one in without["alternatives"]} == {
         None,
         "needs market.target_loss",
     }

@@ -136,8 +136,8 @@ def test_a_rejected_bid_is_explained_by_the_plan_it_could_not_pay(served: Served
     job = served.bid(served.client(), served.upload(), bid="0.0001")
     told = explanation(served, job.id)
     assert told["decision"] == "rejected"
-    assert told["least_bid"] == job.market["least_bid"]
-    assert Decimal(told["least_bid"]) == Decimal(told["chosen"]["price"]) + STEP
+    assert told["min_bid"] == job.market["min_bid"]
+    assert Decimal(told["min_bid"]) == Decimal(told["chosen"]["price"]) + STEP
 
 
 def test_one_explanation_of_a_user_is_made_at_a_time(served: Served) -> None:

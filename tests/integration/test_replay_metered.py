@@ -238,22 +238,22 @@ def put(path: str, value: Any) -> Edit:
 @pytest.mark.parametrize(
     ("zone", "kind", "edit", "field"),
     [
-        ("rented", "slot.began", put("price", 0.123), "slot.began: price"),
+        ("rented", "slot.started", put("price", 0.123), "slot.started: price"),
         ("rented", "job.decided", put("decision.admitted", True), "decision.admitted"),
-        ("rented", "job.decided", put("decision.least_max_cost", "1"), "least_max_cost"),
+        ("rented", "job.decided", put("decision.min_max_cost", "1"), "min_max_cost"),
         ("rented", "job.decided", put("decision.estimate.risk", 0.9), "estimate.risk"),
         ("rented", "job.decided", put("held", "7.0000"), "job.decided: held"),
         ("rented", "job.metered", put("amount", "99999.0000"), "job.metered: amount"),
         ("rented", "job.metered", put("price", 0.01), "job.metered: price"),
         ("rented", "job.metered", put("spot", 99), "job.metered: spot"),
         ("rented", "job.metered", None, "job.metered: slot"),
-        ("rented", "job.ended", put("worth", "5"), "job.ended: worth"),
+        ("rented", "job.training_completed", put("worth", "5"), "job.training_completed: worth"),
         ("pool", "job.decided", put("decision.estimate.expected_cost", "0.5"), "expected_cost"),
         ("pool", "job.decided", put("decision.max_cost", "3.0000"), "decision.max_cost"),
         ("pool", "job.decided", put("deadline_unit", 40), "deadline_unit"),
         ("pool", "job.metered", put("seconds", 3.0), "job.metered: amount"),
         ("pool", "job.metered", put("amount", "0.0001"), "job.metered: amount"),
-        ("pool", "pool.unit", None, "job.metered"),
+        ("pool", "pool.unit_trained", None, "job.metered"),
     ],
 )
 def test_a_log_that_was_changed_is_found_out_by_job_and_field(

@@ -30,7 +30,7 @@ def test_a_key_of_the_settings_is_good_from_the_start_and_stays_revoked(tmp_path
         served.run(lambda: seed_accounts(served.service, file))
         (known,) = [one for one in served.service.directory.all_keys() if one.user == "ada"]
         with served.http(KEY) as ada, served.http("r" * 40) as root:
-            assert ada.get("/v1/ledger").json()["budget_left"] == "5.0000"
+            assert ada.get("/v1/ledger").json()["budget_remaining"] == "5.0000"
             assert ada.get("/v1/users").status_code == 403
             assert root.get("/v1/users").status_code == 200
             assert root.delete(f"/v1/keys/{known.id}").status_code == 200

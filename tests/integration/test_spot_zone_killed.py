@@ -142,7 +142,9 @@ def check_log(data: Path, job: str) -> Decimal:
         starts = [
             json.loads(row.body)["seconds"]
             for row in connection.execute(
-                select(events.c.body).where(events.c.job == job, events.c.kind == "job.ready")
+                select(events.c.body).where(
+                    events.c.job == job, events.c.kind == "job.process_ready"
+                )
             )
         ]
         sums: dict[str, int] = {}

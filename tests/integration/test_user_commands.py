@@ -63,7 +63,7 @@ def test_a_rejected_bid_is_explained_by_what_would_have_been_enough(
     client, file = served.client(), served.upload()
     job = served.bid(client, file, bid="0.0001")
     out = auctune("explain", job.id)[1]
-    least = job.market["least_bid"]
+    least = job.market["min_bid"]
     assert f"rejected (bid 0.0001), {job.error.message}; {least} would have been enough" in out
     assert served.bid(client, file, bid=least).market["decision"] == "admitted"
 

@@ -108,7 +108,7 @@ def test_bids_that_could_not_have_been_paid_move_nobodys_price(
     before = quoted(made), quoted(made, 150)
     for number, (amount, rows, slots) in enumerate(bids):
         bid = made.bid(f"fake{number}", amount, rows=rows, slots=slots, owner="mallory")
-        row = made.zone.decide(replace(bid, left=lambda: budget))
+        row = made.zone.decide(replace(bid, remaining_budget=lambda: budget))
         assert row.body["state"] == "rejected"
         assert (quoted(made), quoted(made, 150)) == before
     # From the log alone the same is learned.

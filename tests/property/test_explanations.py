@@ -83,7 +83,7 @@ def test_parts_add_up_to_the_price_of_the_decision(name: str) -> None:
             assert decision.surplus == float(task.bid) - whole
         if decision.price is not None:
             assert decision.price == chosen.price
-            assert told.least_bid == decision.least_bid
+            assert told.min_bid == decision.min_bid
         assert whole == pytest.approx(by_hand(task, mechanism, chosen, name), rel=1e-12)
         for part in ("compute", "memory", "operating_cost"):
             by_cell = sum(getattr(cell, part) for cell in chosen.cells)
@@ -147,7 +147,7 @@ def test_a_rejected_bid_is_told_the_earliest_deadline_that_can_be_met(make: Make
     for mechanism, task, decision, told in explained(make, 64, num_markets=6):
         if decision.reason not in (Reason.NO_CAPACITY, Reason.NO_FEASIBLE_SCHEDULE):
             continue
-        assert told.least_bid is None
+        assert told.min_bid is None
         last = len(mechanism.state().compute_price) - 1
         first = next(
             (
@@ -195,7 +195,7 @@ def test_the_later_plan_is_the_next_line_of_a_longer_menu(make: Make) -> None:
 def test_who_charges_the_bid_explains_what_a_plan_costs_to_run(name: str) -> None:
     admitted = rejected = 0
     for _, task, decision, told in explained(MECHANISMS[name], 66):
-        assert told.least_bid is None
+        assert told.min_bid is None
         if decision.value is not None:
             assert told.chosen is not None
             assert told.chosen.schedule == decision.schedule

@@ -56,7 +56,7 @@ def test_the_price_is_the_greatest_bid_that_is_rejected(make: Make) -> None:
         assert top.price is not None
         assert top.payment == top.price
         assert answer(mechanism, task, top.price).reason is Reason.UNPROFITABLE
-        assert answer(mechanism, task, top.least_bid).payment == top.payment
+        assert answer(mechanism, task, top.min_bid).payment == top.payment
     assert prices > 3
 
 

@@ -122,7 +122,7 @@ class MadeUpEdge:
 
     def bid(self, job: str, bid: str = "10", slots: int = 6, **more: Any) -> EdgeBid:
         samples = more.pop("samples", {"a": 16, "b": 16})
-        left = more.pop("left", lambda: None)
+        left = more.pop("remaining_budget", lambda: None)
         return EdgeBid(
             job=job,
             owner=more.pop("owner", "ada"),
@@ -135,7 +135,7 @@ class MadeUpEdge:
                 "sites": {site: f"file-{site}" for site in samples},
                 "model": "small",
             },
-            left=left,
+            remaining_budget=left,
         )
 
     def menu(self, bid: EdgeBid) -> EdgeMenu:

@@ -93,7 +93,7 @@ class LateRentals:
             worth=worth,
             cap=CAP,
             estimate=rental.estimate(terms, slots.start, slot, pace),
-            estimated=EstimateInputs(
+            estimate_inputs=EstimateInputs(
                 slot=slot,
                 first=slots.start,
                 deadline=terms.deadline,

@@ -81,9 +81,9 @@ class PooledZone:
             cap=Decimal(cap),
             deadline_unit=unit,
             estimate=estimate(),
-            estimated=EstimateInputs(self.zone.state.seq, self.clock.slot() + 1),
+            estimate_inputs=EstimateInputs(self.zone.state.seq, self.clock.slot() + 1),
             request=request,
-            left=lambda: left,
+            remaining_budget=lambda: left,
         )
 
     def decide(self, job: str, cap: str = "50", owner: str = "ann") -> None:
@@ -300,7 +300,7 @@ class PoolPlayer:
 
     def pack(self) -> None:
         job = self._some(self._jobs(Phase.TRAINED))
-        left = self.made.zone.state.jobs[job].left
+        left = self.made.zone.state.jobs[job].departure
         assert left is not None
         self.made.ends(job, [] if left.best is None else [f"file-{job}"])
 

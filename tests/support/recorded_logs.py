@@ -97,7 +97,7 @@ def unpack(folder: Path, moment: str, fixture: Path = FIXTURE) -> Moment:
         event["body"] = orjson.dumps(event["body"])
         event["checksum"] = checksum(**event)
     _insert(made, "events", sorted(events, key=lambda event: event["seq"]))
-    for table in ("teams", "users", "files", "entries", "replies"):
+    for table in ("teams", "users", "files", "entries", "idempotency_keys"):
         _insert(made, table, read_lines(fixture / f"{table}.jsonl.xz"))
     # Of all files the sizes are known. Their contents are left out, and nobody looks further.
     (made.data / "files").mkdir()

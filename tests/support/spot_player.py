@@ -127,7 +127,7 @@ class SpotPlayer:
 
     def preview(self) -> None:
         self.zone.preview(self._new_bid())
-        assert all(event.kind == EventType.SLOT_BEGAN for event, _ in self.zone._events)
+        assert all(event.kind == EventType.SLOT_STARTED for event, _ in self.zone._events)
 
     def receive(self) -> None:
         bid = self._new_bid()
@@ -336,7 +336,7 @@ class SpotPlayer:
             worth=JobValue(amount, deadline, deadline + SLOT_SECONDS),
             cap=cap,
             estimate=Estimate(cost / 2, cost, deadline - 1, deadline, 0.25),
-            estimated=EstimateInputs(
+            estimate_inputs=EstimateInputs(
                 slot=max(0, self.zone.state.slot),
                 first=max(0, self.zone.state.slot) + 1,
                 deadline=4,
@@ -344,7 +344,7 @@ class SpotPlayer:
                 **asdict(self.zone.pace),
             ),
             request={"bid": None, "deadline": deadline, "max_cost": str(cap)},
-            left=lambda: left,
+            remaining_budget=lambda: left,
         )
 
     def _one_of(self, names: Any) -> str:

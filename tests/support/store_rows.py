@@ -18,7 +18,7 @@ _WAIT_SECONDS = 60.0
 
 def event_row(seq: int, zone: str = "north", job: str | None = None) -> dict[str, Any]:
     body = f'{{"number": {seq}}}'.encode()
-    kind = "slot.began" if job is None else "job.decided"
+    kind = "slot.started" if job is None else "job.decided"
     row: dict[str, Any] = {
         "seq": seq,
         "zone": zone,

@@ -104,7 +104,7 @@ class ZonePlayer:
         bid = self._new_bid()
         if self.rng.random() < 0.1:
             left = Decimal(str(round(self.rng.random() * 0.1, 4)))
-            bid = replace(bid, left=lambda: left)
+            bid = replace(bid, remaining_budget=lambda: left)
         self.made.zone.decide(bid)
 
     def receive(self) -> None:

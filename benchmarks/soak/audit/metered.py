@@ -39,7 +39,7 @@ def check_metered(story: Story) -> Iterator[str]:
 def _charged_units(story: Story) -> Iterator[int]:
     """Units whose training was charged; that a job was loaded in one is charged beside it."""
     for before, event in pairwise(story.events):
-        is_load = before.kind == TimeshareEventType.JOINED and not event.body.get("share")
+        is_load = before.kind == TimeshareEventType.JOINED_POOL and not event.body.get("share")
         if event.kind == EventType.METERED and "unit" in event.body and not is_load:
             yield event.body["unit"]
 

@@ -157,7 +157,7 @@ def _print_accounts(kind: str, accounts: list[dict[str, Any]]) -> None:
     for account in accounts:
         budget = account["budget"]
         text = f"{budget['amount']} in {format_duration(budget['seconds'])}" if budget else "-"
-        sums = account["budget_spent"] or "-", account["budget_left"] or "-"
+        sums = account["budget_spent"] or "-", account["budget_remaining"] or "-"
         table.add_row(account["id"], *(account[name] or "-" for name in team), text, *sums)
     print_table(table)
 

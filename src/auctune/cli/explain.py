@@ -74,7 +74,7 @@ def explanation_text(found: dict[str, Any]) -> str:
         found: an explanation, as the service answers.
     """
     when = f"{found['job']} in {found['zone']}, {format_time(found['decided_at'])}"
-    min_bid, earliest = found["least_bid"], found["earliest"]
+    min_bid, earliest = found["min_bid"], found["earliest"]
     if found["decision"] == "admitted":
         enough = f"; {min_bid} would have been enough" if min_bid else ""
         return f"{when}: admitted, pays {found['payment']} (bid {found['bid']}){enough}"

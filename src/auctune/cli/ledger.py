@@ -36,7 +36,7 @@ def ledger(*, limit: Limit = 20, all_: ShowAll = False, service: ServiceJsonOpti
 
 def _print_ledger(record: Mapping[str, Any]) -> None:
     statement, entries, balances = record["statement"], record["entries"], record["balances"]
-    remaining = statement["budget_left"]
+    remaining = statement["budget_remaining"]
     budget = "" if remaining is None else f"; remaining budget: {remaining}"
     typer.echo(f"{statement['user']} owes {statement['balance']}{budget}")
     if entries:

@@ -93,7 +93,10 @@ def alternatives_table(alternatives: list[dict[str, Any]], chosen: str, mark: st
     table = make_table("zone", "kind", "cost", "done by", "risk", "", right=("cost", "risk"))
     for one in alternatives:
         if one["cost"] is None:
-            offer, remark = ("-", "-", "-"), f"unavailable: {use_option_names(one['why_not'])}"
+            offer, remark = (
+                ("-", "-", "-"),
+                f"unavailable: {use_option_names(one['unavailable_reason'])}",
+            )
         else:
             offer = one["cost"], format_time(one["finish"]), f"{one['risk']:.0%}"
             remark = mark if one["zone"] == chosen else ""

@@ -130,7 +130,7 @@ def _print_zones(records: list[dict[str, Any]]) -> None:
             str(zone["slot"]),
             format_duration(zone["slot_seconds"]),
             format_time(zone["latest_deadline"]),
-            "yes" if zone["takes_bids"] else "no, paused",
+            "yes" if zone["accepting_bids"] else "no, paused",
         )
     print_table(table)
 

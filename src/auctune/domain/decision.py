@@ -52,6 +52,6 @@ class Decision:
             raise ValueError(f"decision for {self.task!r}: a reason if and only if rejected")
 
     @property
-    def least_bid(self) -> Money | None:
+    def min_bid(self) -> Money | None:
         """The least bid that would have been admitted; none where no bid would."""
         return None if self.price is None else least_above(self.price)

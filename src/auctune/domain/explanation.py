@@ -94,7 +94,7 @@ class Explanation:
     earliest: PricedPlan | None
 
     @property
-    def least_bid(self) -> Money | None:
+    def min_bid(self) -> Money | None:
         """The least bid that the chosen plan takes; none where there is no plan or price, or
         no bid can exceed it."""
         if self.chosen is None or self.chosen.price is None:

@@ -65,7 +65,7 @@ class AuctionVerifier(LogVerifier[AuctionState, Admission]):
     def counts_of(self, event: ZoneEvent) -> Iterator[str]:
         if event.kind == EventType.DECIDED:
             yield "decisions"
-        elif event.kind == AuctionEventType.PRICES_LEARNED:
+        elif event.kind == AuctionEventType.PRICES_UPDATED:
             yield "lessons"
         elif event.body.get("plan") is not None:
             yield "plans"
@@ -80,7 +80,7 @@ class AuctionVerifier(LogVerifier[AuctionState, Admission]):
         if event.kind == EventType.DECIDED:
             # Prices are updated before each bid.
             self._advance(event.slot)
-        if event.kind not in (EventType.SLOT_BEGAN, AuctionEventType.PRICES_LEARNED):
+        if event.kind not in (EventType.SLOT_STARTED, AuctionEventType.PRICES_UPDATED):
             self.differences += self.missing()
         return super().expected_body(event)
 
@@ -115,7 +115,7 @@ class AuctionVerifier(LogVerifier[AuctionState, Admission]):
         return {
             **body,
             "decision": decision_record(decision),
-            "budget_left": str(task.budget) if is_over else None,
+            "budget_remaining": str(task.budget) if is_over else None,
             "earliest": earliest_feasible_slot(mechanism, task, decision, slot, last),
         }
 
@@ -154,8 +154,8 @@ class AuctionVerifier(LogVerifier[AuctionState, Admission]):
         return event.body | {"found": cell_records(found or ())}
 
     rules: ClassVar[Mapping[str, Rule]] = {
-        EventType.SLOT_BEGAN: _market_update,
-        AuctionEventType.PRICES_LEARNED: _market_update,
+        EventType.SLOT_STARTED: _market_update,
+        AuctionEventType.PRICES_UPDATED: _market_update,
         AuctionEventType.RELEASED: _plan_changed,
         AuctionEventType.REPLANNED: _plan_changed,
         EventType.PAUSED: _plan_changed,
@@ -167,9 +167,9 @@ def _diff_prices(recorded: PricesLearned, found: PricesLearned) -> Iterator[Diff
     """Compare arrays by value: how the log has compressed them depends on the machine's zlib."""
     slot = f"slot {recorded.now}"
     if found.now != recorded.now:
-        yield Difference("prices.learned: slot", slot, recorded.now, found.now)
+        yield Difference("prices.updated: slot", slot, recorded.now, found.now)
     for name in sorted(found.lesson.keys() | recorded.lesson.keys()):
-        what = f"prices.learned: {name}"
+        what = f"prices.updated: {name}"
         old, new = recorded.lesson.get(name, _NO_PRICES), found.lesson.get(name, _NO_PRICES)
         if new.shape != old.shape:
             yield Difference(what, slot, f"shape {old.shape}", f"shape {new.shape}")

@@ -53,9 +53,9 @@ class EdgeVerifier(LogVerifier[EdgeState, Eris]):
     def _outcome(self, body: Body) -> EdgeOutcome | None:
         eris, slot = self.mechanism, self.state.slot
         job, recorded, finish = read_job(body["job"]), read_decision(body["answer"]), body["line"]
-        budget = None if body["budget_left"] is None else Money(body["budget_left"])
+        budget = None if body["budget_remaining"] is None else Money(body["budget_remaining"])
         if finish is None:
-            return decide(eris, job, body["last"], slot, budget)
+            return decide(eris, job, body["deadline_slot"], slot, budget)
         if recorded.plan is not None:
             line = EdgeMenuLine(finish, recorded.payment, recorded.plan)
             return accept_line(eris, job, line, slot, budget)

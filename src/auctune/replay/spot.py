@@ -68,9 +68,9 @@ class SpotVerifier(LogVerifier[SpotState, None]):
 
     def decided_body(self, event: ZoneEvent) -> Body | None:
         body = event.body
-        inputs = adapter(EstimateInputs).validate_python(body["estimated"])
+        inputs = adapter(EstimateInputs).validate_python(body["estimate_inputs"])
         cap = Money(body["request"]["max_cost"])
-        left = None if body["left"] is None else Money(body["left"])
+        left = None if body["budget_remaining"] is None else Money(body["budget_remaining"])
         terms = replace(
             adapter(JobTerms).validate_python(body["terms"]),
             deadline=inputs.deadline,
@@ -145,10 +145,10 @@ class SpotVerifier(LogVerifier[SpotState, None]):
         return {**event.body, "worth": None if worth is None else str(worth)}
 
     rules: ClassVar[Mapping[str, Rule]] = {
-        EventType.SLOT_BEGAN: _slot_began,
+        EventType.SLOT_STARTED: _slot_began,
         EventType.METERED: _metered,
         EventType.TRAINED: _trained,
-        SpotEventType.ENDED: _ended,
+        SpotEventType.TRAINING_COMPLETED: _ended,
     }
 
 
@@ -300,7 +300,7 @@ class RecordedJob:
         if event.kind == EventType.METERED:
             self.charged += Money(event.body["amount"])
             self.is_disturbed |= event.body["missed"]
-        elif event.kind == SpotEventType.ENDED:
+        elif event.kind == SpotEventType.TRAINING_COMPLETED:
             self.finish = event.body["finish"]
         elif event.kind == EventType.FAILED and event.body["code"] == CAP_REACHED:
             self.is_capped = True

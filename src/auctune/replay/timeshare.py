@@ -68,7 +68,7 @@ class TimeshareVerifier(LogVerifier[TimeshareState, None]):
         super().__init__(empty_model({}))
         self._price, self._clock = price, clock
         # An event without inputs is reported when it is verified.
-        with_inputs = (event for event in decisions if "estimated" in event.body)
+        with_inputs = (event for event in decisions if "estimate_inputs" in event.body)
         self._num_uses = Counter(map(_estimate_seq, with_inputs))
         self._kept: dict[int, ForecastData] = {}
         self._keep_forecast_data()
@@ -84,7 +84,7 @@ class TimeshareVerifier(LogVerifier[TimeshareState, None]):
     def decided_body(self, event: ZoneEvent) -> Body | None:
         body = event.body
         cap = Money(body["request"]["max_cost"])
-        left = None if body["left"] is None else Money(body["left"])
+        left = None if body["budget_remaining"] is None else Money(body["budget_remaining"])
         estimate = self._estimate(event, cap)
         return {
             **body,
@@ -108,7 +108,7 @@ class TimeshareVerifier(LogVerifier[TimeshareState, None]):
             features=Features.of(training, size),
             target_loss=body["decision"]["target_loss"],
             cap=cap,
-            first_unit=body["estimated"]["first_unit"],
+            first_unit=body["estimate_inputs"]["first_unit"],
             deadline_unit=body["deadline_unit"],
         )
         pricing = PoolPricing(self._price, self._clock.epoch, self._clock.slot_seconds)
@@ -122,7 +122,7 @@ class TimeshareVerifier(LogVerifier[TimeshareState, None]):
 
     def _cancelled(self, event: ZoneEvent) -> Body | None:
         job = self.state.jobs.get(str(event.job))
-        if job is None or job.left is not None:
+        if job is None or job.departure is not None:
             return {} if self.is_open(event) else None
         held = held_after_cancel(self._price, self._clock.slot_seconds, job.meter.remaining)
         return {"held": str(held)}
@@ -147,9 +147,9 @@ class TimeshareVerifier(LogVerifier[TimeshareState, None]):
         return {**body, **expected}
 
     rules: ClassVar[Mapping[str, Rule]] = {
-        TimeshareEventType.UNIT: _unit,
+        TimeshareEventType.UNIT_TRAINED: _unit,
         EventType.METERED: _metered,
-        TimeshareEventType.JOINED: _joined,
+        TimeshareEventType.JOINED_POOL: _joined,
         EventType.CANCELLED: _cancelled,
         TimeshareEventType.SETTLED: _settled,
     }
@@ -157,7 +157,7 @@ class TimeshareVerifier(LogVerifier[TimeshareState, None]):
 
 def _estimate_seq(event: ZoneEvent) -> int:
     """Return the number of the newest event that the estimate of a decision took into account."""
-    return int(event.body["estimated"]["seq"])
+    return int(event.body["estimate_inputs"]["seq"])
 
 
 # Comparison with other allocators.
@@ -314,7 +314,7 @@ class RecordedJob:
     def apply(self, event: ZoneEvent) -> None:
         """Apply a later event of the job."""
         body = event.body
-        if event.kind == TimeshareEventType.JOINED:
+        if event.kind == TimeshareEventType.JOINED_POOL:
             self.start, self.rate = body["unit"], body["rate"]
         elif event.kind == EventType.METERED:
             self.num_batches += body["batches"]
@@ -322,7 +322,7 @@ class RecordedJob:
             if body["loss"] is not None:
                 self.batches.append(self.num_batches)
                 self.losses.append(body["loss"])
-        elif event.kind == TimeshareEventType.LEFT:
+        elif event.kind == TimeshareEventType.LEFT_POOL:
             self.how, self.end = body["how"], event.slot
         elif event.kind == EventType.PAUSED:
             self.is_paused = True

@@ -115,7 +115,7 @@ def _decision_line(slot: int, bid: Bid, decision: Decision) -> Text:
 def _why_rejected(bid: Bid, decision: Decision) -> str:
     assert decision.reason is not None
     if decision.reason is Reason.UNPROFITABLE:
-        least = decision.least_bid
+        least = decision.min_bid
         enough = "" if least is None else f"; {least} would have done"
         return f"bid {bid.task.bid} is not above the price{enough}"
     return _WHY[decision.reason]

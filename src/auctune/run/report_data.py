@@ -15,7 +15,7 @@ report.json, all amounts of money as strings with 4 decimals:
 | utilization | {compute, memory}: [slot][node], share of capacity in use, 0 to 1 |
 | notes | texts: what an operator should know |
 
-A task: {id, state, arrival, deadline, bid, admitted, reason, payment, price, least_bid, vendor,
+A task: {id, state, arrival, deadline, bid, admitted, reason, payment, price, min_bid, vendor,
 vendor_price, vendor_delay, operating_cost, market_price, value, surplus, schedule [{slot, node}],
 finish, finished_slot, rows, tokens, steps, losses [{step, rows, tokens, loss}], validation
 [{epoch, rows, loss}], adapter (relative path), repair (a vendor's report), notes}. What does not

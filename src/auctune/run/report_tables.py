@@ -92,7 +92,7 @@ def _explain(task: ReportTask) -> str:
     reason = task.decision.reason
     if reason is None:
         return "admitted"
-    least = task.decision.least_bid
+    least = task.decision.min_bid
     advice = "" if least is None else f"; {format_money(least)} would have sufficed"
     return escape(REASONS[reason] + advice)
 

@@ -135,7 +135,7 @@ class ReportTask:
             "reason": None if decision.reason is None else str(decision.reason),
             "payment": format_money(decision.payment),
             "price": None if decision.price is None else format_money(decision.price),
-            "least_bid": None if decision.least_bid is None else format_money(decision.least_bid),
+            "min_bid": None if decision.min_bid is None else format_money(decision.min_bid),
             "vendor": self.vendor,
             "vendor_price": format_money(self.vendor_price),
             "vendor_delay": self.vendor_delay,

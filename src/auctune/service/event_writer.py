@@ -69,8 +69,8 @@ class LogWriter:
         for event, change in happened:
             self._open_jobs.update(change.rows)
             batch.insert(tables.events, _event_row(event))
-            if event.body.get("reply") is not None:
-                batch.upsert(tables.replies, _reply_row(event))
+            if event.body.get("idempotency_key") is not None:
+                batch.upsert(tables.idempotency_keys, _key_row(event))
             # Of several rows of a job only the last one counts.
             rows.update({row.id: row for row in change.rows})
             if change.entries:
@@ -147,12 +147,12 @@ def _event_row(event: ZoneEvent) -> dict[str, object]:
     }
 
 
-def _reply_row(event: ZoneEvent) -> dict[str, object]:
-    reply = event.body["reply"]
+def _key_row(event: ZoneEvent) -> dict[str, object]:
+    key = event.body["idempotency_key"]
     return {
-        "key_id": reply["key"],
-        "token": reply["token"],
-        "digest": reply["digest"],
+        "key_id": key["key"],
+        "token": key["token"],
+        "digest": key["digest"],
         "job": event.job,
         "at": event.at,
     }

@@ -9,8 +9,13 @@ from auctune.domain import InputError
 def test_each_zone_stands_with_what_it_takes_or_why_it_cannot_have_the_job(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    able = {"cost": "1.2500", "finish": 1_800_000_000.0, "risk": 0.05, "why_not": None}
-    unable = {"cost": None, "finish": None, "risk": None, "why_not": "it takes no bids now"}
+    able = {"cost": "1.2500", "finish": 1_800_000_000.0, "risk": 0.05, "unavailable_reason": None}
+    unable = {
+        "cost": None,
+        "finish": None,
+        "risk": None,
+        "unavailable_reason": "it takes no bids now",
+    }
     said = [
         {"zone": "north", "kind": "auction", **able},
         {"zone": "south", "kind": "auction", **unable},
@@ -28,7 +33,7 @@ def test_each_zone_stands_with_what_it_takes_or_why_it_cannot_have_the_job(
 def test_how_another_zone_is_had_is_said_where_there_is_one(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    able = {"cost": "1.2500", "finish": 1_800_000_000.0, "risk": 0.05, "why_not": None}
+    able = {"cost": "1.2500", "finish": 1_800_000_000.0, "risk": 0.05, "unavailable_reason": None}
     said = [{"zone": name, "kind": "auction", **able} for name in ("north", "south")]
     print_alternatives({"zone": "north", "alternatives": said})
     assert "--zone NAME" in capsys.readouterr().out

@@ -77,14 +77,14 @@ def test_a_decision_is_whole() -> None:
     with pytest.raises(ValueError, match="a reason if and only if rejected"):
         Decision("t", admitted=False)
     rejected = Decision("t", admitted=False, price=Decimal("1.5000"), reason=Reason.UNPROFITABLE)
-    assert rejected.least_bid == Decimal("1.5001")
-    assert Decision("t", admitted=False, reason=Reason.NO_CAPACITY).least_bid is None
+    assert rejected.min_bid == Decimal("1.5001")
+    assert Decision("t", admitted=False, reason=Reason.NO_CAPACITY).min_bid is None
 
 
 def test_a_price_that_no_bid_can_exceed_has_no_least_bid() -> None:
     def least(price: Decimal) -> Decimal | None:
         reason = Reason.UNPROFITABLE
-        return Decision("t", admitted=False, price=price, reason=reason).least_bid
+        return Decision("t", admitted=False, price=price, reason=reason).min_bid
 
     assert least(LARGEST) is None
     below = least(LARGEST - STEP)

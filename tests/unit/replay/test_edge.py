@@ -19,8 +19,8 @@ def eventful() -> MadeUpEdge:
     made.decide("late", "90", 1, samples=MANY)
     line = made.menu(made.bid("line", "0", 9)).lines[-1]
     assert made.zone.accept(made.bid("line", str(line.price), 9), line) is not None
-    made.decide("poor", "50", 8, left=lambda: Money("0.0001"))
-    asked = made.bid("poor line", str(line.price), 9, left=lambda: Money("0.0001"))
+    made.decide("poor", "50", 8, remaining_budget=lambda: Money("0.0001"))
+    asked = made.bid("poor line", str(line.price), 9, remaining_budget=lambda: Money("0.0001"))
     assert made.zone.accept(asked, line) is not None
     made.pass_slots()
     slot = made.zone.state.slot

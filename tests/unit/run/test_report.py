@@ -168,7 +168,7 @@ def test_json_holds_money_as_text_with_four_decimals(report: MarketReport) -> No
     values = report.to_json()
     first = values["tasks"][0]
     assert (first["id"], first["bid"], first["payment"]) == ("support-replies", "4.2000", "2.1840")
-    assert first["least_bid"] == "2.1841"
+    assert first["min_bid"] == "2.1841"
     assert first["market_price"] == "1.7430"
     assert first["schedule"][0] == {"slot": 0, "node": "node-a"}
     assert values["totals"]["revenue"] == "12.4249"

@@ -77,8 +77,8 @@ def _loss_text(job: Job, loss: str) -> str:
 
 
 def _min_bid_text(market: dict[str, Any]) -> str:
-    if market["least_bid"]:
-        return f"; minimum bid: {market['least_bid']}"
+    if market["min_bid"]:
+        return f"; minimum bid: {market['min_bid']}"
     if market["earliest_deadline"] is not None:
         return f"; earliest possible deadline: {format_time(market['earliest_deadline'])}"
     return ""

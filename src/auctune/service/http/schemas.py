@@ -125,13 +125,13 @@ class EstimateResponse(BaseModel):
 class MeteredFields(BaseModel):
     """Cost of a metered job so far, and the amount on hold for it.
 
-    `least_max_cost` is the cap that would have been enough if the job's was too low. `slots` counts
+    `min_max_cost` is the cap that would have been enough if the job's was too low. `slots` counts
     the charged slots. `value` is the value of the job when it was done. `estimate` is that of the
     decision.
     """
 
     max_cost: str
-    least_max_cost: str | None
+    min_max_cost: str | None
     cost: str
     held: str
     slots: int
@@ -173,15 +173,15 @@ class EdgeSlot(BaseModel):
 class EdgeFields(BaseModel):
     """Plan of a job with data at sites.
 
-    `samples` and `sites` map sites to numbers of samples and to file ids. `torn` counts slots that
-    failed and were replanned. `crossed_mb` is the traffic between sites so far.
+    `samples` and `sites` map sites to numbers of samples and to file ids. `failed_slots` counts
+    slots that were replanned. `transferred_mb` is the traffic between sites so far.
     """
 
     samples: dict[str, int]
     sites: dict[str, str]
     slots: list[EdgeSlot]
-    torn: int
-    crossed_mb: float
+    failed_slots: int
+    transferred_mb: float
 
 
 class AlternativeResponse(BaseModel):
@@ -196,7 +196,7 @@ class AlternativeResponse(BaseModel):
     finish: float | None
     finish_time: str | None
     risk: float | None
-    why_not: str | None
+    unavailable_reason: str | None
 
 
 class JobOutcome(BaseModel):
@@ -219,8 +219,8 @@ class MarketFields(JobOutcome):
     """Fields of a job beyond OpenAI's."""
 
     zone: str
-    least_bid: str | None
-    budget_left: str | None
+    min_bid: str | None
+    budget_remaining: str | None
     deadline: float | None
     earliest_deadline: float | None
     notes: list[str]

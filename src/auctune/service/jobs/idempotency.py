@@ -115,7 +115,7 @@ class IdempotencyStore:
         return self._now() - at < (KEY_SECONDS if by_key else BODY_SECONDS)
 
     def _find_stored(self, key: IdempotencyKey) -> Row[Any, Any, Any] | None:
-        table = tables.replies
+        table = tables.idempotency_keys
         chosen = select(table.c.digest, table.c.job, table.c.at).where(
             table.c.key_id == key.key, table.c.token == key.token
         )

@@ -81,16 +81,16 @@ class ZoneBid:
         owner: user id.
         training: resolved settings.
         request: what is recorded of the request.
-        left: returns what remains of the owner's budget, or None without a budget.
-        reply: idempotency key of the request, or None.
+        remaining_budget: returns what remains of the owner's budget, or None without a budget.
+        idempotency_key: idempotency key of the request, or None.
     """
 
     job: str
     owner: str
     training: Training
     request: dict[str, Any] = field(default_factory=dict)
-    left: Callable[[], Money | None] = lambda: None
-    reply: IdempotencyKey | None = None
+    remaining_budget: Callable[[], Money | None] = lambda: None
+    idempotency_key: IdempotencyKey | None = None
 
 
 @dataclass(frozen=True, slots=True)

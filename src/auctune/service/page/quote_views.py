@@ -148,7 +148,7 @@ async def _form(
         visit,
         "new_job.html",
         status,
-        zones=[zone for zone in listed["data"] if zone["takes_bids"]],
+        zones=[zone for zone in listed["data"] if zone["accepting_bids"]],
         models=list(dict.fromkeys(zone["model"] for zone in listed["data"])),
         files=uploads["data"],
         values=values,

@@ -238,7 +238,7 @@ async def site_parts(visit: PageRequest, state: JSON) -> list[ChartSection]:
             one["user"],
             state_word(one["state"]),
             f"{len(one['trained'])} of {len(one['slots'])}",
-            one["torn"],
+            one["failed_slots"],
         )
         for one in state["jobs"]
     )
@@ -249,7 +249,7 @@ async def site_parts(visit: PageRequest, state: JSON) -> list[ChartSection]:
             "Sites in use",
             f"Share of each site's units. {caption}",
             used,
-            ("job", "user", "state", "slots trained", "slots torn"),
+            ("job", "user", "state", "slots trained", "failed slots"),
             jobs,
         ),
         await _part(

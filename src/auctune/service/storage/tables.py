@@ -12,7 +12,7 @@ and never repeats a number. The `checksum` of an event covers its other columns.
 | snapshots | state of a zone after the event `seq` |
 | files | uploaded file or result; `deleted_at` is set when it is deleted |
 | teams, users, keys | accounts; an API key is stored as its hash |
-| replies | response to a request with an idempotency token |
+| idempotency_keys | response to a request with an idempotency token |
 | meta | named values of the whole service |
 
 Migrations create these tables; a test compares the newest revision with this module.
@@ -157,8 +157,8 @@ keys = Table(
     sqlite_strict=True,
 )
 
-replies = Table(
-    "replies",
+idempotency_keys = Table(
+    "idempotency_keys",
     metadata,
     Column("key_id", Text, primary_key=True),
     Column("token", Text, primary_key=True),

@@ -143,7 +143,7 @@ def said(zone: str, cost: str | None, finish: float = 160.0) -> dict[str, Any]:
         "cost": cost,
         "finish": finish if able else None,
         "risk": 0.1 if able else None,
-        "why_not": None if able else "full",
+        "unavailable_reason": None if able else "full",
     }
 
 

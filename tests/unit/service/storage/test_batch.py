@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from auctune.service.storage import Committer, Store, WriteBatch
-from auctune.service.storage.tables import files, jobs, meta, replies
+from auctune.service.storage.tables import files, idempotency_keys, jobs, meta
 from support.store_rows import file_row, job_row, rows_of, write, write_together
 
 pytest_plugins = ["support.store_fixtures"]
@@ -28,8 +28,8 @@ def test_a_row_with_an_unknown_a_missing_or_a_wrong_column_is_refused_at_once() 
     del row["owner"]
     with pytest.raises(ValueError, match="jobs: owner is missing"):
         WriteBatch().upsert(jobs, row)
-    with pytest.raises(ValueError, match="replies: key \\['token'\\]; expected"):
-        WriteBatch().remove(replies, {"token": "a"})
+    with pytest.raises(ValueError, match="idempotency_keys: key \\['token'\\]; expected"):
+        WriteBatch().remove(idempotency_keys, {"token": "a"})
 
 
 def test_columns_that_may_be_empty_may_be_left_out(store: Store, committer: Committer) -> None:

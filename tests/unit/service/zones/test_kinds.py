@@ -29,7 +29,7 @@ def test_each_kind_that_settings_may_name_is_one_that_can_be_opened() -> None:
 def test_owners_are_shown_decisions_and_failures_but_not_the_beginning_of_slots(kind: str) -> None:
     messages = KINDS[kind].views.messages
     assert {EventType.DECIDED, EventType.FAILED} <= set(messages)
-    assert EventType.SLOT_BEGAN not in messages
+    assert EventType.SLOT_STARTED not in messages
 
 
 def test_no_kind_calls_an_event_of_its_own_as_all_kinds_call_another() -> None:

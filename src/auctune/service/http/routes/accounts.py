@@ -67,7 +67,7 @@ class AccountResponse(BaseModel):
     team: str | None
     budget: BudgetBody | None
     budget_spent: str | None
-    budget_left: str | None
+    budget_remaining: str | None
 
 
 UnixSeconds = Annotated[int, BeforeValidator(int)]
@@ -192,7 +192,7 @@ def _account(service: Service, account: Account) -> JSON:
         "team": account.team,
         "budget": shown,
         "budget_spent": None if spent is None else str(spent),
-        "budget_left": None if remaining is None else str(remaining),
+        "budget_remaining": None if remaining is None else str(remaining),
     }
 
 

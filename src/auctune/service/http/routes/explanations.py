@@ -61,7 +61,7 @@ class ExplanationResponse(BaseModel):
     why: str | None
     bid: str
     payment: str | None
-    least_bid: str | None
+    min_bid: str | None
     chosen: ExplainedPlan | None
     by_vendor: dict[str, ExplainedPlan | None]
     by_node_type: dict[str, ExplainedPlan | None]
@@ -107,7 +107,7 @@ def _view(explained: DecisionExplanation, clock: SlotClock, *, has_units: bool) 
         "why": explained.why,
         "bid": event.body["request"]["bid"],
         "payment": decision["payment"] if decision["admitted"] else None,
-        "least_bid": None if explanation.least_bid is None else str(explanation.least_bid),
+        "min_bid": None if explanation.min_bid is None else str(explanation.min_bid),
         "chosen": chosen,
         "by_vendor": {name: plan(one) for name, one in explanation.by_vendor.items()},
         "by_node_type": {name: plan(one) for name, one in explanation.by_node_type.items()},

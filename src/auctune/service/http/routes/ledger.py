@@ -35,7 +35,7 @@ class Statement(BaseModel):
     object: str = "statement"
     user: str
     balance: str
-    budget_left: str | None
+    budget_remaining: str | None
 
 
 class Balances(BaseModel):
@@ -68,7 +68,7 @@ async def statement(service: ServiceDep, who: CurrentUser) -> JSON:
         "object": "statement",
         "user": who.user,
         "balance": str(from_minor_units(balances_by_account.get(account, 0))),
-        "budget_left": None if remaining is None else str(remaining),
+        "budget_remaining": None if remaining is None else str(remaining),
     }
 
 

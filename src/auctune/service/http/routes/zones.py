@@ -29,7 +29,7 @@ class ZoneResponse(BaseModel):
     slot: int
     slot_ends_at: float
     latest_deadline: float
-    takes_bids: bool
+    accepting_bids: bool
 
 
 class NodeState(BaseModel):
@@ -130,7 +130,7 @@ class SiteJobView(BaseModel):
     state: str
     slots: list[int]
     trained: list[int]
-    torn: int
+    failed_slots: int
 
 
 class SiteTable(BaseModel):
@@ -265,5 +265,5 @@ def _view(service: Service, zone: AnyGateway) -> JSON:
         "slot": slot,
         "slot_ends_at": clock.slot_end(slot),
         "latest_deadline": clock.slot_end(slot + zone.num_slots - 1),
-        "takes_bids": zone.name not in service.pauses.paused,
+        "accepting_bids": zone.name not in service.pauses.paused,
     }

@@ -25,7 +25,7 @@ from auctune.service.zones.core.events import (
     JobResumed,
     Record,
     Size,
-    SlotBegan,
+    SlotStarted,
 )
 from auctune.service.zones.core.job import GivenUp
 
@@ -33,7 +33,7 @@ from auctune.service.zones.core.job import GivenUp
 class AuctionEventType(StrEnum):
     """Types of events of auction zones only."""
 
-    PRICES_LEARNED = "prices.learned"
+    PRICES_UPDATED = "prices.updated"
     REPAIRED = "job.repaired"
     VENDOR_CHANGED = "job.vendor_changed"
     RELEASED = "job.released"
@@ -63,7 +63,7 @@ Cells = Annotated[tuple[Cell, ...], PlainValidator(read_cells), PlainSerializer(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuctionSlotBegan(SlotBegan):
+class AuctionSlotStarted(SlotStarted):
     """A slot began: `SlotAdvanced` of the mechanism.
 
     Attributes:
@@ -82,7 +82,7 @@ class PricesUpdated(EventData):
         lesson: what it learned.
     """
 
-    kind = AuctionEventType.PRICES_LEARNED
+    kind = AuctionEventType.PRICES_UPDATED
 
     slot: int
     lesson: dict[str, Array]
@@ -97,7 +97,7 @@ class AuctionDecided(JobDecided):
         task: as it was offered.
         offers: vendors' ids of their offers, by vendor.
         decision: of the mechanism, or over the budget.
-        budget_left: remaining budget of the owner, if the price was above it.
+        budget_remaining: remaining budget of the owner, if the price was above it.
         earliest: as of `earliest_feasible_slot`.
         line: deadline and schedule of the accepted line of a menu, or None.
     """
@@ -106,7 +106,7 @@ class AuctionDecided(JobDecided):
     task: Annotated[Task, PlainValidator(read_task), PlainSerializer(task_record)]
     offers: dict[str, str] = field(default_factory=dict)
     decision: Annotated[Decision, PlainValidator(read_decision), PlainSerializer(decision_record)]
-    budget_left: Money | None
+    budget_remaining: Money | None
     earliest: int | None
     line: Record | None = None
 

@@ -4,7 +4,7 @@
 | --- | --- |
 | task, cells | the task as it was offered, and the plan as it stands |
 | earliest | slot by whose end a job could finish that was too late for its deadline |
-| budget_left | remaining budget of its owner, if the price was above it |
+| budget_remaining | remaining budget of its owner, if the price was above it |
 | vendor, repaired | vendor of the repair of its data, and id of the repaired file |
 """
 
@@ -29,7 +29,7 @@ from auctune.service.zones.core.projection import (
 )
 from auctune.service.zones.core.read_model import JobReadModel, Record
 
-_DECISION_FIELDS = ("size", "task", "decision", "earliest", "budget_left")
+_DECISION_FIELDS = ("size", "task", "decision", "earliest", "budget_remaining")
 
 
 class AuctionProjection(PrepaidProjection[AuctionJob]):
@@ -38,7 +38,7 @@ class AuctionProjection(PrepaidProjection[AuctionJob]):
     default_fields: ClassVar[Record] = {
         "task": None,
         "earliest": None,
-        "budget_left": None,
+        "budget_remaining": None,
         "cells": [],
         "vendor": None,
         "repaired": None,

@@ -28,7 +28,7 @@ from auctune.service.zones.auction.events import (
     AuctionDecided,
     AuctionPaused,
     AuctionResumed,
-    AuctionSlotBegan,
+    AuctionSlotStarted,
     CellsReleased,
     CellsReplanned,
     JobRepaired,
@@ -84,7 +84,7 @@ class AuctionState(ZoneState[AuctionJob]):
 
     def mechanism_events(self, event: ZoneEvent, data: EventData) -> Iterator[Event]:
         match data:
-            case AuctionSlotBegan():
+            case AuctionSlotStarted():
                 costs = {name: tuple(row) for name, row in data.energy_cost.items()}
                 yield SlotAdvanced(data.slot, costs)
             case PricesUpdated():
@@ -142,7 +142,7 @@ class AuctionState(ZoneState[AuctionJob]):
         job.progress = Progress(total_rows=job.total_rows)
         return job
 
-    def _began(self, _event: ZoneEvent, data: AuctionSlotBegan) -> Effects:
+    def _began(self, _event: ZoneEvent, data: AuctionSlotStarted) -> Effects:
         self.slot = data.slot
         for name, entered in data.energy_cost.items():
             costs = self.energy[name]
@@ -210,7 +210,7 @@ class AuctionState(ZoneState[AuctionJob]):
 
     reducers: ClassVar[Mapping[type[EventData], Reducer]] = {
         **ZoneState.reducers,
-        AuctionSlotBegan: _began,
+        AuctionSlotStarted: _began,
         PricesUpdated: ZoneState._unchanged,
         AuctionDecided: ZoneState._decided,
         JobRepaired: _repaired,
@@ -241,10 +241,10 @@ def empty_model(opened: Mapping[str, Any], energy: EnergyForecast | None = None)
     return ZoneModel(AuctionState(cluster=cluster), mechanism)
 
 
-def mechanism_event_data(event: Event) -> AuctionSlotBegan | PricesUpdated:
+def mechanism_event_data(event: Event) -> AuctionSlotStarted | PricesUpdated:
     """Return the recorded data of an event that the mechanism emitted by itself."""
     if isinstance(event, SlotAdvanced):
         energy = {name: list(costs) for name, costs in event.energy_cost.items()}
-        return AuctionSlotBegan(slot=event.now, energy_cost=energy)
+        return AuctionSlotStarted(slot=event.now, energy_cost=energy)
     assert isinstance(event, PricesLearned)
     return PricesUpdated(slot=event.now, lesson=dict(event.lesson))

@@ -150,5 +150,5 @@ class Supply:
                 for offer in bid.offers
             ),
             owner=bid.owner,
-            budget=bid.left(),
+            budget=bid.remaining_budget(),
         )

@@ -216,12 +216,12 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
             owner=bid.owner,
             request=bid.request,
             training=bid.training,
-            reply=bid.reply,
+            idempotency_key=bid.idempotency_key,
             size=bid.size,
             task=task,
             offers={offer.vendor: offer.reference for offer in bid.offers if offer.reference},
             decision=decision,
-            budget_left=task.budget if decision.reason is Reason.OVER_BUDGET else None,
+            budget_remaining=task.budget if decision.reason is Reason.OVER_BUDGET else None,
             earliest=earliest_feasible_slot(self.mechanism, task, decision, slot, last),
             line=None
             if line is None

@@ -15,7 +15,7 @@ from auctune.domain.data_size import DataSize
 from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.training import Training
 
-VERSION = 5
+VERSION = 6
 """Version of the log: of the bodies of events, and of snapshots."""
 
 Record = dict[str, Any]
@@ -24,9 +24,9 @@ Record = dict[str, Any]
 class EventType(StrEnum):
     """Types of events that all kinds of zones have in common."""
 
-    ZONE_OPENED = "zone.opened"
+    ZONE_CREATED = "zone.created"
     """Body: version, kind, epoch, slot_seconds, and the settings of the kind."""
-    SLOT_BEGAN = "slot.began"
+    SLOT_STARTED = "slot.started"
     RECEIVED = "job.received"
     DECIDED = "job.decided"
     TRAINED = "job.trained"
@@ -36,7 +36,7 @@ class EventType(StrEnum):
     CANCELLED = "job.cancelled"
     FINISHED = "job.finished"
     FAILED = "job.failed"
-    JOB_NOTED = "job.noted"
+    NOTE_ADDED = "job.note_added"
     OUT_OF_MEMORY = "job.out_of_memory"
 
 
@@ -103,10 +103,10 @@ class EventData:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlotBegan(EventData):
+class SlotStarted(EventData):
     """A slot began."""
 
-    kind = EventType.SLOT_BEGAN
+    kind = EventType.SLOT_STARTED
 
     slot: int
 
@@ -119,7 +119,7 @@ class JobReceived(EventData):
         owner: user id.
         request: as its owner made it.
         training: what it trains.
-        reply: idempotency key of the request, or None.
+        idempotency_key: idempotency key of the request, or None.
     """
 
     kind = EventType.RECEIVED
@@ -127,7 +127,7 @@ class JobReceived(EventData):
     owner: str
     request: Record
     training: Training
-    reply: IdempotencyKey | None = None
+    idempotency_key: IdempotencyKey | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +135,7 @@ class JobDecided(EventData):
     """A job was admitted or rejected. A kind adds what the decision was made from.
 
     Attributes:
-        owner, request, training, reply: as of `JobReceived`.
+        owner, request, training, idempotency_key: as of `JobReceived`.
     """
 
     kind = EventType.DECIDED
@@ -143,7 +143,7 @@ class JobDecided(EventData):
     owner: str
     request: Record
     training: Training
-    reply: IdempotencyKey | None = None
+    idempotency_key: IdempotencyKey | None = None
 
     @property
     def is_admitted(self) -> bool:
@@ -248,7 +248,7 @@ class JobNoted(EventData):
         text: the note.
     """
 
-    kind = EventType.JOB_NOTED
+    kind = EventType.NOTE_ADDED
 
     text: str
 

@@ -349,8 +349,8 @@ class ZoneGateway(ABC, Generic[Z, B, D]):
             "owner": submission.owner,
             "training": submission.training,
             "request": submission.record,
-            "left": lambda: self._budgets.remaining(submission.owner),
-            "reply": submission.key,
+            "remaining_budget": lambda: self._budgets.remaining(submission.owner),
+            "idempotency_key": submission.key,
         }
 
     async def _decide(self, submission: Submission, decide: Callable[[Z], T]) -> T:

@@ -193,7 +193,7 @@ class ZoneQuoteSummary:
             "cost": None if found is None else str(found.cost),
             "finish": None if found is None else found.finish,
             "risk": None if found is None else found.risk,
-            "why_not": self.unavailable_reason,
+            "unavailable_reason": self.unavailable_reason,
         }
 
 

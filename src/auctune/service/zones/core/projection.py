@@ -53,7 +53,7 @@ COMMON_MESSAGES: Mapping[str, EventMessage] = {
     EventType.CANCELLED: EventMessage(lambda _: "Cancelled by its owner"),
     EventType.FINISHED: EventMessage(lambda _: "The adapter is ready"),
     EventType.FAILED: EventMessage(_failed, "error"),
-    EventType.JOB_NOTED: EventMessage(lambda body: str(body["text"]), "warn"),
+    EventType.NOTE_ADDED: EventMessage(lambda body: str(body["text"]), "warn"),
     EventType.OUT_OF_MEMORY: EventMessage(lambda body: str(body["text"]), "warn"),
 }
 """Messages of the events that all kinds of zones have in common."""
@@ -170,9 +170,9 @@ class JobProjection(ABC, Generic[J]):
             "reason": None if decision is None else decision["reason"],
             "bid": request["bid"],
             "payment": None,
-            "least_bid": None,
+            "min_bid": None,
             "price": None,
-            "budget_left": None,
+            "budget_remaining": None,
             "deadline": request["deadline"],
             "earliest_deadline": None,
             "refunded": body["refunded"],
@@ -244,7 +244,7 @@ class PrepaidProjection(JobProjection[P]):
     reasons: ClassVar[Mapping[Reason, str]]
 
     def rejection_reason(self, body: Mapping[str, Any]) -> str:
-        decision, left = body["decision"], body.get("budget_left")
+        decision, left = body["decision"], body.get("budget_remaining")
         if left is not None:
             return f"the price, {decision['price']}, is above what is left of the budget, {left}"
         return self.reasons[Reason(decision["reason"])]
@@ -265,13 +265,13 @@ class PrepaidProjection(JobProjection[P]):
     def price_fields(self, row: JobReadModel, clock: SlotClock) -> Record:
         """Return the price of a job, and what would have been admitted in its place."""
         body = row.body
-        decision, earliest, left = body["decision"], body["earliest"], body["budget_left"]
+        decision, earliest, left = body["decision"], body["earliest"], body["budget_remaining"]
         admitted = decision is not None and decision["admitted"]
         return {
             "payment": decision["payment"] if admitted else None,
-            "least_bid": _min_bid(decision),
+            "min_bid": _min_bid(decision),
             "price": None if left is None else decision["price"],
-            "budget_left": left,
+            "budget_remaining": left,
             "earliest_deadline": None if earliest is None else clock.slot_end(earliest),
         }
 
@@ -298,7 +298,7 @@ class MeteredProjection(JobProjection[M]):
     def metered_fields(self, row: JobReadModel) -> Record | None:
         """Return `MeteredFields` of the API, or None before the decision.
 
-        A decision has max_cost, estimate, and least_max_cost where the cap was too low.
+        A decision has max_cost, estimate, and min_max_cost where the cap was too low.
         """
         decision, record = row.body["decision"], row.body["meter"]
         if decision is None:
@@ -307,7 +307,7 @@ class MeteredProjection(JobProjection[M]):
         estimate = decision["estimate"]
         return {
             "max_cost": decision["max_cost"],
-            "least_max_cost": decision.get("least_max_cost"),
+            "min_max_cost": decision.get("min_max_cost"),
             "cost": "0.0000" if meter is None else str(meter.charged),
             "held": "0.0000" if meter is None else str(meter.remaining),
             "slots": 0 if meter is None else meter.next_slot,

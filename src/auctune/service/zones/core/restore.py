@@ -57,7 +57,7 @@ def created_event(zone: str, log: EventLog) -> ZoneEvent | None:
     """
     for row in log.read_zone(zone, page=1):
         event = read_event(row)
-        assert event.kind == EventType.ZONE_OPENED
+        assert event.kind == EventType.ZONE_CREATED
         version = event.body.get("version")
         if version != VERSION:
             expected = f"version {VERSION}, which this release writes: begin with a new data folder"

@@ -112,7 +112,7 @@ class Zone(ABC, Generic[J, B]):
 
     def record_created(self, settings: Mapping[str, Any]) -> None:
         """Record the first event of the zone."""
-        event = self._event(EventType.ZONE_OPENED, None, dict(settings))
+        event = self._event(EventType.ZONE_CREATED, None, dict(settings))
         self._events.append((event, self.model.apply(event)))
 
     def record(self, data: EventData, job: str | None = None) -> None:
@@ -163,7 +163,9 @@ class Zone(ABC, Generic[J, B]):
     ) -> JobReadModel:
         """Record a job as pending: its data are still being inspected."""
         self.begin_slots()
-        self.record(JobReceived(owner=owner, request=request, training=training, reply=key), job)
+        self.record(
+            JobReceived(owner=owner, request=request, training=training, idempotency_key=key), job
+        )
         return self._latest_row()
 
     def decide_received(self, bid: B) -> JobReadModel | None:

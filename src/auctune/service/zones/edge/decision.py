@@ -20,14 +20,14 @@ class EdgeOutcome:
         price: price of the plan, or of the cheapest plan by the deadline if the bid is rejected;
             None if there is no plan.
         earliest: slot by whose end the job could finish, if the deadline is too early, or None.
-        budget_left: remaining budget of the owner, if the price exceeds it.
+        budget_remaining: remaining budget of the owner, if the price exceeds it.
         line: finish of the accepted line; None for a bid.
     """
 
     decision: EdgeDecision
     price: Money | None = None
     earliest: int | None = None
-    budget_left: Money | None = None
+    budget_remaining: Money | None = None
     line: int | None = None
 
 
@@ -81,7 +81,7 @@ def outcome_fields(found: EdgeOutcome) -> dict[str, Any]:
         "answer": decision,
         "line": found.line,
         "earliest": found.earliest,
-        "budget_left": found.budget_left,
+        "budget_remaining": found.budget_remaining,
     }
 
 
@@ -100,7 +100,7 @@ def plan_remaining(eris: Eris, job: EdgeJobState, slot: int) -> EdgePlan | None:
 def over_budget(job: EdgeJob, price: Money, left: Money, line: int | None = None) -> EdgeOutcome:
     """Return the rejection of a job whose price exceeds the budget; see `EdgeOutcome`."""
     refused = EdgeDecision(job.id, admitted=False, reason=Reason.OVER_BUDGET)
-    return EdgeOutcome(refused, price, budget_left=left, line=line)
+    return EdgeOutcome(refused, price, budget_remaining=left, line=line)
 
 
 def _rejected(eris: Eris, found: EdgeDecision, job: EdgeJob, last: int, slot: int) -> EdgeOutcome:

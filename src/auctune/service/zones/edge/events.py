@@ -39,23 +39,23 @@ class EdgeDecided(JobDecided):
         size: rows and mean_tokens of the data.
         facts: of the data.
         job: as it was offered.
-        last: the last slot in which it is in time.
+        deadline_slot: the last slot in which it is in time.
         decision: admitted, reason, payment, price, value, surplus, finish.
         answer: of the mechanism.
         line: finish of the accepted line of a menu, or None.
         earliest: slot by whose end a job could finish that misses its deadline, or None.
-        budget_left: remaining budget of the owner, if the price was above it.
+        budget_remaining: remaining budget of the owner, if the price was above it.
     """
 
     size: Record
     facts: SiteDatasets
     job: OfferedJob
-    last: int
+    deadline_slot: int
     decision: Record
     answer: Annotated[EdgeDecision, PlainValidator(read_decision), PlainSerializer(decision_record)]
     line: int | None
     earliest: int | None
-    budget_left: Money | None
+    budget_remaining: Money | None
 
     @property
     def is_admitted(self) -> bool:
@@ -78,13 +78,13 @@ class PlanReleased(EventData):
     """A job gave up its plan after the slot of the event: `EdgeReplanned` of the mechanism.
 
     Attributes:
-        torn: earlier slots that trained nothing.
+        failed_slots: earlier slots that trained nothing.
         why: for the owner.
     """
 
     kind = EdgeEventType.RELEASED
 
-    torn: list[int]
+    failed_slots: list[int]
     why: str
 
 

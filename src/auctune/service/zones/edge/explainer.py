@@ -18,7 +18,7 @@ def explain(model: EdgeModel, decided: ZoneEvent) -> Explanation:
         model: as it was just before the decision.
         decided: the `job.decided` event.
     """
-    eris, slot, last = model.mechanism, model.state.slot, int(decided.body["last"])
+    eris, slot, last = model.mechanism, model.state.slot, int(decided.body["deadline_slot"])
     job, answer = read_job(decided.body["job"]), read_decision(decided.body["answer"])
     menu = eris.quote(job, slot).lines
     chosen = next((line for line in reversed(menu) if line.finish <= last), None)

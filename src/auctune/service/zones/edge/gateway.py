@@ -146,7 +146,7 @@ class EdgeGateway(MenuGateway[EdgeZone, EdgeBid, SiteDatasets, EdgeMenuLine]):
                     "state": job.phase.value,
                     "slots": [part.slot for part in job.plan.slots],
                     "trained": list(job.trained),
-                    "torn": job.failed_slots,
+                    "failed_slots": job.failed_slots,
                 }
                 for job in zone.state.jobs.values()
             ],

@@ -84,11 +84,11 @@ class EdgeJobState(PrepaidJob):
         parts = self.plan.since(slot).slots
         return any({part.server, *part.workers} & sites for part in parts)
 
-    def release(self, slot: int, torn: list[int]) -> None:
+    def release(self, slot: int, failed: list[int]) -> None:
         """Give up the plan after a slot, and earlier slots that have failed."""
         kept = self.plan.before(slot + 1).slots
-        self.plan = EdgePlan(tuple(part for part in kept if part.slot not in torn))
-        self.failed_slots += len(torn)
+        self.plan = EdgePlan(tuple(part for part in kept if part.slot not in failed))
+        self.failed_slots += len(failed)
 
     def commitment(self) -> EdgeCommitment:
         """Return the job and its plan for the mechanism."""

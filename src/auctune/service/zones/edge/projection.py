@@ -5,9 +5,9 @@
 | facts | samples by site, the shape of an image, and classes |
 | plan | slots that are trained and those to come, with the traffic of each |
 | trained | slots whose results are recorded |
-| torn, crossed_mb | number of failed slots, and data transferred between sites |
+| failed_slots, transferred_mb | number of failed slots, and data transferred between sites |
 | earliest | slot by whose end a job could finish that was too late for its deadline |
-| budget_left | remaining budget of its owner, if the price was above it |
+| budget_remaining | remaining budget of its owner, if the price was above it |
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ from auctune.service.zones.edge.events import EdgeEventType
 from auctune.service.zones.edge.job import EdgeJobState
 from auctune.service.zones.edge.site_datasets import SiteDatasets
 
-_DECISION_FIELDS = ("size", "decision", "facts", "earliest", "budget_left")
+_DECISION_FIELDS = ("size", "decision", "facts", "earliest", "budget_remaining")
 
 
 def size_record(facts: SiteDatasets) -> Record:
@@ -46,10 +46,10 @@ class EdgeProjection(PrepaidProjection[EdgeJobState]):
         "facts": None,
         "plan": [],
         "trained": [],
-        "torn": 0,
-        "crossed_mb": 0.0,
+        "failed_slots": 0,
+        "transferred_mb": 0.0,
         "earliest": None,
-        "budget_left": None,
+        "budget_remaining": None,
     }
     reasons: ClassVar[Mapping[Reason, str]] = {
         Reason.NO_FEASIBLE_SCHEDULE: "the sites could not train it by its deadline, even if all of "
@@ -74,8 +74,8 @@ class EdgeProjection(PrepaidProjection[EdgeJobState]):
             "facts": to_jsonable_python(job.facts),
             "plan": plan_record(job.plan),
             "trained": list(job.trained),
-            "torn": job.failed_slots,
-            "crossed_mb": job.transferred_mb,
+            "failed_slots": job.failed_slots,
+            "transferred_mb": job.transferred_mb,
         }
 
     def decision_fields(self, body: Record) -> Record:
@@ -133,6 +133,6 @@ def _edge(body: Record, clock: SlotClock) -> Record | None:
             }
             for part in body["plan"]
         ],
-        "torn": body["torn"],
-        "crossed_mb": body["crossed_mb"],
+        "failed_slots": body["failed_slots"],
+        "transferred_mb": body["transferred_mb"],
     }

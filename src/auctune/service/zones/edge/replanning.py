@@ -27,21 +27,21 @@ if TYPE_CHECKING:
     from auctune.service.zones.edge.zone import EdgeZone
 
 
-def replan(zone: "EdgeZone", torn: Mapping[str, list[int]], why: str) -> None:
+def replan(zone: "EdgeZone", failed_slots: Mapping[str, list[int]], why: str) -> None:
     """Plan the remaining work of jobs from the next slot on; a job without a plan is refunded.
 
     A job that a lost site may still save waits for the site; see `replan_waiting`.
 
     Args:
         zone: the zone of the jobs.
-        torn: ids of the jobs, each with its slots that failed.
+        failed_slots: ids of the jobs, each with its slots that failed.
         why: reason for the owners.
     """
-    jobs = [zone.state.jobs[name] for name in torn]
+    jobs = [zone.state.jobs[name] for name in failed_slots]
     jobs.sort(key=lambda job: (-job.job.utility(0), job.id))
     with zone.atomic():
         for job in jobs:
-            zone.record(PlanReleased(torn=torn[job.id], why=why), job.id)
+            zone.record(PlanReleased(failed_slots=failed_slots[job.id], why=why), job.id)
         for job in jobs:
             if job.phase is Phase.PAUSED:
                 continue

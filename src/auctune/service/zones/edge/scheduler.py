@@ -213,8 +213,8 @@ class SlotScheduler:
             ):
                 return
             # It may have run into later slots: they have passed too, and are replanned together.
-            torn = sorted({slot, *job.missed_slots(zone.state.slot)})
-            replanning.replan(zone, {name: torn}, text)
+            failed = sorted({slot, *job.missed_slots(zone.state.slot)})
+            replanning.replan(zone, {name: failed}, text)
 
 
 def _trains_in(job: EdgeJobState, slot: int) -> bool:

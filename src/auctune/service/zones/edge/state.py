@@ -21,7 +21,7 @@ from auctune.service.zones.core.events import (
     EventData,
     JobCancelled,
     JobFailed,
-    SlotBegan,
+    SlotStarted,
     ZoneEvent,
     job_of,
 )
@@ -61,7 +61,7 @@ class EdgeState(ZoneState[EdgeJobState]):
         after = event.slot + 1
         job = None if event.job is None else self.jobs.get(event.job)
         match data:
-            case SlotBegan():
+            case SlotStarted():
                 yield EdgeAdvanced(data.slot)
             case EdgeDecided():
                 yield EdgeOffered(data.job, data.answer, event.slot)
@@ -84,14 +84,14 @@ class EdgeState(ZoneState[EdgeJobState]):
             **vars(pending),
             facts=data.facts,
             job=data.job,
-            deadline_slot=data.last,
+            deadline_slot=data.deadline_slot,
             decision=data.decision,
             plan=plan,
         )
         job.progress = Progress(total_rows=job.total_rows)
         return job
 
-    def _began(self, _event: ZoneEvent, data: SlotBegan) -> Effects:
+    def _began(self, _event: ZoneEvent, data: SlotStarted) -> Effects:
         self.slot = data.slot
         return Effects()
 
@@ -111,7 +111,7 @@ class EdgeState(ZoneState[EdgeJobState]):
 
     def _released(self, event: ZoneEvent, data: PlanReleased) -> Effects:
         job = self.jobs[job_of(event)]
-        job.release(event.slot, data.torn)
+        job.release(event.slot, data.failed_slots)
         return self.show(event, job)
 
     def _replanned(self, event: ZoneEvent, data: PlanReplaced | EdgeResumed) -> Effects:
@@ -136,7 +136,7 @@ class EdgeState(ZoneState[EdgeJobState]):
 
     reducers: ClassVar[Mapping[type[EventData], Reducer]] = {
         **ZoneState.reducers,
-        SlotBegan: _began,
+        SlotStarted: _began,
         EdgeDecided: ZoneState._decided,
         EdgeTrained: _trained,
         PlanReleased: _released,

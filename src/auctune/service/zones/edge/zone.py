@@ -1,7 +1,7 @@
 """Commands of an edge zone."""
 
 from auctune.edge import EdgeJob, EdgeMenuLine
-from auctune.service.zones.core.events import SlotBegan
+from auctune.service.zones.core.events import SlotStarted
 from auctune.service.zones.core.read_model import JobReadModel
 from auctune.service.zones.core.zone import EventWriter, SlottedZone
 from auctune.service.zones.edge import replanning
@@ -37,7 +37,7 @@ class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):
         return super().uses_file(file) or any(file in one["sites"].values() for one in requests)
 
     def begin_slot(self, slot: int) -> None:
-        self.record(SlotBegan(slot=slot))
+        self.record(SlotStarted(slot=slot))
 
     def decide(self, bid: EdgeBid) -> JobReadModel:
         self.begin_slots()
@@ -64,7 +64,7 @@ class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):
         if line.plan.slots[0].slot <= self.state.slot:
             return None
         job, last = self.supply.job(bid, self.state.slot)
-        found = accept_line(self.eris, job, line, self.state.slot, bid.left())
+        found = accept_line(self.eris, job, line, self.state.slot, bid.remaining_budget())
         if found is None:
             return None
         return self._decided(bid, self._decision_data(bid, job, last, found))
@@ -84,7 +84,9 @@ class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):
     def _decide(self, bid: EdgeBid) -> EdgeDecided:
         slot = self.state.slot
         job, last = self.supply.job(bid, slot)
-        return self._decision_data(bid, job, last, decide(self.eris, job, last, slot, bid.left()))
+        return self._decision_data(
+            bid, job, last, decide(self.eris, job, last, slot, bid.remaining_budget())
+        )
 
     def _decision_data(
         self, bid: EdgeBid, job: EdgeJob, last: int, found: EdgeOutcome
@@ -93,10 +95,10 @@ class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):
             owner=bid.owner,
             request=bid.request,
             training=bid.training,
-            reply=bid.reply,
+            idempotency_key=bid.idempotency_key,
             size=size_record(bid.facts),
             facts=bid.facts,
             job=job,
-            last=last,
+            deadline_slot=last,
             **outcome_fields(found),
         )

@@ -59,14 +59,14 @@ class SpotBid(ZoneBid):
         worth: value of the job by finish time.
         cap: maximum of all charges.
         estimate: of cost and finish, made just before.
-        estimated: inputs of the estimate.
+        estimate_inputs: inputs of the estimate.
     """
 
     size: DataSize
     worth: JobValue
     cap: Money
     estimate: Estimate
-    estimated: EstimateInputs
+    estimate_inputs: EstimateInputs
 
 
 def reserved_amount(cap: Money, left: Money | None) -> Money:
@@ -98,7 +98,7 @@ def decision_record(
         "admitted": reason is None,
         "reason": reason,
         "max_cost": str(cap),
-        "least_max_cost": str(need) if reason == OVER_CAP else None,
+        "min_max_cost": str(need) if reason == OVER_CAP else None,
         "estimate": to_jsonable_python(estimate),
     }
 

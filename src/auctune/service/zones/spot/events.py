@@ -15,7 +15,7 @@ from auctune.service.zones.core.events import (
     JobTrained,
     Record,
     Size,
-    SlotBegan,
+    SlotStarted,
 )
 from auctune.service.zones.spot.decision import EstimateInputs
 
@@ -23,12 +23,12 @@ from auctune.service.zones.spot.decision import EstimateInputs
 class SpotEventType(StrEnum):
     """Types of events of spot zones only."""
 
-    READY = "job.ready"
-    ENDED = "job.ended"
+    PROCESS_READY = "job.process_ready"
+    TRAINING_COMPLETED = "job.training_completed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpotSlotBegan(SlotBegan):
+class SpotSlotStarted(SlotStarted):
     """A slot began.
 
     Attributes:
@@ -46,10 +46,10 @@ class SpotDecided(JobDecided):
 
     Attributes:
         size: of the data.
-        decision: admitted, reason, max_cost, least_max_cost, estimate.
-        left: remaining budget of the owner, or None.
+        decision: admitted, reason, max_cost, min_max_cost, estimate.
+        budget_remaining: remaining budget of the owner, or None.
         jobs: that the zone runs at once.
-        estimated: inputs of the estimate.
+        estimate_inputs: inputs of the estimate.
         held: set aside for the job.
         first: first slot of the job.
         ready_at: unix time at which its process was expected to be able to train.
@@ -61,9 +61,9 @@ class SpotDecided(JobDecided):
 
     size: Size
     decision: Record
-    left: Money | None
+    budget_remaining: Money | None
     jobs: int
-    estimated: EstimateInputs
+    estimate_inputs: EstimateInputs
     held: Money
     first: int
     ready_at: float
@@ -117,7 +117,7 @@ class ProcessReady(EventData):
         seconds: that it took to start.
     """
 
-    kind = SpotEventType.READY
+    kind = SpotEventType.PROCESS_READY
 
     seconds: float
 
@@ -133,7 +133,7 @@ class TrainingCompleted(EventData):
         worth: value of the job at that time, or None.
     """
 
-    kind = SpotEventType.ENDED
+    kind = SpotEventType.TRAINING_COMPLETED
 
     state: str
     note: str

@@ -95,7 +95,7 @@ class SpotGateway(EstimateGateway[SpotZone, SpotBid, EstimateInputs]):
             worth=_value(submission.record),
             cap=cap,
             estimate=estimate,
-            estimated=inputs,
+            estimate_inputs=inputs,
         )
 
     def _accept(self, zone: SpotZone, bid: SpotBid) -> JobReadModel | None:

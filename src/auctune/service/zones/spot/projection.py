@@ -30,7 +30,7 @@ _PARAMS = {OVER_CAP: "market.max_cost", OVER_BUDGET: "market.max_cost", NO_CAPAC
 
 def _rejection_reason(body: Mapping[str, Any]) -> str:
     decision = body["decision"]
-    least = decision["least_max_cost"]
+    least = decision["min_max_cost"]
     return _REASONS[decision["reason"]] + ("" if least is None else f"; {least} would do")
 
 
@@ -61,7 +61,9 @@ class SpotProjection(MeteredProjection[SpotJobState]):
         EventType.METERED: EventMessage(
             _metered, data_fields=("amount", "at", "price", "on_demand", "spot", "missed")
         ),
-        SpotEventType.ENDED: EventMessage(lambda _: "All is trained; the adapter is being packed"),
+        SpotEventType.TRAINING_COMPLETED: EventMessage(
+            lambda _: "All is trained; the adapter is being packed"
+        ),
     }
     default_fields: ClassVar[Record] = {
         "meter": None,

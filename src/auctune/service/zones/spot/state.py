@@ -14,7 +14,7 @@ from auctune.service.zones.spot.events import (
     ProcessReady,
     SpotDecided,
     SpotMetered,
-    SpotSlotBegan,
+    SpotSlotStarted,
     SpotTrained,
     TrainingCompleted,
 )
@@ -68,7 +68,7 @@ class SpotState(ZoneState[SpotJobState]):
             size=data.size,
             first=data.first,
             terms=data.terms,
-            speed=data.estimated.pace.speed,
+            speed=data.estimate_inputs.pace.speed,
             policy=data.renting["policy"],
             forecast=data.renting["forecast"],
             unit_cost=data.unit_cost,
@@ -80,7 +80,7 @@ class SpotState(ZoneState[SpotJobState]):
         job.progress = Progress(total_rows=job.total_rows)
         return job
 
-    def _began(self, _event: ZoneEvent, data: SpotSlotBegan) -> Effects:
+    def _began(self, _event: ZoneEvent, data: SpotSlotStarted) -> Effects:
         self.slot = data.slot
         self.slots[self.slot] = SlotStats(self.slot, data.price, data.available)
         while len(self.slots) > MAX_SLOTS:
@@ -138,7 +138,7 @@ class SpotState(ZoneState[SpotJobState]):
 
     reducers: ClassVar[Mapping[type[EventData], Reducer]] = {
         **ZoneState.reducers,
-        SpotSlotBegan: _began,
+        SpotSlotStarted: _began,
         SpotDecided: ZoneState._decided,
         SpotMetered: _metered,
         SpotTrained: _trained,

@@ -6,7 +6,7 @@ from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.read_model import JobReadModel
 from auctune.service.zones.core.zone import EventWriter, SlottedZone
 from auctune.service.zones.spot.decision import SpotBid, decision_record, reserved_amount
-from auctune.service.zones.spot.events import SpotDecided, SpotSlotBegan
+from auctune.service.zones.spot.events import SpotDecided, SpotSlotStarted
 from auctune.service.zones.spot.job import Pace, SpotJobState, learned_pace
 from auctune.service.zones.spot.state import SpotModel
 from auctune.service.zones.spot.supply import SpotSupply
@@ -42,7 +42,7 @@ class SpotZone(SlottedZone[SpotJobState, SpotBid]):
     def begin_slot(self, slot: int) -> None:
         # Instances are chosen by the market as the slot begins.
         price, available = self.rental.market.beginning(slot)
-        self.record(SpotSlotBegan(slot=slot, price=price, available=available))
+        self.record(SpotSlotStarted(slot=slot, price=price, available=available))
 
     def decide(self, bid: SpotBid) -> JobReadModel:
         self.begin_slots()
@@ -55,22 +55,22 @@ class SpotZone(SlottedZone[SpotJobState, SpotBid]):
         return projection.preview(self.name, self.clock.now(), bid.job, self._decide(bid).body())
 
     def _decide(self, bid: SpotBid) -> SpotDecided:
-        rental, pace, worth = self.rental, bid.estimated.pace, bid.worth
+        rental, pace, worth = self.rental, bid.estimate_inputs.pace, bid.worth
         ready_at = self.clock.now() + pace.start_seconds
         slots = rental.slot_range(worth.deadline, self.state.slot, ready_at)
         if not slots:
             raise no_slot(self.clock, slots.start)
-        left, num_open = bid.left(), len(self.state.jobs)
+        left, num_open = bid.remaining_budget(), len(self.state.jobs)
         return SpotDecided(
             owner=bid.owner,
             request=bid.request,
             training=bid.training,
-            reply=bid.reply,
+            idempotency_key=bid.idempotency_key,
             size=bid.size,
             decision=decision_record(bid.estimate, bid.cap, left, num_open, rental.max_jobs),
-            left=left,
+            budget_remaining=left,
             jobs=rental.max_jobs,
-            estimated=bid.estimated,
+            estimate_inputs=bid.estimate_inputs,
             held=reserved_amount(bid.cap, left),
             first=slots.start,
             ready_at=ready_at,

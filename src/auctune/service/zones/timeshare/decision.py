@@ -36,7 +36,7 @@ class TimeshareBid(ZoneBid):
         cap: maximum of all charges.
         deadline_unit: unit by whose beginning the job must be done.
         estimate: of cost and finish.
-        estimated: inputs of the estimate.
+        estimate_inputs: inputs of the estimate.
     """
 
     size: DataSize
@@ -44,7 +44,7 @@ class TimeshareBid(ZoneBid):
     cap: Money
     deadline_unit: int
     estimate: Estimate
-    estimated: EstimateInputs
+    estimate_inputs: EstimateInputs
 
 
 OVER_BUDGET = "over_budget"
@@ -77,7 +77,7 @@ def decision_record(
         "admitted": admitted,
         "reason": None if admitted else OVER_BUDGET,
         "max_cost": str(reserved if admitted else cap),
-        "least_max_cost": None,
+        "min_max_cost": None,
         "estimate": to_jsonable_python(estimate),
         "target_loss": target_loss,
     }

@@ -26,9 +26,9 @@ Number = int | float
 class TimeshareEventType(StrEnum):
     """Types of events of timeshare zones only."""
 
-    UNIT = "pool.unit"
-    JOINED = "job.joined"
-    LEFT = "job.left"
+    UNIT_TRAINED = "pool.unit_trained"
+    JOINED_POOL = "job.joined_pool"
+    LEFT_POOL = "job.left_pool"
     SETTLED = "job.settled"
 
 
@@ -39,15 +39,15 @@ class TimeshareDecided(JobDecided):
     Attributes:
         size: of the data.
         deadline_unit: unit by whose beginning the target is to be reached.
-        left: remaining budget of the owner, or None.
-        estimated: inputs of the estimate.
-        decision: admitted, reason, max_cost, least_max_cost, estimate, target_loss.
+        budget_remaining: remaining budget of the owner, or None.
+        estimate_inputs: inputs of the estimate.
+        decision: admitted, reason, max_cost, min_max_cost, estimate, target_loss.
     """
 
     size: Size
     deadline_unit: int
-    left: Money | None
-    estimated: EstimateInputs
+    budget_remaining: Money | None
+    estimate_inputs: EstimateInputs
     decision: Record
 
     @property
@@ -64,7 +64,7 @@ class UnitTrained(EventData):
         shares: of the unit's jobs, by id.
     """
 
-    kind = TimeshareEventType.UNIT
+    kind = TimeshareEventType.UNIT_TRAINED
 
     number: int
     unit: int
@@ -82,7 +82,7 @@ class JobJoined(EventData):
         memory: bytes.
     """
 
-    kind = TimeshareEventType.JOINED
+    kind = TimeshareEventType.JOINED_POOL
 
     number: int
     unit: int
@@ -123,7 +123,7 @@ class JobLeft(EventData):
         best: loss of the unit whose adapter is the result, or None.
     """
 
-    kind = TimeshareEventType.LEFT
+    kind = TimeshareEventType.LEFT_POOL
 
     number: int
     how: str

@@ -123,7 +123,7 @@ class TimeshareGateway(EstimateGateway[TimeshareZone, TimeshareBid, EstimateInpu
             # Checked by the estimate, during which slots may have begun.
             deadline_unit=self.clock.last_slot_by(record["deadline"]) + 1,
             estimate=estimate,
-            estimated=inputs,
+            estimate_inputs=inputs,
         )
 
     def _deadline_unit(self, deadline: float) -> int:

@@ -156,7 +156,7 @@ class TimeshareJob(MeteredJob):
         share: of the pool in the newest unit.
         finish: unit at which it will finish if its share stays, or None if that is unknown.
         verdict: of the pool.
-        left: how it left the pool, or None.
+        departure: how it left the pool, or None.
     """
 
     size: DataSize
@@ -168,7 +168,7 @@ class TimeshareJob(MeteredJob):
     share: float = 0.0
     finish: float | None = None
     verdict: str | None = None
-    left: Departure | None = None
+    departure: Departure | None = None
 
     @property
     def is_cap_reached(self) -> bool:

@@ -61,7 +61,7 @@ def _joined(zone: TimeshareZone, number: int, event: Mapping[str, Any]) -> None:
     assert job is not None
     joined = JobJoined(number=number, unit=unit, rate=event["rate"], memory=event["memory"])
     zone.record(joined, job.id)
-    if job.left is None and seconds:
+    if job.departure is None and seconds:
         row = {"seconds": seconds, "batches": 0, "losses": math.nan}
         _meter(zone, job, unit, row, 0.0, {})
 
@@ -71,7 +71,7 @@ def _unit(zone: TimeshareZone, number: int, event: Mapping[str, Any], views: Vie
     zone.record(UnitTrained(number=number, unit=event["time"], span=event["span"], shares=shares))
     for place, name in enumerate(event["names"]):
         job = zone.state.charged_job(name)
-        if job is not None and job.left is None and event["seconds"][place]:
+        if job is not None and job.departure is None and event["seconds"][place]:
             row = {key: event[key][place] for key in ("batches", "losses", "seconds", "learned")}
             _trained(zone, job, event["time"], row, shares[name], views.get(name, {}))
 

@@ -85,8 +85,8 @@ class TimeshareProjection(MeteredProjection[TimeshareJob]):
             _metered, data_fields=("amount", "unit", "seconds", "share")
         ),
         EventType.TRAINED: EventMessage(_trained),
-        TimeshareEventType.JOINED: EventMessage(lambda _: "It has joined the pool"),
-        TimeshareEventType.LEFT: EventMessage(_left),
+        TimeshareEventType.JOINED_POOL: EventMessage(lambda _: "It has joined the pool"),
+        TimeshareEventType.LEFT_POOL: EventMessage(_left),
         TimeshareEventType.SETTLED: EventMessage(
             lambda _: "The pool has dropped it; what was set aside is released"
         ),

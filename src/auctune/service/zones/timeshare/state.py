@@ -154,7 +154,7 @@ class TimeshareState(ZoneState[TimeshareJob]):
         job = self.jobs.get(job_of(event))
         if job is None:
             return Effects()
-        job.left = Departure(data.how, data.why, data.best)
+        job.departure = Departure(data.how, data.why, data.best)
         job.phase, job.share = Phase.TRAINED, 0.0
         return self.show(event, job)
 

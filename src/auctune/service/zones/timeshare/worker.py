@@ -82,8 +82,8 @@ class TimeshareWorker(ZoneWorker[TimeshareZone]):
         return False
 
     def _result_folder(self, job: TimeshareJob) -> Path | None:
-        assert job.left is not None
-        return None if job.left.best is None else adapter_folder(self._folder.result(job.id))
+        assert job.departure is not None
+        return None if job.departure.best is None else adapter_folder(self._folder.result(job.id))
 
     def _launch(self, on_message: Hear) -> PoolProcess:
         settings = replace(self._settings, after=self._journal_offset)
@@ -136,5 +136,5 @@ def _fail_overdue(zone: TimeshareZone) -> None:
     """Fail jobs whose deadlines pass without a pool; cancelled jobs are charged no more."""
     zone.settle_dropped(zone.state.seq)
     for job in list(zone.state.jobs.values()):
-        if job.left is None and job.deadline_unit <= zone.clock.slot():
+        if job.departure is None and job.deadline_unit <= zone.clock.slot():
             zone.fail(job.id, "service_failed", "the pool could not be run", None)

@@ -64,7 +64,7 @@ class TimeshareZone(Zone[TimeshareJob, TimeshareBid]):
     def cancel(self, job: str) -> bool:
         # What the pool trains of the job until it drops it is still charged.
         found = self.state.jobs.get(job)
-        if found is None or found.left is not None:
+        if found is None or found.departure is not None:
             return super().cancel(job)
         held = held_after_cancel(self.price, self.clock.slot_seconds, found.meter.remaining)
         self.record(TimeshareCancelled(held=held), job)
@@ -75,8 +75,8 @@ class TimeshareZone(Zone[TimeshareJob, TimeshareBid]):
         found = self.state.jobs.get(job)
         if found is None:
             return False
-        assert found.left is not None
-        if found.left.reason == How.REACHED and files:
+        assert found.departure is not None
+        if found.departure.reason == How.REACHED and files:
             return super().finish(job, files)
         self.record(TimeshareFailed(**_failure(found), files=files), job)
         return True
@@ -97,35 +97,35 @@ class TimeshareZone(Zone[TimeshareJob, TimeshareBid]):
                 self.record(JobSettled(), one.job.id)
 
     def _decide(self, bid: TimeshareBid) -> TimeshareDecided:
-        left = bid.left()
+        left = bid.remaining_budget()
         return TimeshareDecided(
             owner=bid.owner,
             request=bid.request,
             training=bid.training,
-            reply=bid.reply,
+            idempotency_key=bid.idempotency_key,
             size=bid.size,
             deadline_unit=bid.deadline_unit,
-            left=left,
-            estimated=bid.estimated,
+            budget_remaining=left,
+            estimate_inputs=bid.estimate_inputs,
             decision=decision_record(bid.estimate, bid.cap, left, bid.target_loss),
         )
 
 
 def _failure(job: TimeshareJob) -> dict[str, Any]:
-    assert job.left is not None
-    how, param, refund = job.left.reason, None, False
+    assert job.departure is not None
+    how, param, refund = job.departure.reason, None, False
     best = "" if job.best is None else f"; its best loss was {job.best:.6g}"
     if how == How.MISSED:
         code, param = "target_not_reached", "market.target_loss"
         message = f"target not reached by its deadline: {job.target_loss:g}{best}"
     elif how == How.SLOW:
         code, param = "step_too_long", "hyperparameters.batch_size"
-        message = f"{job.left.why}, longer than a job may hold the pool{best}"
+        message = f"{job.departure.why}, longer than a job may hold the pool{best}"
     elif how == How.ENDED:
         code, param = "cap_reached", "market.max_cost"
         message = f"its cost has reached max_cost before the target loss, {job.target_loss:g}{best}"
     else:
         # The service lost the result, so the owner is refunded.
         code, refund = "training_failed", True
-        message = job.left.why or "what it has learned cannot be handed out"
+        message = job.departure.why or "what it has learned cannot be handed out"
     return {"code": code, "message": message, "param": param, "refund": refund}

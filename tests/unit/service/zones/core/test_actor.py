@@ -255,7 +255,7 @@ def test_an_alarm_that_fails_leaves_nobody_waiting() -> None:
 def test_a_budget_s_rejection_is_on_record_and_replays() -> None:
     made = MadeUpZone()
     bid = made.bid("a", "50")
-    row = made.zone.decide(replace(bid, left=lambda: Decimal("0.0001")))
+    row = made.zone.decide(replace(bid, remaining_budget=lambda: Decimal("0.0001")))
     made.keep()
     assert row.body["decision"]["reason"] == "over_budget"
     state = made.folded().state

@@ -96,7 +96,7 @@ def test_a_slot_that_ran_over_the_next_one_in_vain_has_both_planned_anew_at_once
     job = made.zone.state.jobs["job"]
     assert (job.failed_slots, job.chunks_left) == (2, 0)
     released = [event for event in made.log.read() if event.kind == EdgeEventType.RELEASED]
-    assert [event.body["torn"] for event in released] == [[first, first + 1]]
+    assert [event.body["failed_slots"] for event in released] == [[first, first + 1]]
     assert "no room for its data" in released[0].body["why"]
     assert notes(made, EdgeEventType.REPLANNED) == 1
 

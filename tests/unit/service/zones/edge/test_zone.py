@@ -155,9 +155,9 @@ def test_a_menu_is_of_the_moment_at_which_it_was_asked_for_and_taken_as_it_is_no
 
 def test_a_price_above_the_budget_is_refused_and_changes_nothing_but_the_log() -> None:
     made = MadeUpEdge()
-    row = made.zone.decide(made.bid("job", "50", left=lambda: Money("0.0001")))
+    row = made.zone.decide(made.bid("job", "50", remaining_budget=lambda: Money("0.0001")))
     assert row.body["decision"]["reason"] == "over_budget"
-    assert row.body["budget_left"] == "0.0001"
+    assert row.body["budget_remaining"] == "0.0001"
     assert not made.zone.eris.ledger.used.any()
 
 

@@ -141,7 +141,7 @@ def _create_account_tables() -> None:
 
 def _create_other_tables() -> None:
     _table(
-        "replies",
+        "idempotency_keys",
         sa.Column("key_id", sa.Text, nullable=False),
         sa.Column("token", sa.Text, nullable=False),
         sa.Column("digest", sa.Text, nullable=False),
