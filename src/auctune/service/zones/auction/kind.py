@@ -24,8 +24,6 @@ from auctune.run.executor.cluster.params import check_ray
 from auctune.run.records import read_decision
 from auctune.service.config.auction import AuctionConfig
 from auctune.service.dataset_inspector import DatasetInspector
-from auctune.service.jobs.datasets import TrainingData
-from auctune.service.jobs.training import Defaults
 from auctune.service.vendors.repairer import builtin_vendor
 from auctune.service.zones.auction.executors import executor_factory
 from auctune.service.zones.auction.gateway import AuctionGateway
@@ -40,17 +38,16 @@ from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.dependencies import BaseProfiles, DataDirs, ZoneDependencies
 from auctune.service.zones.core.events import ZoneEvent
 from auctune.service.zones.core.explainer import Explainer
-from auctune.service.zones.core.gateway import GatewayContext
 from auctune.service.zones.core.kind import (
     ZoneKind,
     node_settings,
     read_optional_profile,
 )
-from auctune.service.zones.core.loader import ZoneLoader, created_record, slot_epoch
+from auctune.service.zones.core.loader import LanguageZoneLoader, created_record, slot_epoch
 from auctune.service.zones.core.startup import StartupTask
 
 
-class AuctionLoader(ZoneLoader[AuctionConfig, AuctionZone, AuctionModel]):
+class AuctionLoader(LanguageZoneLoader[AuctionConfig, AuctionZone, AuctionModel]):
     """Loads an auction zone."""
 
     def __init__(
@@ -111,19 +108,9 @@ class AuctionLoader(ZoneLoader[AuctionConfig, AuctionZone, AuctionModel]):
         )
 
     def _gateway(self, actor: ZoneActor[AuctionZone]) -> AuctionGateway:
-        shared, entry, supply = self.dependencies, self.entry, self.supply
-        defaults = Defaults(
-            max_length=entry.max_length, share=entry.share, context_tokens=supply.context_tokens
-        )
-        files = TrainingData(shared.library, supply.base_digest, self._inspector, defaults.length)
-        context = GatewayContext(
-            actor,
-            self.clock,
-            supply.cluster.slots,
-            defaults,
-            files,
-            shared.budgets,
-            shared.quotes,
+        supply = self.supply
+        context = self._gateway_context(
+            actor, supply.cluster.slots, share=self.entry.share, inspector=self._inspector
         )
         # Explanations need no energy forecast: the events hold what a decision saw of it.
         explainer = Explainer(

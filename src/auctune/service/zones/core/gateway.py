@@ -441,7 +441,7 @@ class MenuGateway(ZoneGateway[Z, B, D], Generic[Z, B, D, P]):
         self,
         who: Principal,
         request: JobRequest,
-        amount: Money,
+        amount: Money | None,
         deadline: float,
         alternatives: Alternatives = NO_ALTERNATIVES,
     ) -> Record:

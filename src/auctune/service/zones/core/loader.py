@@ -9,14 +9,19 @@ from typing import Any, ClassVar, Generic, TypeVar
 import structlog
 
 from auctune.domain import InputError
-from auctune.service.config.zone import ZoneConfig
+from auctune.run.base_facts import BaseFacts
+from auctune.service.config.zone import LanguageZoneConfig, ZoneConfig
+from auctune.service.dataset_inspector import DatasetInspector
+from auctune.service.jobs.datasets import TrainingData
+from auctune.service.jobs.training import Defaults
 from auctune.service.storage.event_log import EventLog
 from auctune.service.storage.snapshots import Snapshots
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.dependencies import BaseProfiles, ZoneDependencies
 from auctune.service.zones.core.events import VERSION
-from auctune.service.zones.core.gateway import AnyGateway
+from auctune.service.zones.core.gateway import AnyGateway, GatewayContext
+from auctune.service.zones.core.offers import DatasetQuote
 from auctune.service.zones.core.restore import created_event, replay_until
 from auctune.service.zones.core.state import ZoneModel
 from auctune.service.zones.core.worker import ZoneWorker
@@ -120,6 +125,45 @@ class ZoneLoader(ABC, Generic[C, Z, M]):
         model, count = replay_until(name, self._empty_model, self.log, self.snapshots)
         _log.info("zone restored", zone=name, seq=model.seq, replayed_events=count)
         return model
+
+
+L = TypeVar("L", bound=LanguageZoneConfig)
+
+
+class LanguageZoneLoader(ZoneLoader[L, Z, M]):
+    """Loads a zone whose jobs train adapters of a language model."""
+
+    @property
+    def _base(self) -> BaseFacts:
+        """The base; its digest is the same on all types of nodes, its profile that of the first."""
+        return next(iter(self.profiles.values()))
+
+    def _gateway_context(
+        self,
+        actor: ZoneActor[Z],
+        num_slots: int,
+        *,
+        share: float = 0.25,
+        inspector: DatasetInspector | None = None,
+    ) -> GatewayContext[Z, DatasetQuote]:
+        """Return the context of the zone's gateway.
+
+        Args:
+            actor: actor of the zone.
+            num_slots: how many slots ahead a deadline may be.
+            share: of a node that a job takes at most, if its request names none.
+            inspector: of data sets; None: one without vendors.
+        """
+        shared, entry, base = self.dependencies, self.entry, self._base
+        if inspector is None:
+            inspector = DatasetInspector(entry.base_source, shared.data, shared.library)
+        defaults = Defaults(
+            max_length=entry.max_length, share=share, context_tokens=base.context_tokens
+        )
+        data = TrainingData(shared.library, base.digest, inspector, defaults.length)
+        return GatewayContext(
+            actor, self.clock, num_slots, defaults, data, shared.budgets, shared.quotes
+        )
 
 
 def created_record(entry: ZoneConfig, settings: Mapping[str, Any], epoch: float) -> dict[str, Any]:

@@ -72,7 +72,7 @@ class EdgeGateway(MenuGateway[EdgeZone, EdgeBid, SiteDatasets, EdgeMenuLine]):
         self,
         who: Principal,
         request: JobRequest,
-        amount: Money,
+        amount: Money | None,
         deadline: float,
         alternatives: Alternatives = NO_ALTERNATIVES,
     ) -> dict[str, Any]:

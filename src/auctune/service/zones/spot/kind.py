@@ -9,20 +9,17 @@ from auctune.run.executor import NodeSettings
 from auctune.run.rental.market import ReplayedRecord
 from auctune.run.rental.order import JobTerms
 from auctune.service.config.spot import SpotConfig
-from auctune.service.dataset_inspector import DatasetInspector
-from auctune.service.jobs.datasets import TrainingData
 from auctune.service.jobs.terms import JobValue
-from auctune.service.jobs.training import Defaults, Training
+from auctune.service.jobs.training import Training
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.dependencies import BaseProfiles, DataDirs
-from auctune.service.zones.core.gateway import GatewayContext
 from auctune.service.zones.core.kind import (
     ZoneKind,
     node_settings,
     read_optional_profile,
 )
-from auctune.service.zones.core.loader import ZoneLoader, created_record, slot_epoch
+from auctune.service.zones.core.loader import LanguageZoneLoader, created_record, slot_epoch
 from auctune.service.zones.spot.gateway import SpotGateway
 from auctune.service.zones.spot.job import learned_pace
 from auctune.service.zones.spot.state import SpotModel, SpotState, empty_model
@@ -34,7 +31,7 @@ INSTANCE = "instance"
 """Node type of a spot zone: all its instances are alike."""
 
 
-class SpotLoader(ZoneLoader[SpotConfig, SpotZone, SpotModel]):
+class SpotLoader(LanguageZoneLoader[SpotConfig, SpotZone, SpotModel]):
     """Loads a spot zone."""
 
     fixed_settings = ("base", "slot_seconds", "start", "market_slot_seconds", "market")
@@ -61,14 +58,7 @@ class SpotLoader(ZoneLoader[SpotConfig, SpotZone, SpotModel]):
         return SpotZone(self.entry.name, self.supply, model, self.dependencies.recorder)
 
     def _gateway(self, actor: ZoneActor[SpotZone]) -> SpotGateway:
-        shared, supply = self.dependencies, self.supply
-        inspector = DatasetInspector(self.entry.base_source, shared.data, shared.library)
-        defaults = Defaults(max_length=self.entry.max_length, context_tokens=supply.context_tokens)
-        files = TrainingData(shared.library, supply.base_digest, inspector, defaults.length)
-        context = GatewayContext(
-            actor, self.clock, supply.num_slots, defaults, files, shared.budgets, shared.quotes
-        )
-        return SpotGateway(context, supply)
+        return SpotGateway(self._gateway_context(actor, self.supply.num_slots), self.supply)
 
     def _worker(self, actor: ZoneActor[SpotZone]) -> SpotWorker:
         return SpotWorker(actor, self.supply, self.entry, self.dependencies)

@@ -3,22 +3,18 @@
 from typing import Any
 
 from auctune.domain import Money
-from auctune.run.base_facts import Alone, BaseFacts, Report, learn_base
+from auctune.run.base_facts import Alone, Report, learn_base
 from auctune.run.executor import NodeSettings
 from auctune.run.open_pool.messages import PoolSettings
 from auctune.service.config.timeshare import TimeshareConfig
-from auctune.service.dataset_inspector import DatasetInspector
-from auctune.service.jobs.datasets import TrainingData
-from auctune.service.jobs.training import Defaults
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.dependencies import BaseProfiles, DataDirs
-from auctune.service.zones.core.gateway import GatewayContext
 from auctune.service.zones.core.kind import (
     ZoneKind,
     node_settings,
     read_optional_profile,
 )
-from auctune.service.zones.core.loader import ZoneLoader, created_record, slot_epoch
+from auctune.service.zones.core.loader import LanguageZoneLoader, created_record, slot_epoch
 from auctune.service.zones.timeshare.gateway import TimeshareGateway
 from auctune.service.zones.timeshare.state import TimeshareModel, TimeshareState, empty_model
 from auctune.service.zones.timeshare.worker import TimeshareWorker
@@ -28,7 +24,7 @@ NODE_TYPE = "pool"
 """Node type of a timeshare zone: all its jobs share one pool."""
 
 
-class TimeshareLoader(ZoneLoader[TimeshareConfig, TimeshareZone, TimeshareModel]):
+class TimeshareLoader(LanguageZoneLoader[TimeshareConfig, TimeshareZone, TimeshareModel]):
     """Loads a timeshare zone."""
 
     fixed_settings = ("base", "price_per_second", "slot_seconds")
@@ -46,10 +42,6 @@ class TimeshareLoader(ZoneLoader[TimeshareConfig, TimeshareZone, TimeshareModel]
     def _price(self) -> Money:
         return Money(self.recorded["price_per_second"])
 
-    @property
-    def _base(self) -> BaseFacts:
-        return self.profiles[NODE_TYPE]
-
     def _empty_model(self) -> TimeshareModel:
         return empty_model(self.recorded)
 
@@ -58,16 +50,9 @@ class TimeshareLoader(ZoneLoader[TimeshareConfig, TimeshareZone, TimeshareModel]
         return TimeshareZone(self.entry.name, model, self.clock, recorder, self._price)
 
     def _gateway(self, actor: ZoneActor[TimeshareZone]) -> TimeshareGateway:
-        shared, entry, base = self.dependencies, self.entry, self._base
-        defaults = Defaults(
-            max_length=entry.max_length, share=1.0, context_tokens=base.context_tokens
-        )
-        inspector = DatasetInspector(entry.base_source, shared.data, shared.library)
-        files = TrainingData(shared.library, base.digest, inspector, defaults.length)
-        context = GatewayContext(
-            actor, self.clock, entry.slots, defaults, files, shared.budgets, shared.quotes
-        )
-        profile, memory_gb = base.profile, entry.memory_gb
+        entry = self.entry
+        context = self._gateway_context(actor, entry.slots, share=1.0)
+        profile, memory_gb = self._base.profile, entry.memory_gb
         if memory_gb is None:
             memory_gb = profile.memory_gb - profile.base_memory_gb
         return TimeshareGateway(context, entry.base, self._price, profile, memory_gb)
