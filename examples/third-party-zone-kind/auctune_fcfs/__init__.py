@@ -1,0 +1,1 @@
+"""First come, first served at a fixed price, as a kind of zone for auctune."""

@@ -1,0 +1,94 @@
+"""Request side of a zone of kind `fcfs`: from requests to bids, quotes and an operator's view."""
+
+import math
+from typing import Any
+
+from auctune.device_profile import Profile
+from auctune.domain import Money
+from auctune.service.accounts.keys import Principal
+from auctune.service.jobs.device_limits import check_adapter, check_batch
+from auctune.service.jobs.request import JobRequest
+from auctune.service.jobs.terms import Terms, implied_cap
+from auctune.service.jobs.training import Submission, Training
+from auctune.service.zones.core.gateway import GatewayContext, MenuGateway
+from auctune.service.zones.core.offers import Alternatives, DatasetQuote, OfferLine
+from auctune.service.zones.core.read_model import JobReadModel
+from auctune_fcfs.zone import FcfsBid, FcfsZone
+
+
+class FcfsGateway(MenuGateway[FcfsZone, FcfsBid, DatasetQuote, int]):
+    """Gateway of a zone; a line of its menus is the slot in which a job would finish.
+
+    Args:
+        context: dependencies that all kinds share.
+        base: name of the base model.
+        num_nodes: number of nodes.
+        profile: of a node's device.
+    """
+
+    kind = "fcfs"
+    terms = Terms(unsupported=("market.target_loss", "market.sites", "market.repair"))
+
+    def __init__(
+        self,
+        context: GatewayContext[FcfsZone, DatasetQuote],
+        base: str,
+        num_nodes: int,
+        profile: Profile,
+    ) -> None:
+        super().__init__(context, base, num_nodes)
+        self._profile = profile
+        self._room_gb = profile.memory_gb / num_nodes - profile.base_memory_gb
+
+    def _record(self, who: Principal, request: JobRequest, alternatives: Alternatives) -> Any:
+        # As for a quote, bid and deadline are optional: the price is fixed, and without a deadline
+        # the horizon of the zone limits the wait.
+        limit, deadline = implied_cap(request), self._quote_record(who, request)["deadline"]
+        return self._priced_record(who, request, limit, deadline, alternatives)
+
+    async def _bid(self, submission: Submission, data: DatasetQuote) -> FcfsBid:
+        training, size = submission.training, data.size
+        check_batch(training, size)
+        check_adapter(training, self._profile, self._room_gb)
+        batch_tokens = max(1, round(training.batch_size * size.mean_tokens))
+        tokens_per_slot = self._profile.throughput(self.clock.slot_seconds, 1, batch_tokens, 1)
+        limit = submission.record["bid"]
+        return FcfsBid(
+            **self._bid_fields(submission),
+            size=size,
+            limit=None if limit is None else Money(limit),
+            deadline=submission.record["deadline"],
+            num_slots=math.ceil(size.samples(training.epochs, 1) / tokens_per_slot),
+        )
+
+    async def _menu(
+        self, bid: FcfsBid, *, may_be_empty: bool = False
+    ) -> tuple[OfferLine[int], ...]:
+        def quote(zone: FcfsZone) -> tuple[OfferLine[int], ...]:
+            finish = zone.expected_finish(bid)
+            if finish > zone.clock.last_slot_by(bid.deadline):
+                return ()
+            start, slots = finish - bid.num_slots + 1, bid.num_slots
+            return (OfferLine(finish, zone.price(bid), start, finish, slots, slots),)
+
+        return await self.actor.call(quote)
+
+    def _accept(self, zone: FcfsZone, bid: FcfsBid, plan: int) -> JobReadModel | None:
+        return zone.accept(bid, plan)
+
+    def _notes(self, data: DatasetQuote, training: Training) -> tuple[str, ...]:
+        return data.size.notes(training.max_length)
+
+    def _view(self, zone: FcfsZone) -> dict[str, Any]:
+        return {
+            "queue": [
+                {
+                    "job": job.id,
+                    "user": job.owner,
+                    "node": job.node,
+                    "remaining_slots": job.remaining_slots,
+                    "payment": str(job.payment),
+                }
+                for job in zone.state.queue
+            ]
+        }

@@ -1,0 +1,143 @@
+"""Commands of a zone of kind `fcfs`: what it decides, and which job trains on which node."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic_core import to_jsonable_python
+
+from auctune.domain import Money, Reason, round_money
+from auctune.domain.data_size import DataSize
+from auctune.service.jobs.idempotency import idempotency_record
+from auctune.service.jobs.training import ZoneBid
+from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.events import EventType
+from auctune.service.zones.core.job import Phase
+from auctune.service.zones.core.read_model import JobReadModel
+from auctune.service.zones.core.zone import EventWriter, SlottedZone
+from auctune_fcfs.state import FcfsEventType, FcfsJob, FcfsModel
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FcfsBid(ZoneBid):
+    """A bid.
+
+    Attributes:
+        size: of the data.
+        limit: the price must be below it; None: any price.
+        deadline: unix time.
+        num_slots: that the job takes, by estimate, alone on a node.
+    """
+
+    size: DataSize
+    limit: Money | None
+    deadline: float
+    num_slots: int
+
+
+class FcfsZone(SlottedZone[FcfsJob, FcfsBid]):
+    """One zone.
+
+    Args:
+        name: of the zone.
+        clock: of its slots.
+        model: its state.
+        writer: numbers events.
+        price: of 1,000 trained tokens.
+        nodes: ids of the nodes.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        clock: SlotClock,
+        model: FcfsModel,
+        writer: EventWriter,
+        price: Money,
+        nodes: Sequence[str],
+    ) -> None:
+        super().__init__(name, clock, model, writer)
+        self.state = model.state
+        self.nodes = nodes
+        self._price = price
+
+    def begin_slot(self, slot: int) -> None:
+        self.record(EventType.SLOT_BEGAN, None, {"slot": slot})
+
+    def price(self, bid: FcfsBid) -> Money:
+        """Return the price of a job."""
+        tokens = bid.size.samples(bid.training.epochs, sample_tokens=1)
+        return round_money(float(self._price) * tokens / 1000)
+
+    def expected_finish(self, bid: FcfsBid) -> int:
+        """Return the slot in which a job would finish if it joined the queue now."""
+        self.begin_slots()
+        return self.state.expected_finish(len(self.nodes), bid.num_slots)
+
+    def decide(self, bid: FcfsBid) -> JobReadModel:
+        self.begin_slots()
+        body = self._decision(bid) | {"reply": idempotency_record(bid.reply)}
+        self.record(EventType.DECIDED, bid.job, body)
+        return self._latest_row()
+
+    def preview(self, bid: FcfsBid) -> JobReadModel:
+        self.begin_slots()
+        now = self.clock.now()
+        return self.state.projection.preview(self.name, now, bid.job, self._decision(bid))
+
+    def accept(self, bid: FcfsBid, finish: int) -> JobReadModel | None:
+        """Admit a job that was quoted to finish in a slot; None if it would finish later now."""
+        if self.expected_finish(bid) > finish:
+            return None
+        return self.decide(replace(bid, limit=None))
+
+    def _decision(self, bid: FcfsBid) -> dict[str, Any]:
+        """Return the body of a decision's event: what was decided, and from what."""
+        price, left = self.price(bid), bid.left()
+        finish, last = self.expected_finish(bid), self.clock.last_slot_by(bid.deadline)
+        reason = None
+        if self.state.slot + bid.num_slots > last:
+            reason = Reason.NO_FEASIBLE_SCHEDULE
+        elif finish > last:
+            reason = Reason.NO_CAPACITY
+        elif bid.limit is not None and bid.limit <= price:
+            reason = Reason.UNPROFITABLE
+        elif left is not None and left < price:
+            reason = Reason.OVER_BUDGET
+        return {
+            "owner": bid.owner,
+            "request": bid.request,
+            "training": to_jsonable_python(bid.training),
+            "size": bid.size.to_record(),
+            "deadline": bid.deadline,
+            "num_slots": bid.num_slots,
+            "finish": finish,
+            "decision": {
+                "admitted": reason is None,
+                "reason": reason,
+                "price": str(price),
+                "payment": str(price) if reason is None else "0",
+            },
+            "earliest": finish if finish > last else None,
+            "budget_left": str(left) if reason is Reason.OVER_BUDGET else None,
+        }
+
+    def assign_nodes(self) -> dict[str, FcfsJob]:
+        """Start waiting jobs on free nodes; return the jobs that train now, by node."""
+        free = self.state.free_nodes(self.nodes)
+        for job in self.state.queue:
+            # A node may have been removed from the settings.
+            if free and job.node not in self.nodes:
+                self.record(FcfsEventType.STARTED, job.id, {"node": free.pop(0)})
+        jobs = {job.node: job for job in self.state.queue}
+        return {node: jobs[node] for node in self.nodes if node in jobs}
+
+    def end_if_late(self, job: FcfsJob) -> None:
+        """Fail a job that no slot before its deadline is left for; refund it unless it paused."""
+        if self.has_slot_before(job.deadline):
+            return
+        if job.phase is Phase.PAUSED:
+            why = "its deadline passed while it was paused"
+            self.fail(job.id, "deadline_passed", why, None, refund=False)
+        else:
+            self.abandon(job.id, "it was not trained by its deadline")
