@@ -45,21 +45,20 @@ from auctune.service.zones.auction.job import (
 )
 from auctune.service.zones.auction.projection import AuctionProjection
 from auctune.service.zones.core.events import EventData, JobTrained, ZoneEvent, job_of
-from auctune.service.zones.core.job import PendingJob, Phase, Progress
+from auctune.service.zones.core.job import PendingJob, Progress
 from auctune.service.zones.core.read_model import Effects
-from auctune.service.zones.core.state import Reducer, ZoneModel, ZoneState
+from auctune.service.zones.core.state import Reducer, SlotJobState, ZoneModel
 
 Names = Annotated[set[str], PlainSerializer(sorted)]
 """Names of nodes; sorted in a snapshot."""
 
 
 @dataclass(kw_only=True)
-class AuctionState(ZoneState[AuctionJob]):
+class AuctionState(SlotJobState[AuctionJob]):
     """State of an auction zone.
 
     Attributes:
         cluster: the supply.
-        slot: the newest slot that began; -1 before the first.
         lost: nodes that are not sold: their process is lost, or an operator drained them.
         drained: those among them that an operator drained.
         energy: by node type, money at full load for each slot from `energy_first` on.
@@ -70,7 +69,6 @@ class AuctionState(ZoneState[AuctionJob]):
 
     jobs: dict[str, AuctionJob] = field(default_factory=dict)
     cluster: Annotated[Cluster, PlainValidator(read_cluster), PlainSerializer(cluster_record)]
-    slot: int = -1
     lost: Names = field(default_factory=set)
     drained: Names = field(default_factory=set)
     energy: dict[str, list[float]] = field(default_factory=dict)
@@ -142,7 +140,7 @@ class AuctionState(ZoneState[AuctionJob]):
         job.progress = Progress(total_rows=job.total_rows)
         return job
 
-    def _began(self, _event: ZoneEvent, data: AuctionSlotStarted) -> Effects:
+    def _began(self, _event: ZoneEvent, data: AuctionSlotStarted) -> Effects:  # type: ignore[override]
         self.slot = data.slot
         for name, entered in data.energy_cost.items():
             costs = self.energy[name]
@@ -169,16 +167,9 @@ class AuctionState(ZoneState[AuctionJob]):
         return self.show(event, job)
 
     def _trained(self, event: ZoneEvent, data: JobTrained) -> Effects:
-        job = self.jobs[job_of(event)]
-        job.progress = job.progress.after(data.result)
-        job.last_reported_slot = data.slot
-        job.out_of_memory.clear()
-        if data.result["state"] == "done":
-            job.phase = Phase.TRAINED
-        elif job.phase is Phase.PLANNED:
-            job.phase = Phase.TRAINING
-        cost = round_money(self.operating_cost(job, Cell(data.slot, data.node)))
-        return Effects((self.projection.open(event, job),), energy_cost(cost))
+        shown = super()._trained(event, data)
+        cost = self.operating_cost(self.jobs[job_of(event)], Cell(data.slot, data.node))
+        return Effects(shown.rows, energy_cost(round_money(cost)))
 
     def _replanned(
         self,
@@ -209,10 +200,10 @@ class AuctionState(ZoneState[AuctionJob]):
         return Effects()
 
     reducers: ClassVar[Mapping[type[EventData], Reducer]] = {
-        **ZoneState.reducers,
+        **SlotJobState.reducers,
         AuctionSlotStarted: _began,
-        PricesUpdated: ZoneState._unchanged,
-        AuctionDecided: ZoneState._decided,
+        PricesUpdated: SlotJobState._unchanged,
+        AuctionDecided: SlotJobState._decided,
         JobRepaired: _repaired,
         VendorChanged: _vendor_changed,
         JobTrained: _trained,

@@ -121,15 +121,13 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
         decision = self._within_budget(task)
         if decision is None:
             decision = self._book(lambda slot: self.mechanism.offer(task, slot))
-        return self._decided(bid, task, decision)
+        return self._decided(bid, self._decision_data(bid, task, decision))
 
-    def preview(self, bid: Bid) -> JobReadModel:
-        self.begin_slots()
+    def _decide(self, bid: Bid) -> AuctionDecided:
         self._advance(self.state.slot)
         task = self.task(bid)
         decision = preview_decision(self.mechanism, task, self.state.slot)
-        body = self._decision_data(bid, task, decision).body()
-        return self.state.projection.preview(self.name, self.clock.now(), bid.job, body)
+        return self._decision_data(bid, task, decision)
 
     def quote(self, bid: Bid) -> PriceMenu:
         """Return prices by finish time, whatever the bid."""
@@ -151,7 +149,9 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
             decision = self._book(lambda slot: self.mechanism.take(task, line, slot))
             if decision is None:
                 self._has_unrecorded_change = False
-        return None if decision is None else self._decided(bid, task, decision, line)
+        if decision is None:
+            return None
+        return self._decided(bid, self._decision_data(bid, task, decision, line))
 
     def pause(self, job: str) -> None:
         self.begin_slots()
@@ -201,12 +201,6 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
         except InputError:
             self._has_unrecorded_change = False
             raise
-
-    def _decided(
-        self, bid: Bid, task: Task, decision: Decision, line: MenuLine | None = None
-    ) -> JobReadModel:
-        self.record(self._decision_data(bid, task, decision, line), bid.job)
-        return self._latest_row()
 
     def _decision_data(
         self, bid: Bid, task: Task, decision: Decision, line: MenuLine | None = None

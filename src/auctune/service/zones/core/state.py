@@ -24,12 +24,15 @@ from auctune.service.zones.core.events import (
     JobNoted,
     JobPaused,
     JobReceived,
+    JobResumed,
+    JobTrained,
     OutOfMemory,
+    SlotStarted,
     ZoneEvent,
     adapter,
     job_of,
 )
-from auctune.service.zones.core.job import OpenJob, PendingJob, Phase
+from auctune.service.zones.core.job import OpenJob, PendingJob, Phase, SlotJob
 from auctune.service.zones.core.projection import JobProjection
 from auctune.service.zones.core.read_model import Effects, Status
 
@@ -150,6 +153,11 @@ class ZoneState(ABC, Generic[J]):
         job.phase = Phase.PAUSED
         return self.show(event, job)
 
+    def _resumed(self, event: ZoneEvent, _data: JobResumed) -> Effects:
+        job = self.jobs[job_of(event)]
+        job.continue_phase(has_trained=bool(job.progress.rows))
+        return self.show(event, job)
+
     def _cancelled(self, event: ZoneEvent, _data: JobCancelled) -> Effects:
         return self._end(event, Status.CANCELLED, refunded=False)
 
@@ -170,11 +178,56 @@ class ZoneState(ABC, Generic[J]):
     reducers: ClassVar[Mapping[type[EventData], Reducer]] = {
         JobReceived: _received,
         JobPaused: _paused,
+        JobResumed: _resumed,
         JobNoted: _noted,
         OutOfMemory: _out_of_memory,
         JobCancelled: _cancelled,
         JobFinished: _finished,
         JobFailed: _failed,
+    }
+
+
+@dataclass(kw_only=True)
+class SlottedState(ZoneState[J]):
+    """State of a zone with slots; see `SlottedZone`.
+
+    Attributes:
+        slot: the newest slot that began; -1 before the first.
+    """
+
+    slot: int = -1
+
+    def _began(self, _event: ZoneEvent, data: SlotStarted) -> Effects:
+        self.slot = data.slot
+        return Effects()
+
+    reducers: ClassVar[Mapping[type[EventData], Reducer]] = {
+        **ZoneState.reducers,
+        SlotStarted: _began,
+    }
+
+
+SJ = TypeVar("SJ", bound=SlotJob)
+
+
+@dataclass(kw_only=True)
+class SlotJobState(SlottedState[SJ]):
+    """State of a zone whose jobs train in slots on nodes; see `SlotScheduler`."""
+
+    def _trained(self, event: ZoneEvent, data: JobTrained) -> Effects:
+        job = self.jobs[job_of(event)]
+        job.progress = job.progress.after(data.result)
+        job.last_reported_slot = data.slot
+        job.out_of_memory.clear()
+        if data.result["state"] == "done":
+            job.phase = Phase.TRAINED
+        elif job.phase is Phase.PLANNED:
+            job.phase = Phase.TRAINING
+        return self.show(event, job)
+
+    reducers: ClassVar[Mapping[type[EventData], Reducer]] = {
+        **SlottedState.reducers,
+        JobTrained: _trained,
     }
 
 

@@ -13,6 +13,7 @@ from auctune.service.zones.core.events import (
     EventData,
     EventType,
     JobCancelled,
+    JobDecided,
     JobFailed,
     JobFinished,
     JobPaused,
@@ -75,20 +76,36 @@ class Zone(ABC, Generic[J, B]):
         """Begin the current slot, if it has not begun."""
 
     @abstractmethod
+    def _decide(self, bid: B) -> JobDecided:
+        """Return the decision on a bid, without booking anything.
+
+        Raises:
+            InputError: if the zone cannot decide on it.
+        """
+
     def decide(self, bid: B) -> JobReadModel:
         """Decide on a bid; the decision is final.
 
         Raises:
             InputError: if the zone cannot decide on it; nothing is recorded then.
         """
+        self.begin_slots()
+        return self._decided(bid, self._decide(bid))
 
-    @abstractmethod
     def preview(self, bid: B) -> JobReadModel:
-        """Return the job as `decide` would return it, without recording anything.
+        """Return the job as `decide` would return it, without recording it.
 
         Raises:
             InputError: as `decide`.
         """
+        self.begin_slots()
+        projection, body = self.model.state.projection, self._decide(bid).body()
+        row: JobReadModel = projection.preview(self.name, self.clock.now(), bid.job, body)
+        return row
+
+    def _decided(self, bid: B, data: JobDecided) -> JobReadModel:
+        self.record(data, bid.job)
+        return self._latest_row()
 
     def release_capacity(self, job: J) -> None:
         """Release the capacity still reserved for a job that ends early."""

@@ -27,7 +27,7 @@ from auctune.service.zones.core.events import (
 )
 from auctune.service.zones.core.job import PendingJob, Phase, Progress
 from auctune.service.zones.core.read_model import Effects
-from auctune.service.zones.core.state import Reducer, ZoneModel, ZoneState
+from auctune.service.zones.core.state import Reducer, SlottedState, ZoneModel
 from auctune.service.zones.edge.events import (
     EdgeDecided,
     EdgePaused,
@@ -43,18 +43,16 @@ from auctune.service.zones.edge.projection import EdgeProjection
 
 
 @dataclass(kw_only=True)
-class EdgeState(ZoneState[EdgeJobState]):
+class EdgeState(SlottedState[EdgeJobState]):
     """State of an edge zone.
 
     Attributes:
-        slot: the newest slot that began; -1 before the first.
         lost: sites that run nothing.
     """
 
     projection: ClassVar[EdgeProjection] = EdgeProjection()
 
     jobs: dict[str, EdgeJobState] = field(default_factory=dict)
-    slot: int = -1
     lost: Annotated[set[str], PlainSerializer(sorted)] = field(default_factory=set)
 
     def mechanism_events(self, event: ZoneEvent, data: EventData) -> Iterator[EdgeEvent]:
@@ -90,10 +88,6 @@ class EdgeState(ZoneState[EdgeJobState]):
         )
         job.progress = Progress(total_rows=job.total_rows)
         return job
-
-    def _began(self, _event: ZoneEvent, data: SlotStarted) -> Effects:
-        self.slot = data.slot
-        return Effects()
 
     def _trained(self, event: ZoneEvent, data: EdgeTrained) -> Effects:
         job, outcome = self.jobs[job_of(event)], data.outcome
@@ -135,9 +129,8 @@ class EdgeState(ZoneState[EdgeJobState]):
         return Effects()
 
     reducers: ClassVar[Mapping[type[EventData], Reducer]] = {
-        **ZoneState.reducers,
-        SlotStarted: _began,
-        EdgeDecided: ZoneState._decided,
+        **SlottedState.reducers,
+        EdgeDecided: SlottedState._decided,
         EdgeTrained: _trained,
         PlanReleased: _released,
         PlanReplaced: _replanned,

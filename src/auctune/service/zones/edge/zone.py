@@ -39,15 +39,6 @@ class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):
     def begin_slot(self, slot: int) -> None:
         self.record(SlotStarted(slot=slot))
 
-    def decide(self, bid: EdgeBid) -> JobReadModel:
-        self.begin_slots()
-        return self._decided(bid, self._decide(bid))
-
-    def preview(self, bid: EdgeBid) -> JobReadModel:
-        self.begin_slots()
-        projection = self.state.projection
-        return projection.preview(self.name, self.clock.now(), bid.job, self._decide(bid).body())
-
     def question(self, bid: EdgeBid) -> MenuRequest:
         """Return the request for a menu up to the deadline of a bid.
 
@@ -76,10 +67,6 @@ class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):
     def resume(self, job: str) -> bool:
         self.begin_slots()
         return replanning.resume(self, job)
-
-    def _decided(self, bid: EdgeBid, data: EdgeDecided) -> JobReadModel:
-        self.record(data, bid.job)
-        return self._latest_row()
 
     def _decide(self, bid: EdgeBid) -> EdgeDecided:
         slot = self.state.slot

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from auctune.service.ledger import instance_cost
-from auctune.service.zones.core.events import EventData, JobFailed, JobResumed, ZoneEvent, job_of
+from auctune.service.zones.core.events import EventData, JobFailed, ZoneEvent, job_of
 from auctune.service.zones.core.job import PendingJob, Phase, Progress
 from auctune.service.zones.core.metered import Meter
 from auctune.service.zones.core.read_model import Effects
-from auctune.service.zones.core.state import Reducer, ZoneModel, ZoneState
+from auctune.service.zones.core.state import Reducer, SlottedState, ZoneModel
 from auctune.service.zones.spot.events import (
     ProcessReady,
     SpotDecided,
@@ -43,11 +43,10 @@ class SlotStats:
 
 
 @dataclass(kw_only=True)
-class SpotState(ZoneState[SpotJobState]):
+class SpotState(SlottedState[SpotJobState]):
     """State of a spot zone.
 
     Attributes:
-        slot: the newest slot that began; -1 before the first.
         slots: the newest slots, by number.
         starts: seconds that the newest processes took to start, the oldest first.
         speeds: of the newest jobs, the oldest first: work done relative to what their instances'
@@ -57,7 +56,6 @@ class SpotState(ZoneState[SpotJobState]):
     projection: ClassVar[SpotProjection] = SpotProjection()
 
     jobs: dict[str, SpotJobState] = field(default_factory=dict)
-    slot: int = -1
     slots: dict[int, SlotStats] = field(default_factory=dict)
     starts: list[float] = field(default_factory=list)
     speeds: list[float] = field(default_factory=list)
@@ -80,7 +78,7 @@ class SpotState(ZoneState[SpotJobState]):
         job.progress = Progress(total_rows=job.total_rows)
         return job
 
-    def _began(self, _event: ZoneEvent, data: SpotSlotStarted) -> Effects:
+    def _began(self, _event: ZoneEvent, data: SpotSlotStarted) -> Effects:  # type: ignore[override]
         self.slot = data.slot
         self.slots[self.slot] = SlotStats(self.slot, data.price, data.available)
         while len(self.slots) > MAX_SLOTS:
@@ -131,21 +129,15 @@ class SpotState(ZoneState[SpotJobState]):
         if speed is not None:
             self.speeds = [*self.speeds, speed][-KEPT_JOBS:]
 
-    def _resumed(self, event: ZoneEvent, _data: JobResumed) -> Effects:
-        job = self.jobs[job_of(event)]
-        job.continue_phase(has_trained=bool(job.progress.rows))
-        return self.show(event, job)
-
     reducers: ClassVar[Mapping[type[EventData], Reducer]] = {
-        **ZoneState.reducers,
+        **SlottedState.reducers,
         SpotSlotStarted: _began,
-        SpotDecided: ZoneState._decided,
+        SpotDecided: SlottedState._decided,
         SpotMetered: _metered,
         SpotTrained: _trained,
         JobFailed: _failed,
         ProcessReady: _ready,
         TrainingCompleted: _completed,
-        JobResumed: _resumed,
     }
 
 

@@ -3,7 +3,6 @@
 from auctune.domain import InputError
 from auctune.service.jobs.timestamps import to_rfc3339
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.read_model import JobReadModel
 from auctune.service.zones.core.zone import EventWriter, SlottedZone
 from auctune.service.zones.spot.decision import SpotBid, decision_record, reserved_amount
 from auctune.service.zones.spot.events import SpotDecided, SpotSlotStarted
@@ -43,16 +42,6 @@ class SpotZone(SlottedZone[SpotJobState, SpotBid]):
         # Instances are chosen by the market as the slot begins.
         price, available = self.rental.market.beginning(slot)
         self.record(SpotSlotStarted(slot=slot, price=price, available=available))
-
-    def decide(self, bid: SpotBid) -> JobReadModel:
-        self.begin_slots()
-        self.record(self._decide(bid), bid.job)
-        return self._latest_row()
-
-    def preview(self, bid: SpotBid) -> JobReadModel:
-        self.begin_slots()
-        projection = self.state.projection
-        return projection.preview(self.name, self.clock.now(), bid.job, self._decide(bid).body())
 
     def _decide(self, bid: SpotBid) -> SpotDecided:
         rental, pace, worth = self.rental, bid.estimate_inputs.pace, bid.worth

@@ -5,7 +5,6 @@ from typing import Any
 from auctune.domain import Money
 from auctune.run.open_pool.how import How
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.read_model import JobReadModel
 from auctune.service.zones.core.zone import EventWriter, Zone
 from auctune.service.zones.timeshare.decision import (
     TimeshareBid,
@@ -52,14 +51,6 @@ class TimeshareZone(Zone[TimeshareJob, TimeshareBid]):
     def begin_slots(self) -> None:
         # Nothing is recorded when a unit begins.
         pass
-
-    def decide(self, bid: TimeshareBid) -> JobReadModel:
-        self.record(self._decide(bid), bid.job)
-        return self._latest_row()
-
-    def preview(self, bid: TimeshareBid) -> JobReadModel:
-        projection = self.state.projection
-        return projection.preview(self.name, self.clock.now(), bid.job, self._decide(bid).body())
 
     def cancel(self, job: str) -> bool:
         # What the pool trains of the job until it drops it is still charged.
