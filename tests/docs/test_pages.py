@@ -85,9 +85,14 @@ def small_run(tiny_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return folder / "out"
 
 
+# It shows modules of a package, which its own test installs.
+ZONE_KIND = Path("docs/how-to/add-a-zone-kind.md")
+WITH_PROGRAMS = [page for page in pages() if programs(page) and page != ZONE_KIND]
+
+
 # Of peft and transformers, about each other.
 @pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
-@pytest.mark.parametrize("page", [page for page in pages() if programs(page)], ids=str)
+@pytest.mark.parametrize("page", WITH_PROGRAMS, ids=str)
 def test_python_blocks_of_a_page_run_one_after_the_other(
     page: Path,
     small_run: Path,
@@ -114,6 +119,7 @@ def test_sessions_are_on_pages_that_are_run_as_doctests() -> None:
 
 # Pages of other files, read by tests of their own.
 OTHER_FILES = {
+    ZONE_KIND,
     Path("docs/how-to/run-the-edge.md"),
     Path("docs/reference/spot-files.md"),
     Path("docs/reference/timeshare-files.md"),

@@ -22,6 +22,7 @@ from auctune.service.storage import EventLog, Snapshots
 from auctune.service.zones.core.restore import replay_until
 from auctune.service.zones.core.state import ZoneModel
 from auctune.service.zones.kinds import find_kind
+from support.command_line import run_auctune
 from support.pages import ROOT, blocks
 from support.serving import Served, made_up_facts, serving
 
@@ -30,7 +31,7 @@ pytest_plugins = ["support.tiny_bases"]
 EXAMPLE = ROOT / "examples" / "third-party-zone-kind"
 PAGE = Path("docs/how-to/add-a-zone-kind.md")
 # By these facts, a job of `ROWS` takes some ten slots; it is trained in fewer.
-FACTS = made_up_facts(speed=0.5)
+FACTS = made_up_facts(speed=0.1)
 ROWS = "".join(
     f'{{"prompt": "how is the weather on day {day}", "completion": "rain and {day} degrees"}}\n'
     for day in range(40)
@@ -129,9 +130,10 @@ def test_jobs_are_trained_in_order_of_arrival_at_the_price_of_the_page(
         assert price > 0
         assert second.market["payment"] == first.market["payment"]
         assert second.estimated_finish > first.estimated_finish
+        late = to_rfc3339(second.estimated_finish)
         refused = {
             "no_feasible_schedule": submit(served, "ada", file, deadline="+4s"),
-            "no_capacity": submit(served, "ada", file, deadline=to_rfc3339(second.estimated_finish)),
+            "no_capacity": submit(served, "ada", file, deadline=late),
             "unprofitable": submit(served, "ada", file, max_cost=str(price)),
             "over_budget": submit(served, "ben", served.upload(served.users["ben"], rows=ROWS)),
         }
@@ -139,12 +141,13 @@ def test_jobs_are_trained_in_order_of_arrival_at_the_price_of_the_page(
             reason: reason for reason in refused
         }
         assert refused["no_capacity"].error.param == "market.deadline"
-        state = get(served, "/v1/zones/queue/state")
-        assert [one["job"] for one in state["queue"]] == [first.id, second.id]
-        connection = ["--url", served.url, "--key", served.operator]
-        code, lines, _ = run_auctune(["prices", "--zone", "queue", *connection], monkeypatch, capsys)
+        queue = [one["job"] for one in get(served, "/v1/zones/queue/state")["queue"]]
+        assert queue == [first.id, second.id][-len(queue) :]
+        connection = ("--url", served.url, "--api-key", served.operator)
+        command = ["prices", "--zone", "queue"]
+        code, shown, _ = run_auctune([*command, *connection], monkeypatch, capsys)
         assert code == 0
-        assert first.id in "".join(lines)
+        assert "zone: queue" in shown
         done = [wait_until_over(served, job.id) for job in (first, second)]
         assert [job.status for job in done] == ["succeeded", "succeeded"]
         assert done[0].body["finished_at"] < done[1].body["finished_at"]

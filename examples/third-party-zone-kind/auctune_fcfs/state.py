@@ -4,23 +4,61 @@ import heapq
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from auctune.domain import Money, Reason
-from auctune.domain.data_size import DataSize
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.events import EventType, ZoneEvent, job_of
+from auctune.service.zones.core.events import (
+    EventData,
+    EventType,
+    JobDecided,
+    JobPaused,
+    JobTrained,
+    Record,
+    Size,
+    ZoneEvent,
+    job_of,
+)
 from auctune.service.zones.core.job import PendingJob, Phase, Progress, SlotJob
 from auctune.service.zones.core.projection import COMMON_MESSAGES, EventMessage, PrepaidProjection
-from auctune.service.zones.core.read_model import Effects, JobReadModel, Record
-from auctune.service.zones.core.state import JOB_REDUCERS, Reducer, ZoneModel, ZoneState
+from auctune.service.zones.core.read_model import Effects, JobReadModel
+from auctune.service.zones.core.state import Reducer, SlotJobState, ZoneModel
 
 
-class FcfsEventType(StrEnum):
-    """Events that other kinds do not have."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FcfsDecided(JobDecided):
+    """A job was admitted or rejected.
 
-    STARTED = "job.started"
+    Attributes:
+        size: of its data.
+        deadline: unix time.
+        num_slots: that it takes, by estimate, alone on a node.
+        finish: slot in which it is expected to finish behind the queue.
+        decision: admitted, reason, price and payment.
+        earliest: `finish`, if that is too late.
+        budget_remaining: what is left of the budget, if the price is above it.
+    """
+
+    size: Size
+    deadline: float
+    num_slots: int
+    finish: int
+    decision: Record
+    earliest: int | None
+    budget_remaining: Money | None
+
+    @property
+    def is_admitted(self) -> bool:
+        return bool(self.decision["admitted"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FcfsStarted(EventData):
+    """A job got a node, which it keeps until it is trained or paused."""
+
+    kind = "job.started"
+
+    node: str
 
 
 @dataclass(kw_only=True)
@@ -35,7 +73,7 @@ class FcfsJob(SlotJob):
         node: on which it trains, or None while it waits.
     """
 
-    decision: dict[str, Any]
+    decision: Record
     deadline: float
     num_slots: int
     finish: int
@@ -57,7 +95,7 @@ class FcfsProjection(PrepaidProjection[FcfsJob]):
 
     default_fields: ClassVar[Record] = {
         "earliest": None,
-        "budget_left": None,
+        "budget_remaining": None,
         "finish": None,
         "node": None,
     }
@@ -72,7 +110,7 @@ class FcfsProjection(PrepaidProjection[FcfsJob]):
         self.messages = {
             **COMMON_MESSAGES,
             EventType.DECIDED: EventMessage(self.decision_message),
-            FcfsEventType.STARTED: EventMessage(lambda body: f"Trains on {body['node']}"),
+            FcfsStarted.kind: EventMessage(lambda body: f"Trains on {body['node']}"),
         }
 
     def job_fields(self, job: FcfsJob) -> Record:
@@ -84,7 +122,7 @@ class FcfsProjection(PrepaidProjection[FcfsJob]):
         }
 
     def decision_fields(self, body: Record) -> Record:
-        names = ("size", "decision", "finish", "earliest", "budget_left")
+        names = ("size", "decision", "finish", "earliest", "budget_remaining")
         return {name: body[name] for name in names}
 
     def market(self, row: JobReadModel, clock: SlotClock) -> Record:
@@ -96,17 +134,12 @@ class FcfsProjection(PrepaidProjection[FcfsJob]):
 
 
 @dataclass(kw_only=True)
-class FcfsState(ZoneState[FcfsJob]):
-    """State of a zone.
-
-    Attributes:
-        slot: the newest slot that began; -1 before the first.
-    """
+class FcfsState(SlotJobState[FcfsJob]):
+    """State of a zone."""
 
     projection: ClassVar[FcfsProjection] = FcfsProjection()
 
     jobs: dict[str, FcfsJob] = field(default_factory=dict)
-    slot: int = -1
 
     @property
     def queue(self) -> list[FcfsJob]:
@@ -127,55 +160,39 @@ class FcfsState(ZoneState[FcfsJob]):
         busy = {job.node for job in self.jobs.values()}
         return [node for node in nodes if node not in busy]
 
-    def admit(self, event: ZoneEvent, pending: PendingJob) -> FcfsJob:
-        body = event.body
+    def admit(self, event: ZoneEvent, data: FcfsDecided, pending: PendingJob) -> FcfsJob:
         job = FcfsJob(
             **vars(pending),
-            size=DataSize.from_record(body["size"]),
-            decision=body["decision"],
-            deadline=body["deadline"],
-            num_slots=body["num_slots"],
-            finish=body["finish"],
+            size=data.size,
+            decision=data.decision,
+            deadline=data.deadline,
+            num_slots=data.num_slots,
+            finish=data.finish,
         )
         job.progress = Progress(total_rows=job.total_rows)
         return job
 
-    def _began(self, event: ZoneEvent) -> Effects:
-        self.slot = event.body["slot"]
-        return Effects()
-
-    def _started(self, event: ZoneEvent) -> Effects:
+    def _started(self, event: ZoneEvent, data: FcfsStarted) -> Effects:
         job = self.jobs[job_of(event)]
-        job.node = event.body["node"]
+        job.node = data.node
         return self.show(event, job)
 
-    def _trained(self, event: ZoneEvent) -> Effects:
-        job, result = self.jobs[job_of(event)], event.body["result"]
-        job.progress = job.progress.after(result)
-        job.last_reported_slot = event.body["slot"]
-        job.out_of_memory.clear()
-        if result["state"] == "done":
-            job.phase, job.node = Phase.TRAINED, None
-        elif job.phase is Phase.PLANNED:
-            job.phase = Phase.TRAINING
-        return self.show(event, job)
+    def _trained(self, event: ZoneEvent, data: JobTrained) -> Effects:
+        effects, job = super()._trained(event, data), self.jobs[job_of(event)]
+        if job.phase is Phase.TRAINED:
+            job.node = None
+        return effects
 
-    def _paused(self, event: ZoneEvent) -> Effects:
+    def _paused(self, event: ZoneEvent, data: JobPaused) -> Effects:
         self.jobs[job_of(event)].node = None
-        return super()._paused(event)
+        return super()._paused(event, data)
 
-    def _resumed(self, event: ZoneEvent) -> Effects:
-        job = self.jobs[job_of(event)]
-        job.continue_phase(has_trained=bool(job.progress.rows))
-        return self.show(event, job)
-
-    reducers: ClassVar[Mapping[str, Reducer]] = {
-        **JOB_REDUCERS,
-        EventType.SLOT_BEGAN: _began,
-        FcfsEventType.STARTED: _started,
-        EventType.TRAINED: _trained,
-        EventType.PAUSED: _paused,
-        EventType.RESUMED: _resumed,
+    reducers: ClassVar[Mapping[type[EventData], Reducer]] = {
+        **SlotJobState.reducers,
+        FcfsDecided: SlotJobState._decided,
+        FcfsStarted: _started,
+        JobTrained: _trained,
+        JobPaused: _paused,
     }
 
 

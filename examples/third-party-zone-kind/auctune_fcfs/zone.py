@@ -2,20 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
-
-from pydantic_core import to_jsonable_python
 
 from auctune.domain import Money, Reason, round_money
 from auctune.domain.data_size import DataSize
-from auctune.service.jobs.idempotency import idempotency_record
+from auctune.domain.money import ZERO
 from auctune.service.jobs.training import ZoneBid
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.events import EventType
+from auctune.service.zones.core.events import SlotStarted
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.read_model import JobReadModel
 from auctune.service.zones.core.zone import EventWriter, SlottedZone
-from auctune_fcfs.state import FcfsEventType, FcfsJob, FcfsModel
+from auctune_fcfs.state import FcfsDecided, FcfsJob, FcfsModel, FcfsStarted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +59,7 @@ class FcfsZone(SlottedZone[FcfsJob, FcfsBid]):
         self._price = price
 
     def begin_slot(self, slot: int) -> None:
-        self.record(EventType.SLOT_BEGAN, None, {"slot": slot})
+        self.record(SlotStarted(slot=slot))
 
     def price(self, bid: FcfsBid) -> Money:
         """Return the price of a job."""
@@ -74,26 +71,14 @@ class FcfsZone(SlottedZone[FcfsJob, FcfsBid]):
         self.begin_slots()
         return self.state.expected_finish(len(self.nodes), bid.num_slots)
 
-    def decide(self, bid: FcfsBid) -> JobReadModel:
-        self.begin_slots()
-        body = self._decision(bid) | {"reply": idempotency_record(bid.reply)}
-        self.record(EventType.DECIDED, bid.job, body)
-        return self._latest_row()
-
-    def preview(self, bid: FcfsBid) -> JobReadModel:
-        self.begin_slots()
-        now = self.clock.now()
-        return self.state.projection.preview(self.name, now, bid.job, self._decision(bid))
-
     def accept(self, bid: FcfsBid, finish: int) -> JobReadModel | None:
         """Admit a job that was quoted to finish in a slot; None if it would finish later now."""
         if self.expected_finish(bid) > finish:
             return None
         return self.decide(replace(bid, limit=None))
 
-    def _decision(self, bid: FcfsBid) -> dict[str, Any]:
-        """Return the body of a decision's event: what was decided, and from what."""
-        price, left = self.price(bid), bid.left()
+    def _decide(self, bid: FcfsBid) -> FcfsDecided:
+        price, left = self.price(bid), bid.remaining_budget()
         finish, last = self.expected_finish(bid), self.clock.last_slot_by(bid.deadline)
         reason = None
         if self.state.slot + bid.num_slots > last:
@@ -104,23 +89,24 @@ class FcfsZone(SlottedZone[FcfsJob, FcfsBid]):
             reason = Reason.UNPROFITABLE
         elif left is not None and left < price:
             reason = Reason.OVER_BUDGET
-        return {
-            "owner": bid.owner,
-            "request": bid.request,
-            "training": to_jsonable_python(bid.training),
-            "size": bid.size.to_record(),
-            "deadline": bid.deadline,
-            "num_slots": bid.num_slots,
-            "finish": finish,
-            "decision": {
+        return FcfsDecided(
+            owner=bid.owner,
+            request=bid.request,
+            training=bid.training,
+            idempotency_key=bid.idempotency_key,
+            size=bid.size,
+            deadline=bid.deadline,
+            num_slots=bid.num_slots,
+            finish=finish,
+            decision={
                 "admitted": reason is None,
                 "reason": reason,
                 "price": str(price),
-                "payment": str(price) if reason is None else "0",
+                "payment": str(price if reason is None else ZERO),
             },
-            "earliest": finish if finish > last else None,
-            "budget_left": str(left) if reason is Reason.OVER_BUDGET else None,
-        }
+            earliest=finish if finish > last else None,
+            budget_remaining=left if reason is Reason.OVER_BUDGET else None,
+        )
 
     def assign_nodes(self) -> dict[str, FcfsJob]:
         """Start waiting jobs on free nodes; return the jobs that train now, by node."""
@@ -128,7 +114,7 @@ class FcfsZone(SlottedZone[FcfsJob, FcfsBid]):
         for job in self.state.queue:
             # A node may have been removed from the settings.
             if free and job.node not in self.nodes:
-                self.record(FcfsEventType.STARTED, job.id, {"node": free.pop(0)})
+                self.record(FcfsStarted(node=free.pop(0)), job.id)
         jobs = {job.node: job for job in self.state.queue}
         return {node: jobs[node] for node in self.nodes if node in jobs}
 
