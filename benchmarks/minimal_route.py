@@ -54,7 +54,7 @@ def make_app(committer: Committer) -> FastAPI:
             "seq": seq,
             "zone": "minimal",
             "slot": 0,
-            "kind": "row",
+            "type": "row",
             "job": f"row-{seq}",
             "at": time.time(),
             "body": json.dumps(body).encode(),

@@ -111,7 +111,7 @@ def look(data: Path, acknowledged: set[str]) -> dict[str, int]:
     """What the database holds of the acknowledged bids."""
     engine = create_engine(f"sqlite:///{data / 'auctune.db'}")
     with engine.connect() as connection:
-        chosen = select(events.c.job, events.c.body).where(events.c.kind == "job.decided")
+        chosen = select(events.c.job, events.c.body).where(events.c.type == "job.decided")
         decided: Counter[str] = Counter()
         admitted = 0
         for job, body in connection.execute(chosen):

@@ -68,7 +68,7 @@ def make_unit(committer: Committer, done: SimpleQueue[float]) -> WriteBatch:
     decided: dict[str, Any] = {
         "zone": "z",
         "slot": seq // 1000,
-        "kind": "job.decided",
+        "type": "job.decided",
         "body": EVENT_BODY,
     }
     decided["checksum"] = checksum(**shared, **decided)
@@ -148,7 +148,7 @@ def flush_seconds(folder: Path, seconds: float) -> list[float]:
 
 
 def _event_to_read(seq: int) -> dict[str, Any]:
-    shared = {"zone": "read", "slot": 0, "at": 0.0, "kind": "k", "job": None}
+    shared = {"zone": "read", "slot": 0, "at": 0.0, "type": "t", "job": None}
     return {"seq": seq, **shared, "body": EVENT_BODY}
 
 

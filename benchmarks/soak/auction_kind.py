@@ -80,7 +80,7 @@ price = "0.03"
     def watch(self, memory: ZoneModel[Any, Any], event: ZoneEvent) -> Iterator[str]:
         """Whether a slot that begins has more on a node than the node has."""
         assert isinstance(memory.state, AuctionState)
-        if event.kind != EventType.SLOT_STARTED:
+        if event.type != EventType.SLOT_STARTED:
             return
         state, slot = memory.state, event.body["slot"]
         for node, jobs in state.cells_of(slot).items():

@@ -47,7 +47,7 @@ class Story:
 
     def of(self, *kinds: str) -> list[ZoneEvent]:
         """Its events of some kinds."""
-        return [event for event in self.events if event.kind in kinds]
+        return [event for event in self.events if event.type in kinds]
 
     def amounts(self, account: str) -> list[int]:
         """What was booked for it on an account, or on all that begin with `account` and a colon."""
@@ -83,7 +83,7 @@ class Story:
     @property
     def last(self) -> ZoneEvent:
         """The event that ended it; of a job that is not over, its newest one."""
-        return next((event for event in self.events if event.kind in OVER), self.events[-1])
+        return next((event for event in self.events if event.type in OVER), self.events[-1])
 
     @property
     def is_refunded(self) -> bool:
@@ -142,7 +142,7 @@ def num_open(data: Path) -> int:
         counts.get(status, 0) for status in (Status.VALIDATING, Status.QUEUED, Status.RUNNING)
     )
     ends = (EventType.CANCELLED.value, TimeshareEventType.SETTLED.value)
-    chosen = select(events.c.kind, events.c.body).where(events.c.kind.in_(ends))
+    chosen = select(events.c.type, events.c.body).where(events.c.type.in_(ends))
     with open_readonly(data) as engine, engine.connect() as connection:
         found = [(kind, orjson.loads(body)) for kind, body in connection.execute(chosen)]
     num_held = sum("held" in body for _, body in found)

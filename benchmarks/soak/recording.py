@@ -106,7 +106,7 @@ def under_way(events: list[Row], zones: Iterable[str]) -> dict[str, Any]:
 
 
 def _follow(event: Row, jobs: dict[str, str]) -> None:
-    match event["kind"]:
+    match event["type"]:
         case "job.received":
             jobs[event["job"]] = _WAITS
         case "job.decided" if event["body"]["decision"]["admitted"]:

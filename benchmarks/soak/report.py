@@ -73,7 +73,7 @@ def _zones(soaked: Soaked) -> Table:
     table = Table("zone", *columns, title="jobs")
     for zone in soaked.log.events:
         stories = [one for one in soaked.log.stories.values() if one.events[0].zone == zone]
-        ends = Counter(one.last.kind for one in stories if one.is_admitted)
+        ends = Counter(one.last.type for one in stories if one.is_admitted)
         earned = -sum(sum(one.amounts(REVENUE)) for one in stories)
         counts = (
             len(stories),
@@ -98,11 +98,11 @@ def _outcomes(soaked: Soaked) -> Table:
 
 def _end(story: Story) -> str:
     last = story.last
-    if last.kind == EventType.FAILED:
+    if last.type == EventType.FAILED:
         return f"{last.body['code']}{', refunded' if story.is_refunded else ''}"
-    if last.kind == EventType.DECIDED:
+    if last.type == EventType.DECIDED:
         return f"rejected: {last.body['decision']['reason']}"
-    return str(last.kind).removeprefix("job.")
+    return str(last.type).removeprefix("job.")
 
 
 def _faults(soaked: Soaked) -> Table:

@@ -61,13 +61,13 @@ def test_the_same_mechanism_decides_identically() -> None:
         events, made = recorded(seed, 250)
         verified = verify(events, made)
         assert verified.differences == ()
-        decided = [event for event in events if event.kind == EventType.DECIDED]
+        decided = [event for event in events if event.type == EventType.DECIDED]
         assert verified.counts["decisions"] == len(decided)
         decisions, lessons = decisions + len(decided), lessons + verified.counts["lessons"]
         plans += verified.counts["plans"]
-        changes |= PLAN_CHANGES & {event.kind for event in events}
+        changes |= PLAN_CHANGES & {event.type for event in events}
         taken += sum(event.body["line"] is not None for event in decided)
-        assert any(event.kind == AuctionEventType.NODE_LOST for event in events)
+        assert any(event.type == AuctionEventType.NODE_LOST for event in events)
     assert changes == PLAN_CHANGES
     assert decisions > 200
     assert min(lessons, plans, taken) > 10
@@ -77,7 +77,7 @@ def test_it_does_so_from_the_middle_of_a_log() -> None:
     events, made = recorded(1, 250)
     verified = verify(events, made, first_slot=20)
     assert verified.differences == ()
-    decided = [event for event in events if event.kind == EventType.DECIDED]
+    decided = [event for event in events if event.type == EventType.DECIDED]
     before = [event for event in decided if event.slot < 20]
     assert before
     assert verified.counts["decisions"] + len(before) == len(decided)
@@ -88,7 +88,7 @@ def test_a_changed_decision_is_the_first_difference() -> None:
     bid = next(
         event
         for event in events
-        if event.kind == EventType.DECIDED
+        if event.type == EventType.DECIDED
         and event.body["decision"]["admitted"]
         and event.body["line"] is None
     )
@@ -102,7 +102,7 @@ def test_a_changed_decision_is_the_first_difference() -> None:
 
 def test_changed_missing_and_additional_price_updates_are_found() -> None:
     events, made = recorded(2, 250)
-    updates = [n for n, event in enumerate(events) if event.kind == AuctionEventType.PRICES_UPDATED]
+    updates = [n for n, event in enumerate(events) if event.type == AuctionEventType.PRICES_UPDATED]
     first, second = (events[n] for n in updates[:2])
     lesson = replace(first, body=first.body | {"lesson": second.body["lesson"]})
     for log, what in (
@@ -165,11 +165,11 @@ def quiet(seed: int, slots: int = 40) -> tuple[list[ZoneEvent], MadeUpZone]:
 def test_the_same_mechanism_as_another_one_earns_what_was_earned(first_slot: int) -> None:
     events, made = quiet(5)
     cluster = made.supply.cluster
-    changes = PLAN_CHANGES & {event.kind for event in events}
+    changes = PLAN_CHANGES & {event.type for event in events}
     assert changes == {EventType.CANCELLED, AuctionEventType.RELEASED}
     found = recorded_outcome(events, cluster, first_slot)
     assert outcome_under(mechanism(made), events, cluster, first_slot) == found
-    decided = [event for event in events if event.kind == EventType.DECIDED]
+    decided = [event for event in events if event.type == EventType.DECIDED]
     assert found.num_bids == sum(event.slot >= first_slot for event in decided)
     assert 0 < found.num_admitted < found.num_bids
     assert 0 < found.compute_used < 1
@@ -181,7 +181,7 @@ def test_an_outcome_adds_up() -> None:
     admitted = {
         str(event.job): (read_task(event.body["task"]), _payment(event.body))
         for event in events
-        if event.kind == EventType.DECIDED and event.body["decision"]["admitted"]
+        if event.type == EventType.DECIDED and event.body["decision"]["admitted"]
     }
     bids = sum(float(task.bid) for task, _ in admitted.values())
     assert found.welfare == pytest.approx(bids - float(found.vendor_cost) - found.operating_cost)

@@ -49,7 +49,7 @@ def sold() -> list[Story]:
 
 def is_over(story: Story) -> bool:
     rejected = story.decision is not None and not story.is_admitted
-    return rejected or story.events[-1].kind in OVER
+    return rejected or story.events[-1].type in OVER
 
 
 def booked(event: ZoneEvent, entries: tuple[Entry, ...]) -> list[Booked]:
@@ -84,7 +84,7 @@ def rented(*, refunded: bool = False) -> Story:
 
 def test_what_an_auction_did_passes(sold: list[Story]) -> None:
     assert [wrong for story in sold for wrong in check_sold(story)] == []
-    ends = {story.events[-1].kind for story in sold}
+    ends = {story.events[-1].type for story in sold}
     assert {EventType.FINISHED, EventType.CANCELLED, EventType.FAILED, EventType.DECIDED} <= ends
     assert any(story.is_refunded for story in sold)
 
@@ -93,7 +93,7 @@ def again(kind: str) -> Harm:
     """An event is on record twice."""
 
     def harm(story: Story) -> None:
-        place = next(i for i, one in enumerate(story.events) if one.kind == kind)
+        place = next(i for i, one in enumerate(story.events) if one.type == kind)
         story.events.insert(place, story.events[place])
 
     return harm
@@ -114,7 +114,7 @@ def refunded_too(story: Story) -> None:
 
 
 def goes_on(story: Story) -> None:
-    story.events.append(next(one for one in story.events if one.kind == EventType.TRAINED))
+    story.events.append(next(one for one in story.events if one.type == EventType.TRAINED))
 
 
 def unknown_to_readers(story: Story) -> None:
@@ -135,7 +135,7 @@ def unknown_to_readers(story: Story) -> None:
     ],
 )
 def test_what_was_done_wrong_with_a_sold_job_is_named(sold: list[Story], harm: Harm) -> None:
-    finished = (one for one in sold if one.events[-1].kind == EventType.FINISHED)
+    finished = (one for one in sold if one.events[-1].type == EventType.FINISHED)
     story = deepcopy(next(one for one in finished if one.amounts("revenue")))
     harm(story)
     assert list(check_sold(story))
@@ -173,7 +173,7 @@ def test_loading_and_one_charge_a_unit_pass_and_a_second_charge_is_named() -> No
         story.booked = booked(decided, meter.begin())
 
         def happen(kind: str, entries: tuple[Entry, ...], **body: Any) -> None:
-            event = replace(decided, seq=len(story.events) + 1, kind=kind, body=body)
+            event = replace(decided, seq=len(story.events) + 1, type=kind, body=body)
             story.events.append(event)
             story.booked += booked(event, entries)
 
@@ -198,7 +198,7 @@ def test_a_cancelled_job_of_a_pool_is_over_once_it_is_settled() -> None:
         story.events, story.booked = story.events[:-1], story.booked[:-2]
 
         def happen(kind: str, entries: tuple[Entry, ...], **body: Any) -> None:
-            event = replace(story.events[0], seq=len(story.events) + 1, kind=kind, body=body)
+            event = replace(story.events[0], seq=len(story.events) + 1, type=kind, body=body)
             story.events.append(event)
             story.booked.extend(booked(event, entries))
 

@@ -35,7 +35,7 @@ def submit_job(committer: Committer, acknowledged: int) -> None:
     seq = committer.next_seq(1 + NUM_ENTRIES)
     job = f"job{seq}"
     shared: dict[str, Any] = {"job": job, "at": 0.0}
-    event = {"seq": seq, "zone": "z", "slot": 0, "kind": "k", "body": b"x" * 2000, **shared}
+    event = {"seq": seq, "zone": "z", "slot": 0, "type": "t", "body": b"x" * 2000, **shared}
     amounts = [-seq, seq, 5, -5]
 
     def done(error: Exception | None) -> None:

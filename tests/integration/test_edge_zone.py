@@ -130,14 +130,14 @@ class Shop:
         """Events of a job, by kind."""
         engine = create_engine(f"sqlite:///{self.service.data / 'auctune.db'}")
         with engine.connect() as connection:
-            chosen = select(events.c.kind, events.c.body).where(events.c.job == job)
+            chosen = select(events.c.type, events.c.body).where(events.c.job == job)
             rows = connection.execute(chosen.order_by(events.c.seq)).all()
             sums: Counter[str] = Counter()
             for row in connection.execute(select(entries.c.account, entries.c.amount)):
                 sums[row.account] += row.amount
         engine.dispose()
         assert sum(sums.values()) == sums["held"] == 0
-        return [(row.kind, json.loads(row.body)) for row in rows]
+        return [(row.type, json.loads(row.body)) for row in rows]
 
     def alone(self, job: str) -> dict[str, Any]:
         """The same chunks, slot by slot, in one process by one worker."""

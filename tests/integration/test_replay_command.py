@@ -97,7 +97,7 @@ def at(slot: float) -> str:
 
 def num_decided(served: Served, zone: str = "default", after_slot: int = -1) -> int:
     rows = served.service.log.read_zone(zone)
-    return sum(row.kind == "job.decided" and row.slot > after_slot for row in rows)
+    return sum(row.type == "job.decided" and row.slot > after_slot for row in rows)
 
 
 def test_all_comes_out_as_it_was(served: Served, replay: Replay) -> None:
@@ -183,7 +183,7 @@ def test_a_log_that_was_changed_is_found_out(
             copy.execute(f"DROP TRIGGER {name}")
         found = copy.execute(
             "SELECT seq, slot, at, job, body FROM events"
-            " WHERE kind = 'job.decided' AND zone = 'default'"
+            " WHERE type = 'job.decided' AND zone = 'default'"
         )
         seq, slot, at, job, text = next(
             row for row in found if orjson.loads(row[4])["decision"]["reason"] == "unprofitable"

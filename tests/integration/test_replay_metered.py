@@ -128,7 +128,7 @@ def at(slot: int) -> str:
 
 
 def logged(site: Site, zone: str, kind: str) -> int:
-    return sum(row.kind == kind for row in site.served.service.log.read_zone(zone))
+    return sum(row.type == kind for row in site.served.service.log.read_zone(zone))
 
 
 @pytest.mark.parametrize("zone", ["rented", "pool"])
@@ -206,7 +206,7 @@ def changed(data: Path, source: Path, zone: str, kind: str, edit: Edit | None) -
         for (name,) in copy.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'"):
             copy.execute(f"DROP TRIGGER {name}")
         seq, slot, at, job, text = copy.execute(
-            "SELECT seq, slot, at, job, body FROM events WHERE zone = ? AND kind = ?"
+            "SELECT seq, slot, at, job, body FROM events WHERE zone = ? AND type = ?"
             " ORDER BY seq LIMIT 1",
             (zone, kind),
         ).fetchone()

@@ -108,7 +108,7 @@ def owed(data: Path) -> dict[str, Decimal]:
 def bodies(data: Path, kind: str, job: str) -> list[dict[str, Any]]:
     """What the log says of a job."""
     engine = create_engine(f"sqlite:///{data / 'auctune.db'}")
-    wanted = select(events.c.body).where(events.c.kind == kind, events.c.job == job)
+    wanted = select(events.c.body).where(events.c.type == kind, events.c.job == job)
     with engine.connect() as connection:
         found = [json.loads(body) for body in connection.execute(wanted).scalars()]
     engine.dispose()

@@ -136,14 +136,14 @@ def check_log(data: Path, job: str) -> Decimal:
         found = [
             json.loads(row.body)
             for row in connection.execute(
-                select(events.c.body).where(events.c.job == job, events.c.kind == "job.metered")
+                select(events.c.body).where(events.c.job == job, events.c.type == "job.metered")
             )
         ]
         starts = [
             json.loads(row.body)["seconds"]
             for row in connection.execute(
                 select(events.c.body).where(
-                    events.c.job == job, events.c.kind == "job.process_ready"
+                    events.c.job == job, events.c.type == "job.process_ready"
                 )
             )
         ]

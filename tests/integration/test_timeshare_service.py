@@ -139,7 +139,7 @@ def check_charges(data: Path, jobs: set[str]) -> None:
         metered = [
             (body["unit"], row.job, body["seconds"])
             for row in connection.execute(
-                select(events).where(events.c.kind == "job.metered").order_by(events.c.seq)
+                select(events).where(events.c.type == "job.metered").order_by(events.c.seq)
             )
             for body in [orjson.loads(row.body)]
         ]

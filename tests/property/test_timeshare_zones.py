@@ -88,10 +88,10 @@ def check_cancelled(player: PoolPlayer) -> int:
     most: dict[str, Decimal] = {}
     for event in player.made.log.read():
         name = str(event.job)
-        if event.kind == EventType.METERED:
+        if event.type == EventType.METERED:
             num_paid += name in most and Decimal(event.body["amount"]) > 0
             charged[name] = charged.get(name, Decimal(0)) + Decimal(event.body["amount"])
-        elif event.kind == EventType.CANCELLED and "held" in event.body:
+        elif event.type == EventType.CANCELLED and "held" in event.body:
             most[name] = charged.get(name, Decimal(0)) + Decimal(event.body["held"])
     for name, limit in most.items():
         row = player.made.log.rows[name].body
@@ -198,7 +198,7 @@ def test_all_but_the_estimates_that_were_made_up_follows_from_the_log() -> None:
             player.step()
         player.made.restart()
         events = list(player.made.log.read())
-        decided = [event for event in events if event.kind == EventType.DECIDED]
+        decided = [event for event in events if event.type == EventType.DECIDED]
         verifier = TimeshareVerifier(PRICE, player.made.clock, decided)
         verified = verifier.verify_log(events)
         assert verified.counts["decisions"] == len(decided) > 5

@@ -129,5 +129,5 @@ def test_quotes_learn_what_is_due_once() -> None:
     made.keep()
     assert not pricing.is_due()
     assert menus[0] == menus[1]
-    assert made.log.events[-1][0].kind == "prices.updated"
+    assert made.log.events[-1][0].type == "prices.updated"
     assert_same(made.folded().mechanism.save(), made.zone.mechanism.save())

@@ -135,7 +135,7 @@ async def _load_until_killed(
 def _count_trained(data: Path) -> int:
     engine = create_engine(f"sqlite:///{data / 'auctune.db'}")
     with engine.connect() as connection:
-        chosen = select(func.count()).where(events.c.kind == "job.trained")
+        chosen = select(func.count()).where(events.c.type == "job.trained")
         count = connection.execute(chosen).scalar_one()
     engine.dispose()
     return count
@@ -161,7 +161,7 @@ def _check(connection: Connection, answers: list[Acknowledged]) -> tuple[int, in
     faults += [f"bid {token} became {len(n)} jobs" for token, n in by_token.items() if len(n) > 1]
     decided: defaultdict[str, list[str | None]] = defaultdict(list)
     tokens: Counter[str] = Counter()
-    chosen = select(events.c.kind, events.c.job, events.c.slot, events.c.body)
+    chosen = select(events.c.type, events.c.job, events.c.slot, events.c.body)
     trained: Counter[tuple[str, int]] = Counter()
     over: set[str] = set()
     refunded: set[str] = set()

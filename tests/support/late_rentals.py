@@ -118,7 +118,7 @@ class LateRentals:
         cost = sum(
             float(event.body["amount"])
             for event, _ in self.log.events
-            if event.kind == EventType.METERED and event.job == job.id
+            if event.type == EventType.METERED and event.job == job.id
         )
         found = bid.estimate
         assert job.finish is not None

@@ -55,7 +55,7 @@ def check_charged_once(data: Path, job: str) -> None:
     engine = create_engine(f"sqlite:///{data / 'auctune.db'}")
     with engine.connect() as connection:
         kinds = [
-            row.kind for row in connection.execute(select(events.c.kind).where(events.c.job == job))
+            row.type for row in connection.execute(select(events.c.type).where(events.c.job == job))
         ]
         charged = connection.execute(
             select(entries.c.amount).where(entries.c.job == job, entries.c.account.like("user:%"))

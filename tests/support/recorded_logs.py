@@ -158,7 +158,7 @@ def observe(made: Moment) -> Found:
         found |= {f"replay of {kind.zone}": replay(made, kind.zone) for kind in KINDS}
     with contextlib.closing(sqlite3.connect(made.data / "auctune.db")) as connection:
         added = connection.execute(
-            "SELECT seq, zone, slot, at, kind, job, body, checksum FROM events"
+            "SELECT seq, zone, slot, at, type, job, body, checksum FROM events"
             " WHERE seq > ? ORDER BY seq",
             (made.seq,),
         ).fetchall()

@@ -127,7 +127,7 @@ class SpotPlayer:
 
     def preview(self) -> None:
         self.zone.preview(self._new_bid())
-        assert all(event.kind == EventType.SLOT_STARTED for event, _ in self.zone._events)
+        assert all(event.type == EventType.SLOT_STARTED for event, _ in self.zone._events)
 
     def receive(self) -> None:
         bid = self._new_bid()
@@ -264,7 +264,7 @@ class SpotPlayer:
         for job in jobs:
             self._check_heard(job)
         for kind, key in ((EventType.METERED, "slot"), (EventType.TRAINED, "number")):
-            events = [event for event, _ in self.log.events if event.kind == kind]
+            events = [event for event, _ in self.log.events if event.type == kind]
             numbers = [(event.job, event.body[key]) for event in events]
             assert len(numbers) == len(set(numbers)), f"{kind} twice"
 
@@ -301,7 +301,7 @@ class SpotPlayer:
             (
                 Decimal(event.body["amount"])
                 for event, _ in self.log.events
-                if event.kind == EventType.METERED
+                if event.type == EventType.METERED
                 and event.job not in refunded
                 and self.log.rows[event.job or ""].owner == owner
             ),

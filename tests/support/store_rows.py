@@ -24,7 +24,7 @@ def event_row(seq: int, zone: str = "north", job: str | None = None) -> dict[str
         "zone": zone,
         "slot": seq // 10,
         "at": 1e9 + seq / 8,
-        "kind": kind,
+        "type": kind,
         "job": job,
         "body": body,
     }

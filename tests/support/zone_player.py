@@ -138,7 +138,7 @@ class ZonePlayer:
         before = len(self.made.log.events)
         self.made.zone.preview(self._new_bid())
         self.made.keep()
-        assert all(e.kind != EventType.DECIDED for e, _ in self.made.log.events[before:])
+        assert all(e.type != EventType.DECIDED for e, _ in self.made.log.events[before:])
 
     def cancel(self) -> None:
         self.made.zone.cancel(self._some([*self.made.zone.state.jobs, *self._waiting]))
@@ -280,7 +280,7 @@ class ZonePlayer:
         """All that holds at any time."""
         self._check_money()
         self._check_capacity()
-        events = [event for event, _ in self.made.log.events if event.kind == EventType.TRAINED]
+        events = [event for event, _ in self.made.log.events if event.type == EventType.TRAINED]
         trained = [(event.job, event.body["slot"]) for event in events]
         assert len(trained) == len(set(trained)), "a slot of a job is on record twice"
 

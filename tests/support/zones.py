@@ -265,5 +265,5 @@ def record(zone: AnyZone, kind: str, job: str | None, body: dict[str, Any]) -> N
 
 def _read(event: ZoneEvent, body: bytes) -> ZoneEvent:
     return ZoneEvent(
-        event.seq, event.zone, event.slot, event.at, event.kind, event.job, orjson.loads(body)
+        event.seq, event.zone, event.slot, event.at, event.type, event.job, orjson.loads(body)
     )

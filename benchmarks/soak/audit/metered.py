@@ -39,8 +39,8 @@ def check_metered(story: Story) -> Iterator[str]:
 def _charged_units(story: Story) -> Iterator[int]:
     """Units whose training was charged; that a job was loaded in one is charged beside it."""
     for before, event in pairwise(story.events):
-        is_load = before.kind == TimeshareEventType.JOINED_POOL and not event.body.get("share")
-        if event.kind == EventType.METERED and "unit" in event.body and not is_load:
+        is_load = before.type == TimeshareEventType.JOINED_POOL and not event.body.get("share")
+        if event.type == EventType.METERED and "unit" in event.body and not is_load:
             yield event.body["unit"]
 
 
@@ -74,9 +74,9 @@ def _held(story: Story, cap: int) -> list[int]:
     """Return the entries on `held`: the cap, what was used or released of it, and the rest."""
     entries = [-cap]
     for event in story.events:
-        if event.kind == EventType.METERED:
+        if event.type == EventType.METERED:
             entries.append(_steps(event.body["amount"]))
-        elif event.kind == EventType.CANCELLED and "held" in event.body:
+        elif event.type == EventType.CANCELLED and "held" in event.body:
             entries.append(-sum(entries) - _steps(event.body["held"]))
     return [*entries, -sum(entries)]
 

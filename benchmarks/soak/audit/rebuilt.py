@@ -102,7 +102,7 @@ def check_entries(log: Log, rebuilt: list[Rebuilt]) -> Iterator[str]:
 
 def _ends(event: ZoneEvent, slot: int) -> bool:
     """Whether a slot is over with an event."""
-    return event.kind == EventType.SLOT_STARTED and event.body["slot"] > slot
+    return event.type == EventType.SLOT_STARTED and event.body["slot"] > slot
 
 
 def _columns(row: JobReadModel) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def _check_slots(story: Story) -> Iterator[str]:
     rows = [result["rows"] for result in results]
     if rows != sorted(rows):
         yield f"{story.job}: what it has trained went back: {rows}"
-    if story.events[-1].kind == EventType.FINISHED and (
+    if story.events[-1].type == EventType.FINISHED and (
         not results or results[-1]["state"] != "done"
     ):
         yield f"{story.job} is finished and was not trained to its end"

@@ -63,9 +63,9 @@ class AuctionVerifier(LogVerifier[AuctionState, Admission]):
         self._mechanism_seq = 0
 
     def counts_of(self, event: ZoneEvent) -> Iterator[str]:
-        if event.kind == EventType.DECIDED:
+        if event.type == EventType.DECIDED:
             yield "decisions"
-        elif event.kind == AuctionEventType.PRICES_UPDATED:
+        elif event.type == AuctionEventType.PRICES_UPDATED:
             yield "lessons"
         elif event.body.get("plan") is not None:
             yield "plans"
@@ -77,17 +77,17 @@ class AuctionVerifier(LogVerifier[AuctionState, Admission]):
             super().apply(event)
 
     def expected_body(self, event: ZoneEvent) -> Body | None:
-        if event.kind == EventType.DECIDED:
+        if event.type == EventType.DECIDED:
             # Prices are updated before each bid.
             self._advance(event.slot)
-        if event.kind not in (EventType.SLOT_STARTED, AuctionEventType.PRICES_UPDATED):
+        if event.type not in (EventType.SLOT_STARTED, AuctionEventType.PRICES_UPDATED):
             self.differences += self.missing()
         return super().expected_body(event)
 
     def missing(self) -> list[Difference]:
         updates, self._updates = self._updates, []
         slot = f"slot {self.state.slot}"
-        kinds = (mechanism_event_data(update).kind for update in updates)
+        kinds = (mechanism_event_data(update).type for update in updates)
         return [Difference(kind, slot, "(none)", "an event") for kind in kinds]
 
     def decided_body(self, event: ZoneEvent) -> Body | None:
@@ -125,7 +125,7 @@ class AuctionVerifier(LogVerifier[AuctionState, Admission]):
     def _market_update(self, event: ZoneEvent) -> Body | None:
         if not self._updates:
             self._advance(event.body["slot"])
-        if not self._updates or mechanism_event_data(self._updates[0]).kind != event.kind:
+        if not self._updates or mechanism_event_data(self._updates[0]).type != event.type:
             return None
         self._mechanism_seq = event.seq
         update = self._updates.pop(0)

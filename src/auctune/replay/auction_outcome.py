@@ -123,7 +123,7 @@ def _with_changes(
     for event in events:
         yield event, state.mechanism_event(event)
         state.evolve(event)
-        if event.kind == EventType.DECIDED:
+        if event.type == EventType.DECIDED:
             on_decision()
 
 
@@ -137,7 +137,7 @@ def _play(mechanism: Admission, plans: "_Plans", event: ZoneEvent, change: Event
         else:
             decision = mechanism.offer(change.task, change.now)
         plans.admit(change.task, decision, is_counted=True)
-    elif event.kind == EventType.CANCELLED:
+    elif event.type == EventType.CANCELLED:
         if event.job is not None and event.job in plans:
             mechanism.release(*plans.cancel(event.job, event.slot))
     elif isinstance(change, NodeLost):
@@ -202,7 +202,7 @@ class _Plans:
             self.replan(change.task.id, change.cells, ())
         elif isinstance(change, Replanned):
             self.replan(change.task.id, change.given_up, change.found)
-        elif event.kind == EventType.FAILED and event.body["refund"]:
+        elif event.type == EventType.FAILED and event.body["refund"]:
             self.refund(str(event.job))
 
     def begin_slot(self, event: SlotAdvanced) -> None:

@@ -40,7 +40,7 @@ class EdgeVerifier(LogVerifier[EdgeState, Eris]):
         super().__init__(empty_model(opened))
 
     def counts_of(self, event: ZoneEvent) -> Iterator[str]:
-        if event.kind == EventType.DECIDED:
+        if event.type == EventType.DECIDED:
             yield "decisions"
             if event.body["decision"]["admitted"]:
                 yield "payments"
@@ -131,7 +131,7 @@ class EdgeReplay(ZoneReplay[EdgeRangeOutcome]):
         return [
             event.body
             for event in self.log.events()
-            if event.kind == EventType.DECIDED and self.log.contains(event)
+            if event.type == EventType.DECIDED and self.log.contains(event)
         ]
 
     def _play(self, player: EdgePlayer, jobs: Sequence[EdgeJob]) -> Sequence[EdgeDecision]:

@@ -85,4 +85,4 @@ class LogRange:
 
 def slot_of(event: ZoneEvent) -> int:
     """Return the slot of an event; the event that begins a slot belongs to that slot."""
-    return int(event.body["slot"]) if event.kind == EventType.SLOT_STARTED else event.slot
+    return int(event.body["slot"]) if event.type == EventType.SLOT_STARTED else event.slot

@@ -297,14 +297,14 @@ class RecordedJob:
 
     def apply(self, event: ZoneEvent) -> None:
         """Apply a later event of the job."""
-        if event.kind == EventType.METERED:
+        if event.type == EventType.METERED:
             self.charged += Money(event.body["amount"])
             self.is_disturbed |= event.body["missed"]
-        elif event.kind == SpotEventType.TRAINING_COMPLETED:
+        elif event.type == SpotEventType.TRAINING_COMPLETED:
             self.finish = event.body["finish"]
-        elif event.kind == EventType.FAILED and event.body["code"] == CAP_REACHED:
+        elif event.type == EventType.FAILED and event.body["code"] == CAP_REACHED:
             self.is_capped = True
-        elif event.kind in (EventType.PAUSED, EventType.CANCELLED, EventType.FAILED):
+        elif event.type in (EventType.PAUSED, EventType.CANCELLED, EventType.FAILED):
             self.is_disturbed = True
 
     def past_job(self, market: ReplayedRecord) -> PastJob:
@@ -329,7 +329,7 @@ def recorded_jobs(events: Iterable[ZoneEvent], first_slot: int) -> list[Recorded
     """Return the jobs that were admitted in a slot or later."""
     jobs: dict[str | None, RecordedJob] = {}
     for event in events:
-        if event.kind == EventType.DECIDED:
+        if event.type == EventType.DECIDED:
             if event.body["decision"]["admitted"] and event.slot >= first_slot:
                 jobs[event.job] = RecordedJob(event.body)
         elif event.job in jobs:

@@ -314,19 +314,19 @@ class RecordedJob:
     def apply(self, event: ZoneEvent) -> None:
         """Apply a later event of the job."""
         body = event.body
-        if event.kind == TimeshareEventType.JOINED_POOL:
+        if event.type == TimeshareEventType.JOINED_POOL:
             self.start, self.rate = body["unit"], body["rate"]
-        elif event.kind == EventType.METERED:
+        elif event.type == EventType.METERED:
             self.num_batches += body["batches"]
             self.seconds += body["seconds"]
             if body["loss"] is not None:
                 self.batches.append(self.num_batches)
                 self.losses.append(body["loss"])
-        elif event.kind == TimeshareEventType.LEFT_POOL:
+        elif event.type == TimeshareEventType.LEFT_POOL:
             self.how, self.end = body["how"], event.slot
-        elif event.kind == EventType.PAUSED:
+        elif event.type == EventType.PAUSED:
             self.is_paused = True
-        elif event.kind in (EventType.CANCELLED, EventType.FAILED) and self.end is None:
+        elif event.type in (EventType.CANCELLED, EventType.FAILED) and self.end is None:
             self.end = event.slot
 
 
@@ -335,7 +335,7 @@ def recorded_jobs(events: Iterable[ZoneEvent], first_slot: int) -> list[Recorded
     jobs: dict[str, RecordedJob] = {}
     for event in events:
         name, body = str(event.job), event.body
-        if event.kind == EventType.DECIDED:
+        if event.type == EventType.DECIDED:
             if body["decision"]["admitted"] and event.slot >= first_slot:
                 target = body["decision"]["target_loss"]
                 jobs[name] = RecordedJob(name, target, body["deadline_unit"])
@@ -408,7 +408,7 @@ class TimeshareReplay(ZoneReplay[PoolOutcome]):
         decisions = (
             event
             for event in log.events()
-            if event.kind == EventType.DECIDED and log.contains(event)
+            if event.type == EventType.DECIDED and log.contains(event)
         )
         return TimeshareVerifier(Money(log.opened["price_per_second"]), log.clock, decisions)
 

@@ -93,18 +93,18 @@ class LogVerifier(ABC, Generic[S, M]):
 
     def counts_of(self, event: ZoneEvent) -> Iterator[str]:
         """Yield the names in `counted` under which an event counts."""
-        if event.kind == EventType.DECIDED:
+        if event.type == EventType.DECIDED:
             yield "decisions"
-        elif event.kind == EventType.METERED:
+        elif event.type == EventType.METERED:
             yield "charges"
 
     def expected_body(self, event: ZoneEvent) -> Body | None:
         """Return the body that an event must have, or None if it cannot have happened."""
-        if event.kind == EventType.DECIDED:
+        if event.type == EventType.DECIDED:
             return None if event.job in self.state.jobs else self.decided_body(event)
-        if event.kind == EventType.RECEIVED:
+        if event.type == EventType.RECEIVED:
             return None if self.is_open(event) else event.body
-        rule = self.rules.get(event.kind)
+        rule = self.rules.get(event.type)
         if rule is not None:
             return rule(self, event)
         return event.body if event.job is None or self.is_open(event) else None
@@ -150,7 +150,7 @@ class LogVerifier(ABC, Generic[S, M]):
                 found = f"cannot be read ({type(error).__name__}: {error})"
                 expected = "a log as this release writes it"
                 raise InputError(f"event {event.seq}", found, expected) from error
-            if event.kind == EventType.DECIDED:
+            if event.type == EventType.DECIDED:
                 on_decision()
         self.differences += self.missing()
         return VerificationResult(
@@ -163,7 +163,7 @@ class LogVerifier(ABC, Generic[S, M]):
         if body is None:
             return
         # Only charges continue as computed: a wrong one would change all later ones of its job.
-        is_charge = event.kind == EventType.METERED
+        is_charge = event.type == EventType.METERED
         self.apply(replace(event, body=body) if is_charge else event)
 
 
@@ -176,13 +176,13 @@ def diff_event(event: ZoneEvent, body: Body | None) -> Iterator[Difference]:
     """
     name = event.job or f"slot {event.slot}"
     if body is None:
-        yield Difference(event.kind, name, f"event {event.seq}", "cannot have happened")
+        yield Difference(event.type, name, f"event {event.seq}", "cannot have happened")
         return
     recorded, found = dict(_fields(event.body)), dict(_fields(body))
     for field in sorted(recorded.keys() | found.keys()):
         pair = recorded.get(field, _ABSENT), found.get(field, _ABSENT)
         if pair[0] != pair[1]:
-            yield Difference(f"{event.kind}: {field}", name, *pair)
+            yield Difference(f"{event.type}: {field}", name, *pair)
 
 
 def _fields(body: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

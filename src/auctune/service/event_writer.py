@@ -134,16 +134,16 @@ def job_record(row: JobReadModel) -> dict[str, object]:
 
 
 def _event_row(event: ZoneEvent) -> dict[str, object]:
-    kind, body = str(event.kind), orjson.dumps(event.body)
+    type_, body = str(event.type), orjson.dumps(event.body)
     return {
         "seq": event.seq,
         "zone": event.zone,
         "slot": event.slot,
         "at": event.at,
-        "kind": kind,
+        "type": type_,
         "job": event.job,
         "body": body,
-        "checksum": checksum(event.seq, event.zone, event.slot, event.at, kind, event.job, body),
+        "checksum": checksum(event.seq, event.zone, event.slot, event.at, type_, event.job, body),
     }
 
 

@@ -40,7 +40,7 @@ class Metrics:
             registry=self._registry,
         )
         self._events = Counter(
-            "auctune_events", "Committed events.", ("zone", "kind"), registry=self._registry
+            "auctune_events", "Committed events.", ("zone", "type"), registry=self._registry
         )
         self._decisions = Counter(
             "auctune_decisions",
@@ -68,13 +68,13 @@ class Metrics:
     def observe_events(self, events: Sequence[tuple[ZoneEvent, Effects]]) -> None:
         """Count events that have been committed."""
         for event, _ in events:
-            self._events.labels(event.zone, str(event.kind)).inc()
-            if event.kind == EventType.DECIDED:
+            self._events.labels(event.zone, str(event.type)).inc()
+            if event.type == EventType.DECIDED:
                 decision = event.body["decision"]
                 outcome = "admitted" if decision["admitted"] else str(decision["reason"])
                 self._decisions.labels(event.zone, outcome).inc()
-            elif event.kind in TERMINAL_STATUS:
-                self._endings.labels(event.zone, TERMINAL_STATUS[event.kind]).inc()
+            elif event.type in TERMINAL_STATUS:
+                self._endings.labels(event.zone, TERMINAL_STATUS[event.type]).inc()
 
     def render(self) -> bytes:
         """Return all metrics in the text format of Prometheus."""

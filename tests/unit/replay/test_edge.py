@@ -41,7 +41,7 @@ def eventful() -> MadeUpEdge:
 def test_a_log_is_identical() -> None:
     made = eventful()
     events = made.log.read()
-    kinds = {event.kind for event in events}
+    kinds = {event.type for event in events}
     assert {"job.replanned", "job.resumed", "site.lost"} <= kinds
     verified = EdgeVerifier(made.record).verify_log(events)
     assert verified.differences == ()
@@ -51,7 +51,7 @@ def test_a_log_is_identical() -> None:
 def changed(made: MadeUpEdge, job: str, kind: str, **fields: object) -> list[ZoneEvent]:
     events = []
     for event in made.log.read():
-        if (event.job, event.kind) == (job, kind):
+        if (event.job, event.type) == (job, kind):
             body = copy.deepcopy(event.body)
             for name, value in fields.items():
                 outer, _, inner = name.partition("__")

@@ -26,7 +26,7 @@ def recorded() -> tuple[PooledZone, list[ZoneEvent]]:
 
 def edited(events: list[ZoneEvent], event_type: str, index: int, **fields: Any) -> list[ZoneEvent]:
     """Change fields of one event, of those of a type."""
-    found = [event for event in events if event.kind == event_type][index]
+    found = [event for event in events if event.type == event_type][index]
     body = found.body | fields
     return [replace(event, body=body) if event is found else event for event in events]
 
@@ -35,7 +35,7 @@ def verify(made: PooledZone, events: list[ZoneEvent], first_slot: int = 0) -> Ve
     """The zone's estimate is a fixed one, so that its decision is left out."""
     verifier = TimeshareVerifier(PRICE, made.clock, [])
     return verifier.verify_log(
-        events, lambda event: event.kind != EventType.DECIDED and event.slot >= first_slot
+        events, lambda event: event.type != EventType.DECIDED and event.slot >= first_slot
     )
 
 
@@ -49,7 +49,7 @@ def test_a_log_as_written_is_identical() -> None:
 @pytest.mark.parametrize("amount", ["0.0001", "99.0000"])
 def test_a_wrong_charge_is_one_difference_and_later_charges_are_as_computed(amount: str) -> None:
     made, events = recorded()
-    right = [event for event in events if event.kind == EventType.METERED][1].body["amount"]
+    right = [event for event in events if event.type == EventType.METERED][1].body["amount"]
     log = edited(events, EventType.METERED, 1, amount=amount)
     assert verify(made, log).differences == (
         Difference("job.metered: amount", "job", amount, right),
@@ -59,7 +59,7 @@ def test_a_wrong_charge_is_one_difference_and_later_charges_are_as_computed(amou
 def test_events_before_the_range_are_applied_as_recorded() -> None:
     made, events = recorded()
     log = edited(events, EventType.METERED, 1, amount="0.0001")
-    slot = [event for event in events if event.kind == EventType.METERED][1].slot
+    slot = [event for event in events if event.type == EventType.METERED][1].slot
     verified = verify(made, log, first_slot=slot + 1)
     assert verified.is_identical
     assert 0 < verified.counts["charges"] < UNITS
@@ -68,7 +68,7 @@ def test_events_before_the_range_are_applied_as_recorded() -> None:
 def test_an_event_of_a_job_that_is_not_open_cannot_have_happened() -> None:
     made, events = recorded()
     last = events[-1]
-    stray = replace(last, seq=last.seq + 1, kind=EventType.PAUSED, job="other", body={})
+    stray = replace(last, seq=last.seq + 1, type=EventType.PAUSED, job="other", body={})
     assert verify(made, [*events, stray]).differences == (
         Difference("job.paused", "other", f"event {stray.seq}", "cannot have happened"),
     )
@@ -76,7 +76,7 @@ def test_an_event_of_a_job_that_is_not_open_cannot_have_happened() -> None:
 
 def test_an_event_that_cannot_be_read_is_an_error_with_its_number() -> None:
     made, events = recorded()
-    log = [replace(one, body={}) if one.kind == EventType.METERED else one for one in events]
-    number = next(event.seq for event in log if event.kind == EventType.METERED)
+    log = [replace(one, body={}) if one.type == EventType.METERED else one for one in events]
+    number = next(event.seq for event in log if event.type == EventType.METERED)
     with pytest.raises(InputError, match=f"event {number}: cannot be read"):
         verify(made, log)

@@ -98,7 +98,7 @@ def stored_bids(reader: Engine, since: float) -> list[tuple[str, float]]:
         acts = (
             select(jobs.owner, events.at)
             .join(tables.jobs, jobs.id == events.job)
-            .where(events.seq >= first, events.kind.in_((EventType.PAUSED, EventType.RESUMED)))
+            .where(events.seq >= first, events.type.in_((EventType.PAUSED, EventType.RESUMED)))
         )
         rows = [*connection.execute(bids), *connection.execute(acts)]
     return sorted(((owner, at) for owner, at in rows), key=lambda row: row[1])

@@ -122,8 +122,8 @@ def event_view(row: EventRow, messages: Mapping[str, EventMessage]) -> JSON:
         row: an event whose type is in `messages`.
         messages: messages of the zone's kind, by event type.
     """
-    template, body = messages[row.kind], orjson.loads(row.body)
-    is_metrics = row.kind == EventType.TRAINED
+    template, body = messages[row.type], orjson.loads(row.body)
+    is_metrics = row.type == EventType.TRAINED
     return {
         "id": f"ftevent-{row.seq}",
         "object": "fine_tuning.job.event",
@@ -136,7 +136,7 @@ def event_view(row: EventRow, messages: Mapping[str, EventMessage]) -> JSON:
 
 
 def _facts(row: EventRow, body: JSON, names: tuple[str, ...]) -> JSON:
-    return {"kind": row.kind, "slot": row.slot, **{name: body[name] for name in names}}
+    return {"kind": row.type, "slot": row.slot, **{name: body[name] for name in names}}
 
 
 def _metrics(body: JSON) -> JSON:

@@ -48,7 +48,7 @@ class ExplanationService:
         if (cached := self._cache.get(job)) is not None:
             return cached
         rows = self._log.read_job(job)
-        decided = next((read_event(row) for row in rows if row.kind == EventType.DECIDED), None)
+        decided = next((read_event(row) for row in rows if row.type == EventType.DECIDED), None)
         if decided is None or decided.zone not in self._explainers:
             return None
         return self._explainers[decided.zone].explain(decided)

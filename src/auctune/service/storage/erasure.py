@@ -46,7 +46,7 @@ def erase_words(
             row = read_row(columns)
             body = without(row.body)
             if body is not None:
-                new = checksum(row.seq, row.zone, row.slot, row.at, row.kind, row.job, body)
+                new = checksum(row.seq, row.zone, row.slot, row.at, row.type, row.job, body)
                 changes.append({"of": row.seq, "to": body, "sum": new})
         if changes:
             store.writer.exec_driver_sql(lift)

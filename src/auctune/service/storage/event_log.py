@@ -26,7 +26,7 @@ class EventRow:
         zone: name of the zone.
         slot: slot of the zone.
         at: unix time.
-        kind: type of the event, such as job.decided.
+        type: of the event, such as job.decided.
         job: id of the job, or None for an event of the zone.
         body: JSON.
     """
@@ -35,7 +35,7 @@ class EventRow:
     zone: str
     slot: int
     at: float
-    kind: str
+    type: str
     job: str | None
     body: bytes
 
@@ -45,7 +45,7 @@ EVENT_COLUMNS: Query = select(
     events.c.zone,
     events.c.slot,
     events.c.at,
-    events.c.kind,
+    events.c.type,
     events.c.job,
     events.c.body,
     events.c.checksum,
@@ -57,10 +57,10 @@ class DamagedLogError(InputError):
 
 
 def checksum(
-    seq: int, zone: str, slot: int, at: float, kind: str, job: str | None, body: bytes
+    seq: int, zone: str, slot: int, at: float, type: str, job: str | None, body: bytes
 ) -> int:
     """Return the checksum of an event: CRC-32 over all of its columns."""
-    head = f"{seq}\n{zone}\n{slot}\n{float(at)!r}\n{kind}\n{job or ''}\n"
+    head = f"{seq}\n{zone}\n{slot}\n{float(at)!r}\n{type}\n{job or ''}\n"
     return zlib.crc32(body, zlib.crc32(head.encode()))
 
 
@@ -74,7 +74,7 @@ def read_row(row: Row[*tuple[Any, ...]]) -> EventRow:
     event = EventRow(*columns)
     if row.checksum != checksum(*columns):
         raise DamagedLogError(
-            f"event {event.seq} of zone {event.zone} ({event.kind})",
+            f"event {event.seq} of zone {event.zone} ({event.type})",
             "does not match its checksum: the database was altered or damaged",
             "the log as it was written; restore a backup (auctune db restore FILE)",
         )
@@ -138,11 +138,11 @@ class EventLog:
         ][0]
         return found
 
-    def count(self, zone: str, kind: str, after: int, until: int) -> int:
+    def count(self, zone: str, type_: str, after: int, until: int) -> int:
         """Return the number of a zone's events of a type, after one event and up to another."""
         query = select(func.count()).where(
             events.c.zone == zone,
-            events.c.kind == kind,
+            events.c.type == type_,
             events.c.seq > after,
             events.c.seq <= until,
         )

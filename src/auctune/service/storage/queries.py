@@ -151,7 +151,7 @@ class Queries:
             limit: length of the page, >= 1.
             after: sequence number of the last event of the page before.
         """
-        query = EVENT_COLUMNS.where(events.c.job == job, events.c.kind.in_(kinds))
+        query = EVENT_COLUMNS.where(events.c.job == job, events.c.type.in_(kinds))
         page = self._page(query, events.c.seq, limit, after)
         return Page(tuple(map(read_row, page.items)), page.has_more)
 

@@ -54,7 +54,7 @@ events = Table(
     Column("zone", Text, nullable=False),
     Column("slot", WHOLE, nullable=False),
     Column("at", TIME, nullable=False),
-    Column("kind", Text, nullable=False),
+    Column("type", Text, nullable=False),
     Column("job", Text),
     Column("body", LargeBinary, nullable=False),
     Column("checksum", WHOLE, nullable=False),

@@ -325,23 +325,23 @@ def _read_ended(reader: Engine, zone: str, after: int, limit: int) -> list[JobEn
     """
     events, jobs = tables.events, tables.jobs
     is_late_rejection = and_(
-        events.c.kind == EventType.DECIDED.value,
+        events.c.type == EventType.DECIDED.value,
         jobs.c.seq < events.c.seq,
         jobs.c.status == "failed",
     )
     query = (
-        select(events.c.seq, events.c.at, events.c.kind, events.c.job, jobs.c.owner)
+        select(events.c.seq, events.c.at, events.c.type, events.c.job, jobs.c.owner)
         .join(jobs, jobs.c.id == events.c.job)
         .where(
             events.c.zone == zone,
             events.c.seq > after,
-            or_(events.c.kind.in_(list(map(str, TERMINAL_STATUS))), is_late_rejection),
+            or_(events.c.type.in_(list(map(str, TERMINAL_STATUS))), is_late_rejection),
         )
         .order_by(events.c.seq)
         .limit(limit)
     )
     with reader.connect() as connection:
         return [
-            JobEnded(row.seq, row.at, TERMINAL_STATUS.get(row.kind, "failed"), row.job, row.owner)
+            JobEnded(row.seq, row.at, TERMINAL_STATUS.get(row.type, "failed"), row.job, row.owner)
             for row in connection.execute(query)
         ]

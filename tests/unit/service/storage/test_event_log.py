@@ -70,7 +70,7 @@ def test_zones_are_named_in_the_order_of_their_first_events(log: EventLog) -> No
 
 def test_events_of_a_kind_are_counted_between_numbers(log: EventLog) -> None:
     south = list(log.read_zone("south", after=9, until=30))
-    kinds = {event.kind for event in south}
+    kinds = {event.type for event in south}
     assert sum(log.count("south", kind, 9, 30) for kind in kinds) == len(south) == 7
     assert log.count("south", "no such kind", 9, 30) == 0
 

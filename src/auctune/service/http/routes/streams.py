@@ -59,7 +59,7 @@ async def job_stream(
         return service.log.read_job(job_id, seq, _BATCH)
 
     def show(row: EventRow) -> JSON | None:
-        return event_view(row, messages) if row.kind in messages else None
+        return event_view(row, messages) if row.type in messages else None
 
     start = int(last_event_id) if last_event_id is not None else after or 0
     is_over = job.status not in OPEN
@@ -134,9 +134,9 @@ async def _events(
 
 
 def _is_last(row: EventRow) -> bool:
-    if row.kind == EventType.DECIDED:
+    if row.type == EventType.DECIDED:
         return not orjson.loads(row.body)["decision"]["admitted"]
-    return row.kind in _ENDS
+    return row.type in _ENDS
 
 
 def _full_event(row: EventRow) -> JSON:
@@ -145,11 +145,11 @@ def _full_event(row: EventRow) -> JSON:
         "zone": row.zone,
         "slot": row.slot,
         "at": row.at,
-        "kind": row.kind,
+        "kind": row.type,
         "job": row.job,
         "body": orjson.loads(row.body),
     }
 
 
 def _event(row: EventRow, shown: JSON) -> bytes:
-    return b"id: %d\nevent: %s\ndata: %s\n\n" % (row.seq, row.kind.encode(), orjson.dumps(shown))
+    return b"id: %d\nevent: %s\ndata: %s\n\n" % (row.seq, row.type.encode(), orjson.dumps(shown))

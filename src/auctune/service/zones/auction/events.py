@@ -82,7 +82,7 @@ class PricesUpdated(EventData):
         lesson: what it learned.
     """
 
-    kind = AuctionEventType.PRICES_UPDATED
+    type = AuctionEventType.PRICES_UPDATED
 
     slot: int
     lesson: dict[str, Array]
@@ -125,7 +125,7 @@ class JobRepaired(EventData):
         size: of the repaired data.
     """
 
-    kind = AuctionEventType.REPAIRED
+    type = AuctionEventType.REPAIRED
 
     file: str
     report: Record
@@ -142,7 +142,7 @@ class VendorChanged(EventData):
         repair: as agreed with the other one.
     """
 
-    kind = AuctionEventType.VENDOR_CHANGED
+    type = AuctionEventType.VENDOR_CHANGED
 
     failed: str
     why: str
@@ -158,7 +158,7 @@ class CellsReleased(EventData):
         plan: work and first slot that cells were sought for, or None if none were sought.
     """
 
-    kind = AuctionEventType.RELEASED
+    type = AuctionEventType.RELEASED
 
     given_up: Cells
     found: Cells = ()
@@ -174,7 +174,7 @@ class CellsReplanned(EventData):
         why: for the owner.
     """
 
-    kind = AuctionEventType.REPLANNED
+    type = AuctionEventType.REPLANNED
 
     given_up: Cells
     found: Cells
@@ -219,7 +219,7 @@ class NodeDown(EventData):
         drained: whether an operator drained it.
     """
 
-    kind = AuctionEventType.NODE_LOST
+    type = AuctionEventType.NODE_LOST
 
     node: str
     why: str
@@ -234,6 +234,6 @@ class NodeUp(EventData):
         node: id.
     """
 
-    kind = AuctionEventType.NODE_RETURNED
+    type = AuctionEventType.NODE_RETURNED
 
     node: str

@@ -49,7 +49,7 @@ class ZoneEvent:
         zone: name of the zone.
         slot: in which it was recorded.
         at: unix time.
-        kind: type of the event: an `EventType`, or one of the kind of zone.
+        type: an `EventType`, or one of the kind of zone.
         job: id of the job that it is about, or None.
         body: plain JSON values: the fields of an `EventData`.
     """
@@ -58,7 +58,7 @@ class ZoneEvent:
     zone: str
     slot: int
     at: float
-    kind: str
+    type: str
     job: str | None
     body: Record
 
@@ -94,7 +94,7 @@ class EventData:
 
     __pydantic_config__: ClassVar[Record] = {"extra": "forbid"}
 
-    kind: ClassVar[str]
+    type: ClassVar[str]
 
     def body(self) -> Record:
         """Return the fields as JSON values."""
@@ -106,7 +106,7 @@ class EventData:
 class SlotStarted(EventData):
     """A slot began."""
 
-    kind = EventType.SLOT_STARTED
+    type = EventType.SLOT_STARTED
 
     slot: int
 
@@ -122,7 +122,7 @@ class JobReceived(EventData):
         idempotency_key: idempotency key of the request, or None.
     """
 
-    kind = EventType.RECEIVED
+    type = EventType.RECEIVED
 
     owner: str
     request: Record
@@ -138,7 +138,7 @@ class JobDecided(EventData):
         owner, request, training, idempotency_key: as of `JobReceived`.
     """
 
-    kind = EventType.DECIDED
+    type = EventType.DECIDED
 
     owner: str
     request: Record
@@ -162,7 +162,7 @@ class JobTrained(EventData):
         result: rows, total_rows, tokens, steps, state, losses, validation, note.
     """
 
-    kind = EventType.TRAINED
+    type = EventType.TRAINED
 
     node: str
     slot: int
@@ -180,7 +180,7 @@ class JobMetered(EventData):
         cost: that the service pays.
     """
 
-    kind = EventType.METERED
+    type = EventType.METERED
 
     slot: int
     amount: Money
@@ -191,21 +191,21 @@ class JobMetered(EventData):
 class JobPaused(EventData):
     """A job was paused by its owner."""
 
-    kind = EventType.PAUSED
+    type = EventType.PAUSED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobResumed(EventData):
     """A job was resumed by its owner."""
 
-    kind = EventType.RESUMED
+    type = EventType.RESUMED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobCancelled(EventData):
     """A job was cancelled by its owner."""
 
-    kind = EventType.CANCELLED
+    type = EventType.CANCELLED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +216,7 @@ class JobFinished(EventData):
         files: ids of its results.
     """
 
-    kind = EventType.FINISHED
+    type = EventType.FINISHED
 
     files: list[str]
 
@@ -232,7 +232,7 @@ class JobFailed(EventData):
         refund: whether its owner gets the money back.
     """
 
-    kind = EventType.FAILED
+    type = EventType.FAILED
 
     code: str
     message: str
@@ -248,7 +248,7 @@ class JobNoted(EventData):
         text: the note.
     """
 
-    kind = EventType.NOTE_ADDED
+    type = EventType.NOTE_ADDED
 
     text: str
 
@@ -262,7 +262,7 @@ class OutOfMemory(EventData):
         text: for its owner.
     """
 
-    kind = EventType.OUT_OF_MEMORY
+    type = EventType.OUT_OF_MEMORY
 
     slot: int
     text: str

@@ -203,16 +203,16 @@ class JobProjection(ABC, Generic[J]):
 
     def _ended(self, event: ZoneEvent) -> Record:
         return {
-            "state": _END_STATES[event.kind],
+            "state": _END_STATES[event.type],
             "finished_at": event.at,
             "files": event.body.get("files", []),
             "error": self._error(event),
         }
 
     def _error(self, event: ZoneEvent) -> Record | None:
-        if event.kind == EventType.FAILED:
+        if event.type == EventType.FAILED:
             return {name: event.body[name] for name in ("code", "message", "param")}
-        return self._rejection(event.body) if event.kind == EventType.DECIDED else None
+        return self._rejection(event.body) if event.type == EventType.DECIDED else None
 
     def _rejection(self, body: Mapping[str, Any]) -> Record:
         message, param = self.rejection_reason(body), self.rejected_param(body)

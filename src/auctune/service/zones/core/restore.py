@@ -57,7 +57,7 @@ def created_event(zone: str, log: EventLog) -> ZoneEvent | None:
     """
     for row in log.read_zone(zone, page=1):
         event = read_event(row)
-        assert event.kind == EventType.ZONE_CREATED
+        assert event.type == EventType.ZONE_CREATED
         version = event.body.get("version")
         if version != VERSION:
             expected = f"version {VERSION}, which this release writes: begin with a new data folder"
@@ -69,4 +69,4 @@ def created_event(zone: str, log: EventLog) -> ZoneEvent | None:
 def read_event(row: EventRow) -> ZoneEvent:
     """Decode an event of the log."""
     body = orjson.loads(row.body)
-    return ZoneEvent(row.seq, row.zone, row.slot, row.at, row.kind, row.job, body)
+    return ZoneEvent(row.seq, row.zone, row.slot, row.at, row.type, row.job, body)

@@ -69,14 +69,14 @@ class ZoneState(ABC, Generic[J]):
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
 
     projection: ClassVar[JobProjection[Any]]
-    _by_kind: ClassVar[dict[str, tuple[type[EventData], Reducer]]]
+    _by_type: ClassVar[dict[str, tuple[type[EventData], Reducer]]]
 
     seq: int = 0
     received: dict[str, PendingJob] = field(default_factory=dict)
     jobs: dict[str, J] = field(default_factory=dict)
 
     def __init_subclass__(cls) -> None:
-        cls._by_kind = {one.kind: (one, reducer) for one, reducer in cls.reducers.items()}
+        cls._by_type = {one.type: (one, reducer) for one, reducer in cls.reducers.items()}
 
     def decode(self, event: ZoneEvent) -> EventData | None:
         """Return the data of a recorded event, or None for a type that changes nothing.
@@ -84,7 +84,7 @@ class ZoneState(ABC, Generic[J]):
         Raises:
             ValueError: if it is not as this release writes it.
         """
-        found = self._by_kind.get(event.kind)
+        found = self._by_type.get(event.type)
         return None if found is None else adapter(found[0]).validate_python(event.body)
 
     def evolve(self, event: ZoneEvent, data: EventData | None = None) -> Effects:
@@ -98,7 +98,7 @@ class ZoneState(ABC, Generic[J]):
         data = data or self.decode(event)
         if data is None:
             return Effects()
-        effects = self._by_kind[event.kind][1](self, event, data)
+        effects = self._by_type[event.type][1](self, event, data)
         for changed in (event.job, *(row.id for row in effects.rows)):
             if changed in self.jobs:
                 self.jobs[changed].last_event_seq = event.seq

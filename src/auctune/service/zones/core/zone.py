@@ -139,7 +139,7 @@ class Zone(ABC, Generic[J, B]):
             data: of the event.
             job: id of the job that it is about.
         """
-        event = self._event(data.kind, job, data.body())
+        event = self._event(data.type, job, data.body())
         self._events.append((event, self._apply(event, data)))
 
     def _event(self, kind: str, job: str | None, body: dict[str, Any]) -> ZoneEvent:

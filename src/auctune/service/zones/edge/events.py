@@ -82,7 +82,7 @@ class PlanReleased(EventData):
         why: for the owner.
     """
 
-    kind = EdgeEventType.RELEASED
+    type = EdgeEventType.RELEASED
 
     failed_slots: list[int]
     why: str
@@ -97,7 +97,7 @@ class PlanReplaced(EventData):
         why: for the owner.
     """
 
-    kind = EdgeEventType.REPLANNED
+    type = EdgeEventType.REPLANNED
 
     found: Plan
     why: str
@@ -134,7 +134,7 @@ class SiteDown(EventData):
         why: for operators.
     """
 
-    kind = EdgeEventType.SITE_LOST
+    type = EdgeEventType.SITE_LOST
 
     site: str
     why: str
@@ -148,6 +148,6 @@ class SiteUp(EventData):
         site: id.
     """
 
-    kind = EdgeEventType.SITE_RETURNED
+    type = EdgeEventType.SITE_RETURNED
 
     site: str

@@ -117,7 +117,7 @@ class ProcessReady(EventData):
         seconds: that it took to start.
     """
 
-    kind = SpotEventType.PROCESS_READY
+    type = SpotEventType.PROCESS_READY
 
     seconds: float
 
@@ -133,7 +133,7 @@ class TrainingCompleted(EventData):
         worth: value of the job at that time, or None.
     """
 
-    kind = SpotEventType.TRAINING_COMPLETED
+    type = SpotEventType.TRAINING_COMPLETED
 
     state: str
     note: str

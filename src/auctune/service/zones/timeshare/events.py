@@ -64,7 +64,7 @@ class UnitTrained(EventData):
         shares: of the unit's jobs, by id.
     """
 
-    kind = TimeshareEventType.UNIT_TRAINED
+    type = TimeshareEventType.UNIT_TRAINED
 
     number: int
     unit: int
@@ -82,7 +82,7 @@ class JobJoined(EventData):
         memory: bytes.
     """
 
-    kind = TimeshareEventType.JOINED_POOL
+    type = TimeshareEventType.JOINED_POOL
 
     number: int
     unit: int
@@ -123,7 +123,7 @@ class JobLeft(EventData):
         best: loss of the unit whose adapter is the result, or None.
     """
 
-    kind = TimeshareEventType.LEFT_POOL
+    type = TimeshareEventType.LEFT_POOL
 
     number: int
     how: str
@@ -165,4 +165,4 @@ class TimeshareFailed(JobFailed):
 class JobSettled(EventData):
     """The pool has dropped a cancelled job; what was set aside is released."""
 
-    kind = TimeshareEventType.SETTLED
+    type = TimeshareEventType.SETTLED

@@ -121,7 +121,7 @@ class TimeshareProjection(MeteredProjection[TimeshareJob]):
 
     def cancelled(self, event: ZoneEvent, cancelled: CancelledJob) -> JobReadModel:
         """Return the row of a cancelled job after an event that changes its cost."""
-        last = replace(event, kind=EventType.CANCELLED, at=cancelled.at)
+        last = replace(event, type=EventType.CANCELLED, at=cancelled.at)
         return self.closed(last, cancelled.job, Status.CANCELLED, refunded=False)
 
     def market(self, row: JobReadModel, clock: SlotClock) -> Record:

@@ -24,7 +24,7 @@ def go_to(made: MadeUpZone, slot: int) -> None:
 
 
 def kinds(made: MadeUpZone) -> list[str]:
-    return [event.kind for event, _ in made.log.events if event.job == "a"]
+    return [event.type for event, _ in made.log.events if event.job == "a"]
 
 
 def test_a_slot_that_a_bid_began_is_ordered_all_the_same() -> None:

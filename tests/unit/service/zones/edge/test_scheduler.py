@@ -17,7 +17,7 @@ def planned(made: MadeUpEdge, name: str = "job") -> list[int]:
 
 
 def notes(made: MadeUpEdge, kind: str) -> int:
-    return sum(event.kind == kind for event in made.log.read())
+    return sum(event.type == kind for event in made.log.read())
 
 
 def test_a_job_is_announced_then_given_out_slot_by_slot_and_trained_to_its_end() -> None:
@@ -70,7 +70,7 @@ def test_what_came_to_nothing_is_planned_anew_and_all_is_trained_once() -> None:
     made.pass_slots()
     first = made.zone.state.slot
     made.hear(kind="torn", job="job", slot=first, why="it was not finished in time")
-    released = [event for event in made.log.read() if event.kind == "job.released"]
+    released = [event for event in made.log.read() if event.type == "job.released"]
     why = f"slot {first} was not trained: it was not finished in time"
     assert [event.body["why"] for event in released] == [why]
     made.hear(kind="slot_done", slot=first)
@@ -95,7 +95,7 @@ def test_a_slot_that_ran_over_the_next_one_in_vain_has_both_planned_anew_at_once
     made.hear(kind="slot_done", slot=first)
     job = made.zone.state.jobs["job"]
     assert (job.failed_slots, job.chunks_left) == (2, 0)
-    released = [event for event in made.log.read() if event.kind == EdgeEventType.RELEASED]
+    released = [event for event in made.log.read() if event.type == EdgeEventType.RELEASED]
     assert [event.body["failed_slots"] for event in released] == [[first, first + 1]]
     assert "no room for its data" in released[0].body["why"]
     assert notes(made, EdgeEventType.REPLANNED) == 1

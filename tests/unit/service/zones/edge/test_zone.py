@@ -38,7 +38,7 @@ def test_decisions_are_those_of_a_simulation_of_the_same_jobs(seed: int) -> None
     made = busy_market(seed)
     market, params = read_supply(made.record)
     still = Eris(replace(market, slots=60), params)
-    decided = [event for event in made.log.read() if event.kind == EventType.DECIDED]
+    decided = [event for event in made.log.read() if event.type == EventType.DECIDED]
     for event in decided:
         job, answer = read_job(event.body["job"]), read_decision(event.body["answer"])
         expected = still.offer(job, event.slot)

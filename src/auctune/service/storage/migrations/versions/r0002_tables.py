@@ -39,7 +39,7 @@ def _create_market_tables() -> None:
         sa.Column("zone", sa.Text, nullable=False),
         sa.Column("slot", WHOLE, nullable=False),
         sa.Column("at", TIME, nullable=False),
-        sa.Column("kind", sa.Text, nullable=False),
+        sa.Column("type", sa.Text, nullable=False),
         sa.Column("job", sa.Text),
         sa.Column("body", sa.LargeBinary, nullable=False),
         sa.Column("checksum", WHOLE, nullable=False),
