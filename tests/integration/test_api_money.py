@@ -133,7 +133,7 @@ def test_a_budget_counts_payments_and_not_bids(served: Served) -> None:
     assert balance(served, "thrifty") == paid
     price, left = job.market["price"], job.market["budget_remaining"]
     assert Decimal(left) == 2 - paid < Decimal(price)
-    assert job.error.message == f"the price, {price}, is above what is left of the budget, {left}"
+    assert job.error.message == f"the price, {price}, exceeds the remaining budget, {left}"
     again = client.fine_tuning.jobs.retrieve(job.id)
     assert (again.error, again.market["price"]) == (job.error, price)  # type: ignore[attr-defined]
     tried = served.bid(client, file, bid="1000", what_if=True)

@@ -163,7 +163,7 @@ def test_no_more_than_what_is_left_of_a_budget_is_set_aside(served: Served) -> N
         seen = http.get(f"{JOBS}/{job['id']}").json()
     assert (seen["status"], seen["error"]["code"]) == ("failed", "cap_reached")
     assert seen["error"]["message"] == (
-        "the cap of 20.0000 is reached: 0.0000 of it is left, and the next slot would cost 6.0000"
+        "the cap of 20.0000 is reached: 0.0000 remains, and the next slot would cost 6.0000"
     )
     assert (seen["market"]["refunded"], seen["market"]["payment"]) == (False, "20.0000")
 

@@ -160,7 +160,7 @@ def test_a_job_is_paused_resumed_charged_and_seen(
     assert (found["status"], metered["cost"], metered["held"]) == ("cancelled", "0.6000", "0.0000")
     told = [one["message"] for one in http.get(f"{path}/events").json()["data"]]
     assert told[:3] == [
-        "The pool has dropped it; what was set aside is released",
+        "The pool has removed it; the amount on hold is released",
         "20.0 s of the pool, for 0.2000",
         "Cancelled by its owner",
     ]

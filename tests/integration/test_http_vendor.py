@@ -254,7 +254,7 @@ def test_a_frozen_vendor_is_out_of_one_auction_and_costs_the_others_nothing(
         assert isinstance(late, VendorError)
         assert (found.vendor, late.fault) == ("quick", Fault.LATE)
         assert [(log["event"], log["vendor"], log["fault"]) for log in logs] == [
-            ("vendor_absent", "mender", "late")
+            ("a vendor made no offer", "mender", "late")
         ]
         again = market.run(request_quotes([frozen, quick], facts, 10.0))
         assert [one.vendor for one in again if isinstance(one, Offer)] == ["mender", "quick"]

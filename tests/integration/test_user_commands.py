@@ -105,7 +105,7 @@ def test_a_bid_over_its_budget_is_told_the_price_and_what_is_left(
     code, out, _ = auctune("submit", *work, "--json")
     job = json.loads(out)
     price = job["market"]["price"]
-    words = f"the price, {price}, is above what is left of the budget, 0.0001"
+    words = f"the price, {price}, exceeds the remaining budget, 0.0001"
     assert (code, Decimal(price) > Decimal("0.0001")) == (3, True)
     assert words in auctune("submit", *work)[1]
     assert words in auctune("watch", job["id"], *own)[1]

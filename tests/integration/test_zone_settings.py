@@ -26,7 +26,7 @@ def refused(folder: Path, created: ZoneConfig, changed: ZoneConfig) -> str:
 
 def test_slots_of_an_auction_do_not_change(tmp_path: Path) -> None:
     found = refused(tmp_path, make_zone(slots=30), make_zone(slots=20))
-    assert found == "zone default: slots 20 where the zone was opened with 30"
+    assert found == "zone default: slots 20, but the zone was created with 30"
 
 
 def test_the_price_of_a_pool_does_not_change(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_the_start_of_a_replayed_market_does_not_change(tmp_path: Path) -> None:
 
 def test_a_zone_does_not_become_one_of_another_kind(tmp_path: Path) -> None:
     found = refused(tmp_path, make_zone("lab"), make_pool("lab"))
-    assert found == "zone lab: kind timeshare where the zone was opened with auction"
+    assert found == "zone lab: kind timeshare, but the zone was created with auction"
 
 
 def test_settings_that_no_plan_rests_on_may_change(tmp_path: Path) -> None:

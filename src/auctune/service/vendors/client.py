@@ -532,9 +532,12 @@ async def _quote(
         answer = await vendor.quote(data, seconds)
     except VendorError as error:
         _log.warning(
-            "vendor_absent", vendor=vendor.name, fault=str(error.fault), detail=error.detail
+            "a vendor made no offer",
+            vendor=vendor.name,
+            fault=str(error.fault),
+            detail=error.detail,
         )
         return error
     if isinstance(answer, Decline):
-        _log.info("vendor_declined", vendor=vendor.name, reason=answer.reason)
+        _log.info("a vendor declined", vendor=vendor.name, reason=answer.reason)
     return answer

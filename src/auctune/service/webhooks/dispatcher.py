@@ -298,7 +298,7 @@ class WebhookDispatcher:
                 await self._sender.send(webhook.user, webhook.url, headers, body)
             except DeliveryError as error:
                 _log.info(
-                    "webhook_attempt_failed",
+                    "webhook attempt failed",
                     webhook=webhook.id,
                     delivery=ended.id,
                     reason=str(error),
@@ -315,7 +315,7 @@ class WebhookDispatcher:
 
 
 def _log_dropped(webhook: Webhook, ended: JobEnded, reason: str) -> None:
-    _log.warning("webhook_dropped", webhook=webhook.id, delivery=ended.id, reason=reason)
+    _log.warning("webhook not delivered", webhook=webhook.id, delivery=ended.id, reason=reason)
 
 
 def _read_ended(reader: Engine, zone: str, after: int, limit: int) -> list[JobEnded]:

@@ -46,9 +46,9 @@ class AuctionProjection(PrepaidProjection[AuctionJob]):
     reasons: ClassVar[Mapping[Reason, str]] = {
         Reason.NO_FEASIBLE_SCHEDULE: "no node could finish it by its deadline, even if all were "
         "free",
-        Reason.NO_CAPACITY: "what is left of the nodes cannot finish it by its deadline",
+        Reason.NO_CAPACITY: "the free capacity cannot finish it by its deadline",
         Reason.UNPROFITABLE: "the bid is not above the price",
-        Reason.OVER_BUDGET: "the price is above what is left of the budget",
+        Reason.OVER_BUDGET: "the price exceeds the remaining budget",
     }
 
     def __init__(self) -> None:
@@ -106,4 +106,4 @@ def _repaired(body: Mapping[str, Any]) -> str:
 
 
 def _vendor_changed(body: Mapping[str, Any]) -> str:
-    return f"{body['why']}; {body['repair']['vendor']} does it instead, at no charge"
+    return f"{body['why']}; {body['repair']['vendor']} repairs them instead, at no charge"

@@ -103,7 +103,7 @@ class RepairCoordinator:
 
     async def _replace(self, job: AuctionJob, order: RepairOrder, error: AuctuneError) -> None:
         name = order.repair.vendor
-        _log.warning("vendor_failed", job=job.id, vendor=name, reason=str(error))
+        _log.warning("a repair failed", job=job.id, vendor=name, reason=str(error))
         if not await self._actor.call(
             lambda zone: replanning.is_pending(zone, job.id, order.repair)
         ):
@@ -134,7 +134,7 @@ async def _discard(vendor: Repairer, order: RepairOrder) -> None:
     try:
         await vendor.discard(order)
     except VendorError as error:
-        _log.warning("vendor_keeps_data", vendor=vendor.name, reason=str(error))
+        _log.warning("a vendor did not delete its data", vendor=vendor.name, reason=str(error))
 
 
 def _check_growth(vendor: str, size: DataSize, raw: DataSize) -> None:
@@ -144,7 +144,7 @@ def _check_growth(vendor: str, size: DataSize, raw: DataSize) -> None:
         VendorError: if there is.
     """
     if size.rows * size.mean_tokens > _MAX_GROWTH * raw.rows * raw.mean_tokens:
-        detail = f"{size.rows} rows, which are more to train than what was sent"
+        detail = f"{size.rows} rows, more tokens than were sent"
         raise VendorError(vendor, Fault.RESULT, detail)
 
 

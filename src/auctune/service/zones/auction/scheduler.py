@@ -54,7 +54,7 @@ class AuctionScheduler(SlotScheduler[AuctionZone, AuctionJob]):
         # The plans of jobs in flight are checked when their slot is over.
         for job in list(zone.state.jobs.values()):
             if not self._is_in_flight(job):
-                self._on_shortfall(zone, job, "a slot passed without its work")
+                self._on_shortfall(zone, job, "a slot passed without training")
 
     def _on_shortfall(self, zone: AuctionZone, job: AuctionJob, why: str) -> None:
         """Replan a job if the rest of its plan cannot finish the rest of its work."""

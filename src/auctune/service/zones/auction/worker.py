@@ -90,4 +90,9 @@ class AuctionWorker(SlotWorker[AuctionZone]):
             try:
                 await self._inspector.store_tokens(file, training.max_length, job.owner)
             except AuctuneError as error:
-                _log.warning("tokens_not_stored", job=job.id, file=file, reason=str(error))
+                _log.warning(
+                    "token counts of a file were not stored",
+                    job=job.id,
+                    file=file,
+                    reason=str(error),
+                )

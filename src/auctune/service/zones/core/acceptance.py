@@ -87,7 +87,7 @@ def resolve_line(
     if terms.line is None or terms.line >= len(lines):
         found = "is missing" if terms.line is None else f"{terms.line}"
         most = len(lines) - 1
-        expected = f"0 to {most}" if lines else "another quote: this one has no lines"
+        expected = f"0 to {most}" if lines else "another quote: this quote has no lines"
         raise InputError("market.line", found, expected)
     line = lines[terms.line]
     ensure_matches_quote(accepted, quote, "bid")
@@ -130,10 +130,10 @@ def degradation_reason(quote: Quote, now: Estimate) -> str | None:
     """
     quoted = quoted_estimate(quote)
     if now.p90_cost > quoted.p90_cost:
-        return f"with a probability of 0.1 it costs more than {now.p90_cost} by now"
+        return f"the cost now exceeds {now.p90_cost} with a probability of 0.1"
     if now.finish_p90 > max(quoted.finish_p90, quote.deadline):
         late = to_rfc3339(now.finish_p90)
-        return f"with a probability of 0.1 it is done later than {late} by now"
+        return f"the finish is now later than {late} with a probability of 0.1"
     if now.risk > max(quoted.risk, quote.request.market.risk):
-        return f"by now it is late, or not done, with a probability of {now.risk:.2f}"
+        return f"the probability of missing the deadline is now {now.risk:.2f}"
     return None

@@ -241,7 +241,7 @@ class ZoneActor(Generic[Z_co]):
         try:
             self._on_failure(error)
         except Exception:
-            _log.exception("nobody heard that a actor has closed", zone=self.name, why=str(error))
+            _log.exception("failure callback of an actor failed", zone=self.name, why=str(error))
 
 
 def _closed(error: Exception) -> ZoneUnavailableError:

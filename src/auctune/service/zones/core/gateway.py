@@ -393,7 +393,7 @@ class ZoneGateway(ABC, Generic[Z, B, D]):
         except Exception:
             # A bug would recur at the next start: the owner must not wait for it.
             _log.exception("deciding on a pending job failed", job=job)
-            reason = "the service made a mistake; it is on record, and nothing was charged"
+            reason = "internal error; it has been logged, and nothing was charged"
             await self._fail_pending(job, "internal", reason, None)
 
     async def _fail_pending(self, job: str, code: str, reason: str, param: str | None) -> None:
@@ -489,7 +489,7 @@ class MenuGateway(ZoneGateway[Z, B, D], Generic[Z, B, D, P]):
             began = to_rfc3339(self.clock.slot_start(line.start))
             why = f"the first slot of this line's plan began at {began}"
         else:
-            why = "the plan of this line is taken, or costs more by now"
+            why = "the plan of this line is no longer available at its price"
         record = {**record, "bid": str(ZERO), "deadline": quote.deadline}
         bid = await self._bid(replace(submission, record=record), data)
         lines = await self._menu(bid, may_be_empty=True)
@@ -590,7 +590,7 @@ class EstimateGateway(ZoneGateway[Z, B, DatasetQuote], Generic[Z, B, E]):
             row = await self._decide(submission, lambda zone: self._accept(zone, bid))
             if row is not None:
                 return row
-            why = "the zone has as many jobs as it runs at once by now"
+            why = "the zone now runs its maximum number of jobs"
         raise QuoteChangedError(why, self._requoted(quote, EstimateOffer(estimate, quoted_cap)))
 
 

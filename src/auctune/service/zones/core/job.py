@@ -155,8 +155,8 @@ class GivenUp:
         if price > most:
             raise InputError(
                 "id",
-                f"its new slots would cost {price} now, and the ones it gave up were worth {most}",
-                f"slots for at most {most}; it stays paused: try again when slots are cheaper",
+                f"its new slots would cost {price} now, but its released slots were worth {most}",
+                f"slots for at most {most}; the job stays paused: try again when slots are cheaper",
             )
 
 

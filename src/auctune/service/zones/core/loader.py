@@ -199,5 +199,5 @@ def ensure_unchanged(zone: str, current: Mapping[str, Any], recorded: Mapping[st
         now, before = current.get(name), recorded.get(name)
         if now != before:
             now, before = ("nothing" if value is None else value for value in (now, before))
-            found = f"{now} where the zone was opened with {before}"
-            raise InputError(f"zone {zone}: {name}", found, "the same, or another zone")
+            found = f"{now}, but the zone was created with {before}"
+            raise InputError(f"zone {zone}: {name}", found, "that value, or a new zone")

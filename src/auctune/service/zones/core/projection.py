@@ -246,7 +246,7 @@ class PrepaidProjection(JobProjection[P]):
     def rejection_reason(self, body: Mapping[str, Any]) -> str:
         decision, left = body["decision"], body.get("budget_remaining")
         if left is not None:
-            return f"the price, {decision['price']}, is above what is left of the budget, {left}"
+            return f"the price, {decision['price']}, exceeds the remaining budget, {left}"
         return self.reasons[Reason(decision["reason"])]
 
     def rejected_param(self, body: Mapping[str, Any]) -> str:
@@ -260,7 +260,7 @@ class PrepaidProjection(JobProjection[P]):
             return f"Admitted for {decision['payment']}"
         least = _min_bid(decision)
         why = f"Rejected ({decision['reason']}): {self.rejection_reason(body)}"
-        return why + (f"; {least} would do" if least else "")
+        return why + (f"; {least} would be enough" if least else "")
 
     def price_fields(self, row: JobReadModel, clock: SlotClock) -> Record:
         """Return the price of a job, and what would have been admitted in its place."""
@@ -286,7 +286,7 @@ def _min_bid(decision: Mapping[str, Any] | None) -> str | None:
 
 def replanned_message(body: Mapping[str, Any]) -> str:
     """Return a new plan as its owner reads it."""
-    return f"Planned anew, at the price that was agreed: {body['why']}"
+    return f"New plan at the agreed price: {body['why']}"
 
 
 M = TypeVar("M", bound=MeteredJob)

@@ -60,7 +60,7 @@ def created_event(zone: str, log: EventLog) -> ZoneEvent | None:
         assert event.type == EventType.ZONE_CREATED
         version = event.body.get("version")
         if version != VERSION:
-            expected = f"version {VERSION}, which this release writes: begin with a new data folder"
+            expected = f"version {VERSION}, as this release writes it; start with a new data folder"
             raise InputError(f"zone {zone}: log", f"is of version {version}", expected)
         return event
     return None

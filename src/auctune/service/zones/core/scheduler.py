@@ -30,7 +30,7 @@ MakeExecutor = Callable[[HearNode], Executor]
 """Makes the executor of a zone's nodes, given the listener to their messages."""
 
 _SCHEDULED_MESSAGES = ("trained", "failed", "unanswered", "noted", "lost", "back")
-_LESS_MEMORY = "a smaller batch_size, max_length or rank needs less"
+_LESS_MEMORY = "reduce batch_size, max_length or rank"
 
 J = TypeVar("J", bound=SlotJob)
 Z = TypeVar("Z", bound=SlottedZone[Any, Any])
@@ -183,7 +183,7 @@ class SlotScheduler(ABC, Generic[Z, J]):
             # Weights that diverge are a consequence of the job's settings: no refund.
             zone.fail(job.id, "training_failed", str(result["note"]), None, refund=False)
         else:
-            self._on_shortfall(zone, job, "its slots trained less than was sold")
+            self._on_shortfall(zone, job, "its slots trained less than planned")
 
     def _on_slot_failed(self, zone: Z, node: str, message: Mapping[str, Any]) -> None:
         slot = message.get("slot")

@@ -203,7 +203,7 @@ class Zone(ABC, Generic[J, B]):
         if job.phase is Phase.PAUSED:
             raise InputError("id", f"{name} is paused already", "a job that is not paused")
         if job.phase is Phase.TRAINED:
-            raise InputError("id", f"{name} is trained already", "a job that is to train")
+            raise InputError("id", f"the training of {name} is complete", "a job that still trains")
         return job
 
     def resumable_job(self, name: str) -> J:
@@ -338,6 +338,6 @@ def lose_to_memory(zone: SlottedZone[P, B], name: str, slot: int, why: str, reme
     if lost < MAX_OUT_OF_MEMORY:
         return False
     zone.release_capacity(job)
-    message = f"there was too little memory for it in {lost} slots in a row: {why}; {remedy}"
+    message = f"it ran out of memory in {lost} consecutive slots: {why}; {remedy}"
     zone.fail(name, "out_of_memory", message, None)
     return True

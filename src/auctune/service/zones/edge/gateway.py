@@ -80,10 +80,10 @@ class EdgeGateway(MenuGateway[EdgeZone, EdgeBid, SiteDatasets, EdgeMenuLine]):
         assert requested is not None
         for site in requested:
             if site not in known:
-                found = f"{site!r} is no site of this zone"
+                found = f"{site!r} is not a site of this zone"
                 raise InputError("market.sites", found, f"some of {', '.join(known)}")
         if request.training_file not in requested.values():
-            found = f"{request.training_file!r} lies at no site"
+            found = f"{request.training_file!r} is not at a site"
             raise InputError("training_file", found, "one of the files of market.sites")
         # In the order of the zone's sites, by which chunks are numbered.
         sites = {site: requested[site] for site in known if site in requested}

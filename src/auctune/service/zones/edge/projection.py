@@ -54,7 +54,7 @@ class EdgeProjection(PrepaidProjection[EdgeJobState]):
     reasons: ClassVar[Mapping[Reason, str]] = {
         Reason.NO_FEASIBLE_SCHEDULE: "the sites could not train it by its deadline, even if all of "
         "them were free",
-        Reason.NO_CAPACITY: "what is left of the sites cannot train it by its deadline",
+        Reason.NO_CAPACITY: "the free capacity of the sites cannot train it by its deadline",
         Reason.UNPROFITABLE: "the bid is not above the price",
     }
     training_fields: ClassVar[tuple[str, ...]] = ("learning_rate", "weight_decay")

@@ -91,7 +91,7 @@ def lose_site(zone: "EdgeZone", site: str, busy: Collection[str]) -> None:
     """
     if site in zone.state.lost:
         return
-    zone.record(SiteDown(site=site, why="its node is gone"))
+    zone.record(SiteDown(site=site, why="its node was lost"))
     replan_lost_sites(zone, [name for name in zone.state.jobs if name not in busy])
 
 
@@ -125,7 +125,7 @@ def replan_missed(zone: "EdgeZone", busy: Collection[str]) -> None:
         if job.phase in (Phase.PLANNED, Phase.TRAINING) and (slots := job.missed_slots(slot))
     }
     if missed:
-        replan(zone, missed, "a slot passed without its work")
+        replan(zone, missed, "a slot passed without training")
     for job in idle:
         if job.phase is Phase.PAUSED and slot > job.deadline_slot:
             why = "its deadline passed while it was paused"

@@ -42,7 +42,7 @@ class SiteProcess(Protocol):
         ...
 
 
-_LESS_MEMORY = "a smaller batch_size, or fewer samples at each site, need less"
+_LESS_MEMORY = "reduce batch_size, or the number of samples at each site"
 
 # Sentinel: no jobs are left, the process may release its actors.
 _RELEASE_ALL = ["release all"]

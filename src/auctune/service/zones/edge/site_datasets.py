@@ -54,7 +54,9 @@ def combine(files: Mapping[str, ImageFacts], validation: ImageFacts | None) -> S
     first = next(iter(files.values()))
     for site, one in files.items():
         if one.image != first.image:
-            raise InputError(f"market.sites.{site}", _shape(one), f"as at others: {_shape(first)}")
+            raise InputError(
+                f"market.sites.{site}", _shape(one), f"{_shape(first)}, as at the other sites"
+            )
     classes = max(one.classes for one in files.values())
     if validation is not None:
         if validation.image != first.image:
@@ -93,7 +95,7 @@ class SiteDatasetResolver:
         """See `auctune.service.zones.core.gateway.JobData`."""
         for file, place in _files(submission):
             if not self._library.exists(file):
-                raise InputError(place, f"{file!r} is being deleted", "a file that stays")
+                raise InputError(place, f"{file!r} is being deleted", "a file that is not deleted")
 
     async def cached(self, submission: Submission) -> SiteDatasets | None:
         """Return the facts of a job's data if all are in the cache; see `JobData`."""

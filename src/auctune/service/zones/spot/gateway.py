@@ -50,7 +50,7 @@ class SpotGateway(EstimateGateway[SpotZone, SpotBid, EstimateInputs]):
 
     def _check_cap(self, cap: Money, quoted: Estimate | None) -> None:
         if quoted is not None and cap < quoted.p90_cost:
-            expected = f"at least {quoted.p90_cost}: less is kept with a probability below 0.9"
+            expected = f"at least {quoted.p90_cost}: a lower cap is likely to be exceeded"
             raise InputError("market.max_cost", f"{cap}", expected)
 
     async def _estimate(

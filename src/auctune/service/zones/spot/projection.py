@@ -21,9 +21,9 @@ from auctune.service.zones.spot.events import SpotEventType
 from auctune.service.zones.spot.job import SpotJobState
 
 _REASONS = {
-    OVER_CAP: "with a probability of more than 0.1 it costs more than the cap",
-    OVER_BUDGET: "with a probability of more than 0.1 it costs more than is left of the budget",
-    NO_CAPACITY: "the zone has as many jobs as it runs at once",
+    OVER_CAP: "the cost exceeds the cap with a probability of more than 0.1",
+    OVER_BUDGET: "the cost exceeds the remaining budget with a probability of more than 0.1",
+    NO_CAPACITY: "the zone runs its maximum number of jobs",
 }
 _PARAMS = {OVER_CAP: "market.max_cost", OVER_BUDGET: "market.max_cost", NO_CAPACITY: None}
 
@@ -31,7 +31,7 @@ _PARAMS = {OVER_CAP: "market.max_cost", OVER_BUDGET: "market.max_cost", NO_CAPAC
 def _rejection_reason(body: Mapping[str, Any]) -> str:
     decision = body["decision"]
     least = decision["min_max_cost"]
-    return _REASONS[decision["reason"]] + ("" if least is None else f"; {least} would do")
+    return _REASONS[decision["reason"]] + ("" if least is None else f"; {least} would be enough")
 
 
 def _decided(body: Mapping[str, Any]) -> str:
@@ -62,7 +62,7 @@ class SpotProjection(MeteredProjection[SpotJobState]):
             _metered, data_fields=("amount", "at", "price", "on_demand", "spot", "missed")
         ),
         SpotEventType.TRAINING_COMPLETED: EventMessage(
-            lambda _: "All is trained; the adapter is being packed"
+            lambda _: "Training is complete; the adapter is being packed"
         ),
     }
     default_fields: ClassVar[Record] = {

@@ -63,7 +63,7 @@ def on_message(zone: SpotZone, name: str, message: Message) -> None:
         case "capped":
             next_slot, left = round_money(message["rate"] * job.unit_price), job.meter.remaining
             why = (
-                f"the cap of {job.meter.cap} is reached: {left} of it is left, "
+                f"the cap of {job.meter.cap} is reached: {left} remains, "
                 f"and the next slot would cost {next_slot}"
             )
             zone.fail(name, CAP_REACHED, why, "market.max_cost", refund=False)
@@ -194,7 +194,7 @@ class SpotWorker(ZoneWorker[SpotZone]):
         log("a job's process has ended", job=job, how=how)
         if self._num_crashes[job] >= _MAX_CRASHES:
             del self._num_crashes[job]
-            self._tasks.spawn(self._abandon(job, f"its process ended again and again ({how})"))
+            self._tasks.spawn(self._abandon(job, f"its process ended repeatedly ({how})"))
 
 
 def _running_jobs(zone: SpotZone) -> list[SpotJobState]:

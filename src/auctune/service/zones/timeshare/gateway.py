@@ -40,7 +40,7 @@ class TimeshareGateway(EstimateGateway[TimeshareZone, TimeshareBid, EstimateInpu
     kind = TIMESHARE
     terms = Terms(
         required={
-            "market.target_loss": "a loss that is to be reached",
+            "market.target_loss": "the loss to reach",
             "market.deadline": DEADLINE,
         },
         unsupported=(
@@ -80,7 +80,7 @@ class TimeshareGateway(EstimateGateway[TimeshareZone, TimeshareBid, EstimateInpu
 
     def _check_cap(self, cap: Money, quoted: Estimate | None) -> None:
         if cap == 0 and self.price:
-            raise InputError("market.max_cost", "is nothing", "an amount of money > 0")
+            raise InputError("market.max_cost", "is zero", "an amount of money > 0")
 
     async def _estimate(
         self, submission: Submission, data: DatasetQuote
@@ -134,7 +134,7 @@ class TimeshareGateway(EstimateGateway[TimeshareZone, TimeshareBid, EstimateInpu
         """
         unit, now = self.clock.last_slot_by(deadline) + 1, self.clock.slot()
         if unit <= now + 1:
-            expected = f"a whole slot of {self.clock.slot_seconds:g} s at least before it"
+            expected = f"at least one whole slot of {self.clock.slot_seconds:g} s before it"
             raise InputError("market.deadline", "is too soon", expected)
         if unit > now + self.num_slots:
             expected = f"at most {self.num_slots} slots from now"

@@ -22,7 +22,7 @@ from auctune.service.zones.timeshare.events import TimeshareEventType
 from auctune.service.zones.timeshare.job import CancelledJob, TimeshareJob
 
 # The only reason for which a job is rejected.
-_OVER_BUDGET = "nothing is left of the budget"
+_OVER_BUDGET = "the budget is used up"
 
 
 def _target(body: Record, request: Record, clock: SlotClock) -> Record:
@@ -49,13 +49,13 @@ def _decided(body: Mapping[str, Any]) -> str:
         return f"Rejected ({decision['reason']}): {_OVER_BUDGET}"
     chance = decision["estimate"]["success_probability"]
     return (
-        f"Admitted for at most {decision['max_cost']}, without a promise: "
-        f"the target is met with a probability of {chance:.2f}, as far as can be told"
+        f"Admitted for at most {decision['max_cost']}, without a guarantee: "
+        f"the estimated probability of meeting the target is {chance:.2f}"
     )
 
 
 def _metered(body: Mapping[str, Any]) -> str:
-    what = "" if body["batches"] else " to load the job, or for a batch that was stopped"
+    what = "" if body["batches"] else " to load the job or for an interrupted batch"
     return f"{body['seconds']:.1f} s of the pool{what}, for {body['amount']}"
 
 
@@ -72,7 +72,7 @@ def _left(body: Mapping[str, Any]) -> str:
         "ended": "The cost has reached max_cost",
         "slow": "A batch took longer than a job may hold the pool",
     }
-    return ways.get(body["how"], "It has left the pool") + "; what it learned best is packed"
+    return ways.get(body["how"], "It has left the pool") + "; its best adapter is being packed"
 
 
 class TimeshareProjection(MeteredProjection[TimeshareJob]):
@@ -88,7 +88,7 @@ class TimeshareProjection(MeteredProjection[TimeshareJob]):
         TimeshareEventType.JOINED_POOL: EventMessage(lambda _: "It has joined the pool"),
         TimeshareEventType.LEFT_POOL: EventMessage(_left),
         TimeshareEventType.SETTLED: EventMessage(
-            lambda _: "The pool has dropped it; what was set aside is released"
+            lambda _: "The pool has removed it; the amount on hold is released"
         ),
     }
     default_fields: ClassVar[Record] = {"meter": None, "target": None}

@@ -118,5 +118,5 @@ def _failure(job: TimeshareJob) -> dict[str, Any]:
     else:
         # The service lost the result, so the owner is refunded.
         code, refund = "training_failed", True
-        message = job.departure.why or "what it has learned cannot be handed out"
+        message = job.departure.why or "its adapter cannot be archived"
     return {"code": code, "message": message, "param": param, "refund": refund}

@@ -21,13 +21,13 @@ def test_the_first_setting_that_was_changed_is_named_with_what_it_was() -> None:
     recorded = {"base": "tiny", "slots": 12}
     ensure_unchanged("lab", dict(recorded), recorded)
     assert found({"base": "tiny", "slots": 9}, recorded) == (
-        "zone lab: slots 9 where the zone was opened with 12"
+        "zone lab: slots 9, but the zone was created with 12"
     )
 
 
 def test_a_setting_that_was_left_out_or_added_is_named_too() -> None:
-    assert found({}, {"seed": "1"}) == "zone lab: seed nothing where the zone was opened with 1"
-    assert found({"seed": "1"}, {}) == "zone lab: seed 1 where the zone was opened with nothing"
+    assert found({}, {"seed": "1"}) == "zone lab: seed nothing, but the zone was created with 1"
+    assert found({"seed": "1"}, {}) == "zone lab: seed 1, but the zone was created with nothing"
 
 
 def test_an_auction_s_own_settings_are_named_as_its_table_names_them() -> None:
