@@ -23,6 +23,7 @@ from auctune.service.zones.core.restore import replay_until
 from auctune.service.zones.core.state import ZoneModel
 from auctune.service.zones.kinds import find_kind
 from support.command_line import run_auctune
+from support.page_visitor import PageVisitor
 from support.pages import ROOT, blocks
 from support.serving import Served, made_up_facts, serving
 
@@ -154,6 +155,9 @@ def test_jobs_are_trained_in_order_of_arrival_at_the_price_of_the_page(
         content = served.client().files.content(done[0].body["files"][0]).read()
         names = zipfile.ZipFile(io.BytesIO(content)).namelist()
         assert any(name.endswith("adapter_model.safetensors") for name in names)
+        assert first.id in PageVisitor(served, served.operator).get("/page/zones/queue").text
+        job_page = PageVisitor(served, served.users["ada"]).get(f"/page/jobs/{first.id}")
+        assert "Trains on queue-0" in job_page.text
         assert balances(served) == {"user:ada": 2 * price, "revenue": -2 * price}
         third = submit(served, "ada", file)
         assert_refold_equals_state(served)
