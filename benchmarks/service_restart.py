@@ -64,7 +64,7 @@ def make_log(config: Path, data: Path, count: int, snapshot_after: int | None) -
         open_jobs = JobQuota(count)
         recorder = LogWriter(committer, spending, open_jobs, Metrics(open_jobs), Notifier())
         clock = SlotClock(record["epoch"], record["slot_seconds"], time.time)
-        supply = build_supply(entry, facts, record)
+        supply = build_supply(entry, record)
         zone = AuctionZone(entry.name, supply, empty_model(record), clock, recorder)
         zone.record_created(record)
         zone.begin_slots()

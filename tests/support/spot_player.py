@@ -46,8 +46,6 @@ def made_up_rental(now: Callable[[], float], jobs: int = 4) -> SpotSupply:
     )
     return SpotSupply(
         base="tiny",
-        base_digest="0",
-        context_tokens=None,
         profile=made_up_profile(),
         spare=0.0,
         start_seconds=1.0,

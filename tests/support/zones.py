@@ -67,7 +67,7 @@ def made_up_supply(num_nodes: int = 2, slots: int = SLOTS) -> Supply:
     )
     nodes = tuple(Node(f"n{index}", "kind") for index in range(num_nodes))
     cluster = Cluster(slots, SLOT_SECONDS, profile.base_memory_gb, {"kind": kind}, nodes)
-    return Supply("made-up", "0", None, cluster, {"kind": profile}, SAMPLE_TOKENS)
+    return Supply("made-up", cluster, {"kind": profile}, SAMPLE_TOKENS)
 
 
 @dataclass

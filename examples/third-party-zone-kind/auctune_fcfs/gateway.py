@@ -9,7 +9,7 @@ from auctune.service.accounts.keys import Principal
 from auctune.service.jobs.device_limits import check_adapter, check_batch
 from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.terms import Terms, implied_cap
-from auctune.service.jobs.training import Submission, Training
+from auctune.service.jobs.training import Submission
 from auctune.service.zones.core.gateway import GatewayContext, MenuGateway
 from auctune.service.zones.core.offers import Alternatives, DatasetQuote, OfferLine
 from auctune.service.zones.core.read_model import JobReadModel
@@ -75,9 +75,6 @@ class FcfsGateway(MenuGateway[FcfsZone, FcfsBid, DatasetQuote, int]):
 
     def _accept(self, zone: FcfsZone, bid: FcfsBid, plan: int) -> JobReadModel | None:
         return zone.accept(bid, plan)
-
-    def _notes(self, data: DatasetQuote, training: Training) -> tuple[str, ...]:
-        return data.size.notes(training.max_length)
 
     def _view(self, zone: FcfsZone) -> dict[str, Any]:
         return {

@@ -56,7 +56,7 @@ class FcfsDecided(JobDecided):
 class FcfsStarted(EventData):
     """A job got a node, which it keeps until it is trained or paused."""
 
-    kind = "job.started"
+    type = "job.started"
 
     node: str
 
@@ -110,7 +110,7 @@ class FcfsProjection(PrepaidProjection[FcfsJob]):
         self.messages = {
             **COMMON_MESSAGES,
             EventType.DECIDED: EventMessage(self.decision_message),
-            FcfsStarted.kind: EventMessage(lambda body: f"Trains on {body['node']}"),
+            FcfsStarted.type: EventMessage(lambda body: f"Trains on {body['node']}"),
         }
 
     def job_fields(self, job: FcfsJob) -> Record:

@@ -8,7 +8,7 @@ from auctune.service.accounts.limits import KeyedLocks
 from auctune.service.config.zone import AUCTION
 from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.terms import Terms
-from auctune.service.jobs.training import Submission, Training
+from auctune.service.jobs.training import Submission
 from auctune.service.zones.auction.supply import Bid, Supply
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.core.explainer import Explainer
@@ -90,9 +90,6 @@ class AuctionGateway(MenuGateway[AuctionZone, Bid, DatasetQuote, MenuLine]):
 
     def _accept(self, zone: AuctionZone, bid: Bid, plan: MenuLine) -> JobReadModel | None:
         return zone.accept(bid, plan)
-
-    def _notes(self, data: DatasetQuote, training: Training) -> tuple[str, ...]:
-        return data.size.notes(training.max_length)
 
     def _view(self, zone: AuctionZone) -> dict[str, Any]:
         zone.begin_slots()

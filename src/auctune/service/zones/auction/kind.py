@@ -85,7 +85,7 @@ class AuctionLoader(LanguageZoneLoader[AuctionConfig, AuctionZone, AuctionModel]
         }
 
     def _prepare(self) -> None:
-        self.supply = build_supply(self.entry, self.profiles, self.recorded)
+        self.supply = build_supply(self.entry, self.recorded)
         self.energy = zone_energy(self.entry, self.recorded["epoch"])
         what = "getting the auction ready" if kernels_are_compiled() else COMPILING
         mechanism, settings = self.recorded["mechanism"], self.recorded["settings"]
@@ -155,15 +155,10 @@ def auction_record(entry: AuctionConfig, profiles: BaseProfiles, now: float) -> 
     return created_record(entry, settings, epoch)
 
 
-def build_supply(
-    entry: AuctionConfig, profiles: BaseProfiles, recorded: Mapping[str, Any]
-) -> Supply:
+def build_supply(entry: AuctionConfig, recorded: Mapping[str, Any]) -> Supply:
     """Return what a zone offers, by its recorded settings."""
-    base = next(iter(profiles.values()))
     return Supply(
         base=entry.base,
-        base_digest=base.digest,
-        context_tokens=base.context_tokens,
         cluster=read_cluster(recorded["cluster"]),
         profiles={
             name: Profile.from_json(text, f"profile of {name}")

@@ -92,16 +92,12 @@ class Supply:
 
     Attributes:
         base: name of the base model that all nodes hold.
-        base_digest: SHA-256 over the base's configuration and weights.
-        context_tokens: longest row that the base reads; None: no limit.
         cluster: nodes, and the first window of slots.
         profiles: device profiles by node type.
         sample_tokens: tokens of a sample, the unit of work.
     """
 
     base: str
-    base_digest: str
-    context_tokens: int | None
     cluster: Cluster
     profiles: Mapping[str, Profile]
     sample_tokens: float

@@ -239,7 +239,7 @@ class ZoneGateway(ABC, Generic[Z, B, D]):
 
     def _notes(self, data: D, training: Training) -> tuple[str, ...]:
         """Return notes on the data for their owner."""
-        return ()
+        return data.size.notes(training.max_length) if isinstance(data, DatasetQuote) else ()
 
     def unsupported_reason(self, request: JobRequest) -> str | None:
         """Return why the zone cannot take a job, by its request alone, or None: "needs x"."""
@@ -540,9 +540,6 @@ class EstimateGateway(ZoneGateway[Z, B, DatasetQuote], Generic[Z, B, E]):
         """Decide on an accepted estimate; None if the zone has no room for the job now."""
         row: JobReadModel = zone.decide(bid)
         return row
-
-    def _notes(self, data: DatasetQuote, training: Training) -> tuple[str, ...]:
-        return data.size.notes(training.max_length)
 
     def _record(self, who: Principal, request: JobRequest, alternatives: Alternatives) -> Record:
         value = value_of(request, self.clock.now())

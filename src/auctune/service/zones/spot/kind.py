@@ -71,8 +71,6 @@ def build_supply(
     unit_cost = entry.on_demand_price * entry.replayed_seconds / 3600
     return SpotSupply(
         base=entry.base,
-        base_digest=base.digest,
-        context_tokens=base.context_tokens,
         profile=base.profile,
         spare=entry.headroom,
         start_seconds=entry.start_seconds,

@@ -41,8 +41,6 @@ class SpotSupply:
 
     Attributes:
         base: name of the base model.
-        base_digest: SHA-256 over the base's configuration and weights.
-        context_tokens: longest row that the base reads; None: no limit.
         profile: device profile of an instance.
         spare: share of an instance's speed that estimates leave out.
         start_seconds: assumed start time of a job's process until one has been observed.
@@ -58,8 +56,6 @@ class SpotSupply:
     """
 
     base: str
-    base_digest: str
-    context_tokens: int | None
     profile: Profile
     spare: float
     start_seconds: float

@@ -19,7 +19,7 @@ def compute_sold(headroom: float) -> float:
     facts = {"local": BaseFacts(name="tiny", digest="d", context_tokens=128, profile=profile)}
     entry = AuctionConfig(node_types={"local": NodeTypeConfig(headroom=headroom)})
     record = auction_record(entry, facts, now=1_000.0)
-    supply = build_supply(entry, facts, record)
+    supply = build_supply(entry, record)
     # What a task may be sold comes from the same profile as what a node has.
     ratio = supply.profiles["local"].compute(60.0, 64.0) / profile.compute(60.0, 64.0)
     assert ratio == pytest.approx(1 - headroom, rel=1e-3)
@@ -45,7 +45,7 @@ def memory_sold(device: str, resources: list[str | None], address: str | None) -
         }
     )
     return (
-        build_supply(entry, facts, auction_record(entry, facts, now=1_000.0))
+        build_supply(entry, auction_record(entry, facts, now=1_000.0))
         .cluster.node_types["local"]
         .memory_gb
     )
