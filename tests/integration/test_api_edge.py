@@ -274,7 +274,7 @@ def test_what_it_comes_to_is_called_a_network(
     assert "has a network that classifies images and cannot generate text" in lines[0]
     assert f"auctune fetch {job}" in lines[0]
     assert auctune("fetch", job)[2] == [
-        f"auctune: {job}: has no network: it is {state}; expected a job that is done"
+        f"auctune: {job}: has no network: it is {state}; expected a finished job"
     ]
 
 

@@ -312,11 +312,11 @@ def test_a_rented_zone_needs_its_market_and_no_other(
 ) -> None:
     named: list[str | Path] = ["replay", "--data", site.served.folder, *RENTED]
     _, _, lines = run_auctune(named, monkeypatch, capsys)
-    assert lines[0].startswith("auctune: --config: names no market; expected auctune.toml with")
+    assert lines[0].startswith("auctune: --config: has no market; expected auctune.toml with")
     text = site.config.read_text()
     (tmp_path / "auctune.toml").write_text(text.replace("start = 100", "start = 99"))
     code, _, lines = run_auctune(
         [*named, "--config", tmp_path / "auctune.toml"], monkeypatch, capsys
     )
     assert code == 2
-    assert lines[0].startswith("auctune: zone rented: market: is another one; expected the files")
+    assert lines[0].startswith("auctune: zone rented: market: differs from the recorded one; ")

@@ -147,10 +147,10 @@ def test_broken_data_are_refused_with_a_word_on_who_could_mend_them(
 ) -> None:
     (tmp_path / "broken.jsonl").write_text(ROWS + '{"prompt": "half a row\n')
     work = (tmp_path / "broken.jsonl", "--deadline", "+20m")
-    hint = "or market.repair (--repair), and a vendor may repair it"
+    hint = "or market.repair (--repair), to have a vendor repair it"
     code, _, lines = auctune("quote", *work)
     assert (code, len(lines)) == (2, 1)
-    assert "or --repair, and a vendor may repair it" in lines[0]
+    assert "or --repair, to have a vendor repair it" in lines[0]
     code, out, _ = auctune("submit", *work, "--bid", "9", "--watch")
     assert (code, hint in out) == (3, True)
     # Measured alone: it is not repaired.
@@ -164,7 +164,7 @@ def test_data_for_sites_are_known_for_what_they_are(auctune: Run, tmp_path: Path
     for repair in ((), ("--repair",)):
         code, _, lines = auctune("quote", tmp_path / "north.npz", "--deadline", "+20m", *repair)
         assert (code, len(lines)) == (2, 1)
-        assert "training_file: is an .npz, as sites have their data" in lines[0]
+        assert "training_file: is an .npz file of images" in lines[0]
         assert "--site NAME=FILE" in lines[0]
 
 

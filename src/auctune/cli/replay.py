@@ -162,7 +162,7 @@ def _log_range(log: "EventLog", zone: str | None, begin: str | None, end: str | 
 
     names, now = log.zones(), time.time()
     if not names:
-        raise InputError("database", "has no zone", "that of a service that has run")
+        raise InputError("database", "has no zone", "the database of a service that has run")
     first = None if begin is None else parse_moment(begin, now, "--from")
     last = None if end is None else parse_moment(end, now, "--to")
     if first is not None and last is not None and last <= first:

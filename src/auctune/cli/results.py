@@ -114,7 +114,7 @@ def _download_result(job: Job, folder: Path, client: Client) -> None:
     """
     if not job.record["result_files"]:
         found = f"has no {job.result_kind}: it is {job.state}"
-        raise InputError(job.id, found, "a job that is done")
+        raise InputError(job.id, found, "a finished job")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(str(folder), "is not empty", "a new or empty folder")
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -101,7 +101,7 @@ def simulate(
     streamed = is_streamed(instance, decisions)
     if streamed:
         others = {"--compare": compare, "--charts": charts, "--bound": bound != "none"}
-        refuse_combined("a stream", others, "an instance file, as it needs all bids at once")
+        refuse_combined("a stream", others, "an instance file, because it needs all bids at once")
         check_stream(instance, decisions)
         market, bids = _open_stream(instance, arrivals, workload or [])
     else:

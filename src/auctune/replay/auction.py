@@ -175,7 +175,7 @@ def _diff_prices(recorded: PricesLearned, found: PricesLearned) -> Iterator[Diff
             yield Difference(what, slot, f"shape {old.shape}", f"shape {new.shape}")
         elif not np.array_equal(old, new, equal_nan=True):
             num_other = np.count_nonzero(~np.isclose(old, new, rtol=0, atol=0, equal_nan=True))
-            yield Difference(what, slot, f"{old.size:,} values", f"{num_other:,} of them differ")
+            yield Difference(what, slot, f"{old.size:,} values", f"{num_other:,} values differ")
 
 
 class AuctionReplay(ZoneReplay[AuctionOutcome]):

@@ -344,7 +344,7 @@ class SpotReplay(ZoneReplay[RentalOutcome]):
         InputError: if the files of the zone's market are missing, or not those of the log.
     """
 
-    basis = "what was seen of its market"
+    basis = "recorded observations of its market"
     rows = (
         ("jobs", "num_jobs", ","),
         ("late", "num_late", ","),
@@ -353,7 +353,7 @@ class SpotReplay(ZoneReplay[RentalOutcome]):
         ("value", "value", ",.4f"),
         ("utility", "utility", ",.4f"),
     )
-    skipped = "cancelled, paused, missed a slot, or not over"
+    skipped = "cancelled, paused, missed a slot, or not ended"
 
     def __init__(self, source: ReplayInput) -> None:
         super().__init__(source.log)
@@ -401,11 +401,11 @@ class SpotReplay(ZoneReplay[RentalOutcome]):
 def _market(log: LogRange, entry: object) -> ReplayedRecord:
     if not isinstance(entry, SpotConfig):
         expected = f"auctune.toml with zone {log.zone}, which names the files of its market"
-        raise InputError("--config", "names no market", f"{expected}: the log has their digest")
+        raise InputError("--config", "has no market", f"{expected}: the log has only their digest")
     market = load_market(entry)
     if market.digest != log.opened["market"]:
-        expected = "the files and settings of its market with which the zone was opened"
-        raise InputError(f"zone {log.zone}: market", "is another one", expected)
+        expected = "the market files and settings that the zone was created with"
+        raise InputError(f"zone {log.zone}: market", "differs from the recorded one", expected)
     return market
 
 

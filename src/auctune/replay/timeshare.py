@@ -379,14 +379,14 @@ def past_jobs(recorded: Sequence[RecordedJob], unit_seconds: float, newest: int)
 class TimeshareReplay(ZoneReplay[PoolOutcome]):
     """Replay of a timeshare zone's log."""
 
-    basis = "what its jobs had shown"
+    basis = "recorded measurements of its jobs"
     rows = (
         ("jobs", "num_jobs", ","),
         ("done in time", "num_done", ","),
-        ("of them by forecast", "num_foretold", ","),
+        ("of which by forecast", "num_foretold", ","),
         ("seconds of the pool", "pool_seconds", ",.1f"),
     )
-    skipped = "cancelled, paused, never in the pool, or not over"
+    skipped = "cancelled, paused, never in the pool, or not ended"
 
     def __init__(self, source: ReplayInput) -> None:
         super().__init__(source.log)

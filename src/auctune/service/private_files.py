@@ -26,14 +26,14 @@ def take_data_folder(folder: Path) -> int:
         InputError: if the folder cannot be created, or does not belong to this account.
     """
     os.umask(_OTHERS)
-    expected = "a folder of the service's own, which this account may write"
+    expected = "a folder for this service alone, writable by this account"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         found = folder.stat()
     except OSError as error:
         raise InputError(str(folder), f"cannot be created ({error.strerror})", expected) from None
     if found.st_mode & stat.S_ISVTX:
-        raise InputError(str(folder), "is a folder for files of all users", expected)
+        raise InputError(str(folder), "is shared by all users of this machine", expected)
     if found.st_mode & _OTHERS == 0:
         return 0
     try:

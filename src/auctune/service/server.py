@@ -288,8 +288,11 @@ def _bind(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), reuse_port=False, backlog=2048)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            found, expected = "is in use", "a free one: choose another with --port"
+            found, expected = "is in use", "a free port: choose one with --port"
             raise InputError(f"port {port}", found, expected) from None
         reason = str(error.strerror).partition(" (")[0]
-        found, expected = f"cannot be opened ({reason})", "an address of this machine, a free port"
+        found, expected = (
+            f"cannot be opened ({reason})",
+            "an address and a free port of this machine",
+        )
         raise InputError(f"{host}:{port}", found, expected) from None

@@ -52,7 +52,7 @@ def test_a_folder_that_was_open_is_closed_with_all_below(tmp_path: Path) -> None
 
 def test_a_folder_of_all_users_is_no_data_folder(tmp_path: Path) -> None:
     tmp_path.chmod(0o1777)
-    with pytest.raises(InputError, match="is a folder for files of all users"):
+    with pytest.raises(InputError, match="is shared by all users of this machine"):
         take_data_folder(tmp_path)
     assert tmp_path.stat().st_mode & 0o7777 == 0o1777
 

@@ -36,7 +36,7 @@ def test_a_port_that_is_taken_is_named_with_the_way_out() -> None:
         port = other.getsockname()[1]
         with pytest.raises(InputError) as refused:
             _bind("127.0.0.1", port)
-    message = f"port {port}: is in use; expected a free one: choose another with --port"
+    message = f"port {port}: is in use; expected a free port: choose one with --port"
     assert str(refused.value) == message
 
 

@@ -151,7 +151,7 @@ class AccountRegistry:
             InputError: if the team is unknown.
         """
         if team is not None and team not in self._cache.teams:
-            raise InputError("team", f"{team!r} is unknown", "a team that was added before")
+            raise InputError("team", f"{team!r} is unknown", "an existing team")
         known = self._cache.users.get(name)
         at = self._now() if known is None else known.created_at
         row = {"id": name, "team": team, "created_at": at, "body": _body(budget)}
@@ -166,7 +166,7 @@ class AccountRegistry:
             InputError: if the user is unknown.
         """
         if user not in self._cache.users:
-            raise InputError("user", f"{user!r} is unknown", "a user that was added before")
+            raise InputError("user", f"{user!r} is unknown", "an existing user")
         secret, key = generate_key()
         return await self._insert(user, role, name, key), secret
 

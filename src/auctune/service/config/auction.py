@@ -222,7 +222,7 @@ class AuctionConfig(LanguageZoneConfig):
         for index, node in enumerate(self.nodes):
             device = self._device_of(node)
             if device.startswith("cuda") and first.setdefault(device, node.id) != node.id:
-                found = f"{node.id!r} is on {device}, where node {first[device]!r} is"
+                found = f"{node.id!r} is on {device}, as is node {first[device]!r}"
                 raise InputError(f"nodes[{index}]", found, "one node per GPU")
 
     def nodes_per_device(self, node_type: str) -> int:

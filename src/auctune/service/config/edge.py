@@ -204,7 +204,7 @@ class EdgeConfig(ZoneConfig):
                     known = f"one of {', '.join(types)}"
                     raise InputError(f"{name}.{kind}", "is not a resource type of any site", known)
         if not any(self.worker.values()):
-            raise InputError("worker", "occupies nothing", "units > 0 of one type at least")
+            raise InputError("worker", "occupies no units", "units > 0 of at least one type")
         if self.ray is not None:
             if self.device.startswith("cuda:"):
                 found = f"{self.device!r}, where Ray gives each worker GPUs of its own"

@@ -264,7 +264,9 @@ class ServiceConfig(BaseModel):
         check_unique("users", "name", [user.name for user in self.users])
         for index, key in enumerate(self.keys):
             if all(key.user != user.name for user in self.users):
-                raise InputError(f"keys[{index}].user", f"no user {key.user!r}", "one of [[users]]")
+                raise InputError(
+                    f"keys[{index}].user", f"{key.user!r} is unknown", "one of [[users]]"
+                )
         if self.public_url is not None and not _URL.fullmatch(self.public_url):
             expected = "http://host[:port][/path] or https://..., as vendors reach this service"
             raise InputError("public_url", repr(self.public_url), expected)
@@ -298,7 +300,7 @@ def _check_gpus(zones: Sequence[ZoneConfig]) -> None:
             device = physical_device(requirement.device)
             if device.startswith("cuda") and owners.setdefault(device, zone.name) != zone.name:
                 place = f"zones[{index}].{requirement.place}".rstrip(".")
-                found = f"{requirement.device!r} is sold by zone {owners[device]} already"
+                found = f"{requirement.device!r} is already used by zone {owners[device]}"
                 raise InputError(f"{place}.device", found, "a GPU in one zone only")
 
 

@@ -155,7 +155,7 @@ class DiskFullError(AuctuneError):
     def __init__(self) -> None:
         super().__init__(
             "the service's disk is nearly full, and the rest is reserved for running jobs; "
-            "its operator must make room. Nothing was stored"
+            "its operator must free space. Nothing was stored"
         )
 
 
@@ -197,7 +197,7 @@ def full_disk(folder: Path, found: str = "is on a full disk") -> InputError:
     return InputError(
         str(folder),
         found,
-        f"{_MIN_FREE_BYTES:,} bytes at least: make room on that disk, or move the folder to a "
+        f"{_MIN_FREE_BYTES:,} bytes at least: free space on that disk, or move the folder to a "
         "larger one (--data). Nothing that was acknowledged is lost",
     )
 

@@ -258,10 +258,10 @@ class FileRepository:
         record = await self.get(file)
         if record is None or record.owner != owner:
             # The same error if another user has it: it must not reveal other users' files.
-            raise InputError(place, f"there is no file {file!r}", "the id of a file of yours")
+            raise InputError(place, f"there is no file {file!r}", "the id of one of your files")
         if file in self._missing:
             raise InputError(
-                place, f"the content of {file!r} is missing at the service", "another upload of it"
+                place, f"the content of {file!r} is missing at the service", "a new upload of it"
             )
         return record
 

@@ -131,9 +131,7 @@ def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 def _read_acceptance(raw: bytes) -> Acceptance:
     accepted = read_body(raw, Acceptance)
     if accepted.market.what_if:
-        raise InputError(
-            "market.what_if", "is set with market.quote", "a bid: a quote is an answer already"
-        )
+        raise InputError("market.what_if", "is set with market.quote", "what_if without a quote")
     return accepted
 
 

@@ -101,7 +101,7 @@ class TrainingData:
         except RepairableError as error:
             if not self._inspector.has_vendors:
                 raise
-            expected = f"{error.expected}; or market.repair (--repair), and a vendor may repair it"
+            expected = f"{error.expected}; or market.repair (--repair), to have a vendor repair it"
             raise InputError(error.place, error.found, expected) from None
         return DatasetQuote(_whole_size(size, of_validation, training))
 
@@ -136,7 +136,7 @@ class TrainingData:
                 "rows of text; or market.sites (--site NAME=FILE), which trains on images where"
                 " they are, in a zone of kind edge"
             )
-            raise InputError(place, "is an .npz, as sites have their data", expected)
+            raise InputError(place, "is an .npz file of images", expected)
 
     async def _size_of_validation(self, file: FileRecord, max_length: int) -> DataSize:
         try:

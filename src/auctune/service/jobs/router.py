@@ -95,7 +95,7 @@ def _responding_zone(
     if len({one.unavailable_reason for one in reasons}) > 1:
         listed = "; ".join(f"{one.zone} ({one.kind}): {one.unavailable_reason}" for one in reasons)
         raise InputError(
-            "market", f"no zone takes this job: {listed}", "a job that one of them takes"
+            "market", f"no zone accepts this job: {listed}", "a job that one of them accepts"
         )
     # It is quoted again, and raises its error as if it were the only zone.
     return candidates[0] if candidates else 0

@@ -85,7 +85,7 @@ class SqliteDatabase:
         try:
             inode = self._path.stat().st_ino
         except OSError as error:
-            raise StoreError(f"{self.label}: does not exist any more: {error.strerror}") from None
+            raise StoreError(f"{self.label}: no longer exists: {error.strerror}") from None
         if inode != self._inode:
             raise StoreError(f"{self.label}: was replaced by another file")
 
@@ -103,7 +103,9 @@ class SqliteDatabase:
 
     def _cannot_be_opened(self, reason: str) -> InputError:
         return InputError(
-            self.label, f"cannot be opened: {reason}", "a place for an SQLite database"
+            self.label,
+            f"cannot be opened: {reason}",
+            "a path for an SQLite database",
         )
 
 

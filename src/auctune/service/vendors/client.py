@@ -200,7 +200,7 @@ class TokenClient:
                 digest.update(chunk)
                 await on_chunk(chunk)
             if digest.hexdigest() != sha256:
-                raise self._error(Fault.RESULT, "another file than the one that was announced")
+                raise self._error(Fault.RESULT, "a file that differs from the announced one")
             return HttpResponse(200)
 
     @property

@@ -247,10 +247,10 @@ class VendorGateway:
         known = self._params.setdefault(params.name, params)
         if known.url != params.url:
             found = f"{params.url} here, and {known.url} in another zone"
-            raise InputError(f"{place}: url", found, "one address for one name")
+            raise InputError(f"{place}: url", found, "the same URL in all zones")
         if known.token != params.token:
-            found = "another one than in another zone"
-            raise InputError(f"{place}: token", found, "one token for one name")
+            found = "differs from the token in another zone"
+            raise InputError(f"{place}: token", found, "the same token in all zones")
         client = VendorClient(params, self._urls, self._client, self._now)
         self._vendors.setdefault(params.name, []).append(client)
         return ExternalVendor(client, self._files, self._now)

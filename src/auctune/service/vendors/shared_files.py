@@ -135,7 +135,7 @@ def make_vendor_app(
         except FileNotFoundError:
             size = None
         if path is None or size is None:
-            return _refuse(410, "the data set is not shared any more")
+            return _refuse(410, "the data set is no longer shared")
         headers = {"content-length": str(size)}
         return StreamingResponse(_read(path), headers=headers, media_type="application/jsonl")
 

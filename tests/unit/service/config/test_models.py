@@ -87,7 +87,7 @@ def test_one_key_leaves_two_thirds_of_a_thousand_requests_a_second_to_others() -
         (
             TWO_ON + 'device = "cuda:1"\n[zones.node_types.other]\ndevice = "cuda:0"\n'
             '[[zones]]\nkind = "timeshare"\nname = "pool"\ndevice = "cuda:1"\n',
-            "zones[1].device: 'cuda:1' is sold by zone default already",
+            "zones[1].device: 'cuda:1' is already used by zone default",
         ),
         (
             ON_RAY + 'address = "head:6379"\n[zones.node_types.local]\ndevice = "cuda:1"\n',

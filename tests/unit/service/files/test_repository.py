@@ -113,7 +113,7 @@ def test_an_upload_without_room_on_the_disk_is_refused_and_leaves_nothing(
             library = FileRepository(
                 tmp_path / "files", Queries(store.reader), committer, LIMITS, disk=disk
             )
-            with pytest.raises(DiskFullError, match="operator must make room"):
+            with pytest.raises(DiskFullError, match="operator must free space"):
                 await library.add("ada", Name(), chunks)
 
     asyncio.run(asyncio.wait_for(run(), 30))
@@ -122,7 +122,7 @@ def test_an_upload_without_room_on_the_disk_is_refused_and_leaves_nothing(
 
 def test_a_start_on_a_full_disk_names_the_folder_and_what_to_do() -> None:
     # This file system never has a byte free.
-    with pytest.raises(InputError, match=r"/proc: has 0 bytes free on its disk; .* make room"):
+    with pytest.raises(InputError, match=r"/proc: has 0 bytes free on its disk; .* free space"):
         check_start(Path("/proc"))
 
 
