@@ -85,7 +85,7 @@ def wait_until_over(served: Served, name: str) -> Any:
                     return job
                 await changed.wait()
 
-    return asyncio.run_coroutine_threadsafe(over(), served.loop).result(120)
+    return asyncio.run_coroutine_threadsafe(over(), served.loop).result(300)
 
 
 def get(served: Served, path: str) -> Any:
