@@ -190,7 +190,7 @@ def test_other_allocators_share_out_the_same_pool_beside_what_was(replay: Replay
     assert found["num_left_out"] == 6
     assert all(one["num_jobs"] == 2 and one["num_done"] <= 2 for one in others)
     # Even shares are what it had.
-    assert others[0]["num_done"] - others[0]["num_foretold"] == 1
+    assert others[0]["num_done"] - others[0]["num_forecast"] == 1
 
 
 Edit = Callable[[Body], None]

@@ -21,7 +21,7 @@ from auctune.domain.errors import InputError
 _DEFAULT = "default, see below"
 _MAX_NAME = 64
 
-# Fields of a request's `market` that are no objects, and the options that set them.
+# Fields of a request's `market` that are not objects, and the options that set them.
 _FIELD = re.compile(r"\bmarket\.(\w+)(?!\w|\.\w)")
 _OPTIONS = {
     name: "--" + name.replace("_", "-")

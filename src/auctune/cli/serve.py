@@ -67,7 +67,7 @@ def serve(
 
     def report(stage: str, share: float) -> None:
         if not progress.stage:
-            # The folder is locked by now, so a URL in it is that of a service that was killed.
+            # The folder is locked here, so a URL in it is that of a service that was killed.
             url_file.unlink(missing_ok=True)
         progress.report(stage, share)
         status.write(f"{progress.stage} ({share:.0%})" if 0 < share < 1 else progress.stage)

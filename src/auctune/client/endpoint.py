@@ -34,7 +34,7 @@ class Endpoint:
 
     @property
     def is_local(self) -> bool:
-        """Whether the service is on this machine, so that requests bypass a proxy."""
+        """Return whether the service is on this machine, so that requests bypass a proxy."""
         return urlsplit(self.url).hostname in ("127.0.0.1", "localhost", "::1", "0.0.0.0")
 
 

@@ -43,7 +43,7 @@ class Job:
 
     @property
     def is_decided(self) -> bool:
-        """Whether the bid was decided on, or the job ended before."""
+        """Return whether the bid was decided on, or the job ended before."""
         return self.market["decision"] is not None or self.is_over
 
     @property

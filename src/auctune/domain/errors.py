@@ -10,7 +10,7 @@ class AuctuneError(Exception):
 
 
 class InputError(AuctuneError, ValueError):
-    """Something given to auctune is wrong: `place: found; expected ...`.
+    """An input of auctune is wrong: `place: found; expected ...`.
 
     Args:
         place: where it is, as a reader finds it: `market.toml: bids[2].deadline`.
@@ -25,7 +25,7 @@ class InputError(AuctuneError, ValueError):
         super().__init__(f"{place}: {found}; expected {expected}")
 
     def within(self, outer: str) -> "InputError":
-        """The same error, its place read inside `outer` (a file, or a field of one)."""
+        """Return the same error at a place inside `outer` (a file, or a field of one)."""
         return type(self)(f"{outer}: {self.place}", self.found, self.expected)
 
     def at(self, place: str) -> "InputError":

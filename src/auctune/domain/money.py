@@ -21,7 +21,7 @@ _SHOWN = 60
 
 
 def round_money(amount: float) -> Money:
-    """`amount` (float64, money) rounded half-even to `STEP`, from its exact binary value.
+    """Round an amount (float64) half-even to `STEP`, from its exact binary value.
 
     Raises:
         ValueError: if `amount` is not finite.
@@ -32,12 +32,12 @@ def round_money(amount: float) -> Money:
 
 
 def least_above(price: Money) -> Money | None:
-    """The least bid above a price; none where that is more than a bid may name."""
+    """Return the least bid above a price, or None if it would exceed the largest amount."""
     return price + STEP if price < LARGEST else None
 
 
 def parse_money(value: int | float | str | Decimal, place: str) -> Money:
-    """An amount of money as given in a file or by a caller, exact.
+    """Parse an amount of money from a file or a caller, exactly.
 
     Args:
         value: a number >= 0 with at most 4 decimals; as text, ASCII digits with or without a

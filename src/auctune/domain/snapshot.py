@@ -30,7 +30,7 @@ _ARRAY, _TREE = "array", "tree"
 
 
 def write_snapshot(saved: Saved) -> bytes:
-    """`saved` as bytes; the same for the same content.
+    """Serialize plain values and arrays; equal content gives equal bytes.
 
     Raises:
         TypeError: for what is neither text, number, array, list nor mapping.
@@ -49,10 +49,10 @@ def write_snapshot(saved: Saved) -> bytes:
 
 
 def read_snapshot(data: bytes) -> dict[str, Any]:
-    """What `write_snapshot` was given; sequences are lists.
+    """Return the value that `write_snapshot` serialized; sequences are lists.
 
     Raises:
-        InputError: if these are no such bytes, or others than were written.
+        InputError: if the bytes are not a snapshot, or are damaged.
     """
     start = len(_MAGIC) + 2
     if not data.startswith(_MAGIC) or len(data) < start + _DIGEST:
@@ -70,7 +70,7 @@ def read_snapshot(data: bytes) -> dict[str, Any]:
             arrays = {name: members[name] for name in members.files}
         tree: dict[str, Any] = _with_arrays(json.loads(arrays[_TREE].tobytes()), arrays)
     except (ValueError, LookupError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        # Its checksum is right, so somebody else wrote it.
+        # Its checksum is right, so another program wrote it.
         raise InputError("snapshot", f"cannot be read ({error})", "a snapshot") from None
     return tree
 

@@ -1,4 +1,4 @@
-"""What can be done with a range of a zone's log, whatever the zone's kind."""
+"""Replay of a range of a zone's log and comparison of mechanisms, for all kinds of zones."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ O = TypeVar("O")  # noqa: E741
 
 @dataclass(frozen=True, slots=True)
 class ReplayInput:
-    """What a log is replayed from.
+    """Input of a replay.
 
     Attributes:
         log: the range.
@@ -60,7 +60,7 @@ class ZoneReplay(ABC, Generic[O]):
     """
 
     rows: ClassVar[tuple[Row, ...]]
-    """Of the table of a comparison."""
+    """Rows of the table of a comparison."""
 
     skipped: ClassVar[str] = ""
     """Why jobs may be skipped in a comparison."""
@@ -71,7 +71,7 @@ class ZoneReplay(ABC, Generic[O]):
     @property
     @abstractmethod
     def basis(self) -> str:
-        """What a verification decides by, for people."""
+        """Basis of the decisions in a verification, as a short text."""
 
     @property
     @abstractmethod

@@ -26,7 +26,7 @@ class LogRange:
     Attributes:
         zone, kind: name and kind of the zone.
         opened: body of the zone's first event.
-        clock: the zone's slots; its time stands still.
+        clock: the zone's slots; its time is fixed.
         first_slot, last_slot: of the range; `last_slot` is `None` without `end`.
         until: number of the log's last event.
 

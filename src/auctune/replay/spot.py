@@ -292,7 +292,7 @@ class RecordedJob:
 
     @property
     def is_comparable(self) -> bool:
-        """Whether the job has ended, and its policy alone decided how."""
+        """Return whether the job has ended, and its policy alone decided how."""
         return not self.is_disturbed and (self.is_capped or self.finish is not None)
 
     def apply(self, event: ZoneEvent) -> None:

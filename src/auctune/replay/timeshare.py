@@ -221,14 +221,14 @@ class PoolOutcome:
     Attributes:
         num_jobs: number of jobs.
         num_done: that reached their targets in time.
-        num_foretold: of those, the ones that did so by forecast losses.
+        num_forecast: of those, the ones that did so by forecast losses.
         units: units of time of the whole pool that the jobs took.
         pool_seconds: the same in seconds.
     """
 
     num_jobs: int
     num_done: int
-    num_foretold: int
+    num_forecast: int
     units: float
     pool_seconds: float
 
@@ -240,7 +240,7 @@ def recorded_outcome(jobs: Sequence[PastJob], unit_seconds: float) -> PoolOutcom
     return PoolOutcome(
         num_jobs=len(counted),
         num_done=sum(job.is_done for job in counted),
-        num_foretold=0,
+        num_forecast=0,
         units=units,
         pool_seconds=units * unit_seconds,
     )
@@ -268,7 +268,7 @@ def outcome_under(
     return PoolOutcome(
         num_jobs=int(counts.sum()),
         num_done=int((outcome.done & counts).sum()),
-        num_foretold=int((outcome.done & counts & beyond).sum()),
+        num_forecast=int((outcome.done & counts & beyond).sum()),
         units=units,
         pool_seconds=units * unit_seconds,
     )
@@ -308,7 +308,7 @@ class RecordedJob:
 
     @property
     def is_comparable(self) -> bool:
-        """Whether the job has ended, and its shares alone decided how."""
+        """Return whether the job has ended, and its shares alone decided how."""
         return self.how in (How.REACHED, How.MISSED, How.ENDED) and not self.is_paused
 
     def apply(self, event: ZoneEvent) -> None:
@@ -383,7 +383,7 @@ class TimeshareReplay(ZoneReplay[PoolOutcome]):
     rows = (
         ("jobs", "num_jobs", ","),
         ("done in time", "num_done", ","),
-        ("of which by forecast", "num_foretold", ","),
+        ("of which by forecast", "num_forecast", ","),
         ("seconds of the pool", "pool_seconds", ",.1f"),
     )
     skipped = "cancelled, paused, never in the pool, or not ended"

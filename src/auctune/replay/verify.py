@@ -52,7 +52,7 @@ class VerificationResult:
 
     @property
     def is_identical(self) -> bool:
-        """Whether every event is as recorded."""
+        """Return whether every event is as recorded."""
         return not self.differences
 
 
@@ -114,7 +114,7 @@ class LogVerifier(ABC, Generic[S, M]):
         self._model.apply(event)
 
     def missing(self) -> Iterable[Difference]:
-        """Return the events that the log should have had by now and does not."""
+        """Return the events that the log should have and lacks."""
         return ()
 
     def is_open(self, event: ZoneEvent) -> bool:

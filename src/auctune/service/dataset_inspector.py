@@ -48,7 +48,7 @@ class DatasetInspector:
 
     @property
     def has_vendors(self) -> bool:
-        """Whether any vendor could repair a data set."""
+        """Return whether any vendor can repair a data set."""
         return self._builtin is not None or bool(self._external)
 
     async def size(self, file: FileRecord, max_length: int) -> DataSize:

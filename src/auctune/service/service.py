@@ -97,7 +97,7 @@ class Service:
         pages: lists of jobs, files and entries.
         log: events.
         idempotency: jobs of recent requests, for retries.
-        quotes: quotes that were shown.
+        quotes: stored quotes.
         submissions: takes requests for jobs.
         open_jobs: number of open jobs of each user.
         explanations: explains decisions.
@@ -208,7 +208,7 @@ def _ignore(_what: str, _share: float) -> None: ...
 
 
 class ServiceRuntime:
-    """What runs behind a service, until it is closed.
+    """Background parts of a service, until it is closed.
 
     Attributes:
         service: what the API uses.

@@ -54,7 +54,7 @@ def test_the_recorded_allocator_has_the_recorded_outcome(allocator: Allocator) -
     before = recorded_outcome(threads, 1.0)
     assert 0 < before.num_done < before.num_jobs == 6
     again = outcome_under(threads, allocator, 1.0)
-    assert again.num_done - again.num_foretold == before.num_done
+    assert again.num_done - again.num_forecast == before.num_done
     assert again.units >= before.units - 1e-9
 
 

@@ -59,7 +59,7 @@ class ServiceOptions:
         try:
             self._endpoint = resolve_endpoint(self.url, self.api_key, self.data)
         except (InputError, UnreachableError):
-            # During a restart the service has no URL; it may come back at the previous one.
+            # During a restart the service has no URL; it may restart at the previous one.
             if self._endpoint is None:
                 raise
         return Client(Transport(self._endpoint))

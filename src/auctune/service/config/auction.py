@@ -192,7 +192,7 @@ class AuctionConfig(LanguageZoneConfig):
 
     @property
     def uses_external_cluster(self) -> bool:
-        """Whether nodes run on a cluster that the service does not start itself."""
+        """Return whether nodes run on a cluster that the service does not start itself."""
         return self.ray is not None and self.ray.address is not None
 
     @model_validator(mode="after")

@@ -207,7 +207,7 @@ class SpotConfig(LanguageZoneConfig):
 
     @property
     def uses_external_cluster(self) -> bool:
-        """Whether instances run on a cluster that the service does not start itself."""
+        """Return whether instances run on a cluster that the service does not start itself."""
         return self.ray is not None and self.ray.address is not None
 
     @property

@@ -37,7 +37,7 @@ class DeviceRequirement:
 
 @dataclass(frozen=True, slots=True)
 class ZoneRequirements:
-    """What a zone requires in addition to its base.
+    """Requirements of a zone in addition to its base.
 
     Attributes:
         devices: of its nodes on this machine.

@@ -29,7 +29,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 _MIN_FREE_BYTES = 32 * 1024 * 1024
 """For the log and its snapshots at the start."""
 RETENTION = timedelta(days=30)
-"""How long the trash is kept."""
+"""Retention time of the trash."""
 
 _log = structlog.get_logger(__name__)
 

@@ -63,7 +63,7 @@ class FileRecord:
         id, seq, owner, created_at: of the row.
         size: bytes.
         sha256: of the content.
-        filename: the owner's name for it; only shown.
+        filename: the owner's name for it, for display only.
         purpose: training data or a result.
         status: whether it was examined.
         detail: the error found by the examination, or None.

@@ -56,7 +56,7 @@ class Health(BaseModel):
 
 
 class Readiness(BaseModel):
-    """Whether the service accepts bids."""
+    """Readiness of the service to accept bids."""
 
     status: Literal["ready", "not ready"]
     reason: str | None = None

@@ -34,7 +34,7 @@ class Quote:
         offer: offer of the zone.
         deadline: latest time that was considered, in unix time.
         at: when it was made, in unix time.
-        alternatives: offers of all zones of the model, if several were asked.
+        alternatives: offers of all zones of the model, if several made one.
         notes: notes for the owner about the data.
     """
 

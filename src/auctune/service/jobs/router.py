@@ -124,7 +124,7 @@ class SubmissionService:
     Args:
         zones: by name, in the order of the settings.
         open_jobs: limit on open jobs of a user.
-        quotes: stores quotes that are shown.
+        quotes: store of quotes.
         library: of files.
         check: raises an error while the service accepts no bids.
 
@@ -154,7 +154,7 @@ class SubmissionService:
     async def submit(
         self, who: Principal, request: JobRequest | Acceptance, key: IdempotencyKey | None
     ) -> JobReadModel:
-        """Submit a job; return it as it stands once that is committed.
+        """Submit a job; return its row once that is committed.
 
         Raises:
             InputError: if no zone can decide on it.

@@ -1,7 +1,7 @@
 """Terms of a request: money, deadline, and the fields that a kind of zone supports.
 
-A request says what a job is worth as a bid, or as a value that falls with lateness, and may cap its
-cost. Zones of all kinds read the same fields: where one is missing, an equivalent one is used.
+A request states the worth of a job as a bid, or as a value that falls with lateness, and may cap
+its cost. Zones of all kinds read the same fields: where one is missing, an equivalent one is used.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ from auctune.service.zones.core.offers import NO_ALTERNATIVES, Alternatives
 
 _AMOUNT = 'an amount of money, as text: "12.50"'
 DEADLINE = "a time, or a span such as +2h"
-"""What a request without a deadline is expected to name."""
+"""Expectation of an error about a missing deadline."""
 
 # Fields that have another default than `None`; and deadlines, of which there are two.
 _IS_SET: Mapping[str, Callable[[JobRequest], bool]] = {

@@ -74,7 +74,7 @@ class Submission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZoneBid:
-    """What a zone decides on: a job whose data have been inspected. Each kind adds its own fields.
+    """A job whose data have been inspected, as a zone decides on it. Each kind adds its own fields.
 
     Attributes:
         job: its id.

@@ -134,7 +134,7 @@ class Committer:
                     _log.exception("callback of a write batch failed")
 
     def _take(self) -> list[WriteBatch]:
-        """Wait for batches, and return those to write next; none at the end."""
+        """Wait for batches, and return those to write next, or none at the end."""
         with self._changed:
             while not self._waiting and not self._closing:
                 self._is_idle = True

@@ -88,7 +88,7 @@ class Queries:
         Args:
             owner: only files of this user; None: of all users.
             limit: length of the page, >= 1.
-            after: id of the last file of the page before, which may be deleted by now.
+            after: id of the last file of the page before, which may have been deleted.
             purpose: only files with this purpose.
             oldest_first: reverses the order.
             sha256: only files with this content.

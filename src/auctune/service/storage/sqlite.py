@@ -62,7 +62,7 @@ class SqliteDatabase:
 
     @property
     def has_content(self) -> bool:
-        """Whether the file exists and is not empty."""
+        """Return whether the file exists and is not empty."""
         try:
             return self._path.stat().st_size > 0
         except OSError:

@@ -163,7 +163,7 @@ class TokenClient:
         """Send a request, and read a response of `max_bytes` at most.
 
         Raises:
-            VendorError: if there is no response that the protocol allows.
+            VendorError: if no response conforms to the protocol.
         """
         async with self._open(method, url, body, self._authorization) as response:
             return await self._read_small(response, max_bytes)
@@ -172,7 +172,7 @@ class TokenClient:
         """Send a signed message, without the token.
 
         Raises:
-            VendorError: if there is no response that the protocol allows.
+            VendorError: if no response conforms to the protocol.
         """
         headers = self._token.sign(message_id, time.time(), body)
         async with self._open("POST", url, body, headers) as response:
@@ -190,7 +190,7 @@ class TokenClient:
             on_chunk: gets the bytes; they count once this returns with status 200.
 
         Raises:
-            VendorError: if there is no response that the protocol allows, or it is another file.
+            VendorError: if no response conforms to the protocol, or it is another file.
         """
         async with self._open("GET", url, b"", self._authorization) as response:
             if response.status_code != 200:
@@ -323,7 +323,7 @@ class VendorClient:
         """Request a quote for repairing a data set.
 
         Raises:
-            VendorError: if there is no valid answer within `seconds`.
+            VendorError: if no valid answer arrives within `seconds`.
         """
         request = QuoteRequest(
             data=self._describe(data), answer_within_seconds=_ANSWER_SHARE * seconds

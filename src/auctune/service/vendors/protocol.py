@@ -46,7 +46,7 @@ class Fault(StrEnum):
     BUSY = "busy"
     """The vendor, or a proxy in front of it, is overloaded or restarting."""
     REDIRECT = "redirect"
-    """A redirect; none is followed."""
+    """A redirect, which is never followed."""
     SIZE = "size"
     """A response larger than the request allows."""
     PROTOCOL = "protocol"
@@ -66,7 +66,7 @@ TRANSIENT = frozenset({Fault.LATE, Fault.UNREACHABLE, Fault.BUSY})
 
 
 class VendorError(AuctuneError):
-    """A vendor did not do what the protocol asks.
+    """A vendor violated the protocol.
 
     Args:
         vendor: its name.
@@ -96,7 +96,7 @@ def sanitize(text: str, limit: int = MAX_DETAIL_CHARACTERS) -> str:
 
 
 class VendorToken:
-    """Token shared by the service and one vendor; it authenticates both, and is never shown.
+    """Token shared by the service and one vendor; it authenticates both, and is never displayed.
 
     Args:
         value: at least 32 characters, so that it cannot be guessed from a signature.

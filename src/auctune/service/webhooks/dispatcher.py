@@ -41,7 +41,7 @@ TERMINAL_STATUS: dict[str, str] = {
 MAX_CONCURRENCY = 32
 """Deliveries in progress."""
 MAX_CONCURRENCY_PER_USER = 4
-"""The same for one user, whose slow receivers must not delay others."""
+"""Concurrent deliveries of one user, whose slow receivers must not delay others."""
 MAX_PENDING_PER_USER = 10_000
 """Deliveries of one user, waiting or in progress; further ones are dropped."""
 BACKOFF_FACTOR = 4

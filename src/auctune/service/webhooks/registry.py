@@ -87,7 +87,7 @@ class WebhookRegistry:
 
         Raises:
             InputError: if the URL is invalid, or names a private address and they are not allowed.
-                A host name is not looked up here, but at each delivery.
+                A host name is resolved at each delivery, not here.
             QuotaExceededError: if the user has reached the limit.
         """
         host = _check_url(url)

@@ -128,7 +128,7 @@ class AuctionJob(SlotJob):
     Attributes:
         task: as it was offered.
         decision: of the mechanism.
-        cells: its plan as it stands, past cells included.
+        cells: its current plan, past cells included.
         repair: of its data, or None if they are clean.
         failed_vendors: vendors that did not repair them.
         repaired: id of the repaired file, or None.
@@ -147,7 +147,7 @@ class AuctionJob(SlotJob):
 
     @property
     def needs_repair(self) -> bool:
-        """Whether its data are still to be repaired."""
+        """Return whether its data are still to be repaired."""
         return self.repair is not None and self.repaired is None
 
     @property

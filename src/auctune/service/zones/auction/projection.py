@@ -2,7 +2,7 @@
 
 | key | value |
 | --- | --- |
-| task, cells | the task as it was offered, and the plan as it stands |
+| task, cells | the offered task, and the current plan |
 | earliest | slot by whose end a job could finish that was too late for its deadline |
 | budget_remaining | remaining budget of its owner, if the price was above it |
 | vendor, repaired | vendor of the repair of its data, and id of the repaired file |

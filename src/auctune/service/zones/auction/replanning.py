@@ -168,7 +168,7 @@ def drain_node(zone: "AuctionZone", node: str, why: str) -> None:
     if node not in zone.state.lost:
         _remove_node(zone, node, why, first=zone.state.slot + 1, drained=True)
     elif node not in zone.state.drained:
-        # It is lost already; once drained, it stays off the market when it comes back.
+        # It is lost already; once drained, it stays off the market after its recovery.
         zone.record(NodeDown(node=node, why=why, drained=True))
 
 

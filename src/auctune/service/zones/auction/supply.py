@@ -88,7 +88,7 @@ class Bid(ZoneBid):
 
 @dataclass(frozen=True, slots=True)
 class Supply:
-    """What an auction zone sells: slots of its nodes.
+    """Supply of an auction zone: slots of its nodes.
 
     Attributes:
         base: name of the base model that all nodes hold.

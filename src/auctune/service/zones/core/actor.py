@@ -18,13 +18,13 @@ T = TypeVar("T")
 
 
 class LoopResolver:
-    """Carries answers to one loop.
+    """Resolves futures of one event loop from other threads.
 
-    Waking a loop takes a call of the system, and the loop then wants the interpreter that the
-    answering thread has: what is answered while it waits for that is handed out with it.
+    Waking a loop takes a system call, and the loop then waits for the interpreter lock that the
+    resolving thread holds: futures that are resolved meanwhile share one wake-up.
 
     Args:
-        loop: where they are awaited.
+        loop: the loop on which the futures are awaited.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -33,16 +33,16 @@ class LoopResolver:
         self._is_woken = False
 
     def resolve(self, to: "asyncio.Future[T]", answer: T | None, error: Exception | None) -> None:
-        """An answer, or why there is none; on any thread."""
+        """Resolve a future with an answer or an error; on any thread."""
         self._answers.append((to, answer, error))
         if not self._is_woken:
             self._is_woken = True
-            # Nobody waits on a loop that is closed.
+            # No future is awaited on a closed loop.
             with suppress(RuntimeError):
                 self.loop.call_soon_threadsafe(self._drain)
 
     def _drain(self) -> None:
-        # First, so that what comes from here on wakes the loop again.
+        # First, so that a future resolved from here on wakes the loop again.
         self._is_woken = False
         while self._answers:
             to, answer, error = self._answers.popleft()
@@ -55,45 +55,43 @@ class LoopResolver:
 
 
 class LoopFuture(Generic[T]):
-    """An answer that is awaited on a loop; to the thread that gives it, like a `Future`.
+    """A future awaited on a loop; the thread that resolves it uses it like a `Future`.
 
     Args:
-        post: of the loop, on which this is made.
+        resolver: of the loop, on which this is created.
     """
 
-    __slots__ = ("_post", "future")
+    __slots__ = ("_resolver", "future")
 
-    def __init__(self, post: LoopResolver) -> None:
-        self._post = post
-        self.future: asyncio.Future[T] = post.loop.create_future()
+    def __init__(self, resolver: LoopResolver) -> None:
+        self._resolver = resolver
+        self.future: asyncio.Future[T] = resolver.loop.create_future()
 
     def set_running_or_notify_cancel(self) -> bool:
-        """Whether anybody still waits."""
+        """Return whether the answer is still awaited."""
         return not self.future.cancelled()
 
     def set_result(self, answer: T) -> None:
-        """Answer."""
-        self._post.resolve(self.future, answer, None)
+        self._resolver.resolve(self.future, answer, None)
 
     def set_exception(self, error: Exception) -> None:
-        """There is none."""
-        self._post.resolve(self.future, None, error)
+        self._resolver.resolve(self.future, None, error)
 
 
 # The actor: it runs one command after the other and answers none before its commit.
 #
-# A command runs on the zone; the events that it made are handed to the log, and its answer is
-# given once they are on disk. Meanwhile the next command runs: a flush of the disk is shared by
-# all that wait for it. If the log fails, or a command breaks off between decision and record, what
-# is in memory is no longer what is on disk: the actor closes for good, tells so, and the zone must
-# be read from the log again.
+# A command runs on the zone; its events are handed to the log, and its answer is given once they
+# are on disk. Meanwhile the next command runs: all that wait for it share a flush of the disk. If
+# the log fails, or a command fails between a change of state and its event, the state in memory
+# differs from the log: the actor closes permanently and calls its callback, and the zone must be
+# restored from the log.
 
 _log = structlog.get_logger(__name__)
 
 # An actor of a kind of zone is an actor of any zone.
 Z_co = TypeVar("Z_co", bound=AnyZone, covariant=True)
 OnFailure = Callable[[Exception], None]
-"""Told once why a actor has closed, on any thread."""
+"""Called once with the error that closed an actor, on any thread."""
 
 
 class ZoneUnavailableError(AuctuneError):
@@ -109,24 +107,24 @@ class _Command(Generic[Z_co, T]):
 
 
 def _ignore(_: Exception) -> None:
-    """For a actor whose end nobody waits for."""
+    """Ignore the failure of an actor."""
 
 
 class ZoneActor(Generic[Z_co]):
-    """One zone's thread.
+    """Single-writer actor of a zone: one thread that runs its commands in order.
 
     Args:
-        zone: touched by nobody else from now on.
-        recorder: the log.
-        tell: told if the actor closes by itself.
+        zone: the zone; from now on only the actor may use it.
+        recorder: writer of the log.
+        on_failure: called if the actor closes because of an error.
     """
 
-    def __init__(self, zone: Z_co, recorder: EventWriter, tell: OnFailure = _ignore) -> None:
+    def __init__(self, zone: Z_co, recorder: EventWriter, on_failure: OnFailure = _ignore) -> None:
         self._zone = zone
         self._recorder = recorder
-        self._on_failure = tell
+        self._on_failure = on_failure
         self._commands: queue.SimpleQueue[_Command[Z_co, object] | None] = queue.SimpleQueue()
-        self._post: LoopResolver | None = None
+        self._resolver: LoopResolver | None = None
         self._failure: Exception | None = None
         self._failing = threading.Lock()
         self._thread = threading.Thread(target=self._loop, name=f"actor-{zone.name}", daemon=True)
@@ -134,46 +132,46 @@ class ZoneActor(Generic[Z_co]):
 
     @property
     def name(self) -> str:
-        """Of the zone."""
+        """Name of the zone."""
         return self._zone.name
 
     @property
     def failure(self) -> Exception | None:
-        """Why the actor has closed; none: all is well."""
+        """The error that closed the actor, or None."""
         return self._failure
 
     def submit(self, run: Callable[[Z_co], T]) -> Future[T]:
-        """Run a command on the zone; its answer comes when all that it did is on disk."""
+        """Run a command on the zone; its answer is given when its events are on disk."""
         answer: Future[T] = Future()
         self._commands.put(_Command(run, answer))  # type: ignore[arg-type]
         return answer
 
     def call(self, run: Callable[[Z_co], T]) -> "asyncio.Future[T]":
-        """The same, to be awaited on the running loop."""
+        """Like `submit`, with a future of the running loop."""
         loop = asyncio.get_running_loop()
-        if self._post is None or self._post.loop is not loop:
-            self._post = LoopResolver(loop)
-        answer: LoopFuture[T] = LoopFuture(self._post)
+        if self._resolver is None or self._resolver.loop is not loop:
+            self._resolver = LoopResolver(loop)
+        answer: LoopFuture[T] = LoopFuture(self._resolver)
         self._commands.put(_Command(run, answer))  # type: ignore[arg-type]
         return answer.future
 
-    def post(self, run: Callable[[Z_co], None], alarm: OnFailure) -> None:
-        """Run a command for whose answer nobody waits.
+    def post(self, run: Callable[[Z_co], None], on_error: OnFailure) -> None:
+        """Run a command without awaiting its answer.
 
         Args:
             run: the command.
-            alarm: told if it fails, unless that closes the actor, which tells so itself.
+            on_error: called if it fails, unless its failure closes the actor.
         """
 
         def check(answer: Future[None]) -> None:
             error = answer.exception()
             if error is not None and self._failure is None:
-                alarm(error if isinstance(error, Exception) else RuntimeError(str(error)))
+                on_error(error if isinstance(error, Exception) else RuntimeError(str(error)))
 
         self.submit(run).add_done_callback(check)
 
     def close(self) -> None:
-        """Answer what was asked so far, and end."""
+        """Run the commands submitted so far, then end the thread."""
         self._commands.put(None)
         self._thread.join()
 
@@ -183,14 +181,14 @@ class ZoneActor(Generic[Z_co]):
                 self._run_safely(command)
 
     def _run_safely(self, command: _Command[Z_co, T]) -> None:
-        """Whatever happens, the thread goes on, so that nobody waits for good."""
+        """Run a command; on any error the thread continues, so that every command is answered."""
         if self._failure is not None:
             command.answer.set_exception(_closed(self._failure))
             return
         try:
             self._run(command)
         except BaseException as error:
-            # A mistake of ours, and no command's: what is on record is not known any more.
+            # A defect of the actor, not of the command: the content of the log is unknown.
             lost = error if isinstance(error, Exception) else RuntimeError(repr(error))
             self._fail(lost)
             with suppress(InvalidStateError):
@@ -209,7 +207,7 @@ class ZoneActor(Generic[Z_co]):
             return
 
         def give(lost: Exception | None) -> None:
-            # What a command did before it was refused has happened; it is kept like the rest.
+            # Events that a command recorded before it failed are committed like all others.
             error = lost or failure
             if error is not None:
                 command.answer.set_exception(error)

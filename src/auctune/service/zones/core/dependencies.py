@@ -1,4 +1,4 @@
-"""What all zones of a service share: the store, the event log, files and folders."""
+"""Dependencies that all zones of a service share: the store, the event log, files and folders."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from auctune.service.vendors.repairer import VendorGateway
 from auctune.service.zones.core.zone import EventWriter
 
 BaseProfiles = Mapping[str, BaseFacts]
-"""What was measured of a zone's base, by node type."""
+"""Measured facts of a zone's base, by node type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class DataDirs:
 
 @dataclass(frozen=True, slots=True)
 class ZoneDependencies:
-    """What all zones of a service share.
+    """Dependencies that all zones of a service share.
 
     Attributes:
         store: the database.
@@ -56,10 +56,10 @@ class ZoneDependencies:
         library: files of users.
         data: client of the data process.
         budgets: locks and remaining amounts.
-        quotes: quotes that were shown.
+        quotes: stored quotes.
         report: called with the progress of loading.
         on_fatal_error: called if a zone cannot continue.
-        lock: descriptor of the lock that worker processes hold too; None: there is none.
+        lock: descriptor of the lock that worker processes hold too, or None.
         now: returns unix time.
         vendor_gateway: connections to external vendors.
     """

@@ -147,7 +147,7 @@ class JobDecided(EventData):
 
     @property
     def is_admitted(self) -> bool:
-        """Whether the job was admitted; every kind has a `decision`."""
+        """Return whether the job was admitted; every kind has a `decision`."""
         raise NotImplementedError
 
 

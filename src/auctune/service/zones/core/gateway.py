@@ -302,7 +302,7 @@ class ZoneGateway(ABC, Generic[Z, B, D]):
         key: IdempotencyKey | None,
         alternatives: Alternatives,
     ) -> JobReadModel:
-        """Submit a job; return it as it stands once that is committed.
+        """Submit a job; return its row once that is committed.
 
         Args:
             job: its id.
@@ -358,7 +358,7 @@ class ZoneGateway(ABC, Generic[Z, B, D]):
 
         def check_and_decide(zone: Z) -> T:
             # Waiting for the locks may have taken long. Nothing is deleted between this check and
-            # the decision: deletions ask the actor which files are in use.
+            # the decision: deletions query the actor for files in use.
             self._data.ensure_not_deleted(submission)
             return decide(zone)
 

@@ -43,7 +43,7 @@ class LoadedZone:
 
 
 class ZoneLoader(ABC, Generic[C, Z, M]):
-    """Loads one zone; each kind says what its zones consist of.
+    """Loads one zone; each kind builds the parts of its zones.
 
     Args:
         entry: settings of the zone.

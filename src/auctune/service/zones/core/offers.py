@@ -72,7 +72,7 @@ class Offer(Protocol):
 
     @property
     def unavailable_reason(self) -> str | None:
-        """Why there is no summary, in words; None if there is one."""
+        """Reason why there is no summary, or None."""
         ...
 
     def to_response(self) -> dict[str, Any]:

@@ -22,7 +22,7 @@ J = TypeVar("J", bound=OpenJob)
 
 @dataclass(frozen=True, slots=True)
 class EventMessage:
-    """How events of one type are shown to a job's owner.
+    """Message to a job's owner about events of one type.
 
     Attributes:
         message: from the event's body.
@@ -59,7 +59,7 @@ COMMON_MESSAGES: Mapping[str, EventMessage] = {
 """Messages of the events that all kinds of zones have in common."""
 
 ADAPTER_FIELDS = ("rank", "alpha", "dropout", "target_modules", "learning_rate")
-"""Settings of its training that are shown of a job that trains an adapter."""
+"""Training settings of a job with an adapter that its response contains."""
 
 _END_STATES: Mapping[str, str] = {
     EventType.FINISHED: "finished",
@@ -73,9 +73,9 @@ class JobProjection(ABC, Generic[J]):
     """Projection of the jobs of one kind of zone.
 
     Attributes:
-        messages: to owners, by type of event; other events are not shown to them.
+        messages: to owners, by type of event; other events have no message.
         default_fields: keys that rows of this kind have of their own, with their empty values.
-        training_fields: settings of a job's training that are shown.
+        training_fields: settings of a job's training that its response contains.
     """
 
     messages: Mapping[str, EventMessage] = COMMON_MESSAGES

@@ -4,16 +4,16 @@ The body holds plain JSON values:
 
 | key | holds |
 | --- | --- |
-| request, training, owner | what was asked for, and what was made of it |
-| state | where it stands, in the market's words |
+| request, training, owner | the request, its resolved training settings, and the owner |
+| state | its state, by the market's name |
 | size | rows and mean_tokens of its data |
-| decision | what was answered: `admitted`, `reason`, and what is of the zone's kind |
+| decision | the decision: `admitted`, `reason`, and fields of the zone's kind |
 | progress | rows, total_rows, tokens, steps, first_loss, last_loss |
-| files | ids of what came out |
+| files | ids of its result files |
 | error | code, message and param, where it failed |
 | refunded, finished_at, notes | |
 
-A zone's kind may have keys of its own beside these.
+A kind of zone may add keys of its own.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ Record = dict[str, Any]
 
 
 class Status(StrEnum):
-    """As OpenAI's API names it."""
+    """Status of a job, as OpenAI's API names it."""
 
     VALIDATING = "validating_files"
     QUEUED = "queued"
@@ -82,7 +82,7 @@ def empty_body(owner: str, request: Record, training: Record) -> Record:
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """What an event changes outside of the zone's memory.
+    """Effects of an event outside of the zone's state.
 
     Attributes:
         rows: jobs as readers see them from now on.

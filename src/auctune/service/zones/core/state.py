@@ -57,8 +57,8 @@ def _pending(event: ZoneEvent, data: JobReceived | JobDecided) -> PendingJob:
 class ZoneState(ABC, Generic[J]):
     """Open jobs of a zone. A snapshot of a zone is its state as pydantic serializes it.
 
-    A kind of zone declares the type of `jobs` and its own fields, says which job an event admits,
-    and adds the reducers of its events.
+    A kind of zone declares the type of `jobs` and its own fields, names the job that an event
+    admits, and adds the reducers of its events.
 
     Attributes:
         seq: number of the newest event applied; 0 before the first.

@@ -66,7 +66,7 @@ class ProcessSupervisor:
 
     @property
     def is_crash_looping(self) -> bool:
-        """Whether the process has ended so often in a row that it may not come back soon."""
+        """Return whether the process is in a crash loop, so that its restart is delayed."""
         return self._num_exits >= _CRASH_LOOP_EXITS
 
     def poll(self) -> bool:

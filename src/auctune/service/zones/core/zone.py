@@ -112,12 +112,12 @@ class Zone(ABC, Generic[J, B]):
 
     @property
     def has_unrecorded_change(self) -> bool:
-        """Whether a command failed between a change in memory and its event."""
+        """Return whether a command failed between a change in memory and its event."""
         return self._has_unrecorded_change
 
     @contextmanager
     def atomic(self) -> Iterator[None]:
-        """Record all events of a block, or fail for good."""
+        """Record all events of a block, or fail the zone permanently."""
         self._has_unrecorded_change = True
         yield
         self._has_unrecorded_change = False

@@ -58,7 +58,7 @@ class EdgeJobState(PrepaidJob):
 
     @property
     def is_trained(self) -> bool:
-        """Whether all of its data are trained."""
+        """Return whether all of its data are trained."""
         return not self.chunks_left and {part.slot for part in self.plan.slots} <= set(self.trained)
 
     def slot_plan(self, slot: int) -> SlotPlan | None:

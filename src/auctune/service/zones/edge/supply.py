@@ -81,7 +81,7 @@ class MenuRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EdgeSupply:
-    """What an edge zone sells.
+    """Supply of an edge zone.
 
     Attributes:
         model: name of the model that it trains.

@@ -15,19 +15,19 @@ CAP_REACHED = "cap_reached"
 
 
 KEPT_JOBS = 20
-"""Of so many of the newest jobs what they showed is kept: machines and their load change."""
+"""Number of newest jobs whose measurements are kept: machines and their load change."""
 
 _START_LEVEL = 0.9
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """What the zone counts on for its next job.
+    """Expected start time and speed of the next job.
 
     Attributes:
         start_seconds: from the admission of a job until its process can train.
-        speeds: work that instances did, over what their profile promised; one value for each of
-            the newest jobs, the newest first.
+        speeds: ratio of the measured work of instances to that of their profile; one value for
+            each of the newest jobs, the newest first.
     """
 
     start_seconds: float
@@ -35,12 +35,12 @@ class Pace:
 
     @property
     def speed(self) -> float:
-        """What a job is planned with."""
+        """Speed with which a job is planned: the median."""
         return median(self.speeds)
 
 
 def learned_pace(starts: Sequence[float], speeds: Sequence[float], prior_start: float) -> Pace:
-    """Return the pace that past jobs showed.
+    """Return the pace learned from past jobs.
 
     A plan begins after a start that 9 of 10 processes kept, as each slot missed is lost.
 
@@ -55,7 +55,7 @@ def learned_pace(starts: Sequence[float], speeds: Sequence[float], prior_start: 
     return Pace(start, tuple(reversed(speeds)) or (1.0,))
 
 
-# The open job: what its owner asked for, and its progress.
+# The open job: its terms and its progress.
 
 
 @dataclass(kw_only=True)

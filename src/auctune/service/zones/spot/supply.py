@@ -37,7 +37,7 @@ def load_market(entry: SpotConfig) -> ReplayedRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotSupply:
-    """What a spot zone offers.
+    """Supply of a spot zone.
 
     Attributes:
         base: name of the base model.
@@ -47,7 +47,7 @@ class SpotSupply:
         market: the market that is replayed.
         renting: policy and forecast by which jobs rent.
         clock: slots of the zone.
-        num_slots: number of slots that a deadline may lie ahead.
+        num_slots: horizon of deadlines, in slots.
         max_jobs: number of jobs that run at once.
         n_min, n_max, mu1, mu2, table: scaling of every job; see `JobTerms`.
         micro_batch: rows of a micro-batch.

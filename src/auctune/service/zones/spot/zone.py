@@ -30,7 +30,7 @@ class SpotZone(SlottedZone[SpotJobState, SpotBid]):
 
     @property
     def has_room(self) -> bool:
-        """Whether it can run one more job."""
+        """Return whether it can run one more job."""
         return len(self.state.jobs) < self.rental.max_jobs
 
     @property

@@ -129,7 +129,7 @@ class CompletedJob:
 
 @dataclass
 class Departure:
-    """How a job left the pool.
+    """Departure of a job from the pool.
 
     Attributes:
         reason: as of `auctune.run.open_pool.state.How`.
@@ -172,12 +172,12 @@ class TimeshareJob(MeteredJob):
 
     @property
     def is_cap_reached(self) -> bool:
-        """Whether nothing more may be charged."""
+        """Return whether nothing more may be charged."""
         return self.meter.remaining == ZERO
 
     @property
     def cost(self) -> Money:
-        """What was charged so far."""
+        """Charges so far."""
         return self.meter.charged
 
 
