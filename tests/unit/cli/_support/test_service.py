@@ -82,7 +82,7 @@ def test_what_is_wrong_is_one_line_and_leaves_nothing(
 def test_an_upgrade_names_the_log_that_this_release_cannot_serve(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    row = {**event_row(1), "kind": "zone.created", "body": b'{"version": 1}'}
+    row = {**event_row(1), "type": "zone.created", "body": b'{"version": 1}'}
     row["checksum"] = checksum(**{name: row[name] for name in row if name != "checksum"})
     with open_store(tmp_path / "auctune-data") as store, store.writer.begin():
         store.writer.execute(insert(events).values(**row))
