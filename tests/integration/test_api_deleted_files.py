@@ -120,8 +120,8 @@ def test_a_received_job_keeps_its_files_until_it_is_over_and_fails_if_they_are_g
             refused = http.delete(f"/v1/files/{file}")
             assert (refused.status_code, refused.json()["error"]["code"]) == (400, "file_in_use")
             # As an operator's erasure of a user's data does, who asks no zone.
-            record = served.run(lambda: served.service.library.get(file))
-            served.run(lambda: served.service.library.delete(record))
+            record = served.run(lambda: served.service.files.get(file))
+            served.run(lambda: served.service.files.delete(record))
         client = served.client()
         found = served.wait_for(lambda: client.fine_tuning.jobs.retrieve(job), "failed")
     assert found.error is not None
@@ -130,17 +130,17 @@ def test_a_received_job_keeps_its_files_until_it_is_over_and_fails_if_they_are_g
 
 
 def test_a_file_that_many_others_were_asked_for_since_is_there(served: Served) -> None:
-    library, file = served.service.library, served.upload()
-    library._cache.clear()
-    assert library.exists(file)
-    record = served.run(lambda: library.get(file))
-    served.run(lambda: library.delete(record))
-    assert not library.exists(file)
+    files, file = served.service.files, served.upload()
+    files._cache.clear()
+    assert files.exists(file)
+    record = served.run(lambda: files.get(file))
+    served.run(lambda: files.delete(record))
+    assert not files.exists(file)
 
 
 def test_a_file_whose_content_goes_while_it_is_asked_about_is_refused(served: Served) -> None:
     file = served.upload()
-    served.service.library.blobs.delete(file)
+    served.service.files.blobs.delete(file)
     body = {"model": "tiny", "training_file": file, "market": {"zone": OWNED, "deadline": "+8m"}}
     with served.http() as http:
         answer = http.post("/v1/quotes", json=body)

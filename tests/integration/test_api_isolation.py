@@ -39,7 +39,7 @@ class Victim:
             self.quote = http.post("/v1/quotes", json=quoted).json()["id"]
             hook = http.post("/v1/webhooks", json={"url": "https://treasure.example/hook"}).json()
         self.hook, self.hook_secret = hook["id"], hook["secret"]
-        keys = served.service.directory.all_keys()
+        keys = served.service.accounts.all_keys()
         self.key_id = next(key.id for key in keys if key.user == "victoria")
 
     @property
@@ -186,7 +186,7 @@ def test_without_a_key_there_is_nothing_but_health(served: Served, victim: Victi
 
 def test_a_revoked_key_opens_nothing_at_once(served: Served, victim: Victim) -> None:
     secret = served.key("fired")
-    key = next(k.id for k in served.service.directory.all_keys() if k.user == "fired")
+    key = next(k.id for k in served.service.accounts.all_keys() if k.user == "fired")
     with served.http(secret) as http, served.http(served.operator) as operator:
         assert http.get("/v1/files").status_code == 200
         assert operator.delete(f"/v1/keys/{key}").json()["revoked_at"] is not None

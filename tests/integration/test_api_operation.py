@@ -149,7 +149,7 @@ def test_an_erased_file_stays_gone_though_it_is_looked_at_meanwhile(tmp_path: Pa
         async def erase_while_looking() -> None:
             erasing = asyncio.create_task(erase(served.service, "leaver"))
             while not erasing.done():
-                await served.service.library.set_error(file, "odd")
+                await served.service.files.set_error(file, "odd")
                 await asyncio.sleep(0)
             assert (await erasing)["files"] == 1
 
@@ -182,7 +182,7 @@ def test_nothing_that_an_erased_user_wrote_is_left_in_the_database_s_files(
                 job = posted.json()["id"]
                 http.post(f"/v1/fine_tuning/jobs/{job}/cancel").raise_for_status()
         reader = served.service.store.reader
-        paid = served.service.pages.balances(["user:leaver"])
+        paid = served.service.queries.balances(["user:leaver"])
         for seq, state in ((2, f"{job} {words[2]}"), (3, "another's")):
             unit = Snapshots(reader).write_batch("other", seq, 0.0, state.encode())
             served.run(partial(durable, served.service.committer, unit))
@@ -198,7 +198,7 @@ def test_nothing_that_an_erased_user_wrote_is_left_in_the_database_s_files(
         served.bid(served.client(), served.upload())
     with serving(tmp_path) as served:
         assert found() == set()
-        assert served.service.pages.balances(["user:leaver"]) == paid != {}
+        assert served.service.queries.balances(["user:leaver"]) == paid != {}
 
 
 def test_no_job_is_ever_admitted_for_a_file_that_was_deleted_meanwhile(served: Served) -> None:

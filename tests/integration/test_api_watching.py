@@ -79,8 +79,8 @@ def test_a_stream_ends_with_its_key_and_there_are_only_so_many(served: Served) -
             next(one)
         refused = http.get(path)
         assert (refused.status_code, refused.json()["error"]["code"]) == (429, "limit_reached")
-        key = next(k.id for k in served.service.directory.all_keys() if k.user == "watcher")
-        served.run(lambda: served.service.directory.revoke_key(key))
+        key = next(k.id for k in served.service.accounts.all_keys() if k.user == "watcher")
+        served.run(lambda: served.service.accounts.revoke_key(key))
         served.train(job, 8)
         for one, opened in zip(told, streams, strict=True):
             assert len(list(one)) <= 1

@@ -176,7 +176,7 @@ def test_a_session_ends_with_sign_out_and_with_its_key(shop: Shop) -> None:
     leaving.http.cookies.set("auctune_session", cookie, path="/page")
     assert leaving.get("/page/jobs").url.path == "/page/sign-in"
     assert fired.get("/page/jobs").url.path == "/page/jobs"
-    key = next(k.id for k in shop.served.service.directory.all_keys() if k.user == "fired")
+    key = next(k.id for k in shop.served.service.accounts.all_keys() if k.user == "fired")
     with shop.served.http(shop.served.operator) as http:
         http.delete(f"/v1/keys/{key}")
     assert fired.get("/page/jobs").url.path == "/page/sign-in"

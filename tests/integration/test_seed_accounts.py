@@ -28,7 +28,7 @@ def test_a_key_of_the_settings_is_good_from_the_start_and_stays_revoked(tmp_path
     file = make_file().model_copy(update={"users": users, "keys": keys})
     with serving(tmp_path / "data", file) as served:
         served.run(lambda: seed_accounts(served.service, file))
-        (known,) = [one for one in served.service.directory.all_keys() if one.user == "ada"]
+        (known,) = [one for one in served.service.accounts.all_keys() if one.user == "ada"]
         with served.http(KEY) as ada, served.http("r" * 40) as root:
             assert ada.get("/v1/ledger").json()["budget_remaining"] == "5.0000"
             assert ada.get("/v1/users").status_code == 403
@@ -39,8 +39,8 @@ def test_a_key_of_the_settings_is_good_from_the_start_and_stays_revoked(tmp_path
         served.run(lambda: seed_accounts(served.service, file))
         with served.http(KEY) as client:
             assert client.get("/v1/ledger").status_code == 401
-        assert len(served.service.directory.all_keys()) == 4
-        account = served.service.directory.user("ada")
+        assert len(served.service.accounts.all_keys()) == 4
+        account = served.service.accounts.user("ada")
         assert account is not None
         assert account.budget is None
 

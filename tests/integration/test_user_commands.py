@@ -265,7 +265,7 @@ def test_an_upload_that_was_not_looked_at_before_an_end_is_looked_at_after_the_n
     with serving(tmp_path / "market") as before:
         key = before.key("ada")
         # As if the service had ended right after this was on record.
-        file = before.run(lambda: before.service.library.add("ada", Form(), chunks())).id
+        file = before.run(lambda: before.service.files.add("ada", Form(), chunks())).id
         assert before.client(key).files.retrieve(file).status == "uploaded"
     with serving(tmp_path / "market") as after:
         found = after.client(key).files.wait_for_processing(

@@ -169,7 +169,7 @@ class Served:
         """A new key of a user, who is added if need be."""
 
         async def add() -> str:
-            directory = self.service.directory
+            directory = self.service.accounts
             if directory.user(user) is None:
                 await self.service.put_user(user, account.get("team"), account.get("budget"))
             return (await directory.add_key(user, role, ""))[1]
@@ -250,7 +250,7 @@ class Served:
         source.write_bytes(b"PK adapter")
 
         async def keep() -> str:
-            return (await self.service.library.import_result(owner, source.name, source)).id
+            return (await self.service.files.import_result(owner, source.name, source)).id
 
         file: str = self.run(keep)
         self.ask(lambda actor: actor.finish(job, [file]), zone)
@@ -369,7 +369,7 @@ async def _listen(
     )
 
     async def operator() -> None:
-        directory = opened.service.directory
+        directory = opened.service.accounts
         if directory.user("operator") is None:
             await directory.put_user("operator", None, None)
         served.operator = (await directory.add_key("operator", Role.OPERATOR, ""))[1]

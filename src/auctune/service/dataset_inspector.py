@@ -21,7 +21,7 @@ class DatasetInspector:
     Args:
         base: its name.
         client: of the data process.
-        library: of files.
+        files: stored files.
         builtin: the vendor in a process of the service, or None.
         external: vendors that are reached over HTTP.
         quote_seconds: after which an external vendor without an answer is left out of an auction.
@@ -32,7 +32,7 @@ class DatasetInspector:
         self,
         base: str,
         client: DataClient,
-        library: FileRepository,
+        files: FileRepository,
         builtin: BuiltinVendor | None = None,
         external: Sequence[ExternalVendor] = (),
         quote_seconds: float = 2.0,
@@ -40,7 +40,7 @@ class DatasetInspector:
     ) -> None:
         self._base = base
         self._client = client
-        self._library = library
+        self._files = files
         self._builtin = builtin
         self._external = external
         self._quote_seconds = quote_seconds
@@ -53,7 +53,7 @@ class DatasetInspector:
 
     async def size(self, file: FileRecord, max_length: int) -> DataSize:
         """Return the size of a clean data set, and store its tokens for those who train on it."""
-        return await self.size_of(self._library.path(file), max_length, file.owner, store=True)
+        return await self.size_of(self._files.path(file), max_length, file.owner, store=True)
 
     async def size_of(
         self, path: Path, max_length: int, owner: str, *, store: bool = False
@@ -74,7 +74,7 @@ class DatasetInspector:
         Raises:
             AuctuneError: if that fails.
         """
-        path = self._library.blobs.path(file)
+        path = self._files.blobs.path(file)
         future = self._client.store(self._base, path, "training_file", max_length, owner=owner)
         await asyncio.wrap_future(future)
 
@@ -86,7 +86,7 @@ class DatasetInspector:
         """
         if not self.has_vendors:
             raise InputError("market.repair", "is set, but the zone has no vendor", "clean data")
-        path, length = self._library.path(file), training.max_length
+        path, length = self._files.path(file), training.max_length
         found, offers = await asyncio.gather(
             self._quote_builtin(path, training, file.owner),
             self._quote_external(path, self._external),
@@ -106,7 +106,7 @@ class DatasetInspector:
         self, file: FileRecord, training: Training, without: Collection[str]
     ) -> tuple[VendorOffer, ...]:
         """Return the offers of vendors other than some; empty if none can repair the data."""
-        path = self._library.path(file)
+        path = self._files.path(file)
         external = [vendor for vendor in self._external if vendor.name not in without]
         if self._builtin is None or self._builtin.name in without:
             return await self._quote_external(path, external)

@@ -145,7 +145,7 @@ async def _serve(
     )
     try:
         await seed_accounts(opened.service, config)
-        key = await ensure_operator_key(opened.service.directory, place.data)
+        key = await ensure_operator_key(opened.service.accounts, place.data)
         await opened.start(report)
         options = uvicorn.Config(
             make_app(opened.service),
@@ -240,13 +240,13 @@ async def seed_accounts(service: Service, config: ServiceConfig) -> None:
     """
     keys = [(entry, entry.key(f"keys[{index}]")) for index, entry in enumerate(config.keys)]
     for user in config.users:
-        if service.directory.user(user.name) is None:
+        if service.accounts.user(user.name) is None:
             budget = None
             if user.budget is not None:
                 budget = Budget(user.budget, user.budget_days * _DAY_SECONDS)
             await service.put_user(user.name, None, budget)
     for entry, key in keys:
-        await service.directory.import_key(entry.user, Role(entry.role), entry.name, key)
+        await service.accounts.import_key(entry.user, Role(entry.role), entry.name, key)
 
 
 async def ensure_operator_key(directory: AccountRegistry, data: Path) -> str | None:

@@ -90,11 +90,11 @@ class Service:
 
     Attributes:
         zones: by name; the first is the default.
-        directory: users, teams and keys.
+        accounts: users, teams and keys.
         rate: rate limit of requests, by key.
         spending: what remains of budgets.
-        library: files.
-        pages: lists of jobs, files and entries.
+        files: stored files.
+        queries: lists of jobs, files and entries.
         log: events.
         idempotency: jobs of recent requests, for retries.
         quotes: stored quotes.
@@ -119,11 +119,11 @@ class Service:
     """
 
     zones: dict[str, AnyGateway]
-    directory: AccountRegistry
+    accounts: AccountRegistry
     rate: TokenBuckets
     spending: BudgetTracker
-    library: FileRepository
-    pages: Queries
+    files: FileRepository
+    queries: Queries
     log: EventLog
     idempotency: IdempotencyStore
     quotes: QuoteStore
@@ -169,7 +169,7 @@ class Service:
         """
         if not re.fullmatch(JOB_ID, name):
             return None
-        row = await asyncio.to_thread(self.pages.job, name)
+        row = await asyncio.to_thread(self.queries.job, name)
         if row is None or (owner is not None and row.owner != owner):
             return None
         return read_job(row)
@@ -185,7 +185,7 @@ class Service:
 
     async def put_team(self, name: str, budget: Budget | None) -> Account:
         """Add a team, or change its budget; payments within the budget's period count."""
-        team = await self.directory.put_team(name, budget)
+        team = await self.accounts.put_team(name, budget)
         await self.spending.reload(team, self.committer)
         return team
 
@@ -196,7 +196,7 @@ class Service:
             InputError: if there is no such team.
         """
         before = self.spending.accounts(name)
-        user = await self.directory.put_user(name, team, budget)
+        user = await self.accounts.put_user(name, team, budget)
         # The budget of the team that the user left is reloaded too.
         changed = {one.key: one for one in (*before, *self.spending.accounts(name))}
         for account in changed.values():
@@ -237,7 +237,7 @@ class ServiceRuntime:
             report: called with the zone that is waited for: some nodes take a minute to start.
         """
         self.service.webhooks.start()
-        self._tasks.spawn(keep_up(self.service.now, self.service.library.trash))
+        self._tasks.spawn(keep_up(self.service.now, self.service.files.trash))
         for zone, worker in self.workers.items():
             report(f"starting zone {zone}", 0.0)
             await self.service.zones[zone].decide_pending()
@@ -310,9 +310,9 @@ async def build_service(
     """
     limits = config.limits
     committer = Committer(store)
-    pages, log = Queries(store.reader), EventLog(store.reader)
-    directory = AccountRegistry(store.reader, committer, now)
-    spending = BudgetTracker(directory, now, store.reader)
+    queries, log = Queries(store.reader), EventLog(store.reader)
+    accounts = AccountRegistry(store.reader, committer, now)
+    spending = BudgetTracker(accounts, now, store.reader)
     open_jobs = JobQuota(limits.open_jobs, load_open_jobs(store.reader))
     bids = _daily(limits.bids_per_day)
     for owner, at in stored_bids(store.reader, now() - DAY):
@@ -320,7 +320,7 @@ async def build_service(
     metrics, notifier = Metrics(open_jobs), Notifier()
     recorder = LogWriter(committer, spending, open_jobs, metrics, notifier)
     disk = Disk(place.data, limits.reserved_bytes)
-    library = FileRepository(place.data / "files", pages, committer, limits, now, disk)
+    files = FileRepository(place.data / "files", queries, committer, limits, now, disk)
     if data is None:
         data = DataClient(
             place.cache,
@@ -337,7 +337,7 @@ async def build_service(
         dirs=place,
         recorder=recorder,
         committer=committer,
-        library=library,
+        files=files,
         data=data,
         budgets=budgets,
         quotes=quotes,
@@ -360,14 +360,14 @@ async def build_service(
             raise ClockError(fault)
         disk.check()
 
-    submissions = SubmissionService(zones, open_jobs, quotes, library, check_bids)
+    submissions = SubmissionService(zones, open_jobs, quotes, files, check_bids)
     service = Service(
         zones=zones,
-        directory=directory,
+        accounts=accounts,
         rate=TokenBuckets(limits.requests_per_second, limits.burst, time.monotonic),
         spending=spending,
-        library=library,
-        pages=pages,
+        files=files,
+        queries=queries,
         log=log,
         idempotency=IdempotencyStore(store.reader, now),
         quotes=quotes,

@@ -31,7 +31,7 @@ def authenticate(scope: Scope, service: Service) -> Principal:
     """
     header = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
     scheme, _, secret = header.decode("latin-1").partition(" ")
-    who = service.directory.authenticate(secret.strip()) if scheme.lower() == "bearer" else None
+    who = service.accounts.authenticate(secret.strip()) if scheme.lower() == "bearer" else None
     if who is None:
         raise ApiError(
             401,

@@ -104,7 +104,7 @@ class RequestMiddleware:
     def _limit(self, path: str) -> int:
         """Return the maximum size of a body in bytes."""
         if path in UPLOADS:
-            return self._service.library.limits.upload_bytes + FORM_BYTES
+            return self._service.files.limits.upload_bytes + FORM_BYTES
         if path in _LARGE or (path.startswith("/page/") and path != SIGN_IN):
             return LARGE_BYTES
         return SMALL_BYTES

@@ -21,7 +21,7 @@ class TrainingData:
     """Data sets of a zone's jobs; each file is sized once for each base and length.
 
     Args:
-        library: stored files.
+        files: stored files.
         base_digest: digest of the zone's base.
         inspector: sizes data sets, and collects offers of vendors.
         max_length: maximum length of rows if a request names none.
@@ -29,12 +29,12 @@ class TrainingData:
 
     def __init__(
         self,
-        library: FileRepository,
+        files: FileRepository,
         base_digest: str,
         inspector: DatasetInspector,
         max_length: int,
     ) -> None:
-        self._library = library
+        self._files = files
         self._base_digest = base_digest
         self._inspector = inspector
         self._max_length = max_length
@@ -52,7 +52,7 @@ class TrainingData:
             (training.data, "training_file"),
             (training.validation, "validation_file"),
         ):
-            if name is not None and not self._library.exists(name):
+            if name is not None and not self._files.exists(name):
                 raise InputError(place, f"{name!r} is being deleted", "a file that is not deleted")
 
     async def cached(self, submission: Submission) -> DatasetQuote | None:
@@ -63,17 +63,17 @@ class TrainingData:
                 or too many of its rows would be truncated.
         """
         training, owner = submission.training, submission.owner
-        file = await self._library.require(training.data, owner, "training_file")
+        file = await self._files.require(training.data, owner, "training_file")
         validation = training.validation
         if validation is not None:
-            await self._library.require(validation, owner, "validation_file")
+            await self._files.require(validation, owner, "validation_file")
         self.ensure_not_deleted(submission)
         if training.repair:
             return None
         key = self._base_digest, training.max_length
         size, of_validation = file.size_for(*key), None
         if validation is not None:
-            known = self._library.cached(validation)
+            known = self._files.cached(validation)
             of_validation = None if known is None else known.size_for(*key)
             if of_validation is None:
                 return None
@@ -86,11 +86,11 @@ class TrainingData:
             InputError: if the data cannot be trained on, or belong to another user.
         """
         training, owner = submission.training, submission.owner
-        file = await self._library.require(training.data, owner, "training_file")
+        file = await self._files.require(training.data, owner, "training_file")
         await self._check_rows(file, "training_file")
         of_validation = None
         if training.validation is not None:
-            validation = await self._library.require(training.validation, owner, "validation_file")
+            validation = await self._files.require(training.validation, owner, "validation_file")
             await self._check_rows(validation, "validation_file")
             of_validation = await self._size_of_validation(validation, training.max_length)
         if training.repair:
@@ -111,11 +111,11 @@ class TrainingData:
         Return whether the file is for this zone: a file of images is not.
         """
         try:
-            if await asyncio.to_thread(holds_arrays, self._library.path(file)):
+            if await asyncio.to_thread(holds_arrays, self._files.path(file)):
                 return False
             await self._size(file, self._max_length)
         except InputError as error:
-            await self._library.set_error(file.id, str(error))
+            await self._files.set_error(file.id, str(error))
         except (AuctuneError, OSError) as error:
             _log.warning("an upload could not be examined", file=file.id, reason=str(error))
         return True
@@ -127,7 +127,7 @@ class TrainingData:
             InputError: if it does, or cannot be read because it was just deleted.
         """
         try:
-            holds_images = await asyncio.to_thread(is_npz, self._library.path(file))
+            holds_images = await asyncio.to_thread(is_npz, self._files.path(file))
         except OSError as error:
             found = f"cannot be read ({error.strerror})"
             raise InputError(place, found, "a readable JSONL file") from None
@@ -150,7 +150,7 @@ class TrainingData:
         size = file.size_for(self._base_digest, max_length)
         if size is None:
             size = await self._inspector.size(file, max_length)
-            await self._library.set_size(file.id, self._base_digest, max_length, size)
+            await self._files.set_size(file.id, self._base_digest, max_length, size)
         return size
 
 

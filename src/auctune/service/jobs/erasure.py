@@ -36,9 +36,9 @@ async def erase(service: Service, user: str) -> dict[str, int]:
     """
     if service.open_jobs.open_jobs(user):
         raise StillOpenError("this user has open jobs; cancel them first")
-    keys = [key.id for key in service.directory.all_keys() if key.user == user]
+    keys = [key.id for key in service.accounts.all_keys() if key.user == user]
     for key in keys:
-        await service.directory.revoke_key(key)
+        await service.accounts.revoke_key(key)
     webhooks = service.webhooks.registry.for_user(user)
     for webhook in webhooks:
         await service.webhooks.registry.remove(webhook)
@@ -54,11 +54,11 @@ async def erase(service: Service, user: str) -> dict[str, int]:
 
 async def _erase_files(service: Service, user: str) -> int:
     count = 0
-    while files := (await service.library.page(user, _PAGE, None, None, False)).items:
+    while files := (await service.files.page(user, _PAGE, None, None, False)).items:
         for record in files:
             # The tombstone keeps an examination in progress from storing the file again.
-            async with service.library.tombstone(record):
-                await service.library.delete(record)
+            async with service.files.tombstone(record):
+                await service.files.delete(record)
             count += 1
     return count
 
@@ -67,7 +67,7 @@ async def _erase_jobs(service: Service, user: str) -> list[str]:
     erased: list[str] = []
     after = None
     while True:
-        page = await asyncio.to_thread(service.pages.jobs, user, _PAGE, after)
+        page = await asyncio.to_thread(service.queries.jobs, user, _PAGE, after)
         if not page.items:
             return erased
         rows = [_without_text(row) for row in page.items]

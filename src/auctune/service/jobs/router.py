@@ -125,7 +125,7 @@ class SubmissionService:
         zones: by name, in the order of the settings.
         open_jobs: limit on open jobs of a user.
         quotes: store of quotes.
-        library: of files.
+        files: stored files.
         check: raises an error while the service accepts no bids.
 
     Attributes:
@@ -137,14 +137,14 @@ class SubmissionService:
         zones: Mapping[str, AnyGateway],
         open_jobs: JobQuota,
         quotes: QuoteStore,
-        library: FileRepository,
+        files: FileRepository,
         check: Callable[[], None],
     ) -> None:
         self.paused: set[str] = set()
         self._zones = zones
         self._open_jobs = open_jobs
         self._quotes = quotes
-        self._library = library
+        self._files = files
         self._check = check
         self._tasks = TaskSet()
         self._by_base: dict[str, list[AnyGateway]] = {}
@@ -203,7 +203,7 @@ class SubmissionService:
 
     async def resume(self) -> None:
         """Inspect the uploads that had not been inspected when the service stopped."""
-        for file in await self._library.unexamined():
+        for file in await self._files.unexamined():
             self.preload(file)
 
     async def close(self) -> None:
@@ -252,4 +252,4 @@ class SubmissionService:
                 f"holds data that no zone here trains on (kinds of zones here: {kinds})",
                 "rows of text (JSONL); or for zones of kind edge, images (.npz)",
             )
-            await self._library.set_error(file.id, str(error))
+            await self._files.set_error(file.id, str(error))

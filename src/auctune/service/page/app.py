@@ -47,7 +47,7 @@ def make_page(service: Service) -> Starlette:
         exception_handlers={kind: _as_page(handler) for kind, handler in HANDLERS.items()},
     )
     sign_ins = TokenBuckets(_SIGN_INS_PER_SECOND, _SIGN_INS, time.monotonic)
-    sessions = Sessions(service.directory.principal_of_key, service.now)
+    sessions = Sessions(service.accounts.principal_of_key, service.now)
     app.state.context = PageContext(service, sessions, sign_ins)
     return app
 

@@ -38,7 +38,7 @@ async def sign_in(request: Request) -> Response:
     check_origin(request)
     form = await read_form(request)
     place, secret = _next(form.get("next")), form.get("key", "").strip()
-    who = context.service.directory.authenticate(secret)
+    who = context.service.accounts.authenticate(secret)
     if who is None:
         return _refuse(request, place)
     if who.role is Role.VENDOR:

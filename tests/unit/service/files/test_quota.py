@@ -65,11 +65,9 @@ def with_library(
     async def run() -> None:
         with open_store(folder) as store:
             committer = Committer(store)
-            library = FileRepository(
-                folder / "files", Queries(store.reader), committer, limits, now
-            )
+            files = FileRepository(folder / "files", Queries(store.reader), committer, limits, now)
             try:
-                await work(library)
+                await work(files)
             finally:
                 await asyncio.to_thread(committer.close)
 
@@ -83,11 +81,11 @@ def contents(folder: Path) -> list[str]:
 def test_bytes_under_way_are_refused_as_soon_as_they_pass_what_may_be_stored(
     tmp_path: Path,
 ) -> None:
-    async def work(library: FileRepository) -> None:
+    async def work(files: FileRepository) -> None:
         first, second = Sender(), Sender()
-        under_way = asyncio.create_task(library.add("ada", Name(), first.chunks()))
+        under_way = asyncio.create_task(files.add("ada", Name(), first.chunks()))
         await first.send(600)
-        other = asyncio.create_task(library.add("ada", Name(), second.chunks()))
+        other = asyncio.create_task(files.add("ada", Name(), second.chunks()))
         # Neither is stored, and the second has sent all that it will send for now.
         second.push(500)
         with pytest.raises(QuotaExceededError):
@@ -104,17 +102,17 @@ def test_bytes_under_way_are_refused_as_soon_as_they_pass_what_may_be_stored(
 
 
 def test_what_is_announced_counts_before_it_comes(tmp_path: Path) -> None:
-    async def work(library: FileRepository) -> None:
+    async def work(files: FileRepository) -> None:
         first, second = Sender(), Sender()
-        under_way = asyncio.create_task(library.add("ada", Name(), first.chunks(), 600))
+        under_way = asyncio.create_task(files.add("ada", Name(), first.chunks(), 600))
         await first.send(1)
         with pytest.raises(QuotaExceededError):
-            await library.add("ada", Name(), second.chunks(), 500)
+            await files.add("ada", Name(), second.chunks(), 500)
         first.end()
         await under_way
         # It has one byte after all.
         second.end()
-        await library.add("ada", Name(), second.chunks(), 500)
+        await files.add("ada", Name(), second.chunks(), 500)
 
     with_library(
         tmp_path,
@@ -124,18 +122,18 @@ def test_what_is_announced_counts_before_it_comes(tmp_path: Path) -> None:
 
 
 def test_uploads_under_way_are_limited_for_each_user_alone(tmp_path: Path) -> None:
-    async def work(library: FileRepository) -> None:
+    async def work(files: FileRepository) -> None:
         async with AsyncExitStack() as stack:
             senders = [Sender() for _ in range(3)]
             for sender in senders[:2]:
-                task = asyncio.create_task(library.add("ada", Name(), sender.chunks()))
+                task = asyncio.create_task(files.add("ada", Name(), sender.chunks()))
                 stack.push_async_callback(asyncio.wait_for, task, 10)
                 stack.callback(sender.end)
                 await sender.send(1)
             with pytest.raises(QuotaExceededError, match="in progress"):
-                await library.add("ada", Name(), senders[2].chunks())
+                await files.add("ada", Name(), senders[2].chunks())
             senders[2].end()
-            await library.add("bob", Name(), senders[2].chunks())
+            await files.add("bob", Name(), senders[2].chunks())
 
     with_library(
         tmp_path,
@@ -145,9 +143,9 @@ def test_uploads_under_way_are_limited_for_each_user_alone(tmp_path: Path) -> No
 
 
 def test_as_many_uploads_at_once_as_there_is_room_for_are_all_taken(tmp_path: Path) -> None:
-    async def work(library: FileRepository) -> None:
+    async def work(files: FileRepository) -> None:
         senders = [Sender() for _ in range(5)]
-        tasks = [asyncio.create_task(library.add("ada", Name(), s.chunks())) for s in senders]
+        tasks = [asyncio.create_task(files.add("ada", Name(), s.chunks())) for s in senders]
         for sender in senders:
             await sender.send(200)
         for sender in senders:
@@ -155,7 +153,7 @@ def test_as_many_uploads_at_once_as_there_is_room_for_are_all_taken(tmp_path: Pa
         assert len({record.id for record in await asyncio.gather(*tasks)}) == 5
         late = Sender()
         with pytest.raises(QuotaExceededError):
-            await library.add("ada", Name(), late.chunks())
+            await files.add("ada", Name(), late.chunks())
 
     with_library(
         tmp_path,
@@ -170,25 +168,25 @@ def test_what_was_uploaded_and_deleted_counts_for_a_day(
 ) -> None:
     now = [1e9]
 
-    async def add(library: FileRepository, owner: str) -> FileRecord:
+    async def add(files: FileRepository, owner: str) -> FileRecord:
         sender = Sender()
         sender.push(10)
         sender.end()
-        return await library.add(owner, Name(), sender.chunks())
+        return await files.add(owner, Name(), sender.chunks())
 
-    async def work(library: FileRepository) -> None:
+    async def work(files: FileRepository) -> None:
         for _ in range(2):
-            await library.delete(await add(library, "ada"))
+            await files.delete(await add(files, "ada"))
             now[0] += 3600.0
         with pytest.raises(QuotaExceededError, match="within 24 hours"):
-            await add(library, "ada")
-        await add(library, "bob")
+            await add(files, "ada")
+        await add(files, "bob")
         assert len(contents(tmp_path)) == 1
         # A day after the first of them there is room for one.
         now[0] += 86_400.0 - 3600.0
-        await add(library, "ada")
+        await add(files, "ada")
         with pytest.raises(QuotaExceededError, match="within 24 hours"):
-            await add(library, "ada")
+            await add(files, "ada")
 
     with_library(
         tmp_path,

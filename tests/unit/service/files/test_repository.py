@@ -42,10 +42,10 @@ def uploaded(folder: Path, then_delete: bool = False) -> FileRecord:
 
     async def run() -> FileRecord:
         with open_store(folder) as store, Committer(store) as committer:
-            library = FileRepository(folder / "files", Queries(store.reader), committer, LIMITS)
-            record = await library.add("ada", Name(), _rows())
+            files = FileRepository(folder / "files", Queries(store.reader), committer, LIMITS)
+            record = await files.add("ada", Name(), _rows())
             if then_delete:
-                await library.delete(record)
+                await files.delete(record)
             return record
 
     return asyncio.run(asyncio.wait_for(run(), 30))
@@ -110,11 +110,11 @@ def test_an_upload_without_room_on_the_disk_is_refused_and_leaves_nothing(
     async def run() -> None:
         with open_store(tmp_path) as store, Committer(store) as committer:
             disk = Disk(tmp_path, reserve)
-            library = FileRepository(
+            files = FileRepository(
                 tmp_path / "files", Queries(store.reader), committer, LIMITS, disk=disk
             )
             with pytest.raises(DiskFullError, match="operator must free space"):
-                await library.add("ada", Name(), chunks)
+                await files.add("ada", Name(), chunks)
 
     asyncio.run(asyncio.wait_for(run(), 30))
     assert names(tmp_path / "files") == set()
@@ -158,21 +158,21 @@ def test_a_start_with_missing_contents_warns_once_and_refuses_jobs_that_need_the
     for record in (lost, other_lost):
         (tmp_path / "files" / record.id).unlink()
 
-    async def require(library: FileRepository) -> None:
-        assert (await library.require(kept.id, "ada", "training_file")).sha256 == kept.sha256
+    async def require(files: FileRepository) -> None:
+        assert (await files.require(kept.id, "ada", "training_file")).sha256 == kept.sha256
         with pytest.raises(InputError, match=f"^training_file: the content of '{lost.id}' is miss"):
-            await library.require(lost.id, "ada", "training_file")
+            await files.require(lost.id, "ada", "training_file")
         with pytest.raises(InputError, match=f"^training_file: there is no file '{lost.id}'"):
-            await library.require(lost.id, "bob", "training_file")
-        assert [record.id for record in await library.unexamined()] == [kept.id]
+            await files.require(lost.id, "bob", "training_file")
+        assert [record.id for record in await files.unexamined()] == [kept.id]
 
     with (
         open_store(tmp_path) as store,
         Committer(store) as committer,
         capture_logs() as logs,
     ):
-        library = FileRepository(tmp_path / "files", Queries(store.reader), committer, LIMITS)
-        asyncio.run(require(library))
+        files = FileRepository(tmp_path / "files", Queries(store.reader), committer, LIMITS)
+        asyncio.run(require(files))
         # The row stays, for content that is restored.
         assert Queries(store.reader).file_ids() == {lost.id, other_lost.id, kept.id}
     (warning,) = logs

@@ -101,20 +101,20 @@ class ErasureResponse(BaseModel):
 @router.post("/teams", response_model=AccountResponse)
 async def put_team(service: ServiceDep, who: OperatorUser, body: TeamBody) -> JSON:
     """Add a team, or change its budget; null removes it, an omitted field keeps it."""
-    existing = service.directory.team(body.id)
+    existing = service.accounts.team(body.id)
     return _account(service, await service.put_team(body.id, _requested_budget(body, existing)))
 
 
 @router.get("/teams", response_model=Page[AccountResponse])
 async def list_teams(service: ServiceDep, who: OperatorUser) -> JSON:
     """List all teams."""
-    return page_view([_account(service, team) for team in service.directory.teams()])
+    return page_view([_account(service, team) for team in service.accounts.teams()])
 
 
 @router.post("/users", response_model=AccountResponse)
 async def put_user(service: ServiceDep, who: OperatorUser, body: UserBody) -> JSON:
     """Add a user, or change its team and budget; null removes them, an omitted field keeps them."""
-    existing = service.directory.user(body.id)
+    existing = service.accounts.user(body.id)
     team = (
         existing.team if existing is not None and "team" not in body.model_fields_set else body.team
     )
@@ -126,13 +126,13 @@ async def put_user(service: ServiceDep, who: OperatorUser, body: UserBody) -> JS
 @router.get("/users", response_model=Page[AccountResponse])
 async def list_users(service: ServiceDep, who: OperatorUser) -> JSON:
     """List all users."""
-    return page_view([_account(service, user) for user in service.directory.users()])
+    return page_view([_account(service, user) for user in service.accounts.users()])
 
 
 @router.delete("/users/{user_id}/data", response_model=ErasureResponse)
 async def erase_user(service: ServiceDep, who: OperatorUser, user_id: str) -> JSON:
     """Erase a user's files, checkpoints, webhooks, metadata and keys; accounting data stay."""
-    if service.directory.user(user_id) is None:
+    if service.accounts.user(user_id) is None:
         raise not_found("user", user_id)
     _ensure_operator_remains(service, lambda key: key.user == user_id)
     try:
@@ -144,21 +144,21 @@ async def erase_user(service: ServiceDep, who: OperatorUser, user_id: str) -> JS
 @router.post("/keys", response_model=KeyResponse)
 async def add_key(service: ServiceDep, who: OperatorUser, body: KeyBody) -> KeyResponse:
     """Create a key. Its secret is in this response only."""
-    record, secret = await service.directory.add_key(body.user, Role(body.role), body.name)
+    record, secret = await service.accounts.add_key(body.user, Role(body.role), body.name)
     return _key(record).model_copy(update={"secret": secret})
 
 
 @router.get("/keys", response_model=Page[KeyResponse])
 async def list_keys(service: ServiceDep, who: OperatorUser) -> JSON:
     """List all keys."""
-    return page_view([_key(record) for record in service.directory.all_keys()])
+    return page_view([_key(record) for record in service.accounts.all_keys()])
 
 
 @router.delete("/keys/{key_id}", response_model=KeyResponse)
 async def revoke_key(service: ServiceDep, who: OperatorUser, key_id: str) -> KeyResponse:
     """Revoke a key, with immediate effect."""
     _ensure_operator_remains(service, lambda key: key.id == key_id)
-    record = await service.directory.revoke_key(key_id)
+    record = await service.accounts.revoke_key(key_id)
     if record is None:
         raise not_found("key", key_id)
     return _key(record)
@@ -166,7 +166,7 @@ async def revoke_key(service: ServiceDep, who: OperatorUser, key_id: str) -> Key
 
 def _ensure_operator_remains(service: Service, ends: Callable[[KeyRecord], bool]) -> None:
     """Check that an operator's key remains: without one, no key could be created any more."""
-    keys = service.directory.all_keys()
+    keys = service.accounts.all_keys()
     operators = [key for key in keys if key.role is Role.OPERATOR and key.revoked_at is None]
     if operators and all(map(ends, operators)):
         raise ApiError(

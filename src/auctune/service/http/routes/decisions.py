@@ -59,7 +59,7 @@ async def _list(
 ) -> JSON:
     zone = zone_of(service, zone_id)
     views = service.views(zone.name)
-    page = await asyncio.to_thread(service.pages.jobs, None, limit, after, zone_id, statuses)
+    page = await asyncio.to_thread(service.queries.jobs, None, limit, after, zone_id, statuses)
     data = [_view(read_job(row), views, zone.clock) for row in page.items]
     return page_view(data, has_more=page.has_more)
 

@@ -45,11 +45,11 @@ async def upload(service: ServiceDep, who: CurrentUser, request: Request) -> JSO
     """Upload a data set in JSON lines."""
     length = request.headers.get("content-length", "")
     announced = max(0, int(length) - FORM_BYTES) if length.isascii() and length.isdecimal() else 0
-    limit = service.library.limits.upload_bytes
+    limit = service.files.limits.upload_bytes
     if announced > limit:
         raise TooLargeError("file", f"has more than {limit} bytes", "a smaller file")
     form = MultipartUpload(request)
-    record = await service.library.add(who.user, form, form.chunks(), announced)
+    record = await service.files.add(who.user, form, form.chunks(), announced)
     service.submissions.preload(record)
     return file_view(record)
 
@@ -67,7 +67,7 @@ async def list_files(
     filename: Annotated[str | None, Query(pattern=r"^[^\x00]{1,255}$")] = None,
 ) -> Response:
     """List the user's files; filter by `sha256` and `filename` to find an earlier upload."""
-    page = await service.library.page(
+    page = await service.files.page(
         who.user, limit, after, purpose, order == "asc", sha256, filename
     )
     data = [file_view(record) for record in page.items]
@@ -86,12 +86,12 @@ async def retrieve(service: ServiceDep, who: CurrentUser, file_id: str) -> JSON:
 async def delete(service: ServiceDep, who: CurrentUser, file_id: str) -> JSON:
     """Delete a file that no open job needs."""
     record = await _own(service, who, file_id)
-    async with service.library.tombstone(record):
+    async with service.files.tombstone(record):
         # From here on new jobs with this file are refused; earlier ones are known to the actors.
         for zone in service.zones.values():
             if await asyncio.wrap_future(zone.actor.submit(lambda actor: actor.uses_file(file_id))):
                 raise ApiError(400, "an open job needs this file", "file_in_use", "id")
-        await service.library.delete(record)
+        await service.files.delete(record)
     return {"id": file_id, "object": "file", "deleted": True}
 
 
@@ -102,7 +102,7 @@ async def delete(service: ServiceDep, who: CurrentUser, file_id: str) -> JSON:
 )
 async def content(service: ServiceDep, who: CurrentUser, file_id: str) -> FileResponse:
     """Return the content of a file."""
-    path = service.library.path(await _own(service, who, file_id))
+    path = service.files.path(await _own(service, who, file_id))
     try:
         status = await asyncio.to_thread(path.stat)
     except FileNotFoundError:
@@ -111,7 +111,7 @@ async def content(service: ServiceDep, who: CurrentUser, file_id: str) -> FileRe
 
 
 async def _own(service: Service, who: Principal, name: str) -> FileRecord:
-    record = await service.library.get(name)
+    record = await service.files.get(name)
     if record is None or record.owner != who.user:
         raise not_found("file", name)
     return record

@@ -140,7 +140,7 @@ async def list_jobs(
     """List the user's jobs, newest first."""
     metadata = _metadata_filter(request.query_params)
     if metadata is None:
-        page = await asyncio.to_thread(service.pages.jobs, who.user, limit, after)
+        page = await asyncio.to_thread(service.queries.jobs, who.user, limit, after)
         rows, has_more = [read_job(row) for row in page.items], page.has_more
     else:
         # One search a user at a time: each reads all of the user's jobs.
@@ -193,7 +193,7 @@ async def list_events(
     last = None if after is None else int(after.removeprefix("ftevent-"))
     messages = service.views(job.zone).messages
     types = tuple(map(str, messages))
-    page = await asyncio.to_thread(service.pages.events, job_id, types, limit, last)
+    page = await asyncio.to_thread(service.queries.events, job_id, types, limit, last)
     data = [event_view(row, messages) for row in page.items]
     return _json(page_view(data, has_more=page.has_more))
 
@@ -209,7 +209,7 @@ async def list_checkpoints(
     """List the checkpoints of a job, newest first."""
     job = await own_job(service, who, job_id)
     last = None if after is None else int(after.removeprefix("ftckpt-"))
-    page = await asyncio.to_thread(service.pages.events, job_id, [EventType.TRAINED], limit, last)
+    page = await asyncio.to_thread(service.queries.events, job_id, [EventType.TRAINED], limit, last)
     data = [checkpoint_view(row, job) for row in page.items]
     return _json(page_view(data, has_more=page.has_more))
 
@@ -276,7 +276,7 @@ def _scan(
     service: Service, owner: str, metadata: dict[str, str], after: str | None
 ) -> tuple[list[tuple[JobReadModel, bool]], bool]:
     """Return the next jobs, whether each matches, and whether there are more."""
-    page = service.pages.jobs(owner, _SCAN_PAGE, after)
+    page = service.queries.jobs(owner, _SCAN_PAGE, after)
     rows = [read_job(stored) for stored in page.items]
     of_rows = [row.body["request"]["metadata"] or {} for row in rows]
     matches = [metadata.items() <= own.items() if metadata else not own for own in of_rows]

@@ -62,7 +62,7 @@ class History(BaseModel):
 async def statement(service: ServiceDep, who: CurrentUser) -> JSON:
     """Return the user's balance and remaining budget."""
     account = user_account(who.user)
-    balances_by_account = await asyncio.to_thread(service.pages.balances, [account])
+    balances_by_account = await asyncio.to_thread(service.queries.balances, [account])
     remaining = service.spending.remaining(who.user)
     return {
         "object": "statement",
@@ -81,7 +81,7 @@ async def entries(
 ) -> JSON:
     """List the entries of the user's account, newest first."""
     last = None if after is None else int(after.removeprefix("entry-"))
-    page = await asyncio.to_thread(service.pages.entries, user_account(who.user), limit, last)
+    page = await asyncio.to_thread(service.queries.entries, user_account(who.user), limit, last)
     data = [
         {
             "id": f"entry-{row.id}",
@@ -98,7 +98,7 @@ async def entries(
 @router.get("/balances", response_model=Balances)
 async def balances(service: ServiceDep, who: OperatorUser) -> JSON:
     """Return the balances of all accounts."""
-    amounts = await asyncio.to_thread(service.pages.balances)
+    amounts = await asyncio.to_thread(service.queries.balances)
     return {
         "object": "balances",
         "accounts": {name: str(from_minor_units(units)) for name, units in amounts.items()},
@@ -116,7 +116,7 @@ async def history(
     step = max(1, math.ceil(hours * 3600 / _SPANS))
     since = max(0, until - step * _SPANS)
     spans = math.ceil((until - since) / step)
-    rows = await asyncio.to_thread(service.pages.account_history, since, step)
+    rows = await asyncio.to_thread(service.queries.account_history, since, step)
     accounts: dict[str, list[str]] = {}
     for account, span, units in rows:
         amounts = accounts.setdefault(account, ["0"] * spans)

@@ -129,7 +129,7 @@ async def _events(
                 await asyncio.wait_for(changed.wait(), _KEEPALIVE_SECONDS)
             except TimeoutError:
                 yield b": keepalive\n\n"
-            if not service.directory.is_active(who.key):
+            if not service.accounts.is_active(who.key):
                 return
 
 

@@ -63,7 +63,7 @@ class AuctionLoader(LanguageZoneLoader[AuctionConfig, AuctionZone, AuctionModel]
         self._inspector = DatasetInspector(
             entry.base_source,
             shared.data,
-            shared.library,
+            shared.files,
             builtin,
             external,
             entry.quote_seconds,
@@ -128,7 +128,7 @@ class AuctionLoader(LanguageZoneLoader[AuctionConfig, AuctionZone, AuctionModel]
         # Nodes hold the lock too: while one is alive, no other service opens this data folder.
         make_executor = executor_factory(entry).executor(settings, work, dirs.logs, shared.lock)
         repairs = RepairCoordinator(
-            actor, self.clock, self._vendors, self._inspector, shared.library, work
+            actor, self.clock, self._vendors, self._inspector, shared.files, work
         )
         return AuctionWorker(
             actor, self.clock, make_executor, work, self._inspector, repairs, shared

@@ -38,7 +38,7 @@ class RepairCoordinator:
         clock: slots of the zone.
         vendors: vendors by name.
         inspector: measures data sets, and collects offers of vendors.
-        library: stored files.
+        files: stored files.
         work: folder for repaired files.
     """
 
@@ -48,13 +48,13 @@ class RepairCoordinator:
         clock: SlotClock,
         vendors: Mapping[str, Repairer],
         inspector: DatasetInspector,
-        library: FileRepository,
+        files: FileRepository,
         work: Path,
     ) -> None:
         self._actor, self._clock = actor, clock
         self._vendors = vendors
         self._inspector = inspector
-        self._library = library
+        self._files = files
         self._work = work
         self._background = TaskSet()
 
@@ -87,11 +87,11 @@ class RepairCoordinator:
         if vendor is None:
             raise VendorError(name, Fault.UNREACHABLE, "it is no longer in the settings")
         target = self._work / f"{job.id}.jsonl"
-        source = self._library.blobs.path(job.training.data)
+        source = self._files.blobs.path(job.training.data)
         report = (await vendor.repair(order, source, target)).to_json()
         size = await self._inspector.size_of(target, job.training.max_length, job.owner)
         _check_growth(name, size, job.size)
-        record = await self._library.import_result(job.owner, f"{job.id}-repaired.jsonl", target)
+        record = await self._files.import_result(job.owner, f"{job.id}-repaired.jsonl", target)
         is_taken = await self._actor.call(
             lambda zone: replanning.complete_repair(
                 zone, job.id, order.repair, record.id, size, report
@@ -99,7 +99,7 @@ class RepairCoordinator:
         )
         if not is_taken:
             # The job ended before its data were repaired.
-            await self._library.delete(record)
+            await self._files.delete(record)
 
     async def _replace(self, job: AuctionJob, order: RepairOrder, error: AuctuneError) -> None:
         name = order.repair.vendor
@@ -115,7 +115,7 @@ class RepairCoordinator:
         )
 
     async def _offers(self, job: AuctionJob, without: set[str]) -> tuple[VendorOffer, ...]:
-        file = await self._library.get(job.training.data)
+        file = await self._files.get(job.training.data)
         return () if file is None else await self._inspector.offers(file, job.training, without)
 
     def _order(self, job: AuctionJob) -> RepairOrder:

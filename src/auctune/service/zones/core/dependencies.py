@@ -53,7 +53,7 @@ class ZoneDependencies:
         dirs: folders of data and cache.
         recorder: writer of the event log.
         committer: writes to the database.
-        library: files of users.
+        files: stored files of users.
         data: client of the data process.
         budgets: locks and remaining amounts.
         quotes: stored quotes.
@@ -68,7 +68,7 @@ class ZoneDependencies:
     dirs: DataDirs
     recorder: EventWriter
     committer: Committer
-    library: FileRepository
+    files: FileRepository
     data: DataClient
     budgets: BudgetLocks
     quotes: QuoteStore

@@ -156,11 +156,11 @@ class LanguageZoneLoader(ZoneLoader[L, Z, M]):
         """
         shared, entry, base = self.dependencies, self.entry, self._base
         if inspector is None:
-            inspector = DatasetInspector(entry.base_source, shared.data, shared.library)
+            inspector = DatasetInspector(entry.base_source, shared.data, shared.files)
         defaults = Defaults(
             max_length=entry.max_length, share=share, context_tokens=base.context_tokens
         )
-        data = TrainingData(shared.library, base.digest, inspector, defaults.length)
+        data = TrainingData(shared.files, base.digest, inspector, defaults.length)
         return GatewayContext(
             actor, self.clock, num_slots, defaults, data, shared.budgets, shared.quotes
         )

@@ -241,7 +241,7 @@ class SlotWorker(ZoneWorker[Z]):
 
     async def _start_processes(self) -> None:
         self._executor = self._make_executor(self._on_message)
-        self._scheduler = self.scheduler(self._executor, self._work, self._library.blobs.path)
+        self._scheduler = self.scheduler(self._executor, self._work, self._files.blobs.path)
         await self._actor.call(self._scheduler.resume)
 
     async def _stop_processes(self) -> None:

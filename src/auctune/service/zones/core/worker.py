@@ -108,7 +108,7 @@ class ZoneWorker(ABC, Generic[Z]):
         dependencies: ZoneDependencies,
     ) -> None:
         self._actor, self._clock, self._work = actor, clock, work
-        self._library, self._data = dependencies.library, dependencies.data
+        self._files, self._data = dependencies.files, dependencies.data
         self._lock, self._logs = dependencies.lock, dependencies.dirs.logs
         self._on_fatal_error = dependencies.on_fatal_error
         self._tasks = TaskSet()
@@ -190,10 +190,10 @@ class ZoneWorker(ABC, Generic[Z]):
             return
         archive = self._work / f"{job}.zip"
         await asyncio.wrap_future(self._data.archive(folder, archive, job, owner=owner))
-        record = await self._library.import_result(owner, archive.name, archive)
+        record = await self._files.import_result(owner, archive.name, archive)
         if not await self._actor.call(lambda zone: zone.finish(job, [record.id])):
             # The job was cancelled meanwhile.
-            await self._library.delete(record)
+            await self._files.delete(record)
 
     async def _clean_work_folder(self) -> None:
         """Remove the files of jobs that have ended: the result and the log hold all that lasts."""
@@ -211,12 +211,12 @@ class ZoneWorker(ABC, Generic[Z]):
 
     def _remove(self, files: dict[str, list[Path]]) -> None:
         for job, paths in files.items():
-            if self._library.has_job(job):
+            if self._files.has_job(job):
                 _delete(paths)
             else:
                 # The database may be an older copy than the folder.
                 for path in paths:
-                    self._library.trash.take(path)
+                    self._files.trash.take(path)
 
 
 def _trained_jobs(zone: Zone[Any, Any]) -> list[Any]:

@@ -65,7 +65,7 @@ class EdgeLoader(ZoneLoader[EdgeConfig, EdgeZone, EdgeModel]):
 
     def _gateway(self, actor: ZoneActor[EdgeZone]) -> EdgeGateway:
         shared, supply = self.dependencies, self.supply
-        files = SiteDatasetResolver(shared.library, shared.data)
+        files = SiteDatasetResolver(shared.files, shared.data)
         context = GatewayContext(
             actor,
             self.clock,

@@ -82,19 +82,19 @@ class SiteDatasetResolver:
     """Data of a zone's jobs at its sites. A cache holds the facts of the files used last.
 
     Args:
-        library: of files.
+        files: stored files.
         data: the data process.
         most: maximum number of files in the cache.
     """
 
-    def __init__(self, library: FileRepository, data: DataClient, most: int = _MAX_CACHED) -> None:
-        self._library, self._data, self._most = library, data, most
+    def __init__(self, files: FileRepository, data: DataClient, most: int = _MAX_CACHED) -> None:
+        self._files, self._data, self._most = files, data, most
         self._known: OrderedDict[str, ImageFacts] = OrderedDict()
 
     def ensure_not_deleted(self, submission: Submission) -> None:
         """See `auctune.service.zones.core.gateway.JobData`."""
         for file, place in _files(submission):
-            if not self._library.exists(file):
+            if not self._files.exists(file):
                 raise InputError(place, f"{file!r} is being deleted", "a file that is not deleted")
 
     async def cached(self, submission: Submission) -> SiteDatasets | None:
@@ -121,28 +121,28 @@ class SiteDatasetResolver:
 
     async def preload(self, file: FileRecord) -> bool:
         """Inspect a new upload if it holds images; see `JobData`."""
-        path = self._library.path(file)
+        path = self._files.path(file)
         try:
             if not await asyncio.to_thread(holds_arrays, path):
                 return False
             found = await self._inspect(file.id, "file", file.owner)
         except InputError as error:
-            await self._library.set_error(file.id, str(error))
+            await self._files.set_error(file.id, str(error))
         except (AuctuneError, OSError) as error:
             _log.warning("an upload could not be inspected", file=file.id, reason=str(error))
         else:
             size = DataSize(found.samples, float(found.image[0] * found.image[1] * found.image[2]))
-            await self._library.set_size(file.id, _SIZE_KEY, _LENGTH, size)
+            await self._files.set_size(file.id, _SIZE_KEY, _LENGTH, size)
         return True
 
     async def _check_owner(self, submission: Submission) -> None:
         for file, place in _files(submission):
-            await self._library.require(file, submission.owner, place)
+            await self._files.require(file, submission.owner, place)
 
     async def _inspect(self, file: str, place: str, owner: str) -> ImageFacts:
         found = self._known.get(file)
         if found is None:
-            path = self._library.blobs.path(file)
+            path = self._files.blobs.path(file)
             found = await asyncio.wrap_future(self._data.images(path, place, owner=owner))
             self._known[file] = found
             if len(self._known) > self._most:

@@ -44,7 +44,7 @@ class EdgeWorker(ZoneWorker[EdgeZone]):
         self._folder = OpenSitesFolder.at(Path(settings.folder))
         super().__init__(actor, clock, self._folder.jobs, dependencies)
         self._settings = settings
-        self._scheduler = SlotScheduler(self._library.blobs.path, self._folder.kept)
+        self._scheduler = SlotScheduler(self._files.blobs.path, self._folder.kept)
         self._supervisor = ProcessSupervisor(
             actor.name, self._launch, self._on_message, _is_progress
         )

@@ -37,7 +37,7 @@ class JobProcessPool:
         self._entry = entry
         self._supply = supply
         self._dirs = dependencies.dirs
-        self._content = dependencies.library.blobs.path
+        self._content = dependencies.files.blobs.path
         self._lock = dependencies.lock
         self._on_message = on_message
         self._guard = threading.Lock()

@@ -112,7 +112,7 @@ class TimeshareWorker(ZoneWorker[TimeshareZone]):
         lasting = {key: value for key, value in settings.items() if key not in _UNUSED_SETTINGS}
         lasting["target_modules"] = list(lasting["target_modules"])
         # Relative, so that a data folder can be moved with its pools.
-        data = self._library.blobs.path(job.training.data)
+        data = self._files.blobs.path(job.training.data)
         lasting["data"] = os.path.relpath(data, self._folder.root)
         wish = Wish.REST if job.phase is Phase.PAUSED else Wish.LEARN
         if job.is_cap_reached and price:
