@@ -313,7 +313,7 @@ def test_where_a_zone_is_full_by_now_an_estimate_is_not_accepted(tmp_path: Path)
             answer = http.post(JOBS, json={"market": {"quote": quoted["id"]}})
             jobs = http.get(JOBS).json()["data"]
     assert (answer.status_code, answer.json()["error"]["code"]) == (422, "quote_changed")
-    assert "as many jobs" in answer.json()["error"]["message"]
+    assert "maximum number of jobs" in answer.json()["error"]["message"]
     assert len(jobs) == 1
 
 

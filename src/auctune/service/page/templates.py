@@ -63,7 +63,7 @@ def render_anonymous(template: str, status: int = 200, **values: Any) -> Respons
 def render_error(request: Request, status: int, message: str) -> Response:
     """Render an error page."""
     signed_in = request.app.state.context.sessions.get(cookie_of(request))
-    title = {403: "Not allowed", 404: "Not signed_in", 429: "Too many requests"}.get(
+    title = {403: "Not allowed", 404: "Not found", 429: "Too many requests"}.get(
         status, "That did not work" if status < 500 else "Not now"
     )
     values = {"title": title, "message": message}
