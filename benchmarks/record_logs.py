@@ -7,8 +7,8 @@
 The first form replaces the fixture of `tests/integration/test_recorded_logs.py`. The last one keeps
 the logs and replaces only what is expected of them. That is legitimate after a deliberate change of
 an answer, named in the commit, and never in a refactoring: the test exists to show that a
-refactoring changes nothing. Where a refactoring changes a stored format or a name, convert the
-fixture by a script and leave the expectations' meaning alone.
+refactoring changes nothing. Where a change renames what is stored, or adds a key to the rows of
+jobs (`jobs.jsonl.xz`), convert the fixture by a script and leave the expectations' meaning alone.
 """
 
 import argparse

@@ -161,5 +161,5 @@ def _key_row(event: ZoneEvent) -> dict[str, object]:
 def _topics(event: ZoneEvent, change: Effects) -> tuple[str, ...]:
     if event.job is None:
         return (event.zone,)
-    was_open = any(row.status not in OPEN and row.seq < event.seq for row in change.rows)
-    return (event.zone, event.job, JOB_ENDED) if was_open else (event.zone, event.job)
+    has_ended = any(row.status not in OPEN and row.seq < event.seq for row in change.rows)
+    return (event.zone, event.job, JOB_ENDED) if has_ended else (event.zone, event.job)

@@ -50,8 +50,14 @@ class Metrics:
         )
         self._endings = Counter(
             "auctune_jobs_ended",
-            "Admitted jobs that have ended.",
+            "Jobs that have ended after the response to their bid.",
             ("zone", "outcome"),
+            registry=self._registry,
+        )
+        self._webhooks = Counter(
+            "auctune_webhook_attempts",
+            "Attempts to deliver webhooks: delivered or failed; and deliveries dropped.",
+            ("outcome",),
             registry=self._registry,
         )
         Gauge("auctune_jobs_open", "Open jobs.", registry=self._registry).set_function(
@@ -75,6 +81,10 @@ class Metrics:
                 self._decisions.labels(event.zone, outcome).inc()
             elif event.type in TERMINAL_STATUS:
                 self._endings.labels(event.zone, TERMINAL_STATUS[event.type]).inc()
+
+    def observe_webhook(self, outcome: str) -> None:
+        """Count an attempt to deliver a webhook, or a delivery that was dropped."""
+        self._webhooks.labels(outcome).inc()
 
     def render(self) -> bytes:
         """Return all metrics in the text format of Prometheus."""

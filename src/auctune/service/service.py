@@ -99,7 +99,7 @@ class Service:
         idempotency: jobs of recent requests, for retries.
         quotes: stored quotes.
         submissions: takes requests for jobs.
-        open_jobs: number of open jobs of each user.
+        open_jobs: limits the open jobs of each user.
         explanations: explains decisions.
         webhooks: sends notifications of jobs that have ended.
         committer: writes to the store.
@@ -376,7 +376,9 @@ async def build_service(
         explanations=ExplanationService(
             log, {one.name: one.explainer for one in zones.values() if one.explainer is not None}
         ),
-        webhooks=WebhookDispatcher(config, place.data, store.reader, committer, notifier, now),
+        webhooks=WebhookDispatcher(
+            config, place.data, store.reader, committer, notifier, now, metrics.observe_webhook
+        ),
         committer=committer,
         store=store,
         metrics=metrics,

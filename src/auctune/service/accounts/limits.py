@@ -16,10 +16,11 @@ from auctune.service.zones.core.events import EventType
 from auctune.service.zones.core.read_model import JobReadModel, Status
 
 OPEN = (Status.VALIDATING, Status.QUEUED, Status.RUNNING)
+"""Statuses of jobs that have not ended; paused jobs have them too."""
 
 
 class QuotaExceededError(AuctuneError):
-    """A quota of a user or key is exhausted."""
+    """A limit of a user or key is reached: 429 `limit_reached`."""
 
 
 class JobQuota:

@@ -1,7 +1,8 @@
 """Generate the commented auctune.toml of `auctune init`, and the tables of its reference page.
 
 Both come from the fields of the models: their descriptions, defaults and examples.
-Descriptions are Markdown, with links from the reference page.
+Descriptions are Markdown, with links from the reference page. A field whose default is None needs
+`examples`: TOML has no None.
 
     python -m auctune.service.config.generator docs/reference/auctune-toml.md
 

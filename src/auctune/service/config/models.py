@@ -119,7 +119,7 @@ class KeyConfig(BaseModel):
 
 
 class LimitsConfig(BaseModel):
-    """[limits]: of all connections, of each API key, and of each user."""
+    """[limits]: of connections, API keys, users, files, and of the disk."""
 
     model_config = STRICT
 
@@ -198,7 +198,8 @@ class WebhooksConfig(BaseModel):
         "beside the service",
     )
     max_attempts: Annotated[int, Field(ge=1, le=20)] = Field(
-        default=8, description="attempts of one delivery"
+        default=8,
+        description="attempts of one delivery; with the defaults over 7.6 hours",
     )
     initial_backoff_seconds: Positive = Field(
         default=5.0,

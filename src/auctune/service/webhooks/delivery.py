@@ -112,6 +112,10 @@ class WebhookSigner:
         return hmac.new(self._key, webhook_id.encode(), hashlib.sha256).digest()
 
 
+class LookupFailedError(OSError):
+    """A host name could not be resolved."""
+
+
 class Resolver:
     """Resolves host names on threads of its own, with limits for all users and for each.
 
@@ -173,7 +177,7 @@ class Resolver:
             rows = self._getaddrinfo(host, port, type=socket.SOCK_STREAM)
             addresses = [str(address[0]) for *_, address in rows]
         except (OSError, UnicodeError) as failure:
-            error = OSError(f"{type(failure).__name__} in the name lookup")
+            error = LookupFailedError(type(failure).__name__)
 
         def complete() -> None:
             if error is None:
@@ -225,7 +229,7 @@ class WebhookSender:
             raise DeliveryError(f"no response within {self._timeout_seconds:g} s") from None
         # ValueError: a host name that IDNA or TLS cannot encode.
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
-            raise DeliveryError(f"cannot be reached ({type(error).__name__})") from None
+            raise DeliveryError(f"cannot be reached ({_cause(error)})") from None
         if not 200 <= status < 300:
             raise DeliveryError(f"status {status}")
 
@@ -295,3 +299,15 @@ def is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
     if any(address in network for network in _TRANSLATED):
         embedded = ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
     return embedded is None or is_public(embedded)
+
+
+def _cause(error: BaseException) -> str:
+    """Return the cause of a failed connection, without addresses and names of the network."""
+    one: BaseException | None = error
+    while one is not None:
+        if isinstance(one, ssl.SSLError):
+            return "TLS failed"
+        if isinstance(one, LookupFailedError):
+            return "host name not found"
+        one = one.__cause__ or one.__context__
+    return type(error).__name__

@@ -1,7 +1,8 @@
 """Sends webhooks for jobs that have ended: at least once, in the order of the log, with retries.
 
 How far all webhooks of a zone were served is stored in the database: the cursor. After a restart
-deliveries that are not known to have succeeded are sent again, under the same id.
+all deliveries of a zone from its oldest open one on are sent again, under the same ids, also those
+that have succeeded since.
 """
 
 import asyncio
@@ -48,6 +49,7 @@ BACKOFF_FACTOR = 4
 
 _CURSOR_PREFIX = "webhooks.told:"
 _BATCH = 200
+_RETRY_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +172,7 @@ class WebhookDispatcher:
         committer: stores the cursors.
         notifier: wakes the dispatcher.
         now: returns unix time.
+        observe: called with the outcome of each attempt: delivered, failed or dropped.
 
     Raises:
         InputError: if the file of the signing key holds something else.
@@ -183,6 +186,7 @@ class WebhookDispatcher:
         committer: Committer,
         notifier: Notifier,
         now: Callable[[], float],
+        observe: Callable[[str], None],
     ) -> None:
         private_addresses = config.webhooks.private_addresses
         self.registry = WebhookRegistry(
@@ -193,6 +197,7 @@ class WebhookDispatcher:
         self._committer = committer
         self._notifier = notifier
         self._now = now
+        self._observe = observe
         self._settings = config.webhooks
         self._sender = WebhookSender(private_addresses=private_addresses)
         self._background = TaskSet()
@@ -222,9 +227,14 @@ class WebhookDispatcher:
         with self._notifier.subscribe(JOB_ENDED) as changed:
             while True:
                 changed.clear()
-                for zone in self._cursors:
-                    while len(self.registry) and await self._enqueue_new(zone):
-                        pass
+                try:
+                    for zone in self._cursors:
+                        while len(self.registry) and await self._enqueue_new(zone):
+                            pass
+                except Exception:
+                    _log.exception("reading ended jobs failed", retry_seconds=_RETRY_SECONDS)
+                    await asyncio.sleep(_RETRY_SECONDS)
+                    continue
                 await changed.wait()
 
     async def _enqueue_new(self, zone: str) -> bool:
@@ -243,7 +253,7 @@ class WebhookDispatcher:
     def _enqueue(self, zone: str, webhook: Webhook, ended: JobEnded) -> None:
         queue = self._queues.setdefault(webhook.user, _Queue())
         if len(queue.pending) + queue.num_active >= MAX_PENDING_PER_USER:
-            _log_dropped(webhook, ended, "too many pending deliveries")
+            self._drop(webhook, ended, "too many pending deliveries")
             return
         now = asyncio.get_running_loop().time()
         delivery = _Delivery(now, next(self._numbers), zone, webhook, ended)
@@ -272,24 +282,40 @@ class WebhookDispatcher:
     async def _deliver(self, queue: _Queue, delivery: _Delivery) -> None:
         """Make one attempt; requeue the delivery if it failed and attempts remain."""
         webhook, ended, settings = delivery.webhook, delivery.ended, self._settings
+        is_deleted, failure = self.registry.get(webhook.id) is None, None
         try:
-            is_done = self.registry.get(webhook.id) is None or await self._send(webhook, ended)
+            if not is_deleted:
+                failure = await self._send(webhook, ended)
         finally:
             queue.num_active -= 1
         delivery.attempts += 1
-        if not is_done and delivery.attempts < settings.max_attempts:
+        facts = {**_facts(webhook, ended), "attempt": delivery.attempts}
+        if failure is not None and delivery.attempts < settings.max_attempts:
             wait = settings.initial_backoff_seconds * BACKOFF_FACTOR ** (delivery.attempts - 1)
+            _log.info("webhook attempt failed", reason=failure, retry_seconds=wait, **facts)
+            self._observe("failed")
             delivery.due = asyncio.get_running_loop().time() + wait
             heapq.heappush(queue.pending, delivery)
         else:
-            if not is_done:
-                _log_dropped(webhook, ended, "all attempts failed")
+            if failure is not None:
+                self._observe("failed")
+                attempts = f"{delivery.attempts} attempts failed, the last: {failure}"
+                self._drop(webhook, ended, attempts)
+            elif is_deleted:
+                self._drop(webhook, ended, "the webhook was deleted")
+            else:
+                _log.info("webhook delivered", **facts)
+                self._observe("delivered")
             self._cursors[delivery.zone].end(ended.seq)
             self._store_cursor(delivery.zone)
         self._start_due(webhook.user)
 
-    async def _send(self, webhook: Webhook, ended: JobEnded) -> bool:
-        """Return whether the receiver accepted the notification."""
+    def _drop(self, webhook: Webhook, ended: JobEnded, reason: str) -> None:
+        _log.warning("webhook not delivered", reason=reason, **_facts(webhook, ended))
+        self._observe("dropped")
+
+    async def _send(self, webhook: Webhook, ended: JobEnded) -> str | None:
+        """Return why the receiver did not accept the notification, or None if it did."""
         body = ended.body()
         async with self._free:
             # Signed at each attempt: receivers reject old timestamps.
@@ -297,14 +323,11 @@ class WebhookDispatcher:
             try:
                 await self._sender.send(webhook.user, webhook.url, headers, body)
             except DeliveryError as error:
-                _log.info(
-                    "webhook attempt failed",
-                    webhook=webhook.id,
-                    delivery=ended.id,
-                    reason=str(error),
-                )
-                return False
-        return True
+                return str(error)
+            except Exception as error:
+                _log.exception("sending a webhook failed", **_facts(webhook, ended))
+                return f"internal error ({type(error).__name__})"
+        return None
 
     def _store_cursor(self, zone: str) -> None:
         cursor = self._cursors[zone]
@@ -314,8 +337,14 @@ class WebhookDispatcher:
             self._committer.submit(WriteBatch().upsert(tables.meta, row))
 
 
-def _log_dropped(webhook: Webhook, ended: JobEnded, reason: str) -> None:
-    _log.warning("webhook not delivered", webhook=webhook.id, delivery=ended.id, reason=reason)
+def _facts(webhook: Webhook, ended: JobEnded) -> dict[str, str]:
+    """Return what identifies a delivery in the log."""
+    return {
+        "job": ended.job,
+        "user": ended.owner,
+        "webhook": webhook.id,
+        "delivery": ended.id,
+    }
 
 
 def _read_ended(reader: Engine, zone: str, after: int, limit: int) -> list[JobEnded]:

@@ -98,6 +98,31 @@ def test_one_users_slow_receivers_delay_no_other_users_webhooks(tmp_path: Path) 
             silent.received.get(timeout=20)
 
 
+def test_a_database_error_delays_webhooks_and_loses_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = make_file().model_copy(update={"webhooks": WebhooksConfig(private_addresses=True)})
+    monkeypatch.setattr(dispatcher, "_RETRY_SECONDS", 0.01)
+    read_ended, errors = dispatcher._read_ended, [OSError("disk"), ValueError("damaged")]
+
+    def fail_twice(*given: Any) -> list[dispatcher.JobEnded]:
+        if errors:
+            raise errors.pop()
+        return read_ended(*given)
+
+    with serving(tmp_path, file) as served, Receiver().open() as receiver:
+        receiver.released.set()
+        with served.http(served.key("ada")) as http:
+            assert http.post("/v1/webhooks", json={"url": receiver.url}).status_code == 200
+        monkeypatch.setattr(dispatcher, "_read_ended", fail_twice)
+        end_jobs(served, "ada", 1)
+        receiver.received.get(timeout=20)
+        with served.http(served.operator) as http:
+            lines = http.get("/metrics").text.splitlines()
+    assert not errors
+    assert 'auctune_webhook_attempts_total{outcome="delivered"} 1.0' in lines
+
+
 async def pause() -> None:
     """Let the loop go on."""
     await asyncio.sleep(0.001)

@@ -16,7 +16,7 @@ from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.training import Training
 
 VERSION = 6
-"""Version of the log: of the bodies of events, and of snapshots."""
+"""Version of the log: of the types and bodies of events. Logs of other versions are refused."""
 
 Record = dict[str, Any]
 

@@ -20,7 +20,7 @@ class Meter:
         owner: user id.
         cap: maximum of all charges.
         charged: sum of the charges so far.
-        next_slot: number of the next charge, or less.
+        next_slot: charges with lower numbers are recorded.
     """
 
     owner: str

@@ -75,6 +75,7 @@ class JobProjection(ABC, Generic[J]):
     Attributes:
         messages: to owners, by type of event; other events have no message.
         default_fields: keys that rows of this kind have of their own, with their empty values.
+            Stored rows of ended jobs are not rewritten: they lack keys that were added later.
         training_fields: settings of a job's training that its response contains.
     """
 
@@ -88,7 +89,10 @@ class JobProjection(ABC, Generic[J]):
 
     @abstractmethod
     def decision_fields(self, body: Record) -> Record:
-        """Return the same fields from the body of a decision's event."""
+        """Return those of the fields that a decision fixes, from the body of its event.
+
+        The others keep their defaults.
+        """
 
     @abstractmethod
     def rejection_reason(self, body: Mapping[str, Any]) -> str:

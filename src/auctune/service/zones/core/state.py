@@ -15,7 +15,6 @@ from pydantic import ValidationError
 
 from auctune.domain import read_snapshot
 from auctune.service.zones.core.events import (
-    VERSION,
     EventData,
     JobCancelled,
     JobDecided,
@@ -37,6 +36,10 @@ from auctune.service.zones.core.projection import JobProjection
 from auctune.service.zones.core.read_model import Effects, Status
 
 J = TypeVar("J", bound=OpenJob)
+
+SNAPSHOT_VERSION = 6
+"""Version of snapshots: raise it with any change of a state or of its reducers. Snapshots of other
+versions are skipped, and the log is folded."""
 
 Reducer = Callable[[Any, ZoneEvent, Any], Effects]
 """Applies an event to a state, given its data."""
@@ -291,8 +294,8 @@ class ZoneModel(Generic[S, M]):
         saved = read_snapshot(body)
         record = orjson.loads(saved["state"].tobytes())
         version = record.pop("version", None)
-        if version != VERSION:
-            raise ValueError(f"snapshot of version {version}, expected {VERSION}")
+        if version != SNAPSHOT_VERSION:
+            raise ValueError(f"snapshot of version {version}, expected {SNAPSHOT_VERSION}")
         mechanism: Any = self.mechanism
         if mechanism is not None:
             mechanism.load(saved["mechanism"])
@@ -332,7 +335,7 @@ class SnapshotWriter:
             for job in state.jobs.values()
         }
         record = adapter(type(state)).dump_python(state, mode="json", exclude={"jobs"})
-        record["version"] = VERSION
+        record["version"] = SNAPSHOT_VERSION
         record["jobs"] = {name: orjson.Fragment(body) for name, (_, body) in self._jobs.items()}
         # As an array of bytes, so that no name in it is read as a key of the snapshot.
         saved = {"state": np.frombuffer(orjson.dumps(record), dtype=np.uint8)}

@@ -80,7 +80,7 @@ class SpotDecided(JobDecided):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotMetered(JobMetered):
-    """A job was charged for a slot.
+    """What a job held in a slot, and the charge for it, which may be 0.
 
     Attributes:
         at: slot of the zone.

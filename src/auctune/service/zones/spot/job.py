@@ -55,9 +55,6 @@ def learned_pace(starts: Sequence[float], speeds: Sequence[float], prior_start: 
     return Pace(start, tuple(reversed(speeds)) or (1.0,))
 
 
-# The open job: its terms and its progress.
-
-
 @dataclass(kw_only=True)
 class SpotJobState(MeteredJob):
     """An admitted job of a spot zone.
@@ -97,7 +94,7 @@ class SpotJobState(MeteredJob):
         """Rows to train, over all epochs."""
         return self.size.rows * self.training.epochs
 
-    def hold(self, count: int, share: float) -> None:
+    def count_instances(self, count: int, share: float) -> None:
         """Count the instances that it holds for a share of a slot."""
         work = 0.0
         if count:
