@@ -120,7 +120,7 @@ WRONG: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
     ),
     "negative costs": (("node_types", "slow", "energy_cost"), -0.1, "slow.energy_cost"),
     "no bids": (("bids",), [], "bids: is empty; expected one bid at least"),
-    "no nodes": (("nodes",), [], "nodes: is empty; expected at least one node"),
+    "no nodes": (("nodes",), [], "nodes: is empty; expected one node at least"),
     "patience without validation": (("bids", 1, "patience"), 2, "bids[1].patience: is set without"),
     "dropout of all": (("bids", 1, "dropout"), 1.0, "bids[1].dropout: 1.0; expected a number in"),
 }  # fmt: skip

@@ -37,7 +37,7 @@ def test_the_tokens_of_an_admitted_jobs_data_are_stored_once_and_bad_data_hold_u
         store=SimpleNamespace(reader=None),
         dirs=DataDirs(tmp_path, tmp_path),
         committer=None,
-        library=library,
+        files=library,
         data=client,
         lock=None,
         on_fatal_error=none,

@@ -34,7 +34,7 @@ def test_an_auction_s_own_settings_are_named_as_its_table_names_them() -> None:
     dependencies = SimpleNamespace(
         store=SimpleNamespace(reader=None),
         data=None,
-        library=None,
+        files=None,
         now=None,
         vendor_gateway=SimpleNamespace(vendors=lambda params: ()),
     )

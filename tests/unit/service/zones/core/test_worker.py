@@ -101,7 +101,7 @@ class PlainWorker(ZoneWorker[AuctionZone]):
             store=SimpleNamespace(reader=None),
             dirs=DataDirs(work, work),
             committer=None,
-            library=library,
+            files=library,
             data=None,
             lock=None,
             on_fatal_error=self.fatal.append,
