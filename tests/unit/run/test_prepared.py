@@ -79,7 +79,9 @@ def test_rows_that_lose_their_ends_are_noted_and_many_are_refused_unless_their_o
     assert note.endswith("and the base reads at most 512: split long rows")
 
     data.write_text(data.read_text() + long * 9)
-    found = r"bids\[0\] \(sums\): data sums.jsonl: rows longer than .* would be truncated: 10 of 50; "
+    found = (
+        r"bids\[0\] \(sums\): data sums.jsonl: rows longer than .* would be truncated: 10 of 50; "
+    )
     with pytest.raises(InputError, match=found):
         _prepare(market)
     insisting = write_market(tmp_path / "other", with_change(("bids", 0, "truncate"), True))
