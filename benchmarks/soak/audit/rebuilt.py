@@ -63,7 +63,7 @@ class Rebuilt:
 
     def _check_views(self) -> Iterator[str]:
         clock = SlotClock(self._opened["epoch"], self._opened["slot_seconds"], lambda: 0.0)
-        views = ZONE_KINDS[self._opened["kind"]].views
+        views = ZONE_KINDS[self._opened["kind"]].projection
         for name, said in self._served.views.items():
             row = self.rows.get(name)
             if row is None:

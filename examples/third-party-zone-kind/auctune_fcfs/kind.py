@@ -92,7 +92,7 @@ class FcfsKind(ZoneKind[FcfsConfig]):
     """Kind of zones that train jobs in order of arrival, at a fixed price."""
 
     config = FcfsConfig
-    views = FcfsState.projection
+    projection = FcfsState.projection
     loader = FcfsLoader
 
     def check(self, entry: FcfsConfig, place: str, now: float) -> None:

@@ -29,13 +29,13 @@ from auctune.run.rental.order import JobTerms
 from auctune.service.config.spot import SpotConfig
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import EventType, ZoneEvent, adapter
+from auctune.service.zones.core.metered import reserved_amount
 from auctune.service.zones.spot.decision import (
     EstimateInputs,
     charge_amount,
     decision_record,
     estimate_of,
     first_slot,
-    reserved_amount,
     value_at,
 )
 from auctune.service.zones.spot.events import SpotEventType

@@ -154,11 +154,11 @@ class Service:
             return found.clock
         return self._closed_zone(zone)[1]
 
-    def views(self, zone: str) -> JobProjection[Any]:
-        """Return the views of a zone's jobs, also of one that is no longer in the settings."""
+    def projection(self, zone: str) -> JobProjection[Any]:
+        """Return the projection of a zone's jobs, also of one that is no longer in the settings."""
         found = self.zones.get(zone)
         kind = find_kind(found.kind) if found is not None else self._closed_zone(zone)[0]
-        return kind.views
+        return kind.projection
 
     async def job(self, name: str, owner: str | None) -> JobReadModel | None:
         """Return a job; None if it does not exist, or if its owner is not `owner`.

@@ -37,12 +37,12 @@ def file_view(record: FileRecord) -> JSON:
     }
 
 
-def job_view(row: JobReadModel, views: JobProjection[Any], clock: SlotClock) -> JSON:
+def job_view(row: JobReadModel, projection: JobProjection[Any], clock: SlotClock) -> JSON:
     """Return a job as an API object.
 
     Args:
         row: row of the job.
-        views: projection of its zone's kind.
+        projection: of the kind of its zone.
         clock: clock of its zone.
     """
     body = row.body
@@ -53,7 +53,7 @@ def job_view(row: JobReadModel, views: JobProjection[Any], clock: SlotClock) -> 
         "learning_rate_multiplier": request["learning_rate_multiplier"],
     }
     is_over = body["finished_at"] is not None
-    finish = None if is_over else views.finish(row, clock)
+    finish = None if is_over else projection.finish(row, clock)
     return {
         "id": row.id,
         "object": "fine_tuning.job",
@@ -78,7 +78,7 @@ def job_view(row: JobReadModel, views: JobProjection[Any], clock: SlotClock) -> 
             "metered": None,
             "target": None,
             "edge": None,
-            **views.market(row, clock),
+            **projection.market(row, clock),
             "alternatives": [_alternative(one) for one in request.get("alternatives", ())],
         },
     }

@@ -27,7 +27,7 @@ def test_each_kind_that_settings_may_name_is_one_that_can_be_opened() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_owners_are_shown_decisions_and_failures_but_not_the_beginning_of_slots(kind: str) -> None:
-    messages = KINDS[kind].views.messages
+    messages = KINDS[kind].projection.messages
     assert {EventType.DECIDED, EventType.FAILED} <= set(messages)
     assert EventType.SLOT_STARTED not in messages
 

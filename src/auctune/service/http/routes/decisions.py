@@ -58,19 +58,19 @@ async def _list(
     service: Service, zone_id: str, after: str | None, limit: int, statuses: list[str] | None
 ) -> JSON:
     zone = zone_of(service, zone_id)
-    views = service.views(zone.name)
+    projection = service.projection(zone.name)
     page = await asyncio.to_thread(service.queries.jobs, None, limit, after, zone_id, statuses)
-    data = [_view(read_job(row), views, zone.clock) for row in page.items]
+    data = [_view(read_job(row), projection, zone.clock) for row in page.items]
     return page_view(data, has_more=page.has_more)
 
 
-def _view(row: JobReadModel, views: JobProjection[Any], clock: SlotClock) -> JSON:
+def _view(row: JobReadModel, projection: JobProjection[Any], clock: SlotClock) -> JSON:
     decision, finished = row.body["decision"] or {}, row.body["finished_at"]
     return {
         "metered": None,
         "target": None,
         # The response model drops the fields that a decision does not have.
-        **views.market(row, clock),
+        **projection.market(row, clock),
         "job": row.id,
         "user": row.owner,
         "created_at": int(row.created_at),

@@ -191,7 +191,7 @@ async def list_events(
     """List the events of a job, newest first."""
     job = await own_job(service, who, job_id)
     last = None if after is None else int(after.removeprefix("ftevent-"))
-    messages = service.views(job.zone).messages
+    messages = service.projection(job.zone).messages
     types = tuple(map(str, messages))
     page = await asyncio.to_thread(service.queries.events, job_id, types, limit, last)
     data = [event_view(row, messages) for row in page.items]
@@ -284,7 +284,7 @@ def _scan(
 
 
 def _job(service: Service, row: JobReadModel) -> JSON:
-    return job_view(row, service.views(row.zone), service.clock(row.zone))
+    return job_view(row, service.projection(row.zone), service.clock(row.zone))
 
 
 async def _own_job(service: Service, who: Principal, job: str) -> JSON:

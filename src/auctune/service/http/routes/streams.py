@@ -53,7 +53,7 @@ async def job_stream(
     """Stream the events of a job, from the first or after an event, until the job is over."""
     job = await own_job(service, who, job_id)
     service.streams.check(who.key)
-    messages = service.views(job.zone).messages
+    messages = service.projection(job.zone).messages
 
     def read(seq: int) -> tuple[EventRow, ...]:
         return service.log.read_job(job_id, seq, _BATCH)

@@ -214,7 +214,7 @@ class AuctionKind(ZoneKind[AuctionConfig]):
     """Kind of auction zones."""
 
     config = AuctionConfig
-    views = AuctionState.projection
+    projection = AuctionState.projection
     loader = AuctionLoader
 
     def check(self, entry: AuctionConfig, place: str, now: float) -> None:

@@ -4,6 +4,7 @@ Each type of event is a dataclass whose fields are the body in the log. Here are
 of zones; a kind declares its own in its `events.py`, and adds fields to some of these.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, TypeVar
@@ -131,8 +132,8 @@ class JobReceived(EventData):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobDecided(EventData):
-    """A job was admitted or rejected. A kind adds what the decision was made from.
+class JobDecided(EventData, ABC):
+    """A job was admitted or rejected. A kind adds `decision`, and what it was made from.
 
     Attributes:
         owner, request, training, idempotency_key: as of `JobReceived`.
@@ -146,9 +147,27 @@ class JobDecided(EventData):
     idempotency_key: IdempotencyKey | None = None
 
     @property
+    @abstractmethod
+    def is_admitted(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeteredDecided(JobDecided):
+    """A job that is charged for what it uses was admitted or rejected, by its estimate.
+
+    Attributes:
+        size: of the data.
+        decision: admitted, reason, max_cost, min_max_cost, estimate.
+        budget_remaining: remaining budget of the owner, or None.
+    """
+
+    size: Size
+    decision: Record
+    budget_remaining: Money | None
+
+    @property
     def is_admitted(self) -> bool:
-        """Return whether the job was admitted; every kind has a `decision`."""
-        raise NotImplementedError
+        return bool(self.decision["admitted"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,12 +25,12 @@ class ZoneKind(ABC, Generic[C]):
 
     Attributes:
         config: keys of such zones in auctune.toml; its field `kind` is the kind's name.
-        views: projection of their jobs, for the API.
+        projection: of their jobs, for the API.
         loader: loads one of them.
     """
 
     config: ClassVar[type[ZoneConfig]]
-    views: ClassVar[JobProjection[Any]]
+    projection: ClassVar[JobProjection[Any]]
     loader: ClassVar[type[ZoneLoader[Any, Any, Any]]]
 
     def check(self, entry: C, place: str, now: float) -> None:

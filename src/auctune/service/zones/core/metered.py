@@ -123,6 +123,16 @@ class EstimateOffer:
         return {"lines": [], "estimate": estimate_view(to_jsonable_python(self.estimate), self.cap)}
 
 
+def reserved_amount(cap: Money, remaining: Money | None) -> Money:
+    """Return the maximum that a job can be charged: it is put on hold at admission.
+
+    Args:
+        cap: of the job.
+        remaining: budget of its owner, or None without one.
+    """
+    return cap if remaining is None else min(cap, remaining)
+
+
 def estimate_view(record: dict[str, Any], cap: Money | str | None) -> dict[str, Any]:
     """Return a recorded estimate as `EstimateResponse` of the API."""
     return {

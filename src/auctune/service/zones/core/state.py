@@ -7,7 +7,7 @@ entries) is returned, and committed with the event.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import orjson
@@ -232,22 +232,6 @@ class SlotJobState(SlottedState[SJ]):
         **SlottedState.reducers,
         JobTrained: _trained,
     }
-
-
-class Mechanism(Protocol):
-    """A mechanism whose state is part of a zone's model."""
-
-    def apply(self, event: Any, /) -> None:
-        """Apply one of its events."""
-        ...
-
-    def save(self) -> Mapping[str, Any]:
-        """Return its state for a snapshot."""
-        ...
-
-    def load(self, saved: Mapping[str, Any], /) -> None:
-        """Restore the state that `save` returned."""
-        ...
 
 
 S = TypeVar("S", bound=ZoneState[Any])

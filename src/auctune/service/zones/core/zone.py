@@ -142,9 +142,9 @@ class Zone(ABC, Generic[J, B]):
         event = self._event(data.type, job, data.body())
         self._events.append((event, self._apply(event, data)))
 
-    def _event(self, kind: str, job: str | None, body: dict[str, Any]) -> ZoneEvent:
+    def _event(self, type_: str, job: str | None, body: dict[str, Any]) -> ZoneEvent:
         seq, slot = self._writer.next_seq(), self.event_slot
-        return ZoneEvent(seq, self.name, slot, self.clock.now(), str(kind), job, body)
+        return ZoneEvent(seq, self.name, slot, self.clock.now(), str(type_), job, body)
 
     def _apply(self, event: ZoneEvent, data: EventData) -> Effects:
         return self.model.apply(event, data)

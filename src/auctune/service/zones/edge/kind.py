@@ -115,7 +115,7 @@ class EdgeKind(ZoneKind[EdgeConfig]):
     """Kind of edge zones. They need no profile: their settings say how fast a site trains."""
 
     config = EdgeConfig
-    views = EdgeState.projection
+    projection = EdgeState.projection
     loader = EdgeLoader
 
     def check(self, entry: EdgeConfig, place: str, now: float) -> None:

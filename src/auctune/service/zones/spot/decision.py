@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from auctune.domain import Money, round_money
+from auctune.domain import Money, Reason, round_money
 from auctune.domain.data_size import DataSize
 from auctune.run.rental.estimate import Renting, estimate
 from auctune.run.rental.market import ReplayedRecord
@@ -23,7 +23,8 @@ from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.metered import Estimate
 from auctune.service.zones.spot.job import Pace
 
-OVER_CAP, OVER_BUDGET, NO_CAPACITY = "over_cap", "over_budget", "no_capacity"
+OVER_CAP = "over_cap"
+"""Why a job was rejected, besides `Reason`: its cost may exceed its cap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +70,6 @@ class SpotBid(ZoneBid):
     estimate_inputs: EstimateInputs
 
 
-def reserved_amount(cap: Money, left: Money | None) -> Money:
-    """Return the amount set aside for a job."""
-    return cap if left is None else min(cap, left)
-
-
 def decision_record(
     estimate: Estimate, cap: Money, left: Money | None, num_open: int, max_jobs: int
 ) -> dict[str, Any]:
@@ -87,13 +83,13 @@ def decision_record(
         max_jobs: that the zone runs at once.
     """
     need = estimate.p90_cost
-    reason = None
+    reason: str | None = None
     if num_open >= max_jobs:
-        reason = NO_CAPACITY
+        reason = Reason.NO_CAPACITY
     elif need > cap:
         reason = OVER_CAP
     elif left is not None and need > left:
-        reason = OVER_BUDGET
+        reason = Reason.OVER_BUDGET
     return {
         "admitted": reason is None,
         "reason": reason,

@@ -10,11 +10,10 @@ from auctune.domain import Money
 from auctune.run.rental.order import JobTerms
 from auctune.service.zones.core.events import (
     EventData,
-    JobDecided,
     JobMetered,
     JobTrained,
+    MeteredDecided,
     Record,
-    Size,
     SlotStarted,
 )
 from auctune.service.zones.spot.decision import EstimateInputs
@@ -41,13 +40,10 @@ class SpotSlotStarted(SlotStarted):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpotDecided(JobDecided):
+class SpotDecided(MeteredDecided):
     """A job was decided on, by its estimate.
 
     Attributes:
-        size: of the data.
-        decision: admitted, reason, max_cost, min_max_cost, estimate.
-        budget_remaining: remaining budget of the owner, or None.
         jobs: that the zone runs at once.
         estimate_inputs: inputs of the estimate.
         held: set aside for the job.
@@ -59,9 +55,6 @@ class SpotDecided(JobDecided):
         worth: amount, deadline, zero_at, reached.
     """
 
-    size: Size
-    decision: Record
-    budget_remaining: Money | None
     jobs: int
     estimate_inputs: EstimateInputs
     held: Money
@@ -72,10 +65,6 @@ class SpotDecided(JobDecided):
     unit_cost: float
     unit_price: float
     worth: Record
-
-    @property
-    def is_admitted(self) -> bool:
-        return bool(self.decision["admitted"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

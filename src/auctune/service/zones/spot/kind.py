@@ -94,7 +94,7 @@ class SpotKind(ZoneKind[SpotConfig]):
     """Kind of spot zones."""
 
     config = SpotConfig
-    views = SpotState.projection
+    projection = SpotState.projection
     loader = SpotLoader
 
     def check(self, entry: SpotConfig, place: str, now: float) -> None:

@@ -12,20 +12,25 @@ from typing import Any, ClassVar
 
 from pydantic_core import to_jsonable_python
 
+from auctune.domain import Reason
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import EventType
 from auctune.service.zones.core.projection import COMMON_MESSAGES, EventMessage, MeteredProjection
 from auctune.service.zones.core.read_model import JobReadModel, Record
-from auctune.service.zones.spot.decision import NO_CAPACITY, OVER_BUDGET, OVER_CAP
+from auctune.service.zones.spot.decision import OVER_CAP
 from auctune.service.zones.spot.events import SpotEventType
 from auctune.service.zones.spot.job import SpotJobState
 
-_REASONS = {
+_REASONS: dict[str, str] = {
     OVER_CAP: "the cost exceeds the cap with a probability of more than 0.1",
-    OVER_BUDGET: "the cost exceeds the remaining budget with a probability of more than 0.1",
-    NO_CAPACITY: "the zone runs its maximum number of jobs",
+    Reason.OVER_BUDGET: "the cost exceeds the remaining budget with a probability of more than 0.1",
+    Reason.NO_CAPACITY: "the zone runs its maximum number of jobs",
 }
-_PARAMS = {OVER_CAP: "market.max_cost", OVER_BUDGET: "market.max_cost", NO_CAPACITY: None}
+_PARAMS: dict[str, str | None] = {
+    OVER_CAP: "market.max_cost",
+    Reason.OVER_BUDGET: "market.max_cost",
+    Reason.NO_CAPACITY: None,
+}
 
 
 def _rejection_reason(body: Mapping[str, Any]) -> str:

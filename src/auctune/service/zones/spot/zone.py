@@ -3,8 +3,9 @@
 from auctune.domain import InputError
 from auctune.service.jobs.timestamps import to_rfc3339
 from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.metered import reserved_amount
 from auctune.service.zones.core.zone import EventWriter, SlottedZone
-from auctune.service.zones.spot.decision import SpotBid, decision_record, reserved_amount
+from auctune.service.zones.spot.decision import SpotBid, decision_record
 from auctune.service.zones.spot.events import SpotDecided, SpotSlotStarted
 from auctune.service.zones.spot.job import Pace, SpotJobState, learned_pace
 from auctune.service.zones.spot.state import SpotModel

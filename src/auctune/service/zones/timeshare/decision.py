@@ -5,12 +5,12 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from auctune.domain import Money, round_money
+from auctune.domain import Money, Reason, round_money
 from auctune.domain.data_size import DataSize
 from auctune.domain.money import ZERO
 from auctune.run.open_pool.pool_params import MAX_OVERRUN_UNITS
 from auctune.service.jobs.training import ZoneBid
-from auctune.service.zones.core.metered import Estimate
+from auctune.service.zones.core.metered import Estimate, reserved_amount
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +47,6 @@ class TimeshareBid(ZoneBid):
     estimate_inputs: EstimateInputs
 
 
-OVER_BUDGET = "over_budget"
-
-
-def reserved_amount(cap: Money, left: Money | None) -> Money:
-    """Return the most that a job can be charged.
-
-    Args:
-        cap: of the job.
-        left: of the owner's budget, or `None` without one.
-    """
-    return cap if left is None else min(cap, left)
-
-
 def decision_record(
     estimate: Estimate | None, cap: Money, left: Money | None, target_loss: float
 ) -> dict[str, Any]:
@@ -75,7 +62,7 @@ def decision_record(
     admitted = reserved > ZERO or cap == ZERO
     return {
         "admitted": admitted,
-        "reason": None if admitted else OVER_BUDGET,
+        "reason": None if admitted else Reason.OVER_BUDGET,
         "max_cost": str(reserved if admitted else cap),
         "min_max_cost": None,
         "estimate": to_jsonable_python(estimate),

@@ -11,12 +11,10 @@ from auctune.domain import Money
 from auctune.service.zones.core.events import (
     EventData,
     JobCancelled,
-    JobDecided,
     JobFailed,
     JobMetered,
     JobNoted,
-    Record,
-    Size,
+    MeteredDecided,
 )
 from auctune.service.zones.timeshare.decision import EstimateInputs
 
@@ -33,26 +31,16 @@ class TimeshareEventType(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TimeshareDecided(JobDecided):
-    """A job was decided on.
+class TimeshareDecided(MeteredDecided):
+    """A job was decided on; its `decision` has its `target_loss` too.
 
     Attributes:
-        size: of the data.
         deadline_unit: unit by whose beginning the target is to be reached.
-        budget_remaining: remaining budget of the owner, or None.
         estimate_inputs: inputs of the estimate.
-        decision: admitted, reason, max_cost, min_max_cost, estimate, target_loss.
     """
 
-    size: Size
     deadline_unit: int
-    budget_remaining: Money | None
     estimate_inputs: EstimateInputs
-    decision: Record
-
-    @property
-    def is_admitted(self) -> bool:
-        return bool(self.decision["admitted"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -79,7 +79,7 @@ class TimeshareKind(ZoneKind[TimeshareConfig]):
     """Kind of timeshare zones."""
 
     config = TimeshareConfig
-    views = TimeshareState.projection
+    projection = TimeshareState.projection
     loader = TimeshareLoader
 
     def check(self, entry: TimeshareConfig, place: str, now: float) -> None:
