@@ -15,7 +15,6 @@ counts both). It is a JSON file; this module needs no torch.
 import hashlib
 import json
 import math
-import os
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -23,6 +22,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, TypeAdapter
 
+from auctune.atomic_files import write_atomically
 from auctune.domain.checks import check_count, check_finite, check_positive
 from auctune.domain.errors import InputError
 from auctune.schema import check_json
@@ -311,9 +311,7 @@ def read_profile(path: Path) -> Profile:
 
 def write_profile(profile: Profile, path: Path) -> None:
     """Write a profile to a file, which holds the old one or the new one at any time."""
-    unfinished = path.with_name(f".tmp-{path.name}-{os.getpid()}")
-    unfinished.write_text(profile.to_json(), encoding="utf-8")
-    unfinished.replace(path)
+    write_atomically(path, profile.to_json().encode())
 
 
 _ADAPTER = TypeAdapter(Profile)

@@ -13,13 +13,13 @@ from rich.console import Console
 from rich.table import Table
 
 from auctune import registry
+from auctune.atomic_files import AtomicFiles
 from auctune.cli._support.progress import ProgressBars
 from auctune.cli._support.tables import make_console
 from auctune.cli.workload import STREAM_SUFFIX
 from auctune.domain import Cluster, Task
 from auctune.domain.errors import InputError
 from auctune.numerics.jit import COMPILING, kernels_are_compiled
-from auctune.sim.atomic_file import AtomicFiles
 from auctune.sim.bound import WelfareBound, welfare_bound
 from auctune.sim.comparison import Contender, Played, build, comparison_json, play
 from auctune.sim.comparison_charts import chart_paths, render_charts

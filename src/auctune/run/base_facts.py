@@ -16,9 +16,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from auctune.atomic_files import write_atomically
 from auctune.device_profile import Profile, read_profile, write_profile
 from auctune.domain import InputError
-from auctune.run.atomic_file import write_atomically
 from auctune.run.child import Hear, Message
 from auctune.run.child.messages import read_error
 from auctune.run.executor import NodeError, NodeProcess, NodeSettings

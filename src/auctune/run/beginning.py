@@ -11,11 +11,11 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from auctune.atomic_files import sync_path
 from auctune.domain import InputError
 from auctune.run.folder import DRAFT, LOCK, REPORTS, RunFolder
 from auctune.run.input_file import InputFile
 from auctune.run.journal import Journal, JournalEvent
-from auctune.train.folders import sync_path
 
 
 def check_new(folder: RunFolder, *, fresh: bool) -> None:

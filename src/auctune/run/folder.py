@@ -21,8 +21,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
+from auctune.atomic_files import write_atomically
 from auctune.domain import InputError
-from auctune.run.atomic_file import write_atomically
 from auctune.run.journal import JournalEvent
 from auctune.run.lock import hold
 

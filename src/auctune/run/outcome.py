@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 
+from auctune.atomic_files import write_atomically
 from auctune.domain import Decision, Receipt, Task, round_money
 from auctune.domain.money import ZERO
-from auctune.run.atomic_file import write_atomically
 from auctune.run.folder import RunFolder
 from auctune.run.market.demand import Bid
 from auctune.run.prepared import Prepared

@@ -5,8 +5,8 @@ from html import escape
 from pathlib import Path
 from string import Template
 
+from auctune.atomic_files import write_atomically
 from auctune.charts import LIGHT
-from auctune.run.atomic_file import write_atomically
 from auctune.run.report_charts import draw_figures
 from auctune.run.report_data import MarketReport
 from auctune.run.report_parts import card, notes_card, page_style

@@ -5,8 +5,8 @@ import secrets
 import stat
 from pathlib import Path
 
+from auctune.atomic_files import atomic_file, clean_temp_files
 from auctune.domain import InputError
-from auctune.run.atomic_file import atomic_file, drop_drafts
 
 _FOLDERS = ("files", "work", "logs", "trash", "profiles")
 _OTHERS = 0o077
@@ -94,7 +94,7 @@ def write_private(path: Path, text: str) -> None:
     Raises:
         OSError: if it cannot be written; an existing file is then unchanged.
     """
-    drop_drafts(path)
+    clean_temp_files(path)
     with atomic_file(path) as draft:
         os.fchmod(draft.fileno(), 0o600)
         draft.write(text.encode())

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from auctune.atomic_files import AtomicFiles
 from auctune.domain import Cluster, InputError, Node, NodeType, Quote, Task, parse_money
-from auctune.sim.atomic_file import AtomicFiles
 from auctune.sim.instance import Instance
 from auctune.sim.instance_model import (
     InstanceModel,

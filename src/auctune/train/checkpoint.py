@@ -4,7 +4,7 @@
                     state.json
                     manifest.json        sizes and SHA-256 of the other two
 
-A checkpoint is written beside its place, forced to disk and renamed (auctune.train.folders), so a
+A checkpoint is written beside its place, forced to disk and renamed (auctune.atomic_files), so a
 process killed at any moment leaves the newest complete one behind. What the disk itself damages
 is found by the checksums, and the one before is taken. One process at a time writes to a folder.
 """
@@ -20,15 +20,15 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from auctune.domain.errors import CheckpointError
-from auctune.train.folders import (
-    ASIDE,
-    aside_of,
-    drop_folder,
-    drop_unfinished,
-    put_in_place,
-    unfinished_folder,
+from auctune.atomic_files import (
+    BACKUP,
+    backup_path,
+    clean_staging,
+    commit_folder,
+    remove_folder,
+    staging_folder,
 )
+from auctune.domain.errors import CheckpointError
 
 FORMAT = 1
 TENSORS = "tensors.safetensors"
@@ -63,14 +63,14 @@ def save_checkpoint(folder: Path, number: int, checkpoint: Checkpoint, keep: int
     if number < 0 or keep < 1:
         raise ValueError(f"number {number}, keep {keep}; expected number >= 0 and keep >= 1")
     folder.mkdir(parents=True, exist_ok=True)
-    drop_unfinished(folder)
+    clean_staging(folder)
     _drop_damaged_above(folder, number)
     place = folder / f"{number:08d}"
-    with unfinished_folder(place) as unfinished:
+    with staging_folder(place) as unfinished:
         _write(unfinished, number, checkpoint)
-        put_in_place(unfinished, place)
+        commit_folder(unfinished, place)
     for _, old in list(_checkpoints(folder))[keep:]:
-        drop_folder(old)
+        remove_folder(old)
     return place
 
 
@@ -98,10 +98,10 @@ def load_latest(folder: Path) -> tuple[Checkpoint, int, list[str]] | None:
 def _checkpoints(folder: Path) -> Iterator[tuple[int, Path]]:
     """Numbers and folders of all checkpoints, newest first, each number once."""
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    numbers = {int(name) for name in (name.removeprefix(ASIDE) for name in names) if _is_one(name)}
+    numbers = {int(name) for name in (name.removeprefix(BACKUP) for name in names) if _is_one(name)}
     for number in sorted(numbers, reverse=True):
         place = folder / f"{number:08d}"
-        yield number, place if place.name in names else aside_of(place)
+        yield number, place if place.name in names else backup_path(place)
 
 
 def _is_one(name: str) -> bool:
@@ -115,7 +115,7 @@ def _drop_damaged_above(folder: Path, number: int) -> None:
         try:
             _read(place, newer)
         except CheckpointError:
-            drop_folder(place)
+            remove_folder(place)
         else:
             raise CheckpointError(f"{place} is newer than checkpoint {number}; numbers only grow")
 

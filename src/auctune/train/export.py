@@ -23,9 +23,9 @@ from peft import LoraConfig, PeftModel, get_peft_model_state_dict
 from safetensors.torch import save_file
 from torch import Tensor
 
+from auctune.atomic_files import clean_staging, commit_folder, staging_folder
 from auctune.domain.errors import AuctuneError
 from auctune.train.base import Base
-from auctune.train.folders import drop_unfinished, put_in_place, unfinished_folder
 from auctune.train.rows import TokenizedRow
 
 CHECKED_ROWS = 4
@@ -88,14 +88,14 @@ def export_adapter(
         PREFIX + name: tensor.detach().to("cpu", copy=True).contiguous()
         for name, tensor in weights.items()
     }
-    drop_unfinished(folder.parent, f"{folder.name}-")
-    with unfinished_folder(folder) as unfinished:
+    clean_staging(folder.parent, f"{folder.name}-")
+    with staging_folder(folder) as unfinished:
         plain_config(config, base.source).save_pretrained(str(unfinished))
         save_file(contents, unfinished / "adapter_model.safetensors", {"format": "pt"})
         loaded = load_adapter(base, unfinished)
         _check_weights(loaded, contents)
         exported = _check_logits(loaded, folder, rows[:CHECKED_ROWS], trained_logits, base.dtype)
-        put_in_place(unfinished, folder)
+        commit_folder(unfinished, folder)
     return exported
 
 

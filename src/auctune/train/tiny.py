@@ -11,7 +11,7 @@ release of torch: one thread, one seed, and no other use of the global random st
 from collections.abc import Callable
 from pathlib import Path
 
-from auctune.train.folders import put_if_absent, unfinished_folder
+from auctune.atomic_files import commit_if_absent, staging_folder
 from auctune.train.tiny_recipe import TINY, TinyRecipe
 
 __all__ = ["TINY", "TinyRecipe", "tiny_folder"]
@@ -31,7 +31,7 @@ def tiny_folder(cache: Path, recipe: TinyRecipe = TINY, progress: Progress = _ig
         # Its imports take seconds of a core, and it is built once a machine.
         from auctune.train.tiny_build import build_tiny
 
-        with unfinished_folder(place) as folder:
+        with staging_folder(place) as folder:
             build_tiny(folder, recipe, progress)
-            put_if_absent(folder, place)
+            commit_if_absent(folder, place)
     return place

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from auctune.atomic_files import AtomicFiles
 from auctune.auction import Pdftsp, make_eft
 from auctune.domain import (
     Admission,
@@ -34,7 +35,6 @@ from auctune.domain import (
     Task,
 )
 from auctune.sim.accounts import Accounts, vendor_price
-from auctune.sim.atomic_file import AtomicFiles
 from auctune.sim.engine import SimulationResult, simulate
 from auctune.sim.instance import Instance
 from auctune.sim.metrics import measure

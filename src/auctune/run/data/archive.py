@@ -11,8 +11,8 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from auctune.atomic_files import atomic_file
 from auctune.domain import InputError
-from auctune.run.atomic_file import atomic_file
 
 # The first that the format can name.
 _DATE = (1980, 1, 1, 0, 0, 0)

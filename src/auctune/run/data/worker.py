@@ -14,8 +14,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from auctune.atomic_files import clean_temp_files
 from auctune.domain import AuctuneError
-from auctune.run.atomic_file import drop_drafts
 from auctune.run.child import Message
 from auctune.run.child.messages import error_record
 from auctune.run.child.parent import Parent
@@ -88,7 +88,7 @@ class Desk:
 
     def _repair(self, asked: Message) -> Any:
         target = Path(asked["target"])
-        drop_drafts(target)
+        clean_temp_files(target)
         vendor = RepairVendor(read_params(asked["vendor"]))
         return vendor.repair(Path(asked["source"]), target).to_json()
 
@@ -97,7 +97,7 @@ class Desk:
 
     def _archive(self, asked: Message) -> Any:
         target = Path(asked["target"])
-        drop_drafts(target)
+        clean_temp_files(target)
         return asdict(archive_folder(Path(asked["folder"]), target, asked["name"]))
 
 

@@ -1,7 +1,7 @@
 """Where jobs go on: a file after each slot, whole or not there."""
 
+from auctune.atomic_files import clean_temp_files, write_atomically
 from auctune.domain.errors import CheckpointError
-from auctune.run.atomic_file import drop_drafts, write_atomically
 from auctune.run.edge.folder import EdgeFolder
 from auctune.train.edge.descent import Floats, TrainingState
 
@@ -20,7 +20,7 @@ class Checkpoints:
         """Write a job's state; those older than the one of `before` steps go."""
         path = self._place.checkpoint(job, state.steps)
         path.parent.mkdir(parents=True, exist_ok=True)
-        drop_drafts(path)
+        clean_temp_files(path)
         write_atomically(path, state.to_bytes())
         for old in path.parent.glob("*.npz"):
             if old.stem.isdigit() and int(old.stem) < before:

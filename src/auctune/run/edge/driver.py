@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from auctune.atomic_files import write_atomically
 from auctune.domain import InputError
 from auctune.edge.eris import Eris
 from auctune.edge.events import EdgeCommitment, EdgeReplanned
-from auctune.run.atomic_file import write_atomically
 from auctune.run.edge.checkpoints import Checkpoints
 from auctune.run.edge.crew import Crew, SlotWork
 from auctune.run.edge.crews import Broken, Crews, Finished, Torn, sites_alive

@@ -7,10 +7,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from auctune.atomic_files import write_atomically
 from auctune.domain import Money
 from auctune.domain.money import ZERO
 from auctune.edge.market import EdgeMarket
-from auctune.run.atomic_file import write_atomically
 from auctune.run.edge.state import EdgeRunState, JobRecord
 
 _MB = 1e6

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from auctune.atomic_files import write_atomically
 from auctune.edge.eris import Eris
 from auctune.run.adopted_cluster import adopted
-from auctune.run.atomic_file import write_atomically
 from auctune.run.claim import claim
 from auctune.run.edge.driver import EdgeDriver, Parts
 from auctune.run.edge.folder import EdgeFolder

@@ -253,8 +253,8 @@ class Worker:
 
     def _load(self, task: TaskOrder) -> tuple[str, ...]:
         """Take up a task; from its first row, if all that it has is damaged."""
+        from auctune.atomic_files import remove_folder
         from auctune.train.checkpoint import load_latest
-        from auctune.train.folders import drop_folder
         from auctune.train.node import CHECKPOINTS
 
         try:
@@ -264,7 +264,7 @@ class Worker:
             try:
                 load_latest(checkpoints)
             except CheckpointError as damaged:
-                drop_folder(checkpoints)
+                remove_folder(checkpoints)
                 again = self._trainer.load(task.job, task.folder).warnings
                 return (f"{damaged}; trained again from its first row", *again)
             # What is whole, but of another base or data set, is not ours to throw away.

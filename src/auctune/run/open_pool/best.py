@@ -4,11 +4,11 @@ It is written before its unit is on record, and dropped if the unit never gets t
 record as a thread's best is always to be had.
 """
 
+from auctune.atomic_files import remove_folder
 from auctune.run.open_pool.folder import OpenPoolFolder
 from auctune.run.open_pool.open_thread import OpenThread
 from auctune.run.open_pool.state import Member
 from auctune.train.checkpoint import load_latest, save_checkpoint
-from auctune.train.folders import drop_folder
 
 
 class BestKept:
@@ -36,7 +36,7 @@ class BestKept:
         folder = self._place.best(member.learning.id)
         for path in list(folder.iterdir()) if folder.is_dir() else ():
             if path.name.isdecimal() and int(path.name) > member.batches:
-                drop_folder(path)
+                remove_folder(path)
 
     def bring(self, member: Member, thread: OpenThread) -> bool:
         """Bring a thread, which is on the device, to its best; whether there is any.

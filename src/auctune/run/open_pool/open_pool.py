@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NoReturn, Protocol
 
+from auctune.atomic_files import remove_folder
 from auctune.domain import AuctuneError, InputError
 from auctune.run.child.messages import error_record
 from auctune.run.journal import Journal, JournalEvent
@@ -25,7 +26,6 @@ from auctune.run.timeshare.pace import Pace
 from auctune.run.timeshare.pool import Pool, check_room
 from auctune.run.timeshare.runner import Parts, Runner
 from auctune.run.timeshare.state import PoolState, UnitRecord
-from auctune.train.folders import drop_folder
 
 # Share of a unit that threads which join may take of those that are there.
 _JOIN_SHARE = 0.5
@@ -246,7 +246,7 @@ class OpenPool:
         if name in self._threads:
             self._let_go(name)
         for folder in (self._place.checkpoints(name), self._place.best(name)):
-            drop_folder(folder)
+            remove_folder(folder)
         self._runner = None
 
     def _hand_out(self, name: str, member: Member, how: How) -> bool:
@@ -343,7 +343,7 @@ class OpenPool:
         for parent in (self._place.work / "threads", self._place.work / "best"):
             for folder in list(parent.iterdir()) if parent.is_dir() else ():
                 if folder.name not in self.state.members:
-                    drop_folder(folder)
+                    remove_folder(folder)
 
 
 def thread_is_made() -> NoReturn:

@@ -12,9 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from auctune.atomic_files import write_atomically
 from auctune.domain import InputError
 from auctune.domain.errors import CheckpointError
-from auctune.run.atomic_file import write_atomically
 from auctune.run.edge.checkpoints import Checkpoints
 from auctune.run.edge.crew import Crew, SlotWork
 from auctune.run.edge.crews import Broken, Crews, Finished, Torn, sites_alive

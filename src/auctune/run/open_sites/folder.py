@@ -10,7 +10,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from auctune.run.atomic_file import write_atomically
+from auctune.atomic_files import write_atomically
 from auctune.run.edge.folder import EdgeFolder
 
 

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
+from auctune.atomic_files import write_atomically
 from auctune.edge.market import Site
 from auctune.run.adopted_cluster import adopted
-from auctune.run.atomic_file import write_atomically
 from auctune.run.edge.folder import EdgeFolder
 from auctune.run.edge.resources import offered
 from auctune.run.local_cluster import LocalCluster, drop_folder

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from auctune.run.atomic_file import write_atomically
+from auctune.atomic_files import write_atomically
 from auctune.spot.job import SpotJob
 from auctune.spot.overhead import Overhead
 from auctune.spot.scaling import LinearScaling, TableScaling

@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from auctune.atomic_files import write_atomically
 from auctune.domain import InputError
-from auctune.run.atomic_file import write_atomically
 from auctune.run.spot.folder import SpotFolder
 from auctune.sim.spot.job_file import JobFile, read_job_file
 from auctune.sim.spot.recipe import FixedPrice, FromFile, MarketRecipe

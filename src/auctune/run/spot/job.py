@@ -5,8 +5,8 @@ from contextlib import closing
 from math import inf
 from pathlib import Path
 
+from auctune.atomic_files import clean_temp_files
 from auctune.domain import InputError
-from auctune.run.atomic_file import drop_drafts
 from auctune.run.claim import claim
 from auctune.run.journal import Journal
 from auctune.run.spot.clock import SlotClock
@@ -157,7 +157,7 @@ def _report(
 ) -> SpotRunReport:
     state = SpotRunState.fold(journal.events)
     report = make_report(state, order.job, trainer.total_rows, place.adapter)
-    drop_drafts(place.bill)
+    clean_temp_files(place.bill)
     write_bill(place.bill, state, order.job, report)
     return report
 

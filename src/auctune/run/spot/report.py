@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from auctune.run.atomic_file import write_atomically
+from auctune.atomic_files import write_atomically
 from auctune.run.spot.measured import MeasuredOverhead, measure_overhead
 from auctune.run.spot.state import SpotRunState
 from auctune.spot.job import SpotJob

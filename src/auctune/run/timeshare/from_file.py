@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from auctune.atomic_files import write_atomically
 from auctune.domain import InputError
-from auctune.run.atomic_file import write_atomically
 from auctune.run.timeshare.folder import PoolFolder
 from auctune.run.timeshare.order import PoolOrder, PoolThread
 from auctune.sim.timeshare.bundle_file import BundleFile

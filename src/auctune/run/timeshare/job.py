@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from auctune.atomic_files import commit_folder, staging_folder
 from auctune.domain import InputError
 from auctune.run.claim import claim
 from auctune.run.journal import Journal, JournalEvent
@@ -21,7 +22,6 @@ from auctune.run.timeshare.report import PoolReport, make_report, write_report
 from auctune.run.timeshare.runner import Parts, Runner
 from auctune.run.timeshare.state import VERSION, PoolState
 from auctune.train.deterministic import deterministic, prepare_deterministic
-from auctune.train.folders import put_in_place, unfinished_folder
 from auctune.train.timeshare.thread import TrainingThread
 
 # Batches of a thread before the first unit: to warm up, and timed. They are taken back.
@@ -231,7 +231,7 @@ def measure(
 def hand_out(thread: TrainingThread, folder: Path) -> None:
     """Write what a thread has learned, whole or not at all."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with unfinished_folder(folder) as draft:
+    with staging_folder(folder) as draft:
         with named_failures(folder.name, "while its result was written"):
             thread.save_result(draft)
-        put_in_place(draft, folder)
+        commit_folder(draft, folder)

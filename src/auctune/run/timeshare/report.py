@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from auctune.run.atomic_file import drop_drafts, write_atomically
+from auctune.atomic_files import clean_temp_files, write_atomically
 from auctune.run.timeshare.folder import PoolFolder
 from auctune.run.timeshare.report_page import render_page
 from auctune.run.timeshare.state import PoolState
@@ -58,7 +58,7 @@ def write_report(report: PoolReport, place: PoolFolder) -> None:
         (place.figures, json.dumps(report.figures, indent=2).encode() + b"\n"),
         (place.report, render_page(report.figures).encode()),
     ):
-        drop_drafts(path)
+        clean_temp_files(path)
         write_atomically(path, data)
 
 

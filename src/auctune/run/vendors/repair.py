@@ -14,10 +14,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from auctune.atomic_files import write_atomically
 from auctune.domain import InputError, Money, Quote
 from auctune.domain.dataset import RowKind
 from auctune.domain.money import STEP, ZERO
-from auctune.run.atomic_file import write_atomically
 from auctune.run.vendors.cleaning import clean_row, convert_row, has_content
 from auctune.run.vendors.duplicates import DuplicateFilter
 from auctune.run.vendors.language import check_languages, identify_language

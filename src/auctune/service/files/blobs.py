@@ -17,8 +17,8 @@ from typing import IO
 
 import structlog
 
+from auctune.atomic_files import replace_durably
 from auctune.domain import AuctuneError, InputError
-from auctune.run.atomic_file import replace_durably
 from auctune.run.data.client import tokens_folder
 
 _DRAFT = ".draft"

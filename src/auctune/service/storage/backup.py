@@ -10,8 +10,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from auctune.atomic_files import link_durably
 from auctune.domain import InputError
-from auctune.run.atomic_file import link_durably
 
 _BUSY_SECONDS = 10.0
 

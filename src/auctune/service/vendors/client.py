@@ -26,10 +26,10 @@ from tenacity import (
     wait_random_exponential,
 )
 
+from auctune.atomic_files import replace_durably
 from auctune.domain import InputError, Money, parse_money
 from auctune.domain.checks import check_positive
 from auctune.domain.dataset import read_dataset
-from auctune.run.atomic_file import replace_durably
 from auctune.run.vendors import DroppedRow, Example, RepairReport
 from auctune.service.vendors.protocol import (
     MONEY,

@@ -13,9 +13,9 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from auctune.atomic_files import AtomicFiles
 from auctune.domain import Cell, Decision, InputError, Schedule
 from auctune.domain.money import ZERO
-from auctune.sim.atomic_file import AtomicFiles
 from auctune.sim.outages import Change
 from auctune.sim.stream.columns import CELL, DECISIONS
 

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from auctune.atomic_files import AtomicFiles
 from auctune.domain import Task
-from auctune.sim.atomic_file import AtomicFiles
 from auctune.sim.instance import Instance
 from auctune.sim.instance_file import instance_json
 from auctune.sim.stream.columns import task_columns

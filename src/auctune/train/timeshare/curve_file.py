@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from auctune.atomic_files import AtomicFiles
 from auctune.domain.errors import InputError
-from auctune.sim.atomic_file import AtomicFiles
 
 FIRST = 200
 MOST_LINES = 3000

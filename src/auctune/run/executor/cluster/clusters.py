@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Protocol
 
+from auctune.atomic_files import write_atomically
 from auctune.run.adopted_cluster import adopted, why_silent
-from auctune.run.atomic_file import write_atomically
 from auctune.run.local_cluster import LocalCluster, drop_folder
 
 NAMESPACE = "auctune"

@@ -2,19 +2,19 @@ from pathlib import Path
 
 import pytest
 
-from auctune.train.folders import (
-    aside_of,
-    drop_unfinished,
-    put_if_absent,
-    put_in_place,
-    unfinished_folder,
+from auctune.atomic_files import (
+    backup_path,
+    clean_staging,
+    commit_folder,
+    commit_if_absent,
+    staging_folder,
 )
 
 
 def fill(place: Path, text: str) -> None:
-    with unfinished_folder(place) as folder:
+    with staging_folder(place) as folder:
         (folder / "file").write_text(text)
-        put_in_place(folder, place)
+        commit_folder(folder, place)
 
 
 def test_a_filled_folder_replaces_the_one_before_and_leaves_nothing_else(tmp_path: Path) -> None:
@@ -26,7 +26,7 @@ def test_a_filled_folder_replaces_the_one_before_and_leaves_nothing_else(tmp_pat
 
 def test_an_error_while_filling_leaves_the_place_as_it_was(tmp_path: Path) -> None:
     fill(tmp_path / "place", "one")
-    with pytest.raises(IsADirectoryError), unfinished_folder(tmp_path / "place") as folder:
+    with pytest.raises(IsADirectoryError), staging_folder(tmp_path / "place") as folder:
         folder.write_text("two")
     assert (tmp_path / "place" / "file").read_text() == "one"
     assert [path.name for path in tmp_path.iterdir()] == ["place"]
@@ -34,18 +34,18 @@ def test_an_error_while_filling_leaves_the_place_as_it_was(tmp_path: Path) -> No
 
 def test_the_first_of_two_builders_wins(tmp_path: Path) -> None:
     place = tmp_path / "place"
-    with unfinished_folder(place) as late:
+    with staging_folder(place) as late:
         (late / "file").write_text("late")
         fill(place, "early")
-        put_if_absent(late, place)
+        commit_if_absent(late, place)
     assert (place / "file").read_text() == "early"
 
 
 def test_what_a_dead_writer_left_does_not_stop_the_next(tmp_path: Path) -> None:
     place = tmp_path / "place"
     fill(place, "one")
-    place.rename(aside_of(place))
+    place.rename(backup_path(place))
     (tmp_path / ".tmp-place-dead").mkdir()
     fill(place, "two")
-    drop_unfinished(tmp_path)
+    clean_staging(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["place"]
