@@ -136,7 +136,7 @@ def event_view(row: EventRow, messages: Mapping[str, EventMessage]) -> JSON:
 
 
 def _facts(row: EventRow, body: JSON, names: tuple[str, ...]) -> JSON:
-    return {"kind": row.type, "slot": row.slot, **{name: body[name] for name in names}}
+    return {"type": row.type, "slot": row.slot, **{name: body[name] for name in names}}
 
 
 def _metrics(body: JSON) -> JSON:

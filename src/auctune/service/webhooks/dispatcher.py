@@ -227,15 +227,21 @@ class WebhookDispatcher:
         with self._notifier.subscribe(JOB_ENDED) as changed:
             while True:
                 changed.clear()
-                try:
-                    for zone in self._cursors:
-                        while len(self.registry) and await self._enqueue_new(zone):
-                            pass
-                except Exception:
-                    _log.exception("reading ended jobs failed", retry_seconds=_RETRY_SECONDS)
+                # A list: all zones are read, also after one that failed.
+                if all([await self._read_zone(zone) for zone in self._cursors]):
+                    await changed.wait()
+                else:
                     await asyncio.sleep(_RETRY_SECONDS)
-                    continue
-                await changed.wait()
+
+    async def _read_zone(self, zone: str) -> bool:
+        """Enqueue deliveries for all new events of a zone; return False if that failed."""
+        try:
+            while len(self.registry) and await self._enqueue_new(zone):
+                pass
+        except Exception:
+            _log.exception("reading ended jobs failed", zone=zone, retry_seconds=_RETRY_SECONDS)
+            return False
+        return True
 
     async def _enqueue_new(self, zone: str) -> bool:
         """Enqueue deliveries for new events of a zone; return whether there may be more events."""

@@ -16,7 +16,7 @@ from auctune.service.jobs.training import Training
 from auctune.service.webhooks import dispatcher
 from auctune.service.webhooks.dispatcher import MAX_CONCURRENCY_PER_USER
 from auctune.service.zones.auction.zone import AuctionZone
-from support.serving import Served, make_file, serving
+from support.serving import Served, make_file, make_zone, serving
 
 
 class Receiver:
@@ -63,16 +63,16 @@ class Receiver:
             self._server.server_close()
 
 
-def end_jobs(served: Served, user: str, count: int) -> None:
+def end_jobs(served: Served, user: str, count: int, zone: str = "default") -> None:
     """End so many jobs of a user."""
 
     def end(zone: AuctionZone) -> None:
         for number in range(count):
-            job = f"ftjob-{user}{number}"
+            job = f"ftjob-{user}{number}{zone.name}"
             zone.receive(job, user, {}, Training("file-a"), None)
             zone.cancel(job)
 
-    served.ask(end)
+    served.ask(end, zone)
 
 
 def test_one_users_slow_receivers_delay_no_other_users_webhooks(tmp_path: Path) -> None:
@@ -121,6 +121,32 @@ def test_a_database_error_delays_webhooks_and_loses_none(
             lines = http.get("/metrics").text.splitlines()
     assert not errors
     assert 'auctune_webhook_attempts_total{outcome="delivered"} 1.0' in lines
+
+
+def test_an_error_of_one_zone_delays_no_webhooks_of_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zones = [make_zone("first"), make_zone("second")]
+    file = make_file(zones).model_copy(update={"webhooks": WebhooksConfig(private_addresses=True)})
+    monkeypatch.setattr(dispatcher, "_RETRY_SECONDS", 0.01)
+    read_ended, is_damaged = dispatcher._read_ended, threading.Event()
+
+    def read(reader: Any, zone: str, after: int, limit: int) -> list[dispatcher.JobEnded]:
+        if zone == "first" and is_damaged.is_set():
+            raise OSError("disk")
+        return read_ended(reader, zone, after, limit)
+
+    monkeypatch.setattr(dispatcher, "_read_ended", read)
+    with serving(tmp_path, file) as served, Receiver().open() as receiver:
+        receiver.released.set()
+        with served.http(served.key("ada")) as http:
+            assert http.post("/v1/webhooks", json={"url": receiver.url}).status_code == 200
+        is_damaged.set()
+        end_jobs(served, "ada", 1, "first")
+        end_jobs(served, "ada", 1, "second")
+        assert b"ftjob-ada0second" in receiver.received.get(timeout=20)
+        is_damaged.clear()
+        assert b"ftjob-ada0first" in receiver.received.get(timeout=20)
 
 
 async def pause() -> None:

@@ -145,7 +145,7 @@ def _full_event(row: EventRow) -> JSON:
         "zone": row.zone,
         "slot": row.slot,
         "at": row.at,
-        "kind": row.type,
+        "type": row.type,
         "job": row.job,
         "body": orjson.loads(row.body),
     }
