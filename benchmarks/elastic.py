@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from auctune.run.journal import Journal
+from auctune.run.event_log import EventLog
 from auctune.run.spot import (
     MarketTrace,
     MeasuredOverhead,
@@ -116,7 +116,7 @@ def measure_run(folder: Path, slot_seconds: float) -> MeasuredOverhead:
             make_clock=lambda _: WallClock(slot_seconds),
             listener=UpToTheDeadline(),
         )
-    journal = Journal(folder / "run/state/journal.jsonl")
+    journal = EventLog(folder / "run/state/journal.jsonl")
     journal.close()
     return measure_overhead(SpotRunState.fold(journal.events).slots)
 

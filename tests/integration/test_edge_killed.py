@@ -16,7 +16,7 @@ from auctune.run.edge.checkpoints import Checkpoints
 from auctune.run.edge.folder import EdgeFolder
 from auctune.run.edge.inputs import kept_inputs
 from auctune.run.edge.state import EdgeRunState
-from auctune.run.journal import read_events
+from auctune.run.event_log import read_events
 from support.edge_runs import make_inputs, train_alone, write_instance
 
 pytestmark = [
@@ -51,13 +51,13 @@ def test_a_killed_run_goes_on_to_the_weights_of_one_that_was_not(tmp_path: Path)
     read_until(first, "slot   1")
     os.kill(first.pid, signal.SIGKILL)
     first.communicate()
-    assert len([e for e in read_events(place.journal) if e["type"] == "trained"]) == 1
+    assert len([e for e in read_events(place.event_log) if e["type"] == "trained"]) == 1
 
     second = start("--resume", str(place.root))
     text, _ = second.communicate()
     assert second.returncode == 0, text
     state = EdgeRunState(kept_inputs(place).instance, Eris(inputs.instance.market))
-    state.replay(read_events(place.journal))
+    state.replay(read_events(place.event_log))
     record = state.jobs["job"]
     assert record.is_done
     alone = train_alone(record)

@@ -25,7 +25,7 @@ from auctune.run.edge.resources import offered
 from auctune.run.edge.run import run_connected
 from auctune.run.edge.state import JobRecord
 from auctune.run.edge.storage import Storage
-from auctune.run.journal import Journal
+from auctune.run.event_log import EventLog
 from auctune.run.local_cluster import LocalCluster
 from auctune.sim.edge.instance import EdgeInstance
 from auctune.train.edge.descent import TrainingState
@@ -74,7 +74,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     data = read_all(inputs.instance.jobs, inputs.recipes)
     with (
         LocalCluster(NODES) as cluster,
-        closing(Journal(place.journal)) as journal,
+        closing(EventLog(place.event_log)) as journal,
     ):
         listener = Losing(cluster)
         report = run_connected(inputs, data, place, journal, listener)
@@ -167,9 +167,9 @@ def test_what_was_trained_of_a_slot_stands_if_a_site_is_lost_before_the_slot_goe
     )
     data, place = read_all(jobs, inputs.recipes), EdgeFolder(tmp_path)
     with LocalCluster(NODES) as cluster:
-        with closing(Journal(place.journal)) as journal, pytest.raises(StoppedError):
+        with closing(EventLog(place.event_log)) as journal, pytest.raises(StoppedError):
             run_connected(inputs, data, place, journal, Stopping())
-        with closing(Journal(place.journal)) as journal:
+        with closing(EventLog(place.event_log)) as journal:
             driver = EdgeDriver(Parts(inputs, data, place, journal, Hearing()))
             before = driver.state.jobs.values()
             assert sum(0 in record.trained for record in before) == 1

@@ -12,7 +12,7 @@ import pytest
 from torch import Tensor
 
 from auctune.domain import InputError
-from auctune.run.journal import JournalEvent
+from auctune.run.event_log import EventRecord
 from auctune.run.spot import Foresight, MarketTrace, SilentListener, SpotRunError
 from auctune.run.spot.availability import Recorded
 from auctune.run.spot.kind import Kind
@@ -210,7 +210,7 @@ def test_a_coordinator_that_dies_anywhere_loses_nothing_on_record_and_pays_nothi
     policy, supply = SpotFirst(), site.supply(SCARCE)
     whole = site.run(tmp_path / "whole", policy, supply)
     folder = tmp_path / "run"
-    events: list[JournalEvent] = []
+    events: list[EventRecord] = []
     for deaths, event in enumerate((0, 1, 2, 3, 5, 1, 4, 2, 8, 1, 6, 3, 9)):
         with pytest.raises(CoordinatorKilled):
             site.run(

@@ -12,7 +12,7 @@ import pytest
 from torch import Tensor
 
 from auctune.domain import InputError
-from auctune.run.journal import JournalEvent
+from auctune.run.event_log import EventRecord
 from auctune.run.spot import MarketTrace, SilentListener
 from auctune.run.spot.cluster.supply import ClusterSupply
 from auctune.run.spot.errors import StoppedError
@@ -166,7 +166,7 @@ class TestOnACluster:
         order = replace(site.order, job=replace(site.order.job, n_max=8))
         supply = OnRay(rented_nodes.address).supply(none, counts_free=True)
         report = site.run(tmp_path / "run", SpotFirst(), supply, order=order)
-        seen: list[JournalEvent] = [
+        seen: list[EventRecord] = [
             event for event in read_events(tmp_path / "run") if event["type"] == "slot"
         ]
         # A node of four processors.

@@ -14,7 +14,7 @@ import orjson
 import pytest
 from sqlalchemy import create_engine, select
 
-from auctune.run.journal import JournalEvent, read_events
+from auctune.run.event_log import EventRecord, read_events
 from auctune.run.open_pool.folder import OpenPoolFolder
 from auctune.service.storage.tables import entries, events
 from support.processes import kill
@@ -116,14 +116,14 @@ def test_targets_are_met_or_not_and_each_unit_is_charged_once_whatever_is_killed
     assert again["num_charges"] > 2
 
 
-def one_joined(event: JournalEvent) -> tuple[list[str], list[float]]:
+def one_joined(event: EventRecord) -> tuple[list[str], list[float]]:
     """Who was loaded, and how long that took."""
     return [event["id"]], [event["seconds"]]
 
 
 def check_charges(data: Path, jobs: set[str]) -> None:
     """What the service took over and charged is what the pool's journal says."""
-    journal = read_events(OpenPoolFolder(data / "work" / "pool").journal)
+    journal = read_events(OpenPoolFolder(data / "work" / "pool").event_log)
     trained = [
         (event["time"], name, seconds)
         for event in journal

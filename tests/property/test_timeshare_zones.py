@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from auctune.replay.timeshare import TimeshareVerifier
-from auctune.run.journal import JournalEvent
+from auctune.run.event_log import EventRecord
 from auctune.run.open_pool.how import How
 from auctune.service.ledger import is_balanced
 from auctune.service.zones.core.events import EventType
@@ -52,7 +52,7 @@ def test_state_is_the_fold_of_the_log_and_what_is_used_is_charged_once() -> None
     assert all(codes[code] for code in failures), codes
 
 
-def used_by_job(journal: Iterable[JournalEvent]) -> dict[str, Decimal]:
+def used_by_job(journal: Iterable[EventRecord]) -> dict[str, Decimal]:
     """What each job used of the pool, by the journal alone, in money."""
     used: dict[str, Decimal] = {}
     for event in journal:

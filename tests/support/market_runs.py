@@ -20,7 +20,7 @@ from rich.console import Console
 from safetensors.torch import load_file
 from torch import Tensor
 
-from auctune.run.journal import Journal
+from auctune.run.event_log import EventLog
 from auctune.run.report_data import MarketReport
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "first-market"
@@ -200,7 +200,7 @@ def read_events(out: Path) -> list[Table]:
         return []
     copy = out.parent / f"{out.name}-journal"
     copy.write_bytes(journal.read_bytes())
-    reader = Journal(copy)
+    reader = EventLog(copy)
     reader.close()
     return reader.events
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from auctune.run.journal import Journal, JournalEvent
+from auctune.run.event_log import EventLog, EventRecord
 from auctune.run.open_pool.folder import OpenPoolFolder
 from auctune.run.open_pool.open_pool import OpenPool
 from auctune.run.open_pool.open_thread import ThreadShop
@@ -62,9 +62,9 @@ class Heard:
     """What a pool tells, by number; cut off after so many events."""
 
     left: int = 10**9
-    events: dict[int, JournalEvent] = field(default_factory=dict)
+    events: dict[int, EventRecord] = field(default_factory=dict)
 
-    def __call__(self, number: int, event: JournalEvent, views: Sequence[ThreadView]) -> None:
+    def __call__(self, number: int, event: EventRecord, views: Sequence[ThreadView]) -> None:
         """Keep it."""
         self.left -= 1
         if self.left <= 0:
@@ -79,14 +79,14 @@ def play_pool(
     script: Script,
     shop: ThreadShop | None = None,
     heard: Heard | None = None,
-) -> list[JournalEvent]:
+) -> list[EventRecord]:
     """Run a pool until its script wants nobody any more, or it is cut off; its journal.
 
     Raises:
         KeyboardInterrupt: if it was cut off.
     """
     place = OpenPoolFolder(root)
-    journal = Journal(place.journal)
+    journal = EventLog(place.event_log)
     try:
         pool = OpenPool(params, shop or LineShop(), CountedPace(), place, journal, heard or Heard())
         pool.take_up()

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from auctune.numerics.rng import stream
-from auctune.run.journal import Journal, JournalEvent
+from auctune.run.event_log import EventLog, EventRecord
 from auctune.run.spot import SpotListener, SpotOrder, SpotRunReport, run_spot_job
 from auctune.run.spot.availability import Recorded
 from auctune.run.spot.clock import ModelClock, SlotClock
@@ -192,8 +192,8 @@ def read_adapter(folder: Path) -> dict[str, Tensor]:
     return {name.removeprefix("base_model.model."): tensor for name, tensor in found.items()}
 
 
-def read_events(folder: Path) -> list[JournalEvent]:
+def read_events(folder: Path) -> list[EventRecord]:
     """What is on record of a run."""
-    journal = Journal(folder / "state/journal.jsonl")
+    journal = EventLog(folder / "state/journal.jsonl")
     journal.close()
     return journal.events

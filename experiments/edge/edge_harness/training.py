@@ -15,7 +15,7 @@ from auctune.run.edge.listener import SilentListener
 from auctune.run.edge.resources import offered
 from auctune.run.edge.run import run_connected
 from auctune.run.edge.state import JobRecord
-from auctune.run.journal import Journal
+from auctune.run.event_log import EventLog
 from auctune.run.local_cluster import LocalCluster
 from auctune.sim.edge.instance import EdgeInstance
 from auctune.train.edge.alone import Alone
@@ -66,7 +66,7 @@ def on_ray(name: str, job: EdgeJob, recipe: Recipe) -> tuple[JobRecord, list[Row
     nodes = {site.id: offered(site) for site in MARKET.sites}
     with tempfile.TemporaryDirectory() as folder, LocalCluster(nodes):
         place = EdgeFolder(Path(folder))
-        with closing(Journal(place.journal)) as journal:
+        with closing(EventLog(place.event_log)) as journal:
             run_connected(inputs, data, place, journal, keeping)
     record = keeping.record
     assert record is not None

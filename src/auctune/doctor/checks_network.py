@@ -15,7 +15,7 @@ from pathlib import Path
 
 from auctune.doctor.checks_storage import lock_holder
 from auctune.doctor.installation import Finding, Installation, error, ok, warn
-from auctune.run.lock import NODES_LOCK
+from auctune.run.run_directory import NODES_LOCK
 
 _HEALTH_SECONDS = 3.0
 _PORT_FIX = "set port in auctune.toml, or run auctune serve --port PORT"

@@ -27,7 +27,7 @@ from auctune.doctor.installation import (
 )
 from auctune.domain import InputError
 from auctune.run.base_place import base_place
-from auctune.run.lock import NODES_LOCK
+from auctune.run.run_directory import NODES_LOCK
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from auctune.atomic_files import sync_path
 from auctune.domain import InputError
+from auctune.run.event_log import EventLog, EventRecord
 from auctune.run.folder import DRAFT, LOCK, REPORTS, RunFolder
 from auctune.run.input_file import InputFile
-from auctune.run.journal import Journal, JournalEvent
 
 
 def check_new(folder: RunFolder, *, fresh: bool) -> None:
@@ -48,7 +48,7 @@ def begin(
     folder: RunFolder,
     files: Sequence[InputFile],
     profiles: Mapping[str, str],
-    begun: JournalEvent,
+    begun: EventRecord,
 ) -> None:
     """Begin a run, in place of an earlier one: what comes later needs nothing from outside.
 
@@ -67,7 +67,7 @@ def begin(
     for name, text in profiles.items():
         draft.profile(name).parent.mkdir(exist_ok=True)
         draft.profile(name).write_text(text)
-    journal = Journal(draft.journal)
+    journal = EventLog(draft.event_log)
     journal.append(begun | {"inputs": draft.digests()})
     journal.close()
     for path in (draft.state, *draft.state.rglob("*")):

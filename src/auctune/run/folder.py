@@ -23,8 +23,8 @@ from pathlib import Path
 
 from auctune.atomic_files import write_atomically
 from auctune.domain import InputError
-from auctune.run.journal import JournalEvent
-from auctune.run.lock import hold
+from auctune.run.event_log import EventRecord
+from auctune.run.run_directory import lock_file
 
 DRAFT = ".state.new"
 LOCK = ".lock"
@@ -53,7 +53,7 @@ class RunFolder:
         return self.resolve("")
 
     @property
-    def journal(self) -> Path:
+    def event_log(self) -> Path:
         """What happened."""
         return self.state / "journal.jsonl"
 
@@ -84,14 +84,14 @@ class RunFolder:
 
     def exists(self) -> bool:
         """Whether a run was begun here."""
-        return self.journal.exists()
+        return self.event_log.exists()
 
     def digests(self) -> dict[str, str]:
         """SHA-256 of each file that the run began with, by its path in the state folder."""
         paths = sorted(p for name in ("inputs", "profiles") for p in self.state.glob(f"{name}/*"))
         return {path.relative_to(self.state).as_posix(): _digest(path) for path in paths}
 
-    def check_inputs(self, begun: JournalEvent) -> None:
+    def check_inputs(self, begun: EventRecord) -> None:
         """Make sure that the inputs are those with which the run began.
 
         Raises:
@@ -113,12 +113,12 @@ class RunFolder:
                 path.unlink()
 
     def locked(self) -> AbstractContextManager[int]:
-        """Hold the run for this process; see `auctune.run.lock.hold`.
+        """Hold the run for this process; see `auctune.run.run_directory.lock_file`.
 
         Raises:
             InputError: if another process holds it.
         """
-        return hold(self.root / LOCK, str(self.root))
+        return lock_file(self.root / LOCK, str(self.root))
 
     def write_json(self, path: Path, value: object) -> None:
         """Write a JSON file that appears whole or not at all."""

@@ -10,8 +10,8 @@ from auctune.run.base_cache import base_cache
 from auctune.run.beginning import begin, check_new
 from auctune.run.child import nursery
 from auctune.run.console import RunConsole
+from auctune.run.event_log import EventLog, EventRecord
 from auctune.run.folder import RunFolder
-from auctune.run.journal import Journal, JournalEvent
 from auctune.run.market_run import MarketRun
 from auctune.run.prepared import Prepared, beside, prepare, relocate
 from auctune.run.report_data import MarketReport
@@ -90,20 +90,20 @@ def _begin(folder: RunFolder, prepared: Prepared) -> None:
     begin(folder, prepared.files, measured, begun)
 
 
-def _read_begun(folder: RunFolder) -> JournalEvent:
+def _read_begun(folder: RunFolder) -> EventRecord:
     """The journal's first event, once all that the run began with is as it was.
 
     Raises:
         InputError: if it is not.
     """
-    journal = Journal(folder.journal)
+    journal = EventLog(folder.event_log)
     journal.close()
     if not journal.events:
-        raise InputError(str(folder.journal), "is empty", "what happened in the run")
+        raise InputError(str(folder.event_log), "is empty", "what happened in the run")
     begun = journal.events[0]
     if begun["version"] != VERSION:
         raise InputError(
-            str(folder.journal),
+            str(folder.event_log),
             f"is of version {begun['version']}",
             f"version {VERSION}, that of this release",
         )
@@ -112,7 +112,7 @@ def _read_begun(folder: RunFolder) -> JournalEvent:
 
 
 def _run(prepared: Prepared, folder: RunFolder, lock: int, shown: RunConsole) -> MarketReport:
-    journal = Journal(folder.journal)
+    journal = EventLog(folder.event_log)
     try:
         for text in prepared.notes:
             shown.noted(text)

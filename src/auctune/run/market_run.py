@@ -19,10 +19,10 @@ from pathlib import Path
 from auctune.domain import InputError, Offered, Released
 from auctune.domain.data_size import DataSize
 from auctune.run.child import Message
+from auctune.run.event_log import EventLog
 from auctune.run.executor import NodeError, NodeProcess, TaskOrder
 from auctune.run.executor.node_process import Inbox, into
 from auctune.run.folder import RunFolder
-from auctune.run.journal import Journal
 from auctune.run.listener import Listener
 from auctune.run.market.demand import samples_of
 from auctune.run.outcome import write_decisions, write_outcome, write_task
@@ -50,7 +50,7 @@ class MarketRun:
         self,
         prepared: Prepared,
         folder: RunFolder,
-        journal: Journal,
+        journal: EventLog,
         cache: Path,
         listener: Listener,
         lock: int,

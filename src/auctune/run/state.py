@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from auctune.domain import Cell, Decision
+from auctune.run.event_log import EventRecord
 from auctune.run.executor import TaskResult
 from auctune.run.executor.messages import read_result
-from auctune.run.journal import JournalEvent
 from auctune.run.records import read_decision
 
 VERSION = 1
@@ -83,14 +83,14 @@ class RunState:
     ended: bool = False
 
     @classmethod
-    def fold(cls, events: Iterable[JournalEvent]) -> "RunState":
+    def fold(cls, events: Iterable[EventRecord]) -> "RunState":
         """The state after these events."""
         state = cls()
         for event in events:
             state.apply(event)
         return state
 
-    def apply(self, event: JournalEvent) -> None:
+    def apply(self, event: EventRecord) -> None:
         """Take over one event."""
         kind = event["type"]
         if kind == "decided":

@@ -18,7 +18,7 @@ import uvloop
 from auctune.domain import AuctuneError, InputError
 from auctune.run.base_facts import Report
 from auctune.run.child import nursery
-from auctune.run.lock import NODES_LOCK, hold
+from auctune.run.run_directory import NODES_LOCK, lock_file
 from auctune.run.unix_time import SteadyClock
 from auctune.service import logging
 from auctune.service.accounts.keys import Role, generate_key
@@ -84,7 +84,7 @@ def serve(
         # First: "the folder is in use" is a better error than "the port is in use".
         open_store(config.database or place.data, place.data) as store,
         _bind(config.host, config.port) as listening,
-        hold(place.data / NODES_LOCK, str(place.data)) as lock,
+        lock_file(place.data / NODES_LOCK, str(place.data)) as lock,
         logging.configure(place.data / "logs"),
         nursery(),
     ):

@@ -14,7 +14,7 @@ from auctune.client.endpoint import URL_FILE
 from auctune.doctor import Severity
 from auctune.doctor.checks_network import check_port, check_ray, check_vendors, cluster_finding
 from auctune.run.local_cluster import LocalCluster
-from auctune.run.lock import NODES_LOCK, hold
+from auctune.run.run_directory import NODES_LOCK, lock_file
 from support.installations import make_installation, only, severities
 
 
@@ -71,7 +71,7 @@ def test_a_port_of_a_service_that_is_starting_is_a_warning(
 ) -> None:
     monkeypatch.setattr("auctune.doctor.checks_network._HEALTH_SECONDS", 0.05)
     (tmp_path / "data").mkdir()
-    with hold(tmp_path / "data" / NODES_LOCK, "data"):
+    with lock_file(tmp_path / "data" / NODES_LOCK, "data"):
         (finding,) = check_port(make_installation(tmp_path, f"port = {taken}\n"))
     assert (finding.severity, "which is starting" in finding.message) == (Severity.WARN, True)
 

@@ -24,7 +24,7 @@ from auctune.doctor.checks_storage import (
     required_bytes,
 )
 from auctune.doctor.installation import write_error
-from auctune.run.lock import NODES_LOCK, hold
+from auctune.run.run_directory import NODES_LOCK, lock_file
 from auctune.service.storage import open_store
 from auctune.service.storage.engine import FILE_NAME
 from support.installations import make_installation, only, severities
@@ -98,7 +98,7 @@ def test_a_folder_in_use_is_told_by_its_process(tmp_path: Path) -> None:
     data.mkdir()
     at = make_installation(tmp_path)
     assert lock_holder(data / NODES_LOCK) is None
-    with hold(data / NODES_LOCK, "data"):
+    with lock_file(data / NODES_LOCK, "data"):
         opening = only(list(check_data_folder(at)), Severity.WARN)
         assert f"process {os.getpid()}" in opening.message
         (data / URL_FILE).write_text("http://127.0.0.1:1\n")

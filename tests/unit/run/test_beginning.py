@@ -4,9 +4,9 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.run.beginning import begin, check_new
+from auctune.run.event_log import EventLog
 from auctune.run.folder import RunFolder
 from auctune.run.input_file import InputFile
-from auctune.run.journal import Journal
 
 BEGUN = {"type": "begun", "version": 1}
 
@@ -28,7 +28,7 @@ def files(tmp_path: Path) -> list[InputFile]:
 
 
 def _begun(folder: RunFolder) -> dict[str, object]:
-    journal = Journal(folder.journal)
+    journal = EventLog(folder.event_log)
     journal.close()
     (event,) = journal.events
     return event

@@ -74,7 +74,7 @@ def run(
     with resumable("edge run", folder.root, partial(has_inputs, folder)):
         if instance is None:
             # A run that was stopped before its start starts now.
-            inputs, begun, prepare = kept_inputs(folder), folder.is_begun, nothing
+            inputs, begun, prepare = kept_inputs(folder), folder.has_started, nothing
         else:
             inputs, begun = read_inputs(instance, training, mechanism, device, ray or ""), False
             prepare = partial(keep_inputs, instance, inputs, folder)

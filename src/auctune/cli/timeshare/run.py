@@ -58,7 +58,7 @@ def run(
     with resumable("timeshare run", folder.root, folder.bundle.is_file):
         if bundle is None:
             # A run that was stopped before its start starts now.
-            begun, prepare = folder.is_begun, nothing
+            begun, prepare = folder.has_started, nothing
             order = _read_order(folder.bundle, kept_beside(folder))
         else:
             begun, prepare = False, partial(keep_bundle, bundle, folder)

@@ -30,7 +30,7 @@ from auctune.run.edge.records import offered_event, site_lost_event, trained_eve
 from auctune.run.edge.resources import gpus_wanted
 from auctune.run.edge.state import VERSION, EdgeRunState, JobRecord, SlotOutcome, without
 from auctune.run.edge.storage import Storage
-from auctune.run.journal import Journal
+from auctune.run.event_log import EventLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Parts:
     inputs: EdgeRunInputs
     data: Mapping[str, JobData]
     place: EdgeFolder
-    journal: Journal
+    journal: EventLog
     listener: EdgeListener
 
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from auctune.run.claimed_folder import ClaimedFolder
+from auctune.run.run_directory import RunDirectory
 
 
 @dataclass(frozen=True, slots=True)
-class EdgeFolder(ClaimedFolder):
+class EdgeFolder(RunDirectory):
     """Paths of one run."""
 
     @property
@@ -34,11 +34,11 @@ class EdgeFolder(ClaimedFolder):
     @property
     def sites(self) -> Path:
         """Of local nodes."""
-        return self.work / "sites.json"
+        return self.state / "sites.json"
 
     def checkpoint(self, job: str, steps: int) -> Path:
         """A job's state after a number of steps; ids may have any characters."""
-        return self.work / "jobs" / quote(job, safe="") / f"{steps}.npz"
+        return self.state / "jobs" / quote(job, safe="") / f"{steps}.npz"
 
     def weights(self, job: str) -> Path:
         """What a job came to."""

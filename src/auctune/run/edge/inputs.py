@@ -102,7 +102,7 @@ def kept_inputs(place: EdgeFolder) -> EdgeRunInputs:
         params = ErisParams(**settings["params"])
         device, ray = str(settings["device"]), str(settings["ray"])
     except OSError:
-        expected = "the folder of a run that was begun"
+        expected = "the folder of a run that was started"
         raise InputError(str(place.root), "holds no run", expected) from None
     except (ValueError, KeyError, TypeError, AttributeError):
         raise InputError(str(path), "is damaged", "the settings of a run") from None

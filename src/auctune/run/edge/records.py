@@ -7,23 +7,23 @@ from typing import Any
 from auctune.edge.decision import EdgeDecision
 from auctune.edge.events import EdgeReplanned
 from auctune.run.edge.state import SlotOutcome
-from auctune.run.journal import JournalEvent
+from auctune.run.event_log import EventRecord
 from auctune.sim.edge.decision_file import edge_decision_json, slots_json
 
 
-def offered_event(slot: int, job: str, decision: EdgeDecision) -> JournalEvent:
+def offered_event(slot: int, job: str, decision: EdgeDecision) -> EventRecord:
     """A bid was answered."""
     return {"type": "offered", "slot": slot, "job": job, "decision": edge_decision_json(decision)}
 
 
-def trained_event(slot: int, job: str, outcome: SlotOutcome) -> JournalEvent:
+def trained_event(slot: int, job: str, outcome: SlotOutcome) -> EventRecord:
     """A job's slot is trained."""
     return {"type": "trained", "slot": slot, "job": job, "outcome": asdict(outcome)}
 
 
 def site_lost_event(
     site: str, now: int, found: Sequence[EdgeReplanned], torn: set[str]
-) -> JournalEvent:
+) -> EventRecord:
     """A site is gone from slot `now` on, and its jobs have new plans."""
     replanned: list[dict[str, Any]] = [
         {

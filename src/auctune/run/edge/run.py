@@ -8,7 +8,6 @@ from pathlib import Path
 from auctune.atomic_files import write_atomically
 from auctune.edge.eris import Eris
 from auctune.run.adopted_cluster import adopted
-from auctune.run.claim import claim
 from auctune.run.edge.driver import EdgeDriver, Parts
 from auctune.run.edge.folder import EdgeFolder
 from auctune.run.edge.inputs import EdgeRunInputs
@@ -17,7 +16,7 @@ from auctune.run.edge.listener import EdgeListener
 from auctune.run.edge.report import EdgeRunReport, make_report, write_report
 from auctune.run.edge.resources import offered
 from auctune.run.edge.state import EdgeRunState
-from auctune.run.journal import Journal
+from auctune.run.event_log import EventLog
 from auctune.run.local_cluster import LocalCluster, drop_folder
 from auctune.train.edge.gradients import check_device
 
@@ -50,9 +49,9 @@ def run_edge(
             runs it, or there is no cluster.
         EdgeRunError: if a job cannot be trained; what was saved stands.
     """
-    with claim(place, resume=resume):
+    with place.open(resume=resume):
         prepare()
-        with closing(Journal(place.journal)) as journal:
+        with closing(EventLog(place.event_log)) as journal:
             if any(event["type"] == "ended" for event in journal.events):
                 # Its report may have been lost with the driver.
                 state = EdgeRunState(inputs.instance, Eris(inputs.instance.market, inputs.params))
@@ -66,7 +65,7 @@ def run_connected(
     inputs: EdgeRunInputs,
     data: Mapping[str, JobData],
     place: EdgeFolder,
-    journal: Journal,
+    journal: EventLog,
     listener: EdgeListener,
 ) -> EdgeRunReport:
     """Run what is left of a run, on the cluster to which this process is connected.
@@ -86,7 +85,7 @@ def _report(state: EdgeRunState, place: EdgeFolder) -> EdgeRunReport:
 
 
 @contextmanager
-def _cluster(inputs: EdgeRunInputs, place: EdgeFolder, journal: Journal) -> Iterator[None]:
+def _cluster(inputs: EdgeRunInputs, place: EdgeFolder, journal: EventLog) -> Iterator[None]:
     """Connect to the nodes of all sites that were not lost before."""
     if inputs.ray:
         with adopted(inputs.ray, "--ray"):

@@ -25,7 +25,7 @@ from auctune.edge.eris import Eris
 from auctune.edge.events import EdgeCommitment, EdgeOffered, EdgeReplanned, SiteLost
 from auctune.edge.job import EdgeJob
 from auctune.edge.plan import EdgePlan, SlotPlan
-from auctune.run.journal import JournalEvent
+from auctune.run.event_log import EventRecord
 from auctune.sim.edge.decision_file import parse_edge_decision, parse_slots
 from auctune.sim.edge.instance import EdgeInstance
 
@@ -126,7 +126,7 @@ class EdgeRunState:
     slot: int = 0
     ended: bool = False
 
-    def replay(self, events: Iterable[JournalEvent]) -> None:
+    def replay(self, events: Iterable[EventRecord]) -> None:
         """Take over what is on record, the mechanism's part too."""
         for event in events:
             self.eris_applies(event)
@@ -140,7 +140,7 @@ class EdgeRunState:
             if record.is_running and record.plan is not None
         ]
 
-    def apply(self, event: JournalEvent) -> None:
+    def apply(self, event: EventRecord) -> None:
         """Take over one event; the mechanism knows it already."""
         kind = event["type"]
         if kind == "offered":
@@ -159,7 +159,7 @@ class EdgeRunState:
         else:
             self.ended = kind == "ended"
 
-    def eris_applies(self, event: JournalEvent) -> None:
+    def eris_applies(self, event: EventRecord) -> None:
         """Tell the mechanism what it decided before."""
         kind = event["type"]
         if kind == "offered":

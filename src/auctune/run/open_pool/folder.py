@@ -10,24 +10,24 @@ DIR/
 
 from pathlib import Path
 
-from auctune.run.claimed_folder import ClaimedFolder
+from auctune.run.run_directory import RunDirectory
 
 
-class OpenPoolFolder(ClaimedFolder):
+class OpenPoolFolder(RunDirectory):
     """Paths of one pool."""
 
     def checkpoints(self, thread: str) -> Path:
         """From which a thread is taken up again."""
-        return self.work / "threads" / thread
+        return self.state / "threads" / thread
 
     def best(self, thread: str) -> Path:
         """Of the unit with the thread's least loss."""
-        return self.work / "best" / thread
+        return self.state / "best" / thread
 
     @property
     def results(self) -> Path:
         """What threads have learned, by their ids."""
-        return self.work / "results"
+        return self.state / "results"
 
     def result(self, thread: str) -> Path:
         """What a thread has learned."""

@@ -7,7 +7,7 @@ from typing import NoReturn, Protocol
 from auctune.atomic_files import remove_folder
 from auctune.domain import AuctuneError, InputError
 from auctune.run.child.messages import error_record
-from auctune.run.journal import Journal, JournalEvent
+from auctune.run.event_log import EventLog, EventRecord
 from auctune.run.open_pool.best import BestKept
 from auctune.run.open_pool.folder import OpenPoolFolder
 from auctune.run.open_pool.how import How
@@ -34,7 +34,7 @@ _JOIN_SHARE = 0.5
 class HearPool(Protocol):
     """Told of everything that is on record, in its order."""
 
-    def __call__(self, number: int, event: JournalEvent, views: Sequence[ThreadView]) -> None:
+    def __call__(self, number: int, event: EventRecord, views: Sequence[ThreadView]) -> None:
         """An event of the journal.
 
         Args:
@@ -64,7 +64,7 @@ class OpenPool:
         shop: ThreadShop,
         pace: Pace,
         place: OpenPoolFolder,
-        journal: Journal,
+        journal: EventLog,
         hear: HearPool,
         now: Callable[[], float] = time.perf_counter,
     ) -> None:
@@ -90,7 +90,7 @@ class OpenPool:
         version = self._journal.events[0]["version"]
         if version != VERSION:
             found = f"{version}, of another release"
-            raise InputError(f"{self._place.journal}: version", found, f"{VERSION}")
+            raise InputError(f"{self._place.event_log}: version", found, f"{VERSION}")
         self._drop_leftovers()
         for name, member in list(self.state.members.items()):
             self._best.drop_ahead(member)
@@ -309,7 +309,7 @@ class OpenPool:
         runner.begin()
         return runner
 
-    def _put_on_record(self, event: JournalEvent) -> None:
+    def _put_on_record(self, event: EventRecord) -> None:
         """A unit, once the best of its threads are on disk."""
         assert self._pool is not None
         names = event["names"]
@@ -333,14 +333,14 @@ class OpenPool:
     def _learned(self, name: str) -> tuple[int, int]:
         return self._threads[name].learned
 
-    def _happen(self, event: JournalEvent) -> None:
+    def _happen(self, event: EventRecord) -> None:
         self._journal.append(event)
         self.state.apply(event)
         self._hear(len(self._journal.events), event, ())
 
     def _drop_leftovers(self) -> None:
         """Checkpoints of threads that left as the pool was killed, or never joined."""
-        for parent in (self._place.work / "threads", self._place.work / "best"):
+        for parent in (self._place.state / "threads", self._place.state / "best"):
             for folder in list(parent.iterdir()) if parent.is_dir() else ():
                 if folder.name not in self.state.members:
                     remove_folder(folder)

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from auctune.run.journal import JournalEvent
+from auctune.run.event_log import EventRecord
 from auctune.timeshare.thread import LearningThread
 
 VERSION = 2
@@ -75,12 +75,12 @@ class OpenPoolState:
 
     members: dict[str, Member] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
-    units: list[JournalEvent] = field(default_factory=list)
+    units: list[EventRecord] = field(default_factory=list)
     last: int = -1
     moment: float = 0.0
 
     @classmethod
-    def fold(cls, events: Iterable[JournalEvent]) -> "OpenPoolState":
+    def fold(cls, events: Iterable[EventRecord]) -> "OpenPoolState":
         """The state after these events."""
         state = cls()
         for event in events:
@@ -92,7 +92,7 @@ class OpenPoolState:
         """Ids of those that share the next unit."""
         return tuple(name for name, one in self.members.items() if not one.is_resting)
 
-    def apply(self, event: JournalEvent) -> None:
+    def apply(self, event: EventRecord) -> None:
         """Take over one event."""
         kind = event["type"]
         if kind == "joined":
@@ -118,13 +118,13 @@ class OpenPoolState:
                     found.append((event["batches"][place], event["losses"][place]))
         return found
 
-    def _join(self, event: JournalEvent) -> None:
+    def _join(self, event: EventRecord) -> None:
         learning = LearningThread(event["id"], event["time"], event["deadline"], event["threshold"])
         self.members[learning.id] = Member(
             learning, event["lasting"], event["rate"], event["memory"], len(self.units)
         )
 
-    def _learn(self, event: JournalEvent) -> None:
+    def _learn(self, event: EventRecord) -> None:
         self.last, self.moment = event["time"], event["moment"]
         self.units.append(event)
         for name, batches, loss in zip(

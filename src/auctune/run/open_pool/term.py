@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from auctune.run.journal import JournalEvent
+from auctune.run.event_log import EventRecord
 from auctune.run.open_pool.state import OpenPoolState
 
 Learned = Callable[[str], tuple[int, int]]
@@ -22,18 +22,18 @@ class TermRecord:
     """
 
     names: Sequence[str]
-    events: list[JournalEvent]
-    write: Callable[[JournalEvent], None]
+    events: list[EventRecord]
+    write: Callable[[EventRecord], None]
     learned: Learned
 
-    def append(self, event: JournalEvent) -> None:
+    def append(self, event: EventRecord) -> None:
         """Write a unit of the bundle."""
         learned = [list(self.learned(name)) for name in self.names]
         self.write({**event, "names": list(self.names), "learned": learned})
         self.events.append(event)
 
 
-def bundle_events(state: OpenPoolState, names: Sequence[str]) -> list[JournalEvent]:
+def bundle_events(state: OpenPoolState, names: Sequence[str]) -> list[EventRecord]:
     """What is on record of some members, as events of a bundle of them.
 
     In units in which one was not there it has no share, no batch and no loss, and its N is what it
@@ -42,7 +42,7 @@ def bundle_events(state: OpenPoolState, names: Sequence[str]) -> list[JournalEve
     members = [state.members[name] for name in names]
     rates = [member.rate for member in members]
     memory = [member.memory for member in members]
-    events: list[JournalEvent] = [{"type": "measured", "rates": list(rates), "memory": memory}]
+    events: list[EventRecord] = [{"type": "measured", "rates": list(rates), "memory": memory}]
     first = min((member.first for member in members), default=0)
     for unit in state.units[first:]:
         places = {name: place for place, name in enumerate(unit["names"])}

@@ -16,8 +16,7 @@ import numpy as np
 from auctune.domain import AuctuneError
 from auctune.run.child.messages import error_record
 from auctune.run.child.parent import Parent
-from auctune.run.claim import claim
-from auctune.run.journal import Journal, JournalEvent
+from auctune.run.event_log import EventLog, EventRecord
 from auctune.run.open_pool.folder import OpenPoolFolder
 from auctune.run.open_pool.lora_shop import LoraShop
 from auctune.run.open_pool.messages import PoolSettings, read_want
@@ -73,8 +72,8 @@ class PoolWorker:
         """
         settings, place = self._settings, OpenPoolFolder(Path(self._settings.folder))
         with (
-            claim(place, resume=place.is_begun),
-            closing(Journal(place.journal)) as journal,
+            place.open(resume=place.has_started),
+            closing(EventLog(place.event_log)) as journal,
             deterministic(threads=settings.threads),
         ):
             params = _params(settings)
@@ -114,7 +113,7 @@ class PoolWorker:
         except queue.Empty:
             return found
 
-    def _tell(self, number: int, event: JournalEvent, views: Sequence[ThreadView]) -> None:
+    def _tell(self, number: int, event: EventRecord, views: Sequence[ThreadView]) -> None:
         told = {view.name: {"finish": view.finish, "verdict": view.verdict} for view in views}
         self._parent.say("event", number=number, event=event, views=told)
 

@@ -60,7 +60,7 @@ class OpenSitesFolder:
     @property
     def jobs(self) -> Path:
         """One folder a job."""
-        return self.run.work / "jobs"
+        return self.run.state / "jobs"
 
     def model(self, job: str) -> Path:
         """What a job came to: a folder to be packed."""

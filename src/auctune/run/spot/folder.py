@@ -13,11 +13,11 @@ DIR/
 from dataclasses import dataclass
 from pathlib import Path
 
-from auctune.run.claimed_folder import ClaimedFolder
+from auctune.run.run_directory import RunDirectory
 
 
 @dataclass(frozen=True, slots=True)
-class SpotFolder(ClaimedFolder):
+class SpotFolder(RunDirectory):
     """Paths of one run."""
 
     @property
@@ -33,4 +33,4 @@ class SpotFolder(ClaimedFolder):
     @property
     def log(self) -> Path:
         """What workers wrote on standard error."""
-        return self.work / "workers.log"
+        return self.state / "workers.log"

@@ -91,7 +91,7 @@ def resume_files(folder: Path, *, cache: Path, listener: SpotListener) -> SpotRu
         cache=cache,
         listener=listener,
         prepare=nothing,
-        resume=place.is_begun,
+        resume=place.has_started,
     )
 
 

@@ -151,7 +151,7 @@ def kept_inputs(place: SpotFolder) -> RunInputs:
         settings = RunSettings(**given)
     except FileNotFoundError:
         found = "holds no run"
-        raise InputError(str(place.root), found, "the folder of a run that was begun") from None
+        raise InputError(str(place.root), found, "the folder of a run that was started") from None
     except (ValueError, KeyError, AttributeError, TypeError):
         raise InputError(str(path), "is damaged", "the settings of a run") from None
     return inputs_in(place, settings, has_prices=has_prices)

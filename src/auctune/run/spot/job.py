@@ -7,8 +7,7 @@ from pathlib import Path
 
 from auctune.atomic_files import clean_temp_files
 from auctune.domain import InputError
-from auctune.run.claim import claim
-from auctune.run.journal import Journal
+from auctune.run.event_log import EventLog
 from auctune.run.spot.clock import SlotClock
 from auctune.run.spot.coordinator import Coordinator
 from auctune.run.spot.crew import Crew
@@ -82,9 +81,9 @@ def run_spot_job(
     """
     place, listener = SpotFolder(folder), listener or SilentListener()
     supply.check(order.job)
-    with claim(place, resume=resume):
+    with place.open(resume=resume):
         prepare()
-        with closing(Journal(place.journal)) as journal:
+        with closing(EventLog(place.event_log)) as journal:
             trainer, base_digest = _begin(journal, place, order, policy, supply, cache)
             for warning in trainer.loaded.warnings:
                 listener.noted(warning)
@@ -111,7 +110,7 @@ def run_spot_job(
 
 
 def _begin(
-    journal: Journal,
+    journal: EventLog,
     place: SpotFolder,
     order: SpotOrder,
     policy: Policy,
@@ -132,7 +131,7 @@ def _begin(
     trainer = ElasticTrainer(
         base,
         order.training,
-        place.work,
+        place.state,
         micro_batch=order.micro_batch,
         threads=order.threads,
     )
@@ -153,7 +152,7 @@ def _finish(coordinator: Coordinator, trainer: ElasticTrainer, place: SpotFolder
 
 
 def _report(
-    journal: Journal, order: SpotOrder, trainer: ElasticTrainer, place: SpotFolder
+    journal: EventLog, order: SpotOrder, trainer: ElasticTrainer, place: SpotFolder
 ) -> SpotRunReport:
     state = SpotRunState.fold(journal.events)
     report = make_report(state, order.job, trainer.total_rows, place.adapter)
@@ -162,7 +161,7 @@ def _report(
     return report
 
 
-def _check_same(journal: Journal, lasting: Mapping[str, object]) -> None:
+def _check_same(journal: EventLog, lasting: Mapping[str, object]) -> None:
     """Make sure that a run goes on with what it was begun with.
 
     Raises:
@@ -183,7 +182,7 @@ def _check_untrained(trainer: ElasticTrainer, place: SpotFolder) -> None:
     """
     if trainer.rows:
         found = f"has no whole event beside checkpoints of {trainer.rows} rows"
-        raise InputError(str(place.journal), found, "the journal of the run, or a new folder")
+        raise InputError(str(place.event_log), found, "the journal of the run, or a new folder")
 
 
 def _worker_settings(order: SpotOrder, cache: Path) -> WorkerSettings:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
-from auctune.run.journal import Journal
+from auctune.run.event_log import EventLog
 from auctune.run.spot.clock import SlotClock
 from auctune.run.spot.crew import Crew
 from auctune.run.spot.foresight import Foresee
@@ -46,7 +46,7 @@ class Parts:
     crew: Crew
     provider: Provider
     clock: SlotClock
-    journal: Journal
+    journal: EventLog
     listener: SpotListener
     saved_every: float
     cap: float = inf

@@ -26,7 +26,7 @@ import numpy as np
 from auctune.domain import AuctuneError
 from auctune.run.child.messages import error_record
 from auctune.run.child.parent import Parent
-from auctune.run.journal import read_events
+from auctune.run.event_log import read_events
 from auctune.run.rental.estimate import Renting
 from auctune.run.rental.order import RentedOrder, read_order, run_folder
 from auctune.run.spot.clock import UnixClock
@@ -156,7 +156,7 @@ def main() -> None:
 def _run(parent: Parent, folder: Path) -> None:
     order, place = read_order(folder), SpotFolder(run_folder(folder))
     teller = Teller(parent, order)
-    teller.repeat(SpotRunState.fold(read_events(place.journal)))
+    teller.repeat(SpotRunState.fold(read_events(place.event_log)))
     renting = Renting(order.policy, order.forecast)
     policy = renting.read_policy()
     spot_order = _spot_order(order)
@@ -175,12 +175,12 @@ def _run(parent: Parent, folder: Path) -> None:
         make_clock=make_clock,
         foresee=_foresight(policy, renting, order),
         listener=teller,
-        resume=place.is_begun,
+        resume=place.has_started,
         saved_every=order.saved_every,
         cap=order.cap,
         is_stopped=parent.stop.is_set,
     )
-    ended = SpotRunState.fold(read_events(place.journal)).ended
+    ended = SpotRunState.fold(read_events(place.event_log)).ended
     assert ended is not None
     parent.say("ended", state=ended["state"], note=report.note, finish=report.outcome.finish)
 

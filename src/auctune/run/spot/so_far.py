@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from auctune.domain import InputError
-from auctune.run.journal import read_events
+from auctune.run.event_log import read_events
 from auctune.run.spot.folder import SpotFolder
 from auctune.run.spot.inputs import kept_inputs
 from auctune.run.spot.state import SlotRecord, SpotRunState
@@ -45,7 +45,7 @@ def read_so_far(folder: Path) -> SoFar:
     """
     place = SpotFolder(folder)
     inputs = kept_inputs(place)
-    state = SpotRunState.fold(read_events(place.journal))
+    state = SpotRunState.fold(read_events(place.event_log))
     if state.ended is not None or state.ending is not None:
         raise InputError(str(folder), "holds a run that is over", "one that has slots to come")
     if not state.slots:

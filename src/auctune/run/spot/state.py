@@ -22,7 +22,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from auctune.run.journal import JournalEvent
+from auctune.run.event_log import EventRecord
 from auctune.run.spot.records import read_allocation, read_observation
 from auctune.spot.allocation import IDLE, SpotAllocation
 from auctune.spot.observation import SpotObservation
@@ -90,7 +90,7 @@ class SpotRunState:
     ended: dict[str, Any] | None = None
 
     @classmethod
-    def fold(cls, events: Iterable[JournalEvent]) -> "SpotRunState":
+    def fold(cls, events: Iterable[EventRecord]) -> "SpotRunState":
         """The state after these events."""
         state = cls()
         for event in events:
@@ -130,7 +130,7 @@ class SpotRunState:
             return self.saving[1]
         return self.time
 
-    def apply(self, event: JournalEvent) -> None:
+    def apply(self, event: EventRecord) -> None:
         """Take over one event."""
         kind = event["type"]
         self.saving = (event["rows"], self.time) if kind == "saved" else None

@@ -13,11 +13,11 @@ DIR/
 from dataclasses import dataclass
 from pathlib import Path
 
-from auctune.run.claimed_folder import ClaimedFolder
+from auctune.run.run_directory import RunDirectory
 
 
 @dataclass(frozen=True, slots=True)
-class PoolFolder(ClaimedFolder):
+class PoolFolder(RunDirectory):
     """Paths of one run."""
 
     @property
@@ -42,7 +42,7 @@ class PoolFolder(ClaimedFolder):
 
     def checkpoints(self, thread: int) -> Path:
         """Of the thread of that place in the bundle."""
-        return self.work / "threads" / f"{thread:03d}"
+        return self.state / "threads" / f"{thread:03d}"
 
     def result(self, name: str) -> Path:
         """What a thread has learned."""

@@ -84,5 +84,5 @@ def kept_beside(place: PoolFolder) -> Path:
     """
     if not place.bundle.is_file():
         found = "holds no run"
-        raise InputError(str(place.root), found, "the folder of a run that was begun")
+        raise InputError(str(place.root), found, "the folder of a run that was started")
     return Path(place.beside.read_text())

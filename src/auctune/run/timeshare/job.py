@@ -9,8 +9,7 @@ import numpy as np
 
 from auctune.atomic_files import commit_folder, staging_folder
 from auctune.domain import InputError
-from auctune.run.claim import claim
-from auctune.run.journal import Journal, JournalEvent
+from auctune.run.event_log import EventLog, EventRecord
 from auctune.run.timeshare.failures import named_failures
 from auctune.run.timeshare.folder import PoolFolder
 from auctune.run.timeshare.keeping import Keeping, bring_back
@@ -59,9 +58,9 @@ def run_pool(
     """
     place = PoolFolder(folder)
     prepare_deterministic()
-    with claim(place, resume=resume):
+    with place.open(resume=resume):
         prepare()
-        with closing(Journal(place.journal)) as journal:
+        with closing(EventLog(place.event_log)) as journal:
             _check_same(journal, order)
             state = PoolState.fold(order.learning, journal.events)
             if state.ended is None:
@@ -72,7 +71,7 @@ def run_pool(
             return report
 
 
-def _check_same(journal: Journal, order: PoolOrder) -> None:
+def _check_same(journal: EventLog, order: PoolOrder) -> None:
     """Make sure that what goes on is what was begun.
 
     Raises:
@@ -106,7 +105,7 @@ def _lasting(order: PoolOrder) -> Mapping[str, object]:
 def _run(
     order: PoolOrder,
     place: PoolFolder,
-    journal: Journal,
+    journal: EventLog,
     state: PoolState,
     listener: PoolListener,
     saved_every: float,
@@ -156,7 +155,7 @@ def _make_pace(order: PoolOrder) -> Pace:
 def _make_threads(
     order: PoolOrder,
     place: PoolFolder,
-    journal: Journal,
+    journal: EventLog,
     state: PoolState,
     listener: PoolListener,
 ) -> list[TrainingThread]:
@@ -189,7 +188,7 @@ def _make_threads(
     return threads
 
 
-def _note(text: str, journal: Journal, state: PoolState, listener: PoolListener) -> None:
+def _note(text: str, journal: EventLog, state: PoolState, listener: PoolListener) -> None:
     event = {"type": "noted", "text": text}
     journal.append(event)
     state.apply(event)
@@ -197,13 +196,13 @@ def _note(text: str, journal: Journal, state: PoolState, listener: PoolListener)
 
 
 def _put_on_record(
-    order: PoolOrder, journal: Journal, state: PoolState, measured: list[tuple[float, int]]
+    order: PoolOrder, journal: EventLog, state: PoolState, measured: list[tuple[float, int]]
 ) -> None:
     """The first events: only now is it known that all threads can be made and fit."""
     sizes = [size for _, size in measured]
     check_room([thread.id for thread in order.learning], sizes, order.memory_bytes)
     rates = [rate for rate, _ in measured]
-    events: list[JournalEvent] = [{"type": "measured", "rates": rates, "memory": sizes}]
+    events: list[EventRecord] = [{"type": "measured", "rates": rates, "memory": sizes}]
     if not journal.events:
         events.insert(0, {"type": "begun", **_lasting(order)})
     for event in events:

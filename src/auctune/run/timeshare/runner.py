@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from auctune.run.journal import JournalEvent
+from auctune.run.event_log import EventRecord
 from auctune.run.timeshare.failures import named_failures
 from auctune.run.timeshare.foresight import Foresight
 from auctune.run.timeshare.listener import PoolListener
@@ -27,11 +27,11 @@ class UnitLog(Protocol):
     """Where units are put on record: a journal, or the part of one that is of these threads."""
 
     @property
-    def events(self) -> Sequence[JournalEvent]:
+    def events(self) -> Sequence[EventRecord]:
         """All so far, oldest first."""
         ...
 
-    def append(self, event: JournalEvent) -> None:
+    def append(self, event: EventRecord) -> None:
         """Write an event; when this returns, it is on disk."""
         ...
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from auctune.run.journal import JournalEvent
+from auctune.run.event_log import EventRecord
 from auctune.timeshare.arrays import Floats, Ints
 from auctune.timeshare.observation import Observation
 from auctune.timeshare.thread import LearningThread, bundle_arrays
@@ -82,7 +82,7 @@ class PoolState:
         self.done, self.finish = np.zeros(num, dtype=np.bool_), np.full(num, np.inf)
 
     @classmethod
-    def fold(cls, threads: Sequence[LearningThread], events: Iterable[JournalEvent]) -> "PoolState":
+    def fold(cls, threads: Sequence[LearningThread], events: Iterable[EventRecord]) -> "PoolState":
         """The state after these events."""
         state = cls(threads)
         for event in events:
@@ -122,7 +122,7 @@ class PoolState:
         due: Floats = self.credit + shares * self.rates * span
         return due
 
-    def apply(self, event: JournalEvent) -> None:
+    def apply(self, event: EventRecord) -> None:
         """Take over one event."""
         kind = event["type"]
         if kind == "begun":
@@ -153,7 +153,7 @@ class PoolState:
         self.units.append(unit)
 
 
-def unit_event(unit: UnitRecord, rates: Floats) -> JournalEvent:
+def unit_event(unit: UnitRecord, rates: Floats) -> EventRecord:
     """A unit for the journal, with N after it."""
     return {
         "type": "unit",
@@ -168,7 +168,7 @@ def unit_event(unit: UnitRecord, rates: Floats) -> JournalEvent:
     }
 
 
-def read_unit(event: JournalEvent) -> UnitRecord:
+def read_unit(event: EventRecord) -> UnitRecord:
     """The unit that `unit_event` wrote."""
     return UnitRecord(
         time=event["time"],

@@ -16,7 +16,7 @@ from auctune.run.edge.records import offered_event, site_lost_event, trained_eve
 from auctune.run.edge.report import make_report, write_report
 from auctune.run.edge.run import run_edge
 from auctune.run.edge.state import EdgeRunState, SlotOutcome, without
-from auctune.run.journal import Journal, JournalEvent
+from auctune.run.event_log import EventLog, EventRecord
 from auctune.train.edge.recipe import Recipe
 from support.edge_runs import MARKET, make_inputs, make_job
 
@@ -26,7 +26,7 @@ OUTCOME = SlotOutcome(
 )  # fmt: skip
 
 
-def torn_run() -> tuple[Eris, list[JournalEvent]]:
+def torn_run() -> tuple[Eris, list[EventRecord]]:
     """Slot 0 is trained, site b lost within slot 1; the rest is planned anew."""
     inputs = make_inputs(epochs=2)
     (job,) = inputs.instance.jobs
@@ -41,7 +41,7 @@ def torn_run() -> tuple[Eris, list[JournalEvent]]:
     return eris, events
 
 
-def resumed(events: list[JournalEvent]) -> EdgeRunState:
+def resumed(events: list[EventRecord]) -> EdgeRunState:
     state = EdgeRunState(make_inputs(epochs=2).instance, Eris(MARKET))
     state.replay(events)
     return state
@@ -93,7 +93,7 @@ def test_a_run_that_ended_writes_its_report_again_without_a_cluster(tmp_path: Pa
     _, events = torn_run()
     events[-1]["replanned"] = [events[-1]["replanned"][0] | {"found": None}]
     place = EdgeFolder(tmp_path)
-    with closing(Journal(place.journal)) as journal:
+    with closing(EventLog(place.event_log)) as journal:
         for event in [*events, {"type": "ended"}]:
             journal.append(event)
     report = run_edge(make_inputs(epochs=2), {}, place, SilentListener(), resume=True)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from auctune.run.journal import Journal, JournalEvent
+from auctune.run.event_log import EventLog, EventRecord
 from auctune.run.open_pool.folder import OpenPoolFolder
 from auctune.run.open_pool.lora_shop import LoraShop
 from auctune.run.open_pool.open_pool import OpenPool
@@ -67,11 +67,11 @@ def moving(unit: int) -> Wanted:
     return of(slow, *([QUICK] if unit < 4 else []), *(late if unit >= 2 else []))
 
 
-def units(events: list[JournalEvent]) -> list[JournalEvent]:
+def units(events: list[EventRecord]) -> list[EventRecord]:
     return [event for event in events if event["type"] == "unit"]
 
 
-def endings(events: list[JournalEvent]) -> dict[str, str]:
+def endings(events: list[EventRecord]) -> dict[str, str]:
     return {event["id"]: str(event["how"]) for event in events if event["type"] == "left"}
 
 
@@ -104,7 +104,7 @@ def test_a_pool_that_is_killed_at_any_moment_goes_on_to_the_same_end(
 ) -> None:
     params = OpenPoolParams(LARA, Wls(), memory_bytes=memory, saved_every=0.0)
     whole = play_pool(params, tmp_path / "whole", moving)
-    found: list[JournalEvent] | None = None
+    found: list[EventRecord] | None = None
     kills = 0
     while found is None:
         # In the middle of a unit, or as something was put on record and nobody has heard of it.
@@ -124,7 +124,7 @@ def test_a_pool_that_is_killed_at_any_moment_goes_on_to_the_same_end(
     assert not [*(tmp_path / "run" / "state" / "threads").iterdir()]
 
 
-def without_clock(events: list[JournalEvent]) -> str:
+def without_clock(events: list[EventRecord]) -> str:
     """Events but for what the clock of the machine says, as text, in which NaN equals itself."""
     return "\n".join(
         str({key: value for key, value in event.items() if key != "seconds"}) for event in events
@@ -232,7 +232,7 @@ class SlowShop(LineShop):
 def run_timed(root: Path, shop: ThreadShop, hand: Hand, wanted: Wanted, most: float) -> list[Any]:
     """A pool in units of a second; all its events up to a moment."""
     place = OpenPoolFolder(root)
-    journal = Journal(place.journal)
+    journal = EventLog(place.event_log)
     try:
         params = OpenPoolParams(Uniform(), Wls(), unit_seconds=1.0)
         pace = WallPace(1.0, hand, hand.wait)
@@ -247,7 +247,7 @@ def run_timed(root: Path, shop: ThreadShop, hand: Hand, wanted: Wanted, most: fl
         journal.close()
 
 
-def seconds_of(name: str, events: list[JournalEvent]) -> float:
+def seconds_of(name: str, events: list[EventRecord]) -> float:
     """All that the pool spent on a thread, by its journal."""
     spent = sum(e["seconds"] for e in events if e["type"] == "joined" and e["id"] == name)
     for unit in units(events):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from auctune.domain import InputError
-from auctune.run.journal import Journal
+from auctune.run.event_log import EventLog
 from auctune.run.spot.folder import SpotFolder
 from auctune.run.spot.inputs import RunSettings, given_inputs, keep_inputs
 from auctune.run.spot.records import allocation_record, observation_record
@@ -62,14 +62,14 @@ def slot_event(seen: SpotObservation, held: SpotAllocation, paid: float) -> dict
 
 
 def note(place: SpotFolder, event: dict[str, object]) -> None:
-    with closing(Journal(place.journal)) as journal:
+    with closing(EventLog(place.event_log)) as journal:
         journal.append(event)
 
 
 def test_what_was_done_paid_and_seen_is_that_of_the_run(place: SpotFolder) -> None:
-    before = place.journal.read_bytes()
+    before = place.event_log.read_bytes()
     so_far = read_so_far(place.root)
-    assert place.journal.read_bytes() == before
+    assert place.event_log.read_bytes() == before
     assert (so_far.policy, so_far.start) == ("msu", 24)
     (first,) = so_far.past
     assert (first.allocation, first.progress, first.paid) == (SpotAllocation(0, 5), 3.0, 1.25)
@@ -102,6 +102,6 @@ def test_a_run_that_is_over_or_not_begun_is_not_advised(place: SpotFolder, tmp_p
     note(place, {"type": "ending", "time": 4.0})
     with pytest.raises(InputError, match="holds a run that is over"):
         read_so_far(place.root)
-    place.journal.unlink()
+    place.event_log.unlink()
     with pytest.raises(InputError, match="holds a run without a slot"):
         read_so_far(place.root)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from auctune.run.journal import Journal
+from auctune.run.event_log import EventLog
 from auctune.run.timeshare.job import run_pool
 from support.pool_killer import killed_order
 
@@ -40,7 +40,7 @@ def test_a_killed_run_goes_on_to_the_same_end(tmp_path: Path) -> None:
         one, two = getattr(again.outcome, field), getattr(whole.outcome, field)
         assert np.array_equal(one, two, equal_nan=field == "losses"), field
     assert again.figures["notes"] == []
-    journal = Journal(folder / "state" / "journal.jsonl")
+    journal = EventLog(folder / "state" / "journal.jsonl")
     times = [event["time"] for event in journal.events if event["type"] == "unit"]
     journal.close()
     # No unit is on record twice.

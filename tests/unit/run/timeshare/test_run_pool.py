@@ -174,7 +174,7 @@ def test_a_run_that_is_stopped_again_and_again_comes_to_the_same_end(
         fuse = Fuse(16 + 11 * stops)
         threads = [replace(one, make=fuse.within(one.make)) for one in THREADS]
         order = order_of(threads=threads, memory_bytes=memory)
-        begun = PoolFolder(folder).is_begun
+        begun = PoolFolder(folder).has_started
         try:
             report = run_pool(order, folder, resume=begun, saved_every=saved_every)
         except ThreadFailedError:
@@ -195,8 +195,8 @@ def test_a_last_line_that_was_cut_costs_a_unit_and_a_damaged_checkpoint_is_noted
 ) -> None:
     folder = tmp_path / "run"
     shutil.copytree(whole.folder, folder)
-    lines = PoolFolder(folder).journal.read_bytes().splitlines(keepends=True)
-    PoolFolder(folder).journal.write_bytes(b"".join(lines[:-1]) + lines[-1][:-9])
+    lines = PoolFolder(folder).event_log.read_bytes().splitlines(keepends=True)
+    PoolFolder(folder).event_log.write_bytes(b"".join(lines[:-1]) + lines[-1][:-9])
     # The last unit's own checkpoints are as old as the one before the cut.
     (newest,) = sorted(PoolFolder(folder).checkpoints(0).iterdir())[-1:]
     (newest / "state.json").write_text("{}")
@@ -315,7 +315,7 @@ def test_what_a_thread_notes_on_its_data_is_told_and_reported_once(tmp_path: Pat
     assert telling.told == ["quick: rows lose their ends"]
     assert report.figures["notes"] == telling.told
     # Stopped before its end was on record.
-    journal = PoolFolder(tmp_path / "run").journal
+    journal = PoolFolder(tmp_path / "run").event_log
     lines = journal.read_bytes().splitlines(keepends=True)
     journal.write_bytes(b"".join(lines[:-1]))
     report = run_pool(order, tmp_path / "run", listener=telling, resume=True)

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from auctune.domain import InputError
-from auctune.run.journal import Journal
+from auctune.run.event_log import EventLog
 
 EVENTS: list[dict[str, object]] = [
     {"type": "begun"},
@@ -23,14 +23,14 @@ def path(tmp_path: Path) -> Path:
 
 
 def _write(path: Path, events: list[dict[str, object]]) -> None:
-    journal = Journal(path)
+    journal = EventLog(path)
     for event in events:
         journal.append(event)
     journal.close()
 
 
 def _read(path: Path) -> list[dict[str, object]]:
-    journal = Journal(path)
+    journal = EventLog(path)
     journal.close()
     return journal.events
 
@@ -42,7 +42,7 @@ def test_events_come_back_in_order_and_more_can_follow(path: Path) -> None:
 
 
 def test_an_event_is_on_disk_when_append_returns(path: Path) -> None:
-    journal = Journal(path)
+    journal = EventLog(path)
     journal.append({"type": "more"})
 
     assert _read(path)[-1] == {"type": "more"}
@@ -105,4 +105,4 @@ def test_a_damaged_line_before_the_last_names_its_place(path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b"note", b"tone"))
 
     with pytest.raises(InputError, match=r"journal.jsonl: line 2: is damaged; expected an event"):
-        Journal(path)
+        EventLog(path)

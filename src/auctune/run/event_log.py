@@ -1,9 +1,9 @@
-"""The journal of a run: one event a line, on disk before anybody hears of it.
+"""Event log of a run: one event a line, on disk before any other process learns of it.
 
 A line is the event's CRC-32 in hexadecimal, a blank, and the event as JSON. A process killed while
-it wrote leaves a last line that is not whole: it was not acknowledged, and is cut off. A damaged
-line before that is an error, since what follows it cannot be trusted to follow. Numbers that are
-not finite, such as the loss of a task that went astray, are kept in Python's own spelling.
+it wrote leaves an incomplete last line: the event was not acknowledged, and is cut off. A damaged
+line before that is an error, since what follows it cannot be trusted. Numbers that are not finite,
+such as the loss of a task that diverged, are stored in Python's own spelling.
 """
 
 import json
@@ -14,14 +14,15 @@ from typing import Any, BinaryIO
 
 from auctune.domain import InputError
 
-JournalEvent = dict[str, Any]
+EventRecord = dict[str, Any]
+"""An event as JSON values; its key `type` says which."""
 
 
-class Journal:
+class EventLog:
     """An append-only file of events.
 
     Args:
-        path: made if it is not there.
+        path: created if it does not exist.
 
     Attributes:
         events: all events so far, oldest first.
@@ -36,7 +37,7 @@ class Journal:
         self._file: BinaryIO = path.open("ab")
         self._file.truncate(length)
 
-    def append(self, event: JournalEvent) -> None:
+    def append(self, event: EventRecord) -> None:
         """Write an event; when this returns, it is on disk."""
         text = json.dumps(event).encode()
         self._file.write(_checksum(text) + b" " + text + b"\n")
@@ -45,12 +46,12 @@ class Journal:
         self.events.append(event)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
 
-def read_events(path: Path) -> list[JournalEvent]:
-    """The events of a journal that somebody else may be writing; none if there is no file.
+def read_events(path: Path) -> list[EventRecord]:
+    """Return the events of a log that another process may be writing; empty without a file.
 
     Raises:
         InputError: if a line other than the last is damaged.
@@ -58,12 +59,12 @@ def read_events(path: Path) -> list[JournalEvent]:
     return _read(path)[0]
 
 
-def _read(path: Path) -> tuple[list[JournalEvent], int]:
-    """The whole events of a file, and how many bytes they take."""
+def _read(path: Path) -> tuple[list[EventRecord], int]:
+    """Return the complete events of a file, and how many bytes they take."""
     if not path.exists():
         return [], 0
     lines = path.read_bytes().split(b"\n")
-    events: list[JournalEvent] = []
+    events: list[EventRecord] = []
     length = 0
     for number, line in enumerate(lines[:-1], start=1):
         event = _parse(line)
@@ -76,11 +77,11 @@ def _read(path: Path) -> tuple[list[JournalEvent], int]:
     return events, length
 
 
-def _parse(line: bytes) -> JournalEvent | None:
+def _parse(line: bytes) -> EventRecord | None:
     checksum, _, text = line.partition(b" ")
     if checksum != _checksum(text):
         return None
-    event: JournalEvent = json.loads(text)
+    event: EventRecord = json.loads(text)
     return event
 
 
