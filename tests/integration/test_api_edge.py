@@ -2,7 +2,7 @@
 
 import json
 from decimal import Decimal
-from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ from auctune.service.accounts.registry import Budget
 from auctune.service.config.models import ServiceConfig
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.events import EventType
-from auctune.service.zones.edge import replanning
 from auctune.service.zones.edge.gateway import EdgeGateway
 from auctune.service.zones.edge.zone import EdgeZone
 from support.edge_zones import edge_entry, images_file
@@ -284,7 +283,7 @@ def test_a_lost_site_s_jobs_go_on_elsewhere_or_wait_for_it(served: Served) -> No
 
     def lose(zone: EdgeZone) -> None:
         zone.begin_slots()
-        replanning.lose_site(zone, "a", ())
+        zone.lose_site("a", ())
 
     actor(served).submit(lose).result(60)
     with served.http(key) as http:
@@ -295,7 +294,7 @@ def test_a_lost_site_s_jobs_go_on_elsewhere_or_wait_for_it(served: Served) -> No
     assert found["market"]["payment"] == job["market"]["payment"]
     assert any("site a was lost" in text for text in told)
     for site in "bc":
-        actor(served).submit(partial(replanning.lose_site, site=site, busy=())).result(60)
+        actor(served).submit(methodcaller("lose_site", site=site, busy=())).result(60)
     with served.http(key) as http:
         waits = http.get(f"{JOBS}/{job['id']}").json()
         told = [one["message"] for one in http.get(f"{JOBS}/{job['id']}/events").json()["data"]]
@@ -304,7 +303,7 @@ def test_a_lost_site_s_jobs_go_on_elsewhere_or_wait_for_it(served: Served) -> No
 
     def look_again(zone: EdgeZone) -> None:
         zone.begin_slots()
-        replanning.replan_waiting(zone, ())
+        zone.replan_waiting(())
 
     served.clock.pass_slots(15)
     actor(served).submit(look_again).result(60)
@@ -313,7 +312,7 @@ def test_a_lost_site_s_jobs_go_on_elsewhere_or_wait_for_it(served: Served) -> No
         assert Decimal(http.get("/v1/ledger").json()["balance"]) == 0
     assert (over["status"], over["market"]["refunded"]) == ("failed", True)
     for site in "abc":
-        actor(served).submit(partial(replanning.return_site, site=site)).result(60)
+        actor(served).submit(methodcaller("return_site", site=site)).result(60)
 
 
 def test_all_of_it_stands_after_a_restart(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import orjson
 from auctune.domain import InputError, write_snapshot
 from auctune.domain.data_size import DataSize
 from auctune.service.ledger import HELD, is_balanced
-from auctune.service.zones.auction import replanning
 from auctune.service.zones.auction.job import AuctionJob
 from auctune.service.zones.auction.supply import Bid
 from auctune.service.zones.core.events import EventType
@@ -154,7 +153,7 @@ class ZonePlayer:
         rows = max(1, job.size.rows - int(self.rng.integers(0, 3)))
         assert job.repair is not None
         size, file = DataSize(rows, 41.0), f"file-{job.id}"
-        assert replanning.complete_repair(self.made.zone, job.id, job.repair, file, size, {})
+        assert self.made.zone.complete_repair(job.id, job.repair, file, size, {})
 
     def change_vendor(self) -> None:
         job = self._raw()
@@ -164,8 +163,8 @@ class ZonePlayer:
             VendorOffer(f"w{number}", Decimal(int(self.rng.integers(0, 9))), float(seconds), "ref")
             for number, seconds in enumerate(self.rng.integers(0, 60, self.rng.integers(0, 3)))
         ]
-        replanning.switch_vendor(self.made.zone, job.id, failed, "it failed", offers)
-        assert not replanning.is_pending(self.made.zone, job.id, failed)
+        self.made.zone.switch_vendor(job.id, failed, "it failed", offers)
+        assert not self.made.zone.waits_for(job.id, failed)
         self.made.keep()
         self._check_changed(job.id, failed.vendor, {offer.vendor for offer in offers}, before)
 

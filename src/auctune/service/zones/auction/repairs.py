@@ -17,7 +17,6 @@ from auctune.service.files.repository import FileRepository
 from auctune.service.tasks import TaskSet
 from auctune.service.vendors.protocol import Fault, VendorError
 from auctune.service.vendors.repairer import Repairer, RepairOrder
-from auctune.service.zones.auction import replanning
 from auctune.service.zones.auction.job import AuctionJob
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.core.actor import ZoneActor
@@ -93,9 +92,7 @@ class RepairCoordinator:
         _check_growth(name, size, job.size)
         record = await self._files.import_result(job.owner, f"{job.id}-repaired.jsonl", target)
         is_taken = await self._actor.call(
-            lambda zone: replanning.complete_repair(
-                zone, job.id, order.repair, record.id, size, report
-            )
+            lambda zone: zone.complete_repair(job.id, order.repair, record.id, size, report)
         )
         if not is_taken:
             # The job ended before its data were repaired.
@@ -104,15 +101,11 @@ class RepairCoordinator:
     async def _replace(self, job: AuctionJob, order: RepairOrder, error: AuctuneError) -> None:
         name = order.repair.vendor
         _log.warning("a repair failed", job=job.id, vendor=name, reason=str(error))
-        if not await self._actor.call(
-            lambda zone: replanning.is_pending(zone, job.id, order.repair)
-        ):
+        if not await self._actor.call(lambda zone: zone.waits_for(job.id, order.repair)):
             return
         offers = await self._offers(job, {name, *job.failed_vendors})
         why = f"vendor {name} did not repair the data{_public_reason(error)}"
-        await self._actor.call(
-            lambda zone: replanning.switch_vendor(zone, job.id, order.repair, why, offers)
-        )
+        await self._actor.call(lambda zone: zone.switch_vendor(job.id, order.repair, why, offers))
 
     async def _offers(self, job: AuctionJob, without: set[str]) -> tuple[VendorOffer, ...]:
         file = await self._files.get(job.training.data)

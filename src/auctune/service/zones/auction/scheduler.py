@@ -8,7 +8,6 @@ capacity before the deadline.
 from collections.abc import Iterable, Mapping, Sequence
 from math import floor
 
-from auctune.service.zones.auction import replanning
 from auctune.service.zones.auction.job import AuctionJob
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.core.job import Phase
@@ -59,14 +58,14 @@ class AuctionScheduler(SlotScheduler[AuctionZone, AuctionJob]):
     def _on_shortfall(self, zone: AuctionZone, job: AuctionJob, why: str) -> None:
         """Replan a job if the rest of its plan cannot finish the rest of its work."""
         if job.phase is Phase.PAUSED:
-            replanning.end_if_late(zone, job)
+            zone.end_if_late(job)
         if job.phase in (Phase.PAUSED, Phase.TRAINED):
             return
         remaining = job.cells_from(zone.state.slot + 1)
         speeds = [job.task.throughput[zone.state.node_type(cell.node)] for cell in remaining]
         tolerance = _MAX_SHORTFALL * (min(speeds) if speeds else 0.0)
         if job.work_left > sum(speeds) + tolerance and not self._is_in_flight(job):
-            replanning.replan(zone, job, why)
+            zone.replan(job, why)
 
     def _on_node_lost(self, zone: AuctionZone, node: str, why: str) -> None:
         zone.lose_node(node, why)

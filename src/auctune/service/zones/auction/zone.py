@@ -1,29 +1,50 @@
-"""Commands of an auction zone: bids, quotes, slots, cancellations."""
+"""Commands of an auction zone: bids, quotes, slots, and the replanning of sold jobs.
 
-from collections.abc import Callable
+Replanning, after a pause, a lost node or a failed repair, never changes a payment.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from auctune.domain import (
     Admission,
+    Cell,
     Decision,
     Event,
     InputError,
     Money,
+    NodeLost,
+    NodeReturned,
     Offered,
     PriceMenu,
     Reason,
+    Released,
+    Replanned,
+    Schedule,
     Task,
 )
+from auctune.domain.data_size import DataSize
 from auctune.domain.menu import MenuLine
 from auctune.run.records import schedule_record
-from auctune.service.zones.auction import replanning
-from auctune.service.zones.auction.events import AuctionDecided
-from auctune.service.zones.auction.job import AuctionJob
+from auctune.service.zones.auction.events import (
+    AuctionDecided,
+    AuctionPaused,
+    AuctionResumed,
+    CellsReleased,
+    CellsReplanned,
+    JobRepaired,
+    NodeDown,
+    NodeUp,
+    VendorChanged,
+)
+from auctune.service.zones.auction.job import AuctionJob, Repair
 from auctune.service.zones.auction.state import AuctionModel, mechanism_event_data
 from auctune.service.zones.auction.supply import Bid, Supply
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import EventData, ZoneEvent
+from auctune.service.zones.core.job import GivenUp, Phase
+from auctune.service.zones.core.offers import VendorOffer
 from auctune.service.zones.core.read_model import Effects, JobReadModel
 from auctune.service.zones.core.zone import EventWriter, SlottedZone
 
@@ -71,6 +92,8 @@ T = TypeVar("T")
 class AuctionZone(SlottedZone[AuctionJob, Bid]):
     """One zone, at its newest slot. Mechanism and state change by the same functions as in replays.
 
+    Each command leaves the mechanism, the state and the log consistent.
+
     Args:
         name: of the zone.
         supply: what it sells.
@@ -110,9 +133,6 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
 
     def begin_slot(self, slot: int) -> None:
         self._advance(slot)
-
-    def release_capacity(self, job: AuctionJob) -> None:
-        replanning.release(self, job)
 
     def decide(self, bid: Bid) -> JobReadModel:
         self.begin_slots()
@@ -155,26 +175,130 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
 
     def pause(self, job: str) -> None:
         self.begin_slots()
-        replanning.pause(self, job)
+        paused = self.pausable_job(job)
+        cells = paused.cells_from(self.state.slot + 1)
+        self.apply_to_mechanism(Released(paused.task, cells))
+        self.record(AuctionPaused(given_up=cells, given_up_for=self._worth(paused, cells)), job)
 
     def resume(self, job: str) -> bool:
+        """Plan a paused job at no charge; return whether there were cells.
+
+        Raises:
+            InputError: if it has ended, is not paused, or its cells cost more than those given up.
+        """
         self.begin_slots()
-        return replanning.resume(self, job)
+        paused = self.resumable_job(job)
+        found, request = self._plan_rest(paused)
+        if found is None:
+            return False
+        if paused.given_up is not None:
+            price = self._price(paused, found, paused.work_left)
+            assert price is not None
+            paused.given_up.check(price, paused.work_left)
+        self._apply_plan(paused, found)
+        self.record(AuctionResumed(found=found, plan=request), job)
+        return True
+
+    def end_if_late(self, job: AuctionJob) -> None:
+        """End a paused job whose deadline has passed.
+
+        It is not refunded: its owner gave up the cells that would have been in time.
+        """
+        if self.state.slot > job.task.deadline:
+            why = "its deadline passed while it was paused"
+            self.fail(job.id, "deadline_passed", why, None, refund=False)
+
+    def release_capacity(self, job: AuctionJob) -> None:
+        cells = job.cells_from(self.state.slot + 1)
+        if cells:
+            self.apply_to_mechanism(Released(job.task, cells))
+            self.record(CellsReleased(given_up=cells), job.id)
+
+    def replan(self, job: AuctionJob, why: str, *, at_work: float = 0.0) -> None:
+        """Plan the remaining work of a job from the next slot on; a job without cells is refunded.
+
+        Args:
+            job: an admitted job that is not trained yet.
+            why: reason for its owner.
+            at_work: samples that the current slot will still train.
+        """
+        given_up = job.cells_from(self.state.slot + 1)
+        self.apply_to_mechanism(Released(job.task, given_up))
+        found, request = self._plan_rest(job, at_work)
+        if found is None:
+            self.record(CellsReleased(given_up=given_up, plan=request), job.id)
+            message = f"{why}; no slots are left for it before its deadline"
+            self.fail(job.id, "deadline_missed", message, None)
+        else:
+            self._apply_plan(job, found)
+            self.record(
+                CellsReplanned(given_up=given_up, found=found, why=why, plan=request), job.id
+            )
 
     def lose_node(self, node: str, why: str) -> None:
         """Take a failed node off the market and replan what it was to run from this slot on."""
         self.begin_slots()
-        replanning.lose_node(self, node, why)
+        if node not in self.state.lost:
+            self._remove_node(node, why, first=self.state.slot, drained=False)
 
     def drain_node(self, node: str, why: str) -> None:
         """Take a node off the market after the current slot, until it is returned."""
         self.begin_slots()
-        replanning.drain_node(self, node, why)
+        if node not in self.state.lost:
+            self._remove_node(node, why, first=self.state.slot + 1, drained=True)
+        elif node not in self.state.drained:
+            # It is lost already; once drained, it stays off the market after its recovery.
+            self.record(NodeDown(node=node, why=why, drained=True))
 
     def return_node(self, node: str) -> None:
         """Put a lost or drained node on the market again."""
         self.begin_slots()
-        replanning.return_node(self, node)
+        if node in self.state.lost:
+            self.apply_to_mechanism(NodeReturned(node, self.state.slot))
+            self.record(NodeUp(node=node))
+
+    def waits_for(self, job: str, repair: Repair) -> bool:
+        """Return whether a job is open and still waits for this repair."""
+        found = self.state.jobs.get(job)
+        return found is not None and found.needs_repair and found.repair == repair
+
+    def complete_repair(
+        self, job: str, repair: Repair, file: str, size: DataSize, report: dict[str, Any]
+    ) -> bool:
+        """Record a repair and pay the vendor; return False if the job no longer waits for it."""
+        if not self.waits_for(job, repair):
+            return False
+        self.record(JobRepaired(file=file, report=report, size=size), job)
+        return True
+
+    def switch_vendor(
+        self, job: str, failed: Repair, why: str, offers: Sequence[VendorOffer]
+    ) -> None:
+        """Have another vendor repair a job's data: the cheapest one that keeps its deadline.
+
+        The job keeps its cells if the data are repaired in time for them, and is replanned
+        otherwise. If there is no such vendor, it is refunded.
+
+        Args:
+            job: id of the job.
+            failed: the repair that failed.
+            why: reason for the owner.
+            offers: current offers of other vendors.
+        """
+        self.begin_slots()
+        if not self.waits_for(job, failed):
+            return
+        waiting, first = self.state.jobs[job], self.state.slot + 1
+        repairs = [
+            Repair(one.vendor, one.price, first + self.clock.slots_for(one.seconds), one.reference)
+            for one in sorted(offers, key=lambda one: (one.price, one.seconds, one.vendor))
+        ]
+        if repairs and _keeps_cells(waiting, repairs[0]):
+            repair: Repair | None = repairs[0]
+        else:
+            repair = self._replan_repaired(waiting, why, repairs)
+        if repair is not None:
+            self.record(VendorChanged(failed=failed.vendor, why=why, repair=repair), job)
 
     def task(self, bid: Bid) -> Task:
         """Return the task of a bid, from the next slot on.
@@ -232,6 +356,102 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
     def _reject(self, task: Task, decision: Decision) -> Decision:
         self.apply_to_mechanism(Offered(task, decision, self.state.slot))
         return decision
+
+    def _remove_node(self, node: str, why: str, *, first: int, drained: bool) -> None:
+        slot = self.state.slot
+        self.apply_to_mechanism(NodeLost(node, slot))
+        self.record(NodeDown(node=node, why=why, drained=drained))
+        hit = [job for job in self.state.jobs.values() if _has_cells_on(node, job, first)]
+        for job in sorted(hit, key=lambda job: job.task.deadline):
+            at_work = 0.0
+            if job.last_reported_slot < slot and not job.needs_repair:
+                gone = node if first == slot else ""
+                at_work = self._samples(
+                    job, (cell for cell in job.cells if cell.slot == slot and cell.node != gone)
+                )
+            reason = f"node {node} {'was drained' if drained else 'was lost'}"
+            self.replan(job, reason, at_work=at_work)
+
+    def _replan_repaired(
+        self, job: AuctionJob, why: str, repairs: Sequence[Repair]
+    ) -> Repair | None:
+        """Replan a job after the first of some repairs that leaves cells, or refund it."""
+        given_up, request = job.cells_from(self.state.slot + 1), None
+        self.apply_to_mechanism(Released(job.task, given_up))
+        for repair in repairs:
+            found, request = self._plan_rest(job, ready=repair.ready)
+            if found is not None:
+                self._apply_plan(job, found)
+                self.record(
+                    CellsReplanned(given_up=given_up, found=found, why=why, plan=request), job.id
+                )
+                return repair
+        self.record(CellsReleased(given_up=given_up, plan=request), job.id)
+        message = f"{why}; no other vendor could repair the data in time"
+        self.fail(job.id, "vendor_failed", message, None)
+        return None
+
+    def _plan_rest(
+        self, job: AuctionJob, at_work: float = 0.0, ready: int | None = None
+    ) -> tuple[tuple[Cell, ...] | None, dict[str, Any] | None]:
+        """Return cells for the remaining work of a job, or None if its deadline leaves none.
+
+        Args:
+            job: an admitted job that is not trained yet.
+            at_work: samples that the current slot will still train.
+            ready: the first slot for which its data are repaired, or None: as agreed.
+
+        Returns:
+            The cells, and the request to the mechanism for the event, or None if there was no
+            request.
+        """
+        first = max(self.state.slot + 1, job.data_ready_slot if ready is None else ready)
+        work = job.work_left - at_work
+        if work <= 0 < at_work:
+            return (), None
+        if first > job.task.deadline or work <= 0:
+            return None, None
+        rest = replace(job.task, work=work, quotes=())
+        return self.mechanism.plan_rest(rest, first), {"work": work, "first": first}
+
+    def _apply_plan(self, job: AuctionJob, found: tuple[Cell, ...]) -> None:
+        first = self.state.slot + 1
+        self.apply_to_mechanism(Replanned(job.task, first, (), found, refunded=False))
+
+    def _worth(self, job: AuctionJob, cells: tuple[Cell, ...]) -> GivenUp | None:
+        """Return the worth of cells that a job gives up, or None without cells or prices."""
+        if not cells:
+            return None
+        slot = self.state.slot
+        at_work = self._samples(
+            job, (cell for cell in job.cells if cell.slot == slot > job.last_reported_slot)
+        )
+        work = min(max(0.0, job.work_left - at_work), self._samples(job, cells))
+        price = None if work <= 0 else self._price(job, cells, work)
+        return None if price is None else GivenUp(price, work)
+
+    def _price(self, job: AuctionJob, cells: tuple[Cell, ...], work: float) -> Money | None:
+        """Return what a job would pay for cells now, or None if the mechanism charges the bid."""
+        rest = replace(job.task, work=work, quotes=())
+        plan = self.mechanism.price_plan(rest, Schedule(cells), self.state.slot)
+        assert plan is not None
+        return plan.price
+
+    def _samples(self, job: AuctionJob, cells: Iterable[Cell]) -> float:
+        """Return the samples that a job trains in cells."""
+        return sum(job.task.throughput[self.state.node_type(cell.node)] for cell in cells)
+
+
+def _has_cells_on(node: str, job: AuctionJob, first: int) -> bool:
+    """Return whether a running job has cells on a node from a slot on."""
+    if job.phase in (Phase.PAUSED, Phase.TRAINED):
+        return False
+    return any(cell.node == node for cell in job.cells_from(first))
+
+
+def _keeps_cells(job: AuctionJob, repair: Repair) -> bool:
+    """Return whether a repair is in time for all cells of a job; a paused job has none."""
+    return job.phase is Phase.PAUSED or all(cell.slot >= repair.ready for cell in job.cells)
 
 
 def preview_decision(mechanism: Admission, task: Task, slot: int) -> Decision:

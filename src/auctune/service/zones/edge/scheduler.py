@@ -18,7 +18,6 @@ from auctune.run.open_sites.folder import SiteOutcome
 from auctune.run.open_sites.messages import SiteOrder
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.zone import lose_to_memory
-from auctune.service.zones.edge import replanning
 from auctune.service.zones.edge.events import EdgeTrained
 from auctune.service.zones.edge.job import EdgeJobState
 from auctune.service.zones.edge.zone import EdgeZone
@@ -83,17 +82,17 @@ class SlotScheduler:
         if self._sites is None:
             zone.begin_slots()
             for site in zone.supply.market.site_ids:
-                replanning.lose_site(zone, site, self._busy)
+                zone.lose_site(site, self._busy)
 
     def run_slot(self, zone: EdgeZone) -> None:
         """Begin the current slot, and dispatch it unless that was done."""
         zone.begin_slots()
         self._recover_results(zone)
-        replanning.replan_missed(zone, self._busy)
+        zone.replan_missed(self._busy)
         now = (zone.state.slot, frozenset(zone.state.lost))
         if now != self._last_replanned:
             self._last_replanned = now
-            replanning.replan_waiting(zone, self._busy)
+            zone.replan_waiting(self._busy)
         if self._sites is None:
             return
         slot = zone.state.slot
@@ -110,9 +109,9 @@ class SlotScheduler:
                 self.on_process_exit()
                 self._sites = sites
                 for site in sorted(zone.state.lost - set(message["lost"])):
-                    replanning.return_site(zone, site)
+                    zone.return_site(site)
                 for site in message["lost"]:
-                    replanning.lose_site(zone, site, ())
+                    zone.lose_site(site, ())
             case "trained":
                 self._trained(zone, message["job"], message["slot"], message["outcome"])
             case "torn":
@@ -125,9 +124,9 @@ class SlotScheduler:
                 self._is_out = False
                 self._busy.clear()
             case "lost":
-                replanning.lose_site(zone, message["site"], self._busy)
+                zone.lose_site(message["site"], self._busy)
             case "back":
-                replanning.return_site(zone, message["site"])
+                zone.return_site(message["site"])
         self.run_slot(zone)
 
     def _recover_results(self, zone: EdgeZone) -> None:
@@ -199,7 +198,7 @@ class SlotScheduler:
             outcome=outcome,
         )
         zone.record(trained, name)
-        replanning.replan_lost_sites(zone, [name])
+        zone.replan_lost_sites([name])
 
     def _on_slot_failed(self, zone: EdgeZone, message: Message) -> None:
         name, slot, why = message["job"], message["slot"], message["why"]
@@ -214,7 +213,7 @@ class SlotScheduler:
                 return
             # It may have run into later slots: they have passed too, and are replanned together.
             failed = sorted({slot, *job.missed_slots(zone.state.slot)})
-            replanning.replan(zone, {name: failed}, text)
+            zone.replan({name: failed}, text)
 
 
 def _trains_in(job: EdgeJobState, slot: int) -> bool:

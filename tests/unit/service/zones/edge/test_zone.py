@@ -13,7 +13,6 @@ from auctune.run.edge.plain import read_decision, read_job
 from auctune.service.config.edge import PricingConfig, read_supply
 from auctune.service.zones.core.events import EventType
 from auctune.service.zones.core.job import Phase
-from auctune.service.zones.edge import replanning
 from auctune.service.zones.edge.site_datasets import SiteDatasets
 from auctune.service.zones.edge.state import empty_model
 from support.edge_zones import IMAGE, MadeUpEdge, edge_entry
@@ -223,7 +222,7 @@ def test_what_cannot_be_planned_anew_is_refunded_in_full() -> None:
     made = MadeUpEdge()
     made.decide("job", "50", 2)
     for site in "abc":
-        replanning.lose_site(made.zone, site, ())
+        made.zone.lose_site(site, ())
     made.keep()
     made.pass_slots()
     assert not made.zone.state.jobs
