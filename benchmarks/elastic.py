@@ -43,7 +43,8 @@ from auctune.run.spot.state import SpotRunState
 from auctune.run.spot.worker import WorkerSettings
 from auctune.spot import SpotAllocation, SpotJob, SpotMarket, SpotObservation
 from auctune.train.base import Base, load_base
-from auctune.train.elastic import ElasticTrainer, GradientMaker
+from auctune.train.data_parallel.gradients import GradientWorker
+from auctune.train.data_parallel.trainer import ElasticTrainer
 from auctune.train.job import LoraJob
 from auctune.train.quiet import quiet_transformers
 
@@ -171,7 +172,7 @@ def measure_micro_batch(folder: Path) -> tuple[float, float, int]:
     job = make_job(folder, 128)
     base = random_gpt2_small(folder)
     trainer = ElasticTrainer(base, job, folder / "trainer", micro_batch=4)
-    maker = GradientMaker(base, job)
+    maker = GradientWorker(base, job)
     maker.set_weights(trainer.values)
     part = trainer.next_part()
     assert part is not None

@@ -19,7 +19,8 @@ from auctune.run.spot.inputs import kept_inputs
 from auctune.sim.spot.job_file import read_job_file
 from auctune.spot import SpotFirst, SpotMarket, play
 from auctune.train.base import Base
-from auctune.train.elastic import ElasticTrainer, GradientMaker
+from auctune.train.data_parallel.gradients import GradientWorker
+from auctune.train.data_parallel.trainer import ElasticTrainer
 from support.command_line import run_auctune
 from support.elastic import train_with
 from support.executor_kinds import NEEDS_RAY
@@ -125,7 +126,7 @@ def test_on_a_cluster_of_its_own_a_run_costs_and_learns_the_same(
     order = make_order(inputs.read_job(), inputs)
     training, micro_batch = order.training, order.micro_batch
     trainer = ElasticTrainer(tiny_base, training, site / "alone", micro_batch=micro_batch)
-    train_with(trainer, [GradientMaker(tiny_base, training)], stream(0))
+    train_with(trainer, [GradientWorker(tiny_base, training)], stream(0))
     trainer.export(site / "alone" / "adapter")
     alone = weights(site / "alone")
     found = weights(site / "out")

@@ -10,7 +10,7 @@ from auctune.domain import InputError
 from auctune.run.spot import SilentListener, SpotRunReport, job
 from auctune.run.spot.state import SlotRecord
 from auctune.spot import SpotFirst, SpotMarket
-from auctune.train.elastic import ElasticTrainer
+from auctune.train.data_parallel.trainer import ElasticTrainer
 from auctune.train.progress import Progress
 from support.elastic import is_same
 from support.spot_runs import Site, adapter_of, read_events

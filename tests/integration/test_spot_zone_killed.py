@@ -15,7 +15,8 @@ from sqlalchemy import create_engine, select
 from auctune.numerics.rng import stream
 from auctune.service.storage.tables import entries, events
 from auctune.train.base import Base
-from auctune.train.elastic import ElasticTrainer, GradientMaker
+from auctune.train.data_parallel.gradients import GradientWorker
+from auctune.train.data_parallel.trainer import ElasticTrainer
 from auctune.train.job import LoraJob
 from support.elastic import train_with
 from support.replayed import replayed
@@ -45,7 +46,7 @@ def undisturbed(base: Base, folder: Path) -> bytes:
         id="job", data=data, epochs=EPOCHS, batch_size=4, seed=7, max_length=512, **SETTINGS
     )
     trainer = ElasticTrainer(base, job, folder / "work", micro_batch=4)
-    train_with(trainer, [GradientMaker(base, job)], stream(0))
+    train_with(trainer, [GradientWorker(base, job)], stream(0))
     trainer.export(folder / "adapter")
     return (folder / "adapter/adapter_model.safetensors").read_bytes()
 

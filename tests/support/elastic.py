@@ -6,12 +6,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from auctune.train.elastic import ElasticTrainer, GradientMaker, Part
+from auctune.train.data_parallel.batches import RowRange
+from auctune.train.data_parallel.gradients import GradientWorker
+from auctune.train.data_parallel.trainer import ElasticTrainer
 
 
 def train_with(
     trainer: ElasticTrainer,
-    workers: Sequence[GradientMaker],
+    workers: Sequence[GradientWorker],
     draw: np.random.Generator,
     *,
     deaths: float = 0.0,
@@ -26,7 +28,7 @@ def train_with(
         deaths: share of the micro-batches whose worker dies before it brings them in.
         rows: at which to stop.
     """
-    busy: dict[int, Part] = {}
+    busy: dict[int, RowRange] = {}
     lost = 0
     while not trainer.is_done and (rows is None or trainer.rows < rows):
         for number in range(len(workers)):

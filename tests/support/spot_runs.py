@@ -24,7 +24,8 @@ from auctune.run.spot.trace import MarketTrace
 from auctune.run.spot.worker import Bench, WorkerSettings, run
 from auctune.spot import Policy, SpotJob, SpotMarket
 from auctune.train.base import Base
-from auctune.train.elastic import ElasticTrainer, GradientMaker
+from auctune.train.data_parallel.gradients import GradientWorker
+from auctune.train.data_parallel.trainer import ElasticTrainer
 from auctune.train.job import LoraJob
 from support.elastic import train_with, weights_of
 from support.small_bases import build_base, write_rows
@@ -40,7 +41,7 @@ def honest(base: Base) -> MakeWork:
     """Workers that do what they are there for."""
 
     def make(settings: WorkerSettings) -> Work:
-        bench = Bench(GradientMaker(base, settings.job), base.digest)
+        bench = Bench(GradientWorker(base, settings.job), base.digest)
         return lambda link: run(link, settings, bench)
 
     return make
@@ -158,7 +159,7 @@ class Site:
         order = order or self.order
         base = self.base
         trainer = ElasticTrainer(base, order.training, folder, micro_batch=order.micro_batch)
-        train_with(trainer, [GradientMaker(base, order.training)], stream(0))
+        train_with(trainer, [GradientWorker(base, order.training)], stream(0))
         return weights_of(trainer)
 
 

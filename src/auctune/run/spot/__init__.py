@@ -2,7 +2,7 @@
 
 At the beginning of a slot the coordinator looks at the market, asks a policy what to hold, pays
 the slot, and gives back or rents instances; within it, micro-batches go to whatever workers there
-are (auctune.train.elastic); at its end a checkpoint is written. What is left at the deadline runs
+are (train.data_parallel); at its end a checkpoint is written. What is left at the deadline runs
 on as many on-demand instances as the job can use, paid by the fraction (Kong et al., arXiv
 2512.20967, section III).
 """

@@ -14,7 +14,8 @@ from auctune.run.child.messages import read_error
 from auctune.run.spot.errors import SpotRunError
 from auctune.run.spot.link import LinkClosedError, Parcel
 from auctune.run.spot.provider import Instance
-from auctune.train.elastic import Contribution, ElasticTrainer, Part
+from auctune.train.data_parallel.batches import Contribution, RowRange
+from auctune.train.data_parallel.trainer import ElasticTrainer
 
 # A worker that takes longer to get ready, or for one micro-batch, is stuck, and killed.
 STUCK_SECONDS = 600.0
@@ -26,7 +27,7 @@ class _Member:
     ready: bool = False
     # Of the weights that it has.
     step: int = -1
-    part: Part | None = None
+    part: RowRange | None = None
     # Its process was started, or it was given its part.
     since: float = field(default_factory=time.monotonic)
 
@@ -154,7 +155,7 @@ class Crew:
             except LinkClosedError:
                 self._lose(member, turn)
 
-    def _send(self, member: _Member, part: Part) -> None:
+    def _send(self, member: _Member, part: RowRange) -> None:
         link = member.instance.process.link
         if member.step != self._trainer.step:
             link.send({"kind": "weights"}, self._trainer.values)

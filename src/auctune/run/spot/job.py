@@ -22,7 +22,7 @@ from auctune.run.spot.state import VERSION, SpotRunState
 from auctune.run.spot.worker import WorkerSettings
 from auctune.spot.policy import Policy
 from auctune.train.base import load_base
-from auctune.train.elastic import ElasticTrainer
+from auctune.train.data_parallel.trainer import ElasticTrainer
 
 # Gradients are summed and adapters written on the CPU: the coordinator may be on a head without a
 # GPU, and would keep one busy with a base that it hardly uses. Workers check their own device.

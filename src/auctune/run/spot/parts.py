@@ -12,7 +12,7 @@ from auctune.run.spot.listener import SpotListener
 from auctune.run.spot.provider import Provider
 from auctune.spot.job import SpotJob
 from auctune.spot.policy import Policy
-from auctune.train.elastic import ElasticTrainer
+from auctune.train.data_parallel.trainer import ElasticTrainer
 
 
 def never() -> bool:

@@ -21,7 +21,8 @@ from typing import Any
 from auctune.domain import AuctuneError
 from auctune.run.child.messages import error_record
 from auctune.run.spot.link import Link, LinkClosedError, SocketLink
-from auctune.train.elastic import GradientMaker, Part
+from auctune.train.data_parallel.batches import RowRange
+from auctune.train.data_parallel.gradients import GradientWorker
 from auctune.train.job import LoraJob
 
 
@@ -68,7 +69,7 @@ class Bench:
         base_digest: of the base that it computes with.
     """
 
-    maker: GradientMaker
+    maker: GradientWorker
     base_digest: str
 
 
@@ -89,7 +90,7 @@ def set_up(settings: WorkerSettings) -> Bench:
         device=settings.device,
         dtype=settings.dtype,
     )
-    return Bench(GradientMaker(base, settings.job, threads=settings.threads), base.digest)
+    return Bench(GradientWorker(base, settings.job, threads=settings.threads), base.digest)
 
 
 def serve(link: Link, bench: Bench) -> None:
@@ -108,7 +109,7 @@ def serve(link: Link, bench: Bench) -> None:
         if parcel.words["kind"] == "weights":
             maker.set_weights(parcel.numbers)
             continue
-        contribution = maker.compute(Part(parcel.words["first"], parcel.words["stop"]))
+        contribution = maker.compute(RowRange(parcel.words["first"], parcel.words["stop"]))
         link.send({"kind": "gradient", "loss": contribution.loss}, contribution.gradient)
 
 

@@ -17,7 +17,6 @@ import torch
 from torch import Tensor, nn
 
 from auctune.train.job import LoraJob
-from auctune.train.multilora.adapters import AdapterWeights
 
 
 def rate_factor(job: LoraJob, step: int, num_steps: int) -> float:
@@ -33,22 +32,27 @@ def rate_factor(job: LoraJob, step: int, num_steps: int) -> float:
 
 
 class AdapterOptimizer:
-    """AdamW on the flat parameters of one adapter."""
+    """AdamW on the flat parameters of one adapter.
 
-    def __init__(self, job: LoraJob, weights: AdapterWeights, num_steps: int) -> None:
+    Args:
+        job: its settings.
+        values, gradients: float32 [num_parameters], changed in place.
+        num_steps: of the whole job.
+    """
+
+    def __init__(self, job: LoraJob, values: Tensor, gradients: Tensor, num_steps: int) -> None:
         self.job = job
-        self.weights = weights
         self.num_steps = num_steps
-        self._flat = nn.Parameter(weights.values)
-        self._flat.grad = weights.gradients
+        self._flat = nn.Parameter(values)
+        self._flat.grad = self._gradients = gradients
         self._adamw = torch.optim.AdamW(
             [self._flat], lr=job.learning_rate, weight_decay=job.weight_decay, fused=True
         )
         # As AdamW would at its first step; there from the start, so that a checkpoint has them.
         self._adamw.state[self._flat] = {
-            "step": torch.zeros((), device=weights.values.device),
-            "exp_avg": torch.zeros_like(weights.values),
-            "exp_avg_sq": torch.zeros_like(weights.values),
+            "step": torch.zeros((), device=values.device),
+            "exp_avg": torch.zeros_like(values),
+            "exp_avg_sq": torch.zeros_like(values),
         }
 
     @property
@@ -60,7 +64,7 @@ class AdapterOptimizer:
     @property
     def num_bytes(self) -> int:
         """Memory of parameters, gradients and both moments."""
-        tensors = (self.weights.values, self.weights.gradients, *self.moments.values())
+        tensors = (self._flat, self._gradients, *self.moments.values())
         return sum(tensor.nbytes for tensor in tensors)
 
     def clip(self) -> Tensor:
@@ -73,4 +77,4 @@ class AdapterOptimizer:
         factor = rate_factor(self.job, step, self.num_steps)
         self._adamw.param_groups[0]["lr"] = self.job.learning_rate * factor
         self._adamw.step()
-        self.weights.gradients.zero_()
+        self._gradients.zero_()

@@ -55,7 +55,9 @@ class TrainingTask:
     def __post_init__(self) -> None:
         self.cursor = Cursor(len(self.data), self.job.epochs, self.job.seed)
         self._ahead = Cursor(len(self.data), self.job.epochs, self.job.seed)
-        self.optimizer = AdapterOptimizer(self.job, self.weights, self.num_steps)
+        self.optimizer = AdapterOptimizer(
+            self.job, self.weights.values, self.weights.gradients, self.num_steps
+        )
         self.batch_loss = torch.zeros((), device=self.weights.values.device)
 
     @property

@@ -9,7 +9,7 @@ from auctune.run.spot.crew import Crew, Turn
 from auctune.run.spot.kind import Kind
 from auctune.run.spot.link import Link
 from auctune.run.spot.provider import Instance
-from auctune.train.elastic import ElasticTrainer
+from auctune.train.data_parallel.trainer import ElasticTrainer
 from support.spot_runs import Site, ThreadWorker, honest, mute
 
 pytest_plugins = ["support.spot_site"]

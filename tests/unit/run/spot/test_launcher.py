@@ -15,7 +15,8 @@ from auctune.run.spot.kind import Kind as Rented
 from auctune.run.spot.launcher import FreshLauncher, Launcher, WarmLauncher
 from auctune.run.spot.link import LinkClosedError
 from auctune.run.spot.worker import WorkerSettings
-from auctune.train.elastic import ElasticTrainer, GradientMaker
+from auctune.train.data_parallel.gradients import GradientWorker
+from auctune.train.data_parallel.trainer import ElasticTrainer
 from support.spot_runs import Site
 
 pytest_plugins = ["support.spot_site"]
@@ -45,7 +46,7 @@ def test_a_worker_computes_what_would_be_computed_here_until_it_is_killed(
     worker.link.send({"kind": "weights"}, trainer.values)
     worker.link.send({"kind": "part", "first": part.first, "stop": part.stop})
     parcel = worker.link.receive()
-    here = GradientMaker(site.base, settings.job)
+    here = GradientWorker(site.base, settings.job)
     here.set_weights(trainer.values)
     expected = here.compute(part)
     assert np.array_equal(parcel.numbers, expected.gradient)

@@ -11,7 +11,9 @@ from auctune.domain.errors import CheckpointError, InputError
 from auctune.numerics.rng import stream
 from auctune.run.data.examiner import Examiner
 from auctune.train.base import Base
-from auctune.train.elastic import Contribution, ElasticTrainer, GradientMaker
+from auctune.train.data_parallel.batches import Contribution
+from auctune.train.data_parallel.gradients import GradientWorker
+from auctune.train.data_parallel.trainer import ElasticTrainer
 from auctune.train.job import LoraJob
 from auctune.train.node import NodeTrainer
 from support.elastic import is_same, train_with, weights_of
@@ -51,7 +53,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> LoraJob:
 def alone(base: Base, job: LoraJob, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tensor]:
     """The weights of one worker that nobody disturbed."""
     trainer = new_trainer(base, job, tmp_path_factory.mktemp("alone"))
-    train_with(trainer, [GradientMaker(base, job)], stream(0))
+    train_with(trainer, [GradientWorker(base, job)], stream(0))
     return weights_of(trainer)
 
 
@@ -64,7 +66,7 @@ def test_weights_are_the_same_bits_for_any_number_of_workers(
     base: Base, job: LoraJob, alone: dict[str, Tensor], tmp_path: Path, num_workers: int
 ) -> None:
     trainer = new_trainer(base, job, tmp_path)
-    workers = [GradientMaker(base, job) for _ in range(num_workers)]
+    workers = [GradientWorker(base, job) for _ in range(num_workers)]
     train_with(trainer, workers, stream(num_workers))
     assert is_same(weights_of(trainer), alone)
 
@@ -73,7 +75,7 @@ def test_weights_are_the_same_bits_when_workers_die(
     base: Base, job: LoraJob, alone: dict[str, Tensor], tmp_path: Path
 ) -> None:
     trainer = new_trainer(base, job, tmp_path)
-    workers = [GradientMaker(base, job) for _ in range(3)]
+    workers = [GradientWorker(base, job) for _ in range(3)]
     assert train_with(trainer, workers, stream(7), deaths=0.4) > 5
     assert is_same(weights_of(trainer), alone)
 
@@ -84,7 +86,7 @@ def test_data_smaller_than_a_batch_and_workers_without_any_give_the_same_bits(
 ) -> None:
     data = write_rows(tmp_path / "data.jsonl", num_rows, seed=2)
     few = replace(job, data=data, epochs=3)
-    workers = [GradientMaker(base, few) for _ in range(4)]
+    workers = [GradientWorker(base, few) for _ in range(4)]
     found = []
     for count in (1, 4):
         trainer = new_trainer(base, few, tmp_path / f"{count}", micro_batch)
@@ -113,7 +115,7 @@ def test_micro_batches_of_one_row_give_the_bits_of_exact_mode(
     node.load(even, tmp_path / "node")
     node.train({even.id: 10**6}, lambda progress: None)
     trainer = new_trainer(base, even, tmp_path / "elastic", 1)
-    train_with(trainer, [GradientMaker(base, even) for _ in range(2)], stream(1))
+    train_with(trainer, [GradientWorker(base, even) for _ in range(2)], stream(1))
     assert is_same(weights_of(trainer), node.weights(even.id))
 
 
@@ -121,13 +123,13 @@ def test_micro_batches_of_one_row_give_the_bits_of_exact_mode(
 def test_a_job_goes_on_from_its_checkpoint_to_the_same_bits(
     base: Base, job: LoraJob, alone: dict[str, Tensor], tmp_path: Path, rows: int
 ) -> None:
-    worker = GradientMaker(base, job)
+    worker = GradientWorker(base, job)
     first = new_trainer(base, job, tmp_path)
     train_with(first, [worker], stream(0), rows=rows)
     first.save()
     again = new_trainer(base, job, tmp_path)
     assert again.rows == first.rows >= rows
-    train_with(again, [worker, GradientMaker(base, job)], stream(1))
+    train_with(again, [worker, GradientWorker(base, job)], stream(1))
     assert is_same(weights_of(again), alone)
     assert [step for step, *_ in again.progress().losses] == [1, 2, 3, 4, 5, 6]
     assert again.progress().steps == 6
@@ -137,7 +139,7 @@ def test_a_late_or_doubled_contribution_changes_nothing(
     base: Base, job: LoraJob, alone: dict[str, Tensor], tmp_path: Path
 ) -> None:
     trainer = new_trainer(base, job, tmp_path)
-    worker = GradientMaker(base, job)
+    worker = GradientWorker(base, job)
     worker.set_weights(trainer.values)
     first = trainer.next_part()
     assert first is not None
@@ -156,7 +158,7 @@ def test_a_late_or_doubled_contribution_changes_nothing(
 
 def test_rows_count_in_their_order(base: Base, job: LoraJob, tmp_path: Path) -> None:
     trainer = new_trainer(base, job, tmp_path)
-    worker = GradientMaker(base, job)
+    worker = GradientWorker(base, job)
     worker.set_weights(trainer.values)
     parts = [trainer.next_part() for _ in range(3)]
     assert trainer.next_part() is None
@@ -195,7 +197,7 @@ def test_a_checkpoint_within_a_micro_batch_is_refused(
     base: Base, job: LoraJob, tmp_path: Path
 ) -> None:
     trainer = new_trainer(base, job, tmp_path, 2)
-    train_with(trainer, [GradientMaker(base, job)], stream(0), rows=2)
+    train_with(trainer, [GradientWorker(base, job)], stream(0), rows=2)
     trainer.save()
     with pytest.raises(CheckpointError, match="micro-batch of 3"):
         new_trainer(base, job, tmp_path)
@@ -203,7 +205,7 @@ def test_a_checkpoint_within_a_micro_batch_is_refused(
 
 def test_the_adapter_is_handed_out_and_checked(base: Base, job: LoraJob, tmp_path: Path) -> None:
     trainer = new_trainer(base, job, tmp_path)
-    train_with(trainer, [GradientMaker(base, job)], stream(0))
+    train_with(trainer, [GradientWorker(base, job)], stream(0))
     assert trainer.export(tmp_path / "adapter").difference < 1e-4
 
 

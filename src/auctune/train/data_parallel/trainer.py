@@ -13,8 +13,8 @@ from torch import Tensor
 
 from auctune.domain.errors import CheckpointError, InputError
 from auctune.train.base import Base
+from auctune.train.data_parallel.batches import Contribution, RowRange, cut_batch
 from auctune.train.deterministic import deterministic
-from auctune.train.elastic.part import Contribution, Part, cut_batch
 from auctune.train.export import Exported
 from auctune.train.job import LoraJob
 from auctune.train.node import NodeTrainer
@@ -22,7 +22,7 @@ from auctune.train.progress import Loaded, Progress
 
 
 class ElasticTrainer:
-    """State and optimizer of one job; see `auctune.train.elastic`.
+    """State and optimizer of one job; see `auctune.train.data_parallel`.
 
     Args:
         base: the model that is adapted.
@@ -53,7 +53,7 @@ class ElasticTrainer:
         self.loaded: Loaded = self._node.load(job, folder)
         self._task = self._node.task(job.id)
         self._targets = 0
-        self._waiting: list[Part] = []
+        self._waiting: list[RowRange] = []
         self._arrived: dict[int, Contribution] = {}
         self._open_batch()
 
@@ -92,17 +92,17 @@ class ElasticTrainer:
         """The live adapter weights, by their names in the base."""
         return self._node.weights(self._job.id)
 
-    def next_part(self) -> Part | None:
+    def next_part(self) -> RowRange | None:
         """A micro-batch to compute; none if all of the batch are handed out."""
         return self._waiting.pop() if self._waiting else None
 
-    def give_back(self, part: Part) -> None:
+    def give_back(self, part: RowRange) -> None:
         """Hand out a part again: nothing will come of it where it was."""
         if self._is_wanted(part):
             # The parts that are needed first are at the end.
             self._waiting = sorted({*self._waiting, part}, reverse=True)
 
-    def take(self, part: Part, contribution: Contribution) -> None:
+    def take(self, part: RowRange, contribution: Contribution) -> None:
         """Keep what came of a part; one that is in already, or of an earlier batch, is ignored."""
         if self._is_wanted(part):
             self._arrived[part.first] = contribution
@@ -145,7 +145,7 @@ class ElasticTrainer:
         """
         return self._node.export(self._job.id, folder)
 
-    def _is_wanted(self, part: Part) -> bool:
+    def _is_wanted(self, part: RowRange) -> bool:
         return part.first >= self.rows and part.first not in self._arrived
 
     def _open_batch(self) -> None:

@@ -1,0 +1,100 @@
+"""Micro-batches: which rows they hold, by the job alone, and what a worker makes of one.
+
+The edge's chunks have an order of their own. In an epoch of a slot each chunk is shuffled and cut
+into micro-batches of one chunk each; the micro-batches of all chunks are shuffled, and the next
+few of them make a global batch.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auctune.numerics.rng import stream
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class RowRange:
+    """A micro-batch of one file: rows `first` to `stop` - 1 of all epochs' rows.
+
+    The first row also says which batch it is of, hence at which weights it is to be computed.
+    """
+
+    first: int
+    stop: int
+
+    @property
+    def num_rows(self) -> int:
+        """Rows in it."""
+        return self.stop - self.first
+
+
+def cut_batch(start: int, size: int, micro_batch: int) -> list[RowRange]:
+    """Return the `size` rows from `start` on as micro-batches, the last of what is left."""
+    stop = start + size
+    return [
+        RowRange(first, min(first + micro_batch, stop)) for first in range(start, stop, micro_batch)
+    ]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ChunkRows:
+    """A micro-batch of one chunk: its rows `first` to `stop` - 1, as an epoch orders them."""
+
+    chunk: int
+    epoch: int
+    first: int
+    stop: int
+
+    @property
+    def num_rows(self) -> int:
+        """Rows in it."""
+        return self.stop - self.first
+
+    def indices(self, seed: int, size: int) -> NDArray[np.int64]:
+        """Return which rows these are, of a chunk of `size` rows."""
+        order = stream(seed, "edge", "chunk", self.chunk, self.epoch).permutation(size)
+        return order[self.first : self.stop].astype(np.int64)
+
+
+def slot_batches(
+    seed: int, batch_size: int, micro_batch: int, sizes: Mapping[int, int], epochs: int
+) -> Iterator[list[ChunkRows]]:
+    """Yield the global batches of a slot, each as micro-batches in their order.
+
+    Args:
+        seed: of the job.
+        batch_size: rows of a global batch, a multiple of `micro_batch`.
+        micro_batch: rows of a micro-batch at most.
+        sizes: rows by chunk; the order of its keys does not matter.
+        epochs: passes over these chunks.
+    """
+    chunks = sorted(sizes)
+    per_step = batch_size // micro_batch
+    for epoch in range(epochs):
+        cuts = [
+            ChunkRows(chunk, epoch, first, min(first + micro_batch, sizes[chunk]))
+            for chunk in chunks
+            for first in range(0, sizes[chunk], micro_batch)
+        ]
+        order = stream(seed, "edge", "cuts", epoch, *chunks).permutation(len(cuts))
+        for start in range(0, len(cuts), per_step):
+            yield [cuts[index] for index in order[start : start + per_step]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Contribution:
+    """A micro-batch's share of its batch's gradient.
+
+    Attributes:
+        gradient: float32 [num_parameters].
+        loss: sum of the losses of its trained tokens, a float32.
+        num_targets: trained tokens of it; 0 where the sum is weighted already.
+    """
+
+    gradient: Floats
+    loss: float
+    num_targets: int = 0

@@ -1,0 +1,117 @@
+"""A worker at a site: gradients of micro-batches of the chunks that it holds.
+
+Only gradients, losses and counts leave it, and in the end the adapter.
+"""
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from auctune.domain.dataset import DataSet
+from auctune.train.base import Base
+from auctune.train.data_parallel.batches import ChunkRows, Contribution, Floats
+from auctune.train.data_parallel.gradients import NAME, AdapterGradients
+from auctune.train.export import export_adapter
+from auctune.train.job import LoraJob
+from auctune.train.multilora.batches import PlannedRow
+from auctune.train.multilora.dropout import row_key
+from auctune.train.rows import TokenizedRow, tokenize, tokenize_chunk
+
+# Places of rows in a job: chunks and epochs have so many each.
+_MOST_ROWS = 2**32
+
+
+class ChunkWorker:
+    """Computes gradients of one job on chunks of rows.
+
+    Args:
+        base: the model that is adapted.
+        job: settings of the adapter; its data are the chunks.
+        threads: of torch on a CPU; the same for all workers, as sums depend on them.
+
+    Attributes:
+        first_weights: of the adapter, before the first step.
+
+    Raises:
+        InputError: if the base has no such modules.
+    """
+
+    def __init__(self, base: Base, job: LoraJob, *, threads: int = 1) -> None:
+        self._base, self._job = base, job
+        self._adapter = AdapterGradients(base, job, threads=threads)
+        self.first_weights: Floats = self._adapter.weights.values.to("cpu", copy=True).numpy()
+        self._chunks: dict[int, Sequence[TokenizedRow]] = {}
+
+    @property
+    def base_digest(self) -> str:
+        """Of the base that it computes with."""
+        return self._base.digest
+
+    def set_weights(self, values: Floats) -> None:
+        """Take over weights, float32 [num_parameters]; they are copied."""
+        self._adapter.set_weights(values)
+
+    def load(self, chunks: Mapping[int, DataSet]) -> dict[int, int]:
+        """Tokenize the chunks of a slot; those that it held before go.
+
+        Returns:
+            Rows by chunk. Rows that have nothing to learn are not among them.
+
+        Raises:
+            InputError: if a row does not fit the tokenizer's chat template.
+        """
+        tokenizer, max_length = self._base.tokenizer, self._adapter.max_length
+        self._chunks = {
+            number: tokenize_chunk(chunk, tokenizer, max_length).rows
+            for number, chunk in chunks.items()
+        }
+        return {number: len(rows) for number, rows in self._chunks.items()}
+
+    def compute(self, part: ChunkRows) -> Contribution:
+        """Return the gradient of a micro-batch at the weights last taken over: a sum over tokens.
+
+        Raises:
+            MemoryError: if it does not fit into memory.
+        """
+        chunk = self._chunks[part.chunk]
+        picked = [chunk[index] for index in part.indices(self._job.seed, len(chunk))]
+        # Each row has a key of its own in each epoch, whoever computes it.
+        place = (part.chunk * self._job.epochs + part.epoch) * _MOST_ROWS + part.first
+        rows = [self._planned(row, place + offset) for offset, row in enumerate(picked)]
+        gradient, loss = self._adapter.compute(rows)
+        return Contribution(gradient, loss, sum(row.num_trained_tokens for row in picked))
+
+    def mean_loss(self, data: DataSet) -> float:
+        """Return the mean loss over the trained tokens of other rows, at the same weights.
+
+        Raises:
+            InputError: if no row has anything to learn.
+            MemoryError: if a row does not fit into memory.
+        """
+        rows = tokenize(data, self._base.tokenizer, self._adapter.max_length).rows
+        planned = [self._planned(row, 0) for row in rows]
+        return self._adapter.mean_loss(planned, sum(row.num_trained_tokens for row in rows))
+
+    def export(self) -> dict[str, bytes]:
+        """Return the files of the adapter in PEFT's format, by name.
+
+        It is loaded back by PEFT and compared on rows of a chunk that has some.
+
+        Raises:
+            ExportError: if what was written is not the adapter of the weights last taken over.
+        """
+        weights, adapted = self._adapter.weights, self._adapter.adapted
+        with tempfile.TemporaryDirectory(prefix="auctune-adapter-") as space:
+            folder = Path(space) / "adapter"
+            export_adapter(
+                self._base,
+                adapted.config(NAME),
+                weights.named(weights.values),
+                folder,
+                rows=next(rows for rows in self._chunks.values() if rows),
+                trained_logits=lambda row: self._adapter.step.logits(NAME, row),
+            )
+            return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+    def _planned(self, row: TokenizedRow, place: int) -> PlannedRow:
+        return PlannedRow(NAME, row_key(self._job.seed, place), row.input_ids, row.labels, 1.0)

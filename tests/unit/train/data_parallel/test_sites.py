@@ -1,0 +1,206 @@
+"""An adapter trained on chunks at sites, against one process and against plain PEFT."""
+
+import pickle
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from peft import PeftModel
+from torch import nn
+from transformers import get_scheduler
+
+from auctune.domain.dataset import DataSet, RowKind, read_dataset
+from auctune.domain.errors import CheckpointError
+from auctune.train.base import Base
+from auctune.train.data_parallel.batches import ChunkRows, Contribution, slot_batches
+from auctune.train.data_parallel.chunk_worker import ChunkWorker
+from auctune.train.data_parallel.reducer import AdapterReducer, AdapterState
+from auctune.train.job import LoraJob
+from auctune.train.multilora.dropout import row_key
+from auctune.train.rows import tokenize
+from support.chunk_training import train_alone, train_slot
+from support.peft_alone import batch_loss, plain_peft, replace_dropouts, trained_parameters
+from support.small_bases import FAMILIES, WORDS, build_base, write_rows
+
+pytest_plugins = ["support.one_thread"]
+
+MICRO, EPOCHS = 2, 2
+# Chunks of the plan's slots.
+SLOTS = ((0, 2), (1, 3))
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def base(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Base:
+    return build_base(tmp_path_factory.mktemp(request.param), request.param)
+
+
+@pytest.fixture(scope="module")
+def chunks(tmp_path_factory: pytest.TempPathFactory) -> list[DataSet]:
+    """Four chunks of unequal sizes; the rows are of very unequal lengths."""
+    rows = read_dataset(write_rows(tmp_path_factory.mktemp("data") / "rows.jsonl", 19, seed=1))
+    cuts = (0, 5, 9, 16, 19)
+    return [DataSet(rows.kind, rows.rows[first:stop]) for first, stop in pairwise(cuts)]
+
+
+@pytest.fixture(scope="module")
+def job() -> LoraJob:
+    return LoraJob(
+        id="job", data=Path(), epochs=EPOCHS, rank=4, dropout=0.2, learning_rate=3e-3,
+        weight_decay=0.1, schedule="cosine", warmup_steps=1, batch_size=6, max_length=24, seed=5,
+    )  # fmt: skip
+
+
+def total(chunks: list[DataSet]) -> int:
+    return EPOCHS * sum(map(len, chunks))
+
+
+def is_same(one: AdapterState, other: AdapterState) -> bool:
+    arrays = ("weights", "exp_avg", "exp_avg_sq")
+    same = all(np.array_equal(getattr(one, name), getattr(other, name)) for name in arrays)
+    return same and (one.steps, one.rows, one.tokens) == (other.steps, other.rows, other.tokens)
+
+
+@pytest.fixture(scope="module")
+def alone(base: Base, job: LoraJob, chunks: list[DataSet]) -> AdapterState:
+    return train_alone(job, MICRO, ChunkWorker(base, job), chunks, SLOTS, total(chunks))
+
+
+def test_workers_at_two_sites_come_to_the_bits_of_one_process(
+    base: Base, job: LoraJob, chunks: list[DataSet], alone: AdapterState
+) -> None:
+    north, south = ChunkWorker(base, job), ChunkWorker(base, job)
+    state: AdapterState | None = None
+    for first, second in SLOTS:
+        parts = [(south, {second: chunks[second]}), (north, {first: chunks[first]})]
+        state, _ = train_slot(job, MICRO, state, parts, total(chunks))
+        # A checkpoint between slots changes nothing.
+        state = AdapterState.from_bytes(state.to_bytes())
+    assert state is not None
+    assert is_same(state, alone)
+    assert state.base_digest == base.digest
+    assert state.rows == total(chunks)
+
+
+def test_a_batch_of_one_site_after_the_other_is_not_that_of_both(
+    base: Base, job: LoraJob, chunks: list[DataSet], alone: AdapterState
+) -> None:
+    """The plan decides which rows meet in a batch, so it decides the weights."""
+    worker = ChunkWorker(base, job)
+    other = train_alone(job, MICRO, worker, chunks, ((0,), (2,), (1, 3)), total(chunks))
+    assert not is_same(other, alone)
+
+
+@pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
+def test_weights_are_those_of_plain_peft_on_the_same_batches(
+    base: Base, job: LoraJob, chunks: list[DataSet], alone: AdapterState
+) -> None:
+    worker = ChunkWorker(base, job)
+    model = plain_peft(base, job)
+    weights = trained_parameters(model)
+    worker.set_weights(worker.first_weights)
+    start = worker._adapter.weights.named(worker._adapter.weights.values)
+    for name, parameter in weights.items():
+        parameter.data.copy_(start[name])
+    dropouts = replace_dropouts(model, job)
+    optimizer = torch.optim.AdamW(weights.values(), lr=3e-3, weight_decay=0.1)
+    num_steps = -(-total(chunks) // job.batch_size)
+    schedule = get_scheduler("cosine", optimizer, 1, num_steps)
+    rates = []
+    for _ in range(num_steps):
+        rates.append(schedule.get_last_lr()[0])
+        optimizer.step()
+        schedule.step()
+    rows = [tokenize(chunk, base.tokenizer, 24).rows for chunk in chunks]
+    done = 0
+    for numbers in SLOTS:
+        sizes = {number: len(rows[number]) for number in numbers}
+        for batch in slot_batches(job.seed, job.batch_size, MICRO, sizes, EPOCHS):
+            picked, keys = [], []
+            for part in batch:
+                place = (part.chunk * EPOCHS + part.epoch) * 2**32 + part.first
+                for offset, index in enumerate(part.indices(job.seed, sizes[part.chunk])):
+                    picked.append(rows[part.chunk][index])
+                    keys.append(row_key(job.seed, place + offset))
+            for dropout in dropouts:
+                dropout.row_keys = torch.tensor(keys)
+            optimizer.zero_grad()
+            torch.autograd.backward(batch_loss(model, picked))
+            nn.utils.clip_grad_norm_(weights.values(), job.max_grad_norm)
+            optimizer.param_groups[0]["lr"] = rates[done // job.batch_size]
+            optimizer.step()
+            done += len(picked)
+    worker.set_weights(alone.weights)
+    found = worker._adapter.weights.named(worker._adapter.weights.values)
+    for name, parameter in weights.items():
+        torch.testing.assert_close(found[name], parameter.detach(), rtol=0, atol=1e-5)
+
+
+def test_only_gradients_losses_and_counts_leave_a_worker(
+    base: Base, job: LoraJob, chunks: list[DataSet]
+) -> None:
+    worker = ChunkWorker(base, job)
+    sizes = worker.load(dict(enumerate(chunks)))
+    rows = [row for chunk in chunks for row in tokenize(chunk, base.tokenizer, 24).rows]
+    part = ChunkRows(0, 0, 0, MICRO)
+    found = worker.compute(part)
+    assert {name: type(getattr(found, name)) for name in found.__slots__} == {
+        "gradient": np.ndarray, "loss": float, "num_targets": int,
+    }  # fmt: skip
+    assert found.gradient.shape == worker.first_weights.shape
+    sent = pickle.dumps((sizes, found, worker.base_digest))
+    assert not any(word.encode() in sent for word in WORDS)
+    for row in rows:
+        for width in (np.int32, np.int64):
+            assert row.input_ids.astype(width).tobytes() not in sent
+
+
+def test_rows_with_nothing_to_learn_are_left_out_and_a_chunk_may_have_no_others(
+    base: Base, job: LoraJob, chunks: list[DataSet]
+) -> None:
+    worker = ChunkWorker(base, job)
+    row = {"prompt": "word1 " * 40, "completion": "word2"}
+    empty = DataSet(chunks[0].kind, (row,) * 3)
+    mixed = DataSet(chunks[0].kind, chunks[0].rows + empty.rows)
+    assert worker.load({7: mixed, 8: empty}) == {7: len(chunks[0]), 8: 0}
+
+
+def test_a_step_that_is_not_finite_is_not_taken(
+    base: Base, job: LoraJob, alone: AdapterState
+) -> None:
+    reducer = AdapterReducer(job, alone, 100)
+    for gradient, loss in ((np.nan, 1.0), (0.0, np.nan)):
+        wrong = Contribution(np.full_like(alone.weights, gradient), loss, 3)
+        assert np.isnan(reducer.reduce([wrong], 2))
+    assert is_same(reducer.state(), alone)
+
+
+@pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
+@pytest.mark.filterwarnings("ignore:fan_in_fan_out:UserWarning")
+def test_the_adapter_is_loaded_by_plain_peft_and_lowers_the_loss_on_held_out_rows(
+    base: Base, job: LoraJob, tmp_path: Path
+) -> None:
+    """All completions are alike, so that others can be learned from them."""
+    rows = tuple(
+        {"prompt": f"word{number} ", "completion": "word5 word9 word7"} for number in range(18)
+    )
+    *chunks, held_out = (DataSet(RowKind.COMPLETION, rows[n : n + 6]) for n in (0, 6, 12))
+    quick = replace(job, epochs=4, learning_rate=0.02, dropout=0.0, weight_decay=0.0)
+    worker = ChunkWorker(base, quick)
+    before = worker.mean_loss(held_out)
+    state = train_alone(quick, MICRO, worker, chunks, ((0, 1),), 4 * 12)
+    worker.set_weights(state.weights)
+    assert worker.mean_loss(held_out) < 0.8 * before
+    files = worker.export()
+    assert set(files) >= {"adapter_config.json", "adapter_model.safetensors"}
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    assert isinstance(PeftModel.from_pretrained(base.fresh_model(), str(tmp_path)), PeftModel)
+
+
+def test_a_damaged_state_is_refused(alone: AdapterState) -> None:
+    for content in (b"", alone.to_bytes()[:-40]):
+        with pytest.raises(CheckpointError, match="damaged"):
+            AdapterState.from_bytes(content)
