@@ -22,6 +22,7 @@ from typing import Annotated, Any
 
 import uvicorn
 from auctune.run.atomic_file import replace_durably, write_atomically
+from auctune.run.lock import hold
 from fastapi import FastAPI, Request
 from fastapi import Path as InPath
 from fastapi.exceptions import RequestValidationError
@@ -31,7 +32,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from auctune.domain import InputError, parse_money
 from auctune.domain.dataset import RowKind
-from auctune.run.lock import hold
 from auctune.run.vendors import RepairParams, RepairVendor
 from auctune.service.config.secrets import check_private, read_secret
 from auctune.service.vendors import (
