@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.service.zones.auction.state import AuctionState, empty_model
-from auctune.service.zones.core.events import EventType, ZoneEvent
 from auctune.service.zones.core.state import ZoneModel
 from soak.audit.sold import check_sold
 from soak.data_sets import CLEAN, MESSY, clean_rows, messy_rows

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from auctune.run.edge.plain import plan_record, read_decision
-from auctune.service.zones.core.events import ZoneEvent
+from auctune.service.storage.events import ZoneEvent
 from auctune.service.zones.core.state import ZoneModel
 from auctune.service.zones.edge.state import empty_model
 from soak.audit.sold import check_sold

@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from auctune.service.zones.core.events import ZoneEvent
+from auctune.service.storage.events import ZoneEvent
 from auctune.service.zones.core.state import ZoneModel
 from soak.data_sets import MakeData
 from soak.fault import Fault

@@ -10,9 +10,9 @@ from sqlalchemy import Connection, func, select
 
 from auctune.service.event_writer import read_job
 from auctune.service.storage import EventLog, open_readonly
+from auctune.service.storage.events import EventType, ZoneEvent
+from auctune.service.storage.read_model import JobReadModel, Status
 from auctune.service.storage.tables import entries, events, jobs
-from auctune.service.zones.core.events import EventType, ZoneEvent
-from auctune.service.zones.core.read_model import JobReadModel, Status
 from auctune.service.zones.core.restore import read_event
 from auctune.service.zones.timeshare.events import TimeshareEventType
 

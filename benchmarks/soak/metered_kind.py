@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from auctune.service.zones.core.events import ZoneEvent
+from auctune.service.storage.events import ZoneEvent
 from auctune.service.zones.core.state import ZoneModel
 from soak.audit.metered import check_metered
 from soak.data_sets import CLEAN, clean_rows

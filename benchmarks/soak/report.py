@@ -11,7 +11,7 @@ from rich.table import Table
 
 from auctune.service.event_writer import from_minor_units
 from auctune.service.ledger import REVENUE
-from auctune.service.zones.core.events import EventType
+from auctune.service.storage.events import EventType
 from soak.diary import Diary
 from soak.log import Log, Story
 

@@ -21,8 +21,6 @@ from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import uvicorn
-from auctune.run.atomic_file import replace_durably, write_atomically
-from auctune.run.lock import hold
 from fastapi import FastAPI, Request
 from fastapi import Path as InPath
 from fastapi.exceptions import RequestValidationError
@@ -30,8 +28,10 @@ from fastapi.responses import FileResponse, JSONResponse, Response
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from auctune.atomic_files import replace_durably, write_atomically
 from auctune.domain import InputError, parse_money
 from auctune.domain.dataset import RowKind
+from auctune.run.run_directory import lock_file
 from auctune.run.vendors import RepairParams, RepairVendor
 from auctune.service.config.secrets import check_private, read_secret
 from auctune.service.vendors import (
@@ -426,7 +426,7 @@ def main() -> None:
         params = read_params(given)
         token = read_token(given.token_file)
         given.folder.mkdir(parents=True, exist_ok=True)
-        with hold(given.folder / LOCK, str(given.folder)):
+        with lock_file(given.folder / LOCK, str(given.folder)):
             asyncio.run(serve(given, token, params))
     except InputError as error:
         raise SystemExit(f"error: {error}") from None

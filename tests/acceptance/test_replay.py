@@ -14,12 +14,12 @@ from auctune.replay.auction import AuctionVerifier
 from auctune.replay.auction_outcome import outcome_under, recorded_outcome
 from auctune.replay.log_range import slot_of
 from auctune.replay.verify import VerificationResult
+from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.service.zones.auction.events import AuctionEventType
 from auctune.service.zones.auction.job import (
     read_task,
 )
 from auctune.service.zones.auction.state import AuctionModel, AuctionState
-from auctune.service.zones.core.events import EventType, ZoneEvent
 from support.zone_player import ZonePlayer
 from support.zones import MadeUpZone
 

@@ -12,9 +12,9 @@ import pytest
 from auctune.domain import Money
 from auctune.service.event_writer import to_minor_units
 from auctune.service.ledger import Entry, instance_cost
-from auctune.service.zones.core.events import EventType, ZoneEvent
+from auctune.service.storage.events import EventType, ZoneEvent
+from auctune.service.storage.read_model import JobReadModel, Status
 from auctune.service.zones.core.metered import Meter
-from auctune.service.zones.core.read_model import JobReadModel, Status
 from auctune.service.zones.timeshare.events import TimeshareEventType
 from soak.audit.acknowledged import check_acknowledged
 from soak.audit.books import check_books

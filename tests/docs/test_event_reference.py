@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from auctune.service.storage.events import EventType
 from auctune.service.zones.auction.state import AuctionState
-from auctune.service.zones.core.events import EventType
 from auctune.service.zones.core.state import ZoneState
 from auctune.service.zones.edge.state import EdgeState
 from auctune.service.zones.spot.state import SpotState

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from auctune.service.accounts.registry import Budget
-from auctune.service.config.check import check_service
 from auctune.service.config.models import ServiceConfig, read_config
 from auctune.service.jobs.timestamps import to_rfc3339
+from auctune.service.settings_check import check_service
 from auctune.service.storage import EventLog, Snapshots
 from auctune.service.zones.core.restore import replay_until
 from auctune.service.zones.core.state import ZoneModel

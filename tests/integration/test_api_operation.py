@@ -14,9 +14,9 @@ import pytest
 
 from auctune.doctor.checks_network import answers_as_auctune
 from auctune.schema import to_input_error
+from auctune.service import erasure
 from auctune.service.accounts.keys import Role
-from auctune.service.jobs import erasure
-from auctune.service.jobs.erasure import erase
+from auctune.service.erasure import erase
 from auctune.service.jobs.training import Submission, Training
 from auctune.service.storage import Queries, Snapshots
 from auctune.service.storage.committer import durable

@@ -8,8 +8,8 @@ import pytest
 
 from auctune.service.accounts.registry import Budget
 from auctune.service.config.models import ServiceConfig
+from auctune.service.storage.events import EventType
 from auctune.service.zones.core.actor import ZoneActor
-from auctune.service.zones.core.events import EventType
 from auctune.service.zones.spot.events import SpotEventType
 from auctune.service.zones.spot.gateway import SpotGateway
 from auctune.service.zones.spot.worker import on_message

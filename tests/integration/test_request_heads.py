@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 import pytest
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from auctune.service.http import app, requests
+from auctune.service import app
+from auctune.service.http import requests
 from auctune.service.http.connections import MAX_HEADER_BYTES, ConnectionLimits
 from support.page_visitor import PageVisitor
 from support.serving import ROWS, Served, make_file, serving

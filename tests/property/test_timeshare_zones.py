@@ -11,8 +11,8 @@ from auctune.replay.timeshare import TimeshareVerifier
 from auctune.run.event_log import EventRecord
 from auctune.run.open_pool.how import How
 from auctune.service.ledger import is_balanced
-from auctune.service.zones.core.events import EventType
-from auctune.service.zones.core.read_model import Status
+from auctune.service.storage.events import EventType
+from auctune.service.storage.read_model import Status
 from support.pooled_zones import PRICE, SECONDS, PooledZone, PoolPlayer
 from support.thorough import THOROUGH
 

@@ -15,7 +15,7 @@ from auctune.run.rental.estimate import Renting
 from auctune.run.rental.market import ReplayedRecord
 from auctune.service.jobs.terms import JobValue
 from auctune.service.jobs.training import Training
-from auctune.service.zones.core.events import EventType
+from auctune.service.storage.events import EventType
 from auctune.service.zones.spot.decision import EstimateInputs, SpotBid
 from auctune.service.zones.spot.job import Pace, SpotJobState
 from auctune.service.zones.spot.state import empty_model

@@ -25,19 +25,19 @@ from auctune.run.base_facts import BaseFacts
 from auctune.run.data.client import DataClient
 from auctune.run.unix_time import SteadyClock
 from auctune.service.accounts.keys import Role
+from auctune.service.app import make_app
 from auctune.service.config.auction import AuctionConfig, NodeConfig
 from auctune.service.config.models import LimitsConfig, ServiceConfig
 from auctune.service.config.spot import SpotConfig
 from auctune.service.config.timeshare import TimeshareConfig
 from auctune.service.config.zone import ZoneConfig
-from auctune.service.http.app import make_app
 from auctune.service.http.connections import ConnectionLimits, LimitedServer
 from auctune.service.service import Service, ServiceRuntime, build_service
 from auctune.service.storage import open_store
+from auctune.service.storage.events import EventType
 from auctune.service.zones.auction.gateway import AuctionGateway
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.core.dependencies import DataDirs
-from auctune.service.zones.core.events import EventType
 from auctune.service.zones.spot.kind import INSTANCE
 from auctune.service.zones.timeshare.kind import NODE_TYPE
 from support.zones import made_up_profile, record

@@ -20,8 +20,8 @@ from auctune.run.rental.market import ReplayedRecord
 from auctune.service.jobs.terms import JobValue
 from auctune.service.jobs.training import Training
 from auctune.service.ledger import HELD, hold_account, is_balanced, user_account
+from auctune.service.storage.events import EventType
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.events import EventType
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.metered import Estimate
 from auctune.service.zones.spot.decision import EstimateInputs, SpotBid

@@ -11,13 +11,13 @@ import orjson
 
 from auctune.domain import InputError, write_snapshot
 from auctune.domain.data_size import DataSize
+from auctune.service.datasets.offers import VendorOffer
 from auctune.service.ledger import HELD, is_balanced
+from auctune.service.storage.events import EventType
+from auctune.service.storage.read_model import JobReadModel
 from auctune.service.zones.auction.job import AuctionJob
 from auctune.service.zones.auction.supply import Bid
-from auctune.service.zones.core.events import EventType
 from auctune.service.zones.core.job import Phase
-from auctune.service.zones.core.offers import VendorOffer
-from auctune.service.zones.core.read_model import JobReadModel
 from auctune.service.zones.core.state import SnapshotWriter
 from support.zones import MadeUpZone
 

@@ -12,17 +12,17 @@ from auctune.device_profile import Mix, Origin, Profile, SweepPoint
 from auctune.domain import Cluster, Node, NodeType, RepeatedEnergy
 from auctune.domain.data_size import DataSize
 from auctune.registry import build
+from auctune.service.datasets.offers import VendorOffer
 from auctune.service.jobs.training import Training
 from auctune.service.ledger import Entry
+from auctune.service.storage.events import ZoneEvent
+from auctune.service.storage.read_model import Effects, JobReadModel
 from auctune.service.zones.auction.scheduler import AuctionScheduler
 from auctune.service.zones.auction.state import AuctionModel, AuctionState
 from auctune.service.zones.auction.supply import Bid, Supply
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.events import ZoneEvent
 from auctune.service.zones.core.job import Phase
-from auctune.service.zones.core.offers import VendorOffer
-from auctune.service.zones.core.read_model import Effects, JobReadModel
 from auctune.service.zones.core.zone import AnyZone, OnDone
 
 SLOT_SECONDS = 10.0

@@ -13,7 +13,7 @@ from auctune.service.ledger import (
     provider_account,
     user_account,
 )
-from auctune.service.zones.core.events import EventType
+from auctune.service.storage.events import EventType
 from auctune.service.zones.timeshare.events import TimeshareEventType
 from soak.audit.story import check_refund, check_story
 from soak.log import Story

@@ -7,9 +7,9 @@ from typing import Any
 import orjson
 
 from auctune.service.event_writer import to_minor_units
+from auctune.service.storage.events import EventType, ZoneEvent
+from auctune.service.storage.read_model import JobReadModel
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.events import EventType, ZoneEvent
-from auctune.service.zones.core.read_model import JobReadModel
 from auctune.service.zones.core.state import ZoneModel
 from auctune.service.zones.kinds import KINDS as ZONE_KINDS
 from soak.kind import SoakKind

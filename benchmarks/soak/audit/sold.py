@@ -6,8 +6,8 @@ from decimal import Decimal
 
 from auctune.service.event_writer import to_minor_units
 from auctune.service.ledger import ENERGY_COSTS, HELD, REVENUE, VENDOR_COSTS, user_account
+from auctune.service.storage.events import EventType
 from auctune.service.zones.auction.events import AuctionEventType
-from auctune.service.zones.core.events import EventType
 from soak.audit.story import check_refund, check_story
 from soak.log import Story
 

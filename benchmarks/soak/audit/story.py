@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from auctune.service.zones.core.events import EventType, ZoneEvent
+from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.service.zones.timeshare.events import TimeshareEventType
 from soak.log import OVER, Story
 

@@ -6,13 +6,15 @@ from typing import Any
 from auctune.device_profile import Profile
 from auctune.domain import Money
 from auctune.service.accounts.keys import Principal
+from auctune.service.datasets.offers import DatasetQuote
 from auctune.service.jobs.device_limits import check_adapter, check_batch
+from auctune.service.jobs.offers import Alternatives
 from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.terms import Terms, implied_cap
 from auctune.service.jobs.training import Submission
+from auctune.service.storage.read_model import JobReadModel
 from auctune.service.zones.core.gateway import GatewayContext, MenuGateway
-from auctune.service.zones.core.offers import Alternatives, DatasetQuote, OfferLine
-from auctune.service.zones.core.read_model import JobReadModel
+from auctune.service.zones.core.menu import OfferLine
 from auctune_fcfs.zone import FcfsBid, FcfsZone
 
 

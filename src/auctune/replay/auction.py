@@ -22,6 +22,7 @@ from auctune.replay.auction_outcome import AuctionOutcome, outcome_under, record
 from auctune.replay.compare import Progress, ReplayInput, Tick, ZoneReplay
 from auctune.replay.verify import Body, Difference, LogVerifier, Rule, noop
 from auctune.run.records import decision_record, read_decision, read_schedule
+from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.service.zones.auction.events import AuctionEventType
 from auctune.service.zones.auction.job import (
     cell_records,
@@ -39,7 +40,6 @@ from auctune.service.zones.auction.zone import (
     over_budget,
     preview_decision,
 )
-from auctune.service.zones.core.events import EventType, ZoneEvent
 from auctune.service.zones.core.restore import decode_snapshot
 from auctune.sim.comparison import Contender
 

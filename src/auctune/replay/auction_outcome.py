@@ -30,8 +30,8 @@ from auctune.domain import (
 from auctune.domain.money import ZERO, Money
 from auctune.replay.log_range import slot_of
 from auctune.replay.verify import noop
+from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.service.zones.auction.state import AuctionState
-from auctune.service.zones.core.events import EventType, ZoneEvent
 from auctune.sim.accounts import vendor_price
 
 

@@ -9,7 +9,7 @@ from auctune.replay.log_range import LogRange
 from auctune.replay.verify import LogVerifier, VerificationResult, noop
 from auctune.service.config.zone import ZoneConfig
 from auctune.service.storage import Snapshots
-from auctune.service.zones.core.events import EventType
+from auctune.service.storage.events import EventType
 from auctune.sim.comparison import Contender
 
 Tick = Callable[[], None]

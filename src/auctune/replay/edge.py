@@ -13,7 +13,7 @@ from auctune.replay.compare import Progress, ReplayInput, ZoneReplay
 from auctune.replay.verify import Body, LogVerifier, Rule
 from auctune.run.edge.plain import plan_record, read_decision, read_job
 from auctune.service.config.edge import read_supply
-from auctune.service.zones.core.events import EventType, ZoneEvent
+from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.service.zones.edge.decision import (
     EdgeOutcome,
     accept_line,

@@ -7,8 +7,8 @@ from typing import Any
 from auctune.domain import InputError
 from auctune.service.config.zone import AUCTION
 from auctune.service.storage.event_log import EventLog
+from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.events import EventType, ZoneEvent
 from auctune.service.zones.core.restore import created_event, read_event
 
 

@@ -27,8 +27,9 @@ from auctune.run.rental.estimate import Renting
 from auctune.run.rental.market import ReplayedRecord
 from auctune.run.rental.order import JobTerms
 from auctune.service.config.spot import SpotConfig
+from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.events import EventType, ZoneEvent, adapter
+from auctune.service.zones.core.events import adapter
 from auctune.service.zones.core.metered import reserved_amount
 from auctune.service.zones.spot.decision import (
     EstimateInputs,

@@ -26,8 +26,9 @@ from auctune.replay.compare import Progress, ReplayInput, ZoneReplay
 from auctune.replay.verify import Body, LogVerifier, Rule
 from auctune.run.open_pool.how import How
 from auctune.service.jobs.training import Training
+from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.events import EventType, ZoneEvent, adapter
+from auctune.service.zones.core.events import adapter
 from auctune.service.zones.core.metered import Estimate
 from auctune.service.zones.timeshare.decision import (
     charge_amount,

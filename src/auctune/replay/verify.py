@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 from auctune.domain import InputError
-from auctune.service.zones.core.events import EventType, ZoneEvent
+from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.service.zones.core.state import ZoneModel, ZoneState
 
 Body = dict[str, Any]

@@ -14,9 +14,9 @@ from auctune.service.storage import Row, tables
 from auctune.service.storage.batch import WriteBatch
 from auctune.service.storage.committer import Committer
 from auctune.service.storage.event_log import checksum
+from auctune.service.storage.events import ZoneEvent
+from auctune.service.storage.read_model import Effects, JobReadModel, Status
 from auctune.service.webhooks.dispatcher import JOB_ENDED
-from auctune.service.zones.core.events import ZoneEvent
-from auctune.service.zones.core.read_model import Effects, JobReadModel, Status
 from auctune.service.zones.core.zone import OnDone
 
 _STEPS = int(1 / STEP)

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from auctune.service.accounts.limits import JobQuota
+from auctune.service.storage.events import EventType, ZoneEvent
+from auctune.service.storage.read_model import Effects
 from auctune.service.webhooks.dispatcher import TERMINAL_STATUS
-from auctune.service.zones.core.events import EventType, ZoneEvent
-from auctune.service.zones.core.read_model import Effects
 
 # Clients may send any method, and label values are never freed.
 _METHODS = frozenset(("GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS"))

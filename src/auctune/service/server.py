@@ -23,9 +23,9 @@ from auctune.run.unix_time import SteadyClock
 from auctune.service import logging
 from auctune.service.accounts.keys import Role, generate_key
 from auctune.service.accounts.registry import AccountRegistry, Budget
+from auctune.service.app import make_app
 from auctune.service.config.models import ServiceConfig
 from auctune.service.config.zone import ZoneConfig
-from auctune.service.http.app import make_app
 from auctune.service.http.connections import ConnectionLimits, LimitedServer
 from auctune.service.private_files import write_private
 from auctune.service.service import Service, build_service, profile_zone

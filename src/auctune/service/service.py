@@ -24,32 +24,32 @@ from auctune.service.accounts.limits import (
     stored_bids,
 )
 from auctune.service.accounts.registry import Account, AccountRegistry, Budget
+from auctune.service.charts.renderer import ChartRenderer
 from auctune.service.config.models import ServiceConfig
 from auctune.service.config.zone import ZoneConfig
+from auctune.service.datasets.repairer import VendorGateway
 from auctune.service.event_writer import LogWriter, read_job
 from auctune.service.files.blobs import Disk
 from auctune.service.files.repository import FileRepository
 from auctune.service.identifiers import JOB_ID
-from auctune.service.jobs.explanations import ExplanationService
 from auctune.service.jobs.idempotency import IdempotencyStore
 from auctune.service.jobs.quotes import QuoteStore
-from auctune.service.jobs.router import SubmissionService
 from auctune.service.metrics import Metrics
 from auctune.service.notifier import Notifier
-from auctune.service.page.chart_renderer import ChartRenderer
+from auctune.service.router import SubmissionService
 from auctune.service.storage import Committer, EventLog, Queries, Store, WriteBatch, tables
 from auctune.service.storage.committer import durable
 from auctune.service.storage.queries import read_values
+from auctune.service.storage.read_model import JobReadModel
 from auctune.service.tasks import TaskSet
 from auctune.service.upkeep import ClockError, clock_fault, keep_up
-from auctune.service.vendors.repairer import VendorGateway
 from auctune.service.webhooks.dispatcher import WebhookDispatcher
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.dependencies import BaseProfiles, DataDirs, ZoneDependencies
+from auctune.service.zones.core.explainer import ExplanationService
 from auctune.service.zones.core.gateway import AnyGateway
 from auctune.service.zones.core.kind import ZoneKind
 from auctune.service.zones.core.projection import JobProjection
-from auctune.service.zones.core.read_model import JobReadModel
 from auctune.service.zones.core.restore import created_event
 from auctune.service.zones.core.worker import ZoneWorker
 from auctune.service.zones.kinds import find_kind

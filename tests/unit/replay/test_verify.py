@@ -8,7 +8,7 @@ import pytest
 from auctune.domain import InputError
 from auctune.replay.timeshare import TimeshareVerifier
 from auctune.replay.verify import Difference, VerificationResult
-from auctune.service.zones.core.events import EventType, ZoneEvent
+from auctune.service.storage.events import EventType, ZoneEvent
 from support.pooled_zones import PRICE, PooledZone
 
 UNITS = 4

@@ -12,8 +12,8 @@ from sqlalchemy import Engine, func, select
 
 from auctune.domain import AuctuneError
 from auctune.service.storage import tables
-from auctune.service.zones.core.events import EventType
-from auctune.service.zones.core.read_model import JobReadModel, Status
+from auctune.service.storage.events import EventType
+from auctune.service.storage.read_model import JobReadModel, Status
 
 OPEN = (Status.VALIDATING, Status.QUEUED, Status.RUNNING)
 """Statuses of jobs that have not ended; paused jobs have them too."""

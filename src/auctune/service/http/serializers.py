@@ -9,10 +9,10 @@ from auctune.service.files.repository import FileRecord
 from auctune.service.jobs.quotes import QUOTE_TTL_SECONDS, Quote
 from auctune.service.jobs.timestamps import to_rfc3339
 from auctune.service.storage.event_log import EventRow
+from auctune.service.storage.events import EventType
+from auctune.service.storage.read_model import JobReadModel
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.events import EventType
 from auctune.service.zones.core.projection import EventMessage, JobProjection
-from auctune.service.zones.core.read_model import JobReadModel
 
 JSON = dict[str, Any]
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from auctune.domain import AuctuneError, InputError
 from auctune.service.identifiers import new_id
+from auctune.service.jobs.offers import NO_ALTERNATIVES, Alternatives, Offer, ZoneQuote
 from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.jobs.training import Training
-from auctune.service.zones.core.offers import NO_ALTERNATIVES, Alternatives, Offer, ZoneQuote
 
 QUOTE_TTL_SECONDS = 3600.0
 MAX_QUOTES = 10_000

@@ -10,9 +10,9 @@ from typing import Any
 
 from auctune.domain import InputError, Money, parse_money
 from auctune.service.accounts.keys import Principal
+from auctune.service.jobs.offers import NO_ALTERNATIVES, Alternatives
 from auctune.service.jobs.request import JobRequest, MarketTerms, Request
 from auctune.service.jobs.timestamps import parse_deadline
-from auctune.service.zones.core.offers import NO_ALTERNATIVES, Alternatives
 
 _AMOUNT = 'an amount of money, as text: "12.50"'
 DEADLINE = "a time, or a span such as +2h"

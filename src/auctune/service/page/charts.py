@@ -6,7 +6,7 @@ from decimal import Decimal
 from itertools import accumulate
 from typing import Any
 
-from auctune.service.page.chart_renderer import ChartSpec
+from auctune.service.charts.renderer import ChartSpec
 from auctune.service.page.filters import money, name_of, short_id
 
 Shown = Mapping[str, Any]

@@ -9,13 +9,13 @@ import orjson
 from starlette.responses import RedirectResponse, Response
 
 from auctune.domain import InputError
+from auctune.service.charts.renderer import ChartSpec
 from auctune.service.http.errors import ApiError, not_found
 from auctune.service.http.requests import read_body
 from auctune.service.http.routes import files, jobs, quotes, zones
 from auctune.service.jobs.quotes import QuoteChangedError
 from auctune.service.jobs.request import JobRequest
 from auctune.service.page.auth import ROOT, PageRequest, form_values
-from auctune.service.page.chart_renderer import ChartSpec
 from auctune.service.page.charts import choices_of, menu_of, spread_of
 from auctune.service.page.filters import in_form
 from auctune.service.page.job_views import filename, job_body

@@ -9,10 +9,10 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from auctune.domain.job_words import loss_text, state_word
+from auctune.service.charts.renderer import ChartSpec
 from auctune.service.http.routes import decisions, ledger, zones
 from auctune.service.http.serializers import JSON
 from auctune.service.page.auth import PageRequest
-from auctune.service.page.chart_renderer import ChartSpec
 from auctune.service.page.charts import (
     market_of,
     money_over_time,

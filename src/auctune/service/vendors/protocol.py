@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from auctune.domain import AuctuneError, InputError, Money
 from auctune.domain.dataset import RowKind
 from auctune.run.vendors import Action, DropReason
-from auctune.service.webhooks.delivery import sign_message
+from auctune.service.signing import sign_message
 
 YEAR_SECONDS = 365 * 24 * 3600
 MAX_OFFER_CHARACTERS = 200

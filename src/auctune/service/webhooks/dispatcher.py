@@ -20,12 +20,13 @@ from sqlalchemy import Engine, and_, or_, select
 from auctune.service.config.models import ServiceConfig
 from auctune.service.notifier import Notifier
 from auctune.service.private_files import load_key
+from auctune.service.signing import WebhookSigner
 from auctune.service.storage import Committer, WriteBatch, tables
+from auctune.service.storage.events import EventType
 from auctune.service.storage.queries import read_values
 from auctune.service.tasks import TaskSet
-from auctune.service.webhooks.delivery import DeliveryError, WebhookSender, WebhookSigner
+from auctune.service.webhooks.delivery import DeliveryError, WebhookSender
 from auctune.service.webhooks.registry import Webhook, WebhookRegistry
-from auctune.service.zones.core.events import EventType
 
 _log = structlog.get_logger(__name__)
 

@@ -8,7 +8,6 @@ from pydantic import BaseModel
 
 from auctune.domain import InputError
 from auctune.service.config.auction import AuctionConfig, NodeConfig, NodeTypeConfig
-from auctune.service.config.check import check_service
 from auctune.service.config.edge import EdgeConfig
 from auctune.service.config.generator import template, to_toml, update_page
 from auctune.service.config.models import (
@@ -22,6 +21,7 @@ from auctune.service.config.models import (
 from auctune.service.config.spot import SpotConfig
 from auctune.service.config.timeshare import TimeshareConfig
 from auctune.service.config.vendors import BuiltinVendorConfig, VendorConfig
+from auctune.service.settings_check import check_service
 from support.spot_files import daily_market, write_market
 
 LINES = template().splitlines()

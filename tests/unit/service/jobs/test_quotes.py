@@ -4,12 +4,13 @@ from decimal import Decimal
 
 from auctune.domain import Cell, Schedule
 from auctune.domain.menu import MenuLine
+from auctune.service.jobs.offers import ZoneQuote
 from auctune.service.jobs.quotes import QUOTE_TTL_SECONDS, QuoteStore
 from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.training import Training
 from auctune.service.zones.auction.gateway import offer_line
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.offers import MenuOffer, ZoneQuote
+from auctune.service.zones.core.menu import MenuOffer
 
 REQUEST = JobRequest(model="tiny", training_file="file-a")
 TRAINING = Training(data="file-a")

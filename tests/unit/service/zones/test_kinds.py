@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from auctune.domain import InputError
-from auctune.service.config.check import check_service
 from auctune.service.config.models import AnyZone, read_config
+from auctune.service.settings_check import check_service
+from auctune.service.storage.events import EventType
 from auctune.service.zones.auction.events import AuctionEventType
-from auctune.service.zones.core.events import EventType
 from auctune.service.zones.edge.events import EdgeEventType
 from auctune.service.zones.kinds import KINDS, find_kind
 from auctune.service.zones.spot.events import SpotEventType

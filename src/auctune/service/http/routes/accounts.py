@@ -9,11 +9,11 @@ from pydantic import BaseModel, BeforeValidator, Field, StringConstraints
 from auctune.domain import parse_money
 from auctune.service.accounts.keys import Role
 from auctune.service.accounts.registry import Account, Budget, KeyRecord
+from auctune.service.erasure import StillOpenError, erase
 from auctune.service.http.auth import OperatorUser, ServiceDep
 from auctune.service.http.errors import ERRORS, ApiError, not_found
 from auctune.service.http.schemas import Page
 from auctune.service.http.serializers import JSON, page_view
-from auctune.service.jobs.erasure import StillOpenError, erase
 from auctune.service.jobs.request import FORBID_EXTRA
 from auctune.service.service import Service
 

@@ -13,9 +13,9 @@ from auctune.service.http.routes.zones import zone_of
 from auctune.service.http.schemas import JobOutcome, Page
 from auctune.service.http.serializers import JSON, page_view
 from auctune.service.service import Service
+from auctune.service.storage.read_model import JobReadModel, Status
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.projection import JobProjection
-from auctune.service.zones.core.read_model import JobReadModel, Status
 
 router = APIRouter(prefix="/v1/zones", tags=["market"], responses=ERRORS)
 Limit = Annotated[int, Query(ge=1, le=1000)]

@@ -28,8 +28,8 @@ from auctune.service.http.serializers import (
 from auctune.service.identifiers import JOB_ID
 from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.service import Service
-from auctune.service.zones.core.events import EventType
-from auctune.service.zones.core.read_model import JobReadModel
+from auctune.service.storage.events import EventType
+from auctune.service.storage.read_model import JobReadModel
 from auctune.service.zones.core.zone import AnyZone
 
 T = TypeVar("T")

@@ -21,7 +21,7 @@ from auctune.service.http.routes.zones import zone_of
 from auctune.service.http.serializers import JSON, event_view
 from auctune.service.service import Service
 from auctune.service.storage import EventRow
-from auctune.service.zones.core.events import EventType
+from auctune.service.storage.events import EventType
 
 router = APIRouter(prefix="/v1", tags=["streams"], responses=ERRORS)
 LastEventId = Annotated[str | None, Header(pattern=r"^\d{1,18}$")]

@@ -10,7 +10,7 @@ from auctune.service.http.errors import ERRORS, not_found
 from auctune.service.http.schemas import Page
 from auctune.service.http.serializers import JSON, page_view
 from auctune.service.jobs.request import FORBID_EXTRA
-from auctune.service.webhooks.delivery import WebhookSigner
+from auctune.service.signing import WebhookSigner
 from auctune.service.webhooks.registry import Webhook
 
 router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"], responses=ERRORS)

@@ -6,15 +6,16 @@ from auctune.domain import Money, PriceMenu
 from auctune.domain.menu import MenuLine
 from auctune.service.accounts.limits import KeyedLocks
 from auctune.service.config.zone import AUCTION
+from auctune.service.datasets.offers import DatasetQuote
 from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.terms import Terms
 from auctune.service.jobs.training import Submission
+from auctune.service.storage.read_model import JobReadModel
 from auctune.service.zones.auction.supply import Bid, Supply
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.core.explainer import Explainer
 from auctune.service.zones.core.gateway import GatewayContext, MenuGateway
-from auctune.service.zones.core.offers import DatasetQuote, OfferLine
-from auctune.service.zones.core.read_model import JobReadModel
+from auctune.service.zones.core.menu import OfferLine
 
 
 class AuctionGateway(MenuGateway[AuctionZone, Bid, DatasetQuote, MenuLine]):

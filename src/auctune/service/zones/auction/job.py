@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from auctune.domain import Cell, Cluster, Decision, Money, Node, NodeType, Quote, Task
+from auctune.service.datasets.offers import Repair
 from auctune.service.zones.core.job import Phase, SlotJob
 
 Record = dict[str, Any]
@@ -82,23 +83,6 @@ def read_cluster(record: Record) -> Cluster:
 
 
 # The repair of a job's data: vendor, price, due slot.
-
-
-@dataclass(frozen=True, slots=True)
-class Repair:
-    """A repair of a job's data, as agreed with a vendor.
-
-    Attributes:
-        vendor: name.
-        price: paid to the vendor when the result has arrived.
-        ready: the first slot that may train on the result; before it the vendor is not late.
-        reference: the vendor's id of its offer, if the order has to name it.
-    """
-
-    vendor: str
-    price: Money
-    ready: int
-    reference: str = ""
 
 
 def decided_repair(task: Task, decision: Decision, references: Mapping[str, str]) -> Repair | None:

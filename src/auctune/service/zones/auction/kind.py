@@ -23,8 +23,9 @@ from auctune.run.executor import NodeSettings
 from auctune.run.executor.cluster.params import check_ray
 from auctune.run.records import read_decision
 from auctune.service.config.auction import AuctionConfig
-from auctune.service.dataset_inspector import DatasetInspector
-from auctune.service.vendors.repairer import builtin_vendor
+from auctune.service.datasets.inspector import DatasetInspector
+from auctune.service.datasets.repairer import builtin_vendor
+from auctune.service.storage.events import ZoneEvent
 from auctune.service.zones.auction.executors import executor_factory
 from auctune.service.zones.auction.gateway import AuctionGateway
 from auctune.service.zones.auction.job import cluster_record, read_cluster, read_task
@@ -36,7 +37,6 @@ from auctune.service.zones.auction.worker import AuctionWorker
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.dependencies import BaseProfiles, DataDirs, ZoneDependencies
-from auctune.service.zones.core.events import ZoneEvent
 from auctune.service.zones.core.explainer import Explainer
 from auctune.service.zones.core.kind import (
     ZoneKind,

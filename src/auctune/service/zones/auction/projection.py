@@ -13,6 +13,8 @@ from typing import Any, ClassVar
 
 from auctune.domain import Reason
 from auctune.run.records import decision_record
+from auctune.service.storage.events import EventType, Record
+from auctune.service.storage.read_model import JobReadModel
 from auctune.service.zones.auction.events import AuctionEventType
 from auctune.service.zones.auction.job import (
     AuctionJob,
@@ -20,14 +22,12 @@ from auctune.service.zones.auction.job import (
     task_record,
 )
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.events import EventType
 from auctune.service.zones.core.projection import (
     COMMON_MESSAGES,
     EventMessage,
     PrepaidProjection,
     replanned_message,
 )
-from auctune.service.zones.core.read_model import JobReadModel, Record
 
 _DECISION_FIELDS = ("size", "task", "decision", "earliest", "budget_remaining")
 

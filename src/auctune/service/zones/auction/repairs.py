@@ -12,16 +12,16 @@ import structlog
 
 from auctune.domain import AuctuneError, InputError
 from auctune.domain.data_size import DataSize
-from auctune.service.dataset_inspector import DatasetInspector
+from auctune.service.datasets.inspector import DatasetInspector
+from auctune.service.datasets.offers import VendorOffer
+from auctune.service.datasets.repairer import Repairer, RepairOrder
 from auctune.service.files.repository import FileRepository
 from auctune.service.tasks import TaskSet
 from auctune.service.vendors.protocol import Fault, VendorError
-from auctune.service.vendors.repairer import Repairer, RepairOrder
 from auctune.service.zones.auction.job import AuctionJob
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.offers import VendorOffer
 
 _log = structlog.get_logger(__name__)
 

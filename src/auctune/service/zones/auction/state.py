@@ -24,6 +24,8 @@ from auctune.domain import (
 )
 from auctune.registry import build
 from auctune.service.ledger import energy_cost, vendor_cost
+from auctune.service.storage.events import ZoneEvent, job_of
+from auctune.service.storage.read_model import Effects
 from auctune.service.zones.auction.events import (
     AuctionDecided,
     AuctionPaused,
@@ -44,9 +46,8 @@ from auctune.service.zones.auction.job import (
     read_cluster,
 )
 from auctune.service.zones.auction.projection import AuctionProjection
-from auctune.service.zones.core.events import EventData, JobTrained, ZoneEvent, job_of
+from auctune.service.zones.core.events import EventData, JobTrained
 from auctune.service.zones.core.job import PendingJob, Progress
-from auctune.service.zones.core.read_model import Effects
 from auctune.service.zones.core.state import Reducer, SlotJobState, ZoneModel
 
 Names = Annotated[set[str], PlainSerializer(sorted)]

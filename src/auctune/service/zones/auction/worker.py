@@ -6,7 +6,7 @@ from typing import ClassVar
 import structlog
 
 from auctune.domain import AuctuneError
-from auctune.service.dataset_inspector import DatasetInspector
+from auctune.service.datasets.inspector import DatasetInspector
 from auctune.service.zones.auction.job import AuctionJob
 from auctune.service.zones.auction.repairs import RepairCoordinator
 from auctune.service.zones.auction.scheduler import AuctionScheduler

@@ -27,6 +27,9 @@ from auctune.domain import (
 from auctune.domain.data_size import DataSize
 from auctune.domain.menu import MenuLine
 from auctune.run.records import schedule_record
+from auctune.service.datasets.offers import Repair, VendorOffer
+from auctune.service.storage.events import ZoneEvent
+from auctune.service.storage.read_model import Effects, JobReadModel
 from auctune.service.zones.auction.events import (
     AuctionDecided,
     AuctionPaused,
@@ -38,14 +41,12 @@ from auctune.service.zones.auction.events import (
     NodeUp,
     VendorChanged,
 )
-from auctune.service.zones.auction.job import AuctionJob, Repair
+from auctune.service.zones.auction.job import AuctionJob
 from auctune.service.zones.auction.state import AuctionModel, mechanism_event_data
 from auctune.service.zones.auction.supply import Bid, Supply
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.events import EventData, ZoneEvent
+from auctune.service.zones.core.events import EventData
 from auctune.service.zones.core.job import GivenUp, Phase
-from auctune.service.zones.core.offers import VendorOffer
-from auctune.service.zones.core.read_model import Effects, JobReadModel
 from auctune.service.zones.core.zone import EventWriter, SlottedZone
 
 _TOO_LATE = (Reason.NO_CAPACITY, Reason.NO_FEASIBLE_SCHEDULE)

@@ -15,8 +15,8 @@ from auctune.service.jobs.quotes import Quote
 from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.jobs.terms import implied_cap, max_cost
 from auctune.service.jobs.timestamps import to_rfc3339
+from auctune.service.zones.core.menu import OfferLine, P_co
 from auctune.service.zones.core.metered import Estimate, EstimateOffer
-from auctune.service.zones.core.offers import OfferLine, P_co
 
 # Names of a job are not part of its quote.
 _NAMES = ("suffix", "metadata")

@@ -7,10 +7,10 @@ from pathlib import Path
 from auctune.run.base_facts import BaseFacts, Report
 from auctune.run.data.client import DataClient
 from auctune.service.accounts.budgets import BudgetLocks
+from auctune.service.datasets.repairer import VendorGateway
 from auctune.service.files.repository import FileRepository
 from auctune.service.jobs.quotes import QuoteStore
 from auctune.service.storage import Committer, Store
-from auctune.service.vendors.repairer import VendorGateway
 from auctune.service.zones.core.zone import EventWriter
 
 BaseProfiles = Mapping[str, BaseFacts]

@@ -6,7 +6,6 @@ of zones; a kind declares its own in its `events.py`, and adds fields to some of
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import PlainSerializer, PlainValidator, TypeAdapter
@@ -15,60 +14,10 @@ from auctune.domain import Money
 from auctune.domain.data_size import DataSize
 from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.training import Training
+from auctune.service.storage.events import EventType, Record
 
 VERSION = 6
 """Version of the log: of the types and bodies of events. Logs of other versions are refused."""
-
-Record = dict[str, Any]
-
-
-class EventType(StrEnum):
-    """Types of events that all kinds of zones have in common."""
-
-    ZONE_CREATED = "zone.created"
-    """Body: version, kind, epoch, slot_seconds, and the settings of the kind."""
-    SLOT_STARTED = "slot.started"
-    RECEIVED = "job.received"
-    DECIDED = "job.decided"
-    TRAINED = "job.trained"
-    METERED = "job.metered"
-    PAUSED = "job.paused"
-    RESUMED = "job.resumed"
-    CANCELLED = "job.cancelled"
-    FINISHED = "job.finished"
-    FAILED = "job.failed"
-    NOTE_ADDED = "job.note_added"
-    OUT_OF_MEMORY = "job.out_of_memory"
-
-
-@dataclass(frozen=True, slots=True)
-class ZoneEvent:
-    """An event as it is recorded.
-
-    Attributes:
-        seq: number in the whole log, increasing.
-        zone: name of the zone.
-        slot: in which it was recorded.
-        at: unix time.
-        type: an `EventType`, or one of the kind of zone.
-        job: id of the job that it is about, or None.
-        body: plain JSON values: the fields of an `EventData`.
-    """
-
-    seq: int
-    zone: str
-    slot: int
-    at: float
-    type: str
-    job: str | None
-    body: Record
-
-
-def job_of(event: ZoneEvent) -> str:
-    """Return the id of the job of an event that is about one."""
-    assert event.job is not None
-    return event.job
-
 
 T = TypeVar("T")
 

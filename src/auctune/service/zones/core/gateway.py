@@ -17,9 +17,11 @@ from auctune.domain.money import ZERO
 from auctune.run.data.client import DataError
 from auctune.service.accounts.budgets import BudgetLocks
 from auctune.service.accounts.keys import Principal
+from auctune.service.datasets.offers import DatasetQuote
 from auctune.service.files.repository import FileRecord
 from auctune.service.identifiers import new_id
 from auctune.service.jobs.idempotency import IdempotencyKey
+from auctune.service.jobs.offers import NO_ALTERNATIVES, Alternatives, Offer, ZoneQuote
 from auctune.service.jobs.quotes import Quote, QuoteChangedError, QuoteStore
 from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.jobs.terms import (
@@ -36,6 +38,7 @@ from auctune.service.jobs.terms import (
 )
 from auctune.service.jobs.timestamps import to_rfc3339
 from auctune.service.jobs.training import Defaults, Submission, Training, ZoneBid, resolve_training
+from auctune.service.storage.read_model import JobReadModel
 from auctune.service.tasks import TaskSet
 from auctune.service.zones.core.acceptance import (
     accepted_request,
@@ -47,17 +50,8 @@ from auctune.service.zones.core.acceptance import (
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.explainer import Explainer
+from auctune.service.zones.core.menu import MenuOffer, OfferLine
 from auctune.service.zones.core.metered import Estimate, EstimateOffer
-from auctune.service.zones.core.offers import (
-    NO_ALTERNATIVES,
-    Alternatives,
-    DatasetQuote,
-    MenuOffer,
-    Offer,
-    OfferLine,
-    ZoneQuote,
-)
-from auctune.service.zones.core.read_model import JobReadModel
 from auctune.service.zones.core.zone import Zone
 
 _log = structlog.get_logger(__name__)

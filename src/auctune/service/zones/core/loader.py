@@ -11,8 +11,9 @@ import structlog
 from auctune.domain import InputError
 from auctune.run.base_facts import BaseFacts
 from auctune.service.config.zone import LanguageZoneConfig, ZoneConfig
-from auctune.service.dataset_inspector import DatasetInspector
-from auctune.service.jobs.datasets import TrainingData
+from auctune.service.datasets.inspector import DatasetInspector
+from auctune.service.datasets.offers import DatasetQuote
+from auctune.service.datasets.training_data import TrainingData
 from auctune.service.jobs.training import Defaults
 from auctune.service.storage.event_log import EventLog
 from auctune.service.storage.snapshots import Snapshots
@@ -21,7 +22,6 @@ from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.dependencies import BaseProfiles, ZoneDependencies
 from auctune.service.zones.core.events import VERSION
 from auctune.service.zones.core.gateway import AnyGateway, GatewayContext
-from auctune.service.zones.core.offers import DatasetQuote
 from auctune.service.zones.core.restore import created_event, replay_until
 from auctune.service.zones.core.state import ZoneModel
 from auctune.service.zones.core.worker import ZoneWorker

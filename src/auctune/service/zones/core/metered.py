@@ -7,9 +7,9 @@ from pydantic_core import to_jsonable_python
 
 from auctune.domain import Money
 from auctune.domain.money import ZERO
+from auctune.service.jobs.offers import QuoteSummary
 from auctune.service.jobs.timestamps import to_rfc3339
 from auctune.service.ledger import Entry, hold, meter, refund_metered, release
-from auctune.service.zones.core.offers import QuoteSummary
 
 
 @dataclass

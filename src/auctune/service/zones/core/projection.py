@@ -11,11 +11,12 @@ from pydantic_core import to_jsonable_python
 from auctune.domain import Reason
 from auctune.domain.data_size import DataSize
 from auctune.domain.money import least_above
+from auctune.service.storage.events import EventType, Record, ZoneEvent
+from auctune.service.storage.read_model import JobReadModel, Status, empty_body
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.events import EventType, ZoneEvent, adapter
+from auctune.service.zones.core.events import adapter
 from auctune.service.zones.core.job import MeteredJob, OpenJob, PendingJob, PrepaidJob
 from auctune.service.zones.core.metered import Meter, estimate_view
-from auctune.service.zones.core.read_model import JobReadModel, Record, Status, empty_body
 
 J = TypeVar("J", bound=OpenJob)
 

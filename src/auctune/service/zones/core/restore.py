@@ -7,8 +7,9 @@ import orjson
 
 from auctune.domain import InputError
 from auctune.service.storage.event_log import EventLog, EventRow
+from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.service.storage.snapshots import Snapshots
-from auctune.service.zones.core.events import VERSION, EventType, ZoneEvent
+from auctune.service.zones.core.events import VERSION
 from auctune.service.zones.core.state import ZoneModel
 
 M = TypeVar("M", bound=ZoneModel[Any, Any])

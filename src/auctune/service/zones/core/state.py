@@ -14,6 +14,8 @@ import orjson
 from pydantic import ValidationError
 
 from auctune.domain import read_snapshot
+from auctune.service.storage.events import ZoneEvent, job_of
+from auctune.service.storage.read_model import Effects, Status
 from auctune.service.zones.core.events import (
     EventData,
     JobCancelled,
@@ -27,13 +29,10 @@ from auctune.service.zones.core.events import (
     JobTrained,
     OutOfMemory,
     SlotStarted,
-    ZoneEvent,
     adapter,
-    job_of,
 )
 from auctune.service.zones.core.job import OpenJob, PendingJob, Phase, SlotJob
 from auctune.service.zones.core.projection import JobProjection
-from auctune.service.zones.core.read_model import Effects, Status
 
 J = TypeVar("J", bound=OpenJob)
 

@@ -8,10 +8,11 @@ from typing import Any, Generic, Protocol, TypeVar
 from auctune.domain import InputError
 from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.training import Training, ZoneBid
+from auctune.service.storage.events import EventType, ZoneEvent
+from auctune.service.storage.read_model import Effects, JobReadModel
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import (
     EventData,
-    EventType,
     JobCancelled,
     JobDecided,
     JobFailed,
@@ -20,10 +21,8 @@ from auctune.service.zones.core.events import (
     JobReceived,
     JobResumed,
     OutOfMemory,
-    ZoneEvent,
 )
 from auctune.service.zones.core.job import OpenJob, PendingJob, Phase, PrepaidJob
-from auctune.service.zones.core.read_model import Effects, JobReadModel
 from auctune.service.zones.core.state import ZoneModel
 
 OnDone = Callable[[Exception | None], None]

@@ -9,13 +9,13 @@ from pydantic import PlainSerializer, PlainValidator
 from auctune.domain import Money
 from auctune.edge import EdgeDecision
 from auctune.run.edge.plain import decision_record, read_decision
+from auctune.service.storage.events import Record
 from auctune.service.zones.core.events import (
     EventData,
     JobDecided,
     JobPaused,
     JobResumed,
     JobTrained,
-    Record,
 )
 from auctune.service.zones.core.job import GivenUp
 from auctune.service.zones.edge.job import OfferedJob, Plan

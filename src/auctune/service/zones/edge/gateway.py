@@ -7,13 +7,14 @@ from auctune.domain import InputError, Money
 from auctune.edge import EdgeMenu, EdgeMenuLine
 from auctune.service.accounts.keys import Principal
 from auctune.service.config.zone import EDGE
+from auctune.service.jobs.offers import NO_ALTERNATIVES, Alternatives
 from auctune.service.jobs.request import JobRequest, Lora
 from auctune.service.jobs.terms import Terms, request_record
 from auctune.service.jobs.training import Submission, Training
+from auctune.service.storage.read_model import JobReadModel
 from auctune.service.zones.core.explainer import Explainer
 from auctune.service.zones.core.gateway import GatewayContext, MenuGateway
-from auctune.service.zones.core.offers import NO_ALTERNATIVES, Alternatives, OfferLine
-from auctune.service.zones.core.read_model import JobReadModel
+from auctune.service.zones.core.menu import OfferLine
 from auctune.service.zones.edge.site_datasets import SiteDatasets
 from auctune.service.zones.edge.supply import EdgeBid, EdgeSupply, MenuRequest, micro_batch_of
 from auctune.service.zones.edge.zone import EdgeZone

@@ -17,15 +17,15 @@ from pydantic_core import to_jsonable_python
 
 from auctune.domain import Reason
 from auctune.run.edge.plain import plan_record
+from auctune.service.storage.events import EventType, Record
+from auctune.service.storage.read_model import JobReadModel
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.events import EventType
 from auctune.service.zones.core.projection import (
     COMMON_MESSAGES,
     EventMessage,
     PrepaidProjection,
     replanned_message,
 )
-from auctune.service.zones.core.read_model import JobReadModel, Record
 from auctune.service.zones.edge.events import EdgeEventType
 from auctune.service.zones.edge.job import EdgeJobState
 from auctune.service.zones.edge.site_datasets import SiteDatasets

@@ -17,16 +17,10 @@ from auctune.edge import (
     SiteReturned,
 )
 from auctune.service.config.edge import read_supply
-from auctune.service.zones.core.events import (
-    EventData,
-    JobCancelled,
-    JobFailed,
-    SlotStarted,
-    ZoneEvent,
-    job_of,
-)
+from auctune.service.storage.events import ZoneEvent, job_of
+from auctune.service.storage.read_model import Effects
+from auctune.service.zones.core.events import EventData, JobCancelled, JobFailed, SlotStarted
 from auctune.service.zones.core.job import PendingJob, Phase, Progress
-from auctune.service.zones.core.read_model import Effects
 from auctune.service.zones.core.state import Reducer, SlottedState, ZoneModel
 from auctune.service.zones.edge.events import (
     EdgeDecided,

@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterable, Mapping
 from auctune.domain import Money, round_money
 from auctune.edge import EdgeJob, EdgeMenuLine, EdgePlan, EdgeReplanned, Eris
 from auctune.edge.prices import cost_of
+from auctune.service.storage.read_model import JobReadModel
 from auctune.service.zones.core.events import JobNoted, SlotStarted
 from auctune.service.zones.core.job import GivenUp, Phase
-from auctune.service.zones.core.read_model import JobReadModel
 from auctune.service.zones.core.zone import EventWriter, SlottedZone
 from auctune.service.zones.edge.decision import (
     EdgeOutcome,

@@ -8,12 +8,12 @@ from enum import StrEnum
 
 from auctune.domain import Money
 from auctune.run.rental.order import JobTerms
+from auctune.service.storage.events import Record
 from auctune.service.zones.core.events import (
     EventData,
     JobMetered,
     JobTrained,
     MeteredDecided,
-    Record,
     SlotStarted,
 )
 from auctune.service.zones.spot.decision import EstimateInputs

@@ -7,13 +7,14 @@ from auctune.domain import InputError, Money
 from auctune.service.accounts.fair_queue import FairQueue
 from auctune.service.accounts.keys import Principal
 from auctune.service.config.zone import SPOT
+from auctune.service.datasets.offers import DatasetQuote
+from auctune.service.jobs.offers import Alternatives
 from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.terms import DEADLINE, JobValue, Terms, request_record
 from auctune.service.jobs.training import Submission
+from auctune.service.storage.read_model import JobReadModel
 from auctune.service.zones.core.gateway import EstimateGateway, GatewayContext, cap_of
 from auctune.service.zones.core.metered import Estimate
-from auctune.service.zones.core.offers import Alternatives, DatasetQuote
-from auctune.service.zones.core.read_model import JobReadModel
 from auctune.service.zones.spot.decision import EstimateInputs, SpotBid
 from auctune.service.zones.spot.supply import SpotSupply
 from auctune.service.zones.spot.zone import SpotZone, no_slot

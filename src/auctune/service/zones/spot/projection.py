@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 from pydantic_core import to_jsonable_python
 
 from auctune.domain import Reason
+from auctune.service.storage.events import EventType, Record
+from auctune.service.storage.read_model import JobReadModel
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.events import EventType
 from auctune.service.zones.core.projection import COMMON_MESSAGES, EventMessage, MeteredProjection
-from auctune.service.zones.core.read_model import JobReadModel, Record
 from auctune.service.zones.spot.decision import OVER_CAP
 from auctune.service.zones.spot.events import SpotEventType
 from auctune.service.zones.spot.job import SpotJobState

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from auctune.service.ledger import instance_cost
-from auctune.service.zones.core.events import EventData, JobFailed, ZoneEvent, job_of
+from auctune.service.storage.events import ZoneEvent, job_of
+from auctune.service.storage.read_model import Effects
+from auctune.service.zones.core.events import EventData, JobFailed
 from auctune.service.zones.core.job import PendingJob, Phase, Progress
 from auctune.service.zones.core.metered import Meter
-from auctune.service.zones.core.read_model import Effects
 from auctune.service.zones.core.state import Reducer, SlottedState, ZoneModel
 from auctune.service.zones.spot.events import (
     ProcessReady,

@@ -8,13 +8,14 @@ from auctune.device_profile import Profile
 from auctune.domain import InputError, Money
 from auctune.service.accounts.keys import Principal
 from auctune.service.config.zone import TIMESHARE
+from auctune.service.datasets.offers import DatasetQuote
 from auctune.service.jobs.device_limits import check_adapter, check_batch, check_step
+from auctune.service.jobs.offers import Alternatives
 from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.terms import DEADLINE, JobValue, Terms, request_record
 from auctune.service.jobs.training import Submission, Training
 from auctune.service.zones.core.gateway import EstimateGateway, GatewayContext, cap_of
 from auctune.service.zones.core.metered import Estimate
-from auctune.service.zones.core.offers import Alternatives, DatasetQuote
 from auctune.service.zones.timeshare.decision import EstimateInputs, TimeshareBid
 from auctune.service.zones.timeshare.forecast import (
     ForecastRequest,

@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 
 from pydantic_core import to_jsonable_python
 
+from auctune.service.storage.events import EventType, Record, ZoneEvent
+from auctune.service.storage.read_model import JobReadModel, Status
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.events import EventType, ZoneEvent
 from auctune.service.zones.core.projection import COMMON_MESSAGES, EventMessage, MeteredProjection
-from auctune.service.zones.core.read_model import JobReadModel, Record, Status
 from auctune.service.zones.timeshare.events import TimeshareEventType
 from auctune.service.zones.timeshare.job import CancelledJob, TimeshareJob
 

@@ -5,17 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from auctune.domain import Money
-from auctune.service.zones.core.events import (
-    EventData,
-    JobCancelled,
-    JobResumed,
-    JobTrained,
-    ZoneEvent,
-    job_of,
-)
+from auctune.service.storage.events import ZoneEvent, job_of
+from auctune.service.storage.read_model import Effects, Status
+from auctune.service.zones.core.events import EventData, JobCancelled, JobResumed, JobTrained
 from auctune.service.zones.core.job import PendingJob, Phase
 from auctune.service.zones.core.metered import Meter
-from auctune.service.zones.core.read_model import Effects, Status
 from auctune.service.zones.core.state import Reducer, ZoneModel, ZoneState
 from auctune.service.zones.timeshare.events import (
     JobJoined,

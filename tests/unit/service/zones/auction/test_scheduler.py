@@ -1,7 +1,7 @@
 """Between a zone and its nodes: each slot ordered once, failures planned anew, nothing repeated."""
 
+from auctune.service.storage.events import EventType
 from auctune.service.zones.auction.events import AuctionEventType
-from auctune.service.zones.core.events import EventType
 from auctune.service.zones.core.job import Phase
 from support.zones import MadeUpZone
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from auctune.run.data.client import SMALL_BYTES, DataClient, tokens_folder
-from auctune.service.dataset_inspector import DatasetInspector
+from auctune.service.datasets.inspector import DatasetInspector
 from auctune.service.files.blobs import Blobs
 from auctune.service.zones.auction.worker import AuctionWorker
 from auctune.service.zones.core.actor import ZoneActor

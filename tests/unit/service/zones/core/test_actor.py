@@ -9,6 +9,8 @@ from decimal import Decimal
 import pytest
 
 from auctune.domain import InputError, Released
+from auctune.service.storage.events import ZoneEvent
+from auctune.service.storage.read_model import Effects
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.core.actor import (
     LoopFuture,
@@ -16,8 +18,6 @@ from auctune.service.zones.core.actor import (
     ZoneActor,
     ZoneUnavailableError,
 )
-from auctune.service.zones.core.events import ZoneEvent
-from auctune.service.zones.core.read_model import Effects
 from auctune.service.zones.core.zone import OnDone
 from support.zones import MadeUpZone, MemoryLog
 

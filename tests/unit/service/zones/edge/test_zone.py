@@ -11,7 +11,7 @@ from auctune.edge.ledger import EdgeLedger
 from auctune.numerics.rng import stream
 from auctune.run.edge.plain import read_decision, read_job
 from auctune.service.config.edge import PricingConfig, read_supply
-from auctune.service.zones.core.events import EventType
+from auctune.service.storage.events import EventType
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.edge.site_datasets import SiteDatasets
 from auctune.service.zones.edge.state import empty_model

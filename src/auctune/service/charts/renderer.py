@@ -16,7 +16,7 @@ from markupsafe import Markup
 from auctune.domain import AuctuneError
 from auctune.run.child import ChildProcess, Hear, Message
 
-WORKER = ("-m", "auctune.service.page.chart_worker")
+WORKER = ("-m", "auctune.service.charts.worker")
 _MAX_CACHED = 64
 _SECONDS = 30.0
 

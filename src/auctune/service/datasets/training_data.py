@@ -9,10 +9,10 @@ from auctune.domain import AuctuneError, InputError
 from auctune.domain.data_size import DataSize
 from auctune.domain.errors import RepairableError
 from auctune.run.data.image_rows import holds_arrays, is_npz
-from auctune.service.dataset_inspector import DatasetInspector
+from auctune.service.datasets.inspector import DatasetInspector
+from auctune.service.datasets.offers import DatasetQuote
 from auctune.service.files.repository import FileRecord, FileRepository
 from auctune.service.jobs.training import Submission, Training
-from auctune.service.zones.core.offers import DatasetQuote
 
 _log = structlog.get_logger(__name__)
 

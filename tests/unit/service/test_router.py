@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from auctune.domain import AuctuneError, InputError
 from auctune.run.data.client import DataError
 from auctune.service.accounts.keys import Principal, Role
+from auctune.service.jobs.offers import QuoteSummary, ZoneQuote
 from auctune.service.jobs.request import JobRequest, MarketTerms
-from auctune.service.jobs.router import ZoneChoice, choose_zone
 from auctune.service.jobs.training import Training
+from auctune.service.router import ZoneChoice, choose_zone
 from auctune.service.zones.core.gateway import AnyGateway
-from auctune.service.zones.core.offers import QuoteSummary, ZoneQuote
 
 WHO = Principal("key", "ada", None, Role.USER)
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from auctune.domain import InputError
 from auctune.domain.data_size import DataSize
 from auctune.run.data.client import DataClient
+from auctune.service.datasets.offers import DatasetQuote, VendorOffer
+from auctune.service.datasets.repairer import BuiltinVendor, ExternalVendor, quote_external
 from auctune.service.files.repository import FileRecord, FileRepository
 from auctune.service.jobs.training import Training
-from auctune.service.vendors.repairer import BuiltinVendor, ExternalVendor, quote_external
 from auctune.service.vendors.shared_files import Clock
-from auctune.service.zones.core.offers import DatasetQuote, VendorOffer
 
 
 class DatasetInspector:

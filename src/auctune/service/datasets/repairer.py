@@ -18,6 +18,7 @@ from auctune.domain import InputError
 from auctune.run.data.client import DataClient
 from auctune.run.vendors import RepairParams, RepairReport
 from auctune.service.config.vendors import BuiltinVendorConfig
+from auctune.service.datasets.offers import DatasetQuote, Repair, VendorOffer
 from auctune.service.jobs.training import Training
 from auctune.service.vendors.client import (
     VendorClient,
@@ -27,8 +28,6 @@ from auctune.service.vendors.client import (
 )
 from auctune.service.vendors.protocol import Fault, Offer, Order, VendorError, check_url, summarize
 from auctune.service.vendors.shared_files import Clock, SharedFiles, SignedUrls, make_vendor_app
-from auctune.service.zones.auction.job import Repair
-from auctune.service.zones.core.offers import DatasetQuote, VendorOffer
 
 VENDOR_ROOT = "/vendors"
 _URL_KEY_BYTES = 32

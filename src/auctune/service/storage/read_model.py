@@ -18,11 +18,9 @@ A kind of zone may add keys of its own.
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from auctune.service.ledger import Entry
-
-Record = dict[str, Any]
+from auctune.service.storage.events import Record
 
 
 class Status(StrEnum):

@@ -17,17 +17,12 @@ from auctune.service.accounts.limits import JobQuota, QuotaExceededError
 from auctune.service.files.repository import FileRecord, FileRepository
 from auctune.service.identifiers import new_id
 from auctune.service.jobs.idempotency import IdempotencyKey
+from auctune.service.jobs.offers import NO_ALTERNATIVES, Alternatives, ZoneQuote, ZoneQuoteSummary
 from auctune.service.jobs.quotes import Quote, QuoteStore, require_quote
 from auctune.service.jobs.request import Acceptance, JobRequest
+from auctune.service.storage.read_model import JobReadModel
 from auctune.service.tasks import TaskSet
 from auctune.service.zones.core.gateway import AnyGateway
-from auctune.service.zones.core.offers import (
-    NO_ALTERNATIVES,
-    Alternatives,
-    ZoneQuote,
-    ZoneQuoteSummary,
-)
-from auctune.service.zones.core.read_model import JobReadModel
 
 
 class ZonePausedError(AuctuneError):

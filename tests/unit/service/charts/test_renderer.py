@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from auctune.service.page.chart_renderer import ChartRenderer, ChartSpec
+from auctune.service.charts.renderer import ChartRenderer, ChartSpec
 
 ODD = (str(Path(__file__).parents[3] / "support/odd_drawing.py"),)
 MISSING = "could not be drawn now"

@@ -7,10 +7,10 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.service.config.vendors import VendorConfig
+from auctune.service.datasets.repairer import VENDOR_ROOT, VendorGateway
 from auctune.service.private_files import write_private
 from auctune.service.vendors import VendorParams, VendorToken
 from auctune.service.vendors.protocol import ORDER_UPDATED, NotificationBody, OrderUpdated
-from auctune.service.vendors.repairer import VENDOR_ROOT, VendorGateway
 from support.serving import make_file, make_zone, serving
 from support.vendor_market import TOKEN_TEXT
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from starlette.types import ASGIApp
 
 import auctune
+from auctune.service.datasets.repairer import VENDOR_ROOT
 from auctune.service.http.auth import OperatorUser, ServiceDep
 from auctune.service.http.errors import ERRORS, HANDLERS
 from auctune.service.http.fast_path import BidEndpoint, FastPath
@@ -33,7 +34,6 @@ from auctune.service.page.app import make_page
 from auctune.service.page.auth import ROOT
 from auctune.service.service import Service
 from auctune.service.upkeep import clock_fault
-from auctune.service.vendors.repairer import VENDOR_ROOT
 
 _MODULES = (
     files,

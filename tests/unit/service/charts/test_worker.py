@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from auctune.service.page.chart_worker import CHARTS, draw
+from auctune.service.charts.worker import CHARTS, draw
 
 GRID = {"nodes": ["a", "b"], "values": [[0.0, 0.5], [0.25, 1.0]]}
 CURVE = {"name": "welfare", "x": [-2.0, -1.0, 0.0], "y": [0.0, 1.0, 3.0]}

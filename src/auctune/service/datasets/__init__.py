@@ -1,0 +1,1 @@
+"""Data sets of jobs: inspection, offers of vendors, and repair."""
