@@ -10,17 +10,28 @@
 The paper is Wang et al., "Learning with Adaptive Resource Allocation" (ICML 2024), Tables 1 and 2.
 Batches have 64 samples, as there. Widths are such that a core does some hundred batches a second,
 as the paper's device did of its models.
+
+The tasks of the paper's tables on their own data, where the user has the files.
+
+| kind | folder | model |
+| --- | --- | --- |
+| vit, lstm, cnn, resnet18, resnet34 | CIFAR-10 or MNIST | of usual width |
+| nlp | IMDB | attention, LSTM, four full layers |
+| audio | Yesno | a transformer |
+| dagger | frames and actions of an expert | convolutions, three full layers |
+
+Batches have 64 rows, or all that there are if those are fewer; Adam has the rate of the stand-in.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
-from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
-
-from auctune.domain.errors import InputError
-from auctune.numerics.rng import stream
+from auctune.train.timeshare.files.frames import ACTIONS, read_frames
+from auctune.train.timeshare.files.images import read_images
+from auctune.train.timeshare.files.reviews import VOCABULARY, read_reviews
+from auctune.train.timeshare.files.yesno import BANDS, FRAMES, read_yesno
 from auctune.train.timeshare.made_up.dagger import DaggerSource
 from auctune.train.timeshare.made_up.digits import Blur, digits
 from auctune.train.timeshare.made_up.reviews import WORDS, reviews
@@ -32,6 +43,11 @@ from auctune.train.timeshare.models.resnet import RESNET_18, RESNET_34, ResNet
 from auctune.train.timeshare.models.text_reader import TextReader
 from auctune.train.timeshare.models.transformer import SoundReader
 from auctune.train.timeshare.models.vit import ViT
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
+
+from auctune.domain.errors import InputError
+from auctune.numerics.rng import stream
 from auctune.train.timeshare.module_thread import ModuleThread, supervised
 from auctune.train.timeshare.source import BatchSource, RowSource
 
@@ -115,3 +131,63 @@ def seeded(make: Callable[[], nn.Module], seed: int) -> nn.Module:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(stream(seed, "weights").integers(2**63)))
         return make()
+
+
+def make_real(
+    kind: str, folder: Path, seed: int, device: torch.device | str = "cpu"
+) -> ModuleThread:
+    """A new thread on a user's files, the same for the same seed.
+
+    Args:
+        kind: as of a stand-in.
+        folder: of the files.
+        seed: of all that is drawn.
+        device: to train on.
+
+    Raises:
+        InputError: naming the folder or the file that is not as it should be.
+    """
+    inputs, targets = _READERS.get(kind, read_images)(folder)
+    module = seeded(lambda: _module(kind, inputs), seed).to(device)
+    made = STAND_INS[kind]
+    optimizer = torch.optim.Adam(module.parameters(), lr=made.learning_rate)
+    source = RowSource(
+        inputs,
+        targets,
+        batch_size=min(BATCH_SIZE, len(inputs)),
+        seed=seed,
+        # All at once would take four times the room.
+        augment=_Floats() if inputs.dtype == torch.uint8 else None,
+    )
+    return ModuleThread(module, supervised(made.loss), source, optimizer, seed=seed, device=device)
+
+
+def _module(kind: str, inputs: Tensor) -> nn.Module:
+    if kind == "nlp":
+        return TextReader(vocabulary=VOCABULARY, width=128, heads=4)
+    if kind == "audio":
+        return SoundReader(frames=FRAMES, bands=BANDS, width=64, depth=2, heads=4)
+    channels, size = inputs.shape[1], inputs.shape[2]
+    if kind == "dagger":
+        return GridPolicy(size=size, channels=channels, width=16, actions=ACTIONS)
+    if kind == "vit":
+        return ViT(size=size, channels=channels, patch=4, width=192, depth=6, heads=3)
+    if kind == "lstm":
+        return LineReader(line=channels * size, width=256)
+    if kind == "cnn":
+        return CNN(size=size, channels=channels, width=32)
+    return ResNet(RESNET_18 if kind == "resnet18" else RESNET_34, channels=channels, width=64)
+
+
+class _Floats:
+    """Bytes as numbers of -1 to 1."""
+
+    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        return images.float() / 127.5 - 1.0
+
+
+_READERS: dict[str, Callable[[Path], tuple[Tensor, Tensor]]] = {
+    "nlp": read_reviews,
+    "audio": read_yesno,
+    "dagger": read_frames,
+}
