@@ -38,7 +38,7 @@ from auctune.spot.policies import (
 from auctune.spot.policy import Policy
 from auctune.third_party import check_mechanism, find_entry, third_party_names
 from auctune.timeshare.allocator import Allocator
-from auctune.timeshare.named import NAMED, Estimators
+from auctune.timeshare.named import NAMED
 
 __all__ = [
     "KnownBids",
@@ -191,24 +191,20 @@ def edge_player_names() -> tuple[str, ...]:
     return tuple(_EDGE_PLAYERS)
 
 
-def timeshare_allocator(
-    name: str, settings: Mapping[str, str], estimators: Estimators
-) -> Allocator:
+def timeshare_allocator(name: str, settings: Mapping[str, str]) -> Allocator:
     """An allocator of time sharing.
 
     Args:
         name: one of `timeshare_allocator_names()`.
         settings: values of its settings, as text.
-        estimators: that it may have; all are in `auctune.train.timeshare.estimators`.
 
     Raises:
-        InputError: for an unknown name or setting, or a value that is not one, or if the estimator
-            needs a package that is not installed.
+        InputError: for an unknown name or setting, or a value that is not one.
     """
     if name not in NAMED:
         offered = ", ".join(timeshare_allocator_names())
         raise InputError("allocator", f"{name!r} is not offered", f"one of {offered}")
-    return parse_params(NAMED[name], settings).allocator(estimators)
+    return parse_params(NAMED[name], settings).allocator()
 
 
 def timeshare_allocator_names() -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from auctune.timeshare.estimators.wls import Wls
 from auctune.timeshare.planner import Planner
 from auctune.timeshare.play import play
 from auctune.timeshare.thread import LearningThread
-from auctune.train.timeshare.module_thread import ModuleThread
+from auctune.train.module_job import ModuleJob
 from support.pool_threads import make_line
 
 UNHARMED = 10**9
@@ -63,8 +63,8 @@ def killed_order(turns: int = UNHARMED) -> PoolOrder:
     )
 
 
-def _maker(seed: int, fuse: Fuse) -> Callable[[], ModuleThread]:
-    def make() -> ModuleThread:
+def _maker(seed: int, fuse: Fuse) -> Callable[[], ModuleJob]:
+    def make() -> ModuleJob:
         thread = make_line(seed)
         step = thread.step
 

@@ -6,13 +6,12 @@ from torch.nn.functional import mse_loss
 
 from auctune.run.timeshare.order import PoolThread
 from auctune.timeshare.thread import LearningThread
-from auctune.train.timeshare.module_thread import ModuleThread, supervised
-from auctune.train.timeshare.source import RowSource
+from auctune.train.module_job import ModuleJob, RowSource, supervised
 
 ROWS = 32
 
 
-class ReadingLine(ModuleThread):
+class ReadingLine(ModuleJob):
     """One that says what it has read."""
 
     @property

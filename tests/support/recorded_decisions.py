@@ -57,8 +57,6 @@ from auctune.spot import (
     play_batch,
 )
 from auctune.spot.forecasts import make_forecasts
-from auctune.timeshare.estimators.mixture import Mixture
-from auctune.timeshare.named import Estimators
 from support.markets import random_market
 from support.windows import first_window, in_window, known_costs
 
@@ -268,12 +266,10 @@ def _timeshare() -> Iterator[tuple[str, str]]:
     curves = read_curves(SHIPPED)
     for bundle in table_bundles(curves)[:3]:
         for name in registry.timeshare_allocator_names():
-            allocator = registry.timeshare_allocator(name, {}, Estimators(Mixture))
+            allocator = registry.timeshare_allocator(name, {})
             yield f"timeshare, {name}, {bundle.name}", digest(bundle.play(allocator))
         for estimator in ("ls", "m4", "mixture"):
-            allocator = registry.timeshare_allocator(
-                "headway", {"estimator": estimator}, Estimators(Mixture)
-            )
+            allocator = registry.timeshare_allocator("headway", {"estimator": estimator})
             yield (
                 f"timeshare, headway, {estimator}, {bundle.name}",
                 digest(bundle.play(allocator)),

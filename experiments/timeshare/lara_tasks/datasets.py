@@ -34,7 +34,7 @@ Bytes = NDArray[np.uint8]
 
 
 def read_images(folder: Path) -> tuple[Tensor, Tensor]:
-    """Return images uint8 (rows, channels, side, side) and their classes int64 (rows,), for training.
+    """Return images uint8 (rows, channels, side, side) and their classes int64 (rows,).
 
     Raises:
         InputError: naming the folder or the file that is not as it should be.
@@ -94,7 +94,7 @@ def _read_mnist(folder: Path) -> tuple[Tensor, Tensor]:
 
 
 def _read_idx(path: Path, dimensions: int) -> Bytes:
-    """Return an array in the IDX format: 0, 0, 8 for bytes, dimensions; sizes as big-endian 32 bits."""
+    """Return an array in the IDX format: 0, 0, 8, dimensions; sizes as big-endian 32 bits."""
     data = _read(path)
     head = 4 + 4 * dimensions
     if len(data) < head or data[:4] != bytes((0, 0, 8, dimensions)):

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from auctune.domain.errors import InputError
 from auctune.numerics.rng import stream
 from auctune.train.checkpoint import Checkpoint
-from auctune.train.timeshare.source import Batch, generator_of
+from auctune.train.module_job import Batch, generator_of
 
 
 @cache
@@ -293,7 +293,7 @@ class DaggerSource:
         self._actions = torch.cat([self._actions, torch.tensor(actions)])[: self._max_rows]
 
     def _walk(self, module: nn.Module | None) -> tuple[list[Tensor], list[int]]:
-        """Return views and the expert's actions on walks of the policy, or of the expert for `None`."""
+        """Return views and the expert's actions on walks of the policy; `None`: of the expert."""
         draw = stream(self._seed, "walks", self._taken)
         chosen = [
             self._rooms[number] for number in draw.integers(len(self._rooms), size=self._walks)

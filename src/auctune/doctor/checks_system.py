@@ -37,7 +37,7 @@ EXTRAS = {
     "train": "training",
     "service": "auctune serve",
     "spot": "ARIMA forecasts",
-    "timeshare": "surrogate loss curves and engression",
+    "timeshare": "tasks of the time-sharing experiments",
     "ray": "clusters",
 }
 

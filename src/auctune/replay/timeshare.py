@@ -50,7 +50,6 @@ from auctune.service.zones.timeshare.state import TimeshareState, empty_model
 from auctune.sim.comparison import Contender
 from auctune.timeshare import Allocator, LearningThread, LossCurve, play
 from auctune.timeshare.estimators.mixture import Mixture
-from auctune.train.timeshare.estimators import ESTIMATORS
 
 
 class TimeshareVerifier(LogVerifier[TimeshareState, None]):
@@ -432,4 +431,4 @@ class TimeshareReplay(ZoneReplay[PoolOutcome]):
 
 
 def _allocator(contender: Contender) -> Allocator:
-    return timeshare_allocator(contender.mechanism, contender.settings, ESTIMATORS)
+    return timeshare_allocator(contender.mechanism, contender.settings)

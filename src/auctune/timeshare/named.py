@@ -9,7 +9,7 @@
 | uniform, stf | even shares, nearest deadline first |
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -37,38 +37,22 @@ AllocatorName = Literal["lara", "headway", "lrf", "etf", "ucb", "thompson", "uni
 DEFAULT_ALLOCATOR: AllocatorName = "headway"
 """Of the service and of bundle files."""
 
-EstimatorName = Literal["wls", "ls", "m4", "mixture", "engression"]
+EstimatorName = Literal["wls", "ls", "m4", "mixture"]
 
 
-@dataclass(frozen=True, slots=True)
-class Estimators:
-    """Estimators by name.
-
-    Attributes:
-        engression: makes the one that needs torch, of which this package knows nothing.
-    """
-
-    engression: Callable[[], Estimator]
-
-    def make(self, name: EstimatorName, gamma: float) -> Estimator:
-        """An estimator; gamma is read by `wls` alone.
-
-        Raises:
-            InputError: if its package is not installed.
-        """
-        if name == "wls":
-            return Wls(gamma)
-        if name == "engression":
-            return self.engression()
-        made: Mapping[str, Estimator] = {"ls": Ls(), "m4": M4(), "mixture": Mixture()}
-        return made[name]
+def make_estimator(name: EstimatorName, gamma: float) -> Estimator:
+    """Return an estimator; only `wls` has a gamma."""
+    if name == "wls":
+        return Wls(gamma)
+    estimators: Mapping[str, Estimator] = {"ls": Ls(), "m4": M4(), "mixture": Mixture()}
+    return estimators[name]
 
 
 class Settings(Protocol):
     """Settings of a named allocator: a frozen dataclass."""
 
-    def allocator(self, estimators: Estimators) -> Allocator:
-        """The allocator, with its estimator of these.
+    def allocator(self) -> Allocator:
+        """Return the allocator.
 
         Raises:
             InputError: naming the setting.
@@ -92,37 +76,37 @@ class ExploringSettings:
     exploration: float = 0.1
     batches: float | None = None
 
-    def planner(self, estimators: Estimators, rule: Rule) -> Planner:
-        """With a rule, and its estimator of these."""
+    def planner(self, rule: Rule) -> Planner:
+        """Return the planner with a rule."""
         exploration = Exploration(self.batches, self.exploration)
-        return Planner(estimators.make(self.estimator, self.gamma), exploration, rule)
+        return Planner(make_estimator(self.estimator, self.gamma), exploration, rule)
 
 
 @dataclass(frozen=True, slots=True)
 class LaraSettings(ExploringSettings):
     """Of LARA."""
 
-    def allocator(self, estimators: Estimators) -> Allocator:
+    def allocator(self) -> Allocator:
         """LARA."""
-        return self.planner(estimators, MooreHodgson())
+        return self.planner(MooreHodgson())
 
 
 @dataclass(frozen=True, slots=True)
 class LrfSettings(ExploringSettings):
     """Of LRF."""
 
-    def allocator(self, estimators: Estimators) -> Allocator:
+    def allocator(self) -> Allocator:
         """LRF."""
-        return self.planner(estimators, LeastResourcesFirst())
+        return self.planner(LeastResourcesFirst())
 
 
 @dataclass(frozen=True, slots=True)
 class EtfSettings(ExploringSettings):
     """Of ETF."""
 
-    def allocator(self, estimators: Estimators) -> Allocator:
+    def allocator(self) -> Allocator:
         """ETF."""
-        return self.planner(estimators, EasiestFirst())
+        return self.planner(EasiestFirst())
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +127,9 @@ class HeadwaySettings:
     doubt: float = 8.0
     near: float = 0.5
 
-    def allocator(self, estimators: Estimators) -> Allocator:
+    def allocator(self) -> Allocator:
         """The benefit of the doubt, the earliest first or all at once."""
-        estimator = estimators.make(self.estimator, self.gamma)
+        estimator = make_estimator(self.estimator, self.gamma)
         doubt = Doubt(self.units, self.doubt, self.near)
         return Planner(estimator, doubt, Paced(self.near))
 
@@ -164,9 +148,9 @@ class UcbSettings:
     gamma: float = 0.9
     beta: float = 100.0
 
-    def allocator(self, estimators: Estimators) -> Allocator:
+    def allocator(self) -> Allocator:
         """LARA with optimism."""
-        return Planner(estimators.make(self.estimator, self.gamma), Ucb(self.beta), MooreHodgson())
+        return Planner(make_estimator(self.estimator, self.gamma), Ucb(self.beta), MooreHodgson())
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,9 +167,9 @@ class ThompsonSettings:
     gamma: float = 0.9
     seed: int = 0
 
-    def allocator(self, estimators: Estimators) -> Allocator:
+    def allocator(self) -> Allocator:
         """LARA with draws."""
-        estimator = estimators.make(self.estimator, self.gamma)
+        estimator = make_estimator(self.estimator, self.gamma)
         return Planner(estimator, Thompson(self.seed), MooreHodgson())
 
 
@@ -193,7 +177,7 @@ class ThompsonSettings:
 class UniformSettings:
     """Even shares have none."""
 
-    def allocator(self, estimators: Estimators) -> Allocator:
+    def allocator(self) -> Allocator:
         """Even shares."""
         return Uniform()
 
@@ -202,7 +186,7 @@ class UniformSettings:
 class StfSettings:
     """STF has none."""
 
-    def allocator(self, estimators: Estimators) -> Allocator:
+    def allocator(self) -> Allocator:
         """STF."""
         return ShortestFirst()
 

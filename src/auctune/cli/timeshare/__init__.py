@@ -12,9 +12,8 @@ timeshare = typer.Typer(
             "run": Entry(
                 "timeshare.run:run", "Train threads to their target losses on one device."
             ),
-            "record": Entry("timeshare.run:record", "Record loss curves of the synthetic tasks."),
         }
     ),
-    help="Train to a target loss: simulate, compare, run, record.",
+    help="Train to a target loss: simulate, compare, run.",
     rich_markup_mode=None,
 )

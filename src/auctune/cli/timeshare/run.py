@@ -1,7 +1,6 @@
-"""`auctune timeshare run` and `record`: train threads on a shared device, record loss curves."""
+"""`auctune timeshare run`: train jobs on a shared device."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Self
@@ -9,24 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Self
 import typer
 from rich.console import Console
 from rich.live import Live
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-from auctune.cli._support.errors import INTERRUPTED
 from auctune.cli._support.runs import NewRunFolder, Resume, resumable, run_folder
-from auctune.domain.errors import InputError
 from auctune.run.base_cache import base_cache
 from auctune.run.timeshare.folder import PoolFolder
 from auctune.run.timeshare.foresight import ThreadView
 from auctune.sim.timeshare.bundle_file import read_bundle_file
-from auctune.train.timeshare.estimators import ESTIMATORS
 
 if TYPE_CHECKING:
     from auctune.run.timeshare.order import PoolOrder
     from auctune.run.timeshare.report import PoolReport
     from auctune.run.timeshare.state import UnitRecord
-    from auctune.train.timeshare.recording import Recording
 
 _COLOURS = {"done": "green", "in time": "green", "late": "yellow", "missed": "red"}
 
@@ -73,54 +67,6 @@ def run(
                 prepare=prepare,
             )
     _print_report(report, folder)
-
-
-def record(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="NAME", help="Curves to record. Default: all missing in the folder."
-        ),
-    ] = None,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the curves.")] = Path(
-        "curves"
-    ),
-    batches: Annotated[
-        int | None, typer.Option(min=1, help="Batches per curve. Default: about a minute's.")
-    ] = None,
-) -> None:
-    """Record loss curves of the synthetic tasks.
-
-    Each of the fifteen tasks, the threads of Tables 1 and 2 of Wang et al. (ICML 2024), is trained
-    alone. Repeat the command to continue a stopped recording with the next curve.
-    """
-    from auctune.train.timeshare.curve_file import read_manifest
-    from auctune.train.timeshare.recording import RECORDINGS, record_all
-
-    out.mkdir(parents=True, exist_ok=True)
-    recorded = [entry["name"] for entry in read_manifest(out)]
-    chosen = _choose(RECORDINGS, names or [], recorded)
-    if batches is not None:
-        chosen = [replace(recording, batches=batches) for recording in chosen]
-    console = Console(highlight=False)
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    disabled = not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=disabled) as bar:
-        task = bar.add_task("recording", total=None)
-
-        def update(recording: "Recording", done: int) -> None:
-            bar.update(task, description=recording.name, total=recording.batches, completed=done)
-
-        try:
-            for entry in record_all(chosen, out, update):
-                console.print(
-                    f"{entry['name']}: {entry['batches']} batches, "
-                    f"{entry['batches_per_second']:g} a second, loss {entry['last_loss']:g}"
-                )
-        except KeyboardInterrupt:
-            typer.echo("stopped; finished curves are stored", err=True)
-            raise typer.Exit(INTERRUPTED) from None
-    typer.echo(f"curves: {out}/")
 
 
 class RunDisplay:
@@ -183,7 +129,7 @@ def _thread_table(time: int, views: Sequence[ThreadView]) -> Table:
 def _read_order(bundle: Path, beside: Path) -> "PoolOrder":
     from auctune.run.timeshare.from_file import make_order
 
-    return make_order(read_bundle_file(bundle, ESTIMATORS), bundle, beside, base_cache())
+    return make_order(read_bundle_file(bundle), bundle, beside, base_cache())
 
 
 def _print_report(report: "PoolReport", folder: PoolFolder) -> None:
@@ -197,15 +143,3 @@ def _print_report(report: "PoolReport", folder: PoolFolder) -> None:
     typer.echo(f"report:  {folder.report}")
     if figures["done"]:
         typer.echo(f"results: {folder.root / 'results'}/")
-
-
-def _choose(
-    recordings: "Sequence[Recording]", names: list[str], recorded: list[str]
-) -> "list[Recording]":
-    """Return the named recordings, or those that are missing."""
-    available = [recording.name for recording in recordings]
-    for name in names:
-        if name not in available:
-            raise InputError("NAMES", repr(name), f"some of {', '.join(available)}")
-    names = names or [name for name in available if name not in recorded]
-    return [one for one in recordings if one.name in names]

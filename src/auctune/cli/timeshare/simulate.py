@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -24,7 +23,6 @@ from auctune.sim.timeshare.from_file import bundle_of_file
 from auctune.sim.timeshare.recorded import SHIPPED, read_curves
 from auctune.sim.timeshare.table_bundles import table_bundles
 from auctune.timeshare import Allocator, BundleOutcome, ClairvoyantOptimum
-from auctune.train.timeshare.estimators import ESTIMATORS
 
 _ALLOCATORS = "lara, headway, lrf, etf, ucb, thompson, uniform or stf"
 _TABLES = ("pure", "mixed-1", "mixed-2")
@@ -56,9 +54,9 @@ def simulate(
     """
     check_output_paths([bundle], (out,))
     chosen = None if allocator is None else _read_allocators([allocator])[0]
-    file = read_bundle_file(bundle, ESTIMATORS)
+    file = read_bundle_file(bundle)
     recorded = bundle_of_file(file, read_curves(curves or SHIPPED), bundle)
-    used = file.allocator(ESTIMATORS) if chosen is None else chosen
+    used = file.allocator() if chosen is None else chosen
     outcome = recorded.play(used)
     write_files({out: lambda opened: write_play(recorded, outcome, opened.buffer)})
     _print_outcome(used.name, recorded, outcome, recorded.optimum())
@@ -109,14 +107,13 @@ def compare(
 
 def _read_allocators(labels: Sequence[str]) -> list[Allocator]:
     """Make allocators such as `lara:estimator=mixture`."""
-    make = partial(timeshare_allocator, estimators=ESTIMATORS)
-    return parse_labels(labels, "--allocator", "allocator", make)
+    return parse_labels(labels, "--allocator", "allocator", timeshare_allocator)
 
 
 def _read_bundle(bundle: str, curves: Path | None) -> RecordedBundle:
     recorded = read_curves(curves or SHIPPED)
     if bundle not in _TABLES:
-        return bundle_of_file(read_bundle_file(Path(bundle), ESTIMATORS), recorded, Path(bundle))
+        return bundle_of_file(read_bundle_file(Path(bundle)), recorded, Path(bundle))
     for one in table_bundles(recorded):
         if one.name == bundle:
             return one

@@ -6,7 +6,7 @@ from typing import Any
 
 from auctune.domain import InputError
 from auctune.train.job import LoraJob
-from auctune.train.timeshare.lora_thread import LoraPool, LoraThread
+from auctune.train.preemptible import LoraJobFactory, PreemptibleLoraJob
 
 
 class LoraShop:
@@ -17,10 +17,10 @@ class LoraShop:
         beside: folder that paths of data start from.
     """
 
-    def __init__(self, pool: LoraPool, beside: Path) -> None:
+    def __init__(self, pool: LoraJobFactory, beside: Path) -> None:
         self._pool, self._beside = pool, beside
 
-    def make(self, thread: str, lasting: Mapping[str, Any]) -> LoraThread:
+    def make(self, thread: str, lasting: Mapping[str, Any]) -> PreemptibleLoraJob:
         """The thread of a job, by the fields of `LoraJob` but for its id and its schedule."""
         values = dict(lasting)
         values["data"] = self._beside / values["data"]
@@ -30,8 +30,8 @@ class LoraShop:
         except TypeError as error:
             raise InputError("settings", str(error), "settings of a job") from None
         # The trainer's own checkpoints are never written: the pool keeps the threads'.
-        return self._pool.thread(job, self._beside / "none")
+        return self._pool.make(job, self._beside / "none")
 
     def let_go(self, thread: str) -> None:
         """A thread that was made is not needed any more."""
-        self._pool.let_go(thread)
+        self._pool.release(thread)

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from auctune.train.timeshare.thread import TrainingThread
+from auctune.train.preemptible import PreemptibleJob
 
 
-class OpenThread(TrainingThread, Protocol):
+class OpenThread(PreemptibleJob, Protocol):
     """A thread that can say what it has read."""
 
     @property

@@ -32,8 +32,7 @@ from auctune.timeshare.play import play
 from auctune.timeshare.thread import LearningThread
 from auctune.train.base import load_base
 from auctune.train.deterministic import deterministic, prepare_deterministic
-from auctune.train.timeshare.estimators import ESTIMATORS
-from auctune.train.timeshare.lora_thread import LoraPool
+from auctune.train.preemptible import LoraJobFactory
 from auctune.train.tiny import tiny_folder
 
 # So often is looked for deadlines that pass while nobody learns.
@@ -59,7 +58,7 @@ class PoolWorker:
             )
         base = load_base(settings.base, cache=cache, device=settings.device, dtype=settings.dtype)
         self._digest = base.digest
-        pool = LoraPool(base, MAX_STEP_UNITS * settings.unit_seconds)
+        pool = LoraJobFactory(base, MAX_STEP_UNITS * settings.unit_seconds)
         self._shop = LoraShop(pool, Path(settings.folder))
 
     def run(self) -> None:
@@ -120,7 +119,7 @@ class PoolWorker:
 
 def _params(settings: PoolSettings) -> OpenPoolParams:
     return OpenPoolParams(
-        allocator=NAMED[settings.allocator]().allocator(ESTIMATORS),
+        allocator=NAMED[settings.allocator]().allocator(),
         estimator=Mixture(),
         unit_seconds=settings.unit_seconds,
         memory_bytes=settings.memory_bytes,

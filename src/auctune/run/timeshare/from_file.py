@@ -10,9 +10,9 @@ from auctune.domain import InputError
 from auctune.run.timeshare.folder import PoolFolder
 from auctune.run.timeshare.order import PoolOrder, PoolThread
 from auctune.sim.timeshare.bundle_file import BundleFile
+from auctune.timeshare.named import make_estimator
 from auctune.train.base import check_device
-from auctune.train.timeshare.catalogue import Catalogue
-from auctune.train.timeshare.estimators import ESTIMATORS
+from auctune.train.job_kinds import JobKinds
 
 
 def make_order(file: BundleFile, path: Path, beside: Path, cache: Path) -> PoolOrder:
@@ -29,11 +29,11 @@ def make_order(file: BundleFile, path: Path, beside: Path, cache: Path) -> PoolO
     """
     pool = file.pool
     check_device(pool.device, "float32")
-    catalogue = Catalogue(pool.device, beside, cache)
+    kinds = JobKinds(pool.device, beside, cache)
     threads = []
     for index, entry in enumerate(file.thread):
         try:
-            make = catalogue.maker(entry.name, entry.kind, entry.seed, entry.settings)
+            make = kinds.maker(entry.name, entry.kind, entry.seed, entry.settings)
             _check_plain(entry.settings)
         except InputError as error:
             place = f"{path}: thread[{index}].{error.place}"
@@ -42,8 +42,8 @@ def make_order(file: BundleFile, path: Path, beside: Path, cache: Path) -> PoolO
         threads.append(PoolThread(entry.learning(), make, lasting, entry.batches_per_unit))
     return PoolOrder(
         threads=threads,
-        allocator=file.allocator(ESTIMATORS),
-        estimator=ESTIMATORS.make(file.lara.estimator or "mixture", file.lara.gamma),
+        allocator=file.allocator(),
+        estimator=make_estimator(file.lara.estimator or "mixture", file.lara.gamma),
         unit_seconds=pool.unit_seconds,
         memory_bytes=None if pool.memory_gb is None else int(pool.memory_gb * 1e9),
         cpu_threads=pool.cpu_threads,

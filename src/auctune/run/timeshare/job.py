@@ -21,7 +21,7 @@ from auctune.run.timeshare.report import PoolReport, make_report, write_report
 from auctune.run.timeshare.runner import Parts, Runner
 from auctune.run.timeshare.state import VERSION, PoolState
 from auctune.train.deterministic import deterministic, prepare_deterministic
-from auctune.train.timeshare.thread import TrainingThread
+from auctune.train.preemptible import PreemptibleJob
 
 # Batches of a thread before the first unit: to warm up, and timed. They are taken back.
 WARM_UP, TIMED = 2, 5
@@ -158,9 +158,9 @@ def _make_threads(
     journal: EventLog,
     state: PoolState,
     listener: PoolListener,
-) -> list[TrainingThread]:
+) -> list[PreemptibleJob]:
     """All threads, measured if they have not been, and brought to where the journal says."""
-    threads: list[TrainingThread] = []
+    threads: list[PreemptibleJob] = []
     measured: list[tuple[float, int]] = []
     for index, wanted in enumerate(order.threads):
         name = wanted.learning.id
@@ -211,7 +211,7 @@ def _put_on_record(
 
 
 def measure(
-    thread: TrainingThread, unit_seconds: float | None, stated: float | None
+    thread: PreemptibleJob, unit_seconds: float | None, stated: float | None
 ) -> tuple[float, int]:
     """N and the memory of a new thread, which is as new afterwards."""
     before = thread.state()
@@ -227,7 +227,7 @@ def measure(
     return TIMED * unit_seconds / seconds, memory
 
 
-def hand_out(thread: TrainingThread, folder: Path) -> None:
+def hand_out(thread: PreemptibleJob, folder: Path) -> None:
     """Write what a thread has learned, whole or not at all."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with staging_folder(folder) as draft:

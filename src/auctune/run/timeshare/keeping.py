@@ -11,7 +11,7 @@ from pathlib import Path
 
 from auctune.domain.errors import CheckpointError
 from auctune.train.checkpoint import load_latest, save_checkpoint
-from auctune.train.timeshare.thread import TrainingThread
+from auctune.train.preemptible import PreemptibleJob
 
 
 class Keeping:
@@ -26,7 +26,7 @@ class Keeping:
 
     def __init__(
         self,
-        threads: Sequence[TrainingThread],
+        threads: Sequence[PreemptibleJob],
         folders: Sequence[Path],
         every: float,
         now: Callable[[], float] = time.monotonic,
@@ -68,7 +68,7 @@ class KeepingEach:
         self._keepings[thread].save(0)
 
 
-def bring_back(thread: TrainingThread, folder: Path, units: Sequence[tuple[int, float]]) -> str:
+def bring_back(thread: PreemptibleJob, folder: Path, units: Sequence[tuple[int, float]]) -> str:
     """Bring a new thread to where the journal says that it was.
 
     Args:

@@ -9,7 +9,7 @@ from auctune.domain.checks import check_positive
 from auctune.timeshare.allocator import Allocator
 from auctune.timeshare.estimators.estimator import Estimator
 from auctune.timeshare.thread import LearningThread
-from auctune.train.timeshare.thread import TrainingThread
+from auctune.train.preemptible import PreemptibleJob
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,7 +24,7 @@ class PoolThread:
     """
 
     learning: LearningThread
-    make: Callable[[], TrainingThread]
+    make: Callable[[], PreemptibleJob]
     lasting: dict[str, Any]
     batches_per_unit: float | None = None
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from auctune.domain import InputError
-from auctune.train.timeshare.thread import TrainingThread
+from auctune.train.preemptible import PreemptibleJob
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Pool:
 
     def __init__(
         self,
-        threads: Sequence[TrainingThread],
+        threads: Sequence[PreemptibleJob],
         names: Sequence[str],
         needs: Sequence[int],
         memory_bytes: int | None,

@@ -17,7 +17,7 @@ from auctune.run.timeshare.pool import Pool
 from auctune.run.timeshare.state import PoolState, UnitRecord, unit_event
 from auctune.timeshare.arrays import Floats, Ints
 from auctune.timeshare.shares import InfeasibleSharesError
-from auctune.train.timeshare.thread import StepTooLongError, TrainingThread
+from auctune.train.preemptible import PreemptibleJob, StepTooLongError
 
 # A thread that is slower than its N says ends its turn after this many times its share.
 TURN_SLACK = 1.5
@@ -63,7 +63,7 @@ class Parts:
     """
 
     order: PoolOrder
-    threads: Sequence[TrainingThread]
+    threads: Sequence[PreemptibleJob]
     state: PoolState
     journal: UnitLog
     pool: Pool

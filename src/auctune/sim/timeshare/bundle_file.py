@@ -18,7 +18,6 @@ from auctune.timeshare.named import (
     NAMED,
     AllocatorName,
     EstimatorName,
-    Estimators,
 )
 
 _EXPECTED = "a bundle file in TOML"
@@ -105,8 +104,8 @@ class BundleFile(BaseModel):
                 raise InputError(f"thread[{index}].batches_per_unit", "is missing", expected)
         return self
 
-    def allocator(self, estimators: Estimators) -> Allocator:
-        """How threads share, by an estimator of these."""
+    def allocator(self) -> Allocator:
+        """Return the allocator with its settings."""
         kind = NAMED[self.pool.allocator]
         given = {
             "gamma": self.lara.gamma,
@@ -115,24 +114,13 @@ class BundleFile(BaseModel):
         }
         known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
         said = {key: value for key, value in given.items() if key in known and value is not None}
-        return kind(**said).allocator(estimators)
+        return kind(**said).allocator()
 
 
-def read_bundle_file(path: Path, estimators: Estimators) -> BundleFile:
-    """The bundle in a file.
-
-    Args:
-        path: of it.
-        estimators: that it may name.
+def read_bundle_file(path: Path) -> BundleFile:
+    """Return the bundle in a file.
 
     Raises:
         InputError: `FILE: thread[1].deadline: found; expected ...`, for the first thing wrong.
     """
-    file = check_schema(BundleFile, read_toml(path, _EXPECTED), str(path))
-    if file.lara.estimator is not None:
-        try:
-            estimators.make(file.lara.estimator, file.lara.gamma)
-        except InputError as error:
-            # It needs a package that is not installed.
-            raise InputError(f"{path}: lara.{error.place}", error.found, error.expected) from None
-    return file
+    return check_schema(BundleFile, read_toml(path, _EXPECTED), str(path))

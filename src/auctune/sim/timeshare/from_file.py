@@ -41,10 +41,12 @@ def bundle_of_file(file: BundleFile, curves: Sequence[RecordedCurve], path: Path
 
 
 def _curve_for(entry: ThreadEntry, curves: Sequence[RecordedCurve]) -> RecordedCurve:
+    # A task of a module is recorded under its name there.
+    kind = entry.kind.rpartition(":")[2]
     for curve in curves:
-        if (curve.kind, curve.seed) == (entry.kind, entry.seed):
+        if (curve.kind, curve.seed) == (kind, entry.seed):
             return curve
-    return of_kind(curves, entry.kind)
+    return of_kind(curves, kind)
 
 
 def _rate(file: BundleFile, entry: ThreadEntry, curve: RecordedCurve) -> float:

@@ -1,4 +1,4 @@
-"""`auctune timeshare run` and `record`: to their ends in this process, and errors in one line."""
+"""`auctune timeshare run`: to its end in this process, and errors in one line."""
 
 import json
 from collections.abc import Callable
@@ -11,8 +11,8 @@ from rich.console import Console
 from auctune.cli.timeshare.run import RunDisplay
 from auctune.run.timeshare.foresight import ThreadView, Verdict
 from auctune.run.timeshare.state import UnitRecord, read_unit
-from auctune.train.timeshare.module_thread import ModuleThread
-from auctune.train.timeshare.stand_in import make_stand_in
+from auctune.train.module_job import ModuleJob
+from lara_tasks.tasks import make_task
 from support.command_line import run_auctune
 
 BUNDLE = """
@@ -23,21 +23,21 @@ allocator = "lara"
 name = "quick"
 deadline = 4
 threshold = 2.4
-kind = "cnn"
+kind = "lara_tasks:cnn"
 batches_per_unit = 2
 
 [[thread]]
 name = "hopeless"
 deadline = 3
 threshold = 0.001
-kind = "cnn"
+kind = "lara_tasks:cnn"
 batches_per_unit = 2
 """
 
 
-def make_tired(seed: int, device: str) -> ModuleThread:
+def make_tired(seed: int, device: str) -> ModuleJob:
     """A thread of a user's own that fails after it was measured."""
-    thread = make_stand_in("cnn", seed, device)
+    thread = make_task("cnn", seed, device)
     step = thread.step
 
     def tired(batches: int) -> float:
@@ -119,7 +119,7 @@ def test_a_folder_that_is_not_empty_is_left_as_it_is(ask: Ask, tmp_path: Path) -
 def test_a_bundle_whose_threads_cannot_be_made_leaves_nothing(ask: Ask, tmp_path: Path) -> None:
     path = tmp_path / "bundle.toml"
     settings = 'kind = "lora"\nsettings = { data = "none.jsonl" }\n'
-    path.write_text(BUNDLE.replace('kind = "cnn"\n', settings, 1))
+    path.write_text(BUNDLE.replace('kind = "lara_tasks:cnn"\n', settings, 1))
     code, _, (error,) = ask("run", path, "--out", tmp_path / "out")
     assert code == 2
     assert "quick: " in error
@@ -129,21 +129,11 @@ def test_a_bundle_whose_threads_cannot_be_made_leaves_nothing(ask: Ask, tmp_path
 
 def test_a_run_that_ends_with_a_threads_error_says_how_to_go_on(ask: Ask, tmp_path: Path) -> None:
     path = tmp_path / "bundle.toml"
-    path.write_text(BUNDLE.replace('kind = "cnn"', f'kind = "{__name__}:make_tired"', 1))
+    path.write_text(BUNDLE.replace('kind = "lara_tasks:cnn"', f'kind = "{__name__}:make_tired"', 1))
     code, _, errors = ask("run", path, "--out", tmp_path / "out")
     assert code == 1
     assert "quick failed in unit 0: RuntimeError: tired" in errors[-1]
     assert f"resume with: auctune timeshare run --resume {tmp_path / 'out'}" in errors[-1]
-
-
-def test_curves_are_recorded_and_those_that_are_there_are_left(ask: Ask, tmp_path: Path) -> None:
-    code, shown, errors = ask("record", "pure-cnn", "--batches", "12", "--out", tmp_path / "c")
-    assert (code, errors) == (0, [])
-    assert "pure-cnn: 12 batches" in shown
-    assert len((tmp_path / "c" / "pure-cnn.csv").read_text().splitlines()) == 13
-    code, _, errors = ask("record", "mixed-99", "--out", tmp_path / "c")
-    assert code == 2
-    assert "NAMES: 'mixed-99'; expected some of pure-vit" in errors[0]
 
 
 def _view(verdict: Verdict) -> ThreadView:

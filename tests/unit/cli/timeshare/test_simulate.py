@@ -12,7 +12,6 @@ from auctune.sim.timeshare.drawn import draw_bundle
 from auctune.sim.timeshare.from_file import bundle_of_file
 from auctune.sim.timeshare.recorded import read_curves
 from auctune.timeshare import Allocator, Doubt, Exploration, Ls, Paced, Planner, Wls, headway, lara
-from auctune.train.timeshare.estimators import ESTIMATORS
 from support.command_line import run_auctune
 from support.timeshare_files import write_bundle, write_curves
 
@@ -36,7 +35,7 @@ def test_simulate_shows_and_writes_what_the_allocator_does(ask: Ask, tmp_path: P
     path, out = tmp_path / "bundle.toml", tmp_path / "units.parquet"
     code, shown, errors = ask("simulate", path, "--allocator", "headway", "--out", out)
     assert (code, errors) == (0, [])
-    file = read_bundle_file(path, ESTIMATORS)
+    file = read_bundle_file(path)
     bundle = bundle_of_file(file, read_curves(tmp_path / "curves"), path)
     outcome = bundle.play(headway())
     best = bundle.optimum().num_done
@@ -100,7 +99,7 @@ def test_no_command_writes_over_its_bundle(ask: Ask, tmp_path: Path) -> None:
 
 
 def made(name: str, settings: dict[str, str]) -> Allocator:
-    return timeshare_allocator(name, settings, ESTIMATORS)
+    return timeshare_allocator(name, settings)
 
 
 def test_names_stand_for_allocators_with_their_settings() -> None:

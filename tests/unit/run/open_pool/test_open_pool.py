@@ -27,8 +27,7 @@ from auctune.timeshare.balancing.exploration import Exploration
 from auctune.timeshare.baselines.uniform import Uniform
 from auctune.timeshare.estimators.wls import Wls
 from auctune.timeshare.planner import Planner, headway
-from auctune.train.timeshare.lora_thread import LoraPool
-from auctune.train.timeshare.thread import StepTooLongError
+from auctune.train.preemptible import LoraJobFactory, StepTooLongError
 from support.open_pools import Heard, LineShop, play_pool
 from support.pool_threads import ReadingLine, make_line, pool_thread
 from support.small_bases import build_base, write_rows
@@ -314,7 +313,7 @@ def test_a_batch_of_an_adapter_that_takes_too_long_ends_its_job_and_no_other(
     small = WantedThread("bob", 9, 1e-9, {**lasting, "batch_size": 2}, 10.0)
     large = WantedThread("alice", 90, 1e-9, {**lasting, "batch_size": 12}, 10.0)
     # With no time at all for a batch, any of more than four rows is late.
-    shop = LoraShop(LoraPool(build_base(tmp_path / "base", "gpt2"), 0.0), tmp_path)
+    shop = LoraShop(LoraJobFactory(build_base(tmp_path / "base", "gpt2"), 0.0), tmp_path)
     found = play_pool(PARAMS, tmp_path / "pool", lambda unit: of(small, large), shop)
     assert endings(found) == {"alice": "slow", "bob": "missed"}
     first = units(found)[0]

@@ -1,6 +1,5 @@
 """Bundles from files: what is right becomes a run, what is wrong one line."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,23 +11,31 @@ from auctune.timeshare.allocation.rule import MooreHodgson
 from auctune.timeshare.balancing.exploration import Exploration
 from auctune.timeshare.estimators.wls import Wls
 from auctune.timeshare.planner import Planner
-from auctune.train.timeshare.estimators import ESTIMATORS
-from auctune.train.timeshare.thread import TrainingThread
+from auctune.train.preemptible import PreemptibleJob
 from support.pool_threads import make_line
 
-EXAMPLES = Path(__file__).parents[4] / "examples" / "timeshare"
+ROOT = Path(__file__).parents[4]
+FILES = [
+    ROOT / "examples" / "timeshare" / "adapters.toml",
+    ROOT / "experiments" / "timeshare" / "digits.toml",
+]
 
 THREAD = """
 [[thread]]
 name = "a"
 deadline = 9
 threshold = 0.5
-kind = "cnn"
+kind = "lara_tasks:cnn"
 batches_per_unit = 3.0
 """
 
 
-def slope_line(seed: int, device: str, slope: float) -> TrainingThread:
+def thread_of(kind: str) -> str:
+    """The thread with another kind."""
+    return THREAD.replace("lara_tasks:cnn", kind)
+
+
+def slope_line(seed: int, device: str, slope: float) -> PreemptibleJob:
     """A thread of a user's own."""
     return make_line(seed, slope)
 
@@ -44,9 +51,9 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_examples_are_bundles(path: Path, tmp_path: Path) -> None:
-    order = make_order(read_bundle_file(path, ESTIMATORS), path, path.parent, tmp_path)
+    order = make_order(read_bundle_file(path), path, path.parent, tmp_path)
     assert len(order.threads) >= 2
 
 
@@ -56,7 +63,7 @@ def test_a_file_says_all_of_a_run(tmp_path: Path) -> None:
         '[pool]\nmemory_gb = 0.5\ncpu_threads = 2\nallocator = "lara"\n'
         "[lara]\ngamma = 0.8\nexploration = 40\n" + THREAD,
     )
-    order = make_order(read_bundle_file(path, ESTIMATORS), path, tmp_path, tmp_path)
+    order = make_order(read_bundle_file(path), path, tmp_path, tmp_path)
     assert order.allocator == Planner(Wls(gamma=0.8), Exploration(batches=40), MooreHodgson())
     assert (order.memory_bytes, order.cpu_threads, order.unit_seconds) == (500_000_000, 2, None)
     thread = order.threads[0]
@@ -66,34 +73,23 @@ def test_a_file_says_all_of_a_run(tmp_path: Path) -> None:
 
 def test_a_thread_of_ones_own_is_a_function_that_can_be_imported(tmp_path: Path) -> None:
     kind = f"{__name__}:slope_line"
-    text = THREAD.replace('"cnn"', f'"{kind}"') + "settings = { slope = 2.0 }\n"
+    text = thread_of(kind) + "settings = { slope = 2.0 }\n"
     path = write(tmp_path, text)
-    order = make_order(read_bundle_file(path, ESTIMATORS), path, tmp_path, tmp_path)
+    order = make_order(read_bundle_file(path), path, tmp_path, tmp_path)
     assert order.threads[0].make().step(3) == make_line(0, 2.0).step(3)
 
 
 def test_a_function_that_returns_no_thread_is_named_when_it_is_called(tmp_path: Path) -> None:
-    path = write(tmp_path, THREAD.replace('"cnn"', f'"{__name__}:no_thread"'))
-    order = make_order(read_bundle_file(path, ESTIMATORS), path, tmp_path, tmp_path)
-    with pytest.raises(InputError, match="kind: no_thread returned str without 'batches'"):
+    path = write(tmp_path, thread_of(f"{__name__}:no_thread"))
+    order = make_order(read_bundle_file(path), path, tmp_path, tmp_path)
+    with pytest.raises(InputError, match=":no_thread returned str without 'batches'"):
         order.threads[0].make()
-
-
-def test_a_package_that_is_missing_is_named_with_the_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = write(tmp_path, '[lara]\nestimator = "engression"\n' + THREAD)
-    read_bundle_file(path, ESTIMATORS)
-    # This is how Python notes that there is no such module.
-    monkeypatch.setitem(sys.modules, "engression", None)
-    with pytest.raises(InputError, match=r"bundle\.toml: lara\.estimator: 'engression' needs"):
-        read_bundle_file(path, ESTIMATORS)
 
 
 def test_an_adapter_is_a_thread_with_the_settings_of_a_job(tmp_path: Path) -> None:
     settings = 'settings = { data = "rows.jsonl", rank = 4, target_modules = ["c_attn"] }\n'
-    path = write(tmp_path, THREAD.replace('"cnn"', '"lora"') + settings)
-    assert make_order(read_bundle_file(path, ESTIMATORS), path, tmp_path, tmp_path).threads
+    path = write(tmp_path, thread_of("lora") + settings)
+    assert make_order(read_bundle_file(path), path, tmp_path, tmp_path).threads
 
 
 @pytest.mark.parametrize(
@@ -110,34 +106,46 @@ def test_an_adapter_is_a_thread_with_the_settings_of_a_job(tmp_path: Path) -> No
             r"thread\[0\]\.batches_per_unit: is missing",
         ),
         (THREAD.replace("kind", "knid"), r"thread\[0\]\."),
-        (THREAD.replace("cnn", "gpt"), r"thread\[0\]\.kind: 'gpt'; expected lora, MODULE"),
         (
-            THREAD.replace("cnn", "no.such:thing"),
+            thread_of("gpt"),
+            r"thread\[0\]\.kind: 'gpt'; expected lora or MODULE",
+        ),
+        (
+            thread_of("no.such:thing"),
             r"thread\[0\]\.kind: 'no\.such:thing' \(No module",
         ),
-        (THREAD + "settings = { size = 3 }\n", r"thread\[0\]\.settings\.size: is an unknown"),
-        (THREAD.replace("cnn", "lora"), r"thread\[0\]\.settings\.data: is missing"),
         (
-            THREAD.replace("cnn", "lora") + 'settings = { data = "a", rank = 0 }\n',
+            thread_of("lora") + "settings = { size = 3 }\n",
+            r"thread\[0\]\.settings\.size: is an unknown",
+        ),
+        (thread_of("lora"), r"thread\[0\]\.settings\.data: is missing"),
+        (
+            thread_of("lora") + 'settings = { data = "a", rank = 0 }\n',
             r"thread\[0\]\.settings: rank: 0",
         ),
         ('[pool]\ndevice = "abacus"\n' + THREAD, "abacus"),
-        (THREAD + "settings = { data = 5 }\n", r"thread\[0\]\.settings\.data: 5; expected a text"),
         (
-            THREAD.replace("cnn", "lora") + 'settings = { data = "a", base = 5 }\n',
+            thread_of("lora") + "settings = { data = 5 }\n",
+            r"thread\[0\]\.settings\.data: 5; expected a text",
+        ),
+        (
+            thread_of("lora") + 'settings = { data = "a", base = 5 }\n',
             r"settings\.base: 5; expected a text",
         ),
         (
-            THREAD.replace("cnn", "lora") + 'settings = { data = "a", target_modules = "q" }\n',
+            thread_of("lora") + 'settings = { data = "a", target_modules = "q" }\n',
             r"settings\.target_modules: 'q'; expected a list",
         ),
-        (THREAD.replace("cnn", ":thing"), r"kind: ':thing' cannot be imported \(ValueError"),
         (
-            THREAD.replace("cnn", f"{__name__}:slope_line") + "settings = { slope = 2020-01-01 }\n",
+            thread_of(":thing"),
+            r"kind: ':thing' cannot be imported \(ValueError",
+        ),
+        (
+            thread_of(f"{__name__}:slope_line") + "settings = { slope = 2020-01-01 }\n",
             r"settings\.slope: 2020-01-01; expected finite numbers",
         ),
         (
-            THREAD.replace("cnn", f"{__name__}:slope_line") + "settings = { slope = nan }\n",
+            thread_of(f"{__name__}:slope_line") + "settings = { slope = nan }\n",
             r"settings\.slope: nan; expected finite numbers",
         ),
     ],
@@ -145,4 +153,4 @@ def test_an_adapter_is_a_thread_with_the_settings_of_a_job(tmp_path: Path) -> No
 def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None:
     path = write(tmp_path, text)
     with pytest.raises(InputError, match=message):
-        make_order(read_bundle_file(path, ESTIMATORS), path, tmp_path, tmp_path)
+        make_order(read_bundle_file(path), path, tmp_path, tmp_path)

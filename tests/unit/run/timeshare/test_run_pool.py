@@ -31,7 +31,7 @@ from auctune.timeshare.play import play
 from auctune.timeshare.shares import InfeasibleSharesError, Shares
 from auctune.timeshare.thread import LearningThread
 from auctune.train.checkpoint import load_latest
-from auctune.train.timeshare.thread import TrainingThread
+from auctune.train.preemptible import PreemptibleJob
 from support.pool_threads import make_line, pool_thread
 
 pytest_plugins = ["support.one_thread"]
@@ -145,8 +145,8 @@ class Fuse:
 
     left: int
 
-    def within(self, make: Callable[[], TrainingThread]) -> Callable[[], TrainingThread]:
-        def made() -> TrainingThread:
+    def within(self, make: Callable[[], PreemptibleJob]) -> Callable[[], PreemptibleJob]:
+        def made() -> PreemptibleJob:
             thread = make()
             step = thread.step
 
@@ -305,7 +305,7 @@ def test_units_without_a_length_need_stated_rates() -> None:
 
 
 def test_what_a_thread_notes_on_its_data_is_told_and_reported_once(tmp_path: Path) -> None:
-    def make() -> TrainingThread:
+    def make() -> PreemptibleJob:
         thread = THREADS[0].make()
         thread.notes = ("rows lose their ends",)  # type: ignore[attr-defined]
         return thread

@@ -1,4 +1,4 @@
-"""A real run of stand-ins is what the simulation of the shipped curves says."""
+"""A real run of the recorded tasks is what the simulation of the shipped curves says."""
 
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,7 @@ from auctune.run.timeshare.job import run_pool
 from auctune.run.timeshare.order import PoolOrder, PoolThread
 from auctune.sim.timeshare.recorded import of_kind, read_curves
 from auctune.timeshare import LearningThread, Wls, lara, play
-from auctune.train.timeshare.stand_in import make_stand_in
+from lara_tasks.tasks import make_task
 
 BUNDLE = (
     ("pure-cnn", "cnn", 2.0, 12),
@@ -25,7 +25,7 @@ def test_a_real_run_is_what_the_shipped_curves_foretell(tmp_path: Path) -> None:
     threads = [
         PoolThread(
             LearningThread(name, 0, deadline, threshold),
-            partial(make_stand_in, kind, 1),
+            partial(make_task, kind, 1),
             {"kind": kind},
             rate,
         )

@@ -26,7 +26,6 @@ from auctune.timeshare import (
     play,
 )
 from auctune.timeshare.named import DEFAULT_ALLOCATOR, NAMED
-from auctune.train.timeshare.estimators import ESTIMATORS
 from support.calibrated import calibrated_bundle
 from support.loss_curves import made_up_curve
 from support.timeshare_files import BUNDLE, write_bundle, write_curves
@@ -41,7 +40,7 @@ def curves(tmp_path_factory: pytest.TempPathFactory) -> tuple[RecordedCurve, ...
 def test_a_hopeless_job_with_the_nearest_deadline_takes_nothing_from_the_others(
     hopeless: float,
 ) -> None:
-    default = NAMED[DEFAULT_ALLOCATOR]().allocator(ESTIMATORS)
+    default = NAMED[DEFAULT_ALLOCATOR]().allocator()
     for index in range(3):
         bundle = calibrated_bundle(index, hopeless)
         assert bundle.attainable().num_done == 4
@@ -61,14 +60,14 @@ def test_the_service_and_bundle_files_share_by_the_same_allocator() -> None:
 def test_an_exploration_that_nothing_reads_is_refused(tmp_path: Path) -> None:
     path = write_bundle(tmp_path / "bundle.toml", BUNDLE.replace('allocator = "lara"', ""))
     with pytest.raises(InputError, match=r"lara.exploration: is given; expected allocator"):
-        read_bundle_file(path, ESTIMATORS)
+        read_bundle_file(path)
 
 
 def test_a_thread_follows_the_curve_of_its_kind_and_seed(
     tmp_path: Path, curves: tuple[RecordedCurve, ...]
 ) -> None:
     path = write_bundle(tmp_path / "bundle.toml")
-    bundle = bundle_of_file(read_bundle_file(path, ESTIMATORS), curves, path)
+    bundle = bundle_of_file(read_bundle_file(path), curves, path)
     by_name = {curve.name: curve for curve in curves}
     followed = [by_name[name].curve for name in ("pure-1", "mixed-7", "pure-3")]
     assert list(bundle.curves) == followed
@@ -77,7 +76,7 @@ def test_a_thread_follows_the_curve_of_its_kind_and_seed(
 
 
 def allocator_in(path: Path) -> Allocator:
-    return read_bundle_file(path, ESTIMATORS).allocator(ESTIMATORS)
+    return read_bundle_file(path).allocator()
 
 
 def test_the_file_names_its_allocator(tmp_path: Path) -> None:
@@ -103,7 +102,7 @@ def test_the_file_names_its_allocator(tmp_path: Path) -> None:
 def test_a_wrong_key_is_named(tmp_path: Path, old: str, new: str, place: str) -> None:
     path = write_bundle(tmp_path / "bundle.toml", BUNDLE.replace(old, new, 1))
     with pytest.raises(InputError) as raised:
-        read_bundle_file(path, ESTIMATORS)
+        read_bundle_file(path)
     assert raised.value.place == f"{path}: {place}"
 
 
@@ -112,7 +111,7 @@ def test_a_kind_that_was_not_recorded_is_named(
 ) -> None:
     path = write_bundle(tmp_path / "bundle.toml", BUNDLE.replace('"k1"', '"vit"'))
     with pytest.raises(InputError, match=r"thread\[0\]\.kind: 'vit' was not recorded"):
-        bundle_of_file(read_bundle_file(path, ESTIMATORS), curves, path)
+        bundle_of_file(read_bundle_file(path), curves, path)
 
 
 def test_a_thread_alone_takes_as_long_as_when_it_is_played() -> None:

@@ -11,8 +11,7 @@ from auctune.domain.errors import InputError
 from auctune.train.base import Base
 from auctune.train.job import LoraJob
 from auctune.train.node import NodeTrainer
-from auctune.train.timeshare.lora_thread import LoraPool, LoraThread
-from auctune.train.timeshare.thread import StepTooLongError
+from auctune.train.preemptible import LoraJobFactory, PreemptibleLoraJob, StepTooLongError
 from support.small_bases import build_base, write_rows
 
 pytest_plugins = ["support.one_thread"]
@@ -50,40 +49,40 @@ def test_turns_and_company_change_no_bit_of_an_adapter(
     alone.train({job.id: 14}, lambda _: None)
     losses = [loss for *_, loss in alone.curve(job.id)]
 
-    pool = LoraPool(base)
-    thread = pool.thread(job, tmp_path / "a")
-    other = pool.thread(replace(job, id="other", seed=8), tmp_path / "b")
-    assert thread.step(1) == losses[0]
-    thread.suspend()
+    factory = LoraJobFactory(base)
+    running = factory.make(job, tmp_path / "a")
+    other = factory.make(replace(job, id="other", seed=8), tmp_path / "b")
+    assert running.step(1) == losses[0]
+    running.suspend()
     other.step(2)
     other.suspend()
     assert other.resting_bytes == 0
-    thread.resume()
-    assert np.isclose(thread.step(3), np.mean(losses[1:4]), rtol=1e-12)
-    written = thread.state()
-    thread.step(2)
-    assert thread.batches == 6
+    running.resume()
+    assert np.isclose(running.step(3), np.mean(losses[1:4]), rtol=1e-12)
+    written = running.state()
+    running.step(2)
+    assert running.batches == 6
     assert all(
         torch.equal(tensor, _weights(alone, job)[name])
-        for name, tensor in _weights(pool._node, job).items()
+        for name, tensor in _weights(factory._node, job).items()
     )
 
-    again = LoraPool(base).thread(job, tmp_path / "c")
+    again = LoraJobFactory(base).make(job, tmp_path / "c")
     again.restore(written)
     again.step(2)
     assert again.batches == 6
-    one, two = again.state(), thread.state()
+    one, two = again.state(), running.state()
     assert one.state == two.state
     assert all(torch.equal(one.tensors[name], two.tensors[name]) for name in two.tensors)
 
 
-def test_a_thread_that_went_astray_has_no_loss_and_goes_on_counting(
+def test_a_running_that_went_astray_has_no_loss_and_goes_on_counting(
     base: Base, job: LoraJob, tmp_path: Path
 ) -> None:
-    thread = LoraPool(base).thread(replace(job, learning_rate=1e30), tmp_path)
-    assert np.isnan(thread.step(6))
-    assert np.isnan(thread.step(2))
-    assert thread.batches == 8
+    running = LoraJobFactory(base).make(replace(job, learning_rate=1e30), tmp_path)
+    assert np.isnan(running.step(6))
+    assert np.isnan(running.step(2))
+    assert running.batches == 8
 
 
 def test_a_batch_that_takes_too_long_is_stopped_and_a_limit_changes_nothing_else(
@@ -91,16 +90,16 @@ def test_a_batch_that_takes_too_long_is_stopped_and_a_limit_changes_nothing_else
 ) -> None:
     data = write_rows(tmp_path / "many.jsonl", 12, seed=1)
     large = replace(job, data=data, batch_size=12)
-    free = LoraPool(base).thread(large, tmp_path / "a")
-    limited = LoraPool(base, max_step_seconds=1e9).thread(large, tmp_path / "b")
+    free = LoraJobFactory(base).make(large, tmp_path / "a")
+    limited = LoraJobFactory(base, max_step_seconds=1e9).make(large, tmp_path / "b")
     assert free.step(2) == limited.step(2)
     one, two = free.state(), limited.state()
     assert one.state == two.state
     assert all(torch.equal(one.tensors[name], two.tensors[name]) for name in one.tensors)
-    hasty = LoraPool(base, max_step_seconds=0.0)
+    hasty = LoraJobFactory(base, max_step_seconds=0.0)
     # A batch as small as the rows between two looks at the clock is always trained.
-    hasty.thread(replace(large, id="small", batch_size=2), tmp_path / "c").step(3)
-    slow = hasty.thread(large, tmp_path / "d")
+    hasty.make(replace(large, id="small", batch_size=2), tmp_path / "c").step(3)
+    slow = hasty.make(large, tmp_path / "d")
     with pytest.raises(StepTooLongError, match="a batch of 12 rows was stopped after 0 s"):
         slow.step(1)
     assert slow.batches == 0
@@ -109,10 +108,10 @@ def test_a_batch_that_takes_too_long_is_stopped_and_a_limit_changes_nothing_else
 def test_a_result_is_an_adapter_that_was_loaded_back(
     base: Base, job: LoraJob, tmp_path: Path
 ) -> None:
-    thread: LoraThread = LoraPool(base).thread(job, tmp_path / "work")
-    thread.step(2)
+    running: PreemptibleLoraJob = LoraJobFactory(base).make(job, tmp_path / "work")
+    running.step(2)
     (tmp_path / "result").mkdir()
-    thread.save_result(tmp_path / "result")
+    running.save_result(tmp_path / "result")
     assert (tmp_path / "result" / "adapter" / "adapter_model.safetensors").is_file()
 
 
@@ -120,4 +119,4 @@ def test_a_schedule_that_must_know_the_end_is_refused(
     base: Base, job: LoraJob, tmp_path: Path
 ) -> None:
     with pytest.raises(InputError, match="schedule: 'linear', but how many steps"):
-        LoraPool(base).thread(replace(job, schedule="linear"), tmp_path)
+        LoraJobFactory(base).make(replace(job, schedule="linear"), tmp_path)

@@ -1,4 +1,4 @@
-"""Stand-ins learn, each its own task, and the same from the same seed."""
+"""The paper's tasks on synthetic data train, and the same from the same seed."""
 
 import numpy as np
 import pytest
@@ -6,20 +6,30 @@ import torch
 
 from auctune.domain.errors import InputError
 from auctune.numerics.rng import stream
-from auctune.train.timeshare.made_up.digits import Blur, digits
-from auctune.train.timeshare.made_up.grid_world import SIDE, make_room
-from auctune.train.timeshare.made_up.reviews import BAD, GOOD, NOT, WORDS, reviews
-from auctune.train.timeshare.made_up.sounds import BANDS, FRAMES, sounds
-from auctune.train.timeshare.made_up.sounds import WORDS as NUM_WORDS
-from auctune.train.timeshare.source import generator_of
-from auctune.train.timeshare.stand_in import STAND_INS, make_stand_in
+from auctune.train.module_job import generator_of
+from lara_tasks.synthetic import (
+    BAD,
+    BANDS,
+    FRAMES,
+    GOOD,
+    NOT,
+    NUM_WORDS,
+    SIDE,
+    WORDS,
+    Blur,
+    digits,
+    make_room,
+    reviews,
+    sounds,
+)
+from lara_tasks.tasks import TASKS, make_task
 
-pytest_plugins = ["support.one_thread"]
+pytest_plugins = ["support.one_job"]
 
 
-@pytest.mark.parametrize("kind", STAND_INS)
-def test_a_stand_in_learns_and_a_pause_of_any_kind_changes_nothing(kind: str) -> None:
-    through, paused, again = (make_stand_in(kind, seed=2) for _ in range(3))
+@pytest.mark.parametrize("kind", TASKS)
+def test_a_task_trains_and_a_pause_of_any_kind_changes_nothing(kind: str) -> None:
+    through, paused, again = (make_task(kind, seed=2) for _ in range(3))
     losses = through.losses(12)
     first = paused.losses(5)
     again.restore(paused.state())
@@ -30,21 +40,21 @@ def test_a_stand_in_learns_and_a_pause_of_any_kind_changes_nothing(kind: str) ->
     assert losses[-3:].mean() < losses[:3].mean()
 
 
-def test_another_seed_is_another_thread() -> None:
-    assert make_stand_in("cnn", seed=1).step(1) != make_stand_in("cnn", seed=2).step(1)
+def test_another_seed_is_another_job() -> None:
+    assert make_task("cnn", seed=1).step(1) != make_task("cnn", seed=2).step(1)
 
 
-def test_a_kind_that_there_is_not_is_refused_with_those_that_there_are() -> None:
+def test_an_unknown_task_is_refused_with_those_that_exist() -> None:
     with pytest.raises(InputError, match="'gpt'; expected one of vit, lstm, cnn"):
-        make_stand_in("gpt", seed=1)
+        make_task("gpt", seed=1)
 
 
 def test_dagger_gathers_what_it_sees_and_stops_when_it_is_full() -> None:
-    thread = make_stand_in("dagger", seed=3)
-    source = thread._source
+    job = make_task("dagger", seed=3)
+    source = job._source
     rows = []
     for _ in range(4):
-        thread.step(1)
+        job.step(1)
         rows.append(len(source.state().tensors["views"]))
         source._taken = 400 * len(rows)  # type: ignore[attr-defined]
     assert rows[0] < rows[1] < rows[2] < rows[3] <= 4000

@@ -1,4 +1,4 @@
-"""A thread that was paused, moved out or written down goes on as if nothing had happened."""
+"""A job that was paused, offloaded or saved continues as if nothing had happened."""
 
 import random
 from collections.abc import Callable
@@ -12,9 +12,14 @@ from torch.utils.data import DataLoader, Dataset
 
 from auctune.domain.errors import CheckpointError, InputError
 from auctune.train.checkpoint import Checkpoint
-from auctune.train.timeshare.loader_source import LoaderSource
-from auctune.train.timeshare.module_thread import ModuleThread, supervised
-from auctune.train.timeshare.source import Batch, BatchSource, RowSource
+from auctune.train.module_job import (
+    Batch,
+    BatchSource,
+    LoaderSource,
+    ModuleJob,
+    RowSource,
+    supervised,
+)
 
 ROWS, SIZE = 10, 4
 
@@ -67,23 +72,23 @@ def loader_source() -> BatchSource:
 SOURCES = (row_source, loader_source)
 
 
-def make_thread(make_source: Callable[[], BatchSource] = row_source) -> ModuleThread:
+def make_job(make_source: Callable[[], BatchSource] = row_source) -> ModuleJob:
     with torch.random.fork_rng():
         torch.manual_seed(1)
         module = Jumpy()
     optimizer = torch.optim.AdamW(module.parameters(), lr=0.05, amsgrad=True)
-    return ModuleThread(
+    return ModuleJob(
         module,
         supervised(mse_loss),
         make_source(),
         optimizer,
         seed=9,
         schedule=torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 50),
-        largest_norm=0.5,
+        max_grad_norm=0.5,
     )
 
 
-def assert_same(first: ModuleThread, second: ModuleThread) -> None:
+def assert_same(first: ModuleJob, second: ModuleJob) -> None:
     one, two = first.state(), second.state()
     assert one.state == two.state
     assert one.tensors.keys() == two.tensors.keys()
@@ -92,17 +97,17 @@ def assert_same(first: ModuleThread, second: ModuleThread) -> None:
 
 
 def disturb() -> None:
-    """What another thread would do between two turns."""
+    """What another job would do between two turns."""
     torch.rand(3)
     np.random.standard_normal()
     random.gauss(0.0, 1.0)
 
 
 @pytest.mark.parametrize("make_source", SOURCES)
-def test_a_suspended_thread_is_undisturbed_to_the_bit(
+def test_a_suspended_job_is_undisturbed_to_the_bit(
     make_source: Callable[[], BatchSource],
 ) -> None:
-    through, paused = make_thread(make_source), make_thread(make_source)
+    through, paused = make_job(make_source), make_job(make_source)
     losses = through.losses(12)
     parts = []
     for count in (1, 4, 2, 5):
@@ -117,15 +122,15 @@ def test_a_suspended_thread_is_undisturbed_to_the_bit(
 
 @pytest.mark.parametrize("make_source", SOURCES)
 @pytest.mark.parametrize("at", [0, 1, 3, 7])
-def test_a_thread_from_a_checkpoint_goes_on_to_the_same_bits(
+def test_a_job_from_a_checkpoint_goes_on_to_the_same_bits(
     make_source: Callable[[], BatchSource], at: int
 ) -> None:
-    through = make_thread(make_source)
+    through = make_job(make_source)
     if at:
         through.step(at)
     written = through.state()
     through.step(6)
-    again = make_thread(make_source)
+    again = make_job(make_source)
     # It has moved on, so that everything must be put back.
     again.step(2)
     disturb()
@@ -136,18 +141,18 @@ def test_a_thread_from_a_checkpoint_goes_on_to_the_same_bits(
 
 
 def test_a_checkpoint_is_of_its_moment_and_not_of_what_came_after() -> None:
-    thread = make_thread()
-    thread.step(2)
-    written = thread.state()
+    job = make_job()
+    job.step(2)
+    written = job.state()
     kept = {name: tensor.clone() for name, tensor in written.tensors.items()}
-    thread.step(2)
+    job.step(2)
     assert all(torch.equal(tensor, kept[name]) for name, tensor in written.tensors.items())
 
 
 def test_a_checkpoint_without_any_one_of_its_parts_is_refused() -> None:
-    thread, again = make_thread(loader_source), make_thread(loader_source)
-    thread.step(2)
-    whole = thread.state()
+    job, again = make_job(loader_source), make_job(loader_source)
+    job.step(2)
+    whole = job.state()
     for name in whole.tensors:
         rest = {key: tensor for key, tensor in whole.tensors.items() if key != name}
         with pytest.raises(CheckpointError, match=f"has no '{name}'"):
@@ -159,56 +164,54 @@ def test_a_checkpoint_without_any_one_of_its_parts_is_refused() -> None:
 
 
 def test_a_checkpoint_of_other_rows_or_another_module_is_refused() -> None:
-    thread = make_thread()
-    thread.step(1)
+    job = make_job()
+    job.step(1)
     inputs, targets = _rows()
-    fewer = make_thread(lambda: RowSource(inputs[:8], targets[:8], batch_size=4, seed=3))
+    fewer = make_job(lambda: RowSource(inputs[:8], targets[:8], batch_size=4, seed=3))
     with pytest.raises(CheckpointError, match="data of 10 rows in the checkpoint, 8 here"):
-        fewer.restore(thread.state())
+        fewer.restore(job.state())
     other = nn.Linear(3, 2)
     optimizer = torch.optim.AdamW(other.parameters())
     with pytest.raises(CheckpointError, match="is of another module"):
-        ModuleThread(other, supervised(mse_loss), row_source(), optimizer, seed=9).restore(
-            thread.state()
-        )
+        ModuleJob(other, supervised(mse_loss), row_source(), optimizer, seed=9).restore(job.state())
 
 
-def test_what_a_thread_draws_leaves_the_generators_of_the_process_as_they_were() -> None:
+def test_a_jobs_draws_leave_the_generators_of_the_process_as_they_were() -> None:
     torch.manual_seed(4)
     np.random.seed(4)
     random.seed(4)
-    thread = make_thread(loader_source)
+    job = make_job(loader_source)
     before = torch.rand(1), np.random.random(), random.random()
     torch.manual_seed(4)
     np.random.seed(4)
     random.seed(4)
-    thread.step(3)
+    job.step(3)
     assert before == (torch.rand(1), np.random.random(), random.random())
 
 
-def test_a_suspended_thread_holds_no_bytes_and_the_same_tensors_afterwards() -> None:
-    thread = make_thread()
-    thread.step(1)
-    needed = thread.memory_bytes
-    tensors = list(thread._tensors())
-    thread.suspend()
+def test_a_suspended_job_holds_no_bytes_and_the_same_tensors_afterwards() -> None:
+    job = make_job()
+    job.step(1)
+    needed = job.memory_bytes
+    tensors = list(job._tensors())
+    job.suspend()
     assert all(tensor.untyped_storage().nbytes() == 0 for tensor in tensors)
-    thread.resume()
-    assert thread.memory_bytes == needed
-    assert all(one is two for one, two in zip(thread._tensors(), tensors, strict=True))
+    job.resume()
+    assert job.memory_bytes == needed
+    assert all(one is two for one, two in zip(job._tensors(), tensors, strict=True))
 
 
 def test_memory_is_parameters_gradients_moments_buffers_and_what_backward_keeps() -> None:
     module = nn.Linear(5, 7)
     optimizer = torch.optim.Adam(module.parameters())
     source = RowSource(torch.randn(6, 5), torch.randn(6, 7), batch_size=6, seed=0)
-    thread = ModuleThread(module, supervised(mse_loss), source, optimizer, seed=0)
+    job = ModuleJob(module, supervised(mse_loss), source, optimizer, seed=0)
     weights = 4 * (5 * 7 + 7)
-    assert thread.memory_bytes == 2 * weights
-    thread.step(1)
+    assert job.memory_bytes == 2 * weights
+    job.step(1)
     # Adam: two moments and a count for each of two parameters. Backward needs the inputs, which
     # are the batch, and the outputs and targets of the loss.
-    assert thread.memory_bytes == 4 * weights + 2 * 4 + 4 * 6 * 5 + 2 * 4 * 6 * 7
+    assert job.memory_bytes == 4 * weights + 2 * 4 + 4 * 6 * 5 + 2 * 4 * 6 * 7
 
 
 @pytest.mark.parametrize("batch_size", [0, ROWS + 1])
@@ -234,6 +237,6 @@ def test_a_loader_that_gives_nothing_is_an_error() -> None:
 
 def test_a_loss_that_is_no_number_is_given_as_it_is() -> None:
     inputs, targets = _rows()
-    thread = make_thread(lambda: RowSource(inputs, targets / 0.0, batch_size=4, seed=0))
-    assert not np.isfinite(thread.step(3))
-    assert thread.batches == 3
+    job = make_job(lambda: RowSource(inputs, targets / 0.0, batch_size=4, seed=0))
+    assert not np.isfinite(job.step(3))
+    assert job.batches == 3

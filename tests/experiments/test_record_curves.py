@@ -1,4 +1,4 @@
-"""What a thinned curve keeps, and how a recording ends up in its folder."""
+"""What a downsampled curve keeps, and how a recording ends up in its folder."""
 
 import json
 from pathlib import Path
@@ -10,35 +10,39 @@ from hypothesis import strategies as st
 
 from auctune.domain.errors import InputError
 from auctune.numerics.rng import stream
-from auctune.train.timeshare.curve_file import (
-    FIRST,
-    MOST_LINES,
-    bins,
+from lara_tasks.tasks import TASKS
+from record_curves import (
+    FIRST_LINES,
+    MAX_LINES,
+    RECORDINGS,
+    Recording,
+    choose,
+    downsampled,
+    line_ends,
+    main,
     read_manifest,
-    thinned,
+    record_all,
     write_curve,
 )
-from auctune.train.timeshare.recording import RECORDINGS, Recording, record_all
-from auctune.train.timeshare.stand_in import STAND_INS
 
 
 @given(st.integers(1, 60_000))
 def test_lines_rise_to_the_last_batch_and_are_never_too_many(num_batches: int) -> None:
-    ends = bins(num_batches)
-    assert len(ends) <= MOST_LINES
+    ends = line_ends(num_batches)
+    assert len(ends) <= MAX_LINES
     assert ends[-1] == num_batches
     steps = np.diff(ends, prepend=0)
     assert (steps > 0).all()
-    assert (steps[: min(FIRST, num_batches)] == 1).all()
+    assert (steps[: min(FIRST_LINES, num_batches)] == 1).all()
     # All lines behind the first ones are equally wide, but for the last.
-    assert len(set(steps[FIRST:-1].tolist())) <= 1
+    assert len(set(steps[FIRST_LINES:-1].tolist())) <= 1
     assert steps[-1] <= steps.max()
 
 
 @given(st.integers(1, 9_000), st.integers(0, 5))
 def test_sums_are_kept_at_the_end_of_each_line(num_batches: int, seed: int) -> None:
     losses = stream(seed, "losses").gamma(2.0, 1.0, num_batches)
-    ends, means = thinned(losses)
+    ends, means = downsampled(losses)
     sums = np.cumsum(means * np.diff(ends, prepend=0))
     assert np.allclose(sums, np.cumsum(losses)[ends - 1], rtol=1e-9)
 
@@ -48,20 +52,20 @@ def test_a_file_of_a_long_curve_is_small_and_reads_back(tmp_path: Path) -> None:
     write_curve(tmp_path / "a.csv", losses)
     assert (tmp_path / "a.csv").stat().st_size <= 60_000
     table = np.loadtxt(tmp_path / "a.csv", delimiter=",", skiprows=1)
-    ends, means = thinned(losses)
+    ends, means = downsampled(losses)
     assert np.array_equal(table[:, 0], ends)
     assert np.allclose(table[:, 1], means, rtol=1e-4)
 
 
-def test_recordings_are_the_threads_of_both_tables() -> None:
+def test_recordings_are_the_jobs_of_both_tables() -> None:
     assert [one.kind for one in RECORDINGS if one.bundle == "pure"] == [
         "vit", "lstm", "cnn", "resnet18", "resnet34",
     ]  # fmt: skip
-    assert [STAND_INS[one.kind].task for one in RECORDINGS if one.bundle == "mixed"] == [
+    assert [TASKS[one.kind].area for one in RECORDINGS if one.bundle == "mixed"] == [
         "CV", "CV", "RL", "Audio", "NLP", "CV", "CV", "NLP", "Audio", "RL",
     ]  # fmt: skip
     assert len({one.name for one in RECORDINGS}) == 15
-    # Threads of one kind are not one thread twice.
+    # Jobs of one kind are not one job twice.
     assert len({(one.kind, one.seed) for one in RECORDINGS}) == 15
 
 
@@ -70,9 +74,9 @@ def test_a_recording_is_the_same_each_time_and_leaves_others_in_the_manifest(
 ) -> None:
     first = Recording("pure-cnn", "pure", "cnn", 1, 30)
     second = Recording("pure-lstm", "pure", "lstm", 1, 5)
-    list(record_all([first], tmp_path, lambda *_: None))
+    list(record_all([first], tmp_path))
     written = (tmp_path / "pure-cnn.csv").read_bytes()
-    list(record_all([second, first], tmp_path, lambda *_: None))
+    list(record_all([second, first], tmp_path))
     assert (tmp_path / "pure-cnn.csv").read_bytes() == written
     entries = read_manifest(tmp_path)
     assert [entry["name"] for entry in entries] == ["pure-lstm", "pure-cnn"]
@@ -85,3 +89,16 @@ def test_a_damaged_manifest_is_an_error(tmp_path: Path, content: str) -> None:
     (tmp_path / "manifest.json").write_text(content)
     with pytest.raises(InputError, match=r"manifest\.json: is damaged"):
         read_manifest(tmp_path)
+
+
+def test_the_command_records_what_is_missing_and_names_an_unknown_curve(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["pure-cnn", "--batches", "12", "--out", str(tmp_path)])
+    assert "pure-cnn: 12 batches" in capsys.readouterr().out
+    assert len((tmp_path / "pure-cnn.csv").read_text().splitlines()) == 13
+    missing = [recording.name for recording in choose([], tmp_path)]
+    assert len(missing) == len(RECORDINGS) - 1
+    assert "pure-cnn" not in missing
+    with pytest.raises(InputError, match="NAME: 'mixed-99'; expected some of pure-vit"):
+        choose(["mixed-99"], tmp_path)

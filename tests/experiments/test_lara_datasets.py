@@ -12,11 +12,18 @@ import torch
 
 from auctune.domain.errors import InputError
 from auctune.numerics.rng import stream
-from auctune.train.timeshare.files.frames import read_frames
-from auctune.train.timeshare.files.images import read_images
-from auctune.train.timeshare.files.reviews import LENGTH, NOTHING, OTHER, read_reviews
-from auctune.train.timeshare.files.yesno import BANDS, FRAMES, read_yesno
-from auctune.train.timeshare.real import make_real
+from lara_tasks.datasets import (
+    BANDS,
+    FRAMES,
+    LENGTH,
+    NOTHING,
+    OTHER,
+    read_frames,
+    read_images,
+    read_reviews,
+    read_yesno,
+)
+from lara_tasks.tasks import make_task
 
 PICTURES = stream(1, "pictures").integers(0, 256, (10, 3072)).astype(np.uint8)
 CLASSES = [int(number) for number in stream(1, "classes").integers(0, 10, 10)]
@@ -121,7 +128,7 @@ def test_a_task_on_real_files_trains_and_is_the_same_again(
     assert callable(write)
     write(tmp_path)
     torch.set_num_threads(1)
-    first, again = (make_real(kind, tmp_path, seed=1) for _ in range(2))
+    first, again = (make_task(kind, 1, data=str(tmp_path)) for _ in range(2))
     losses = first.losses(15)
     assert losses[-3:].mean() < losses[0]
     assert again.losses(15).tolist() == losses.tolist()

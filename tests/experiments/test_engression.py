@@ -8,10 +8,8 @@ import pytest
 import torch
 
 from auctune.domain import InputError
-from auctune.registry import timeshare_allocator
-from auctune.timeshare import Need, Planner
-from auctune.train.timeshare.engression import Engression, EngressionRun, crossing
-from auctune.train.timeshare.estimators import ESTIMATORS
+from auctune.timeshare import Need
+from timeshare_harness.engression import Engression, EngressionRun, crossing
 
 QUICK = Engression(epochs=120)
 
@@ -63,14 +61,11 @@ def test_a_curve_is_crossed_where_it_first_comes_to_a_level() -> None:
     assert crossing(ahead, curve, -2.5) == math.inf
 
 
-def test_it_is_chosen_by_name_and_missed_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    allocator = timeshare_allocator("headway", {"estimator": "engression"}, ESTIMATORS)
-    assert isinstance(allocator, Planner)
-    assert allocator.estimator == Engression()
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     # This is how Python notes that there is no such module.
     monkeypatch.setitem(sys.modules, "engression", None)
     with pytest.raises(InputError, match=r"estimator: 'engression' needs .* expected pip install"):
-        timeshare_allocator("headway", {"estimator": "engression"}, ESTIMATORS)
+        Engression()
 
 
 @pytest.mark.parametrize(
