@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from auctune.auction.baselines.charging import BidCharging
 from auctune.auction.baselines.earliest import find_earliest
 from auctune.auction.book import Ints, Usage, empty_usage
-from auctune.auction.plan import Plan, read_plan
-from auctune.auction.sale import sell_for_bid
+from auctune.auction.plan import Plan, read_plan, sell_for_bid
 from auctune.domain import (
     Cluster,
     Decision,

@@ -120,14 +120,14 @@ def test_quotes_learn_what_is_due_once() -> None:
     made = MadeUpZone()
     pricing = made.zone.mechanism.pricing  # type: ignore[attr-defined]
     for number in range(40):
-        if pricing.is_due():
+        if pricing.needs_update():
             break
         made.zone.decide(made.bid(f"{number}", "5", owner=f"user-{number % 8}"))
-    assert pricing.is_due()
+    assert pricing.needs_update()
     ask = made.bid("quote", "0", owner="carol")
     menus = [made.zone.quote(ask) for _ in range(2)]
     made.keep()
-    assert not pricing.is_due()
+    assert not pricing.needs_update()
     assert menus[0] == menus[1]
     assert made.log.events[-1][0].type == "prices.updated"
     assert_same(made.folded().mechanism.save(), made.zone.mechanism.save())

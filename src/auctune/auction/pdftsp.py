@@ -2,55 +2,52 @@
 
 For each task, in the order of arrival:
  find l* = argmin c(l) over all feasible schedules and vendors (c does not depend on the bid);
- admit it if the bid is above the price, and then book its cells and move their prices.
+ admit it if the bid is above the price, and then allocate its cells and move their prices.
 
-The paper's payment, capacity check, prices and search are mended as docs/explanation/auction.md
-tells; each mend is an option.
+The paper's payment, capacity check, prices and search are mended, as docs/explanation/auction.md
+explains; each mend is an option.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from typing import Any
 
 from auctune.auction.book import Book, Ints
-from auctune.auction.copies import copy_of
-from auctune.auction.explain import explain
+from auctune.auction.horizon import Shift
+from auctune.auction.market_ops import CellMarket
 from auctune.auction.params import PdftspParams
-from auctune.auction.plan import read_plan
+from auctune.auction.plan import Plan, price_plan, read_plan
 from auctune.auction.pricing import BidEvidence, make_pricing
-from auctune.auction.replan import plan_anew
+from auctune.auction.search import Found, ScheduleSearch
 from auctune.auction.search.problem import Request
-from auctune.auction.terms import Terms, value_of
 from auctune.domain import (
     Cell,
     Cluster,
-    Commitment,
     Decision,
     EnergyForecast,
     Event,
-    Explanation,
     InputError,
     MarketState,
     MenuLine,
-    NodeLost,
-    NodeReturned,
+    Money,
     Offered,
     PricedPlan,
     PriceMenu,
     PricesLearned,
     Reason,
-    Released,
-    Replanned,
     Saved,
     Schedule,
     SlotAdvanced,
     Task,
+    round_money,
 )
+from auctune.domain.money import LARGEST
 
-# Bids of so long ago still count when a bid's weight is compared with that of others.
-_LATE_SECONDS = 6 * 3600
+# Bids of this long ago still count when a bid's weight is compared with that of others.
+_RECENT_SECONDS = 6 * 3600
 
 
-class Pdftsp:
+class Pdftsp(CellMarket):
     """The multi-LoRA auction over one cluster.
 
     Args:
@@ -62,8 +59,6 @@ class Pdftsp:
         history: bids of earlier days, for `pricing: learned`.
     """
 
-    by_slot = False
-
     def __init__(
         self,
         cluster: Cluster,
@@ -72,73 +67,132 @@ class Pdftsp:
         energy: EnergyForecast | None = None,
         history: Sequence[Sequence[Task]] = (),
     ) -> None:
-        self.params = params or PdftspParams()
-        self.book = Book(cluster, prune=self.params.pricing != "paper", energy=energy)
-        # The latest slot that has begun, and the latest that has brought its lesson.
-        self._now = self._taught = -1
-        self.pricing = make_pricing(self.book, self.params, history)
-        self._evidence = BidEvidence(max(1, round(_LATE_SECONDS / cluster.slot_seconds)))
-        self._terms = Terms(self.book, self.pricing, self.params)
+        self.params = params = params or PdftspParams()
+        super().__init__(Book(cluster, prune=params.pricing != "paper", energy=energy))
+        # The latest slot at whose beginning prices were updated.
+        self._last_update = -1
+        self.pricing = make_pricing(self.book, params, history)
+        self._evidence = BidEvidence(max(1, round(_RECENT_SECONDS / cluster.slot_seconds)))
+        self._is_critical = params.payment == "critical"
+        self._is_masked = params.capacity == "masked"
+        self._search = ScheduleSearch(
+            self.book,
+            self.pricing.lam,
+            self.pricing.phi,
+            aggregate=params.chosen_aggregate,
+            masked=self._is_masked,
+        )
 
     def advance(self, now: int) -> tuple[Event, ...]:
-        """Slot `now` begins, or goes on: prices take over what earlier bids taught."""
-        if now <= self._taught:
-            lesson = self.pricing.within()
-            return () if lesson is None else (PricesLearned(now, lesson),)
+        """Begin slot `now`, or go on with it: prices follow what earlier bids revealed."""
+        if now <= self._last_update:
+            update = self.pricing.update_within_slot()
+            return () if update is None else (PricesLearned(now, update),)
         events: list[Event] = []
         if now > self._now:
             events.append(self.entering(now))
             self.apply(events[-1])
-        lesson = self.pricing.start(now)
-        self._taught = now
-        if lesson is not None:
-            events.append(PricesLearned(now, lesson))
+        update = self.pricing.update(now)
+        self._last_update = now
+        if update is not None:
+            events.append(PricesLearned(now, update))
         return tuple(events)
 
-    def entering(self, now: int) -> SlotAdvanced:
-        """What the beginning of slot `now` would bring into the market."""
-        return self.book.entering(now)
-
     def offer(self, task: Task, now: int) -> Decision:
-        """Decide on one bid, and book what was promised.
+        """Decide on one bid, and allocate what was promised (Algorithm 1).
 
         Raises:
             InputError: if the task does not fit this cluster's types and horizon.
         """
         self.advance(now)
-        request, found, decision = self._terms.answer(task, now)
+        self.book.check(task)
+        request = self._search.request(task, now)
+        best = self._search.find(request, task)
+        decision = self._decide(task, request, best)
         if decision.value is not None:
-            assert found is not None
-            self._book(request, found.slots, found.nodes, decision.value)
-        elif found is not None and decision.reason is Reason.NO_CAPACITY:
-            self.pricing.chose(found.slots, found.nodes, request, value_of(task, found))
+            assert best is not None
+            self._allocate(request, best.slots, best.nodes, decision.value)
+        elif best is not None and decision.reason is Reason.NO_CAPACITY:
+            self.pricing.on_selection(best.slots, best.nodes, request, _value(task, best))
         self._learn_from(task, decision, now)
         return decision
 
-    def offer_slot(self, tasks: Sequence[Task], now: int) -> list[Decision]:
-        """Decide on all bids of one slot, one after the other."""
-        return [self.offer(task, now) for task in tasks]
-
     def preview(self, task: Task, now: int) -> Decision:
-        """What `offer` would answer now; changes nothing.
+        """Return what `offer` would answer now; change nothing.
 
         Raises:
             InputError: as `offer`.
         """
-        return self._begun(now)._terms.answer(task, now).decision
+        market = self._at(now)
+        market.book.check(task)
+        request = market._search.request(task, now)
+        return market._decide(task, request, market._search.find(request, task))
+
+    def _decide(self, task: Task, request: Request, best: Found | None) -> Decision:
+        if best is None:
+            feasible = self._search.could_ever_run(request)
+            reason = Reason.NO_CAPACITY if feasible else Reason.NO_FEASIBLE_SCHEDULE
+            return Decision(task.id, admitted=False, reason=reason)
+        price = _to_price(best.cost)
+        is_profitable = task.bid > price if self._is_critical else float(task.bid) > best.cost
+        if not is_profitable:
+            return Decision(task.id, admitted=False, price=price, reason=Reason.UNPROFITABLE)
+        if not self._has_room(best, request):
+            return Decision(task.id, admitted=False, reason=Reason.NO_CAPACITY)
+        return Decision(
+            task.id,
+            admitted=True,
+            payment=price if self._is_critical else self._payment(best.cost, best.operating_cost),
+            price=price,
+            schedule=self._search.schedule(best),
+            value=_value(task, best),
+            surplus=float(task.bid) - best.cost,
+        )
+
+    def _allocate(self, request: Request, rows: Ints, nodes: Ints, value: float) -> None:
+        self.pricing.on_selection(rows, nodes, request, value)
+        self.book.take(rows, nodes, request.throughput, request.memory_gb)
+        self.pricing.on_allocation(rows, nodes)
+
+    def _has_room(self, plan: Found, request: Request) -> bool:
+        return self._is_masked or self.book.has_room(
+            plan.slots, plan.nodes, request.throughput, request.memory_gb
+        )
+
+    def _payment(self, cost: float, operating_cost: float) -> Money:
+        return _to_price(cost if self._is_critical else cost - operating_cost)
+
+    def _learn_from(self, task: Task, decision: Decision, now: int) -> None:
+        counted = self._evidence.counted(task, decision, now)
+        if counted is not None:
+            self.pricing.on_bid(counted)
+
+    # Menus, and plans that were not searched for.
 
     def quote(self, task: Task, now: int) -> PriceMenu:
-        """The price of each finish time up to the task's deadline; changes nothing.
+        """Return the price of each finish time up to the task's deadline; change nothing.
 
         Each line is what `offer` would charge now if that were the task's deadline.
 
         Raises:
             InputError: as `offer`.
         """
-        return self._begun(now)._terms.menu(task, now)
+        market = self._at(now)
+        market.book.check(task)
+        lines: list[MenuLine] = []
+        request = market._search.request(task, now)
+        for deadline in range(request.first, request.last + 1):
+            best = market._search.find(request._replace(last=deadline), task)
+            if best is None or not market._has_room(best, request):
+                continue
+            price = self._payment(best.cost, best.operating_cost)
+            if not lines or price < lines[-1].price:
+                schedule = market._search.schedule(best)
+                lines.append(MenuLine(schedule.finish, price, schedule))
+        return PriceMenu(task.id, tuple(lines))
 
     def take(self, task: Task, line: MenuLine, now: int) -> Decision | None:
-        """Accept a line of an earlier menu, if its plan is still to be had at its price.
+        """Accept a line of an earlier menu, if its plan is still available at its price.
 
         Raises:
             InputError: as `offer`, or if the bid is below the line's price.
@@ -148,16 +202,16 @@ class Pdftsp:
         self.advance(now)
         self.book.check(task)
         plan = read_plan(self.book, task, line.schedule, now)
-        request = self._terms.request(task, now)
+        request = self._search.request(task, now)
         if plan is None or not self.book.has_room(
             plan.rows, plan.nodes, request.throughput, request.memory_gb
         ):
             return None
-        priced = self._terms.priced(task, plan)
-        if self._terms.payment(priced.cost, priced.operating_cost) > line.price:
+        priced = self._priced(task, plan)
+        if self._payment(priced.cost, priced.operating_cost) > line.price:
             return None
         value = float(task.bid) - priced.vendor_price - priced.operating_cost
-        self._book(request, plan.rows, plan.nodes, value)
+        self._allocate(request, plan.rows, plan.nodes, value)
         decision = Decision(
             task.id,
             admitted=True,
@@ -170,139 +224,103 @@ class Pdftsp:
         self._learn_from(task, decision, now)
         return decision
 
-    def explain(self, task: Task, chosen: Decision | Schedule, now: int) -> Explanation:
-        """What a plan costs part by part, and what others would have cost; changes nothing.
-
-        Raises:
-            InputError: as `offer`, or if the plan is not one of the task's.
-        """
-        market = self._begun(now)
-        market.book.check(task)
-        return explain(market._terms, task, chosen, now)
-
-    def release(self, task: Task, cells: Sequence[tuple[int, str]]) -> None:
-        """Take cells that an admitted task no longer needs back into the market."""
-        slots, nodes = self.book.indices(cells)
-        self.book.give_back(slots, nodes, self.book.throughput(task), task.memory_gb)
-        self.pricing.booked(slots, nodes)
-
-    def assign(self, task: Task, cells: Sequence[tuple[int, str]]) -> None:
-        """Give cells to a task that has paid for others; only their use moves prices."""
-        slots, nodes = self.book.indices(cells)
-        self.book.take(slots, nodes, self.book.throughput(task), task.memory_gb)
-        self.pricing.booked(slots, nodes)
-
-    def lose_node(self, node: str, now: int, running: Sequence[Commitment]) -> list[Replanned]:
-        """Take a node off the market and plan anew what it was to run, at the least cost.
-
-        The cost of a new plan is that of the search, prices of cells with room included, so that
-        it takes what others want least. Its owner does not pay it.
-        """
-        self.apply(NodeLost(node, now))
-        return plan_anew(self, node, now, running)
-
-    def plan_rest(self, rest: Task, now: int) -> tuple[Cell, ...] | None:
-        """The least-cost cells with room for a task from slot `now` on, if there are any."""
-        return self._terms.rest(rest, now)
+    def find_plan(self, task: Task, now: int, *, with_room: bool = False) -> PricedPlan | None:
+        """Return the plan of least cost, if there is one; with room whatever `capacity` says."""
+        found = self._search.find(self._search.request(task, now), task, masked=with_room)
+        if found is None:
+            return None
+        return self._priced(task, Plan(found.slots, found.nodes, found.quote))
 
     def price_plan(self, task: Task, schedule: Schedule, now: int) -> PricedPlan | None:
-        """What a plan costs now, with room in it or not; none if the task could not run by it."""
-        return self._begun(now)._terms.price_plan(task, schedule, now)
+        """Return what a plan costs now, with room in it or not; None if it is not the task's."""
+        market = self._at(now)
+        plan = read_plan(market.book, task, schedule, now)
+        return None if plan is None else market._priced(task, plan)
+
+    def plan_rest(self, rest: Task, now: int) -> tuple[Cell, ...] | None:
+        """Return the least-cost cells with room for a task from slot `now` on, if there are any.
+
+        The cost is that of the search, prices included: it takes what others value least.
+        """
+        found = self._search.find(self._search.request(rest, now), rest, masked=True)
+        return None if found is None else self.book.cells(found.slots, found.nodes)
+
+    def _priced(self, task: Task, plan: Plan) -> PricedPlan:
+        lam, phi = self.pricing.lam, self.pricing.phi
+        at_dearest = self.params.chosen_aggregate == "max"
+        priced = price_plan(self.book, task, plan, lam, phi, at_dearest=at_dearest)
+        return replace(priced, price=_to_price(priced.cost))
+
+    # State: the market as operators see it, replay, snapshots.
 
     def state(self) -> MarketState:
-        """What is sold and at which prices, now."""
+        """Return what is sold and at which prices, now."""
         rows, first = self.book.horizon.rows, self.book.horizon.first
         lam, phi = self.pricing.lam[rows].copy(), self.pricing.phi[rows].copy()
         return MarketState(lam, phi, *self.book.shares_used(), first_slot=first)
 
     def apply(self, event: Event) -> None:
-        """Take over what happened, on replay, without deciding again."""
-        match event:
-            case Offered():
-                self._apply_offer(event)
-            case Released():
-                self.release(event.task, event.cells)
-            case SlotAdvanced():
-                self._begin(event)
-                # What its beginning taught, if anything, is the next event.
-                self._taught = max(self._taught, event.now)
-            case PricesLearned():
-                self.pricing.learned(event.now, event.lesson)
-                self._taught = event.now
-            case NodeLost():
-                self._begin(self.entering(event.now))
-                self.pricing.booked(*self.book.lose(event.node, event.now))
-            case NodeReturned():
-                self._begin(self.entering(event.now))
-                self.pricing.booked(*self.book.restore(event.node, event.now))
-            case Replanned():
-                self.release(event.task, event.given_up)
-                self.assign(event.task, event.found)
+        if isinstance(event, PricesLearned):
+            self.pricing.apply_update(event.now, event.lesson)
+            self._last_update = event.now
+            return
+        super().apply(event)
+        if isinstance(event, SlotAdvanced):
+            # If its beginning moved prices, that is the next event.
+            self._last_update = max(self._last_update, event.now)
 
     def save(self) -> Saved:
-        """All that it remembers."""
         return {
-            "mechanism": "pdftsp",
-            "params": asdict(self.params),
-            "now": self._now,
-            "taught": self._taught,
-            "book": self.book.save(),
+            **super().save(),
+            "taught": self._last_update,
             "pricing": self.pricing.save(),
             "evidence": self._evidence.save(),
         }
 
     def load(self, saved: Saved) -> None:
-        """Take over what one with the same cluster and options saved.
-
-        Raises:
-            InputError: if it was built otherwise.
-        """
-        if saved.get("mechanism") != "pdftsp" or saved["params"] != asdict(self.params):
-            raise InputError("snapshot", "is of another mechanism", f"pdftsp with {self.params}")
-        self.book.load(saved["book"])
+        super().load(saved)
         self.pricing.load(saved["pricing"])
         self._evidence.load(saved["evidence"])
-        self._now, self._taught = saved["now"], saved["taught"]
+        self._last_update = saved["taught"]
 
-    def _begun(self, now: int) -> "Pdftsp":
-        """The market with slot `now` begun and all learned: a copy, if that is still to come."""
-        if now <= self._taught and not self.pricing.is_due():
-            return self
-        later = copy_of(self)
-        later.advance(now)
-        return later
+    def _identity(self) -> dict[str, Any]:
+        return {"mechanism": "pdftsp", "params": asdict(self.params)}
 
-    def _begin(self, event: SlotAdvanced) -> None:
-        if event.now <= self._now:
-            return
-        shift = self.book.advance(event)
+    def _is_current(self, now: int) -> bool:
+        return now <= self._last_update and not self.pricing.needs_update()
+
+    def _on_slot(self, shift: Shift | None) -> None:
         if shift is not None:
-            self.pricing.moved(shift)
-        self._now = event.now
-        self.pricing.begin(event.now)
+            self.pricing.on_window_shift(shift)
+        self.pricing.begin_slot(self._now)
+
+    def _on_allocation(self, rows: Ints, nodes: Ints) -> None:
+        self.pricing.on_allocation(rows, nodes)
 
     def _apply_offer(self, event: Offered) -> None:
         task, decision = event.task, event.decision
-        self._begin(self.entering(event.now))
-        self._taught = event.now
+        self._last_update = event.now
+        request = self._search.request(task, event.now)
         if decision.schedule is not None:
             assert decision.value is not None
-            slots, nodes = self.book.indices(decision.schedule.cells)
-            self._book(self._terms.request(task, event.now), slots, nodes, decision.value)
-        elif decision.reason is Reason.NO_CAPACITY and self.params.capacity == "checked":
+            rows, nodes = self.book.indices(decision.schedule.cells)
+            self._allocate(request, rows, nodes, decision.value)
+        elif decision.reason is Reason.NO_CAPACITY and not self._is_masked:
             # Prices rose for a choice that was not granted, and that no record holds; not where
             # lost nodes had left no choice.
-            request, found, _ = self._terms.answer(task, event.now)
-            if found is not None:
-                self.pricing.chose(found.slots, found.nodes, request, value_of(task, found))
+            self.book.check(task)
+            best = self._search.find(request, task)
+            if best is not None:
+                self.pricing.on_selection(best.slots, best.nodes, request, _value(task, best))
         self._learn_from(task, decision, event.now)
 
-    def _learn_from(self, task: Task, decision: Decision, now: int) -> None:
-        counted = self._evidence.counted(task, decision, now)
-        if counted is not None:
-            self.pricing.saw(counted)
 
-    def _book(self, request: Request, slots: Ints, nodes: Ints, value: float) -> None:
-        self.pricing.chose(slots, nodes, request, value)
-        self.book.take(slots, nodes, request.throughput, request.memory_gb)
-        self.pricing.booked(slots, nodes)
+def _value(task: Task, best: Found) -> float:
+    """Return the bid less the vendor's price and the operating cost (b_il)."""
+    vendor = 0.0 if best.quote is None else float(best.quote.price)
+    return float(task.bid) - vendor - best.operating_cost
+
+
+def _to_price(cost: float) -> Money:
+    """Return a cost as a price; what is beyond the largest amount is above all bids in any case."""
+    return round_money(min(cost, float(LARGEST)))

@@ -5,13 +5,12 @@ the bid; neither is truthful. EFT takes the quickest vendor; NTM a random one, a
 tasks on one node in one slot.
 """
 
-from collections.abc import Sequence
 from typing import Protocol
 
 from auctune.auction.baselines.charging import BidCharging
 from auctune.auction.baselines.earliest import find_earliest
 from auctune.auction.book import empty_usage
-from auctune.auction.sale import sell_for_bid
+from auctune.auction.plan import sell_for_bid
 from auctune.domain import Cluster, Decision, EnergyForecast, Quote, Reason, Task
 from auctune.numerics.rng import stream
 
@@ -78,10 +77,6 @@ class GreedyAdmission(BidCharging):
             reason = Reason.NO_CAPACITY if possible else Reason.NO_FEASIBLE_SCHEDULE
             return Decision(task.id, admitted=False, reason=reason)
         return sell_for_bid(self.book, task, quote, *cells)
-
-    def offer_slot(self, tasks: Sequence[Task], now: int) -> list[Decision]:
-        """Decide on all bids of one slot, one after the other."""
-        return [self.offer(task, now) for task in tasks]
 
 
 def make_eft(cluster: Cluster, *, energy: EnergyForecast | None = None) -> GreedyAdmission:

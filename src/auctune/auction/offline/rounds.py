@@ -12,7 +12,7 @@ import numpy as np
 from auctune.auction.book import Book, Ints
 from auctune.auction.offline.demand import Room
 from auctune.auction.offline.program import Chosen
-from auctune.auction.sale import sell_for_bid
+from auctune.auction.plan import sell_for_bid
 from auctune.auction.tolerance import FIT
 from auctune.domain import Decision, Task
 

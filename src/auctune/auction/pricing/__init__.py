@@ -1,18 +1,50 @@
 """Prices of cells: how they start and what moves them."""
 
-from auctune.auction.pricing.choice import make_pricing
+from collections.abc import Sequence
+
+from auctune.auction.book import Book
+from auctune.auction.params import PdftspParams
+from auctune.auction.pricing.base import PriceUpdate, Pricing
 from auctune.auction.pricing.evidence import BidEvidence
 from auctune.auction.pricing.exponential import ExponentialPricing
 from auctune.auction.pricing.learned import LearnedPricing
 from auctune.auction.pricing.paper import PaperPricing
-from auctune.auction.pricing.pricing import Lesson, Pricing
+from auctune.domain import InputError, Task
 
 __all__ = [
     "BidEvidence",
     "ExponentialPricing",
     "LearnedPricing",
-    "Lesson",
     "PaperPricing",
+    "PriceUpdate",
     "Pricing",
     "make_pricing",
 ]
+
+
+def make_pricing(book: Book, params: PdftspParams, history: Sequence[Sequence[Task]]) -> Pricing:
+    """Return the prices of a new market.
+
+    Args:
+        book: its cells.
+        params: which prices, and their settings.
+        history: bids of earlier days, for `pricing: learned`.
+
+    Raises:
+        InputError: for the paper's prices without alpha and beta.
+    """
+    if params.pricing == "learned":
+        return LearnedPricing(book, history)
+    if params.pricing == "paper":
+        if params.alpha is None or params.beta is None:
+            raise InputError("alpha", "is not set", "alpha and beta, for pricing paper")
+        return PaperPricing(book, params.alpha, params.beta)
+    return ExponentialPricing(
+        book,
+        _range(params.compute_low, params.compute_high),
+        _range(params.memory_low, params.memory_high),
+    )
+
+
+def _range(low: float | None, high: float | None) -> tuple[float, float] | None:
+    return None if low is None or high is None else (low, high)

@@ -2,75 +2,70 @@
 
 An empty cell costs L, a full one U, money per sample and per GB-slot. With L = U = 0, as long as
 nothing is known, cells cost nothing beyond their operation.
+
+L and U are settings, or follow quantiles of the densities of the latest bids: money per sample of
+work, and per GB-slot that the bid would hold on its quickest type. They are updated at the start
+of a slot from bids of earlier slots only, so no bid moves its own price.
 """
+
+import math
+from collections import deque
+from collections.abc import Sequence
 
 import numpy as np
 
 from auctune.auction.book import Book, Capacity, Floats, Ints, Usage
-from auctune.auction.horizon import Shift, load_rows, save_rows
-from auctune.auction.pricing.pricing import Lesson
-from auctune.auction.pricing.revealed import RevealedRange
-from auctune.auction.search.problem import Request
+from auctune.auction.horizon import Shift
+from auctune.auction.pricing.base import PriceUpdate, Pricing
 from auctune.domain import Saved, Task
 from auctune.numerics.jit import kernel
 
 Range = tuple[float, float]
 
+# Long enough for quantiles to be steady, short enough to follow a changing demand.
+_MEMORY = 2000
+_LOW, _HIGH = 0.01, 0.95
+# Both resources are priced, and a task needs both: each carries half of its value.
+_SHARE = 0.5
 
-class ExponentialPricing:
+
+class ExponentialPricing(Pricing):
     """Prices that follow the use of each cell.
 
     Args:
         book: the cells.
-        compute, memory: (L, U) for each; none: as bids of earlier slots reveal.
+        compute, memory: (L, U) for each; None: as bids of earlier slots reveal.
     """
 
     def __init__(self, book: Book, compute: Range | None, memory: Range | None) -> None:
-        self._capacity, self._usage = book.capacity, book.usage
-        self._horizon = book.horizon
+        super().__init__(book)
         self._fixed = (compute, memory)
         self._revealed = RevealedRange()
-        self.lam: Floats = np.zeros_like(book.usage.compute)
-        self.phi: Floats = np.zeros_like(book.usage.memory)
-        self._price_between(0, self._horizon.rows.stop)
+        self._price_between(0, book.horizon.rows.stop)
 
-    def begin(self, now: int) -> None:
-        """Nothing: prices follow use."""
-
-    def start(self, now: int) -> Lesson | None:
-        """Take over the range that earlier slots revealed."""
+    def update(self, now: int) -> PriceUpdate | None:
         if None not in self._fixed or not self._revealed.is_new:
             return None
-        compute, memory = self._revealed.learn()
-        lesson = {"compute": np.array(compute), "memory": np.array(memory)}
-        self.learned(now, lesson)
-        return lesson
+        compute, memory = self._revealed.estimate()
+        update = {"compute": np.array(compute), "memory": np.array(memory)}
+        self.apply_update(now, update)
+        return update
 
-    def within(self) -> Lesson | None:
-        """Nothing: ranges are those of earlier slots."""
-        return None
+    def apply_update(self, now: int, update: PriceUpdate) -> None:
+        self._revealed.set_ranges(_as_range(update["compute"]), _as_range(update["memory"]))
+        horizon = self._book.horizon
+        self._price_between(now - horizon.origin, horizon.rows.stop)
 
-    def is_due(self) -> bool:
-        """Never."""
-        return False
-
-    def learned(self, now: int, lesson: Lesson) -> None:
-        """Price what is left to sell by these ranges."""
-        self._revealed.learned(_pair(lesson["compute"]), _pair(lesson["memory"]))
-        self._price_between(now - self._horizon.origin, self._horizon.rows.stop)
-
-    def moved(self, shift: Shift) -> None:
-        """Cells enter empty."""
-        shift.move(self.lam, 0.0)
-        shift.move(self.phi, 0.0)
+    def on_window_shift(self, shift: Shift) -> None:
+        super().on_window_shift(shift)
         self._price_between(shift.first, shift.last)
 
-    def chose(self, slots: Ints, nodes: Ints, request: Request, value: float) -> None:
-        """Nothing: only what is sold moves these prices."""
+    def on_bid(self, task: Task) -> None:
+        if None in self._fixed:
+            self._revealed.add(task)
 
-    def booked(self, slots: Ints, nodes: Ints) -> None:
-        """Price these cells by their new use."""
-        capacity, usage = self._capacity, self._usage
+    def on_allocation(self, rows: Ints, nodes: Ints) -> None:
+        capacity, usage = self._book.capacity, self._book.usage
         compute, memory = self._ranges()
         _price_cells(
             capacity.compute,
@@ -78,7 +73,7 @@ class ExponentialPricing:
             capacity.type_of,
             usage.compute,
             usage.memory,
-            slots,
+            rows,
             nodes,
             *compute,
             *memory,
@@ -86,19 +81,11 @@ class ExponentialPricing:
             self.phi,
         )
 
-    def saw(self, task: Task) -> None:
-        """Remember the bid for later slots."""
-        if None in self._fixed:
-            self._revealed.saw(task)
-
     def save(self) -> Saved:
-        """The prices, and what was revealed."""
-        prices = save_rows(self._horizon, lam=self.lam, phi=self.phi)
-        return {**prices, "revealed": self._revealed.save()}
+        return {**super().save(), "revealed": self._revealed.save()}
 
     def load(self, saved: Saved) -> None:
-        """Take them over."""
-        load_rows(self._horizon, saved, lam=self.lam, phi=self.phi)
+        super().load(saved)
         self._revealed.load(saved["revealed"])
 
     def _ranges(self) -> tuple[Range, Range]:
@@ -106,13 +93,75 @@ class ExponentialPricing:
         return compute or self._revealed.compute, memory or self._revealed.memory
 
     def _price_between(self, first: int, last: int) -> None:
-        """Price all cells of the rows [first, last) anew."""
-        _price_rows(self._capacity, self._usage, first, last, *self._ranges(), self.lam, self.phi)
+        """Price all cells of the rows [first, last)."""
+        book = self._book
+        _price_rows(book.capacity, book.usage, first, last, *self._ranges(), self.lam, self.phi)
 
 
-def _pair(numbers: Floats) -> Range:
-    low, high = numbers.tolist()
+class RevealedRange:
+    """Prices (low, high) for compute and memory that follow bids as they come; 0 at first.
+
+    Attributes:
+        compute, memory: the prices.
+        is_new: whether bids were added since the prices were set.
+    """
+
+    def __init__(self) -> None:
+        self.compute = (0.0, 0.0)
+        self.memory = (0.0, 0.0)
+        self._compute: deque[float] = deque(maxlen=_MEMORY)
+        self._memory: deque[float] = deque(maxlen=_MEMORY)
+        self.is_new = False
+
+    def estimate(self) -> tuple[Range, Range]:
+        """Return the ranges for compute and memory by the bids so far, without setting them."""
+        return _quantiles(self._compute), _quantiles(self._memory)
+
+    def set_ranges(self, compute: Range, memory: Range) -> None:
+        """Set the ranges by the bids so far."""
+        self.compute, self.memory = compute, memory
+        self.is_new = False
+
+    def add(self, task: Task) -> None:
+        """Add a bid; one of 0 reveals no value."""
+        bid = float(task.bid)
+        if bid <= 0:
+            return
+        self.is_new = True
+        self._compute.append(bid / task.work)
+        if task.memory_gb > 0:
+            num_cells = math.ceil(task.work / max(task.throughput.values()))
+            self._memory.append(bid / (num_cells * task.memory_gb))
+
+    def save(self) -> Saved:
+        """Return a snapshot: the ranges, and the densities that they will follow."""
+        return {
+            "compute": list(self.compute),
+            "memory": list(self.memory),
+            "compute_densities": np.array(self._compute),
+            "memory_densities": np.array(self._memory),
+            "is_new": self.is_new,
+        }
+
+    def load(self, saved: Saved) -> None:
+        """Restore a snapshot."""
+        self.compute = _as_range(saved["compute"])
+        self.memory = _as_range(saved["memory"])
+        self._compute = deque(saved["compute_densities"].tolist(), maxlen=_MEMORY)
+        self._memory = deque(saved["memory_densities"].tolist(), maxlen=_MEMORY)
+        self.is_new = bool(saved["is_new"])
+
+
+def _as_range(numbers: Sequence[float] | Floats) -> Range:
+    low, high = (float(number) for number in numbers)
     return low, high
+
+
+def _quantiles(densities: deque[float]) -> Range:
+    if not densities:
+        return 0.0, 0.0
+    low, high = np.quantile(np.array(densities), (_LOW, _HIGH))
+    return _SHARE * float(low), _SHARE * float(high)
 
 
 @kernel

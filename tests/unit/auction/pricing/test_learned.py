@@ -9,16 +9,30 @@ import pytest
 
 from auctune.auction import Pdftsp, PdftspParams
 from auctune.auction.pricing import LearnedPricing
-from auctune.auction.pricing.learned.bids import choose, join, place, relative_columns
-from auctune.auction.pricing.learned.diary import Diary, Seen, read_days
-from auctune.auction.pricing.learned.forecast import Habits, Now, forecast
-from auctune.auction.pricing.learned.typical import TypicalDay, evenly, typical_day, worth
+from auctune.auction.pricing.demand_history import (
+    DayRecord,
+    DemandHistory,
+    join,
+    place,
+    read_days,
+    relative_columns,
+    select_rows,
+)
+from auctune.auction.pricing.forecast import (
+    DemandProfile,
+    ForecastParams,
+    ForecastState,
+    fit_profile,
+    forecast,
+    kronecker_sample,
+    value_statistics,
+)
 from auctune.domain import InputError, NodeLost, PricesLearned, Task
 from auctune.domain.money import LARGEST
 from auctune.sim.workloads.synthetic import SyntheticParams, make_instance
 
 SMALL = make_instance(SyntheticParams(nodes={"a100": 4}, rate=8.0, seed=5))
-HABITS = Habits(
+FORECAST = ForecastParams(
     recent=36,
     half_life=24.0,
     fresh=0.5,
@@ -29,25 +43,25 @@ HABITS = Habits(
 )
 
 
-def diary_with(counts: np.ndarray, now: int | None = None) -> Diary:
+def history_with(counts: np.ndarray, now: int | None = None) -> DemandHistory:
     """Slots that brought so many bids each, all of them the first one's like."""
-    diary = Diary(SMALL.cluster, 144, HABITS.recent)
+    records = DemandHistory(SMALL.cluster, 144, FORECAST.recent)
     for slot, count in enumerate(counts.tolist()[: None if now is None else now + 1]):
-        diary.begin(slot)
+        records.begin(slot)
         for _ in range(count):
-            diary.note(SMALL.tasks[0])
-    return diary
+            records.add(SMALL.tasks[0])
+    return records
 
 
-def seen_with(counts: np.ndarray) -> Seen:
+def seen_with(counts: np.ndarray) -> DayRecord:
     """A day of them."""
-    seen = diary_with(counts).begin(144)
+    seen = history_with(counts).begin(144)
     assert seen is not None
     return seen
 
 
-def typical_small() -> TypicalDay:
-    typical = typical_day(read_days(SMALL.tasks, SMALL.cluster, 144, 144))
+def typical_small() -> DemandProfile:
+    typical = fit_profile(read_days(SMALL.tasks, SMALL.cluster, 144, 144))
     assert typical is not None
     return typical
 
@@ -55,7 +69,7 @@ def typical_small() -> TypicalDay:
 def test_a_daily_curve_is_seen_when_days_agree_on_it() -> None:
     rng = np.random.default_rng(3)
     curve = 40 + 30 * np.sin(np.arange(144) * 2 * np.pi / 144)
-    wavy = typical_day([seen_with(rng.poisson(curve)) for _ in range(2)])
+    wavy = fit_profile([seen_with(rng.poisson(curve)) for _ in range(2)])
     assert wavy is not None
     assert np.abs(wavy.rate - curve).mean() < 3
 
@@ -64,17 +78,17 @@ def test_bursts_at_another_time_each_day_are_no_daily_curve() -> None:
     days = np.full((3, 144), 5, dtype=np.int64)
     for day, slot in enumerate((20, 77, 110)):
         days[day, slot : slot + 4] += 190
-    bursty = typical_day([seen_with(day) for day in days])
+    bursty = fit_profile([seen_with(day) for day in days])
     assert bursty is not None
     assert np.abs(bursty.rate / days.mean() - 1).max() < 0.2
-    once = typical_day([seen_with(days[0])])
+    once = fit_profile([seen_with(days[0])])
     assert once is not None
     assert np.allclose(once.rate, days[0].mean())
 
 
 def test_days_without_bids_teach_nothing() -> None:
-    assert typical_day([]) is None
-    assert typical_day([seen_with(np.zeros(144, dtype=np.int64))]) is None
+    assert fit_profile([]) is None
+    assert fit_profile([seen_with(np.zeros(144, dtype=np.int64))]) is None
 
 
 def test_a_slot_that_brought_more_than_expected_lets_more_be_expected() -> None:
@@ -83,7 +97,7 @@ def test_a_slot_that_brought_more_than_expected_lets_more_be_expected() -> None:
     busy[0] = 30
     totals = []
     for counts in (quiet, busy):
-        found = forecast(history, Now(0, diary_with(counts, 0).late()), 40, HABITS)
+        found = forecast(history, ForecastState(0, history_with(counts, 0).recent()), 40, FORECAST)
         assert found is not None
         totals.append(found.total)
         for scenario in found.scenarios:
@@ -98,9 +112,9 @@ def test_the_level_of_today_is_taken_over(factor: int) -> None:
     history = typical_small()
     today = np.zeros(144, dtype=np.int64)
     today[:72] = np.random.default_rng(1).poisson(8 * factor, 72)
-    found = forecast(history, Now(72, diary_with(today, 72).late()), 72, HABITS)
+    found = forecast(history, ForecastState(72, history_with(today, 72).recent()), 72, FORECAST)
     assert found is not None
-    assert len(found.scenarios) == HABITS.scenarios
+    assert len(found.scenarios) == FORECAST.scenarios
     mean = np.mean([scenario.weights.sum() for scenario in found.scenarios])
     assert mean == pytest.approx(8 * 72 * factor, rel=0.15)
 
@@ -109,7 +123,7 @@ def test_cut_and_joined_columns_keep_each_task_and_its_quotes() -> None:
     tasks = SMALL.tasks[:30]
     columns = relative_columns(tasks, SMALL.cluster)
     rows = np.array([7, 3, 3, 29, 0])
-    joined = join([choose(columns, rows), choose(columns, rows[:2])])
+    joined = join([select_rows(columns, rows), select_rows(columns, rows[:2])])
     for i, row in enumerate([*rows.tolist(), *rows[:2].tolist()]):
         task = tasks[row]
         assert joined.bid[i] == float(task.bid)
@@ -126,7 +140,7 @@ def test_cut_and_joined_columns_keep_each_task_and_its_quotes() -> None:
 @pytest.mark.parametrize(("count", "size"), [(1, 5), (10, 4), (1000, 20)])
 def test_even_samples_are_spread_over_all(count: int, size: int) -> None:
     for turn in range(20):
-        rows = evenly(count, size, turn)
+        rows = kronecker_sample(count, size, turn)
         assert len(rows) == size
         assert rows.min() >= 0
         assert rows.max() < count
@@ -227,15 +241,18 @@ def test_midnight_forgets_neither_the_rate_nor_the_bids_of_the_last_hours() -> N
     """An evening brings eight times as many bids, of twice the value."""
     counts = np.full(144, 5, dtype=np.int64)
     counts[108:] = 40
-    diary, dear = Diary(SMALL.cluster, 144, HABITS.recent), SMALL.tasks[0].bid * 2
+    records, dear = (
+        DemandHistory(SMALL.cluster, 144, FORECAST.recent),
+        SMALL.tasks[0].bid * 2,
+    )
     for slot, count in enumerate(counts.tolist()):
-        diary.begin(slot)
+        records.begin(slot)
         for _ in range(count):
-            diary.note(SMALL.tasks[0] if slot < 108 else replace(SMALL.tasks[0], bid=dear))
-    yesterday = diary.begin(144)
+            records.add(SMALL.tasks[0] if slot < 108 else replace(SMALL.tasks[0], bid=dear))
+    yesterday = records.begin(144)
     assert yesterday is not None
-    typical = typical_day([yesterday])
-    found = forecast(typical, Now(144, diary.late()), 12, HABITS)
+    typical = fit_profile([yesterday])
+    found = forecast(typical, ForecastState(144, records.recent()), 12, FORECAST)
     assert found is not None
     expected = np.mean([scenario.weights.sum() for scenario in found.scenarios]) / 12
     assert expected > 1.4 * counts.mean()
@@ -245,7 +262,7 @@ def test_midnight_forgets_neither_the_rate_nor_the_bids_of_the_last_hours() -> N
 @pytest.mark.parametrize("num_slots", [36, 144])
 def test_slots_that_a_day_did_not_have_are_not_empty_ones(num_slots: int) -> None:
     tasks = [task for task in SMALL.tasks if task.arrival < num_slots]
-    typical = typical_day(read_days(tasks, SMALL.cluster, 144, num_slots))
+    typical = fit_profile(read_days(tasks, SMALL.cluster, 144, num_slots))
     assert typical is not None
     assert typical.rate.mean() == pytest.approx(len(tasks) / num_slots)
     assert len(typical.ratios) == num_slots
@@ -267,27 +284,27 @@ def test_a_slot_after_the_last_one_teaches_nothing_and_breaks_nothing() -> None:
 
 
 def test_what_is_kept_of_a_crowded_slot_is_of_all_its_bids_alike() -> None:
-    diary = Diary(SMALL.cluster, 144, HABITS.recent)
-    diary.begin(3)
+    records = DemandHistory(SMALL.cluster, 144, FORECAST.recent)
+    records.begin(3)
     for bid in range(1, 2001):
-        diary.note(replace(SMALL.tasks[0], bid=Decimal(bid)))
-    late = diary.late()
-    assert late.num_seen == 2000
-    assert late.columns.num_tasks == 200
-    assert len(set(late.columns.bid.tolist())) == 200
-    assert late.columns.bid.mean() == pytest.approx(1000, rel=0.15)
-    assert late.columns.bid.max() > 1800
+        records.add(replace(SMALL.tasks[0], bid=Decimal(bid)))
+    recent = records.recent()
+    assert recent.num_seen == 2000
+    assert recent.columns.num_tasks == 200
+    assert len(set(recent.columns.bid.tolist())) == 200
+    assert recent.columns.bid.mean() == pytest.approx(1000, rel=0.15)
+    assert recent.columns.bid.max() > 1800
 
 
 def test_a_diary_goes_on_where_a_saved_one_was() -> None:
-    one, other = (Diary(SMALL.cluster, 12, 5) for _ in range(2))
+    one, other = (DemandHistory(SMALL.cluster, 12, 5) for _ in range(2))
     for number, task in enumerate(SMALL.in_order()[:400]):
         if number == 250:
             other.load(one.save())
-        for diary in (one, other)[: 2 if number >= 250 else 1]:
-            diary.begin(number // 13)
-            diary.note(task)
-    first, second = one.late(), other.late()
+        for records in (one, other)[: 2 if number >= 250 else 1]:
+            records.begin(number // 13)
+            records.add(task)
+    first, second = one.recent(), other.recent()
     assert np.array_equal(first.past, second.past)
     assert first.num_seen == second.num_seen
     for a, b in zip(first.columns, second.columns, strict=True):
@@ -296,9 +313,9 @@ def test_a_diary_goes_on_where_a_saved_one_was() -> None:
 
 def test_a_history_of_far_more_bids_is_soon_not_believed() -> None:
     """Fifty times as many bids a slot as today brings."""
-    typical = typical_day([seen_with(np.full(144, 50, dtype=np.int64))])
+    typical = fit_profile([seen_with(np.full(144, 50, dtype=np.int64))])
     today = np.ones(144, dtype=np.int64)
-    found = forecast(typical, Now(20, diary_with(today, 20).late()), 40, HABITS)
+    found = forecast(typical, ForecastState(20, history_with(today, 20).recent()), 40, FORECAST)
     assert found is not None
     mean = np.mean([scenario.weights.sum() for scenario in found.scenarios])
     assert mean == pytest.approx(40, rel=0.5)
@@ -306,7 +323,7 @@ def test_a_history_of_far_more_bids_is_soon_not_believed() -> None:
 
 def test_worth_is_of_bids_above_zero() -> None:
     tasks = [replace(SMALL.tasks[0], bid=Decimal(bid)) for bid in (0, 4, 4, 4)]
-    found = worth(relative_columns(tasks, SMALL.cluster))
+    found = value_statistics(relative_columns(tasks, SMALL.cluster))
     assert found.median_bid == 4
     assert found.mean == pytest.approx(np.log(4 / SMALL.tasks[0].work))
     assert found.error == pytest.approx(0, abs=1e-12)

@@ -1,37 +1,43 @@
 """Learned prices: the shadow prices of what is left to sell, against a forecast of bids to come.
 
-At the beginning of a slot, and again once it has brought more bids than expected, the Lagrangian
-dual (auction/dual) is minimized over the free capacity and each scenario of the forecast, from that
-scenario's prices before. The mean of their prices, one a slot and node type, says what a sample
-and a GB-slot there will be worth to others: little in a slot that will pass half empty, much in one
-that better bids will want. The prices of a mean day would say less: a slot that a burst may fill is
-worth something although it is free in the mean.
+Scenario-based certainty equivalence, re-solved as time goes on:
+ 1. `DemandHistory` records bids; `forecast` turns them into S scenarios of weighted bids.
+ 2. For each scenario the Lagrangian dual of the welfare program (auction/dual) is minimized over
+    the free capacity, from that scenario's prices before.
+ 3. The mean of the scenarios' prices, one a slot and node type, is what a cell costs: little in a
+    slot that will pass half empty, much in one that better bids will want. The prices of a mean
+    day would be lower: a slot that a burst may fill has a value although it is free in the mean.
 
-Prices come from bids before, of this day and of earlier ones, and change at these moments only:
-never by the bid being priced. All money is counted in units of the median bid of late and with 30
-binary digits, so that neither the currency nor a single absurd bid changes anything.
+This is done at the beginning of a slot, and again once the slot has brought more bids than were
+expected: never by the bid being priced. All money is counted in units of the recent median bid and
+with 30 binary digits, so that neither the currency nor a single absurd bid changes anything.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from auctune.auction.book import Book, Floats, Ints
+from auctune.auction.book import Book, Floats
 from auctune.auction.dual.columns import TaskColumns
 from auctune.auction.dual.descent import DescentParams, DualPrices, minimize_dual
 from auctune.auction.dual.supply import Supply
 from auctune.auction.horizon import Shift
-from auctune.auction.pricing.learned.diary import (
-    Diary,
-    Seen,
-    load_seen,
+from auctune.auction.pricing.base import PriceUpdate, Pricing
+from auctune.auction.pricing.demand_history import (
+    DayRecord,
+    DemandHistory,
+    load_day,
     read_days,
-    save_seen,
+    save_day,
 )
-from auctune.auction.pricing.learned.forecast import Habits, Now, Scenario, forecast
-from auctune.auction.pricing.learned.typical import typical_day, worth
-from auctune.auction.pricing.pricing import Lesson
-from auctune.auction.search.problem import Request
+from auctune.auction.pricing.forecast import (
+    ForecastParams,
+    ForecastState,
+    Scenario,
+    fit_profile,
+    forecast,
+    value_statistics,
+)
 from auctune.domain import Saved, Task
 
 _DAY_SECONDS = 86_400
@@ -48,7 +54,7 @@ _MOST_MOMENTS = 144
 _DIGITS = 30
 
 
-class LearnedPricing:
+class LearnedPricing(Pricing):
     """Prices by node type and slot that follow a forecast.
 
     Args:
@@ -57,134 +63,120 @@ class LearnedPricing:
     """
 
     def __init__(self, book: Book, history: Sequence[Sequence[Task]] = ()) -> None:
-        self._book = book
+        super().__init__(book)
         self._num_day = max(1, round(_DAY_SECONDS / book.cluster.slot_seconds))
-        self._habits = _habits(book, self._num_day)
+        self._params = _forecast_params(book, self._num_day)
         horizon = self._num_day if book.horizon.rolls else book.horizon.num_slots
         days = [
             day for bids in history for day in read_days(bids, book.cluster, self._num_day, horizon)
         ]
-        self._days: list[Seen] = days[-_KEPT_DAYS:]
-        self._typical = typical_day(self._days)
-        self._diary = Diary(book.cluster, self._num_day, self._habits.recent)
-        # Bids of the current slot at which there is something to learn again.
+        self._days: list[DayRecord] = days[-_KEPT_DAYS:]
+        self._profile = fit_profile(self._days)
+        self._history = DemandHistory(book.cluster, self._num_day, self._params.recent)
+        # Number of bids of the current slot at which prices are updated again.
         self._enough: float = _TOO_FEW
-        # The slot of the last lesson; before the first one there are no prices to start from.
-        self._taught: int | None = None
-        # What money is counted in: a bid as there are many; 0 before there was one above 0.
-        self._unit = self._typical.worth.median_bid if self._typical is not None else 0.0
+        # The slot of the last update; before the first one there are no prices to start from.
+        self._last_update: int | None = None
+        # What money is counted in: the median bid; 0 before there was one above 0.
+        self._unit = self._profile.values.median_bid if self._profile is not None else 0.0
         # [S, T, K] duals of each scenario, money
-        shape = (self._habits.scenarios, book.horizon.num_rows, len(book.type_names))
+        shape = (self._params.scenarios, book.horizon.num_rows, len(book.type_names))
         self._lam: Floats = np.zeros(shape)
         self._phi: Floats = np.zeros(shape)
-        self.lam: Floats = np.zeros_like(book.usage.compute)
-        self.phi: Floats = np.zeros_like(book.usage.memory)
 
-    def begin(self, now: int) -> None:
-        """Turn the diary's page."""
-        day = self._diary.begin(now)
+    def begin_slot(self, now: int) -> None:
+        day = self._history.begin(now)
         if day is not None:
             self._days = [*self._days, day][-_KEPT_DAYS:]
-            self._typical = typical_day(self._days)
+            self._profile = fit_profile(self._days)
         self._enough = _TOO_FEW
 
-    def start(self, now: int) -> Lesson | None:
-        """Learn from what earlier slots brought, unless the last lesson is as good as new."""
-        if self._taught is not None and now - self._taught < self._habits.grid:
+    def update(self, now: int) -> PriceUpdate | None:
+        """Learn from what earlier slots brought, unless the last update is recent enough."""
+        if self._last_update is not None and now - self._last_update < self._params.grid:
             return None
         return self._learn()
 
-    def within(self) -> Lesson | None:
-        """Learn from this slot's bids if they are more than was expected."""
-        return self._learn() if self.is_due() else None
+    def update_within_slot(self) -> PriceUpdate | None:
+        return self._learn() if self.needs_update() else None
 
-    def is_due(self) -> bool:
-        """Whether they are, and enough is known to learn from."""
-        return self._diary.num_seen >= self._enough and self._can_learn()
+    def needs_update(self) -> bool:
+        """Return whether this slot brought more bids than expected, and there are enough."""
+        return self._history.num_seen >= self._enough and self._can_learn()
 
-    def learned(self, now: int, lesson: Lesson) -> None:
+    def apply_update(self, now: int, update: PriceUpdate) -> None:
         """Price what is left to sell by the mean of these scenarios."""
         first = now - self._book.horizon.origin
         last = self._book.horizon.rows.stop
         # Beyond a day ahead prices are those of the same time before.
-        same_time = np.arange(last - first) % lesson["lam"].shape[1]
-        self._lam[:, first:last] = lesson["lam"][:, same_time]
-        self._phi[:, first:last] = lesson["phi"][:, same_time]
-        self._enough, self._unit = float(lesson["enough"]), float(lesson["unit"])
-        self._taught = now
+        same_time = np.arange(last - first) % update["lam"].shape[1]
+        self._lam[:, first:last] = update["lam"][:, same_time]
+        self._phi[:, first:last] = update["phi"][:, same_time]
+        self._enough, self._unit = float(update["enough"]), float(update["unit"])
+        self._last_update = now
         self._price_between(first, last)
 
-    def moved(self, shift: Shift) -> None:
-        """Cells that enter cost nothing until `start` prices them."""
+    def on_window_shift(self, shift: Shift) -> None:
         for rows in (self.lam, self.phi, *self._lam, *self._phi):
             shift.move(rows, 0.0)
 
-    def chose(self, rows: Ints, nodes: Ints, request: Request, value: float) -> None:
-        """Nothing: prices move when something is learned."""
-
-    def booked(self, rows: Ints, nodes: Ints) -> None:
-        """Nothing: what is sold counts when something is learned."""
-
-    def saw(self, task: Task) -> None:
-        """Note the bid."""
+    def on_bid(self, task: Task) -> None:
         if self._unit == 0.0:
             self._unit = float(task.bid)
-        self._diary.note(task)
+        self._history.add(task)
 
     def save(self) -> Saved:
-        """The scenarios' duals, what is noted of late, and earlier days."""
         rows = self._book.horizon.rows
         return {
             "enough": self._enough,
-            "taught": self._taught,
+            "taught": self._last_update,
             "unit": self._unit,
             "lam": self._lam[:, rows].copy(),
             "phi": self._phi[:, rows].copy(),
-            "diary": self._diary.save(),
-            "days": [save_seen(day) for day in self._days],
+            "diary": self._history.save(),
+            "days": [save_day(day) for day in self._days],
         }
 
     def load(self, saved: Saved) -> None:
-        """Take over what was saved."""
         rows = self._book.horizon.rows
-        self._enough, self._taught = float(saved["enough"]), saved["taught"]
+        self._enough, self._last_update = float(saved["enough"]), saved["taught"]
         self._unit = float(saved["unit"])
         self._lam[:, rows], self._phi[:, rows] = saved["lam"], saved["phi"]
-        self._days = [load_seen(day) for day in saved["days"]]
-        self._typical = typical_day(self._days)
-        self._diary.load(saved["diary"])
+        self._days = [load_day(day) for day in saved["days"]]
+        self._profile = fit_profile(self._days)
+        self._history.load(saved["diary"])
         self._price_between(rows.start, rows.stop)
 
     def _can_learn(self) -> bool:
-        known = self._diary.num_late
-        if self._typical is not None:
-            known += self._typical.columns.num_tasks
+        known = self._history.num_recent
+        if self._profile is not None:
+            known += self._profile.columns.num_tasks
         return known >= _TOO_FEW and self._unit > 0.0
 
-    def _learn(self) -> Lesson | None:
-        slot = self._diary.now
+    def _learn(self) -> PriceUpdate | None:
+        slot = self._history.now
         first = slot - self._book.horizon.origin
         ahead = min(self._num_day, self._book.horizon.rows.stop - first)
         if ahead <= 0 or not self._can_learn():
             return None
-        now = Now(slot, self._diary.late())
-        unit = worth(now.late.columns).median_bid or self._unit
-        expected = forecast(self._typical, now, ahead, self._habits)
+        now = ForecastState(slot, self._history.recent())
+        unit = value_statistics(now.recent.columns).median_bid or self._unit
+        expected = forecast(self._profile, now, ahead, self._params)
         if expected is None:
             return None
         found = self._duals(expected.scenarios, slice(first, first + ahead), unit)
-        lesson = {
+        update = {
             "lam": np.array([prices.lam for prices in found]) * unit,
             "phi": np.array([prices.phi for prices in found]) * unit,
             "enough": np.array(max(expected.total, now.num_seen + 1.0)),
             "unit": np.array(unit),
         }
-        self.learned(slot, lesson)
-        return lesson
+        self.apply_update(slot, update)
+        return update
 
     def _duals(self, scenarios: Sequence[Scenario], window: slice, unit: float) -> list[DualPrices]:
         """[W, K] of each scenario, from where they were; money in units."""
-        supply, again = self._supply(window, unit), self._taught is not None
+        supply, again = self._supply(window, unit), self._last_update is not None
         params = DescentParams(max_steps=_STEPS if again else _FIRST_STEPS)
         return [
             minimize_dual(
@@ -232,11 +224,11 @@ class LearnedPricing:
         return free
 
 
-def _habits(book: Book, num_day: int) -> Habits:
+def _forecast_params(book: Book, num_day: int) -> ForecastParams:
     hour = max(1.0, 3600 / book.cluster.slot_seconds)
     # Answers of tasks that several types can run take longer.
     scenarios, samples, recent = (8, 5, 2) if len(book.type_names) == 1 else (6, 4, 1)
-    return Habits(
+    return ForecastParams(
         recent=max(1, round(6 * hour)),
         half_life=4 * hour,
         fresh=0.5,

@@ -1,0 +1,405 @@
+"""Forecast of bids to come: scenarios of weighted samples of the bids that came.
+
+The demand profile is fitted to earlier days. Bursts come at another time on another day, only the
+daily curve returns, and one day alone cannot tell them apart: its rate is taken to be flat. Of
+several days the first harmonics are fitted, and trusted as far as the days agree on them (the
+shrinkage of James and Stein). Slots that a day did not have, as in a market that ends before it,
+are left out.
+
+In scenario s the number of bids expected h slots ahead is
+ m_h * ((1 - persistence^h) * r_s,h + persistence^h * (1 + e)),
+m_h the profile's rate times the recent level, or the recent mean rate where there is no profile;
+r_s,h a stretch of the ratios of counts to rates in earlier days (on a first day: in recent slots),
+another stretch in each scenario; and e by how much the current slot exceeds its rate. A share
+fresh * exp(-h / fading) of them is sampled from recent bids, the rest from the profile's around
+that time of the day, with values scaled as recent ones are. Level and scale are ratios of recent
+bids to the profile, shrunk towards 1 by how uncertain they are: a normal prior on the logarithm,
+and the noise that the dispersion implies.
+
+Shapes: D slots of a day, I bids seen, R slots known.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from auctune.auction.book import Floats, Ints
+from auctune.auction.dual.columns import TaskColumns
+from auctune.auction.pricing.demand_history import DayRecord, RecentDemand, join, place, select_rows
+
+# Even steps of the golden ratio are spread as evenly as can be, whatever their number.
+GOLDEN = 0.6180339887498949
+_MOST_PERSISTENCE = 0.9
+_HARMONICS = 2
+# No hour of the day is taken to bring less than this share of the mean.
+_LEAST_RATE = 0.1
+
+
+class ValueStatistics(NamedTuple):
+    """Statistics of bids' values: of the logarithm of money per sample."""
+
+    mean: float
+    error: float  # variance of the mean; infinite for fewer than two bids
+    median_bid: float  # money, of bids above 0; 0 without any
+
+
+@dataclass(frozen=True)
+class DemandProfile:
+    """What earlier days taught.
+
+    Attributes:
+        columns: of the bids kept, by slot of the day.
+        slot: [I] of the day, rising.
+        rate: [D] bids a slot.
+        ratios: [R] counts of single slots over their rates, slot by slot and day by day.
+        persistence: how much of a slot's excess over its rate is left in the next one, 0 to 0.9.
+        values: statistics of its bids' values.
+    """
+
+    columns: TaskColumns
+    slot: Ints
+    rate: Floats
+    ratios: Floats
+    persistence: float
+    values: ValueStatistics
+
+    def rows(self, slot: int, width: int, size: int, turn: int) -> Ints:
+        """`size` bids from around a slot, others at each turn; from all day if there are fewer."""
+        first, last = np.searchsorted(self.slot, (slot - width, slot + width + 1)).tolist()
+        if last - first < size:
+            first, last = 0, len(self.slot)
+        chosen: Ints = first + kronecker_sample(last - first, size, slot + turn)
+        return chosen
+
+
+def fit_profile(days: Sequence[DayRecord]) -> DemandProfile | None:
+    """What days of one length have in common; none if they brought no bid.
+
+    Args:
+        days: what was seen of each.
+    """
+    days = [day for day in days if len(day.slot)]
+    if not days:
+        return None
+    slots = np.concatenate([day.slot for day in days])
+    order = np.argsort(slots, kind="stable")
+    columns = select_rows(join([day.columns for day in days]), order)
+    rate = _daily_curve(days)
+    ratios = [day.counts[: day.num_known] / rate[: day.num_known] for day in days]
+    return DemandProfile(
+        columns,
+        slots[order],
+        rate,
+        np.concatenate(ratios),
+        _persistence(ratios),
+        value_statistics(columns),
+    )
+
+
+def value_statistics(columns: TaskColumns) -> ValueStatistics:
+    """Return statistics of the values of these bids."""
+    bids = columns.bid[columns.bid > 0]
+    if len(bids) < 2:
+        return ValueStatistics(0.0, math.inf, float(bids[0]) if len(bids) else 0.0)
+    logs = np.log(bids / columns.work[columns.bid > 0])
+    return ValueStatistics(
+        float(logs.mean()), float(logs.var() / len(logs)), float(np.median(bids))
+    )
+
+
+def kronecker_sample(count: int, size: int, turn: int) -> Ints:
+    """Indices of `size` of `count` things, evenly spaced, others at each turn."""
+    offset = (turn * GOLDEN) % 1.0
+    picked = np.floor((np.arange(size) + offset) * (count / size)).astype(np.int64)
+    indices: Ints = np.minimum(picked, count - 1)
+    return indices
+
+
+def _daily_curve(days: Sequence[DayRecord]) -> Floats:
+    """[D] bids a slot: the mean, and two harmonics as far as days agree on them."""
+    num_slots = len(days[0].counts)
+    num_known = sum(day.num_known for day in days)
+    mean = sum(int(day.counts.sum()) for day in days) / num_known
+    is_whole = num_known == len(days) * num_slots
+    if len(days) == 1 or not is_whole or num_slots <= 2 * _HARMONICS:
+        return np.full(num_slots, mean)
+    counts = np.array([day.counts for day in days], dtype=np.float64)
+    turn = np.outer(np.arange(num_slots), np.arange(1, _HARMONICS + 1)) * (2 * np.pi / num_slots)
+    waves = np.hstack((np.cos(turn), np.sin(turn)))
+    by_day = counts @ waves @ waves.T * (2 / num_slots)
+    fitted = by_day.mean(axis=0)
+    by_chance = by_day.var(axis=0, ddof=1).mean() / len(days)
+    variance = fitted.var()
+    trust = max(0.0, 1 - float(by_chance / variance)) if variance > 0 else 0.0
+    curve: Floats = np.maximum(mean + trust * fitted, _LEAST_RATE * mean)
+    return curve
+
+
+def _persistence(ratios: Sequence[Floats]) -> float:
+    """Correlation of one slot and the next, over days."""
+    before = np.concatenate([day[:-1] for day in ratios])
+    after = np.concatenate([day[1:] for day in ratios])
+    if len(before) < 2:
+        return 0.0
+    spread = float(before.std() * after.std())
+    if spread == 0.0:
+        return 0.0
+    covariance = float(((before - before.mean()) * (after - after.mean())).mean())
+    return min(max(covariance / spread, 0.0), _MOST_PERSISTENCE)
+
+
+# Standard deviation of the logarithm of a day's level, and of its values, around a typical day's.
+_PRIOR = 0.5
+_LEAST_SHARE = 0.1
+# Fewer slots of today than these do not show how unsteady it is.
+_TOO_SHORT = 12
+# A slot that brought n bids, more than any before, is expected to bring so many times n.
+_MORE, _MORE_AT_LEAST = 1.5, 1.25
+# Turns of the golden ratio so far apart that no two scenarios share them, nor two slots of today:
+# with the same samples all day, one slot's error would stay, and tight deadlines cannot avoid it.
+_OTHER, _AGAIN = 1000, 37
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastParams:
+    """Parameters of forecasts.
+
+    Attributes:
+        recent: number of slots that count as recent.
+        half_life: slots; of the weight with which the past tells today's level.
+        fresh: share of the current slot's bids that is sampled from recent ones.
+        fading: slots; how fast that share falls.
+        scenarios: how many.
+        samples: bids that stand for `grid` slots, other ones in each scenario.
+        recent_samples: the same, of recent bids, where there is a profile too.
+        grid: slots that are sampled together, and learned from together.
+    """
+
+    recent: int
+    half_life: float
+    fresh: float
+    fading: float
+    scenarios: int
+    samples: int
+    recent_samples: int
+    grid: int = 1
+
+    @property
+    def width(self) -> int:
+        """Slots to each side that count as the same time of the day."""
+        return max(1, self.recent // 3)
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastState:
+    """What a forecast starts from.
+
+    Attributes:
+        slot: the current one, from the market's first one on.
+        recent: bids of the last hours, the current slot's among them.
+    """
+
+    slot: int
+    recent: RecentDemand
+
+    @property
+    def past(self) -> Floats:
+        """Bids of each recent slot that is over, the latest last."""
+        return self.recent.past
+
+    @property
+    def num_seen(self) -> int:
+        """Bids of the current slot so far."""
+        return self.recent.num_seen
+
+    def of_day(self, ahead: Ints, num_day: int) -> Ints:
+        """Slots of the day of those so far ahead."""
+        slots: Ints = (self.slot + ahead) % num_day
+        return slots
+
+
+class Scenario(NamedTuple):
+    """Bids that may come."""
+
+    columns: TaskColumns  # slots counted from the current one
+    weights: Floats  # [I] how many such bids there are
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """Bids to come.
+
+    Attributes:
+        scenarios: equally likely.
+        total: bids expected of the current slot, those seen included.
+    """
+
+    scenarios: tuple[Scenario, ...]
+    total: float
+
+
+def forecast(
+    profile: DemandProfile | None, now: ForecastState, num_slots: int, params: ForecastParams
+) -> Forecast | None:
+    """What the next `num_slots` slots bring, the current one first; none if nothing is known."""
+    if profile is None:
+        return _forecast_from_recent(now, num_slots, params)
+    ahead = np.arange(num_slots)
+    level = _level(profile, now, params)
+    rate = profile.rate[now.of_day(ahead, len(profile.rate))] * level
+    usual = rate[0] * _carried_over(profile, now, level)
+    total = _total(usual, rate[0], now.num_seen, profile.ratios)
+    paths = _paths(rate, total, now, profile.ratios, profile.persistence, params)
+    share = params.fresh * np.exp(-ahead / params.fading)
+    if now.recent.columns.num_tasks == 0:
+        share = np.zeros(num_slots)
+    scale = _scale(profile, now)
+    scenarios = []
+    for turn, expected in enumerate(paths):
+        parts = [_profile_scenario(profile, now, (1 - share) * expected, params, turn, scale)]
+        if share.any():
+            parts.append(
+                _recent_scenario(now, share * expected, params, params.recent_samples, turn)
+            )
+        columns, weights = zip(*parts, strict=True)
+        scenarios.append(Scenario(join(columns), np.concatenate(weights)))
+    return Forecast(tuple(scenarios), total)
+
+
+def _forecast_from_recent(
+    now: ForecastState, num_slots: int, params: ForecastParams
+) -> Forecast | None:
+    """Return the forecast of the first day: recent bids go on coming."""
+    past = now.past
+    if now.recent.columns.num_tasks == 0:
+        return None
+    if not len(past):
+        # Its first slot goes on: more come than have come.
+        total = _MORE * now.num_seen
+        ratios = np.ones(1)
+        paths = _paths(np.full(num_slots, total), total, now, ratios, 0.0, params)
+    else:
+        weight = _discount(len(past), params.half_life)
+        mean = float((weight * past).sum() / weight.sum())
+        # A first burst after an empty past says that there are bids at all.
+        mean = max(mean, now.num_seen / (len(past) + 1), 1e-6)
+        total = _total(mean, mean, now.num_seen, past / mean)
+        enough = len(past) >= _TOO_SHORT and past.any()
+        ratios = past / past.mean() if enough else np.ones(1)
+        paths = _paths(np.full(num_slots, mean), total, now, ratios, 0.0, params)
+    scenarios = [
+        _recent_scenario(now, expected, params, params.samples, turn)
+        for turn, expected in enumerate(paths)
+    ]
+    return Forecast(tuple(scenarios), total)
+
+
+def _paths(
+    rate: Floats,
+    total: float,
+    now: ForecastState,
+    ratios: Floats,
+    persistence: float,
+    params: ForecastParams,
+) -> list[Floats]:
+    """Bids expected of each slot, those seen not counted, in each scenario."""
+    num_past, ahead = len(ratios), np.arange(len(rate))
+    kept = persistence**ahead
+    excess = total / max(float(rate[0]), 1e-9)
+    # Stretches that begin at other slots each time, evenly spaced: every slot of the past is heard.
+    offset = (now.slot * GOLDEN) % 1.0
+    paths = []
+    for turn in range(params.scenarios):
+        start = int((turn + offset) * num_past / params.scenarios) + now.slot
+        stretch = ratios[(start + ahead) % num_past]
+        expected: Floats = rate * ((1 - kept) * stretch + kept * excess)
+        expected[0] = max(0.0, total - now.num_seen)
+        paths.append(expected)
+    return paths
+
+
+def _total(usual: float, rate: float, num_seen: int, ratios: Floats) -> float:
+    """Bids expected of the current slot: as usual until it brings more, then as such slots."""
+    if num_seen <= usual:
+        return float(usual)
+    as_many = ratios[ratios * rate >= num_seen]
+    expected = float(as_many.mean()) * rate if len(as_many) else _MORE * num_seen
+    return max(expected, _MORE_AT_LEAST * num_seen)
+
+
+def _carried_over(profile: DemandProfile, now: ForecastState, level: float) -> float:
+    """What the slot before the current one says of it, as a ratio to its rate."""
+    if not len(now.past):
+        return 1.0
+    before = profile.rate[(now.slot - 1) % len(profile.rate)]
+    excess = float(now.past[-1]) / max(float(before) * level, 1e-6) - 1
+    return max(_LEAST_SHARE, 1 + profile.persistence * excess)
+
+
+def _level(profile: DemandProfile, now: ForecastState, params: ForecastParams) -> float:
+    """Return the ratio of recent bids to those of the profile."""
+    past = now.past
+    weight = _discount(len(past), params.half_life)
+    before = now.of_day(np.arange(-len(past), 0), len(profile.rate))
+    usual = float((weight * profile.rate[before]).sum())
+    if usual <= 0:
+        return 1.0
+    rho = profile.persistence
+    variance = float(profile.ratios.var()) * (1 + rho) / (1 - rho)
+    noise = variance * float((weight**2).sum() / weight.sum() ** 2)
+    # One more on both sides: that none came yet is not that none will come.
+    return _shrink_to_one((float((weight * past).sum()) + 1) / (usual + 1), noise)
+
+
+def _scale(profile: DemandProfile, now: ForecastState) -> float:
+    """Return the ratio of recent values to those of the profile."""
+    recent, usual = value_statistics(now.recent.columns), profile.values
+    noise = recent.error + usual.error
+    if not math.isfinite(noise):
+        return 1.0
+    return _shrink_to_one(math.exp(recent.mean - usual.mean), noise)
+
+
+def _shrink_to_one(ratio: float, noise: float) -> float:
+    """A ratio whose logarithm was seen with a variance of `noise`."""
+    return math.exp(_PRIOR**2 / (_PRIOR**2 + noise) * math.log(ratio))
+
+
+def _discount(num_slots: int, half_life: float) -> Floats:
+    weight: Floats = 0.5 ** (np.arange(num_slots)[::-1] / half_life)
+    return weight
+
+
+def _recent_scenario(
+    now: ForecastState, expected: Floats, params: ForecastParams, size: int, turn: int
+) -> Scenario:
+    columns = now.recent.columns
+    first, of_moment = _decision_epochs(expected, params.grid)
+    turns = np.arange(len(first)) + _OTHER * turn
+    rows = [kronecker_sample(columns.num_tasks, size, t) for t in turns.tolist()]
+    return Scenario(*place(columns, np.concatenate(rows), first, of_moment, len(expected)))
+
+
+def _profile_scenario(
+    profile: DemandProfile,
+    now: ForecastState,
+    expected: Floats,
+    params: ForecastParams,
+    turn: int,
+    scale: float,
+) -> Scenario:
+    first, of_moment = _decision_epochs(expected, params.grid)
+    slots = now.of_day(first, len(profile.rate))
+    turn = _OTHER * turn + _AGAIN * now.slot
+    rows = [profile.rows(slot, params.width, params.samples, turn) for slot in slots.tolist()]
+    columns, weights = place(profile.columns, np.concatenate(rows), first, of_moment, len(expected))
+    return Scenario(columns._replace(bid=columns.bid * scale), weights)
+
+
+def _decision_epochs(expected: Floats, grid: int) -> tuple[Ints, Floats]:
+    """Every `grid`-th slot, and the bids that are expected from it to the next one."""
+    first = np.arange(0, len(expected), grid)
+    return first, np.add.reduceat(expected, first)
