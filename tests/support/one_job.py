@@ -69,4 +69,5 @@ def check_charged_once(data: Path, job: str) -> None:
     engine.dispose()
     assert kinds.count("job.decided") == 1
     assert kinds.count("job.finished") == 1
-    assert kinds.count("job.trained") >= 4
+    # Each of the three kills waited for rows of another slot.
+    assert kinds.count("job.trained") >= 3
