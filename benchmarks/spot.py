@@ -23,6 +23,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.jit import kernel
 from auctune.numerics.rng import stream
 from auctune.spot import (
@@ -35,7 +36,6 @@ from auctune.spot import (
     offline_optimum,
     play_batch,
 )
-from auctune.spot.arrays import Floats, Ints
 from auctune.spot.forecasts import (
     Fixed,
     ForecastTable,

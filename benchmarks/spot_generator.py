@@ -17,6 +17,7 @@ import numpy as np
 from auctune.charts.render import to_svg
 from auctune.charts.spot_likeness import Band, spot_likeness_chart
 from auctune.charts.spot_series import spot_series_chart
+from auctune.numerics.arrays import Floats, Ints
 from auctune.sim.spot.benchmark import CAP, COUNTS, PRICES
 from auctune.sim.spot.generator import (
     CountParams,
@@ -35,7 +36,6 @@ from auctune.sim.spot.likeness import (
 from auctune.sim.spot.recipe import ON_DEMAND_V100, in_units
 from auctune.sim.spot.slots import slot_counts, slot_prices, whole_slots
 from auctune.sim.spot.trace import read_trace
-from auctune.spot.arrays import Floats, Ints
 
 SLOT = 1800.0
 RUNS = 200

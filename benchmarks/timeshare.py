@@ -21,6 +21,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from auctune.numerics.arrays import Floats
 from auctune.numerics.jit import kernel
 from auctune.numerics.rng import stream
 from auctune.timeshare import (
@@ -35,7 +36,6 @@ from auctune.timeshare import (
     headway,
     lara,
 )
-from auctune.timeshare.arrays import Floats
 from auctune.timeshare.estimators import Estimator
 
 GOALS = {100: 0.07, 100_000: 200.0}

@@ -9,9 +9,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from auctune.auction.baselines.charging import BidCharging
-from auctune.auction.baselines.earliest import find_earliest
-from auctune.auction.book import Ints, Usage, empty_usage
+from auctune.auction.baselines.charging import BidCharging, find_earliest
+from auctune.auction.book import Usage, empty_usage
 from auctune.auction.plan import Plan, read_plan, sell_for_bid
 from auctune.domain import (
     Cluster,
@@ -26,6 +25,7 @@ from auctune.domain import (
     Task,
     round_money,
 )
+from auctune.numerics.arrays import Ints
 from auctune.registry import KnownBids, MechanismEntry
 
 

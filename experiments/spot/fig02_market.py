@@ -12,9 +12,9 @@ import polars as pl
 from rich.console import Console
 
 from auctune.charts.spot_series import spot_series_chart
+from auctune.numerics.arrays import Floats
 from auctune.numerics.rng import stream
 from auctune.sim.figures import Rows, show, write_chart, write_data
-from auctune.spot.arrays import Floats
 from spot_harness.markets import DAY, Markets
 from spot_harness.options import Figure, Options, main
 

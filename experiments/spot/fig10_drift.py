@@ -18,11 +18,11 @@ from rich.console import Console
 from auctune.charts import LIGHT, HeatGrid, heat_map
 from auctune.charts.curves import Curve, CurvePanel, curves_chart
 from auctune.charts.theme import AnyChart, apply_theme
+from auctune.numerics.arrays import Floats
 from auctune.sim.figures import Rows, show, write_chart, write_data
 from auctune.sim.spot.learners import LearnerName, make_learner
 from auctune.sim.spot.selection import Selection, best_sequence, select
 from auctune.spot import Ahanp, Ahap, Policy, default_pool
-from auctune.spot.arrays import Floats
 from spot_harness.markets import Markets
 from spot_harness.noise import KINDS, NoiseKind
 from spot_harness.options import Figure, Options, main

@@ -16,12 +16,12 @@ from rich.console import Console
 
 from auctune.charts.curves import Curve, CurvePanel, curves_chart
 from auctune.charts.theme import AnyChart
+from auctune.numerics.arrays import Floats
 from auctune.sim.figures import Rows, show, write_chart, write_data
 from auctune.sim.timeshare.accuracy import MOST_ERROR, UNITS, unit_means
 from auctune.sim.timeshare.recorded import RecordedCurve
 from auctune.sim.timeshare.table_bundles import PURE, make_bundles
 from auctune.timeshare import Ls, Mixture, Wls
-from auctune.timeshare.arrays import Floats
 from auctune.timeshare.estimators import Estimator
 from timeshare_harness.fits import fit_panels, fit_rows, fit_table
 from timeshare_harness.options import Figure, Options, main

@@ -23,8 +23,8 @@ from auctune.auction.params import SETTINGS_OF_PRICING
 from auctune.domain import Admission, Cluster, EnergyForecast, InputError, Task
 from auctune.domain.checks import check_count
 from auctune.edge.baselines import AntMan, Liquid, Tiresias
-from auctune.edge.params import ErisParams
-from auctune.edge.play import EdgePlayer, ErisPlayer
+from auctune.edge.eris import EdgePlayer, ErisPlayer
+from auctune.edge.prices import ErisParams
 from auctune.mechanism_entry import KnownBids, MechanismEntry
 from auctune.parameter_text import parse_params
 from auctune.spot.policies import (

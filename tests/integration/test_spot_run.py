@@ -38,8 +38,8 @@ from auctune.spot import (
     UniformProgress,
     play,
 )
-from auctune.spot.forecasts.perfect import PerfectForecaster
-from auctune.spot.forecasts.table import make_forecasts
+from auctune.spot.forecasts.forecast import make_forecasts
+from auctune.spot.forecasts.naive import PerfectForecaster
 from auctune.train.progress import Progress
 from support.elastic import is_same
 from support.small_bases import build_base

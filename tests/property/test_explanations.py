@@ -7,7 +7,6 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from auctune.auction.tolerance import TIE
 from auctune.domain import (
     Admission,
     Cell,
@@ -20,6 +19,7 @@ from auctune.domain import (
     Task,
 )
 from auctune.domain.money import LARGEST, round_money
+from auctune.numerics.arrays import TIE
 from support.markets import random_market
 from support.mechanisms import AUCTIONS, MECHANISMS, Make
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auctune.spot import Ahap, SpotJob, offline_bound, offline_optimum, play, play_batch
-from auctune.spot.grid import exact_grid
+from auctune.spot.terms import exact_grid
 from support.spot_cases import (
     ahaps,
     any_forecasts,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from auctune.timeshare import EarliestFirst, MooreHodgson, moore_hodgson
 from auctune.timeshare.allocation import Demand, Rule
 from auctune.timeshare.allocation.moore_hodgson import choose
-from auctune.timeshare.allocation.relative_shares import relative_shares
+from auctune.timeshare.allocation.rule import relative_shares
 from support.thorough import drawn
 
 Floats = NDArray[np.float64]

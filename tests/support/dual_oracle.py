@@ -8,8 +8,8 @@ slot are added up as one array that grows by a factor a slot; nothing is shared 
 
 import numpy as np
 
-from auctune.auction.book import Floats
 from auctune.domain import Cluster, Task
+from auctune.numerics.arrays import Floats
 from support.brute_force import operating_cost
 
 SLACK = 1e-9

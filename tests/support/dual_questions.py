@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from auctune.auction.book import Floats
 from auctune.auction.dual.problem import Buffers, Taken, Window, make_buffers, price_starts
-from auctune.auction.tolerance import FIT
+from auctune.numerics.arrays import FIT, Floats
 from support.dual_oracle import least_cost
 from support.kernels import Kernel, plain
 

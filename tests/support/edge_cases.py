@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from auctune.edge.job import EdgeJob
+from auctune.edge.job import ByDuration, EdgeJob, Logistic
 from auctune.edge.ledger import EdgeLedger
 from auctune.edge.market import EdgeMarket, Site
-from auctune.edge.utility import ByDuration, Logistic
 
 
 def small_market(random: np.random.Generator) -> EdgeMarket:

@@ -18,12 +18,11 @@ import torch
 from auctune.numerics.rng import stream
 from auctune.run.timeshare.job import run_pool
 from auctune.run.timeshare.order import PoolOrder, PoolThread
-from auctune.timeshare.balancing.exploration import Exploration
-from auctune.timeshare.curve import LossCurve
+from auctune.timeshare.balancing import Exploration
 from auctune.timeshare.estimators.wls import Wls
 from auctune.timeshare.planner import Planner
 from auctune.timeshare.play import play
-from auctune.timeshare.thread import LearningThread
+from auctune.timeshare.thread import LearningThread, LossCurve
 from auctune.train.module_job import ModuleJob
 from support.pool_threads import make_line
 

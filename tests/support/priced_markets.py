@@ -6,9 +6,9 @@ from decimal import Decimal
 import numpy as np
 from hypothesis import strategies as st
 
-from auctune.auction.book import Floats
 from auctune.auction.dual import Supply, TaskColumns, to_columns, whole_supply
 from auctune.domain import Cluster, Node, NodeType, Quote, Task
+from auctune.numerics.arrays import Floats
 from support.dual_oracle import best_surplus, sold
 
 # More than any node has.

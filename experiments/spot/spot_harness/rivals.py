@@ -14,6 +14,7 @@ from rich.console import Console
 
 from auctune.charts.estimates import Estimate, Panel, estimates_chart
 from auctune.charts.theme import AnyChart
+from auctune.numerics.arrays import Floats
 from auctune.sim.figures import Rows, show, write_chart, write_data
 from auctune.sim.spot.estimate import mean_of, ratio_of
 from auctune.sim.spot.forecast_cache import market_forecasts
@@ -26,7 +27,6 @@ from auctune.spot import (
     UniformProgress,
     default_pool,
 )
-from auctune.spot.arrays import Floats
 from auctune.spot.forecasts import Arima, ForecastTable, SeasonalNaive
 from spot_harness.markets import CAP, Markets
 from spot_harness.options import Figure, Options

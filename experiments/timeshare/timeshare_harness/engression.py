@@ -18,11 +18,16 @@ import numpy as np
 
 from auctune.domain import InputError
 from auctune.domain.checks import check_count, check_finite, check_positive
+from auctune.numerics.arrays import Floats
 from auctune.numerics.rng import stream
-from auctune.timeshare.arrays import Floats
-from auctune.timeshare.estimators.line import batches_until
-from auctune.timeshare.estimators.need import HIGH_LEVEL, LOW_LEVEL, Need, need_at_sight
-from auctune.timeshare.estimators.object_bank import ObjectBank
+from auctune.timeshare.estimators.estimator import (
+    HIGH_LEVEL,
+    LOW_LEVEL,
+    Need,
+    ObjectBank,
+    batches_until,
+    need_at_sight,
+)
 
 # Units of time before anything is fitted.
 _FEWEST = 8

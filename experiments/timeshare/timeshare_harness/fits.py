@@ -11,11 +11,11 @@ import numpy as np
 import polars as pl
 
 from auctune.charts.curves import Curve, CurvePanel
+from auctune.numerics.arrays import Floats
 from auctune.sim.figures import Rows
 from auctune.sim.timeshare.accuracy import UNITS, unit_means
 from auctune.sim.timeshare.recorded import RecordedCurve
 from auctune.timeshare import Ls, Wls
-from auctune.timeshare.arrays import Floats
 
 SEEN = UNITS // 5
 ESTIMATORS: Mapping[str, Wls | Ls] = {"WLS": Wls(), "LS": Ls()}

@@ -15,11 +15,9 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from auctune.auction.candidates import book_cells, list_candidates, list_open
 from auctune.auction.horizon import Horizon, Shift, load_rows, save_rows
-from auctune.auction.tolerance import FIT
 from auctune.domain import (
     Cell,
     Cluster,
@@ -30,9 +28,7 @@ from auctune.domain import (
     Task,
     check_task,
 )
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from auctune.numerics.arrays import FIT, Floats, Ints
 
 # A named tuple of a pair, without a call of Python's for each cell of each schedule.
 _as_cell = partial(tuple.__new__, Cell)

@@ -6,12 +6,9 @@ listed.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.jit import kernel
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @kernel

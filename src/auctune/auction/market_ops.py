@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
-from auctune.auction.book import Book, Ints
+from auctune.auction.book import Book
 from auctune.auction.horizon import Shift
-from auctune.auction.tolerance import FIT
 from auctune.domain import (
     Cell,
     Commitment,
@@ -31,6 +30,7 @@ from auctune.domain import (
     SlotAdvanced,
     Task,
 )
+from auctune.numerics.arrays import FIT, Ints
 
 
 class CellMarket(ABC):

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from auctune.auction.book import Book, Ints
+from auctune.auction.book import Book
 from auctune.auction.horizon import Shift
 from auctune.auction.market_ops import CellMarket
 from auctune.auction.params import PdftspParams
@@ -42,6 +42,7 @@ from auctune.domain import (
     round_money,
 )
 from auctune.domain.money import LARGEST
+from auctune.numerics.arrays import Ints
 
 # Bids of this long ago still count when a bid's weight is compared with that of others.
 _RECENT_SECONDS = 6 * 3600

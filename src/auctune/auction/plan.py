@@ -6,9 +6,9 @@ price of a plan is the same number to the last bit whoever asks.
 
 from typing import NamedTuple
 
-from auctune.auction.book import Book, Floats, Ints
-from auctune.auction.tolerance import FIT
+from auctune.auction.book import Book
 from auctune.domain import Decision, PricedCell, PricedPlan, Quote, Schedule, Task
+from auctune.numerics.arrays import FIT, Floats, Ints
 
 
 class Plan(NamedTuple):

@@ -6,29 +6,42 @@ Networks" (IEEE TMC 2024), as docs/explanation/edge.md tells.
 
 from auctune.edge.baselines import AntMan, Liquid, Tiresias
 from auctune.edge.checker import Violation, first_violation
-from auctune.edge.decision import EdgeDecision, EdgeMenu, EdgeMenuLine
-from auctune.edge.eris import Eris
-from auctune.edge.events import (
+from auctune.edge.decision import (
+    EdgeAdmission,
     EdgeAdvanced,
     EdgeCommitment,
+    EdgeDecision,
     EdgeEvent,
+    EdgeMenu,
+    EdgeMenuLine,
     EdgeOffered,
+    EdgePlan,
     EdgeReplanned,
+    Move,
     SiteLost,
     SiteReturned,
+    SlotPlan,
 )
+from auctune.edge.eris import EdgePlayer, Eris, ErisPlayer
 from auctune.edge.explain import EdgeExplanation, explain
-from auctune.edge.job import EdgeJob
+from auctune.edge.job import ByDuration, EdgeJob, Logistic, Utility
 from auctune.edge.ledger import EdgeLedger
 from auctune.edge.market import EdgeMarket, Site
-from auctune.edge.mechanism import EdgeAdmission
-from auctune.edge.offline.optimum import BestPlan, EdgeOptimum, best_plan, offline_optimum
-from auctune.edge.offline.relaxation import welfare_bound
-from auctune.edge.params import ErisParams
-from auctune.edge.plan import EdgePlan, Move, SlotPlan
-from auctune.edge.play import EdgePlayer, ErisPlayer
-from auctune.edge.prices import EdgePrices, EdgePricing, PaperPrices, SharePrices, cost_of
-from auctune.edge.utility import ByDuration, Logistic, Utility
+from auctune.edge.offline.optimum import (
+    BestPlan,
+    EdgeOptimum,
+    best_plan,
+    offline_optimum,
+    welfare_bound,
+)
+from auctune.edge.prices import (
+    EdgePrices,
+    EdgePricing,
+    ErisParams,
+    PaperPrices,
+    SharePrices,
+    cost_of,
+)
 
 __all__ = [
     "AntMan",

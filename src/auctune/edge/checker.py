@@ -17,11 +17,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from auctune.edge.arrays import FIT
+from auctune.edge.decision import EdgePlan, SlotPlan
 from auctune.edge.job import EdgeJob
 from auctune.edge.ledger import EdgeLedger
 from auctune.edge.market import EdgeMarket
-from auctune.edge.plan import EdgePlan, SlotPlan
+from auctune.numerics.arrays import FIT
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,70 @@
-"""What the edge answers to a bid, at once and for good; and what it would charge."""
+"""Plans, decisions and events of an edge market, and the protocol of its mechanism."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, Protocol, TypeAlias
 
-from auctune.domain import Money, Reason
+from auctune.domain import Money, Reason, Saved
 from auctune.domain.money import ZERO
-from auctune.edge.plan import EdgePlan
+from auctune.edge.job import EdgeJob
+from auctune.edge.market import EdgeMarket
+
+
+class Move(NamedTuple):
+    """h^{rr'}: chunks of `origin` that are trained at `destination`; where they are the same site
+    nothing crosses."""
+
+    origin: str
+    destination: str
+    chunks: int
+
+
+@dataclass(frozen=True, slots=True)
+class SlotPlan:
+    """One slot of a plan.
+
+    Attributes:
+        slot: which.
+        workers: g^r, by site.
+        server: the site of the parameter server (z^r = 1).
+        moves: h^{rr'}, all that is trained in the slot.
+    """
+
+    slot: int
+    workers: Mapping[str, int]
+    server: str
+    moves: tuple[Move, ...]
+
+    @property
+    def chunks(self) -> int:
+        """Chunks that are trained in this slot."""
+        return sum(move.chunks for move in self.moves)
+
+    def traffic_mb(self, job: EdgeJob, market: EdgeMarket) -> float:
+        """psi(t): chunks that cross sites, and parameters of workers away from the server."""
+        moved = sum(move.chunks for move in self.moves if move.origin != move.destination)
+        away = sum(count for site, count in self.workers.items() if site != self.server)
+        return market.chunk_mb * moved + job.parameter_mb * away
+
+
+@dataclass(frozen=True, slots=True)
+class EdgePlan:
+    """The slots in which a job runs, rising; in others it has neither workers nor a server."""
+
+    slots: tuple[SlotPlan, ...]
+
+    @property
+    def finish(self) -> int:
+        """Its last slot (2f)."""
+        return self.slots[-1].slot
+
+    def before(self, slot: int) -> "EdgePlan":
+        """What of it lies before a slot."""
+        return EdgePlan(tuple(part for part in self.slots if part.slot < slot))
+
+    def since(self, slot: int) -> "EdgePlan":
+        """What of it lies at a slot or after."""
+        return EdgePlan(tuple(part for part in self.slots if part.slot >= slot))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +119,99 @@ class EdgeMenu:
 
     job: str
     lines: tuple[EdgeMenuLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeOffered:
+    """A bid was answered in slot `now`."""
+
+    job: EdgeJob
+    decision: EdgeDecision
+    now: int
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeAdvanced:
+    """The market's window begins with slot `now`: those before have passed, and others entered."""
+
+    now: int
+
+
+@dataclass(frozen=True, slots=True)
+class SiteLost:
+    """From slot `now` on a site runs nothing; what is stored there can still be read."""
+
+    site: str
+    now: int
+
+
+@dataclass(frozen=True, slots=True)
+class SiteReturned:
+    """From slot `now` on a site is there again, empty."""
+
+    site: str
+    now: int
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeReplanned:
+    """A job goes on by another plan, or not at all.
+
+    Attributes:
+        job: which.
+        now: the slot from which the old plan is void.
+        given_up: what was left of the old plan.
+        found: the new one; none: there is none, as its owner gave it up or is refunded in full.
+    """
+
+    job: EdgeJob
+    now: int
+    given_up: EdgePlan
+    found: EdgePlan | None
+
+
+EdgeEvent: TypeAlias = EdgeOffered | EdgeAdvanced | SiteLost | SiteReturned | EdgeReplanned
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeCommitment:
+    """An admitted job and the plan that it has now."""
+
+    job: EdgeJob
+    plan: EdgePlan
+
+
+class EdgeAdmission(Protocol):
+    """A mechanism that answers each bid at once and for good.
+
+    It owns its state, has no clock and does no I/O: `now`, the current slot, is passed in and
+    never decreases.
+    """
+
+    def offer(self, job: EdgeJob, now: int) -> EdgeDecision:
+        """Decide on one bid, and book what was promised."""
+        ...
+
+    def offer_slot(self, jobs: Sequence[EdgeJob], now: int) -> list[EdgeDecision]:
+        """Decide on all bids of one slot, in their order."""
+        ...
+
+    def preview(self, job: EdgeJob, now: int) -> EdgeDecision:
+        """What `offer` would answer now; changes nothing."""
+        ...
+
+    def quote(self, job: EdgeJob, now: int) -> EdgeMenu:
+        """Prices by finish, whatever the job is worth; changes nothing."""
+        ...
+
+    def apply(self, event: EdgeEvent) -> None:
+        """Take over what happened, on replay, without deciding again."""
+        ...
+
+    def save(self) -> Saved:
+        """All that this mechanism remembers."""
+        ...
+
+    def load(self, saved: Saved) -> None:
+        """Take over what another one saved that was built alike."""
+        ...

@@ -7,17 +7,21 @@ For each job, in the order of arrival:
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
+from typing import Protocol
 
 from auctune.domain import InputError, Reason, Saved, round_money
 from auctune.domain.money import LARGEST, STEP
 from auctune.edge.checker import first_violation
-from auctune.edge.decision import EdgeDecision, EdgeMenu, EdgeMenuLine
-from auctune.edge.events import (
+from auctune.edge.decision import (
     EdgeAdvanced,
     EdgeCommitment,
+    EdgeDecision,
     EdgeEvent,
+    EdgeMenu,
+    EdgeMenuLine,
     EdgeOffered,
+    EdgePlan,
     EdgeReplanned,
     SiteLost,
     SiteReturned,
@@ -25,9 +29,7 @@ from auctune.edge.events import (
 from auctune.edge.job import EdgeJob
 from auctune.edge.ledger import EdgeLedger
 from auctune.edge.market import EdgeMarket
-from auctune.edge.params import ErisParams
-from auctune.edge.plan import EdgePlan
-from auctune.edge.prices import EdgePrices, EdgePricing, cost_of
+from auctune.edge.prices import EdgePrices, EdgePricing, ErisParams, cost_of
 from auctune.edge.replan import best_rest, data_left, plan_anew
 from auctune.edge.search import offers
 
@@ -264,3 +266,27 @@ class Eris:
         self.market.check(job, begin)
         if not begin <= now < end:
             raise InputError("now", f"{now}", f"a slot from {begin} to {end - 1}")
+
+
+class EdgePlayer(Protocol):
+    """A mechanism or a baseline, from an empty market to the end."""
+
+    def play(self, market: EdgeMarket, jobs: Sequence[EdgeJob]) -> list[EdgeDecision]:
+        """What becomes of the jobs, which come in their order of arrival; in the same order."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ErisPlayer:
+    """Eris: every bid is answered in its arrival slot.
+
+    Attributes:
+        params: the options.
+    """
+
+    params: ErisParams = field(default_factory=ErisParams)
+
+    def play(self, market: EdgeMarket, jobs: Sequence[EdgeJob]) -> list[EdgeDecision]:
+        """What becomes of the jobs."""
+        eris = Eris(market, self.params)
+        return [eris.offer(job, job.arrival) for job in jobs]

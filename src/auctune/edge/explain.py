@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 from auctune.domain import InputError
 from auctune.edge.checker import first_violation
-from auctune.edge.decision import EdgeDecision, EdgeMenuLine
+from auctune.edge.decision import EdgeDecision, EdgeMenuLine, EdgePlan, SlotPlan
 from auctune.edge.eris import Eris
 from auctune.edge.job import EdgeJob
-from auctune.edge.plan import EdgePlan, SlotPlan
 from auctune.edge.prices import EdgePrices
 
 

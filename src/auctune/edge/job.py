@@ -1,14 +1,92 @@
-"""A job that trains where its data are: the bid Pi_i of Pang et al. (TMC 2024), eq. 1."""
+"""A job of an edge market, what its completion is worth, and the largest numbers it may have."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from auctune.domain import InputError
 from auctune.domain.checks import check_finite, check_positive
-from auctune.edge.arrays import FIT
-from auctune.edge.limits import MOST_CHUNKS, MOST_EPOCHS, MOST_RATE, check_most
-from auctune.edge.utility import Utility
+from auctune.numerics.arrays import FIT
+
+MOST_CELLS = 10**7
+"""Of slots x sites x resource types, and of slots x chunks of a job."""
+MOST_CHUNKS = 10**4
+MOST_EPOCHS = 10**6
+MOST_RATE = 1e9
+"""Chunks that a worker passes through in a slot; and workers that a chunk needs."""
+MOST_UNITS = 1e11
+MOST_WORTH = 1e11
+"""What the type of money takes."""
+_SHOWN = 40
+
+
+def check_most(value: float, place: str, most: float) -> None:
+    """Refuse a number that is too large.
+
+    Raises:
+        InputError: naming `place`.
+    """
+    if value > most:
+        # A whole number of a file may be beyond float64.
+        raise InputError(place, f"{value!r}"[:_SHOWN], f"{most:.10g} at most")
+
+
+class Utility(Protocol):
+    """A utility function; two that are equal give equal values."""
+
+    def __call__(self, duration: int) -> float:
+        """The job's worth, money, when it takes `duration` >= 0 slots after its arrival slot."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Logistic:
+    """f(duration) = scale / (1 + exp(duration / decay)); Pang et al. (TMC 2024), section VI-B.
+
+    Attributes:
+        scale: money; the job is worth half of it at duration 0.
+        decay: slots, > 0.
+    """
+
+    scale: float
+    decay: float
+
+    def __post_init__(self) -> None:
+        check_finite(self.scale, "scale", "money >= 0")
+        check_most(self.scale, "scale", MOST_WORTH)
+        check_positive(self.decay, "decay", "slots > 0")
+
+    def __call__(self, duration: int) -> float:
+        """Its value; 0 where the exponential leaves float64."""
+        exponent = duration / self.decay
+        return 0.0 if exponent > 700 else self.scale / (1 + math.exp(exponent))
+
+
+@dataclass(frozen=True, slots=True)
+class ByDuration:
+    """A table: values[duration], and 0 beyond it.
+
+    Attributes:
+        values: money, none above the one before it.
+    """
+
+    values: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not self.values:
+            raise InputError("values", "is empty", "money by duration, one number at least")
+        check_most(self.values[0], "values[0]", MOST_WORTH)
+        for duration, value in enumerate(self.values):
+            check_finite(value, f"values[{duration}]", "money >= 0")
+            if duration and value > self.values[duration - 1]:
+                raise InputError(
+                    f"values[{duration}]", f"{value!r} is above the one before", "no rising values"
+                )
+
+    def __call__(self, duration: int) -> float:
+        """Its value."""
+        return self.values[duration] if duration < len(self.values) else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

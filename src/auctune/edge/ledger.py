@@ -9,10 +9,10 @@ Shapes: T slots, R sites, K resource types.
 import numpy as np
 
 from auctune.domain import InputError, Saved
-from auctune.edge.arrays import Bools, Floats
+from auctune.edge.decision import EdgePlan
 from auctune.edge.job import EdgeJob
 from auctune.edge.market import EdgeMarket
-from auctune.edge.plan import EdgePlan
+from auctune.numerics.arrays import Bools, Floats
 
 
 class EdgeLedger:

@@ -10,9 +10,8 @@ import numpy as np
 
 from auctune.domain import InputError
 from auctune.domain.checks import check_finite, check_positive
-from auctune.edge.arrays import Floats
-from auctune.edge.job import EdgeJob
-from auctune.edge.limits import MOST_CELLS, MOST_UNITS, check_most
+from auctune.edge.job import MOST_CELLS, MOST_UNITS, EdgeJob, check_most
+from auctune.numerics.arrays import Floats
 
 DATA = "data"
 DEFAULT_PRICE_BASE = 1000.0

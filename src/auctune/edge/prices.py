@@ -1,31 +1,32 @@
-"""Prices by use.
-
-Shapes: T slots, R sites, K resource types.
-
-`PaperPrices`, Pang et al. (TMC 2024), eq. 6:
-
- alpha(t)    = gamma_d^(rho(t) / B) - 1          money a MB
- beta_r^k(t) = gamma_k^(eta_r^k(t) / C_r^k) - 1  money a unit
-
-`SharePrices`, by shares, so that no unit is in them and nothing is free:
-
- alpha(t)    = L c^(rho(t) / B) / B
- beta_r^k(t) = L c^(eta_r^k(t) / C_r^k) / C_r^k
-"""
+"""Prices by use, and the mechanism's options."""
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 
 from auctune.domain import InputError
 from auctune.domain.checks import check_finite
-from auctune.edge.arrays import Floats
+from auctune.edge.decision import EdgePlan
 from auctune.edge.job import EdgeJob
 from auctune.edge.ledger import EdgeLedger
-from auctune.edge.market import DATA
-from auctune.edge.plan import EdgePlan
+from auctune.edge.market import DATA, EdgeMarket
+from auctune.numerics.arrays import Floats
+
+# Prices by use.
+#
+# Shapes: T slots, R sites, K resource types.
+#
+# `PaperPrices`, Pang et al. (TMC 2024), eq. 6:
+#
+#  alpha(t)    = gamma_d^(rho(t) / B) - 1          money a MB
+#  beta_r^k(t) = gamma_k^(eta_r^k(t) / C_r^k) - 1  money a unit
+#
+# `SharePrices`, by shares, so that no unit is in them and nothing is free:
+#
+#  alpha(t)    = L c^(rho(t) / B) / B
+#  beta_r^k(t) = L c^(eta_r^k(t) / C_r^k) / C_r^k
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,3 +115,47 @@ def cost_of(ledger: EdgeLedger, prices: EdgePrices, job: EdgeJob, plan: EdgePlan
             for site, count in part.workers.items()
         )
     return math.fsum(terms)
+
+
+Pricing = Literal["share", "paper"]
+
+
+@dataclass(frozen=True, slots=True)
+class ErisParams:
+    """Options; docs/explanation/edge.md has their reasons.
+
+    Attributes:
+        pricing: `share`: by the share that is sold, from a reserve; `paper`: eq. 6 with the
+            market's price bases.
+        worth: of `share`: what a job that takes no time is worth, money; none: the mean of the
+            bids so far, without the one that is priced.
+        weight: of `share`: all of the market in one slot, while nothing of it is sold, costs this
+            share of `worth`.
+        rise: of `share`: by how much the last unit is dearer than the first.
+    """
+
+    pricing: Pricing = "share"
+    worth: float | None = None
+    weight: float = 0.12
+    rise: float = 10.0
+
+    def __post_init__(self) -> None:
+        if self.worth is not None:
+            check_finite(self.worth, "worth", "money >= 0")
+        check_finite(self.weight, "weight", "a number >= 0")
+        if not 1 <= self.rise < math.inf:
+            raise InputError("rise", f"{self.rise!r}", "a number >= 1")
+
+    def prices(self, market: EdgeMarket, seen: float) -> EdgePricing:
+        """The pricing that is asked for.
+
+        Args:
+            market: the supply.
+            seen: mean worth of the bids so far, money.
+        """
+        if self.pricing == "paper":
+            return PaperPrices()
+        worth = seen if self.worth is None else self.worth
+        return SharePrices(
+            self.weight * worth / (len(market.sites) * max(1, len(market.types))), self.rise
+        )

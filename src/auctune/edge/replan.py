@@ -11,15 +11,14 @@ that came to nothing, and is planned anew wherever it runs.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from auctune.edge.arrays import Ints
 from auctune.edge.checker import first_violation
-from auctune.edge.events import EdgeCommitment, EdgeReplanned
+from auctune.edge.decision import EdgeCommitment, EdgePlan, EdgeReplanned
 from auctune.edge.job import EdgeJob
 from auctune.edge.ledger import EdgeLedger
-from auctune.edge.plan import EdgePlan
 from auctune.edge.prices import EdgePricing
 from auctune.edge.search import offers
 from auctune.edge.search.search import chunks_of
+from auctune.numerics.arrays import Ints
 
 
 def plan_anew(

@@ -21,7 +21,8 @@ import math
 
 import numpy as np
 
-from auctune.numerics.experts import Floats, check_candidates, check_utilities
+from auctune.numerics.arrays import Floats
+from auctune.numerics.experts import check_candidates, check_utilities
 
 
 class AdaptiveGradient:

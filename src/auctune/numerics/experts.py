@@ -24,12 +24,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from auctune.domain.checks import check_count, check_positive
 from auctune.domain.errors import InputError
-
-Floats = NDArray[np.float64]
+from auctune.numerics.arrays import Floats
 
 # Utilities this far outside [0, 1] are rounding.
 ROUNDING = 1e-9

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from auctune.domain import InputError, Money
 from auctune.edge import EdgeDecision, EdgeJob, EdgeMenuLine, EdgePlayer, Eris
-from auctune.edge.limits import MOST_CELLS
+from auctune.edge.job import MOST_CELLS
 from auctune.registry import edge_player
 from auctune.replay.compare import Progress, ReplayInput, ZoneReplay
 from auctune.replay.verify import Body, LogVerifier, Rule

@@ -4,14 +4,10 @@ After Linggao Kong, Yuedong Xu, Lei Jiao and Chuan Xu, "Deadline-Aware Online Sc
 Fine-Tuning with Spot Market Predictions" (arXiv 2512.20967).
 """
 
-from auctune.spot.allocation import IDLE, InfeasibleAllocationError, SpotAllocation
 from auctune.spot.batch import BatchOutcome, play_batch
-from auctune.spot.job import SpotJob
+from auctune.spot.job import LinearScaling, Overhead, Scaling, SpotJob, TableScaling
 from auctune.spot.market import SpotMarket
-from auctune.spot.observation import SpotObservation
 from auctune.spot.offline import OfflineOptimum, offline_bound, offline_optimum
-from auctune.spot.outcome import SpotOutcome
-from auctune.spot.overhead import Overhead
 from auctune.spot.play import PastSlot, play, settle
 from auctune.spot.policies import (
     Ahanp,
@@ -21,10 +17,17 @@ from auctune.spot.policies import (
     SpotFirst,
     UniformProgress,
 )
-from auctune.spot.policy import Policy, PolicyRun
+from auctune.spot.policy import (
+    IDLE,
+    InfeasibleAllocationError,
+    Policy,
+    PolicyRun,
+    SpotAllocation,
+    SpotObservation,
+    SpotOutcome,
+)
 from auctune.spot.pool import default_pool
-from auctune.spot.scaling import LinearScaling, Scaling, TableScaling
-from auctune.spot.value import least_utility, value_of_finish, worth_at_deadline
+from auctune.spot.terms import least_utility, value_of_finish, worth_at_deadline
 
 __all__ = [
     "IDLE",

@@ -6,7 +6,7 @@ import numpy as np
 
 from auctune.domain import InputError
 from auctune.domain.checks import check_positive
-from auctune.spot.arrays import Floats, Ints
+from auctune.numerics.arrays import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,21 +1,26 @@
 """One job, one policy, one market: the reference for whatever is faster.
 
 The policy is asked before each slot of 0..d-1 until the work is done; its answer is held against
-(5b) to (5e), paid and worked off. What is left at d ends as `auctune.spot.value` says.
+(5b) to (5e), paid and worked off. What is left at d ends as `auctune.spot.terms` says.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from auctune.spot.allocation import IDLE, SpotAllocation, check
-from auctune.spot.forecasts.table import ForecastTable
+from auctune.spot.forecasts.forecast import ForecastTable
 from auctune.spot.job import SpotJob
 from auctune.spot.market import SpotMarket
-from auctune.spot.observation import SpotObservation
-from auctune.spot.outcome import SpotOutcome
-from auctune.spot.policy import Policy
-from auctune.spot.terms import UNCHANGED, Terms, change, make_terms, rest_of
-from auctune.spot.value import ending_cost, ending_slots, value_at
+from auctune.spot.policy import IDLE, Policy, SpotAllocation, SpotObservation, SpotOutcome, check
+from auctune.spot.terms import (
+    UNCHANGED,
+    Terms,
+    change,
+    ending_cost,
+    ending_slots,
+    make_terms,
+    rest_of,
+    value_at,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,96 @@
-"""A job as the kernels read it, and what one slot does to it."""
+"""A job as the kernels read it: the work grid, the effect of one slot, the value of the end."""
 
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import reduce
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
 from auctune.domain import InputError
+from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.jit import kernel
-from auctune.spot.arrays import Floats, Ints
-from auctune.spot.grid import WorkGrid, plan_grid, slot_works
-from auctune.spot.job import SpotJob
+from auctune.spot.job import SpotJob, as_fraction
+
+# A grid of work on which every slot's work lies.
+#
+# Dynamic programs walk over work in steps of q. On the exact grid q is the greatest common divisor
+# of all mu * H(n), so that nothing is rounded; decimals are taken at their word (0.9 is 9/10).
+# Where that step is too fine, a rounded grid stands in: rounded down for plans, so that no plan
+# counts on work that will not come, and up for bounds.
+
+
+# Beyond so many steps of the workload a dynamic program is slower than rounding is harmful.
+MOST_STEPS = 20_000
+ROUNDED_STEPS = 2_000
+
+Rounding = Literal["none", "down", "up"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WorkGrid:
+    """Work in whole steps.
+
+    Attributes:
+        step: q, units of work.
+        units: [3, n] steps done in a slot by n GPUs after a growth, a shrinking, and no change.
+        rounding: what was done to work that is no multiple of q.
+    """
+
+    step: float
+    units: Ints
+    rounding: Rounding
+
+
+def slot_works(job: SpotJob) -> list[list[Fraction]]:
+    """[3][n] exact work of a slot: mu_1 H(n), mu_2 H(n), H(n); 0 for counts under N_min."""
+    shares = [as_fraction(job.overhead.mu1), as_fraction(job.overhead.mu2), Fraction(1)]
+    whole = [
+        job.scaling.throughput(n) if n >= job.n_min else Fraction(0) for n in range(job.n_max + 1)
+    ]
+    return [[share * work for work in whole] for share in shares]
+
+
+def exact_grid(job: SpotJob, most_steps: int = MOST_STEPS) -> WorkGrid | None:
+    """The coarsest grid that holds all works of a slot.
+
+    Returns:
+        None where the workload is more than `most_steps` steps of it.
+    """
+    works = slot_works(job)
+    step = reduce(_common_divisor, (work for row in works for work in row if work))
+    if as_fraction(job.workload) / step > most_steps:
+        return None
+    return WorkGrid(float(step), _units(works, step, math.floor), "none")
+
+
+def rounded_grid(
+    job: SpotJob, rounding: Literal["down", "up"], num_steps: int = ROUNDED_STEPS
+) -> WorkGrid:
+    """A grid of `num_steps` to the workload, on which the works of a slot are rounded."""
+    step = as_fraction(job.workload) / num_steps
+    rounded = math.floor if rounding == "down" else math.ceil
+    return WorkGrid(float(step), _units(slot_works(job), step, rounded), rounding)
+
+
+def plan_grid(job: SpotJob) -> WorkGrid:
+    """The grid of plans: exact where that is in reach, else rounded down."""
+    return exact_grid(job) or rounded_grid(job, "down")
+
+
+def _common_divisor(x: Fraction, y: Fraction) -> Fraction:
+    return Fraction(
+        math.gcd(x.numerator * y.denominator, y.numerator * x.denominator),
+        x.denominator * y.denominator,
+    )
+
+
+def _units(works: Sequence[Sequence[Fraction]], step: Fraction, rounded: object) -> Ints:
+    assert callable(rounded)
+    return np.array([[rounded(work / step) for work in row] for row in works], dtype=np.int64)
+
 
 # Rows of work, units and share: how the number of GPUs changed.
 GROWN, SHRUNK, UNCHANGED = 0, 1, 2
@@ -151,3 +233,68 @@ def fits_after(terms: Terms, slot: int, progress: float, last: int, count: int) 
         progress = progress + work_of(terms, count, last)
     ahead = steady_work(terms, terms.n_max, count, terms.num_slots - slot - 1)
     return rest_of(terms, progress + ahead) == 0.0
+
+
+# What a finished job is worth, and how a late one ends.
+#
+# Kong et al. (arXiv 2512.20967), eqs. 4 and 7 to 9:
+#
+#     V(T) = v                                 for T <= d
+#          = v (1 - (T - d) / ((g - 1) d))     for d < T <= g d
+#          = 0                                 after
+#
+# What is left at d runs on N_max on-demand GPUs for delta = (L - Z)^+ / (mu_1 H(N_max)) slots,
+# paid by the fraction; no job is abandoned. So Vt(Z) = V(d + delta) - p_o N_max delta.
+
+
+@kernel
+def value_at(terms: Terms, finish: float) -> float:
+    """V(T)."""
+    soft = float(terms.num_slots)
+    if finish <= soft:
+        return terms.value
+    if finish > terms.hard_deadline:
+        return 0.0
+    return terms.value * (1.0 - (finish - soft) / (terms.hard_deadline - soft))
+
+
+@kernel
+def ending_slots(terms: Terms, rest: float) -> float:
+    """delta: slots that N_max on-demand GPUs need for `rest`."""
+    return rest / float(terms.work[GROWN, terms.n_max])
+
+
+@kernel
+def ending_cost(terms: Terms, rest: float) -> float:
+    """p_o N_max delta."""
+    return terms.on_demand_price * terms.n_max * ending_slots(terms, rest)
+
+
+@kernel
+def worth_of_rest(terms: Terms, rest: float) -> float:
+    """V(d + delta) - p_o N_max delta, for what is left at the deadline."""
+    return value_at(terms, terms.num_slots + ending_slots(terms, rest)) - ending_cost(terms, rest)
+
+
+def value_of_finish(job: SpotJob, finish: float) -> float:
+    """V(T) (eq. 4); `finish` in slots from the job's start."""
+    return value_at(make_terms(job, 1.0), float(finish))
+
+
+def worth_at_deadline(job: SpotJob, progress: float, on_demand_price: float = 1.0) -> float:
+    """Vt(Z) (eq. 9): the value, less the cost of the ending, with `progress` done at d."""
+    terms = make_terms(job, on_demand_price)
+    return worth_of_rest(terms, rest_of(terms, float(progress)))
+
+
+def least_utility(job: SpotJob, highest_price: float, on_demand_price: float = 1.0) -> float:
+    """U_min = -N_max max(p_o, p_max) (d + L / (mu_1 H(N_max))): no run is worse.
+
+    Args:
+        job: the job.
+        highest_price: p_max, that no spot price passes.
+        on_demand_price: p_o.
+    """
+    terms = make_terms(job, on_demand_price)
+    slots = job.deadline + ending_slots(terms, terms.workload)
+    return -job.n_max * max(on_demand_price, highest_price) * slots

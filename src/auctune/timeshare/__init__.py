@@ -11,7 +11,14 @@ from auctune.timeshare.allocation import (
     Paced,
     moore_hodgson,
 )
-from auctune.timeshare.allocator import Allocator, AllocatorRun
+from auctune.timeshare.allocator import (
+    Allocator,
+    AllocatorRun,
+    BundleOutcome,
+    InfeasibleSharesError,
+    Observation,
+    Shares,
+)
 from auctune.timeshare.balancing import Doubt, Exploration, Thompson, Ucb
 from auctune.timeshare.baselines import (
     ClairvoyantOptimum,
@@ -20,14 +27,10 @@ from auctune.timeshare.baselines import (
     clairvoyant_optimum,
     true_needs,
 )
-from auctune.timeshare.curve import LossCurve
 from auctune.timeshare.estimators import M4, Ls, Mixture, Need, Wls
-from auctune.timeshare.observation import Observation
-from auctune.timeshare.outcome import BundleOutcome
 from auctune.timeshare.planner import Planner, headway, lara
 from auctune.timeshare.play import play
-from auctune.timeshare.shares import InfeasibleSharesError, Shares
-from auctune.timeshare.thread import LearningThread
+from auctune.timeshare.thread import LearningThread, LossCurve
 
 __all__ = [
     "M4",

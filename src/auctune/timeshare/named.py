@@ -21,12 +21,8 @@ from auctune.timeshare.allocation.rule import (
     Rule,
 )
 from auctune.timeshare.allocator import Allocator
-from auctune.timeshare.balancing.doubt import Doubt
-from auctune.timeshare.balancing.exploration import Exploration
-from auctune.timeshare.balancing.thompson import Thompson
-from auctune.timeshare.balancing.ucb import Ucb
-from auctune.timeshare.baselines.shortest_first import ShortestFirst
-from auctune.timeshare.baselines.uniform import Uniform
+from auctune.timeshare.balancing import Doubt, Exploration, Thompson, Ucb
+from auctune.timeshare.baselines import ShortestFirst, Uniform
 from auctune.timeshare.estimators.estimator import Estimator
 from auctune.timeshare.estimators.m4 import M4
 from auctune.timeshare.estimators.mixture import Mixture

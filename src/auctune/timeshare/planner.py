@@ -9,15 +9,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from auctune.numerics.arrays import Bools, Floats
 from auctune.timeshare.allocation.rule import Demand, MooreHodgson, Paced, Rule
-from auctune.timeshare.arrays import Bools, Floats
-from auctune.timeshare.balancing.balancing import Balancing
-from auctune.timeshare.balancing.doubt import Doubt
-from auctune.timeshare.balancing.exploration import Exploration
+from auctune.timeshare.allocator import Observation, Shares
+from auctune.timeshare.balancing import Balancing, Doubt, Exploration
 from auctune.timeshare.estimators.estimator import Estimator
 from auctune.timeshare.estimators.wls import Wls
-from auctune.timeshare.observation import Observation
-from auctune.timeshare.shares import Shares
 from auctune.timeshare.thread import LearningThread, bundle_arrays
 
 

@@ -11,14 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from auctune.domain import InputError
+from auctune.numerics.arrays import Bools, Floats, Ints
 from auctune.numerics.jit import kernel
-from auctune.timeshare.allocator import Allocator
-from auctune.timeshare.arrays import Bools, Floats, Ints
-from auctune.timeshare.curve import LossCurve
-from auctune.timeshare.observation import Observation
-from auctune.timeshare.outcome import BundleOutcome
-from auctune.timeshare.shares import InfeasibleSharesError
-from auctune.timeshare.thread import LearningThread, bundle_arrays
+from auctune.timeshare.allocator import Allocator, BundleOutcome, InfeasibleSharesError, Observation
+from auctune.timeshare.thread import LearningThread, LossCurve, bundle_arrays
 
 
 @kernel

@@ -1,18 +1,19 @@
-"""A learning task that shares the pool, and bundles of them as arrays.
-
-Wang et al., "Learning with Adaptive Resource Allocation" (ICML 2024), section 2.1. A unit of time t
-lasts from t to t + 1; a thread may learn in the units start..deadline - 1.
-"""
+"""A learning task that shares the pool, its loss curve, and bundles of tasks as arrays."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 from auctune.domain import InputError
 from auctune.domain.checks import check_positive
-from auctune.timeshare.arrays import Floats, Ints
+from auctune.numerics.arrays import Floats, Ints
+
+# A learning task that shares the pool, and bundles of them as arrays.
+#
+# Wang et al., "Learning with Adaptive Resource Allocation" (ICML 2024), section 2.1. A unit of
+# time t lasts from t to t + 1; a thread may learn in the units start..deadline - 1.
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +75,72 @@ def bundle_arrays(threads: Sequence[LearningThread]) -> BundleArrays:
         threshold=np.array([thread.threshold for thread in threads], dtype=np.float64),
         order=np.argsort(deadline, kind="stable").astype(np.int64),
     )
+
+
+# Recorded loss curves.
+#
+# A curve is given by bins: up to `batches[i]` batches, from the end of the bin before, the mean
+# loss was `loss[i]`. Within a bin it counts as constant, after the last one it stays what it was;
+# so the mean over batches n..n' is (L(n') - L(n)) / (n' - n) with L the sum of losses, linear
+# within a bin.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LossCurve:
+    """The loss of one training run.
+
+    Attributes:
+        batches: [i] whole batches done at the end of each bin, > 0 and rising.
+        loss: [i] mean loss over each bin, finite.
+        total: [i + 1] sum of losses at the end of each bin, 0 before the first.
+    """
+
+    batches: Floats
+    loss: Floats
+    total: Floats = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        batches = np.array(self.batches, dtype=np.float64)
+        loss = np.array(self.loss, dtype=np.float64)
+        if batches.ndim != 1 or loss.shape != batches.shape or not len(batches):
+            found = f"shapes {batches.shape} and {loss.shape}"
+            raise InputError("batches", found, "as many batches as losses, one at least")
+        steps = np.diff(batches, prepend=0.0)
+        wrong = np.flatnonzero(~((steps > 0) & (batches == np.floor(batches))))
+        if len(wrong):
+            row = int(wrong[0])
+            raise InputError(f"batches[{row}]", f"{batches[row]:g}", "rising whole numbers > 0")
+        wrong = np.flatnonzero(~np.isfinite(loss))
+        if len(wrong):
+            raise InputError(f"loss[{wrong[0]}]", f"{loss[wrong[0]]}", "a finite number")
+        total = np.concatenate([[0.0], np.cumsum(loss * steps)])
+        for name, array in (("batches", batches), ("loss", loss), ("total", total)):
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+
+    @property
+    def num_batches(self) -> int:
+        """How far it was recorded."""
+        return int(self.batches[-1])
+
+    def mean(self, start: float, end: float) -> float:
+        """Mean loss over the batches from `start` up to `end` > start."""
+        assert end > start >= 0
+        return (self._sum(end) - self._sum(start)) / (end - start)
+
+    def need(self, threshold: float) -> float:
+        """The least batches after which a mean can be at or under a threshold.
+
+        Those before the first bin that is, and one of its own: no unit of time, however its batches
+        are cut, can show the threshold earlier. Infinite if no bin is.
+        """
+        under = np.flatnonzero(self.loss <= threshold)
+        if not len(under):
+            return float("inf")
+        first = int(under[0])
+        return (float(self.batches[first - 1]) if first else 0.0) + 1.0
+
+    def _sum(self, batches: float) -> float:
+        beyond = max(0.0, batches - float(self.batches[-1]))
+        ends = np.concatenate([[0.0], self.batches])
+        return float(np.interp(batches, ends, self.total)) + beyond * float(self.loss[-1])

@@ -3,15 +3,14 @@
 import numpy as np
 import pytest
 
-from auctune.auction.baselines.earliest import earliest_cells
+from auctune.auction.baselines.charging import earliest_cells
 from auctune.auction.book import Book
 from auctune.auction.candidates import list_candidates
 from auctune.auction.pricing.exponential import _price
-from auctune.auction.search.dual import dual_price, fill_rest
-from auctune.auction.search.gather import _insert, could_ever_run, fits
-from auctune.auction.search.levels import only_type, sort_phis
-from auctune.auction.search.one_type import _sift_down, _sift_up
+from auctune.auction.search.cells import _insert, could_ever_run, fits
+from auctune.auction.search.covering import _sift_down, _sift_up, dual_price, fill_rest
 from auctune.auction.search.schedule_search import ScheduleSearch
+from auctune.auction.search.thresholds import only_type, sort_phis
 from support.kernels import plain
 from support.random_states import random_state
 

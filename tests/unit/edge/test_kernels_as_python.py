@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from auctune.edge import EdgePlan, PaperPrices
-from auctune.edge.search import fill, forward, offers, search, table
+from auctune.edge.search import fill, forward, offers, problem, search
 from auctune.numerics.rng import stream
 from support.edge_cases import small_job, small_market, used_ledger
 
@@ -19,7 +19,7 @@ def plain(compiled: Callable[..., Any]) -> Callable[..., Any]:
 
 KERNELS = {
     fill: ("tier_keys", "walk", "sort_tiers"),
-    table: ("sort_tiers", "walk", "slot_curves", "fill_table", "read_split"),
+    problem: ("sort_tiers", "walk", "slot_curves", "fill_table", "read_split"),
     forward: (
         "sort_tiers",
         "walk",

@@ -19,7 +19,7 @@ from auctune.edge import (
     offline_optimum,
     welfare_bound,
 )
-from auctune.edge.offline.builder import ProgramBuilder
+from auctune.edge.offline.program import ProgramBuilder
 from auctune.numerics.highs import solve
 from auctune.numerics.rng import stream
 from auctune.sim.edge.contest import book, play

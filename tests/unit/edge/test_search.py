@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 
 from auctune.edge import EdgeLedger, PaperPrices, SharePrices, best_plan, cost_of, first_violation
-from auctune.edge.arrays import Floats
 from auctune.edge.prices import EdgePricing
 from auctune.edge.search import offers
 from auctune.edge.search.forward import spend_data
-from auctune.edge.search.problem import Question, ask, levels_of
+from auctune.edge.search.problem import Question, ask, fill_table, levels_of
 from auctune.edge.search.search import chunks_of, tables
-from auctune.edge.search.table import fill_table
+from auctune.numerics.arrays import Floats
 from auctune.numerics.rng import stream
 from support.edge_cases import small_job, small_market, used_ledger
 from support.thorough import THOROUGH

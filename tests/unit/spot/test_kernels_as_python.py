@@ -9,18 +9,9 @@ import pytest
 from auctune.spot import Ahap, Policy, SpotJob, default_pool, offline_optimum, play_batch
 from auctune.spot.batch import kernel as batch_kernel
 from auctune.spot.batch import play as batch_play
-from auctune.spot.policies import (
-    Robust,
-    SpotFirst,
-    UniformProgress,
-    ahanp,
-    ahap,
-    on_demand_only,
-    spot_first,
-    uniform_progress,
-)
+from auctune.spot.policies import Robust, SpotFirst, UniformProgress, ahanp, ahap, baselines
 from auctune.spot.terms import make_terms
-from auctune.spot.window import choice, expectation, limits, program, table
+from auctune.spot.window import expectation, limits, program, table
 from support.kernels import plain
 from support.spot_cases import perfect
 from support.spot_markets import random_market
@@ -68,8 +59,8 @@ def test_one_slot_of_a_table_and_its_best_count(rng: np.random.Generator) -> Non
     assert np.array_equal(filled[0], filled[1])
     for k in (17, high - 5, high):
         for last in (0, 2, 8):
-            compiled = choice.best_count(terms, costs, 0.4, 3, after, 1, k, high, last)
-            assert compiled == plain(choice.best_count)(
+            compiled = table.best_count(terms, costs, 0.4, 3, after, 1, k, high, last)
+            assert compiled == plain(table.best_count)(
                 terms, costs, 0.4, 3, after, 1, k, high, last
             )
             # The table is the value of the best count.
@@ -85,9 +76,9 @@ def test_decisions_of_policies(rng: np.random.Generator) -> None:
         held = int(rng.integers(0, last + 1))
         plans = rng.integers(0, 5, (3, 3, 2))
         cases: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
-            (on_demand_only.least_steady_count, (terms, slot, progress, last)),
-            (spot_first.all_spot, (terms, slot, progress, last, available)),
-            (uniform_progress.uniform, (terms, 2.0, slot, progress, last, held, available)),
+            (baselines.least_steady_count, (terms, slot, progress, last)),
+            (baselines.all_spot, (terms, slot, progress, last, available)),
+            (baselines.uniform, (terms, 2.0, slot, progress, last, held, available)),
             (
                 ahanp.react,
                 (

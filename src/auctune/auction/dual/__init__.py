@@ -1,11 +1,8 @@
 """The Lagrangian dual of the auction's welfare: shadow prices of slots, and upper bounds."""
 
-from auctune.auction.dual.bound import BoundParams, DualBound, lagrangian_bound
-from auctune.auction.dual.columns import TaskColumns, to_columns
-from auctune.auction.dual.cutting_planes import CuttingParams
-from auctune.auction.dual.descent import DescentParams, minimize_dual
-from auctune.auction.dual.dual import Answers, DualPrices
-from auctune.auction.dual.supply import Supply, whole_supply
+from auctune.auction.dual.bound import BoundParams, CuttingParams, DualBound, lagrangian_bound
+from auctune.auction.dual.columns import Supply, TaskColumns, to_columns, whole_supply
+from auctune.auction.dual.dual import Answers, DescentParams, DualPrices, minimize_dual
 
 __all__ = [
     "Answers",

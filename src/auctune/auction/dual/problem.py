@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from auctune.auction.book import Floats, Ints
+from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.jit import kernel
 
 

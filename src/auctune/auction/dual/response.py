@@ -13,13 +13,16 @@ Shapes: T slots, K node types, I tasks.
 
 import numpy as np
 
-from auctune.auction.book import Floats, Ints
-from auctune.auction.dual.cut_cells import answer_with_cut_cells, pays_with_cut_cells
-from auctune.auction.dual.many_types import TOO_MANY, answer_of_many_types
-from auctune.auction.dual.one_type import answer_of_one_type
+from auctune.auction.dual.exact import (
+    CLASH,
+    TOO_MANY,
+    answer_of_many_types,
+    answer_of_one_type,
+    answer_of_two_types,
+)
 from auctune.auction.dual.problem import Buffers, Taken, Window, make_buffers, price_starts
-from auctune.auction.dual.two_types import CLASH, answer_of_two_types
-from auctune.auction.tolerance import FIT
+from auctune.auction.dual.relaxed import answer_with_cut_cells, pays_with_cut_cells
+from auctune.numerics.arrays import FIT, Floats, Ints
 from auctune.numerics.jit import kernel
 
 

@@ -6,10 +6,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from auctune.auction.book import Book, Floats, Ints
+from auctune.auction.book import Book
 from auctune.auction.horizon import Shift, load_rows, save_rows
 from auctune.auction.search.problem import Request
 from auctune.domain import Saved, Task
+from auctune.numerics.arrays import Floats, Ints
 
 PriceUpdate: TypeAlias = Mapping[str, NDArray[Any]]
 """What moves prices, as `PricesLearned` holds it."""

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from auctune.auction.book import Floats, Ints
 from auctune.auction.dual.columns import TaskColumns, to_columns
 from auctune.domain import Cluster, Quote, Saved, Task
+from auctune.numerics.arrays import Floats, Ints
 
 
 def relative_columns(tasks: Sequence[Task], cluster: Cluster) -> TaskColumns:

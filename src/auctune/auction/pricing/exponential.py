@@ -14,10 +14,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from auctune.auction.book import Book, Capacity, Floats, Ints, Usage
+from auctune.auction.book import Book, Capacity, Usage
 from auctune.auction.horizon import Shift
 from auctune.auction.pricing.base import PriceUpdate, Pricing
 from auctune.domain import Saved, Task
+from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.jit import kernel
 
 Range = tuple[float, float]

@@ -26,9 +26,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from auctune.auction.book import Floats, Ints
 from auctune.auction.dual.columns import TaskColumns
 from auctune.auction.pricing.demand_history import DayRecord, RecentDemand, join, place, select_rows
+from auctune.numerics.arrays import Floats, Ints
 
 # Even steps of the golden ratio are spread as evenly as can be, whatever their number.
 GOLDEN = 0.6180339887498949

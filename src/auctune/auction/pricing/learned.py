@@ -17,10 +17,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from auctune.auction.book import Book, Floats
-from auctune.auction.dual.columns import TaskColumns
-from auctune.auction.dual.descent import DescentParams, DualPrices, minimize_dual
-from auctune.auction.dual.supply import Supply
+from auctune.auction.book import Book
+from auctune.auction.dual.columns import Supply, TaskColumns
+from auctune.auction.dual.dual import DescentParams, DualPrices, minimize_dual
 from auctune.auction.horizon import Shift
 from auctune.auction.pricing.base import PriceUpdate, Pricing
 from auctune.auction.pricing.demand_history import (
@@ -39,6 +38,7 @@ from auctune.auction.pricing.forecast import (
     value_statistics,
 )
 from auctune.domain import Saved, Task
+from auctune.numerics.arrays import Floats
 
 _DAY_SECONDS = 86_400
 _KEPT_DAYS = 7

@@ -6,9 +6,10 @@ For each cell of the chosen schedule, with C the node's compute and m its memory
 Prices start at 0 and never fall, and depend on the order in which tasks came.
 """
 
-from auctune.auction.book import Book, Ints
+from auctune.auction.book import Book
 from auctune.auction.pricing.base import Pricing
 from auctune.auction.search.problem import Request
+from auctune.numerics.arrays import Ints
 
 
 class PaperPricing(Pricing):

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from auctune.auction.book import Floats, Ints
 from auctune.auction.search.problem import UNITS_NEEDED, Search, Window
+from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.jit import kernel
 
 # Two types have about as many counts as a schedule has cells; with many types they multiply.

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from auctune.auction.book import Capacity, Floats, Ints, Usage
-from auctune.auction.tolerance import FIT
+from auctune.auction.book import Capacity, Usage
+from auctune.numerics.arrays import FIT, Floats, Ints
 from auctune.numerics.jit import kernel
 
 # Work in whole units: the task's work is this many. Sums of throughputs are then exact, whatever

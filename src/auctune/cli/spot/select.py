@@ -23,6 +23,7 @@ from auctune.cli.spot.inputs import (
 from auctune.cli.spot.tables import print_selection
 from auctune.domain.checks import check_count
 from auctune.domain.errors import InputError
+from auctune.numerics.arrays import Floats
 from auctune.sim.spot.learners import LEARNERS, LearnerName, make_learner
 from auctune.sim.spot.selection import (
     CHOICES,
@@ -36,7 +37,6 @@ from auctune.sim.spot.selection import (
 from auctune.sim.spot.selection import select as run_selection
 from auctune.sim.spot.selection_file import write_selection
 from auctune.spot import play_batch
-from auctune.spot.arrays import Floats
 
 if TYPE_CHECKING:
     from auctune.charts.theme import AnyChart

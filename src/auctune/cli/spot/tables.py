@@ -7,6 +7,7 @@ from typing import Any
 import typer
 
 from auctune.cli._support.tables import make_table, print_table
+from auctune.numerics.arrays import Floats
 from auctune.sim.spot.advice import Advice
 from auctune.sim.spot.benchmark import Start
 from auctune.sim.spot.diary import DiaryLine
@@ -16,7 +17,6 @@ from auctune.sim.spot.rivalry import Standing
 from auctune.sim.spot.selection import Selection, heaviest_ever, name_of, share_of_best, weight_of
 from auctune.sim.spot.trials import Trials
 from auctune.spot import SpotJob, SpotMarket, SpotOutcome
-from auctune.spot.arrays import Floats
 
 _SLACK = 1e-9
 _MAX_POLICIES = 5

@@ -1,32 +1,173 @@
-"""Problem (7) of one job as whole numbers, and problem (2) of all of them; Pang et al. (TMC 2024).
+"""Programs over an edge instance: built block by block, a block of columns and rows a job."""
 
-Columns of a job, by slot t and site r: z server, g workers, y chunks trained, x chunks taken from
-there, m >= x - y those of them that leave, e >= g - G z workers away from the server; u_t: it
-finishes in slot t.
-
- maximize   sum f(t) u_t - sum (theta m + lambda e) alpha - sum (w g + s z) beta
- subject to (2a) sum over t of x = D_r sum of u,   sum over r of x = sum over r of y, in each slot
-            (2b) P g >= E y,   (2c) sum over r of z <= 1,   g <= G sum over r of z
-            (2d) sum of theta m + lambda e <= room,   (2e) sum of w g + s z <= free
-            (2f) sum over r of y <= reach * sum over t' >= t of u,   and, to be close,
-                 sum over tau <= t of y >= D * sum over t' <= t of u
-
-Which chunk goes where does not matter: what leaves is as much as what arrives.
-"""
-
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from auctune.edge.arrays import Floats, Ints
+from auctune.edge.decision import EdgePlan
 from auctune.edge.job import EdgeJob
 from auctune.edge.ledger import EdgeLedger
-from auctune.edge.offline.builder import ProgramBuilder
-from auctune.edge.offline.limits import Limits
-from auctune.edge.plan import EdgePlan
-from auctune.edge.prices import EdgePrices
+from auctune.edge.prices import EdgePrices, PaperPrices
+from auctune.edge.search.problem import Question, ask
 from auctune.edge.search.search import chunks_of, write_plan
-from auctune.numerics.highs import INFINITY
+from auctune.numerics.arrays import Floats, Ints
+from auctune.numerics.highs import INFINITY, Program
+
+
+class ProgramBuilder:
+    """Collects a program that is to be maximized."""
+
+    def __init__(self) -> None:
+        self._cost: list[Floats] = []
+        self._upper: list[Floats] = []
+        self._whole: list[Floats] = []
+        self._row_lower: list[float] = []
+        self._row_upper: list[float] = []
+        self._rows: list[Ints] = []
+        self._columns: list[Ints] = []
+        self._values: list[Floats] = []
+        self.num_columns = 0
+
+    @property
+    def num_rows(self) -> int:
+        """Rows so far."""
+        return len(self._row_lower)
+
+    def columns(
+        self,
+        shape: tuple[int, ...],
+        cost: Floats | float,
+        upper: Floats | Ints | float,
+        *,
+        whole: bool,
+    ) -> Ints:
+        """New columns from 0 to `upper`; their indices, in that shape."""
+        count = int(np.prod(shape))
+        self._cost.append(np.broadcast_to(cost, shape).astype(np.float64).ravel())
+        self._upper.append(np.broadcast_to(upper, shape).astype(np.float64).ravel())
+        self._whole.append(np.full(count, float(whole)))
+        self.num_columns += count
+        return np.arange(self.num_columns - count, self.num_columns).reshape(shape)
+
+    def row(
+        self,
+        terms: Sequence[tuple[Ints, Floats | float]],
+        lower: float = -INFINITY,
+        upper: float = INFINITY,
+    ) -> int:
+        """A new row: the sum of coefficients times columns; its index."""
+        index = self.num_rows
+        self._row_lower.append(lower)
+        self._row_upper.append(upper)
+        for columns, values in terms:
+            self.add(index, columns, values)
+        return index
+
+    def add(self, row: int, columns: Ints, values: Floats | float) -> None:
+        """More terms of a row; what is there twice is added up."""
+        flat = np.atleast_1d(columns).ravel()
+        self._rows.append(np.full(len(flat), row, dtype=np.int64))
+        self._columns.append(flat)
+        self._values.append(np.broadcast_to(values, np.shape(columns)).astype(np.float64).ravel())
+
+    def build(self) -> Program:
+        """The program."""
+        rows, columns = np.concatenate(self._rows), np.concatenate(self._columns)
+        values = np.concatenate(self._values)
+        keys, inverse = np.unique(columns * self.num_rows + rows, return_inverse=True)
+        summed: Floats = np.zeros(len(keys))
+        np.add.at(summed, inverse, values)
+        counts = np.bincount(keys // self.num_rows, minlength=self.num_columns)
+        whole = np.concatenate(self._whole) > 0
+        return Program(
+            cost=np.concatenate(self._cost),
+            lower=np.zeros(self.num_columns),
+            upper=np.concatenate(self._upper),
+            row_lower=np.array(self._row_lower),
+            row_upper=np.array(self._row_upper),
+            starts=np.concatenate(([0], np.cumsum(counts))).astype(np.int32),
+            rows=(keys % self.num_rows).astype(np.int32),
+            values=summed,
+            whole=whole if whole.any() else None,
+            maximize=True,
+        )
+
+
+# What a job can reach at the very most: the numbers that cut the offline programs short.
+#
+# Everything here holds of every plan in an empty market, so a program that uses it as a bound
+# keeps all its solutions.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Limits:
+    """Of one job.
+
+    Attributes:
+        reach: [S] chunks in each slot from its arrival on, at the most.
+        workers_per_chunk: at the least.
+        most_workers: [S, R] that fit a site.
+        most_chunks: [S, R] that they train.
+        serves: [S, R] where a server fits.
+        earliest: the first slot in which it can finish; none if there is none.
+    """
+
+    reach: Ints
+    workers_per_chunk: float
+    most_workers: Ints
+    most_chunks: Ints
+    serves: Floats
+    earliest: int | None
+
+
+def limits_of(ledger: EdgeLedger, job: EdgeJob) -> Limits:
+    """The limits of a job in what is left of a market, from its arrival on."""
+    data = chunks_of(ledger, job)
+    question = ask(ledger, PaperPrices()(ledger, job.arrival), job, data)
+    top = int(question.levels.max(initial=0))
+    chunks, workers = question.level_chunks, question.level_workers
+    rate = float((workers[1 : top + 1] / chunks[1 : top + 1]).min()) if top else float(workers[-1])
+    reach = np.array([_reach(row, question, rate, job) for row in range(len(question.room))])
+    done = np.flatnonzero(np.cumsum(reach) >= data.sum())
+    return Limits(
+        reach=reach,
+        workers_per_chunk=rate,
+        most_workers=workers[question.levels],
+        most_chunks=np.minimum(chunks[question.levels], data.sum()),
+        serves=(question.levels_beside >= 0).astype(np.float64),
+        earliest=job.arrival + int(done[0]) if len(done) else None,
+    )
+
+
+def _reach(row: int, question: Question, rate: float, job: EdgeJob) -> int:
+    chunks, total = question.level_chunks, int(question.data.sum())
+    alone = np.minimum(chunks[question.levels[row]], total)
+    beside = chunks[np.maximum(question.levels_beside[row], 0)]
+    away = alone.sum() - alone
+    if job.parameter_mb > 0:
+        # So many workers at most are away from the server.
+        most = np.floor(question.room[row] / job.parameter_mb * (1 + 1e-9)) / rate
+        away = np.minimum(away, np.floor(most * (1 + 1e-9)))
+    here = np.where(question.levels_beside[row] >= 0, np.minimum(beside, total) + away, 0)
+    return int(min(here.max(initial=0), total))
+
+
+# Problem (7) of one job as whole numbers, and problem (2) of all of them; Pang et al. (TMC 2024).
+#
+# Columns of a job, by slot t and site r: z server, g workers, y chunks trained, x chunks taken
+# from there, m >= x - y those of them that leave, e >= g - G z workers away from the server; u_t:
+# it finishes in slot t.
+#
+#  maximize   sum f(t) u_t - sum (theta m + lambda e) alpha - sum (w g + s z) beta
+#  subject to (2a) sum over t of x = D_r sum of u,   sum over r of x = sum over r of y, in each slot
+#             (2b) P g >= E y,   (2c) sum over r of z <= 1,   g <= G sum over r of z
+#             (2d) sum of theta m + lambda e <= room,   (2e) sum of w g + s z <= free
+#             (2f) sum over r of y <= reach * sum over t' >= t of u,   and, to be close,
+#                  sum over tau <= t of y >= D * sum over t' <= t of u
+#
+# Which chunk goes where does not matter: what leaves is as much as what arrives.
 
 
 class SharedRows(NamedTuple):

@@ -15,7 +15,7 @@ Kernels: arrays and scalars in, a count out. R sites, J + 1 levels, D chunks.
 
 import numpy as np
 
-from auctune.edge.arrays import Floats, Ints
+from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.jit import kernel
 
 OWN, MIXED, BROUGHT = 0, 1, 2

@@ -11,8 +11,8 @@ Kernels: S slots, R sites, D chunks.
 
 import numpy as np
 
-from auctune.edge.arrays import Floats, Ints
 from auctune.edge.search.fill import sort_tiers, walk
+from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.jit import kernel
 
 

@@ -1,21 +1,25 @@
-"""The search's question about one job, as arrays.
-
-Shapes: S slots from the first possible one, R sites, K types, D chunks, J + 1 levels.
-
-Workers are whole and a chunk is trained at one site in one slot, so a site is filled level by
-level: level j stands for the least workers that train one more chunk than level j - 1 could, or,
-where one worker trains several, for one more worker.
-"""
+"""The search's subproblem of one job as arrays, and its table over slots."""
 
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
-from auctune.edge.arrays import FIT, Floats, Ints
 from auctune.edge.job import EdgeJob, workers_for
 from auctune.edge.ledger import EdgeLedger
 from auctune.edge.prices import EdgePrices
+from auctune.edge.search.fill import sort_tiers, walk
+from auctune.numerics.arrays import FIT, Floats, Ints
+from auctune.numerics.jit import kernel
+
+# The search's question about one job, as arrays.
+#
+# Shapes: S slots from the first possible one, R sites, K types, D chunks, J + 1 levels.
+#
+# Workers are whole and a chunk is trained at one site in one slot, so a site is filled level by
+# level: level j stands for the least workers that train one more chunk than level j - 1 could, or,
+# where one worker trains several, for one more worker.
+
 
 # A plan may cost this much more for a whole site, or all traffic, in a slot, if that takes less:
 # of plans that are free, as all are while nothing is sold, the one that leaves most is best.
@@ -94,3 +98,106 @@ def _highest(free: Floats, worker: Floats, level_workers: Ints) -> Ints:
     fits = np.floor((free[:, :, wanted] / worker[wanted]) * (1 + FIT) + FIT).min(axis=2)
     levels: Ints = np.searchsorted(level_workers, np.maximum(fits, 0.0), side="right") - 1
     return levels
+
+
+# One table for all completion times: Algorithm 2 of Pang et al. (TMC 2024), filled once.
+#
+#  curve[t, d]  = least cost of d chunks in slot t, over the sites of the server
+#  best[t+1, d] = min over e of best[t, d - e] + curve[t, e],   best[0, 0] = 0
+#
+# f is not in it. best[t+1, D] is the proposed cost of finishing by slot t, for every t. It takes
+# all data to be there in every slot; the forward pass mends that.
+#
+# Kernels: S slots, R sites, D chunks.
+
+
+@kernel
+def slot_curves(
+    worker_price: Floats,
+    server_price: Floats,
+    traffic_price: Floats,
+    room: Floats,
+    chunk_mb: float,
+    parameter_mb: float,
+    level_workers: Ints,
+    level_chunks: Ints,
+    levels: Ints,
+    levels_beside: Ints,
+    data: Ints,
+    curve: Floats,
+    reach: Ints,
+) -> None:
+    """Fill curve [S, D + 1] and reach [S], the most chunks of each slot."""
+    num_slots, num_sites = worker_price.shape
+    total = curve.shape[1] - 1
+    cost, keys = np.empty(total + 1), np.empty(3 * num_sites)
+    level, trained = np.empty(num_sites, dtype=np.int64), np.empty(num_sites, dtype=np.int64)
+    slack = np.empty((2, num_sites * 2 + 2), dtype=np.int64)
+    for t in range(num_slots):
+        if t > 0 and (
+            room[t] == room[t - 1]
+            and traffic_price[t] == traffic_price[t - 1]
+            and np.array_equal(worker_price[t], worker_price[t - 1])
+            and np.array_equal(server_price[t], server_price[t - 1])
+            and np.array_equal(levels[t], levels[t - 1])
+            and np.array_equal(levels_beside[t], levels_beside[t - 1])
+        ):
+            # Slots of which nothing is sold yet are all alike.
+            curve[t] = curve[t - 1]
+            reach[t] = reach[t - 1]
+            continue
+        curve[t, 0] = 0.0
+        curve[t, 1:] = np.inf
+        reach[t] = 0
+        parameter_price = parameter_mb * traffic_price[t]
+        chunk_price = chunk_mb * traffic_price[t]
+        order = sort_tiers(
+            worker_price[t], parameter_price, chunk_price, level_workers, level_chunks, data, keys
+        )
+        for server in range(num_sites):
+            if levels_beside[t, server] < 0:
+                continue
+            reached = walk(
+                server, total, worker_price[t], parameter_price, chunk_price, room[t],
+                chunk_mb, parameter_mb, level_workers, level_chunks, levels[t],
+                levels_beside[t], data, order, keys, cost, level, trained, slack,
+            )  # fmt: skip
+            reach[t] = max(reach[t], reached)
+            for d in range(1, reached + 1):
+                found = cost[d] + server_price[t, server]
+                if found < curve[t, d]:
+                    curve[t, d] = found
+
+
+@kernel
+def fill_table(curve: Floats, reach: Ints, best: Floats) -> None:
+    """Fill best [S + 1, D + 1]."""
+    num_slots, total = len(reach), curve.shape[1] - 1
+    best[0, :] = np.inf
+    best[0, 0] = 0.0
+    possible = 0
+    for t in range(num_slots):
+        before, after, costs = best[t], best[t + 1], curve[t]
+        after[:] = before
+        for e in range(1, reach[t] + 1):
+            extra = costs[e]
+            # Beyond `possible` the row before is infinite.
+            for d in range(e, min(total, possible + e) + 1):
+                found = before[d - e] + extra
+                after[d] = found if found < after[d] else after[d]
+        possible = min(total, possible + reach[t])
+
+
+@kernel
+def read_split(curve: Floats, reach: Ints, best: Floats, last: int, split: Ints) -> None:
+    """Fill split [S]: the chunks of each slot of the table's plan that ends by row `last`."""
+    split[:] = 0
+    left = curve.shape[1] - 1
+    for t in range(last, -1, -1):
+        if best[t, left] == best[t + 1, left]:
+            continue
+        for e in range(1, min(reach[t], left) + 1):
+            if best[t, left - e] + curve[t, e] == best[t + 1, left]:
+                split[t] = e
+                left -= e
+                break

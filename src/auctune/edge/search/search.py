@@ -12,14 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from auctune.edge.arrays import Floats, Ints
+from auctune.edge.decision import EdgePlan, Move, SlotPlan
 from auctune.edge.job import EdgeJob
 from auctune.edge.ledger import EdgeLedger
-from auctune.edge.plan import EdgePlan, Move, SlotPlan
 from auctune.edge.prices import EdgePricing
 from auctune.edge.search.forward import build_plan, plan_cost
-from auctune.edge.search.problem import Question, ask
-from auctune.edge.search.table import fill_table, read_split, slot_curves
+from auctune.edge.search.problem import Question, ask, fill_table, read_split, slot_curves
+from auctune.numerics.arrays import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)

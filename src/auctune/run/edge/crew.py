@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from auctune.edge.decision import SlotPlan
 from auctune.edge.job import EdgeJob
-from auctune.edge.plan import SlotPlan
 from auctune.run.edge.actors import Crossed, Member, ParameterServer, StoredChunk, Worker
 from auctune.run.edge.resources import wanted
 from auctune.run.edge.room import Room

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from auctune.edge.plan import SlotPlan
+from auctune.edge.decision import SlotPlan
 from auctune.run.edge.actors import SlotResult
 from auctune.run.edge.crew import Crew, SlotWork, total
 from auctune.run.edge.resources import site_resource

@@ -16,8 +16,8 @@ import numpy as np
 
 from auctune.atomic_files import write_atomically
 from auctune.domain import InputError
+from auctune.edge.decision import EdgeCommitment, EdgeReplanned
 from auctune.edge.eris import Eris
-from auctune.edge.events import EdgeCommitment, EdgeReplanned
 from auctune.run.edge.checkpoints import Checkpoints
 from auctune.run.edge.crew import Crew, SlotWork
 from auctune.run.edge.crews import Broken, Crews, Finished, Torn, sites_alive

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from auctune.atomic_files import write_atomically
 from auctune.domain import InputError
-from auctune.edge.params import ErisParams
-from auctune.edge.play import ErisPlayer
+from auctune.edge.eris import ErisPlayer
+from auctune.edge.prices import ErisParams
 from auctune.run.edge.folder import EdgeFolder
 from auctune.run.edge.resources import gpus_wanted
 from auctune.run.edge.training_file import read_training

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from auctune.domain import InputError
+from auctune.edge.decision import SlotPlan
 from auctune.edge.job import EdgeJob
-from auctune.edge.plan import SlotPlan
 from auctune.train.edge.batches import deal_out
 from auctune.train.edge.descent import Floats
 from auctune.train.edge.gradients import GradientMaker

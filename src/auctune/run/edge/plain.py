@@ -3,9 +3,8 @@
 from typing import Any
 
 from auctune.domain import Money, Reason
-from auctune.edge.decision import EdgeDecision
+from auctune.edge.decision import EdgeDecision, EdgePlan
 from auctune.edge.job import EdgeJob
-from auctune.edge.plan import EdgePlan
 from auctune.sim.edge.decision_file import parse_slots, slots_json
 from auctune.sim.edge.instance_file import edge_job_json, parse_edge_job
 

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from auctune.edge.decision import EdgeDecision
-from auctune.edge.events import EdgeReplanned
+from auctune.edge.decision import EdgeDecision, EdgeReplanned
 from auctune.run.edge.state import SlotOutcome
 from auctune.run.event_log import EventRecord
 from auctune.sim.edge.decision_file import edge_decision_json, slots_json

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+from auctune.edge.decision import SlotPlan
 from auctune.edge.job import EdgeJob
-from auctune.edge.plan import SlotPlan
 from auctune.run.edge.resources import site_resource, wanted
 
 _SITE = site_resource("")

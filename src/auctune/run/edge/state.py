@@ -20,11 +20,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from auctune.edge.decision import EdgeDecision
+from auctune.edge.decision import (
+    EdgeCommitment,
+    EdgeDecision,
+    EdgeOffered,
+    EdgePlan,
+    EdgeReplanned,
+    SiteLost,
+    SlotPlan,
+)
 from auctune.edge.eris import Eris
-from auctune.edge.events import EdgeCommitment, EdgeOffered, EdgeReplanned, SiteLost
 from auctune.edge.job import EdgeJob
-from auctune.edge.plan import EdgePlan, SlotPlan
 from auctune.run.event_log import EventRecord
 from auctune.sim.edge.decision_file import parse_edge_decision, parse_slots
 from auctune.sim.edge.instance import EdgeInstance

@@ -4,9 +4,9 @@ import math
 import threading
 from collections.abc import Callable
 
+from auctune.numerics.arrays import Bools, Floats
 from auctune.run.timeshare.pace import Pace, Unit, WallPace
 from auctune.run.unix_time import unix_time
-from auctune.timeshare.arrays import Bools, Floats
 
 
 class SlotPace:

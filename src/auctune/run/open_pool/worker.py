@@ -25,11 +25,10 @@ from auctune.run.open_pool.pace import SlotPace
 from auctune.run.open_pool.pool_params import MAX_STEP_UNITS, OpenPoolParams
 from auctune.run.open_pool.wanted import Wanted
 from auctune.run.timeshare.foresight import ThreadView
-from auctune.timeshare.curve import LossCurve
 from auctune.timeshare.estimators.mixture import Mixture
 from auctune.timeshare.named import NAMED
 from auctune.timeshare.play import play
-from auctune.timeshare.thread import LearningThread
+from auctune.timeshare.thread import LearningThread, LossCurve
 from auctune.train.base import load_base
 from auctune.train.deterministic import deterministic, prepare_deterministic
 from auctune.train.preemptible import LoraJobFactory

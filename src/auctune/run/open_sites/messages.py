@@ -21,9 +21,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from auctune.edge.decision import SlotPlan
 from auctune.edge.job import EdgeJob
 from auctune.edge.market import Site
-from auctune.edge.plan import SlotPlan
 from auctune.sim.edge.decision_file import parse_slots, slot_json
 from auctune.sim.edge.instance_file import edge_job_json, parse_edge_job
 

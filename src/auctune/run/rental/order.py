@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from auctune.atomic_files import write_atomically
-from auctune.spot.job import SpotJob
-from auctune.spot.overhead import Overhead
-from auctune.spot.scaling import LinearScaling, TableScaling
+from auctune.spot.job import LinearScaling, Overhead, SpotJob, TableScaling
 
 PROGRAM = ("-m", "auctune.run.spot.rented_job")
 """Arguments for the interpreter; its own is the folder, as JSON."""

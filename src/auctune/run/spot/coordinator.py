@@ -20,8 +20,7 @@ from auctune.run.spot.parts import Parts
 from auctune.run.spot.provider import Instance
 from auctune.run.spot.records import allocation_record, observation_record
 from auctune.run.spot.state import SpotRunState
-from auctune.spot.allocation import IDLE, SpotAllocation, check
-from auctune.spot.observation import SpotObservation
+from auctune.spot.policy import IDLE, SpotAllocation, SpotObservation, check
 
 # The provider is asked so often at least whether it has taken anything away.
 _LOOK_SECONDS = 0.1

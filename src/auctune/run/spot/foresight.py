@@ -6,7 +6,7 @@ import numpy as np
 
 from auctune.spot.forecasts.forecast import Forecast, Forecaster
 from auctune.spot.market import SpotMarket
-from auctune.spot.observation import SpotObservation
+from auctune.spot.policy import SpotObservation
 
 Foresee = Callable[[list[SpotObservation], SpotObservation], Forecast | None]
 """Observations of the slots before, and of the present one without a forecast -> its forecast."""

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from auctune.run.spot.parts import Parts
 from auctune.run.spot.state import SpotRunState
-from auctune.spot.observation import SpotObservation
+from auctune.spot.policy import SpotObservation
 
 
 def observe(

@@ -4,9 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from auctune.spot.allocation import SpotAllocation
 from auctune.spot.forecasts.forecast import Forecast
-from auctune.spot.observation import SpotObservation
+from auctune.spot.policy import SpotAllocation, SpotObservation
 
 Record = dict[str, Any]
 

@@ -9,8 +9,8 @@ from auctune.atomic_files import write_atomically
 from auctune.run.spot.measured import MeasuredOverhead, measure_overhead
 from auctune.run.spot.state import SpotRunState
 from auctune.spot.job import SpotJob
-from auctune.spot.outcome import SpotOutcome
-from auctune.spot.value import value_of_finish
+from auctune.spot.policy import SpotOutcome
+from auctune.spot.terms import value_of_finish
 
 
 @dataclass(frozen=True, slots=True)

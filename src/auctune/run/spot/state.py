@@ -24,8 +24,7 @@ from typing import Any
 
 from auctune.run.event_log import EventRecord
 from auctune.run.spot.records import read_allocation, read_observation
-from auctune.spot.allocation import IDLE, SpotAllocation
-from auctune.spot.observation import SpotObservation
+from auctune.spot.policy import IDLE, SpotAllocation, SpotObservation
 
 VERSION = 1
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from auctune.domain import InputError
 from auctune.domain.checks import check_positive
-from auctune.spot.arrays import Floats, Ints
+from auctune.numerics.arrays import Floats, Ints
 from auctune.spot.market import SpotMarket
 
 

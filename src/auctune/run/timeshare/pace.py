@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from auctune.timeshare.arrays import Bools, Floats
+from auctune.numerics.arrays import Bools, Floats
 
 # How fast a rate follows what is measured: the weight of a unit of MANY batches or more.
 FOLLOW = 0.3

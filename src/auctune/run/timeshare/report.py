@@ -28,7 +28,7 @@ from auctune.atomic_files import clean_temp_files, write_atomically
 from auctune.run.timeshare.folder import PoolFolder
 from auctune.run.timeshare.report_page import render_page
 from auctune.run.timeshare.state import PoolState
-from auctune.timeshare.outcome import BundleOutcome
+from auctune.timeshare.allocator import BundleOutcome
 
 VERSION = 1
 

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
+from auctune.numerics.arrays import Floats, Ints
 from auctune.run.event_log import EventRecord
 from auctune.run.timeshare.failures import named_failures
 from auctune.run.timeshare.foresight import Foresight
@@ -15,8 +16,7 @@ from auctune.run.timeshare.order import PoolOrder
 from auctune.run.timeshare.pace import Pace, Unit
 from auctune.run.timeshare.pool import Pool
 from auctune.run.timeshare.state import PoolState, UnitRecord, unit_event
-from auctune.timeshare.arrays import Floats, Ints
-from auctune.timeshare.shares import InfeasibleSharesError
+from auctune.timeshare.allocator import InfeasibleSharesError
 from auctune.train.preemptible import PreemptibleJob, StepTooLongError
 
 # A thread that is slower than its N says ends its turn after this many times its share.

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from auctune.numerics.arrays import Floats, Ints
 from auctune.run.event_log import EventRecord
-from auctune.timeshare.arrays import Floats, Ints
-from auctune.timeshare.observation import Observation
+from auctune.timeshare.allocator import Observation
 from auctune.timeshare.thread import LearningThread, bundle_arrays
 
 VERSION = 1

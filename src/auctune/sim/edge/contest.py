@@ -10,15 +10,13 @@ import numpy as np
 
 from auctune import registry
 from auctune.domain import InputError
-from auctune.edge.arrays import Floats
 from auctune.edge.checker import first_violation
 from auctune.edge.decision import EdgeDecision
-from auctune.edge.eris import Eris
+from auctune.edge.eris import EdgePlayer, Eris, ErisPlayer
 from auctune.edge.ledger import EdgeLedger
-from auctune.edge.offline.optimum import offline_optimum
-from auctune.edge.offline.relaxation import welfare_bound
-from auctune.edge.play import EdgePlayer, ErisPlayer
+from auctune.edge.offline.optimum import offline_optimum, welfare_bound
 from auctune.edge.prices import shares
+from auctune.numerics.arrays import Floats
 from auctune.numerics.highs import SolveOptions
 from auctune.parameter_text import parse_label
 from auctune.sim.edge.instance import EdgeInstance

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from auctune.domain import InputError, Reason, parse_money
-from auctune.edge.decision import EdgeDecision
-from auctune.edge.plan import EdgePlan, Move, SlotPlan
+from auctune.edge.decision import EdgeDecision, EdgePlan, Move, SlotPlan
 
 
 def edge_decision_json(decision: EdgeDecision) -> dict[str, Any]:

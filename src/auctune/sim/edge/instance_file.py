@@ -9,9 +9,8 @@ from pydantic import BaseModel, ValidationError
 
 from auctune.atomic_files import AtomicFiles
 from auctune.domain import InputError
-from auctune.edge.job import EdgeJob
+from auctune.edge.job import ByDuration, EdgeJob, Logistic, Utility
 from auctune.edge.market import EdgeMarket, Site
-from auctune.edge.utility import ByDuration, Logistic, Utility
 from auctune.sim.edge.instance import EdgeInstance
 from auctune.sim.edge.instance_model import (
     EdgeInstanceModel,

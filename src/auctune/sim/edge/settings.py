@@ -12,10 +12,8 @@ import numpy as np
 
 from auctune.domain import InputError
 from auctune.domain.checks import check_positive
-from auctune.edge.job import EdgeJob
-from auctune.edge.limits import MOST_CELLS, MOST_CHUNKS, check_most
+from auctune.edge.job import MOST_CELLS, MOST_CHUNKS, EdgeJob, Logistic, check_most
 from auctune.edge.market import EdgeMarket, Site
-from auctune.edge.utility import Logistic
 from auctune.numerics.rng import stream
 from auctune.parameter_text import parse_params
 from auctune.sim.edge.instance import EdgeInstance

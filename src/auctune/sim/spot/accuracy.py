@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from auctune.domain import InputError
-from auctune.spot.arrays import Floats, Ints
+from auctune.numerics.arrays import Floats, Ints
 from auctune.spot.forecasts import ForecastTable
 from auctune.spot.market import SpotMarket
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from auctune.domain import InputError
+from auctune.numerics.arrays import Floats
 from auctune.sim.spot.foretelling import Foretelling
 from auctune.sim.spot.futures import likely_futures
 from auctune.sim.spot.trials import widest_horizon
@@ -24,7 +25,6 @@ from auctune.spot import (
     SpotOutcome,
     play,
 )
-from auctune.spot.arrays import Floats
 from auctune.spot.forecasts import Forecast, Forecaster, ForecastTable, stack_forecasts
 
 _SLACK = 1e-9

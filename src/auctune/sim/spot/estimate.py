@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from auctune.spot.arrays import Floats
+from auctune.numerics.arrays import Floats
 
 _Z = 1.959963984540054
 

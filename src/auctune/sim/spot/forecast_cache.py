@@ -18,8 +18,8 @@ import numpy as np
 import polars as pl
 
 from auctune.domain import InputError
+from auctune.numerics.arrays import Floats
 from auctune.sim.spot.shared_forecasts import SharedForecasts
-from auctune.spot.arrays import Floats
 from auctune.spot.forecasts import Forecast, Forecaster, ForecastTable, stack_forecasts
 from auctune.spot.market import SpotMarket
 

@@ -19,7 +19,7 @@ import math
 import numpy as np
 
 from auctune.domain import InputError
-from auctune.spot.arrays import Ints
+from auctune.numerics.arrays import Ints
 from auctune.spot.market import SpotMarket
 
 # Under which a quantile of what came says nothing.

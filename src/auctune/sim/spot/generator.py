@@ -29,8 +29,8 @@ from scipy.special import ndtri
 
 from auctune.domain import InputError
 from auctune.domain.checks import check_count, check_finite, check_positive
+from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.rng import stream
-from auctune.spot.arrays import Floats, Ints
 from auctune.spot.market import SpotMarket
 
 DAY_SECONDS = 86_400.0

@@ -31,6 +31,7 @@ from scipy.optimize import nnls
 from scipy.special import ndtri
 
 from auctune.domain import InputError
+from auctune.numerics.arrays import Floats, Ints
 from auctune.sim.spot.generator import (
     DAY_SECONDS,
     CountParams,
@@ -38,7 +39,6 @@ from auctune.sim.spot.generator import (
     PriceParams,
     Wave,
 )
-from auctune.spot.arrays import Floats, Ints
 
 LENGTHS = (900.0, 3600.0, 14_400.0, 43_200.0, 129_600.0, 345_600.0)
 REVERSIONS = tuple(DAY_SECONDS * days for days in (1, 2, 3, 5, 7, 10, 14, 20, 30))

@@ -13,9 +13,7 @@ from auctune.domain import InputError
 from auctune.domain.dataset import DEFAULT_MAX_LENGTH
 from auctune.schema import STRICT, check_schema
 from auctune.sim.spot.toml_file import read_toml
-from auctune.spot.job import DEFAULT_VALUE, SpotJob
-from auctune.spot.overhead import Overhead
-from auctune.spot.scaling import LinearScaling, Scaling, TableScaling
+from auctune.spot.job import DEFAULT_VALUE, LinearScaling, Overhead, Scaling, SpotJob, TableScaling
 
 _EXPECTED = "a job file in TOML"
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from auctune.numerics.arrays import Floats, Ints
 from auctune.sim.spot.generator_fit import autocorrelation
-from auctune.spot.arrays import Floats, Ints
 
 LAGS = {"half an hour": 1, "2 hours": 4, "6 hours": 12, "a day": 48, "3 days": 144}
 """By words, in half-hours."""

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from auctune.domain.checks import check_finite, check_positive
+from auctune.numerics.arrays import Floats
 from auctune.sim.spot.slots import slot_counts, slot_prices, whole_slots
 from auctune.sim.spot.trace import SpotTrace, read_trace
-from auctune.spot.arrays import Floats
 from auctune.spot.market import SpotMarket
 
 # USD for an hour of one GPU on demand, us-east-1, 2020.

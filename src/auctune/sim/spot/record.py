@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from auctune.domain import InputError
+from auctune.numerics.arrays import Floats, Ints
 from auctune.sim.spot.recipe import FixedPrice, MarketRecipe, in_units
 from auctune.sim.spot.trace import read_trace
-from auctune.spot.arrays import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)

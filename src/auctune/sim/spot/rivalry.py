@@ -9,10 +9,10 @@ from typing import BinaryIO
 import numpy as np
 import polars as pl
 
+from auctune.numerics.arrays import Floats
 from auctune.sim.spot.estimate import Estimate, mean_of, ratio_of
 from auctune.sim.spot.trials import Trials
 from auctune.spot import BatchOutcome, Policy, offline_optimum, play_batch
-from auctune.spot.arrays import Floats
 
 # A finish so little after the deadline is rounding.
 _SLACK = 1e-9

@@ -17,12 +17,12 @@ from typing import Literal
 
 import numpy as np
 
+from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.experts import UtilityScale, draw, heaviest
 from auctune.numerics.rng import stream
 from auctune.sim.spot.learners import Learner
 from auctune.sim.spot.trials import Trials
 from auctune.spot import least_utility
-from auctune.spot.arrays import Floats, Ints
 
 Choice = Literal["draw", "heaviest", "mean"]
 

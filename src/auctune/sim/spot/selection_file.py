@@ -6,9 +6,9 @@ from typing import BinaryIO
 import numpy as np
 import polars as pl
 
+from auctune.numerics.arrays import Floats
 from auctune.sim.spot.selection import Selection
 from auctune.sim.spot.trials import Trials
-from auctune.spot.arrays import Floats
 
 
 def write_selection(

@@ -9,8 +9,8 @@ import numpy as np
 
 from auctune.domain import InputError
 from auctune.domain.checks import check_positive
+from auctune.numerics.arrays import Floats, Ints
 from auctune.sim.spot.trace import SpotTrace
-from auctune.spot.arrays import Floats, Ints
 
 # Edges of slots and of lines that differ by less than this share of a line are one.
 _SAME = 1e-6

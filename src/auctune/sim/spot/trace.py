@@ -11,7 +11,7 @@ import numpy as np
 
 from auctune.csv_table import Table, read_table
 from auctune.domain import InputError
-from auctune.spot.arrays import Floats, Ints
+from auctune.numerics.arrays import Floats, Ints
 
 COLUMNS = ("t_s", "available", "price")
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from auctune.numerics.arrays import Floats
 from auctune.sim.timeshare.recorded import RecordedCurve
-from auctune.timeshare.arrays import Floats
-from auctune.timeshare.curve import LossCurve
 from auctune.timeshare.estimators import Estimator
+from auctune.timeshare.thread import LossCurve
 
 POINTS = tuple(range(60, 201, 20))
 DEPTHS = (0.3, 0.5, 0.7, 0.9)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from auctune.domain import InputError
+from auctune.numerics.arrays import Floats
 from auctune.timeshare import (
     Allocator,
     BundleOutcome,
@@ -15,7 +16,6 @@ from auctune.timeshare import (
     play,
     true_needs,
 )
-from auctune.timeshare.arrays import Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,10 +7,10 @@ from typing import BinaryIO
 import numpy as np
 import polars as pl
 
+from auctune.numerics.arrays import Floats
 from auctune.sim.spot.estimate import Estimate, mean_of, ratio_of
 from auctune.sim.timeshare.bundle import RecordedBundle
 from auctune.timeshare import Allocator, BundleOutcome
-from auctune.timeshare.arrays import Floats
 
 Advance = Callable[[], None]
 """Told of each bundle that was played by all."""

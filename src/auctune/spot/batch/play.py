@@ -8,18 +8,26 @@ from dataclasses import dataclass
 import numpy as np
 
 from auctune.domain import InputError
-from auctune.spot.arrays import Floats, Ints
-from auctune.spot.batch.codes import ROBUST, Codes, encode, is_coded, within
-from auctune.spot.batch.kernel import Pool, Scratch, Seen, play_pool
-from auctune.spot.forecasts.forecast import check_forecast
-from auctune.spot.forecasts.table import ForecastTable
+from auctune.numerics.arrays import Floats, Ints
+from auctune.spot.batch.kernel import (
+    ROBUST,
+    Codes,
+    Pool,
+    Scratch,
+    Seen,
+    encode,
+    is_coded,
+    play_pool,
+    within,
+)
+from auctune.spot.forecasts.forecast import ForecastTable, check_forecast
 from auctune.spot.job import SpotJob
 from auctune.spot.market import SpotMarket
 from auctune.spot.play import play
 from auctune.spot.policy import Policy
 from auctune.spot.terms import Terms, make_terms
+from auctune.spot.window.expectation import Outlook, make_outlook
 from auctune.spot.window.limits import make_limits_scratch
-from auctune.spot.window.outlook import Outlook, make_outlook
 from auctune.spot.window.program import make_scratch
 
 

@@ -1,13 +1,24 @@
 """Forecasts of a spot market."""
 
 from auctune.spot.forecasts.arima import Arima
-from auctune.spot.forecasts.forecast import Forecast, Forecaster, check_forecast, point_forecast
-from auctune.spot.forecasts.noise import Fixed, HeavyTailedNoise, Proportional, UniformNoise
-from auctune.spot.forecasts.noisy import NoisyForecaster
-from auctune.spot.forecasts.perfect import PerfectForecaster
-from auctune.spot.forecasts.posterior import PosteriorForecaster
-from auctune.spot.forecasts.seasonal import SeasonalNaive
-from auctune.spot.forecasts.table import ForecastTable, make_forecasts, stack_forecasts
+from auctune.spot.forecasts.forecast import (
+    Forecast,
+    Forecaster,
+    ForecastTable,
+    check_forecast,
+    make_forecasts,
+    point_forecast,
+    stack_forecasts,
+)
+from auctune.spot.forecasts.naive import PerfectForecaster, SeasonalNaive
+from auctune.spot.forecasts.noise import (
+    Fixed,
+    HeavyTailedNoise,
+    NoisyForecaster,
+    PosteriorForecaster,
+    Proportional,
+    UniformNoise,
+)
 
 __all__ = [
     "Arima",

@@ -23,10 +23,9 @@ from typing import Any
 import numpy as np
 
 from auctune.domain import InputError
-from auctune.spot.arrays import Floats
+from auctune.numerics.arrays import Floats
 from auctune.spot.forecasts.forecast import Forecast
-from auctune.spot.forecasts.perfect import LEVELS
-from auctune.spot.forecasts.seasonal import SeasonalNaive, whole
+from auctune.spot.forecasts.naive import LEVELS, SeasonalNaive, whole
 from auctune.spot.market import SpotMarket
 
 # Of central intervals, in per cent: their ends are the quantiles 0.1, 0.3, 0.7 and 0.9.

@@ -20,9 +20,8 @@ import numpy as np
 from auctune.domain import InputError
 from auctune.domain.checks import check_finite, check_positive
 from auctune.numerics.jit import kernel
-from auctune.spot.allocation import SpotAllocation
 from auctune.spot.job import SpotJob
-from auctune.spot.observation import SpotObservation
+from auctune.spot.policy import SpotAllocation, SpotObservation
 from auctune.spot.terms import (
     ProgressLine,
     Terms,

@@ -21,12 +21,11 @@ import numpy as np
 
 from auctune.domain import InputError
 from auctune.domain.checks import check_positive
+from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.jit import kernel
-from auctune.spot.allocation import SpotAllocation
-from auctune.spot.arrays import Floats, Ints
 from auctune.spot.forecasts.forecast import Forecast, check_forecast
 from auctune.spot.job import SpotJob
-from auctune.spot.observation import SpotObservation
+from auctune.spot.policy import SpotAllocation, SpotObservation
 from auctune.spot.terms import (
     ProgressLine,
     Terms,

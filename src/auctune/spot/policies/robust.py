@@ -18,14 +18,12 @@ import numpy as np
 
 from auctune.domain import InputError
 from auctune.domain.checks import check_positive
-from auctune.spot.allocation import SpotAllocation
 from auctune.spot.forecasts.forecast import Forecast, check_forecast, point_forecast
 from auctune.spot.job import SpotJob
-from auctune.spot.observation import SpotObservation
+from auctune.spot.policy import SpotAllocation, SpotObservation
 from auctune.spot.terms import Terms, make_terms
-from auctune.spot.window.expectation import Scenarios
+from auctune.spot.window.expectation import SCENARIO_LEVELS, Scenarios, make_outlook
 from auctune.spot.window.limits import Limits, LimitsScratch, choose_within, make_limits_scratch
-from auctune.spot.window.outlook import SCENARIO_LEVELS, make_outlook
 from auctune.spot.window.table import cheapest_spot, units_done
 
 _PERSISTENCE = 0.5

@@ -1,29 +1,78 @@
-"""The window program where the slots to come are uncertain.
-
-Each slot to come brings one of a few scenarios of price and count, and is seen before it is
-decided. Scenarios stick: the next slot has the scenario of this one with probability rho
-(`persistence`), and else one drawn anew by the weights, as the first one after the present is. So,
-with A_h[i] the value of what comes after slot h in scenario i,
-
-    value_h[i][last][k] = the window program's step with the costs of scenario i and A_h[i]
-    A_{h-1}[i] = rho value_h[i] + (1 - rho) * (weighted mean of value_h)
-
-and the slot that is seen is decided by the weighted mean of the next one. Two multipliers turn
-constraints into prices: `late` is paid when work is left at the deadline, `dear` on top of each
-unit of cost.
-"""
+"""The window program where the slots to come are uncertain: scenarios and expectations."""
 
 from typing import NamedTuple
 
 import numpy as np
 
+from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.jit import kernel
-from auctune.spot.arrays import Floats, Ints
-from auctune.spot.terms import UNCHANGED, Terms
-from auctune.spot.value import ending_cost, ending_slots, value_at
-from auctune.spot.window.choice import best_count
-from auctune.spot.window.room import check_room
-from auctune.spot.window.table import fill_costs, fill_slot, target_units
+from auctune.spot.forecasts.forecast import Forecast, ForecastTable
+from auctune.spot.terms import UNCHANGED, Terms, ending_cost, ending_slots, value_at
+from auctune.spot.window.table import best_count, check_room, fill_costs, fill_slot, target_units
+
+# Scenarios of the slots to come, from the quantiles of forecasts.
+#
+# A slot has five scenarios, each as likely, with the quantiles 0.1, 0.3, ..., 0.9 of its count;
+# each goes with another quantile of its price, in an order without correlation.
+
+
+SCENARIO_LEVELS = np.array([0.1, 0.3, 0.5, 0.7, 0.9])
+# Of the price, beside those of the count.
+PAIRED = np.array([1, 4, 2, 0, 3])
+
+
+class Outlook(NamedTuple):
+    """What the slots after one may bring, as likely in each scenario.
+
+    Attributes:
+        price: [..., h, i] h + 1 slots ahead, in scenario i.
+        available: [..., h, i].
+    """
+
+    price: Floats
+    available: Ints
+
+
+def make_outlook(forecast: Forecast | ForecastTable) -> Outlook:
+    """The scenarios of one forecast, or of all in a table.
+
+    A forecast without quantiles is one scenario.
+    """
+    if len(forecast.levels) == 0:
+        return Outlook(forecast.price[..., None], forecast.available[..., None])
+    price = _at_levels(forecast.levels, forecast.price_quantiles)[..., PAIRED]
+    counts = _at_levels(forecast.levels, forecast.available_quantiles.astype(np.float64))
+    return Outlook(np.ascontiguousarray(price), np.asarray(np.floor(counts + 0.5), dtype=np.int64))
+
+
+def _at_levels(levels: Floats, quantiles: Floats) -> Floats:
+    """[..., i] between the quantiles at hand, and those at the ends beyond them.
+
+    By elements alone: one forecast and a table of them give the same bits.
+    """
+    right = np.searchsorted(levels, SCENARIO_LEVELS, side="right")
+    lower = np.maximum(right - 1, 0)
+    upper = np.minimum(right, len(levels) - 1)
+    gap = levels[upper] - levels[lower]
+    share = (SCENARIO_LEVELS - levels[lower]) / np.where(gap > 0, gap, 1.0)
+    share = np.where(gap > 0, share, 0.0)
+    below = quantiles[..., lower]
+    return np.asarray(below + share * (quantiles[..., upper] - below))
+
+
+# The window program where the slots to come are uncertain.
+#
+# Each slot to come brings one of a few scenarios of price and count, and is seen before it is
+# decided. Scenarios stick: the next slot has the scenario of this one with probability rho
+# (`persistence`), and else one drawn anew by the weights, as the first one after the present is.
+# So, with A_h[i] the value of what comes after slot h in scenario i,
+#
+#     value_h[i][last][k] = the window program's step with the costs of scenario i and A_h[i]
+#     A_{h-1}[i] = rho value_h[i] + (1 - rho) * (weighted mean of value_h)
+#
+# and the slot that is seen is decided by the weighted mean of the next one. Two multipliers turn
+# constraints into prices: `late` is paid when work is left at the deadline, `dear` on top of each
+# unit of cost.
 
 
 class Scenarios(NamedTuple):

@@ -13,10 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.jit import kernel
-from auctune.spot.arrays import Floats, Ints
-from auctune.spot.terms import Terms
-from auctune.spot.value import ending_cost
+from auctune.spot.terms import Terms, ending_cost
 from auctune.spot.window.expectation import (
     ExpectationScratch,
     Multipliers,

@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.jit import kernel
-from auctune.spot.arrays import Floats, Ints
 from auctune.spot.terms import Terms, expected_progress
-from auctune.spot.window.choice import best_count
-from auctune.spot.window.room import check_room
 from auctune.spot.window.table import (
+    best_count,
     cheapest_spot,
+    check_room,
     fill_costs,
     fill_end,
     fill_slot,

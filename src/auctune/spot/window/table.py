@@ -1,29 +1,62 @@
-"""The value of being somewhere in the window: a backward dynamic program, O(N_max) a state.
-
-A state is (slot, work k on the grid, GPUs held before). Holding n GPUs next costs the same
-whatever was held before, but yields work by the kind of change (eq. 2). So with next the value of
-the slot after,
-
-    grown(n)     = next[n][k + mu_1 H(n)] - cost(n)
-    shrunk(n)    = next[n][k + mu_2 H(n)] - cost(n)
-    unchanged(n) = next[n][k + H(n)]      - cost(n)
-    value[last][k] = max(next[0][k], max of grown(n) over n > last, unchanged(last),
-                         max of shrunk(n) over 0 < n < last)
-
-and the two inner maxima over n are a suffix and a prefix maximum. Within n GPUs the cheaper kind
-comes first. Work beyond the window's target is worth nothing more, so k stops there. The table
-depends neither on the price threshold nor on the commitment nor, but for the lowest k asked for,
-on the progress: policies with the same window share it.
-
-Tables are [n][k]: neighbours in k lie side by side, and all inner loops run along k.
-"""
+"""The backward dynamic program of a window, its best count in one state, and its memory."""
 
 import numpy as np
 
+from auctune.domain import InputError
+from auctune.numerics.arrays import Floats
 from auctune.numerics.jit import kernel
-from auctune.spot.arrays import Floats
-from auctune.spot.terms import GROWN, SHRUNK, TOLERANCE, UNCHANGED, Terms
-from auctune.spot.value import worth_of_rest
+from auctune.spot.terms import GROWN, SHRUNK, TOLERANCE, UNCHANGED, Terms, change, worth_of_rest
+
+# Of all tables of one program; on each processor there may be one.
+MOST_BYTES = 2 * 2**30
+_NUMBER = 8
+
+
+def check_room(num_tables: int, n_max: int, units: int) -> None:
+    """Refuse tables that are too large.
+
+    Args:
+        num_tables: one for each slot of a window, or for each scenario.
+        n_max: the most GPUs held; a row for each count.
+        units: columns, steps of work.
+
+    Raises:
+        InputError: naming `job`, and what would fit.
+    """
+    size = num_tables * (n_max + 1) * units * _NUMBER
+    if size <= MOST_BYTES:
+        return
+    fewer = MOST_BYTES // ((n_max + 1) * units * _NUMBER)
+    counts = MOST_BYTES // (num_tables * units * _NUMBER) - 1
+    fits = [f"n_max <= {counts}"] if counts >= 1 else []
+    fits += [f"{fewer} tables"] if fewer >= 1 else []
+    found = (
+        f"takes {num_tables} tables of {n_max + 1} counts x {units} steps of work, "
+        f"{size / 2**30:,.1f} GiB"
+    )
+    would = f", that is {' or '.join(fits)}" if fits else ""
+    expected = f"at most {MOST_BYTES / 2**30:g} GiB{would}; a table is a slot to plan for"
+    raise InputError("job", found, expected)
+
+
+# The value of being somewhere in the window: a backward dynamic program, O(N_max) a state.
+#
+# A state is (slot, work k on the grid, GPUs held before). Holding n GPUs next costs the same
+# whatever was held before, but yields work by the kind of change (eq. 2). So with next the value
+# of the slot after,
+#
+#     grown(n)     = next[n][k + mu_1 H(n)] - cost(n)
+#     shrunk(n)    = next[n][k + mu_2 H(n)] - cost(n)
+#     unchanged(n) = next[n][k + H(n)]      - cost(n)
+#     value[last][k] = max(next[0][k], max of grown(n) over n > last, unchanged(last),
+#                          max of shrunk(n) over 0 < n < last)
+#
+# and the two inner maxima over n are a suffix and a prefix maximum. Within n GPUs the cheaper kind
+# comes first. Work beyond the window's target is worth nothing more, so k stops there. The table
+# depends neither on the price threshold nor on the commitment nor, but for the lowest k asked for,
+# on the progress: policies with the same window share it.
+#
+# Tables are [n][k]: neighbours in k lie side by side, and all inner loops run along k.
 
 
 @kernel
@@ -115,3 +148,53 @@ def fill_slot(
             for i in range(len(row)):
                 row[i] = shrunk[i] if shrunk[i] > row[i] else row[i]
         take_better(after[n * stride], units[SHRUNK, n], costs[n], low, top, high, best)
+
+
+# The best count from one state, given the values of the next slot.
+#
+# Ties, within a millionth of a millionth of the job's value: the plan with the most spot GPUs now,
+# and of those the one with the fewest on-demand GPUs. Spot that is there may be gone later; on-
+# demand can wait.
+
+TIE = 1e-12
+
+
+@kernel
+def worth_of_count(
+    terms: Terms, costs: Floats, after: Floats, stride: int, k: int, high: int, last: int, n: int
+) -> float:
+    """The value of holding n GPUs in a slot that begins with k done after `last` GPUs."""
+    if n == 0:
+        return float(after[0, k])
+    then = min(k + terms.units[change(n, last), n], high)
+    return float(after[n * stride, then] - costs[n])
+
+
+@kernel
+def best_count(
+    terms: Terms,
+    costs: Floats,
+    price: float,
+    available: int,
+    after: Floats,
+    stride: int,
+    k: int,
+    high: int,
+    last: int,
+) -> tuple[int, float]:
+    """The best count for a slot by the rule of ties, and its value."""
+    most = worth_of_count(terms, costs, after, stride, k, high, last, 0)
+    for n in range(terms.n_min, terms.n_max + 1):
+        most = max(most, worth_of_count(terms, costs, after, stride, k, high, last, n))
+    least = most - TIE * (terms.value + abs(most))
+    chosen, chosen_spot = -1, -1
+    for i in range(terms.n_min - 1, terms.n_max + 1):
+        n = 0 if i < terms.n_min else i
+        spot = cheapest_spot(n, price, available, terms.on_demand_price)
+        # Among equally many spot GPUs the counts rise, so the first has the fewest on-demand.
+        if (
+            spot > chosen_spot
+            and worth_of_count(terms, costs, after, stride, k, high, last, n) >= least
+        ):
+            chosen, chosen_spot = n, spot
+    return chosen, most

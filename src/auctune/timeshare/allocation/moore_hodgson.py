@@ -13,8 +13,8 @@ With a heap of the kept ones it takes O(K log K).
 import numpy as np
 
 from auctune.domain import InputError
+from auctune.numerics.arrays import Bools, Floats, Ints
 from auctune.numerics.jit import kernel
-from auctune.timeshare.arrays import Bools, Floats, Ints
 
 # Sums of needs that fill the time exactly miss it by rounding.
 TOLERANCE = 1e-9

@@ -1,20 +1,121 @@
-"""From needs to shares: the rules that allocators are made of."""
+"""Rules that turn remaining work into shares of the pool."""
 
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from auctune.domain.checks import check_finite
+from auctune.numerics.arrays import Bools, Floats, Ints
 from auctune.numerics.jit import kernel
-from auctune.timeshare.allocation.closeness import apart, check_near
 from auctune.timeshare.allocation.moore_hodgson import choose
-from auctune.timeshare.allocation.relative_shares import (
-    give_all,
-    relative_shares,
-    scale,
-    share_evenly,
-)
-from auctune.timeshare.arrays import Bools, Floats, Ints
+
+# Whether deadlines are so close together that no thread must be first.
+#
+# With the nearest deadline at least `near` of the time to the farthest one away, whoever is served
+# first hardly decides who is late; who is chosen at all does. Then it pays to see all threads
+# learn. With deadlines further apart the nearest one needs the whole pool now, and the others can
+# wait.
+
+
+@kernel
+def apart(left: Floats, possible: Bools, near: float) -> bool:
+    """Whether the nearest deadline is less than `near` of the farthest one away.
+
+    Args:
+        left: [k] units of time until the deadlines.
+        possible: [k] threads that count.
+        near: the share.
+    """
+    nearest, farthest = np.inf, 0.0
+    for k in range(len(left)):
+        if possible[k]:
+            nearest = min(nearest, left[k])
+            farthest = max(farthest, left[k])
+    return nearest < near * farthest
+
+
+def check_near(near: float) -> None:
+    """Refuse what is no share.
+
+    Raises:
+        InputError: naming `near`.
+    """
+    check_finite(near, "near", "a number >= 0")
+
+
+# From the threads to be done to shares of the next unit of time; LARA, (3.8) and Algorithm 2.
+#
+# Of the threads in C, by due date, each gets of what the earlier ones leave the share that lets it
+# end just in time:
+#
+#     rel_k = p_k / (d_k - d_0 - sum of p of the earlier ones in C),
+#     eta_k = rel_k prod over the earlier ones of (1 - rel_i),
+#
+# kept until a due date passes; then, so that no time is wasted, all are scaled to sum to 1.
+
+
+@kernel
+def relative_shares(
+    order: Ints, kept: Bools, need: Floats, left: Floats, relative: Floats, eta: Floats
+) -> None:
+    """Shares of the unit that begins, before they are scaled.
+
+    Args:
+        order: [k] threads by due date.
+        kept: [k] C.
+        need, left: [k] p and d_k - d_0.
+        relative, eta: [k] rel and eta, 0 outside C; written.
+    """
+    relative[:] = 0.0
+    eta[:] = 0.0
+    before, rest = 0.0, 1.0
+    for k in order:
+        if not kept[k]:
+            continue
+        # Threads that just fit exceed 1 by rounding, and of tiny ones nothing may be left.
+        room = left[k] - before
+        relative[k] = need[k] / room if need[k] < room else 1.0
+        eta[k] = relative[k] * rest
+        rest *= 1.0 - relative[k]
+        before += need[k]
+
+
+@kernel
+def scale(eta: Floats) -> None:
+    """Make the shares sum to 1, if there are any."""
+    total = 0.0
+    for share in eta:
+        total += share
+    if total > 0.0:
+        for k in range(len(eta)):
+            eta[k] /= total
+
+
+@kernel
+def share_evenly(chosen: Bools, eta: Floats) -> int:
+    """The pool in even parts for the chosen threads; returns how many they are."""
+    count = 0
+    for one in chosen:
+        if one:
+            count += 1
+    for k in range(len(eta)):
+        eta[k] = 1.0 / count if chosen[k] else 0.0
+    return count
+
+
+@kernel
+def give_all(key: Floats, active: Bools, eta: Floats) -> None:
+    """The pool for the active thread with the least key; evenly for all if none is finite."""
+    best = -1
+    for k in range(len(key)):
+        if active[k] and key[k] < np.inf and (best < 0 or key[k] < key[best]):
+            best = k
+    if best < 0:
+        share_evenly(active, eta)
+        return
+    eta[:] = 0.0
+    eta[best] = 1.0
 
 
 class Demand(NamedTuple):

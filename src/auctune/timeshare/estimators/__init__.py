@@ -4,12 +4,12 @@ from auctune.timeshare.estimators.estimator import (
     Estimator,
     EstimatorBank,
     LossEstimator,
+    Need,
     Needs,
+    ObjectBank,
 )
 from auctune.timeshare.estimators.m4 import M4
 from auctune.timeshare.estimators.mixture import Mixture
-from auctune.timeshare.estimators.need import Need
-from auctune.timeshare.estimators.object_bank import ObjectBank
 from auctune.timeshare.estimators.wls import Ls, Wls
 
 __all__ = [

@@ -1,9 +1,64 @@
-"""How the rest of auctune sees a way of foretelling needs."""
+"""The protocol of an estimator of remaining work, and what estimators share."""
 
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from auctune.timeshare.arrays import Bools, Floats
-from auctune.timeshare.estimators.need import Need
+import numpy as np
+
+from auctune.numerics.arrays import Bools, Floats
+from auctune.numerics.jit import kernel
+
+# Beyond this a need is called infinite: nobody trains so long.
+MOST_BATCHES = 1e15
+
+# Quantiles that `low` and `high` stand for, and how many standard deviations a normal has there.
+LOW_LEVEL, HIGH_LEVEL = 0.1, 0.9
+SPREAD = 1.2815515655446004
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Batches until a loss is reached.
+
+    Attributes:
+        batches: whole, at least 1; infinite if the loss is out of reach; 0 if it has been reached.
+        low, high: the 10% and the 90% quantile of what it may be; low <= batches <= high.
+    """
+
+    batches: float
+    low: float
+    high: float
+
+
+def need_at_sight(samples: float, loss: float, threshold: float) -> Need | None:
+    """What a thread's last unit says by itself; none if a law must be asked.
+
+    Args:
+        samples: batches so far.
+        loss: of the last unit.
+        threshold: to be reached.
+    """
+    if samples == 0.0:
+        return Need(math.inf, 1.0, math.inf)
+    if not math.isfinite(loss):
+        return Need(math.inf, math.inf, math.inf)
+    if loss <= threshold:
+        return Need(0.0, 0.0, 0.0)
+    return None
+
+
+_MOST_LOG = math.log(MOST_BATCHES)
+
+
+@kernel
+def batches_until(log_end: float, samples: float) -> float:
+    """Whole batches from `samples` up to e^log_end, one at least; infinite beyond all sense."""
+    # Not <=: NaN, of infinities that cancel, is out of reach as well.
+    if not log_end <= _MOST_LOG:
+        return np.inf
+    return max(1.0, math.ceil(math.exp(log_end) - samples))
 
 
 class Needs(NamedTuple):
@@ -75,3 +130,32 @@ class Estimator(Protocol):
     def start_bank(self, num_threads: int) -> EstimatorBank:
         """At work on so many."""
         ...
+
+
+class ObjectBank:
+    """One estimator for each thread.
+
+    A need is asked for again only where a unit of time was learned from or the threshold is new.
+    """
+
+    def __init__(self, estimators: Sequence[LossEstimator]) -> None:
+        self._estimators = list(estimators)
+        self._stale = np.ones(len(estimators), dtype=np.bool_)
+        self._thresholds = np.full(len(estimators), np.nan)
+        self._needs = Needs(*(np.full(len(estimators), np.inf) for _ in range(3)))
+
+    def observe(self, samples: Floats, loss: Floats, fresh: Bools) -> None:
+        """Learn from a unit of time."""
+        for k in np.flatnonzero(fresh):
+            self._estimators[k].observe(float(samples[k]), float(loss[k]))
+        self._stale |= fresh
+
+    def needs(self, thresholds: Floats) -> Needs:
+        """Needs of all threads."""
+        for k in np.flatnonzero(self._stale | (thresholds != self._thresholds)):
+            need = self._estimators[k].need(float(thresholds[k]))
+            self._needs.batches[k] = need.batches
+            self._needs.low[k], self._needs.high[k] = need.low, need.high
+        self._stale[:] = False
+        self._thresholds = thresholds.copy()
+        return self._needs

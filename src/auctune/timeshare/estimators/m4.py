@@ -17,11 +17,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from auctune.domain.checks import check_count
+from auctune.numerics.arrays import Floats
 from auctune.numerics.jit import kernel
-from auctune.timeshare.arrays import Floats
-from auctune.timeshare.estimators.line import batches_until
-from auctune.timeshare.estimators.need import SPREAD, Need, need_at_sight
-from auctune.timeshare.estimators.object_bank import ObjectBank
+from auctune.timeshare.estimators.estimator import (
+    SPREAD,
+    Need,
+    ObjectBank,
+    batches_until,
+    need_at_sight,
+)
 
 # The ends keep so far, relatively, from all losses seen.
 _MARGIN = 1e-3

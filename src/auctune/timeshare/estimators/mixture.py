@@ -1,34 +1,270 @@
-"""A mixture of laws that bend differently: auctune's own estimator.
+"""The estimator `Mixture`: Bayesian model averaging over laws of the loss."""
 
-Training losses rarely follow l = a s^-b for long: the curve of ln l over ln s bends down while a
-model still learns quickly and up when it comes to its end, and a power law fitted to what was seen
-says too much or too little. Each member is a law
-
-    ln l = A - B phi_p(u),   phi_p(u) = (e^(p u) - 1) / p,   u = ln(s / s_0),   0 <= p <= 1,
-
-p = 0 the power law, p = 1 an exponential decay, between them the stretched ones. All are fitted by
-weighted least squares in centred moments, O(1) a step, with weights that fall with data and not
-with units of time: (s_i / s)^kappa for some kappa. Beyond that
-
-- a unit counts by its batches, at the middle of them, and less when it is an outlier (Huber): a
-  share decides how much a loss is worth;
-- members are weighted by 1 / E, E the mean squared error with which they foretold the next unit;
-- the need is the weighted median of the members' crossings, `low` and `high` the outer deciles;
-- a thread is done when a loss is *observed* at or under eps, and the least of noisy losses lies
-  under their mean: the level looked for is that of eps e^(tau sigma), sigma the noise of a unit.
-"""
-
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from auctune.domain import InputError
 from auctune.domain.checks import check_count, check_finite, check_positive
-from auctune.timeshare.arrays import Bools, Floats
-from auctune.timeshare.estimators.estimator import Needs
-from auctune.timeshare.estimators.mixture_crossings import foretell_all
-from auctune.timeshare.estimators.mixture_moments import HEAD, THRESHOLD, observe_all
-from auctune.timeshare.estimators.need import Need
+from auctune.numerics.arrays import Bools, Floats
+from auctune.numerics.jit import kernel
+from auctune.timeshare.estimators.estimator import HIGH_LEVEL, LOW_LEVEL, Need, Needs, batches_until
+
+# Moments of the laws of `Mixture`, and how they learn from a unit of time.
+#
+# Of each thread they are a few numbers, and a unit costs as many steps as there are laws; what
+# they are of is in `auctune.timeshare.estimators.mixture`.
+
+
+# Columns of `head`, [k, ...]: VARIANCE is that of one batch, of as many units as TRIALS says.
+SAMPLES, LOSS, COUNT, MIDDLE, ORIGIN, UNIT, VARIANCE, TRIALS, THRESHOLD = range(9)
+HEAD = 9
+# Columns of `groups`, [k, g, ...], by kappa.
+WEIGHT, MEAN_Y = range(2)
+# Columns of `members`, [k, g, p, ...].
+MEAN_X, SXX, SXY, ERROR = range(4)
+
+# Units before a law is believed, and before outliers are told.
+FEWEST, _TELLING = 4, 10
+_MEMORY = 0.95
+
+
+@kernel
+def bend(u: float, step: float, num_laws: int, x: Floats) -> None:
+    """phi_p(u) for p = 0, step, 2 step, ...: [p] of `x`, written."""
+    root = math.exp(step * u)
+    power = root
+    x[0] = u
+    for j in range(1, num_laws):
+        x[j] = (power - 1.0) / (j * step)
+        power *= root
+
+
+@kernel
+def outlier_weight(head: Floats, error: float, batches: float, clip: float) -> float:
+    """How much a unit counts, by its error in standard deviations; and learn the noise from it."""
+    variance, size = error * error * batches, abs(error)
+    weight = 1.0
+    if head[COUNT] > _TELLING:
+        limit = clip * math.sqrt(head[VARIANCE] / batches)
+        if size > limit:
+            weight = limit / size
+            variance *= weight * weight
+    trials = _MEMORY * head[TRIALS] + 1.0
+    head[VARIANCE] += (variance - head[VARIANCE]) / trials
+    head[TRIALS] = trials
+    # Noise must not vanish: a loss that stands still would make outliers of all that follow.
+    head[VARIANCE] = max(head[VARIANCE], 1e-18)
+    return weight
+
+
+@kernel
+def foretold(groups: Floats, members: Floats, x: Floats, y: float, learned: float) -> float:
+    """The mixture's error at a unit (observed less foretold); members' errors are written."""
+    total, best = 0.0, 0.0
+    for g in range(len(groups)):
+        for p in range(len(x)):
+            member = members[g, p]
+            slope = member[SXY] / member[SXX] if member[SXX] > 0.0 else 0.0
+            error = y - (groups[g, MEAN_Y] + slope * (x[p] - member[MEAN_X]))
+            weight = 1.0 / (member[ERROR] + 1e-12)
+            total += weight
+            best += weight * error
+            member[ERROR] += learned * (min(error * error, 1.0) - member[ERROR])
+    return best / total
+
+
+@kernel
+def observe(
+    head: Floats,
+    groups: Floats,
+    members: Floats,
+    kappas: Floats,
+    clip: float,
+    x: Floats,
+    samples: float,
+    loss: float,
+) -> None:
+    """One unit of time of one thread.
+
+    Args:
+        head, groups, members: [9], [g, 2] and [g, p, 4] of the thread; written.
+        kappas: [g] how fast weights fall with data.
+        clip: standard deviations beyond which a unit counts less.
+        x: [p] scratch.
+        samples, loss: batches at the unit's end, and mean loss over it.
+    """
+    batches = samples - head[SAMPLES]
+    middle = samples - 0.5 * batches
+    head[SAMPLES], head[LOSS], head[THRESHOLD] = samples, loss, np.nan
+    # The next unit is as long as the last ones, of which a short one says little.
+    head[UNIT] = max(batches, _MEMORY * head[UNIT])
+    if not (loss > 0.0 and loss < np.inf):
+        return
+    if head[COUNT] == 0.0:
+        head[MIDDLE], head[ORIGIN] = middle, math.log(middle)
+    y, forward = math.log(loss), math.log(middle / head[MIDDLE])
+    bend(math.log(middle) - head[ORIGIN], 1.0 / (len(x) - 1), len(x), x)
+    head[COUNT] += 1.0
+    head[MIDDLE] = middle
+    weight = batches
+    if head[COUNT] > FEWEST:
+        # Errors are remembered by data as well, but for the last units at most.
+        learned = max(1.0 - math.exp(-forward), 0.02) * batches / head[UNIT]
+        error = foretold(groups, members, x, y, learned)
+        weight *= outlier_weight(head, error, batches, clip)
+    for g in range(len(groups)):
+        fade = math.exp(-kappas[g] * forward)
+        old = fade * groups[g, WEIGHT]
+        total = old + weight
+        by, kept = weight / total, weight * old / total
+        dy = y - groups[g, MEAN_Y]
+        groups[g, WEIGHT] = total
+        groups[g, MEAN_Y] += by * dy
+        for p in range(len(x)):
+            member = members[g, p]
+            dx = x[p] - member[MEAN_X]
+            member[MEAN_X] += by * dx
+            member[SXX] = fade * member[SXX] + kept * dx * dx
+            member[SXY] = fade * member[SXY] + kept * dx * dy
+
+
+@kernel
+def observe_all(
+    heads: Floats,
+    groups: Floats,
+    members: Floats,
+    kappas: Floats,
+    clip: float,
+    samples: Floats,
+    loss: Floats,
+    fresh: Bools,
+) -> None:
+    """One unit of time of all threads; arrays as of `observe`, [k] before them."""
+    x = np.empty(members.shape[2])
+    for k in range(len(heads)):
+        if fresh[k]:
+            observe(heads[k], groups[k], members[k], kappas, clip, x, samples[k], loss[k])
+
+
+@kernel
+def crossings(
+    groups: Floats, members: Floats, origin: float, level: float, ends: Floats, weights: Floats
+) -> None:
+    """ln s at which each member is at a level, rising; infinite where it never is.
+
+    Args:
+        groups, members, origin: of the thread.
+        level: of ln l.
+        ends, weights: [g p] crossings and the members' weights; written.
+    """
+    num_laws, count = members.shape[1], 0
+    for g in range(len(groups)):
+        for p in range(num_laws):
+            member = members[g, p]
+            end = np.inf
+            if member[SXY] < 0.0:
+                x = member[MEAN_X] + (level - groups[g, MEAN_Y]) * member[SXX] / member[SXY]
+                bent = p / (num_laws - 1.0)
+                if p == 0:
+                    end = origin + x
+                elif 1.0 + bent * x > 0.0:
+                    end = origin + math.log(1.0 + bent * x) / bent
+                else:
+                    end = -np.inf
+            weight = 1.0 / (member[ERROR] + 1e-12)
+            at = count
+            while at > 0 and ends[at - 1] > end:
+                ends[at], weights[at] = ends[at - 1], weights[at - 1]
+                at -= 1
+            ends[at], weights[at] = end, weight
+            count += 1
+
+
+@kernel
+def quantile(ends: Floats, weights: Floats, share: float) -> float:
+    """The least end with at least this share of all weight up to it."""
+    total = 0.0
+    for weight in weights:
+        total += weight
+    below = 0.0
+    for i in range(len(ends)):
+        below += weights[i]
+        if below >= share * total:
+            return float(ends[i])
+    return float(ends[-1])
+
+
+@kernel
+def foretell(
+    head: Floats,
+    groups: Floats,
+    members: Floats,
+    tau: float,
+    threshold: float,
+    ends: Floats,
+    weights: Floats,
+) -> tuple[float, float, float]:
+    """The need of one thread with its deciles; the last two arguments are scratch, [g p]."""
+    samples, loss = head[SAMPLES], head[LOSS]
+    if samples == 0.0:
+        return np.inf, 1.0, np.inf
+    if not abs(loss) < np.inf:
+        return np.inf, np.inf, np.inf
+    if loss <= threshold:
+        return 0.0, 0.0, 0.0
+    if head[COUNT] < FEWEST:
+        return np.inf, 1.0, np.inf
+    level = math.log(threshold) + tau * math.sqrt(head[VARIANCE] / head[UNIT])
+    crossings(groups, members, head[ORIGIN], level, ends, weights)
+    return (
+        batches_until(quantile(ends, weights, 0.5), samples),
+        batches_until(quantile(ends, weights, LOW_LEVEL), samples),
+        batches_until(quantile(ends, weights, HIGH_LEVEL), samples),
+    )
+
+
+@kernel
+def foretell_all(
+    heads: Floats,
+    groups: Floats,
+    members: Floats,
+    tau: float,
+    thresholds: Floats,
+    need: Floats,
+    low: Floats,
+    high: Floats,
+) -> None:
+    """Needs of all threads, the last three written; only of those that have changed."""
+    num_members = members.shape[1] * members.shape[2]
+    ends, weights = np.empty(num_members), np.empty(num_members)
+    for k in range(len(heads)):
+        if heads[k, THRESHOLD] != thresholds[k]:
+            need[k], low[k], high[k] = foretell(
+                heads[k], groups[k], members[k], tau, thresholds[k], ends, weights
+            )
+            heads[k, THRESHOLD] = thresholds[k]
+
+
+# A mixture of laws that bend differently: auctune's own estimator.
+#
+# Training losses rarely follow l = a s^-b for long: the curve of ln l over ln s bends down while a
+# model still learns quickly and up when it comes to its end, and a power law fitted to what was
+# seen says too much or too little. Each member is a law
+#
+# ln l = A - B phi_p(u), phi_p(u) = (e^(p u) - 1) / p, u = ln(s / s_0), 0 <= p <= 1,
+#
+# p = 0 the power law, p = 1 an exponential decay, between them the stretched ones. All are fitted
+# by weighted least squares in centred moments, O(1) a step, with weights that fall with data and
+# not with units of time: (s_i / s)^kappa for some kappa. Beyond that
+#
+# - a unit counts by its batches, at the middle of them, and less when it is an outlier (Huber): a
+#   share decides how much a loss is worth;
+# - members are weighted by 1 / E, E the mean squared error with which they foretold the next unit;
+# - the need is the weighted median of the members' crossings, `low` and `high` the outer deciles;
+# - a thread is done when a loss is *observed* at or under eps, and the least of noisy losses lies
+#   under their mean: the level looked for is that of eps e^(tau sigma), sigma the noise of a unit.
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,11 +25,9 @@ import numpy as np
 
 from auctune.domain import InputError
 from auctune.domain.checks import check_finite, check_positive
+from auctune.numerics.arrays import Bools, Floats
 from auctune.numerics.jit import kernel
-from auctune.timeshare.arrays import Bools, Floats
-from auctune.timeshare.estimators.estimator import Needs
-from auctune.timeshare.estimators.line import batches_until
-from auctune.timeshare.estimators.need import SPREAD, Need
+from auctune.timeshare.estimators.estimator import SPREAD, Need, Needs, batches_until
 
 # Columns of a thread's state.
 SAMPLES, LOSS, WEIGHT, WEIGHT_SQUARES, MEAN_X, MEAN_Y, SXX, SXY, SYY, START = range(10)

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from auctune.auction.book import Floats
 from auctune.auction.dual import TaskColumns
 from auctune.auction.dual.response import respond
 from auctune.domain import Cluster, Node, NodeType, Quote, Task
+from auctune.numerics.arrays import Floats
 from support.dual_oracle import holds, least_cost
 from support.priced_markets import PricedMarket, priced_markets
 from support.thorough import drawn

@@ -23,8 +23,8 @@ from auctune.run.timeshare.failures import ThreadFailedError
 from auctune.run.timeshare.job import run_pool
 from auctune.run.timeshare.order import PoolOrder
 from auctune.run.timeshare.pace import WallPace
-from auctune.timeshare.balancing.exploration import Exploration
-from auctune.timeshare.baselines.uniform import Uniform
+from auctune.timeshare.balancing import Exploration
+from auctune.timeshare.baselines import Uniform
 from auctune.timeshare.estimators.wls import Wls
 from auctune.timeshare.planner import Planner, headway
 from auctune.train.preemptible import LoraJobFactory, StepTooLongError

@@ -8,7 +8,7 @@ from auctune.domain import InputError
 from auctune.run.timeshare.from_file import make_order
 from auctune.sim.timeshare.bundle_file import read_bundle_file
 from auctune.timeshare.allocation.rule import MooreHodgson
-from auctune.timeshare.balancing.exploration import Exploration
+from auctune.timeshare.balancing import Exploration
 from auctune.timeshare.estimators.wls import Wls
 from auctune.timeshare.planner import Planner
 from auctune.train.preemptible import PreemptibleJob

@@ -19,17 +19,19 @@ from auctune.run.timeshare.listener import SilentListener
 from auctune.run.timeshare.order import PoolOrder, PoolThread
 from auctune.run.timeshare.report import PoolReport
 from auctune.run.timeshare.state import UnitRecord
-from auctune.timeshare.allocator import Allocator
-from auctune.timeshare.balancing.exploration import Exploration
-from auctune.timeshare.baselines.uniform import Uniform
-from auctune.timeshare.curve import LossCurve
+from auctune.timeshare.allocator import (
+    Allocator,
+    BundleOutcome,
+    InfeasibleSharesError,
+    Observation,
+    Shares,
+)
+from auctune.timeshare.balancing import Exploration
+from auctune.timeshare.baselines import Uniform
 from auctune.timeshare.estimators.wls import Wls
-from auctune.timeshare.observation import Observation
-from auctune.timeshare.outcome import BundleOutcome
 from auctune.timeshare.planner import Planner
 from auctune.timeshare.play import play
-from auctune.timeshare.shares import InfeasibleSharesError, Shares
-from auctune.timeshare.thread import LearningThread
+from auctune.timeshare.thread import LearningThread, LossCurve
 from auctune.train.checkpoint import load_latest
 from auctune.train.preemptible import PreemptibleJob
 from support.pool_threads import make_line, pool_thread

@@ -12,8 +12,7 @@ from auctune.domain import InputError
 from auctune.spot import Robust, SpotJob, SpotMarket, offline_optimum, play
 from auctune.spot.forecasts import ForecastTable
 from auctune.spot.policies.robust import make_scenarios
-from auctune.spot.terms import make_terms
-from auctune.spot.value import ending_cost
+from auctune.spot.terms import ending_cost, make_terms
 from auctune.spot.window.limits import (
     DEAR_LADDER,
     LATE_LADDER,

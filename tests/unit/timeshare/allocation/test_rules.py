@@ -15,7 +15,7 @@ from auctune.timeshare import (
     moore_hodgson,
 )
 from auctune.timeshare.allocation import Demand, Rule
-from auctune.timeshare.allocation.relative_shares import relative_shares
+from auctune.timeshare.allocation.rule import relative_shares
 
 INF = math.inf
 RULES = [MooreHodgson(), EarliestFirst(), Paced(), LeastResourcesFirst(), EasiestFirst()]

@@ -1,0 +1,291 @@
+"""The offline optimum of one job in a known market: exact, and bounded on a grid of work."""
+
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+from auctune.numerics.arrays import Floats, Ints
+from auctune.spot.job import SpotJob
+from auctune.spot.market import SpotMarket
+from auctune.spot.play import settle
+from auctune.spot.policy import SpotAllocation, SpotOutcome
+from auctune.spot.terms import (
+    GROWN,
+    SHRUNK,
+    TOLERANCE,
+    UNCHANGED,
+    Terms,
+    WorkGrid,
+    exact_grid,
+    make_terms,
+    rest_of,
+    rounded_grid,
+    worth_of_rest,
+)
+from auctune.spot.window.program import WindowScratch, fill_window, follow, make_scratch
+from auctune.spot.window.table import cheapest_spot, fill_costs
+
+# The offline optimum without a work grid: Pareto labels of (work, cost).
+#
+# After each slot, and for each count n held in it, the labels are the attainable pairs of work
+# done (at most L) and cost that no other pair of the same n beats in both. More work is never
+# worse, since Vt rises with Z. A label falls as soon as its cost and the bound on what can still
+# come are below what is known to be attainable. The bound is the value table of a grid that rounds
+# work up.
+
+
+# Differences of utility below this share of the value are rounding.
+SLACK = 1e-12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Front:
+    """Labels of one slot and one count, by rising work and cost.
+
+    Attributes:
+        work, cost: [i].
+        from_count, from_label: [i] the label of the slot before that each comes from.
+    """
+
+    work: Floats
+    cost: Floats
+    from_count: Ints
+    from_label: Ints
+
+
+class Labels:
+    """Labels of one job in one market."""
+
+    def __init__(self, terms: Terms, market: SpotMarket, bounds: Floats, high: int) -> None:
+        """Prepare.
+
+        Args:
+            terms: of the job, on a grid that rounds work up.
+            market: known, from the job's first slot.
+            bounds: [h, n, k] upper bounds on the value of beginning slot 1 + h.
+            high: the k that means all work done.
+        """
+        self._terms = terms
+        self._market = market
+        self._bounds = bounds
+        self._high = high
+        self._counts = [0, *range(terms.n_min, terms.n_max + 1)]
+
+    def best_plan(self, attained: float) -> list[SpotAllocation] | None:
+        """The plan with the most utility.
+
+        Args:
+            attained: a utility known to be attainable.
+
+        Returns:
+            None if no plan is better than that.
+        """
+        zero = np.zeros(1)
+        none = np.zeros(1, dtype=np.int64)
+        fronts = {0: _Front(zero, zero, none, none)}
+        history = [fronts]
+        for slot in range(self._terms.num_slots):
+            fronts = self._extend(fronts, slot, attained)
+            history.append(fronts)
+        best, count, label = attained, -1, -1
+        for n, front in fronts.items():
+            worth = [worth_of_rest(self._terms, rest_of(self._terms, z)) for z in front.work]
+            utility = np.array(worth) - front.cost
+            i = int(np.argmax(utility))
+            if utility[i] > best:
+                best, count, label = float(utility[i]), n, i
+        return None if count < 0 else self._trace(history, count, label)
+
+    def _extend(self, fronts: dict[int, _Front], slot: int, attained: float) -> dict[int, _Front]:
+        terms, market = self._terms, self._market
+        costs = np.empty(terms.n_max + 1)
+        fill_costs(terms, float(market.price[slot]), int(market.available[slot]), costs)
+        extended = {}
+        for n in self._counts:
+            moved = [
+                _Front(
+                    np.minimum(front.work + self._work(n, last), terms.workload),
+                    front.cost + costs[n],
+                    np.full(len(front.work), last, dtype=np.int64),
+                    np.arange(len(front.work), dtype=np.int64),
+                )
+                for last, front in fronts.items()
+            ]
+            front = self._prune(_pareto(reduce(_join, moved)), n, slot, attained)
+            if len(front.work):
+                extended[n] = front
+        return extended
+
+    def _work(self, count: int, last: int) -> float:
+        if count == 0:
+            return 0.0
+        row = GROWN if count > last else SHRUNK if count < last else UNCHANGED
+        return float(self._terms.work[row, count])
+
+    def _prune(self, front: _Front, count: int, slot: int, attained: float) -> _Front:
+        terms = self._terms
+        steps = np.ceil((front.work - TOLERANCE * terms.workload) / terms.step).astype(np.int64)
+        steps = np.clip(steps, 0, self._high)
+        row = 0 if slot + 1 == terms.num_slots else count
+        # Tolerated rounding of work counts as done, so the bound looks one step further.
+        bound = self._bounds[slot, row, np.minimum(steps + 1, self._high)] - front.cost
+        kept = bound >= attained - SLACK * (terms.value + abs(attained))
+        return _Front(
+            front.work[kept], front.cost[kept], front.from_count[kept], front.from_label[kept]
+        )
+
+    def _trace(
+        self, history: list[dict[int, _Front]], count: int, label: int
+    ) -> list[SpotAllocation]:
+        counts = []
+        for fronts in reversed(history[1:]):
+            counts.append(count)
+            front = fronts[count]
+            count, label = int(front.from_count[label]), int(front.from_label[label])
+        return [self._split(n, slot) for slot, n in enumerate(reversed(counts))]
+
+    def _split(self, count: int, slot: int) -> SpotAllocation:
+        market = self._market
+        spot = int(
+            cheapest_spot(
+                count,
+                float(market.price[slot]),
+                int(market.available[slot]),
+                self._terms.on_demand_price,
+            )
+        )
+        return SpotAllocation(count - spot, spot)
+
+
+def _join(x: _Front, y: _Front) -> _Front:
+    return _Front(
+        np.concatenate((x.work, y.work)),
+        np.concatenate((x.cost, y.cost)),
+        np.concatenate((x.from_count, y.from_count)),
+        np.concatenate((x.from_label, y.from_label)),
+    )
+
+
+def _pareto(front: _Front) -> _Front:
+    """The labels that no other one beats in work and cost; of equals the first."""
+    order = np.lexsort((front.cost, -front.work))
+    cheapest_with_more = np.minimum.accumulate(np.concatenate(([np.inf], front.cost[order][:-1])))
+    kept = order[front.cost[order] < cheapest_with_more][::-1]
+    return _Front(
+        front.work[kept], front.cost[kept], front.from_count[kept], front.from_label[kept]
+    )
+
+
+# The offline optimum of a job: max Vt(Z_d) - C_d over all allocations (Kong et al., eq. 9).
+#
+# On an exact work grid it is the window program from slot 0 to the deadline with true prices.
+# Where there is none, Pareto labels of (work, cost) find it (`auctune.spot.offline`),
+# pruned by the same program on a grid that rounds work up, which bounds from above, and by what
+# the one that rounds down attains.
+
+# Of a bound: finer than that of plans, since it is made once a job and prunes labels.
+BOUND_STEPS = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class OfflineOptimum:
+    """The yardstick of a job.
+
+    Attributes:
+        outcome: of the best allocations.
+    """
+
+    outcome: SpotOutcome
+
+    @property
+    def utility(self) -> float:
+        """V(T) - C, the most that any policy can reach."""
+        return self.outcome.utility
+
+
+def offline_optimum(job: SpotJob, market: SpotMarket) -> OfflineOptimum:
+    """The best allocations of a job in a known market, exactly.
+
+    Args:
+        job: what to run.
+        market: slot 0 is the job's first; at least `job.deadline` slots.
+
+    Raises:
+        InputError: if the market is too short, or the tables would take too much memory.
+    """
+    market = market.between(0, job.deadline)
+    grid = exact_grid(job)
+    if grid is not None:
+        return OfflineOptimum(settle(job, market, Program(job, market, grid).plan()))
+    return best_by_labels(job, market)
+
+
+def best_by_labels(job: SpotJob, market: SpotMarket) -> OfflineOptimum:
+    """The optimum by Pareto labels, whether there is a grid or not.
+
+    Raises:
+        InputError: if the market is too short, or the tables would take too much memory.
+    """
+    market = market.between(0, job.deadline)
+    floor = Program(job, market, rounded_grid(job, "down", BOUND_STEPS)).plan()
+    incumbent = settle(job, market, floor)
+    bound = Program(job, market, rounded_grid(job, "up", BOUND_STEPS))
+    labels = Labels(bound.terms, market, bound.values, bound.high)
+    best = labels.best_plan(incumbent.utility)
+    return OfflineOptimum(incumbent if best is None else settle(job, market, best))
+
+
+def offline_bound(job: SpotJob, market: SpotMarket) -> float:
+    """An upper bound on the utility of any policy, on a grid that rounds work up.
+
+    Raises:
+        InputError: if the market is too short, or the tables would take too much memory.
+    """
+    market = market.between(0, job.deadline)
+    grid = exact_grid(job) or rounded_grid(job, "up", BOUND_STEPS)
+    return Program(job, market, grid).value()
+
+
+class Program:
+    """The window program over the whole job, in a known market of as many slots."""
+
+    def __init__(self, job: SpotJob, market: SpotMarket, grid: WorkGrid) -> None:
+        """Fill the tables."""
+        self.terms: Terms = make_terms(job, market.on_demand_price, grid)
+        self._market = market
+        self._scratch: WindowScratch = make_scratch(self.terms, job.deadline)
+        self.high = int(
+            fill_window(
+                self.terms, self._scratch, market.price, market.available, 0, job.deadline, 0
+            )
+        )
+
+    @property
+    def values(self) -> Floats:
+        """[h, n, k] of slots 1..d."""
+        return self._scratch.values
+
+    def value(self) -> float:
+        """Of the best plan."""
+        return self._follow()[1]
+
+    def plan(self) -> list[SpotAllocation]:
+        """The best plan."""
+        return [SpotAllocation(int(row[0]), int(row[1])) for row in self._follow()[0]]
+
+    def _follow(self) -> tuple[Ints, float]:
+        num_slots = self.terms.num_slots
+        plan = np.zeros((num_slots, 2), dtype=np.int64)
+        value = follow(
+            self.terms,
+            self._scratch,
+            self._market.price,
+            self._market.available,
+            num_slots,
+            0,
+            self.high,
+            0,
+            plan,
+        )
+        return plan, float(value)

@@ -1,0 +1,244 @@
+"""Policies without a forecast: OD-Only, MSU and UP."""
+
+from dataclasses import dataclass
+
+from auctune.domain.checks import check_finite
+from auctune.numerics.jit import kernel
+from auctune.spot.job import SpotJob
+from auctune.spot.policy import SpotAllocation, SpotObservation
+from auctune.spot.terms import (
+    GROWN,
+    TOLERANCE,
+    UNCHANGED,
+    Terms,
+    fits_after,
+    make_terms,
+    rest_of,
+    spot_first,
+    steady_work,
+    usable_spot,
+    work_of,
+)
+
+# OD-Only: on-demand GPUs alone, the fewest that meet the deadline.
+#
+# In each slot the least n in N_min..N_max that finishes by d if it is held from now on, the
+# overhead of changing to it included; N_max if none does. It is asked anew each slot, so that a
+# count chosen for its last fraction of work falls when a lower one has become enough.
+
+
+@kernel
+def least_steady_count(terms: Terms, slot: int, progress: float, last: int) -> int:
+    """The least count that meets the deadline if it is held from `slot` on; else N_max."""
+    for n in range(terms.n_min, terms.n_max):
+        if rest_of(terms, progress + steady_work(terms, n, last, terms.num_slots - slot)) == 0.0:
+            return n
+    return terms.n_max
+
+
+@dataclass(frozen=True, slots=True)
+class OnDemandOnly:
+    """OD-Only. It needs no forecast."""
+
+    @property
+    def name(self) -> str:
+        """The paper's."""
+        return "od-only"
+
+    @property
+    def horizon(self) -> int:
+        """It looks at no forecast."""
+        return 0
+
+    def start(self, job: SpotJob) -> "OnDemandOnlyRun":
+        """A run for one job."""
+        return OnDemandOnlyRun(job)
+
+
+class OnDemandOnlyRun:
+    """OD-Only at work."""
+
+    def __init__(self, job: SpotJob) -> None:
+        self._terms = make_terms(job, 1.0)
+
+    def allocate(self, observation: SpotObservation) -> SpotAllocation:
+        """The least count that meets the deadline."""
+        count = least_steady_count(
+            self._terms, observation.slot, observation.progress, observation.last.total
+        )
+        return SpotAllocation(count, 0)
+
+
+# MSU: all the spot there is, at any price, until the deadline presses.
+#
+# In each slot min(A_t, N_max) spot GPUs, none if that is under N_min, as long as N_max GPUs from
+# the next slot on can still do the rest by d. Otherwise N_max now: spot first, on-demand for the
+# rest. So the deadline is met whenever N_max GPUs from the beginning meet it. That is stronger
+# than the MSU of Kong et al. (arXiv 2512.20967), which switches "near the deadline" and can be
+# late.
+
+
+@kernel
+def all_spot(
+    terms: Terms, slot: int, progress: float, last: int, available: int
+) -> tuple[int, int]:
+    """The (on-demand, spot) GPUs of a slot."""
+    spot = usable_spot(terms, available)
+    if fits_after(terms, slot, progress, last, spot):
+        return 0, spot
+    return spot_first(terms.n_max, available)
+
+
+@dataclass(frozen=True, slots=True)
+class SpotFirst:
+    """MSU, maximal spot utilization. It needs no forecast."""
+
+    @property
+    def name(self) -> str:
+        """The paper's."""
+        return "msu"
+
+    @property
+    def horizon(self) -> int:
+        """It looks at no forecast."""
+        return 0
+
+    def start(self, job: SpotJob) -> "SpotFirstRun":
+        """A run for one job."""
+        return SpotFirstRun(job)
+
+
+class SpotFirstRun:
+    """MSU at work."""
+
+    def __init__(self, job: SpotJob) -> None:
+        self._terms = make_terms(job, 1.0)
+
+    def allocate(self, observation: SpotObservation) -> SpotAllocation:
+        """All spot, or all that can be held."""
+        on_demand, spot = all_spot(
+            self._terms,
+            observation.slot,
+            observation.progress,
+            observation.last.total,
+            observation.available,
+        )
+        return SpotAllocation(on_demand, spot)
+
+
+# UP: uniform progress, with on-demand only behind the line.
+#
+# After Wu et al., "Can't Be Late" (NSDI'24), which rents one instance of either kind; here for
+# many. Stronger than its source where it is behind and some spot is there: on-demand GPUs are
+# added to the spot ones. Stronger than the UP of Kong et al. (arXiv 2512.20967), which uses on-
+# demand only when it is behind and no spot is there, and whose text has no safety net.
+#
+# - The line rises evenly to L by d less what one start costs: line(t) = min(L, L t / (d - 1 +
+# mu_1)).
+# - Ahead of the line: min(A_t, N_max) spot GPUs, none if that is under N_min.
+# - Behind it (Z < line(t)): the least count, at least that many spot GPUs and N_min, with which the
+#   progress is on the line again at the end of the slot; N_max if none regains it. Spot first,
+#   on-demand for the rest.
+# - Hysteresis: who held on-demand GPUs in the slot before counts as behind until
+#   Z >= line(t) + h (1 - mu_1) H(n_{t-1}): until the lead pays for h restarts of what is held.
+# - Safety net: if after this slot N_max GPUs could not do the rest by d any more, N_max now.
+
+
+@kernel
+def line(terms: Terms, slot: int) -> float:
+    """Work that should be done when `slot` begins."""
+    slots = terms.num_slots - 1.0 + float(terms.share[GROWN])
+    return min(terms.workload, terms.workload * slot / slots)
+
+
+@kernel
+def is_behind(
+    terms: Terms, hysteresis: float, slot: int, progress: float, last: int, last_on_demand: int
+) -> bool:
+    """Whether on-demand GPUs are called for."""
+    goal = line(terms, slot)
+    if last_on_demand > 0:
+        goal += hysteresis * (1.0 - terms.share[GROWN]) * terms.work[UNCHANGED, last]
+    return bool(progress < goal - TOLERANCE * terms.workload)
+
+
+@kernel
+def regaining_count(terms: Terms, slot: int, progress: float, last: int, spot: int) -> int:
+    """The least count from `spot` and N_min on that is on the line after the slot; else N_max."""
+    goal = line(terms, slot + 1) - TOLERANCE * terms.workload
+    for n in range(max(spot, terms.n_min), terms.n_max):
+        if progress + work_of(terms, n, last) >= goal:
+            return n
+    return terms.n_max
+
+
+@kernel
+def uniform(
+    terms: Terms,
+    hysteresis: float,
+    slot: int,
+    progress: float,
+    last: int,
+    last_on_demand: int,
+    available: int,
+) -> tuple[int, int]:
+    """The (on-demand, spot) GPUs of a slot."""
+    count = usable_spot(terms, available)
+    if is_behind(terms, hysteresis, slot, progress, last, last_on_demand):
+        count = regaining_count(terms, slot, progress, last, min(available, terms.n_max))
+    if not fits_after(terms, slot, progress, last, count):
+        count = terms.n_max
+    return spot_first(count, available)
+
+
+_HYSTERESIS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class UniformProgress:
+    """UP. It needs no forecast.
+
+    Attributes:
+        hysteresis: h, restarts that the lead must pay for before on-demand GPUs are given up.
+    """
+
+    hysteresis: float = _HYSTERESIS
+
+    def __post_init__(self) -> None:
+        check_finite(self.hysteresis, "hysteresis", "a number >= 0")
+
+    @property
+    def name(self) -> str:
+        """The paper's; with the hysteresis where it is not the default."""
+        told = self.hysteresis != _HYSTERESIS
+        return f"up(hysteresis={self.hysteresis:g})" if told else "up"
+
+    @property
+    def horizon(self) -> int:
+        """It looks at no forecast."""
+        return 0
+
+    def start(self, job: SpotJob) -> "UniformProgressRun":
+        """A run for one job."""
+        return UniformProgressRun(self, job)
+
+
+class UniformProgressRun:
+    """UP at work."""
+
+    def __init__(self, params: UniformProgress, job: SpotJob) -> None:
+        self._hysteresis = params.hysteresis
+        self._terms = make_terms(job, 1.0)
+
+    def allocate(self, observation: SpotObservation) -> SpotAllocation:
+        """Spot, and on-demand if behind."""
+        on_demand, spot = uniform(
+            self._terms,
+            self._hysteresis,
+            observation.slot,
+            observation.progress,
+            observation.last.total,
+            observation.last.on_demand,
+            observation.available,
+        )
+        return SpotAllocation(on_demand, spot)

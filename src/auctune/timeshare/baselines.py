@@ -1,0 +1,178 @@
+"""Allocators without a forecast, and the clairvoyant optimum."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from auctune.domain import InputError
+from auctune.numerics.arrays import Bools, Floats
+from auctune.numerics.highs import INFINITY, Program, solve
+from auctune.timeshare.allocation.moore_hodgson import TOLERANCE, moore_hodgson
+from auctune.timeshare.allocation.rule import give_all, share_evenly
+from auctune.timeshare.allocator import Observation, Shares
+from auctune.timeshare.planner import is_active
+from auctune.timeshare.thread import BundleArrays, LearningThread, LossCurve, bundle_arrays
+
+
+@dataclass(frozen=True, slots=True)
+class Uniform:
+    """UA."""
+
+    @property
+    def name(self) -> str:
+        """The paper's, in full."""
+        return "uniform"
+
+    def start(self, threads: Sequence[LearningThread]) -> "UniformRun":
+        """A run for one bundle."""
+        return UniformRun(bundle_arrays(threads))
+
+
+class UniformRun:
+    """UA at work."""
+
+    def __init__(self, bundle: BundleArrays) -> None:
+        self._bundle = bundle
+
+    def allocate(self, observation: Observation) -> Shares:
+        """Even shares."""
+        active = is_active(self._bundle.start, self._bundle.deadline, observation)
+        eta = np.zeros(len(active))
+        share_evenly(active, eta)
+        return Shares(eta)
+
+
+@dataclass(frozen=True, slots=True)
+class ShortestFirst:
+    """STF."""
+
+    @property
+    def name(self) -> str:
+        """The paper's."""
+        return "stf"
+
+    def start(self, threads: Sequence[LearningThread]) -> "ShortestFirstRun":
+        """A run for one bundle."""
+        return ShortestFirstRun(bundle_arrays(threads))
+
+
+class ShortestFirstRun:
+    """STF at work."""
+
+    def __init__(self, bundle: BundleArrays) -> None:
+        self._bundle = bundle
+
+    def allocate(self, observation: Observation) -> Shares:
+        """All for one; of equal deadlines the first thread's."""
+        active = is_active(self._bundle.start, self._bundle.deadline, observation)
+        eta = np.zeros(len(active))
+        if active.any():
+            give_all(self._bundle.deadline, active, eta)
+        return Shares(eta)
+
+
+# The most threads that anybody could have done, knowing their needs: an upper bound.
+#
+# Needs are true ones: no unit of time can show a threshold before `LossCurve.need` batches. Given
+# them, threads are jobs of length p_k with release b_k and due date d_k on one machine that can
+# switch at any time; as many as possible are to be in time.
+#
+# - All released together: Moore-Hodgson.
+# - Else a set S can be done in time if and only if each stretch of time holds the jobs that must
+# lie
+#   in it, sum of {p_k : k in S, b_k >= r, d_k <= d} <= d - r for all releases r and due dates d: a
+#   program with a 0-1 variable for each thread, solved to the end for small bundles; beyond, its
+#   linear relaxation, rounded down, is still an upper bound.
+
+# Beyond so many threads with releases, the relaxation alone.
+MOST_EXACT = 40
+
+_ROUNDING = 1e-6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClairvoyantOptimum:
+    """The most threads that could have been done.
+
+    Attributes:
+        num_done: how many; nobody does more.
+        chosen: [k] which; none where only a bound is known.
+    """
+
+    num_done: int
+    chosen: Bools | None
+
+
+def true_needs(
+    threads: Sequence[LearningThread],
+    curves: Sequence[LossCurve],
+    batches_per_unit: Sequence[float],
+) -> Floats:
+    """[k] units of time of the whole pool that each thread really needs; infinite for never.
+
+    Raises:
+        InputError: if there is not one curve and one N > 0 for each thread.
+    """
+    rate = np.array(batches_per_unit, dtype=np.float64)
+    if not len(curves) == len(rate) == len(threads):
+        found = f"{len(curves)} curves and {len(rate)} rates for {len(threads)} threads"
+        raise InputError("curves", found, "one of each for each thread")
+    if not (np.isfinite(rate) & (rate > 0)).all():
+        raise InputError("batches_per_unit", f"{rate.tolist()}", "numbers > 0")
+    pairs = zip(threads, curves, strict=True)
+    return np.array([curve.need(thread.threshold) for thread, curve in pairs]) / rate
+
+
+def clairvoyant_optimum(threads: Sequence[LearningThread], needs: Floats) -> ClairvoyantOptimum:
+    """The most threads that can be done.
+
+    Args:
+        threads: of the bundle.
+        needs: [k] units of time of the whole pool, > 0; infinite for never.
+
+    Raises:
+        InputError: if a need is not above 0, or there is not one for each thread.
+    """
+    bundle = bundle_arrays(threads)
+    if needs.shape != bundle.start.shape or not (needs > 0).all():
+        raise InputError("needs", f"{needs.tolist()}", "a number > 0 for each thread")
+    first = bundle.start.min()
+    if (bundle.start == first).all():
+        chosen = moore_hodgson(needs, bundle.deadline - first)
+        return ClairvoyantOptimum(int(chosen.sum()), chosen)
+    exact = len(threads) <= MOST_EXACT
+    solved = solve(_program(bundle, needs, exact))
+    assert solved.objective is not None
+    assert solved.primal is not None
+    if not exact:
+        return ClairvoyantOptimum(int(np.floor(solved.objective + _ROUNDING)), None)
+    chosen = solved.primal > 0.5
+    return ClairvoyantOptimum(int(chosen.sum()), chosen)
+
+
+def _program(bundle: BundleArrays, needs: Floats, exact: bool) -> Program:
+    """One column a thread, one row a stretch of time that holds threads."""
+    possible = needs <= (bundle.deadline - bundle.start) * (1.0 + TOLERANCE)
+    lengths = np.where(possible, needs, 0.0)
+    releases, dues = np.unique(bundle.start), np.unique(bundle.deadline)
+    stretches = [(r, d) for r in releases for d in dues if r < d]
+    inside = np.array([(bundle.start >= r) & (bundle.deadline <= d) for r, d in stretches])
+    inside &= possible
+    entries = [np.flatnonzero(column) for column in inside.T]
+    room = np.array([d - r for r, d in stretches])
+    num = len(needs)
+    return Program(
+        cost=np.ones(num),
+        lower=np.zeros(num),
+        upper=possible.astype(np.float64),
+        row_lower=np.full(len(stretches), -INFINITY),
+        row_upper=room * (1.0 + TOLERANCE),
+        starts=np.concatenate([[0], np.cumsum([len(rows) for rows in entries])]).astype(np.int32),
+        rows=np.concatenate(entries).astype(np.int32),
+        values=np.concatenate(
+            [np.full(len(rows), length) for rows, length in zip(entries, lengths, strict=True)]
+        ),
+        whole=np.full(num, True) if exact else None,
+        maximize=True,
+    )
