@@ -11,6 +11,7 @@ from typing import Any
 import httpx2
 import openai
 import pytest
+from structlog.testing import capture_logs
 
 from auctune.doctor.checks_network import answers_as_auctune
 from auctune.schema import to_input_error
@@ -657,12 +658,17 @@ def test_jobs_of_a_zone_that_is_closed_can_still_be_read(tmp_path: Path) -> None
     with serving(tmp_path, make_file([make_zone(), make_zone("second")])) as served:
         job = served.bid(served.client(), served.upload(), zone="second")
         secret, clock = served.users["ada"], served.clock
-    with serving(tmp_path, make_file([make_zone()]), clock) as served:
+    with capture_logs() as logs, serving(tmp_path, make_file([make_zone()]), clock) as served:
         client = served.client(secret)
         assert client.fine_tuning.jobs.retrieve(job.id).market == job.market  # type: ignore[attr-defined]
         with pytest.raises(openai.BadRequestError) as refused:
             client.fine_tuning.jobs.cancel(job.id)
         assert refused.value.code == "zone_closed"
+        with served.http(secret) as http:
+            answer = http.get(f"/v1/fine_tuning/jobs/{job.id}/explanation")
+        assert answer.json()["error"]["code"] == "zone_closed"
+    (warning,) = (one for one in logs if "not in the settings" in one["event"])
+    assert (warning["log_level"], warning["zone"], warning["open_jobs"]) == ("warning", "second", 1)
 
 
 def test_an_operator_sees_decisions_plans_and_prices(served: Served) -> None:

@@ -132,6 +132,8 @@ def test_what_a_slot_costs_is_charged_once_and_the_rest_is_given_back(served: Se
         assert (seen["cost"], seen["held"], seen["slots"]) == ("7.5000", "22.5000", 2)
         assert statement(served, key)["balance"] == "7.5000"
         assert statement(served, key)["budget_remaining"] == "70.0000"
+        unexplained = http.get(f"{JOBS}/{job['id']}/explanation").json()["error"]
+        assert unexplained["code"] == "not_explained"
         http.post(f"{JOBS}/{job['id']}/cancel").raise_for_status()
         events = http.get(f"{JOBS}/{job['id']}/events").json()["data"]
     assert statement(served, key) | {"object": ""} == {

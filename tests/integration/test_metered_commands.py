@@ -80,6 +80,9 @@ def test_what_is_missing_or_does_not_go_together_is_named_before_data_are_sent(
     for words, place in (
         (("submit", "--bid", "3", "--deadline", "+8m"), "TRAINING_FILE"),
         (("submit", data, "--deadline", "+8m"), "--bid"),
+        (("submit", data, "--deadline", "+8m", "--zone", "owned", "--max-cost", "3"), "--bid"),
+        (("submit", data, "--deadline", "+8m", "--zone", "rented"), "--max-cost"),
+        (("submit", data, "--deadline", "+8m", "--zone", "pool"), "--max-cost"),
         (("submit", data, "--max-cost", "3"), "--deadline"),
         (("submit", data, "--value", "3@+1h@+2h"), "--value"),
         (("submit", "--line", "0"), "--line"),

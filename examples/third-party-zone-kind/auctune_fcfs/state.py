@@ -85,8 +85,7 @@ class FcfsProjection(PrepaidProjection[FcfsJob]):
     """What the API shows of a job."""
 
     default_fields: ClassVar[Record] = {
-        "earliest": None,
-        "budget_remaining": None,
+        **PrepaidProjection.default_fields,
         "finish": None,
         "node": None,
     }

@@ -31,7 +31,7 @@ def explain(job: JobId, service: ServiceJsonOptions) -> None:
         try:
             found = client.explain(job)
         except ServiceError as error:
-            if error.code != "not_decided":
+            if error.code not in ("not_explained", "zone_closed"):
                 raise
             _explain_estimate(client.job(job), error, service)
             return
@@ -42,7 +42,7 @@ def _explain_estimate(job: Job, error: ServiceError, service: ServiceJsonOptions
     """Print the estimate on which a metered job was admitted.
 
     Raises:
-        ServiceError: `error`, for a job that was not decided on.
+        ServiceError: `error`, for a job without an estimate.
     """
     if job.metered is None or job.metered["estimate"] is None:
         raise error

@@ -1,7 +1,7 @@
 """`auctune submit`: submit a job, accept a quote, or submit the bids of a market file."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,6 +29,8 @@ from auctune.run.market.market_file import BidEntry, MarketFile, read_market
 # Options that can be combined with --quote, and with --market.
 _WITH_QUOTE = ("--bid", "--max-cost", "--name")
 _WITH_MARKET = ("--model", "--zone")
+# Kinds of zones with binding prices, and those that meter usage.
+_BINDING, _METERED = {"auction", "edge"}, {"spot", "timeshare"}
 # A market file's slot 0 is the present slot if at least this share of it remains.
 _MIN_REMAINING = 0.5
 # Seconds added to a deadline, so that rounding never moves it before the end of its slot.
@@ -85,14 +87,28 @@ def submit(
 
 def _submit_job(spec: JobSpec, terms: JobTerms, service: ServiceJsonOptions) -> Job:
     checked = check_spec(spec)
-    _check_terms(terms)
     with errors_name_options(), service.connect() as client:
+        zones = [zone for zone in client.zones() if terms.zone in (None, zone["id"])]
+        _check_terms(terms, {zone["kind"] for zone in zones})
         job = client.submit(client.prepare(checked, terms), terms)
         return _await_decision(job, client, quiet=service.as_json)
 
 
-def _check_terms(terms: JobTerms) -> None:
-    if terms.bid is None and terms.value is None and terms.max_cost is None:
+def _check_terms(terms: JobTerms, kinds: Set[str]) -> None:
+    """Check the terms that zones require before data are sent; the service checks all others.
+
+    Args:
+        terms: of the job.
+        kinds: kinds of the zones that may run it.
+    """
+    if not kinds or not kinds <= _BINDING | _METERED:
+        return
+    has_amount = terms.bid is not None or terms.value is not None
+    if kinds <= _METERED and not has_amount and terms.max_cost is None:
+        raise InputError("--max-cost", "is missing", "an amount of money; or --value")
+    if kinds <= _BINDING and not has_amount:
+        raise InputError("--bid", "is missing", "an amount of money; or --value")
+    if not has_amount and terms.max_cost is None:
         expected = "an amount of money; or --value, or --max-cost in zones that meter usage"
         raise InputError("--bid", "is missing", expected)
     if terms.deadline is None and "@" not in (terms.value or ""):

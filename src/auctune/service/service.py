@@ -3,11 +3,13 @@
 import asyncio
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import structlog
 from sqlalchemy import Engine
 from starlette.types import ASGIApp
 
@@ -18,6 +20,7 @@ from auctune.service.accounts.budgets import BudgetLocks, BudgetTracker
 from auctune.service.accounts.limits import (
     JobQuota,
     KeyedLocks,
+    StoredOpenJob,
     StreamLimiter,
     TokenBuckets,
     load_open_jobs,
@@ -53,6 +56,8 @@ from auctune.service.zones.core.projection import JobProjection
 from auctune.service.zones.core.restore import created_event
 from auctune.service.zones.core.worker import ZoneWorker
 from auctune.service.zones.kinds import find_kind
+
+_log = structlog.get_logger(__name__)
 
 DAY = 86_400.0
 _PAUSED = "paused:"
@@ -313,7 +318,9 @@ async def build_service(
     queries, log = Queries(store.reader), EventLog(store.reader)
     accounts = AccountRegistry(store.reader, committer, now)
     spending = BudgetTracker(accounts, now, store.reader)
-    open_jobs = JobQuota(limits.open_jobs, load_open_jobs(store.reader))
+    stored_jobs = load_open_jobs(store.reader)
+    _warn_of_closed_zones(stored_jobs, {zone.name for zone in config.zones})
+    open_jobs = JobQuota(limits.open_jobs, ((job.owner, job.id) for job in stored_jobs))
     bids = _daily(limits.bids_per_day)
     for owner, at in stored_bids(store.reader, now() - DAY):
         bids.count_earlier(owner, now() - at)
@@ -395,6 +402,17 @@ async def build_service(
         now=now,
     )
     return ServiceRuntime(service, workers, data, committer, vendor_gateway)
+
+
+def _warn_of_closed_zones(jobs: Iterable[StoredOpenJob], zones: Container[str]) -> None:
+    """Log the zones that left the settings before their jobs had ended."""
+    for zone, count in sorted(Counter(job.zone for job in jobs if job.zone not in zones).items()):
+        _log.warning(
+            "a zone with open jobs is not in the settings",
+            zone=zone,
+            open_jobs=count,
+            remedy="add the zone again, so that they can end",
+        )
 
 
 def _daily(count: int) -> TokenBuckets:

@@ -105,14 +105,23 @@ def stored_bids(reader: Engine, since: float) -> list[tuple[str, float]]:
     return sorted(((owner, at) for owner, at in rows), key=lambda row: row[1])
 
 
-def load_open_jobs(reader: Engine) -> list[tuple[str, str]]:
-    """Return (owner, job) of all open jobs in the store."""
+@dataclass(frozen=True, slots=True)
+class StoredOpenJob:
+    """An open job in the store."""
+
+    owner: str
+    id: str
+    zone: str
+
+
+def load_open_jobs(reader: Engine) -> list[StoredOpenJob]:
+    """Return all open jobs in the store."""
     table = tables.jobs
-    chosen = select(table.c.owner, table.c.id).where(
+    chosen = select(table.c.owner, table.c.id, table.c.zone).where(
         table.c.status.in_([status.value for status in OPEN])
     )
     with reader.connect() as connection:
-        return [(row.owner, row.id) for row in connection.execute(chosen)]
+        return [StoredOpenJob(*row) for row in connection.execute(chosen)]
 
 
 @dataclass(slots=True)

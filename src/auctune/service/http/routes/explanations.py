@@ -10,6 +10,7 @@ from auctune.domain.explanation import PricedCell
 from auctune.service.http.auth import CurrentUser, ServiceDep
 from auctune.service.http.errors import ERRORS, ApiError, not_found
 from auctune.service.http.serializers import JSON
+from auctune.service.storage.read_model import JobReadModel
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.explainer import DecisionExplanation
 
@@ -82,8 +83,17 @@ async def explain(service: ServiceDep, who: CurrentUser, job_id: str) -> JSON:
         raise not_found("job", job_id)
     explained = await service.explanations.get(job_id, who.user)
     if explained is None:
-        raise ApiError(400, "the job has no decision to explain", "not_decided", "id")
+        raise _unexplained(job, is_closed=job.zone not in service.zones)
     return _view(explained, service.clock(job.zone), has_units=who.is_operator)
+
+
+def _unexplained(job: JobReadModel, *, is_closed: bool) -> ApiError:
+    if job.body["decision"] is None:
+        return ApiError(400, "the job has no decision to explain", "not_decided", "id")
+    if is_closed:
+        return ApiError(400, f"zone {job.zone} is closed", "zone_closed", "id")
+    message = f"zone {job.zone} has no more to explain than the decision that the job shows"
+    return ApiError(400, message, "not_explained", "id")
 
 
 def _view(explained: DecisionExplanation, clock: SlotClock, *, has_units: bool) -> JSON:

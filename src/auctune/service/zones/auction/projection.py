@@ -36,9 +36,8 @@ class AuctionProjection(PrepaidProjection[AuctionJob]):
     """Projection of an auction's jobs."""
 
     default_fields: ClassVar[Record] = {
+        **PrepaidProjection.default_fields,
         "task": None,
-        "earliest": None,
-        "budget_remaining": None,
         "cells": [],
         "vendor": None,
         "repaired": None,

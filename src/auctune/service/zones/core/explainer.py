@@ -84,7 +84,9 @@ class ExplanationService:
     async def get(self, job: str, user: str) -> DecisionExplanation | None:
         """Explain the decision on a job for a user.
 
-        None: there is no decision yet, or its zone does not explain decisions or is closed.
+        Returns:
+            The explanation, or None if there is no decision, or its zone does not explain
+            decisions or is closed.
 
         Raises:
             QuotaExceededError: if another request of this user is pending.

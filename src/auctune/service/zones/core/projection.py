@@ -246,6 +246,7 @@ class PrepaidProjection(JobProjection[P]):
         reasons: of rejections, in words.
     """
 
+    default_fields: ClassVar[Record] = {"earliest": None, "budget_remaining": None}
     reasons: ClassVar[Mapping[Reason, str]]
 
     def rejection_reason(self, body: Mapping[str, Any]) -> str:
@@ -299,6 +300,8 @@ M = TypeVar("M", bound=MeteredJob)
 
 class MeteredProjection(JobProjection[M]):
     """Projection of jobs that pay for what they use. Their rows have a `meter`."""
+
+    default_fields: ClassVar[Record] = {"meter": None}
 
     def metered_fields(self, row: JobReadModel) -> Record | None:
         """Return `MeteredFields` of the API, or None before the decision.

@@ -43,13 +43,12 @@ class EdgeProjection(PrepaidProjection[EdgeJobState]):
     """Projection of edge jobs."""
 
     default_fields: ClassVar[Record] = {
+        **PrepaidProjection.default_fields,
         "facts": None,
         "plan": [],
         "trained": [],
         "failed_slots": 0,
         "transferred_mb": 0.0,
-        "earliest": None,
-        "budget_remaining": None,
     }
     reasons: ClassVar[Mapping[Reason, str]] = {
         Reason.NO_FEASIBLE_SCHEDULE: "the sites could not train it by its deadline, even if all of "

@@ -71,7 +71,7 @@ class SpotProjection(MeteredProjection[SpotJobState]):
         ),
     }
     default_fields: ClassVar[Record] = {
-        "meter": None,
+        **MeteredProjection.default_fields,
         "first": None,
         "deadline_slots": None,
         "worth": None,

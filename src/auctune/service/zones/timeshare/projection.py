@@ -91,7 +91,7 @@ class TimeshareProjection(MeteredProjection[TimeshareJob]):
             lambda _: "The pool has removed it; the amount on hold is released"
         ),
     }
-    default_fields: ClassVar[Record] = {"meter": None, "target": None}
+    default_fields: ClassVar[Record] = {**MeteredProjection.default_fields, "target": None}
 
     def job_fields(self, job: TimeshareJob) -> Record:
         return {
