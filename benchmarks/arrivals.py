@@ -18,14 +18,13 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from auctune.charts.arrivals import arrivals_chart
+from auctune.charts.curves import series_chart
 from auctune.charts.render import to_svg
 from auctune.numerics.rng import stream
 from auctune.sim.traces import JobLog, read_job_log
 from auctune.sim.traces.job_log import DAY_SECONDS
-from auctune.sim.workloads.bursty import BurstyArrivals, BurstyParams
-from auctune.sim.workloads.bursty_fit import FitParams, fit
-from auctune.sim.workloads.likeness import SLOT_SECONDS, Likeness, compare
+from auctune.sim.workloads.arrivals import BurstyArrivals, BurstyParams
+from auctune.sim.workloads.bursty_fit import SLOT_SECONDS, FitParams, Likeness, compare, fit
 
 LADDER = (60.0, 180.0, 600.0, 1800.0, 7200.0, 43_200.0)
 PROCESSES: Mapping[str, FitParams] = {
@@ -74,7 +73,7 @@ def chart(log: JobLog, fitted: Mapping[str, BurstyParams], days: int) -> str:
         arrivals = BurstyArrivals(fitted[name])
         drawn = arrivals.draw(slots, SLOT_SECONDS, stream(0, "chart", name))
         counts[name] = np.bincount(drawn.slot, minlength=slots).tolist()
-    return to_svg(arrivals_chart(counts, SLOT_SECONDS))
+    return to_svg(series_chart(counts, SLOT_SECONDS, "bids a slot", square_root=True))
 
 
 if __name__ == "__main__":

@@ -22,10 +22,9 @@ from rich.table import Table
 
 from auctune import registry
 from auctune.domain import Admission, Task
-from auctune.sim.engine import Answers, simulate
+from auctune.sim.engine import Answers, simulate, warm_up
 from auctune.sim.instance import Instance
 from auctune.sim.metrics import SimulationReport, measure
-from auctune.sim.warm_up import warm_up
 from auctune.sim.workloads.synthetic import SyntheticParams, make_instance
 
 DAY = SyntheticParams(nodes={"a100": 200}, rate=80, num_vendors=10, needs_vendor=1.0)

@@ -33,7 +33,7 @@ from auctune.edge import (
 from auctune.edge.search import offers
 from auctune.numerics.rng import stream
 from auctune.sim.edge.contest import bound_of, parse_player, play
-from auctune.sim.edge.instance import EdgeInstance
+from auctune.sim.edge.instance_file import EdgeInstance
 from auctune.sim.edge.settings import EdgeSetting, make_instance, paper_testbed
 
 P50_GOAL, RATIO_GOAL = 50e-3, 1.15

@@ -31,13 +31,10 @@ from rich.table import Table
 
 from auctune import registry
 from auctune.charts import Growth, growth_chart, to_png, to_svg
-from auctune.sim.engine import simulate
+from auctune.sim.engine import simulate, warm_up
 from auctune.sim.instance import Instance
-from auctune.sim.stream.decision_parts import DecisionParts
-from auctune.sim.stream.run import run_stream
-from auctune.sim.stream.task_reader import read_market, stream_tasks
-from auctune.sim.stream.task_writer import write_market
-from auctune.sim.warm_up import warm_up
+from auctune.sim.stream.run import DecisionParts, run_stream
+from auctune.sim.stream.tasks import read_market, stream_tasks, write_market
 from auctune.sim.workloads.synthetic import SyntheticParams, make_instance, make_stream
 
 WEEK = SyntheticParams(nodes={"a100": 1000}, rate=1_000_000 / 1008, slots=1008)

@@ -25,10 +25,10 @@ import numpy as np
 
 from auctune.numerics.rng import stream
 from auctune.sim.spot.advice import advise
-from auctune.sim.spot.benchmark import benchmark_markets, draw_starts
-from auctune.sim.spot.foretelling import Seasonal
-from auctune.sim.spot.made_up import V100_MARKET
-from auctune.sim.spot.recipe import FixedPrice, FromFile, MarketRecipe, read_market
+from auctune.sim.spot.forecasts import Seasonal
+from auctune.sim.spot.generator import V100_MARKET
+from auctune.sim.spot.trace import FixedPrice, FromFile, MarketRecipe, read_market
+from auctune.sim.spot.trials import benchmark_markets, draw_starts
 from auctune.spot import (
     Ahanp,
     OnDemandOnly,

@@ -14,11 +14,15 @@ from pathlib import Path
 
 import numpy as np
 
-from auctune.sim.spot.benchmark import benchmark_markets, draw_starts
-from auctune.sim.spot.foretelling import parse_foretelling
-from auctune.sim.spot.rivalry import Rivalry, play_all
-from auctune.sim.spot.trials import make_trials
-from auctune.sim.spot.variation import parse_variation
+from auctune.sim.spot.forecasts import parse_foretelling
+from auctune.sim.spot.trials import (
+    Rivalry,
+    benchmark_markets,
+    draw_starts,
+    make_trials,
+    parse_variation,
+    play_all,
+)
 from auctune.spot import (
     Ahanp,
     Ahap,

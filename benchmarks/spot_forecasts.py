@@ -14,9 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from auctune.numerics.rng import stream
-from auctune.sim.spot.accuracy import Accuracy, measure_accuracy
-from auctune.sim.spot.benchmark import CAP, benchmark_markets, draw_starts
-from auctune.sim.spot.forecast_cache import forecasts_of_job, market_forecasts
+from auctune.sim.spot.forecasts import forecasts_of_job, market_forecasts
+from auctune.sim.spot.statistics import Accuracy, measure_accuracy
+from auctune.sim.spot.trials import CAP, benchmark_markets, draw_starts
 from auctune.spot import (
     OnDemandOnly,
     Robust,

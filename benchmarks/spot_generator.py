@@ -14,28 +14,35 @@ from typing import TypeVar
 
 import numpy as np
 
+from auctune.charts.curves import series_chart
 from auctune.charts.render import to_svg
-from auctune.charts.spot_likeness import Band, spot_likeness_chart
-from auctune.charts.spot_series import spot_series_chart
+from auctune.charts.spot import Band, spot_likeness_chart
 from auctune.numerics.arrays import Floats, Ints
-from auctune.sim.spot.benchmark import CAP, COUNTS, PRICES
 from auctune.sim.spot.generator import (
     CountParams,
     PriceParams,
+    autocorrelation,
+    fit_counts,
+    fit_prices,
     generate_counts,
     generate_prices,
 )
-from auctune.sim.spot.generator_fit import autocorrelation, fit_counts, fit_prices
-from auctune.sim.spot.likeness import (
+from auctune.sim.spot.statistics import (
     SpotLikeness,
     compare,
     count_figures,
     price_figures,
     run_lengths,
 )
-from auctune.sim.spot.recipe import ON_DEMAND_V100, in_units
-from auctune.sim.spot.slots import slot_counts, slot_prices, whole_slots
-from auctune.sim.spot.trace import read_trace
+from auctune.sim.spot.trace import (
+    ON_DEMAND_V100,
+    in_units,
+    read_trace,
+    slot_counts,
+    slot_prices,
+    whole_slots,
+)
+from auctune.sim.spot.trials import CAP, COUNTS, PRICES
 
 SLOT = 1800.0
 RUNS = 200
@@ -121,7 +128,7 @@ def draw_counts(record: Ints, law: CountParams, out: Path) -> None:
     made = [generate_counts(law, len(record), seed, SLOT) for seed in range(RUNS)]
     series = {"recorded": record, "made up, seed 0": made[0], "seed 1": made[1], "seed 2": made[2]}
     shown = {name: counts.tolist() for name, counts in series.items()}
-    (out / "spot-counts.svg").write_text(to_svg(spot_series_chart(shown, SLOT, "GPUs")))
+    (out / "spot-counts.svg").write_text(to_svg(series_chart(shown, SLOT, "GPUs")))
     lengths = np.unique(np.round(np.geomspace(1, 180, 30)))
 
     def lasting(counts: Ints) -> Floats:
@@ -147,7 +154,7 @@ def draw_prices(records: list[Floats], law: PriceParams, out: Path) -> None:
         "seed 1": made[1],
     }
     shown = {name: price[::4].tolist() for name, price in series.items()}
-    chart = spot_series_chart(shown, 4 * SLOT, "price", from_zero=False)
+    chart = series_chart(shown, 4 * SLOT, "price", from_zero=False)
     (out / "spot-prices.svg").write_text(to_svg(chart))
 
 

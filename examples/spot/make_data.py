@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from auctune.numerics.rng import stream
-from auctune.sim.spot.made_up import V100_MARKET
-from auctune.sim.spot.recipe import ON_DEMAND_V100
+from auctune.sim.spot.generator import V100_MARKET
+from auctune.sim.spot.trace import ON_DEMAND_V100
 
 HERE = Path(__file__).parent
 SEED = 12

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from auctune.numerics.rng import stream
-from auctune.sim.workloads.bursty import PHILLY_2017
+from auctune.sim.workloads.arrivals import PHILLY_2017
 
 HERE = Path(__file__).parent
 DAYS = 3

@@ -6,7 +6,7 @@ With the default prices, and with those of eq. 6, which the paper's figure is ab
 import polars as pl
 from rich.console import Console
 
-from auctune.charts.edge_use import edge_use_chart
+from auctune.charts.curves import edge_use_chart
 from auctune.sim.edge.contest import parse_player, play, use_by_slot
 from auctune.sim.edge.settings import paper_testbed
 from auctune.sim.figures import Rows, show, write_chart, write_data

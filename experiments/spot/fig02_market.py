@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from rich.console import Console
 
-from auctune.charts.spot_series import spot_series_chart
+from auctune.charts.curves import series_chart
 from auctune.numerics.arrays import Floats
 from auctune.numerics.rng import stream
 from auctune.sim.figures import Rows, show, write_chart, write_data
@@ -36,7 +36,7 @@ def run(options: Options, console: Console) -> pl.DataFrame:
             ].to_list()
             for market, own in _by_market(frame).items()
         }
-        write_chart(spot_series_chart(drawn, 1800.0, title), options.out, f"{NAME}-{column}")
+        write_chart(series_chart(drawn, 1800.0, title), options.out, f"{NAME}-{column}")
     show(console, TITLE, table(frame), [f"data and charts: {options.out}"])
     return frame
 

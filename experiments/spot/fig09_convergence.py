@@ -17,8 +17,7 @@ from auctune.charts.curves import Curve, CurvePanel, curves_chart
 from auctune.charts.theme import AnyChart
 from auctune.numerics.arrays import Floats
 from auctune.sim.figures import Rows, show, write_chart, write_data
-from auctune.sim.spot.learners import LearnerName, make_learner
-from auctune.sim.spot.selection import select
+from auctune.sim.spot.selection import LearnerName, make_learner, select
 from auctune.spot import Ahap, Policy, default_pool
 from spot_harness.noise import KINDS, NoiseKind
 from spot_harness.options import Figure, Options, main

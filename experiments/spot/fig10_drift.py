@@ -20,8 +20,7 @@ from auctune.charts.curves import Curve, CurvePanel, curves_chart
 from auctune.charts.theme import AnyChart, apply_theme
 from auctune.numerics.arrays import Floats
 from auctune.sim.figures import Rows, show, write_chart, write_data
-from auctune.sim.spot.learners import LearnerName, make_learner
-from auctune.sim.spot.selection import Selection, best_sequence, select
+from auctune.sim.spot.selection import LearnerName, Selection, best_sequence, make_learner, select
 from auctune.spot import Ahanp, Ahap, Policy, default_pool
 from spot_harness.markets import Markets
 from spot_harness.noise import KINDS, NoiseKind

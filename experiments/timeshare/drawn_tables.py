@@ -16,9 +16,9 @@ from auctune.charts.theme import AnyChart
 from auctune.domain import InputError
 from auctune.numerics.rng import stream
 from auctune.sim.figures import Rows, show, write_chart, write_data
-from auctune.sim.spot.estimate import mean_of
-from auctune.sim.timeshare.bundle import RecordedBundle
+from auctune.sim.spot.statistics import mean_of
 from auctune.sim.timeshare.contest import compete
+from auctune.sim.timeshare.recorded import RecordedBundle
 from auctune.sim.timeshare.table_bundles import MIXED, PURE, BundleTable, make_bundles
 from timeshare_harness.cells import done_cell
 from timeshare_harness.options import Figure, Options, main

@@ -14,10 +14,10 @@ from rich.console import Console
 from auctune.charts.estimates import Estimate, Panel, estimates_chart
 from auctune.charts.theme import AnyChart
 from auctune.sim.figures import Rows, show, write_chart, write_data
-from auctune.sim.spot.estimate import mean_of, ratio_of
-from auctune.sim.timeshare.bundle import RecordedBundle
+from auctune.sim.spot.statistics import mean_of, ratio_of
 from auctune.sim.timeshare.contest import compete
-from auctune.sim.timeshare.drawn import draw_bundle
+from auctune.sim.timeshare.recorded import RecordedBundle
+from auctune.sim.timeshare.table_bundles import draw_bundle
 from timeshare_harness.cells import done_cell
 from timeshare_harness.options import Figure, Options, main
 from timeshare_harness.rivals import BEST, EXPLORATIONS, OWN, RIVALS, explorations

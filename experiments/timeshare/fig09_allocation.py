@@ -13,7 +13,7 @@ from rich.console import Console
 from auctune.charts.curves import Curve, CurvePanel, curves_chart
 from auctune.charts.theme import AnyChart
 from auctune.sim.figures import Rows, show, write_chart, write_data
-from auctune.sim.timeshare.bundle import RecordedBundle, units_alone
+from auctune.sim.timeshare.recorded import RecordedBundle, units_alone
 from auctune.sim.timeshare.table_bundles import PURE, make_bundles
 from auctune.timeshare import Allocator, Exploration, Mixture, headway, lara
 from timeshare_harness.options import Figure, Options, main

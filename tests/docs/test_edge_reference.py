@@ -9,13 +9,14 @@ from auctune.run.edge.report import JobBill
 from auctune.run.edge.training_file import read_training
 from auctune.sim.edge.contest import bound_of, play, report
 from auctune.sim.edge.decision_file import edge_decision_json
-from auctune.sim.edge.instance_file import parse_edge_instance, read_edge_instance
-from auctune.sim.edge.instance_model import (
+from auctune.sim.edge.instance_file import (
     EdgeInstanceModel,
     JobModel,
     LogisticModel,
     SiteModel,
     TableModel,
+    parse_edge_instance,
+    read_edge_instance,
 )
 from auctune.sim.edge.settings import EdgeSetting, paper_testbed
 from auctune.train.edge.images import FOLDERS

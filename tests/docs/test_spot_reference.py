@@ -10,8 +10,7 @@ from pydantic import BaseModel
 from auctune.sim.spot import job_file, pool_file
 from auctune.sim.spot.job_file import JobFile, parse_job_file
 from auctune.sim.spot.pool_file import PoolFile
-from auctune.sim.spot.recipe import MarketRecipe
-from auctune.sim.spot.trace import COLUMNS
+from auctune.sim.spot.trace import COLUMNS, MarketRecipe
 from auctune.spot import default_pool
 from support.pages import blocks, default_of, rows
 

@@ -27,7 +27,7 @@ from auctune.run.edge.state import JobRecord
 from auctune.run.edge.storage import Storage
 from auctune.run.event_log import EventLog
 from auctune.run.local_cluster import LocalCluster
-from auctune.sim.edge.instance import EdgeInstance
+from auctune.sim.edge.instance_file import EdgeInstance
 from auctune.train.edge.descent import TrainingState
 from auctune.train.edge.gradients import GradientMaker
 from auctune.train.edge.images import digits

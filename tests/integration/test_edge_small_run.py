@@ -14,8 +14,7 @@ from auctune.run.edge.folder import EdgeFolder
 from auctune.run.edge.inputs import keep_inputs, read_inputs
 from auctune.run.edge.job_data import read_all
 from auctune.run.edge.run import run_edge
-from auctune.sim.edge.instance import EdgeInstance
-from auctune.sim.edge.instance_file import write_edge_instance
+from auctune.sim.edge.instance_file import EdgeInstance, write_edge_instance
 from support.edge_runs import Hearing, train_alone
 
 pytestmark = pytest.mark.skipif(

@@ -21,12 +21,12 @@ from auctune.domain import (
     Schedule,
     Task,
 )
-from auctune.sim.accounts import Accounts, vendor_price
 from auctune.sim.engine import SimulationResult, simulate
 from auctune.sim.feasibility import violations
 from auctune.sim.instance import Instance
 from auctune.sim.metrics import measure
 from auctune.sim.outages import Outage
+from auctune.sim.tally import Accounts, vendor_price
 from support.markets import random_market
 from support.mechanisms import MECHANISMS, Make
 from support.recording import Recorder, assert_same_state

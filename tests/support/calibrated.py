@@ -9,8 +9,14 @@ can all be done: whoever serves the nearest deadline first loses half of them.
 import numpy as np
 
 from auctune.numerics.rng import stream
-from auctune.sim.timeshare.bundle import RecordedBundle, level_at, units_alone
-from auctune.sim.timeshare.recorded import SHIPPED, RecordedCurve, read_curves
+from auctune.sim.timeshare.recorded import (
+    SHIPPED,
+    RecordedBundle,
+    RecordedCurve,
+    level_at,
+    read_curves,
+    units_alone,
+)
 from auctune.sim.timeshare.table_bundles import DEEP, PURE, USUAL
 from auctune.timeshare import LearningThread
 

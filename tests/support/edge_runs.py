@@ -8,8 +8,7 @@ from auctune.run.edge.inputs import EdgeRunInputs
 from auctune.run.edge.job_data import deal
 from auctune.run.edge.listener import SilentListener
 from auctune.run.edge.state import JobRecord
-from auctune.sim.edge.instance import EdgeInstance
-from auctune.sim.edge.instance_file import write_edge_instance
+from auctune.sim.edge.instance_file import EdgeInstance, write_edge_instance
 from auctune.train.edge.alone import Alone
 from auctune.train.edge.images import digits
 from auctune.train.edge.recipe import Recipe

@@ -21,7 +21,7 @@ from auctune.service.zones.spot.job import Pace, SpotJobState
 from auctune.service.zones.spot.state import empty_model
 from auctune.service.zones.spot.worker import on_message
 from auctune.service.zones.spot.zone import SpotZone
-from auctune.sim.spot.record import SpotRecord
+from auctune.sim.spot.files import SpotRecord
 from auctune.spot import IDLE, SpotObservation
 from auctune.spot.market import SpotMarket
 from support.spot_player import made_up_rental

@@ -26,8 +26,8 @@ from auctune.auction.dual import lagrangian_bound
 from auctune.domain import NodeLost, NodeReturned, Task
 from auctune.edge import Eris
 from auctune.edge.explain import explain
-from auctune.numerics.adaptive_experts import AdaptiveGradient
 from auctune.numerics.experts import (
+    AdaptiveGradient,
     Anytime,
     ExponentiatedGradient,
     FixedShare,
@@ -39,11 +39,11 @@ from auctune.sim.edge.settings import EdgeSetting, make_instance
 from auctune.sim.engine import simulate
 from auctune.sim.instance import Instance
 from auctune.sim.outages import Outages
-from auctune.sim.spot.foretelling import parse_foretelling
-from auctune.sim.spot.made_up import V100_MARKET
+from auctune.sim.spot.forecasts import parse_foretelling
+from auctune.sim.spot.generator import V100_MARKET
 from auctune.sim.timeshare.recorded import SHIPPED, read_curves
 from auctune.sim.timeshare.table_bundles import table_bundles
-from auctune.sim.workloads.bursty import Burst, BurstyArrivals, BurstyParams, Wave
+from auctune.sim.workloads.arrivals import Burst, BurstyArrivals, BurstyParams, Wave
 from auctune.sim.workloads.synthetic import SyntheticParams
 from auctune.sim.workloads.synthetic import make_instance as make_synthetic
 from auctune.spot import (

@@ -30,7 +30,7 @@ from auctune.service.zones.spot.state import empty_model
 from auctune.service.zones.spot.supply import SpotSupply
 from auctune.service.zones.spot.worker import on_message
 from auctune.service.zones.spot.zone import SpotZone
-from auctune.sim.spot.record import SpotRecord
+from auctune.sim.spot.files import SpotRecord
 from auctune.spot.market import SpotMarket
 from support.zones import EPOCH, SLOT_SECONDS, MemoryLog, SetClock, made_up_profile
 

@@ -17,7 +17,7 @@ from auctune.run.edge.run import run_connected
 from auctune.run.edge.state import JobRecord
 from auctune.run.event_log import EventLog
 from auctune.run.local_cluster import LocalCluster
-from auctune.sim.edge.instance import EdgeInstance
+from auctune.sim.edge.instance_file import EdgeInstance
 from auctune.train.edge.alone import Alone
 from auctune.train.edge.images import digits
 from auctune.train.edge.recipe import Recipe

@@ -13,9 +13,8 @@ import polars as pl
 from auctune import registry
 from auctune.sim.bound import welfare_bound
 from auctune.sim.comparison import Contender, build, parse_contenders
-from auctune.sim.engine import SimulationResult, simulate
+from auctune.sim.engine import SimulationResult, simulate, warm_up
 from auctune.sim.metrics import measure
-from auctune.sim.warm_up import warm_up
 from harness.jobs import Result
 from harness.market import Setting, draw
 

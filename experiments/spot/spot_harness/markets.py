@@ -12,15 +12,15 @@ from pathlib import Path
 
 import numpy as np
 
-from auctune.sim.spot.benchmark import benchmark_markets
 from auctune.sim.spot.generator import (
+    V100_MARKET,
     CountParams,
     DailyCycle,
     MarketGenerator,
     PriceParams,
     Wave,
 )
-from auctune.sim.spot.made_up import V100_MARKET
+from auctune.sim.spot.trials import benchmark_markets
 from auctune.spot import SpotMarket
 
 CAP = 16

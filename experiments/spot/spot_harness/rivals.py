@@ -16,8 +16,8 @@ from auctune.charts.estimates import Estimate, Panel, estimates_chart
 from auctune.charts.theme import AnyChart
 from auctune.numerics.arrays import Floats
 from auctune.sim.figures import Rows, show, write_chart, write_data
-from auctune.sim.spot.estimate import mean_of, ratio_of
-from auctune.sim.spot.forecast_cache import market_forecasts
+from auctune.sim.spot.forecasts import market_forecasts
+from auctune.sim.spot.statistics import mean_of, ratio_of
 from auctune.spot import (
     OnDemandOnly,
     Policy,

@@ -10,8 +10,8 @@ import numpy as np
 from auctune.numerics.arrays import Floats
 from auctune.numerics.experts import UtilityScale
 from auctune.numerics.rng import stream
-from auctune.sim.spot.benchmark import Start, draw_starts
-from auctune.sim.spot.forecast_cache import forecasts_of_job
+from auctune.sim.spot.forecasts import forecasts_of_job
+from auctune.sim.spot.trials import Start, draw_starts
 from auctune.spot import Policy, SpotJob, SpotMarket, least_utility, offline_optimum, play_batch
 from auctune.spot.forecasts import Forecaster, ForecastTable, PerfectForecaster, make_forecasts
 from spot_harness.markets import Markets

@@ -8,7 +8,7 @@ known afterwards: what choosing it by hand could come to.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from auctune.sim.timeshare.bundle import RecordedBundle
+from auctune.sim.timeshare.recorded import RecordedBundle
 from auctune.sim.timeshare.table_bundles import MIXED, PURE, make_bundles, make_families
 from auctune.timeshare import (
     Allocator,

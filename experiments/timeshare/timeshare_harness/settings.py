@@ -9,8 +9,7 @@ from rich.console import Console
 from auctune.charts.curves import Curve, CurvePanel, curves_chart
 from auctune.charts.theme import AnyChart
 from auctune.sim.figures import Rows, show, write_chart, write_data
-from auctune.sim.timeshare.bundle import RecordedBundle, units_alone
-from auctune.sim.timeshare.recorded import RecordedCurve
+from auctune.sim.timeshare.recorded import RecordedBundle, RecordedCurve, units_alone
 from auctune.sim.timeshare.table_bundles import BundleTable, make_bundles
 from timeshare_harness.options import Figure, Options
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from statistics import median
 
-from auctune.sim.timeshare.bundle import RecordedBundle
+from auctune.sim.timeshare.recorded import RecordedBundle
 from auctune.timeshare import Allocator, AllocatorRun, LearningThread, Observation, Shares
 
 # Rounds that do not count: kernels may be compiled in them.

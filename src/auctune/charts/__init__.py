@@ -7,21 +7,22 @@ from auctune.charts.comparison import (
     use_chart,
     welfare_chart,
 )
-from auctune.charts.edge_use import edge_use_chart
+from auctune.charts.curves import edge_use_chart
 from auctune.charts.growth import Growth, growth_chart
-from auctune.charts.heat_map import HeatGrid, heat_map
+from auctune.charts.heat_map import (
+    HeatGrid,
+    compute_price_map,
+    heat_map,
+    memory_price_map,
+    utilization_map,
+)
 from auctune.charts.losses import LossCurve, loss_chart
 from auctune.charts.menu import MenuPoint, menu_chart
 from auctune.charts.palette import DARK, LIGHT, Palette
 from auctune.charts.payments import Bill, payment_chart
 from auctune.charts.plan import PlanRow, plan_chart
-from auctune.charts.prices import compute_price_map, memory_price_map
 from auctune.charts.render import to_figure, to_inline_svg, to_png, to_svg
-from auctune.charts.spot_diary import DiaryPoint, spot_diary_chart
-from auctune.charts.spot_regret import spot_regret_chart
-from auctune.charts.spot_rivals import Rival, spot_rivals_chart
-from auctune.charts.spot_weights import spot_weights_chart
-from auctune.charts.utilization import utilization_map
+from auctune.charts.spot import DiaryPoint, Rival, spot_diary_chart, spot_rivals_chart
 
 __all__ = [
     "DARK",
@@ -48,9 +49,7 @@ __all__ = [
     "payment_chart",
     "plan_chart",
     "spot_diary_chart",
-    "spot_regret_chart",
     "spot_rivals_chart",
-    "spot_weights_chart",
     "to_figure",
     "to_inline_svg",
     "to_png",

@@ -1,14 +1,16 @@
 """Lines over a common axis, in panels one above the other."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import altair as alt
 
+from auctune.charts.comparison import Floats
 from auctune.charts.palette import LIGHT, Palette
 from auctune.charts.theme import AnyChart, apply_theme, inline_data
 
 PANEL_HEIGHT = 120
+SERIES_HEIGHT = 64
 # A line of more points than this says no more.
 MAX_POINTS = 600
 
@@ -36,12 +38,14 @@ class CurvePanel:
         quantity: of the axis, with the unit.
         curves: the first one lies undermost.
         format: of the axis' numbers, as d3 has it.
+        from_zero: whether the axis begins at 0.
     """
 
     title: str
     quantity: str
     curves: Sequence[Curve]
     format: str = "~g"
+    from_zero: bool = False
 
 
 def curves_chart(
@@ -88,7 +92,7 @@ def curves_chart(
                 y=alt.Y(
                     "y:Q",
                     title=panel.quantity,
-                    scale=alt.Scale(zero=False),
+                    scale=alt.Scale(zero=panel.from_zero),
                     axis=alt.Axis(tickCount=4, format=panel.format, minExtent=40),
                 ),
                 color=colour,
@@ -103,3 +107,116 @@ def _points(curve: Curve) -> list[dict[str, float | str]]:
     count = len(curve.x)
     kept = sorted({*range(0, count, -(-count // MAX_POINTS)), count - 1})
     return [{"curve": curve.name, "x": float(curve.x[i]), "y": float(curve.y[i])} for i in kept]
+
+
+def series_chart(
+    series: Mapping[str, Sequence[float]],
+    slot_seconds: float,
+    title: str,
+    palette: Palette = LIGHT,
+    *,
+    width: int = 720,
+    from_zero: bool = True,
+    square_root: bool = False,
+) -> AnyChart:
+    """Draw values by slot over days, one panel above the other on one scale.
+
+    Args:
+        series: by the panel's name, from its top to its bottom; one entry a slot.
+        slot_seconds: length of a slot.
+        title: of the values' axis, with the unit.
+        palette: colours.
+        width: pixels of a panel.
+        from_zero: filled from 0 up; otherwise a line, on an axis that begins where they do.
+        square_root: the axis shows quiet slots beside bursts of hundreds.
+    """
+    if not any(len(by_slot) for by_slot in series.values()):
+        raise ValueError("no series has a slot; expected one at least")
+    values = [
+        {"series": name, "day": slot * slot_seconds / 86_400, "value": float(value)}
+        for name, by_slot in series.items()
+        for slot, value in enumerate(by_slot)
+    ]
+    days = max(map(len, series.values())) * slot_seconds / 86_400
+    chart = alt.Chart(inline_data(values))
+    mark = (
+        chart.mark_area(color=palette.accent, line=False, interpolate="step-after")
+        if from_zero
+        else chart.mark_line(color=palette.accent, strokeWidth=1.5, interpolate="step-after")
+    )
+    panels = (
+        mark.encode(
+            x=alt.X(
+                "day:Q",
+                scale=alt.Scale(domain=[0, days], nice=False),
+                axis=alt.Axis(title="days", grid=False, tickMinStep=1, format="d"),
+            ),
+            y=alt.Y(
+                "value:Q",
+                scale=alt.Scale(type="sqrt" if square_root else "linear", zero=from_zero),
+                axis=alt.Axis(title=title, tickCount=3),
+            ),
+        )
+        .properties(width=width, height=SERIES_HEIGHT)
+        .facet(
+            row=alt.Row(
+                "series:N",
+                sort=list(series),
+                title=None,
+                header=alt.Header(labelAngle=0, labelOrient="top"),
+            ),
+            spacing=10,
+        )
+    )
+    return apply_theme(panels, palette)
+
+
+EDGE_USE_HEIGHT = 200
+
+
+def edge_use_chart(
+    use: Mapping[str, Floats], palette: Palette = LIGHT, *, width: int = 720
+) -> AnyChart:
+    """A step line a resource.
+
+    Args:
+        use: [slots] shares sold, by resource, in the order of the legend; at least one.
+        palette: colours.
+        width: pixels of the whole chart.
+    """
+    if not use:
+        raise ValueError("nothing to draw; expected one resource at least")
+    names = list(use)
+    num_slots = len(next(iter(use.values())))
+    values = [
+        {"what": name, "slot": slot, "share": float(share)}
+        for name, by_slot in use.items()
+        # A step line ends where its last value begins: that one is drawn to the end of its slot.
+        for slot, share in enumerate([*by_slot, by_slot[-1]])
+    ]
+    colours = [(*palette.nodes, palette.muted)[index % 7] for index in range(len(names))]
+    lines = (
+        alt.Chart(inline_data(values))
+        .mark_line(strokeWidth=1.8, interpolate="step-after")
+        .encode(
+            x=alt.X(
+                "slot:Q",
+                title="slot",
+                scale=alt.Scale(domain=[0, num_slots], nice=False),
+                axis=alt.Axis(tickCount=max(2, width // 90), format="d", grid=False),
+            ),
+            y=alt.Y(
+                "share:Q",
+                title="share sold",
+                scale=alt.Scale(domain=[0, 1]),
+                axis=alt.Axis(values=[0, 0.25, 0.5, 0.75, 1], format=".0%", minExtent=44),
+            ),
+            color=alt.Color(
+                "what:N",
+                scale=alt.Scale(domain=names, range=colours),
+                legend=alt.Legend(title=None, symbolType="stroke", symbolStrokeWidth=2.5),
+            ),
+        )
+        .properties(width=width - 80, height=EDGE_USE_HEIGHT)
+    )
+    return apply_theme(alt.layer(lines), palette)

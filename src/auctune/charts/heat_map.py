@@ -1,6 +1,9 @@
-"""A number for each node and slot as a heat map, in steps of colour that can be read off."""
+"""Heat maps by node and slot: of any grid, of use, and of prices."""
 
 import math
+import struct
+import zlib
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,10 +12,15 @@ import altair as alt
 import numpy as np
 from numpy.typing import NDArray
 
-from auctune.charts.palette import Palette
-from auctune.charts.pixels import encode_png, to_data_uri
-from auctune.charts.slot_axis import slot_axis
-from auctune.charts.theme import AnyChart, inline_data, name_limit, name_width
+from auctune.charts.palette import LIGHT, Palette
+from auctune.charts.theme import (
+    AnyChart,
+    apply_theme,
+    inline_data,
+    name_limit,
+    name_width,
+    slot_axis,
+)
 
 FloatArray = NDArray[np.float64]
 
@@ -194,3 +202,128 @@ def _cells(grid: HeatGrid) -> list[dict[str, Any]]:
         for slot, row in enumerate(grid.values.tolist())
         for node, value in zip(grid.nodes, row, strict=True)
     ]
+
+
+def utilization_map(
+    used: FloatArray,
+    nodes: tuple[str, ...],
+    resource: str,
+    palette: Palette = LIGHT,
+    width: int = 500,
+) -> AnyChart:
+    """Shares [slot, node] of capacity in use, 0 to 1, shown in percent.
+
+    Args:
+        used: the shares.
+        nodes: names, the columns of `used`.
+        resource: what is used: "compute", "memory".
+        palette: colours.
+        width: pixels of the whole chart.
+    """
+    grid = HeatGrid(100 * used, nodes, f"% of {resource} in use", largest=100.0, decimals=0)
+    return apply_theme(heat_map(grid, palette.use_ramp, palette, width=width), palette)
+
+
+_MULTIPLES = {
+    -9: "money per billion",
+    -6: "money per million",
+    -3: "money per thousand",
+    0: "money per",
+    3: "thousand money per",
+    6: "million money per",
+    9: "billion money per",
+}
+
+
+def compute_price_map(
+    prices: FloatArray,
+    nodes: tuple[str, ...],
+    palette: Palette = LIGHT,
+    width: int = 500,
+    *,
+    busiest: float = 1.0,
+) -> AnyChart:
+    """Prices [slot, node] of compute, in money per sample.
+
+    `busiest` is the largest share in use of a cell: where little is sold, the colours are those of
+    low prices.
+    """
+    return _price_map(prices, nodes, "sample", palette, width, busiest)
+
+
+def memory_price_map(
+    prices: FloatArray,
+    nodes: tuple[str, ...],
+    palette: Palette = LIGHT,
+    width: int = 500,
+    *,
+    busiest: float = 1.0,
+) -> AnyChart:
+    """Prices [slot, node] of memory, in money per GB and slot.
+
+    `busiest` is the largest share in use of a cell: where little is sold, the colours are those of
+    low prices.
+    """
+    return _price_map(prices, nodes, "GB-slot", palette, width, busiest)
+
+
+def site_price_map(
+    prices: FloatArray, units: tuple[str, ...], palette: Palette = LIGHT, width: int = 500
+) -> AnyChart:
+    """Prices [slot, unit] of what sites have, in money per unit and slot."""
+    return _price_map(prices, units, "unit-slot", palette, width)
+
+
+def _price_map(
+    prices: FloatArray,
+    nodes: tuple[str, ...],
+    unit: str,
+    palette: Palette,
+    width: int,
+    busiest: float = 1.0,
+) -> AnyChart:
+    exponent = engineering_exponent(float(prices.max(initial=0.0)))
+    quantity = f"{_MULTIPLES[exponent]} {unit}" + ("s" if exponent < 0 else "")
+    values, ramp = prices / 10.0**exponent, palette.price_ramp
+    most = float(values.max(initial=0.0)) / max(busiest, 0.5 / len(ramp))
+    largest = round_step(most / len(ramp)) * len(ramp)
+    grid = HeatGrid(values, nodes, quantity, largest=largest, decimals=1)
+    return apply_theme(heat_map(grid, ramp, palette, width=width), palette)
+
+
+def engineering_exponent(largest: float) -> int:
+    """The multiple of 3 within ±9 that, as a power of ten taken off, leaves about 1 to 999."""
+    if not largest > 0:
+        return 0
+    return min(9, max(-9, 3 * math.floor(math.log10(largest) / 3)))
+
+
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
+BIT_DEPTH, INDEXED = 8, 3
+
+
+def encode_png(levels: NDArray[np.uint8], colours: Sequence[str], *, zoom: int) -> bytes:
+    """An image whose pixel [row, column] has colour `colours[levels[row, column]]`.
+
+    Args:
+        levels: [row, column], the first row at the top.
+        colours: #rrggbb, at most 256.
+        zoom: pixels along each side of a cell, so that no viewer has to blur it.
+    """
+    image = np.repeat(np.repeat(levels, zoom, axis=0), zoom, axis=1)
+    height, width = image.shape
+    header = struct.pack(">IIBBBBB", width, height, BIT_DEPTH, INDEXED, 0, 0, 0)
+    table = b"".join(bytes.fromhex(colour.removeprefix("#")) for colour in colours)
+    # Each line begins with its filter: 0, none.
+    lines = np.concatenate([np.zeros((height, 1), np.uint8), image], axis=1)
+    chunks = ((b"IHDR", header), (b"PLTE", table), (b"IDAT", zlib.compress(lines.tobytes(), 9)))
+    return SIGNATURE + b"".join(_chunk(*chunk) for chunk in (*chunks, (b"IEND", b"")))
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def to_data_uri(png: bytes) -> str:
+    """The image as an address that needs no file."""
+    return "data:image/png;base64," + b64encode(png).decode()

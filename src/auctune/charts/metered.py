@@ -1,13 +1,13 @@
-"""A job that is charged as it goes: its cost so far against its cap, and what it had."""
+"""Charts of metered jobs: use by slot, rented GPUs, and likely ranges."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import altair as alt
 
 from auctune.charts.palette import LIGHT, Palette
-from auctune.charts.slot_axis import slot_axis
 from auctune.charts.stacked import StackedSlot, stacked_panel
-from auctune.charts.theme import AnyChart, apply_theme, inline_data
+from auctune.charts.theme import AnyChart, apply_theme, inline_data, slot_axis
 
 COST_HEIGHT = 110
 
@@ -78,3 +78,152 @@ def _cost(
         rule.encode(y=alt.Y("cost:Q"), description="description:N"),
         words.encode(x=alt.value(width), y=alt.Y("cost:Q")),
     ).properties(width=width, height=COST_HEIGHT)
+
+
+PRICE_HEIGHT = 90
+THERE_HEIGHT = 70
+
+
+@dataclass(frozen=True, slots=True)
+class RentedSlot:
+    """One slot.
+
+    Attributes:
+        slot: from 0 on.
+        price: of a spot instance.
+        available: spot instances that there were.
+        on_demand, spot: instances held.
+    """
+
+    slot: int
+    price: float
+    available: int
+    on_demand: int
+    spot: int
+
+
+def rented_chart(
+    slots: Sequence[RentedSlot],
+    on_demand_price: float,
+    palette: Palette = LIGHT,
+    *,
+    width: int = 1040,
+) -> AnyChart:
+    """Three panels: the price, with that on demand dashed; how many there are; how many are held.
+
+    Args:
+        slots: in their order; one at least.
+        on_demand_price: of an instance on demand for a slot.
+        palette: colours.
+        width: pixels of the panels.
+    """
+    if not slots:
+        raise ValueError("no slot to draw; expected one at least")
+    num_slots = slots[-1].slot + 1
+    held = [StackedSlot(one.slot, {"on demand": one.on_demand, "spot": one.spot}) for one in slots]
+    prices = [(one.slot, one.price) for one in slots]
+    there = [(one.slot, float(one.available)) for one in slots]
+    price = _steps(prices, "spot price", palette, num_slots, width, PRICE_HEIGHT)
+    rule = (
+        alt.Chart(inline_data([{"value": on_demand_price}]))
+        .mark_rule(color=palette.warning, strokeWidth=1.6, strokeDash=[5, 4])
+        .encode(y="value:Q")
+    )
+    panels = alt.vconcat(
+        alt.layer(price, rule).properties(width=width, height=PRICE_HEIGHT),
+        _steps(there, "spot available", palette, num_slots, width, THERE_HEIGHT),
+        stacked_panel(held, palette, width, y_title="held"),
+        spacing=16,
+    )
+    return apply_theme(panels, palette)
+
+
+def _steps(
+    values: Sequence[tuple[int, float]],
+    title: str,
+    palette: Palette,
+    num_slots: int,
+    width: int,
+    height: int,
+) -> AnyChart:
+    rows = [
+        {
+            "slot": slot,
+            "end": slot + 1,
+            "value": value,
+            "description": f"slot {slot}: {title} {value:g}",
+        }
+        for slot, value in values
+    ]
+    y = alt.Y("value:Q", title=title, scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=3))
+    x = slot_axis("slot", num_slots, width, title="")
+    rule = alt.Chart(inline_data(rows)).mark_rule(color=palette.accent, strokeWidth=2.5)
+    drawn: AnyChart = rule.encode(x=x, x2="end:Q", y=y, description="description:N")
+    return drawn.properties(width=width, height=height)
+
+
+HEIGHT = 34
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """One quantity.
+
+    Attributes:
+        title: with its unit.
+        expected, p90: likely, and kept with a probability of 0.9.
+        limit: that its owner sets; none: there is none.
+        limit_name: what the limit is called.
+    """
+
+    title: str
+    expected: float
+    p90: float
+    limit: float | None = None
+    limit_name: str = ""
+
+
+def spread_chart(
+    spreads: Sequence[Spread], palette: Palette = LIGHT, *, width: int = 1040
+) -> AnyChart:
+    """A bar a quantity: full up to what is expected, pale up to p90, the limit as a dashed line.
+
+    Args:
+        spreads: from the top down; one at least.
+        palette: colours.
+        width: pixels of a panel.
+    """
+    if not spreads:
+        raise ValueError("no quantity to draw; expected one at least")
+    panels = [_panel(one, palette, width) for one in spreads]
+    return apply_theme(alt.vconcat(*panels, spacing=18), palette)
+
+
+def _panel(one: Spread, palette: Palette, width: int) -> AnyChart:
+    most = max(one.expected, one.p90, one.limit or 0.0) or 1.0
+    x = alt.X(
+        "high:Q",
+        title=one.title,
+        scale=alt.Scale(domain=[0, 1.06 * most], nice=False),
+        axis=alt.Axis(tickCount=max(3, width // 130), grid=False),
+    )
+    parts = []
+    for name, value, size, colour in (
+        ("in 9 of 10 cases at most", one.p90, 22, palette.pending),
+        ("expected", one.expected, 12, palette.accent),
+    ):
+        rows = [{"high": value, "zero": 0, "description": f"{one.title} {name}: {value:,.4g}"}]
+        bar = alt.Chart(inline_data(rows)).mark_bar(size=size, color=colour)
+        parts.append(
+            bar.encode(x=x, x2="zero:Q", y=alt.value(HEIGHT / 2), description="description:N")
+        )
+    if one.limit is not None:
+        rows = [{"high": one.limit, "description": f"{one.limit_name}: {one.limit:,.4g}"}]
+        there = alt.Chart(inline_data(rows))
+        line = there.mark_rule(color=palette.warning, strokeWidth=1.8, strokeDash=[5, 4])
+        parts.append(line.encode(x="high:Q", description="description:N"))
+        words = there.mark_text(
+            align="right", baseline="bottom", dx=-4, color=palette.warning, text=one.limit_name
+        )
+        parts.append(words.encode(x="high:Q", y=alt.value(-2)))
+    return alt.layer(*parts).properties(width=width, height=HEIGHT)

@@ -12,7 +12,6 @@ from typing import Any
 import altair as alt
 
 from auctune.charts.palette import LIGHT, Palette
-from auctune.charts.slot_axis import slot_axis
 from auctune.charts.theme import (
     AnyChart,
     apply_theme,
@@ -20,6 +19,7 @@ from auctune.charts.theme import (
     legend_columns,
     name_limit,
     name_width,
+    slot_axis,
 )
 
 VENDOR_WORK = "vendor's work"

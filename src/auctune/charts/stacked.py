@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import altair as alt
 
 from auctune.charts.palette import LIGHT, Palette
-from auctune.charts.slot_axis import slot_axis
-from auctune.charts.theme import AnyChart, apply_theme, inline_data, legend_columns
+from auctune.charts.theme import AnyChart, apply_theme, inline_data, legend_columns, slot_axis
 
 HEIGHT = 150
 OTHERS = "others"

@@ -26,7 +26,7 @@ from auctune.sim.comparison import Contender, build, parse_contenders
 from auctune.sim.instance import Instance
 from auctune.sim.instance_file import read_instance
 from auctune.sim.outages import read_outages
-from auctune.sim.stream.task_reader import read_market, stream_tasks
+from auctune.sim.stream.tasks import read_market, stream_tasks
 
 
 def simulate(

@@ -23,14 +23,13 @@ from auctune.numerics.jit import COMPILING, kernels_are_compiled
 from auctune.sim.bound import WelfareBound, welfare_bound
 from auctune.sim.comparison import Contender, Played, build, comparison_json, play
 from auctune.sim.comparison_charts import chart_paths, render_charts
+from auctune.sim.engine import warm_up
 from auctune.sim.instance import Instance
 from auctune.sim.instance_file import read_instance
 from auctune.sim.metrics import SimulationReport
 from auctune.sim.outages import Outage, Outages
 from auctune.sim.result_file import write_decisions, write_json
-from auctune.sim.stream.decision_parts import DecisionParts
-from auctune.sim.stream.run import run_stream
-from auctune.sim.warm_up import warm_up
+from auctune.sim.stream.run import DecisionParts, run_stream
 
 _MAX_DAYS = 14
 # Shorter times at the starts of slots are not learning.

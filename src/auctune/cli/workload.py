@@ -10,7 +10,7 @@ from auctune.cli._support.outputs import check_output_paths, files_in
 from auctune.domain.errors import InputError
 from auctune.sim.instance import Instance
 from auctune.sim.instance_file import write_instance
-from auctune.sim.stream.task_writer import write_market
+from auctune.sim.stream.tasks import write_market
 from auctune.sim.traces import JobLog, read_job_log
 from auctune.sim.workloads.build import build_workload, is_key
 

@@ -1,11 +1,17 @@
 """What all parts of auctune speak of: tasks, clusters, schedules, decisions, money, data sets."""
 
-from auctune.domain.cluster import Cluster, Node, NodeType, check_task
-from auctune.domain.commitment import Commitment
-from auctune.domain.decision import Decision, Reason
-from auctune.domain.energy import EnergyForecast, RepeatedEnergy
+from auctune.domain.cluster import (
+    Cluster,
+    EnergyForecast,
+    Node,
+    NodeType,
+    RepeatedEnergy,
+    check_task,
+)
+from auctune.domain.decision import Cell, Decision, MenuLine, PriceMenu, Reason, Receipt, Schedule
 from auctune.domain.errors import AuctuneError, CheckpointError, InputError
 from auctune.domain.events import (
+    Commitment,
     Event,
     NodeLost,
     NodeReturned,
@@ -16,12 +22,8 @@ from auctune.domain.events import (
     SlotAdvanced,
 )
 from auctune.domain.explanation import Explanation, PricedCell, PricedPlan
-from auctune.domain.market_state import MarketState
-from auctune.domain.menu import MenuLine, PriceMenu
 from auctune.domain.money import Money, parse_money, round_money
-from auctune.domain.protocols import Admission
-from auctune.domain.receipt import Receipt
-from auctune.domain.schedule import Cell, Schedule
+from auctune.domain.protocols import Admission, MarketState
 from auctune.domain.snapshot import Saved, read_snapshot, write_snapshot
 from auctune.domain.task import Quote, Task
 

@@ -1,7 +1,8 @@
-"""The supply of one auction zone: nodes of a few types over a horizon of slots."""
+"""The supply: nodes by type over slots, and what energy costs them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from auctune.domain.checks import check_finite, check_positive
 from auctune.domain.errors import InputError
@@ -124,3 +125,31 @@ def check_task(task: Task, cluster: Cluster, first: int = 0) -> None:
                 f"has {len(costs)} entries",
                 f"one per slot: {cluster.slots}",
             )
+
+
+class EnergyForecast(Protocol):
+    """Knows the energy cost of any slot to come.
+
+    A rolling market asks once for each slot and node type, when the slot enters its window, and
+    sells the slot by that answer from then on.
+    """
+
+    def __call__(self, node_type: str, slot: int) -> float:
+        """Money for `slot` on a node of this type at full load, >= 0."""
+        ...
+
+
+class RepeatedEnergy:
+    """The costs of a cluster's own slots, again and again: a day's tariff, if they are a day.
+
+    Args:
+        cluster: its `slots` are the period.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._period = cluster.slots
+        self._types = cluster.node_types
+
+    def __call__(self, node_type: str, slot: int) -> float:
+        """The cost of the slot that stands at the same place in the period."""
+        return self._types[node_type].energy_cost[slot % self._period]

@@ -1,10 +1,49 @@
-"""What the market answers to a bid, at once and for good."""
+"""Schedules, decisions on bids, price menus and receipts."""
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from auctune.domain.money import ZERO, Money, least_above
-from auctune.domain.schedule import Schedule
+
+
+class Cell(NamedTuple):
+    """One slot on one node; `node` is the node's id."""
+
+    slot: int
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A task's plan.
+
+    Attributes:
+        cells: in slot order, at most one a slot, not necessarily consecutive.
+        vendor: who prepares the data; none where no work is needed.
+    """
+
+    cells: tuple[Cell, ...]
+    vendor: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.cells:
+            raise ValueError("a schedule without cells; expected at least one")
+        before = -1
+        for slot, _ in self.cells:
+            if slot <= before:
+                raise ValueError("cells are not in slot order with at most one per slot")
+            before = slot
+
+    @property
+    def start(self) -> int:
+        """The first slot in which it runs."""
+        return self.cells[0].slot
+
+    @property
+    def finish(self) -> int:
+        """The last slot in which it runs."""
+        return self.cells[-1].slot
 
 
 class Reason(StrEnum):
@@ -55,3 +94,59 @@ class Decision:
     def min_bid(self) -> Money | None:
         """The least bid that would have been admitted; none where no bid would."""
         return None if self.price is None else least_above(self.price)
+
+
+@dataclass(frozen=True, slots=True)
+class MenuLine:
+    """One choice: finished by the end of slot `deadline` for `price`, by this plan."""
+
+    deadline: int
+    price: Money
+    schedule: Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class PriceMenu:
+    """The choices for one task, earliest first, each cheaper than the one before.
+
+    It holds nothing: it is true for the market's state when it was made.
+    """
+
+    task: str
+    lines: tuple[MenuLine, ...]
+
+    def by(self, deadline: int) -> MenuLine | None:
+        """The cheapest choice that is finished by the end of slot `deadline`, if there is one."""
+        affordable = [line for line in self.lines if line.deadline <= deadline]
+        return affordable[-1] if affordable else None
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The account of one finished task.
+
+    Attributes:
+        task: the task's id.
+        payment: what its owner pays, as quoted and decided.
+        vendor_price: the part that goes to the data vendor.
+        operating_cost: what running the plan cost the operator, rounded as money is.
+        schedule: the plan that was sold.
+        outcome: "done", or "failed" where training could not go on.
+        rows: rows of data trained on, epochs counted.
+        tokens: tokens trained on.
+        steps: optimizer steps made.
+        first_loss: mean loss over the first optimizer step; none before it.
+        last_loss: mean loss over the last optimizer step.
+    """
+
+    task: str
+    payment: Money
+    vendor_price: Money
+    operating_cost: Money
+    schedule: Schedule
+    outcome: str
+    rows: int
+    tokens: int
+    steps: int
+    first_loss: float | None
+    last_loss: float | None

@@ -1,7 +1,4 @@
-"""What happened in a market, as a mechanism must know it to stand where it stood.
-
-`Admission.apply` takes these on replay and rebuilds the state without deciding again.
-"""
+"""What happens in a market: events, and commitments that they change."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,9 +6,29 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from auctune.domain.decision import Decision
-from auctune.domain.schedule import Cell, Schedule
+from auctune.domain.decision import Cell, Decision, Schedule
 from auctune.domain.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Commitment:
+    """What was promised to an admitted task, and how much of it is still to be done.
+
+    Attributes:
+        task: the task.
+        schedule: its plan as it stands, cells that have passed included.
+        work_left: samples still to be trained on from the current slot on.
+    """
+
+    task: Task
+    schedule: Schedule
+    work_left: float
+
+    @property
+    def ready(self) -> int:
+        """The first slot for which its data are prepared."""
+        delays = {quote.vendor: quote.delay for quote in self.task.quotes}
+        return self.task.arrival + delays.get(self.schedule.vendor or "", 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ then a cell's share is what its own samples and memory come to at the dearest pr
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from auctune.domain.decision import Schedule
 from auctune.domain.money import Money, least_above
-from auctune.domain.schedule import Schedule
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,38 @@
-"""How the rest of auctune sees a mechanism."""
+"""What a mechanism of the auction is to the rest of auctune."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
-from auctune.domain.commitment import Commitment
-from auctune.domain.decision import Decision
-from auctune.domain.events import Event, Replanned
+import numpy as np
+from numpy.typing import NDArray
+
+from auctune.domain.decision import Cell, Decision, MenuLine, PriceMenu, Schedule
+from auctune.domain.events import Commitment, Event, Replanned
 from auctune.domain.explanation import Explanation, PricedPlan
-from auctune.domain.market_state import MarketState
-from auctune.domain.menu import MenuLine, PriceMenu
-from auctune.domain.schedule import Cell, Schedule
 from auctune.domain.snapshot import Saved
 from auctune.domain.task import Task
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MarketState:
+    """Arrays [slot, node], copies of a mechanism's state.
+
+    Attributes:
+        compute_price: money per sample.
+        memory_price: money per GB-slot.
+        compute_used, memory_used: sold share of what the node has beside the base, 0 to 1; 1 on
+            a node that is lost.
+        first_slot: the slot of the first row: 0 but in a market whose window rolls.
+    """
+
+    compute_price: Floats
+    memory_price: Floats
+    compute_used: Floats
+    memory_used: Floats
+    first_slot: int = 0
 
 
 class Admission(Protocol):

@@ -16,7 +16,7 @@ from auctune.domain import (
     RepeatedEnergy,
     Replanned,
 )
-from auctune.domain.menu import MenuLine
+from auctune.domain.decision import MenuLine
 from auctune.registry import build
 from auctune.replay.auction_outcome import AuctionOutcome, outcome_under, recorded_outcome
 from auctune.replay.compare import Progress, ReplayInput, Tick, ZoneReplay

@@ -32,7 +32,7 @@ from auctune.replay.log_range import slot_of
 from auctune.replay.verify import noop
 from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.service.zones.auction.state import AuctionState
-from auctune.sim.accounts import vendor_price
+from auctune.sim.tally import vendor_price
 
 
 @dataclass(frozen=True, slots=True)

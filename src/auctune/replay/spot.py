@@ -44,7 +44,7 @@ from auctune.service.zones.spot.job import CAP_REACHED, SpotJobState
 from auctune.service.zones.spot.state import SpotState, empty_model
 from auctune.service.zones.spot.supply import load_market
 from auctune.sim.comparison import Contender
-from auctune.sim.spot.foretelling import parse_foretelling
+from auctune.sim.spot.forecasts import parse_foretelling
 from auctune.sim.spot.trials import widest_horizon
 from auctune.spot import Policy, SpotJob, SpotMarket, play
 from auctune.spot.forecasts import ForecastTable, stack_forecasts

@@ -21,8 +21,8 @@ from auctune.run.market.demand import Appraiser, Bid, Request, make_bids
 from auctune.run.market.market_file import MarketFile, Resolve, read_market
 from auctune.run.market.supply import make_cluster, threads_per_node
 from auctune.run.vendors import RepairVendor
+from auctune.sim.engine import warm_up
 from auctune.sim.instance import Instance
-from auctune.sim.warm_up import warm_up
 from auctune.train.base import Base, check_device, load_base
 from auctune.train.tiny import tiny_folder
 

@@ -18,8 +18,7 @@ from auctune.auction.dual import lagrangian_bound
 from auctune.auction.offline import num_cells, offline_optimum
 from auctune.domain import Cluster, InputError, Task
 from auctune.numerics.highs import SolveOptions
-from auctune.sim.days import num_days, tasks_by_day
-from auctune.sim.instance import Instance
+from auctune.sim.instance import Instance, num_days, tasks_by_day
 
 LARGEST_MILP = 20_000
 """Cells (task, slot, node) of the largest instance that is tried by `milp`."""

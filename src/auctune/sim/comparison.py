@@ -13,11 +13,10 @@ from auctune import registry
 from auctune.domain import Admission, InputError, Task
 from auctune.parameter_text import parse_label
 from auctune.sim.bound import WelfareBound
-from auctune.sim.engine import SimulationResult, Watch, simulate
+from auctune.sim.engine import SimulationResult, Watch, simulate, warm_up
 from auctune.sim.instance import Instance
 from auctune.sim.metrics import SimulationReport, measure
 from auctune.sim.outages import Outage
-from auctune.sim.warm_up import warm_up
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,11 @@ measures how long each decision takes.
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from auctune.domain import Admission, Decision, Task
+from auctune.domain.money import LARGEST
 from auctune.sim.instance import Instance
 from auctune.sim.outages import Change, Outage, Outages
 
@@ -167,3 +168,29 @@ def _by_slot(bids: Iterable[Task], last: int) -> Iterator[tuple[int, list[Task]]
         begun = slot + 1
     for empty in range(begun, last + 1):
         yield empty, []
+
+
+_MORE_THAN_ANY_NODE = 1e300
+
+
+def warm_up(instance: Instance, make: Callable[[], Admission]) -> None:
+    """Have a mechanism that is thrown away decide in each of the ways there are.
+
+    Args:
+        instance: the market to come; its first bid is tried as it is, at any price, and with more
+            work and more memory than can be had.
+        make: builds the mechanism.
+    """
+    if not instance.tasks:
+        return
+    mechanism = make()
+    first = instance.in_order()[0]
+    for task in (
+        first,
+        replace(first, bid=LARGEST),
+        replace(first, work=_MORE_THAN_ANY_NODE),
+        replace(first, memory_gb=_MORE_THAN_ANY_NODE),
+    ):
+        decision = mechanism.offer(task, task.arrival)
+        if decision.schedule is not None:
+            mechanism.release(task, decision.schedule.cells)

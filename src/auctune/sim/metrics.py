@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auctune.sim.bound import WelfareBound
-from auctune.sim.days import day_of, num_days
 from auctune.sim.engine import SimulationResult
+from auctune.sim.instance import day_of, num_days
 from auctune.sim.tally import OutageFigures, Tally
 
 Floats = NDArray[np.float64]

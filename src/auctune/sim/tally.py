@@ -1,20 +1,60 @@
-"""The running sums of a market: each decision is counted once and then forgotten.
-
-Sums of money are exact (Decimal), and sums of costs are rounded once, at the end: no figure
-depends on the order of what was added, nor on how it was cut into batches. The only list that
-grows is that of the seconds that decisions took, 8 bytes each, of which quantiles are wanted.
-"""
+"""Running sums over a simulation: money by the definition of costs, exactly added."""
 
 import math
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from auctune.domain import Cell, Cluster, Decision, Task
+from auctune.domain import Cell, Cluster, Decision, Money, Schedule, Task
 from auctune.domain.money import ZERO
-from auctune.numerics.exact_sum import ExactSum
-from auctune.sim.accounts import Accounts, vendor_price
 from auctune.sim.outages import Change
+
+
+class Accounts:
+    """The costs of schedules on one cluster.
+
+    Args:
+        cluster: the supply.
+        energy_cost: money for a slot at full load by node type, one entry a slot, in place of what
+            the cluster says; it may be below zero.
+    """
+
+    def __init__(
+        self, cluster: Cluster, energy_cost: Mapping[str, Sequence[float]] | None = None
+    ) -> None:
+        self._types = cluster.node_types
+        self._energy_cost = energy_cost or {
+            name: kind.energy_cost for name, kind in cluster.node_types.items()
+        }
+        self._type_of = {node.id: node.type for node in cluster.nodes}
+
+    def operating_cost(self, task: Task, schedule: Schedule) -> float:
+        """What running the cells costs the operator, money: the sum of e_ikt over them."""
+        return self.cells_cost(task, schedule.cells)
+
+    def cells_cost(self, task: Task, cells: Iterable[Cell]) -> float:
+        """The sum of e_ikt over any cells, money."""
+        return math.fsum([self._cell_cost(task, slot, node) for slot, node in cells])
+
+    def _cell_cost(self, task: Task, slot: int, node: str) -> float:
+        name = self._type_of[node]
+        if task.operating_cost is not None and name in task.operating_cost:
+            return task.operating_cost[name][slot]
+        return task.throughput[name] / self._types[name].compute * self._energy_cost[name][slot]
+
+
+def vendor_price(task: Task, schedule: Schedule) -> Money:
+    """What the schedule's vendor takes; 0 where no work is needed."""
+    if schedule.vendor is None:
+        return ZERO
+    return next(quote.price for quote in task.quotes if quote.vendor == schedule.vendor)
+
+
+# The running sums of a market: each decision is counted once and then forgotten.
+#
+# Sums of money are exact (Decimal), and sums of costs are rounded once, at the end: no figure
+# depends on the order of what was added, nor on how it was cut into batches. The only list that
+# grows is that of the seconds that decisions took, 8 bytes each, of which quantiles are wanted.
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,3 +177,33 @@ class Tally:
             compute[slot] += sign * task.throughput[self._type_of[node]]
             memory[slot] += memory_gb
         return cost
+
+
+# A running sum that is rounded once, when it is asked for: math.fsum without the list.
+#
+# Kept as partial sums that do not overlap (Shewchuk, Discrete & Computational Geometry 18, 1997);
+# there are few of them, however many terms were added.
+
+
+class ExactSum:
+    """The sum of all that was added, exactly; its value is the nearest float64."""
+
+    def __init__(self) -> None:
+        self._partials: list[float] = []
+
+    def add(self, term: float) -> None:
+        """Add a finite number."""
+        kept = 0
+        partials = self._partials
+        for partial in partials:
+            larger, smaller = (term, partial) if abs(term) >= abs(partial) else (partial, term)
+            term = larger + smaller
+            rest = smaller - (term - larger)
+            if rest:
+                partials[kept] = rest
+                kept += 1
+        partials[kept:] = [term]
+
+    def value(self) -> float:
+        """The sum, rounded once."""
+        return math.fsum(self._partials)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from auctune.charts import LIGHT, to_svg
-from auctune.charts.curves import MAX_POINTS, Curve, CurvePanel, curves_chart
+from auctune.charts import DARK, LIGHT, to_svg
+from auctune.charts.curves import MAX_POINTS, Curve, CurvePanel, curves_chart, series_chart
 
 
 def test_a_curve_has_its_colour_in_all_panels() -> None:
@@ -37,3 +37,26 @@ def test_more_names_than_colours_are_refused() -> None:
         curves_chart([CurvePanel("", "y", many)], x_title="x")
     with pytest.raises(ValueError, match="0 names"):
         curves_chart([], x_title="x")
+
+
+def test_every_series_has_a_panel_on_one_scale() -> None:
+    series = {"recorded": [0, 400, 3] * 48, "synthetic": [9, 11, 10] * 48}
+    svg = to_svg(series_chart(series, 1800.0, "GPUs", DARK, square_root=True))
+    assert svg.index(">recorded<") < svg.index(">synthetic<")
+    # Each panel has an axis of its own, up to the largest value of all.
+    assert svg.count(">400<") == svg.count(">GPUs<") == 2
+    assert svg.count(f'fill="{DARK.accent}"') == 2
+    assert LIGHT.accent not in svg
+
+
+def test_a_line_is_on_an_axis_that_begins_where_it_does() -> None:
+    series = {"price": [0.31, 0.35, 0.33] * 48}
+    svg = to_svg(series_chart(series, 1800.0, "price", from_zero=False))
+    assert f'stroke="{LIGHT.accent}"' in svg
+    assert ">0.0<" not in svg
+    assert ">0.0<" in to_svg(series_chart(series, 1800.0, "price"))
+
+
+def test_no_series_is_refused() -> None:
+    with pytest.raises(ValueError, match="one at least"):
+        series_chart({"recorded": []}, 600.0, "GPUs")

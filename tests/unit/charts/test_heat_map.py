@@ -5,10 +5,15 @@ import numpy as np
 import pytest
 
 from auctune.charts import DARK, LIGHT, HeatGrid, heat_map, to_svg, utilization_map
-from auctune.charts.heat_map import is_fine, round_step
-from auctune.charts.pixels import encode_png
-from auctune.charts.prices import compute_price_map, engineering_exponent, memory_price_map
-from auctune.charts.slot_axis import label_step
+from auctune.charts.heat_map import (
+    compute_price_map,
+    encode_png,
+    engineering_exponent,
+    is_fine,
+    memory_price_map,
+    round_step,
+)
+from auctune.charts.theme import label_step
 
 NODES = ("left", "right")
 VALUES = np.array([[0.0, 12.0], [25.0, 49.9], [50.0, 100.0]])

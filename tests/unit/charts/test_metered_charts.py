@@ -4,10 +4,8 @@ from typing import Any
 
 import pytest
 
-from auctune.charts.choices import ChoicePoint, choices_chart
-from auctune.charts.metered import metered_chart
-from auctune.charts.rented import RentedSlot, rented_chart
-from auctune.charts.spread import Spread, spread_chart
+from auctune.charts.menu import ChoicePoint, choices_chart
+from auctune.charts.metered import RentedSlot, Spread, metered_chart, rented_chart, spread_chart
 from auctune.charts.stacked import OTHERS, StackedSlot, stacked_chart
 
 

@@ -1,6 +1,5 @@
 """Charts of renting by deadline: what is drawn is what was given, at any size."""
 
-import math
 from typing import Any
 
 import pytest
@@ -12,9 +11,7 @@ from auctune.charts import (
     Palette,
     Rival,
     spot_diary_chart,
-    spot_regret_chart,
     spot_rivals_chart,
-    spot_weights_chart,
     to_svg,
 )
 
@@ -54,29 +51,8 @@ def test_rivals_stand_in_their_order_beside_the_optimum() -> None:
     assert svg.index("b: utility") < svg.index("a: utility")
 
 
-@pytest.mark.parametrize("num_jobs", [1, 7, 399, 400, 401, 5000])
-def test_weights_and_regret_keep_their_first_and_last_points(num_jobs: int) -> None:
-    by_job = [k / (num_jobs + 1) for k in range(num_jobs + 1)]
-    drawn = rows(spot_weights_chart({"one": by_job}), "weight")
-    assert len(drawn) <= 402
-    assert (drawn[0]["job"], drawn[-1]["job"]) == (0, num_jobs)
-    assert drawn[-1]["weight"] == by_job[-1]
-    drawn = rows(spot_regret_chart(by_job[1:], [math.nan] * num_jobs), "regret")
-    assert (drawn[0]["jobs"], drawn[-1]["jobs"]) == (1, num_jobs)
-    assert {row["kind"] for row in drawn} == {"regret of the weighted mean"}
-
-
-def test_a_bound_is_drawn_where_one_is_stated() -> None:
-    drawn = rows(spot_regret_chart([0.1, 0.2], [0.5, math.nan]), "regret")
-    assert [row["regret"] for row in drawn if row["kind"] == "bound"] == [0.5]
-
-
 def test_nothing_to_draw_is_refused() -> None:
     with pytest.raises(ValueError, match="no slot"):
         spot_diary_chart([], 5)
     with pytest.raises(ValueError, match="no policy"):
         spot_rivals_chart([], 1.0)
-    with pytest.raises(ValueError, match="0 policies; expected 1 to 6"):
-        spot_weights_chart({})
-    with pytest.raises(ValueError, match="no job"):
-        spot_regret_chart([], [])

@@ -17,7 +17,7 @@ from auctune.edge import (
     Tiresias,
 )
 from auctune.sim.edge.contest import play
-from auctune.sim.edge.instance import EdgeInstance
+from auctune.sim.edge.instance_file import EdgeInstance
 from auctune.sim.edge.settings import EdgeSetting, make_instance
 
 JOB = EdgeJob(

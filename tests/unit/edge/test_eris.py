@@ -25,7 +25,7 @@ from auctune.edge import (
     explain,
     first_violation,
 )
-from auctune.sim.edge.instance import EdgeInstance
+from auctune.sim.edge.instance_file import EdgeInstance
 from auctune.sim.edge.settings import EdgeSetting, make_instance
 from support.edge_plans import JOB, MARKET
 

@@ -23,7 +23,7 @@ from auctune.edge.offline.program import ProgramBuilder
 from auctune.numerics.highs import solve
 from auctune.numerics.rng import stream
 from auctune.sim.edge.contest import book, play
-from auctune.sim.edge.instance import EdgeInstance
+from auctune.sim.edge.instance_file import EdgeInstance
 from support.edge_cases import small_job, small_market
 from support.thorough import THOROUGH
 

@@ -34,12 +34,11 @@ from auctune.domain import (
     Schedule,
     Task,
 )
-from auctune.sim.accounts import Accounts, vendor_price
-from auctune.sim.engine import SimulationResult, simulate
+from auctune.sim.engine import SimulationResult, simulate, warm_up
 from auctune.sim.instance import Instance
 from auctune.sim.metrics import measure
 from auctune.sim.result_file import decision_json, write_decision, write_json
-from auctune.sim.warm_up import warm_up
+from auctune.sim.tally import Accounts, vendor_price
 from auctune.sim.workloads.synthetic import SyntheticParams, make_instance
 from support.markets import random_market
 

@@ -105,7 +105,7 @@ def simulate(
     use = use_by_slot(market, played.decisions)
 
     def draw() -> "AnyChart":
-        from auctune.charts.edge_use import edge_use_chart
+        from auctune.charts.curves import edge_use_chart
 
         return edge_use_chart(use)
 

@@ -13,14 +13,12 @@ from auctune.domain.checks import check_count
 from auctune.domain.errors import InputError
 from auctune.registry import spot_policy
 from auctune.sim.spot import trials as spot_trials
-from auctune.sim.spot.benchmark import Start, draw_starts
-from auctune.sim.spot.forecast_cache import user_cache
-from auctune.sim.spot.foretelling import Foretelling, parse_foretelling
+from auctune.sim.spot.forecasts import Foretelling, parse_foretelling, user_cache
 from auctune.sim.spot.job_file import JobFile, read_job_file
 from auctune.sim.spot.pool_file import read_pool as read_pool_file
-from auctune.sim.spot.recipe import FixedPrice as FixedPriceSource
-from auctune.sim.spot.recipe import FromFile, MarketRecipe, read_market
-from auctune.sim.spot.variation import parse_variation
+from auctune.sim.spot.trace import FixedPrice as FixedPriceSource
+from auctune.sim.spot.trace import FromFile, MarketRecipe, read_market
+from auctune.sim.spot.trials import Start, draw_starts, parse_variation
 from auctune.spot import Policy as SpotPolicy
 from auctune.spot import SpotJob, SpotMarket, default_pool
 

@@ -1,5 +1,6 @@
 """`auctune spot select`: learn online which policy of a pool to follow."""
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,18 +25,20 @@ from auctune.cli.spot.tables import print_selection
 from auctune.domain.checks import check_count
 from auctune.domain.errors import InputError
 from auctune.numerics.arrays import Floats
-from auctune.sim.spot.learners import LEARNERS, LearnerName, make_learner
+from auctune.sim.spot.files import write_selection
 from auctune.sim.spot.selection import (
     CHOICES,
+    LEARNERS,
     Choice,
+    LearnerName,
     Selection,
     heaviest_ever,
+    make_learner,
     name_of,
     scale_of,
     weight_of,
 )
 from auctune.sim.spot.selection import select as run_selection
-from auctune.sim.spot.selection_file import write_selection
 from auctune.spot import play_batch
 
 if TYPE_CHECKING:
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
 
 # More lines cannot be distinguished in a chart.
 _MAX_LINES = 5
+_CHART_HEIGHT = 220
 
 
 @option_groups
@@ -120,18 +124,27 @@ def select(
 
 
 def _draw_weights(selection: Selection, utility: Floats, names: Sequence[str]) -> "AnyChart":
-    from auctune.charts.spot_weights import spot_weights_chart
+    from auctune.charts.curves import Curve, CurvePanel, curves_chart
 
-    groups = heaviest_ever(selection, utility, _MAX_LINES)
-    return spot_weights_chart(
-        {name_of(group, names): weight_of(selection, group).tolist() for group in groups}
-    )
+    curves = []
+    for group in heaviest_ever(selection, utility, _MAX_LINES):
+        weight = weight_of(selection, group).tolist()
+        curves.append(Curve(name_of(group, names), range(len(weight)), weight))
+    panel = CurvePanel("", "weight", curves, from_zero=True)
+    return curves_chart([panel], x_title="jobs before", height=_CHART_HEIGHT)
 
 
 def _draw_regret(selection: Selection) -> "AnyChart":
-    from auctune.charts.spot_regret import spot_regret_chart
+    from auctune.charts.curves import Curve, CurvePanel, curves_chart
 
-    return spot_regret_chart(selection.regret.tolist(), selection.bound.tolist())
+    regret, bound = selection.regret.tolist(), selection.bound.tolist()
+    curves = [Curve("regret of the weighted mean", range(1, len(regret) + 1), regret)]
+    # No bound is stated for some learners and rounds.
+    stated = [job for job, value in enumerate(bound) if math.isfinite(value)]
+    if stated:
+        curves.append(Curve("bound", [job + 1 for job in stated], [bound[job] for job in stated]))
+    panel = CurvePanel("", "scaled utility", curves, from_zero=True)
+    return curves_chart([panel], x_title="jobs", height=_CHART_HEIGHT)
 
 
 def _checked(

@@ -27,10 +27,8 @@ from auctune.cli.spot.inputs import (
 )
 from auctune.cli.spot.tables import print_comparison, print_schedule, print_trials
 from auctune.registry import spot_policy_names
-from auctune.sim.spot.benchmark import Start
-from auctune.sim.spot.diary import DiaryLine, diary, write_diaries
-from auctune.sim.spot.rivalry import Standing, optimum_of, play_all, write_rivalry
-from auctune.sim.spot.trials import Trials
+from auctune.sim.spot.files import DiaryLine, diary, write_diaries
+from auctune.sim.spot.trials import Standing, Start, Trials, optimum_of, play_all, write_rivalry
 from auctune.spot import Policy as SpotPolicy
 from auctune.spot import SpotJob, SpotOutcome, play
 
@@ -164,13 +162,13 @@ def _extremes(
 
 
 def _draw_schedule(lines: Sequence[DiaryLine], job: SpotJob) -> "AnyChart":
-    from auctune.charts.spot_diary import DiaryPoint, spot_diary_chart
+    from auctune.charts.spot import DiaryPoint, spot_diary_chart
 
     return spot_diary_chart([DiaryPoint(**asdict(line)) for line in lines], job.deadline)
 
 
 def _draw_policies(rows: Sequence[tuple[str, Standing]], optimum: float) -> "AnyChart":
-    from auctune.charts.spot_rivals import Rival, spot_rivals_chart
+    from auctune.charts.spot import Rival, spot_rivals_chart
 
     rivals = [
         Rival(label, one.utility.value, one.utility.low, one.utility.high, one.on_time.value)

@@ -9,13 +9,11 @@ import typer
 from auctune.cli._support.tables import make_table, print_table
 from auctune.numerics.arrays import Floats
 from auctune.sim.spot.advice import Advice
-from auctune.sim.spot.benchmark import Start
-from auctune.sim.spot.diary import DiaryLine
-from auctune.sim.spot.estimate import Estimate
+from auctune.sim.spot.files import DiaryLine
 from auctune.sim.spot.job_file import MarketEntry
-from auctune.sim.spot.rivalry import Standing
 from auctune.sim.spot.selection import Selection, heaviest_ever, name_of, share_of_best, weight_of
-from auctune.sim.spot.trials import Trials
+from auctune.sim.spot.statistics import Estimate
+from auctune.sim.spot.trials import Standing, Start, Trials
 from auctune.spot import SpotJob, SpotMarket, SpotOutcome
 
 _SLACK = 1e-9

@@ -14,14 +14,11 @@ from auctune.cli._support.tables import make_table, print_table
 from auctune.domain.checks import check_count
 from auctune.domain.errors import InputError
 from auctune.registry import timeshare_allocator, timeshare_allocator_names
-from auctune.sim.spot.estimate import Estimate
-from auctune.sim.timeshare.bundle import RecordedBundle
-from auctune.sim.timeshare.bundle_file import read_bundle_file
+from auctune.sim.spot.statistics import Estimate
+from auctune.sim.timeshare.bundle_file import bundle_of_file, read_bundle_file
 from auctune.sim.timeshare.contest import Contest, compete, write_contest, write_play
-from auctune.sim.timeshare.drawn import draw_bundle
-from auctune.sim.timeshare.from_file import bundle_of_file
-from auctune.sim.timeshare.recorded import SHIPPED, read_curves
-from auctune.sim.timeshare.table_bundles import table_bundles
+from auctune.sim.timeshare.recorded import SHIPPED, RecordedBundle, read_curves
+from auctune.sim.timeshare.table_bundles import draw_bundle, table_bundles
 from auctune.timeshare import Allocator, BundleOutcome, ClairvoyantOptimum
 
 _ALLOCATORS = "lara, headway, lrf, etf, ucb, thompson, uniform or stf"

@@ -33,7 +33,7 @@ from auctune.edge.eris import Eris
 from auctune.edge.job import EdgeJob
 from auctune.run.event_log import EventRecord
 from auctune.sim.edge.decision_file import parse_edge_decision, parse_slots
-from auctune.sim.edge.instance import EdgeInstance
+from auctune.sim.edge.instance_file import EdgeInstance
 
 VERSION = 1
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from auctune.domain import InputError
-from auctune.sim.spot.toml_file import read_toml
+from auctune.sim.toml_file import read_toml
 from auctune.train.edge.recipe import Recipe
 
 _KINDS: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "float": (int, float)}

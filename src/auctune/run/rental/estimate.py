@@ -7,7 +7,7 @@ from auctune.domain import InputError
 from auctune.parameter_text import parse_label
 from auctune.registry import spot_policy
 from auctune.sim.spot.advice import Advice, advise
-from auctune.sim.spot.foretelling import Foretelling, parse_foretelling
+from auctune.sim.spot.forecasts import Foretelling, parse_foretelling
 from auctune.spot.job import SpotJob
 from auctune.spot.market import SpotMarket
 from auctune.spot.policy import Policy

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from auctune.domain import InputError
-from auctune.sim.spot.recipe import FixedPrice, FromFile, MarketRecipe, read_market
-from auctune.sim.spot.record import SpotRecord, read_record
+from auctune.sim.spot.files import SpotRecord, read_record
+from auctune.sim.spot.trace import FixedPrice, FromFile, MarketRecipe, read_market
 from auctune.spot.market import SpotMarket
 
 # Of the past no more is looked at: six weeks of half hours.

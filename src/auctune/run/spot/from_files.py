@@ -28,10 +28,10 @@ from auctune.run.spot.provider import Supply
 from auctune.run.spot.report import SpotRunReport
 from auctune.run.spot.trace import MarketTrace
 from auctune.run.spot_ray_params import SpotRayParams
-from auctune.sim.spot.foretelling import parse_foretelling
+from auctune.sim.spot.files import read_record
+from auctune.sim.spot.forecasts import parse_foretelling
 from auctune.sim.spot.job_file import JobFile
-from auctune.sim.spot.recipe import MarketRecipe, read_market
-from auctune.sim.spot.record import read_record
+from auctune.sim.spot.trace import MarketRecipe, read_market
 from auctune.spot.job import SpotJob
 from auctune.spot.market import SpotMarket
 from auctune.spot.policy import Policy

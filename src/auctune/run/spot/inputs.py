@@ -18,7 +18,7 @@ from auctune.atomic_files import write_atomically
 from auctune.domain import InputError
 from auctune.run.spot.folder import SpotFolder
 from auctune.sim.spot.job_file import JobFile, read_job_file
-from auctune.sim.spot.recipe import FixedPrice, FromFile, MarketRecipe
+from auctune.sim.spot.trace import FixedPrice, FromFile, MarketRecipe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

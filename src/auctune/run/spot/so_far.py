@@ -12,7 +12,7 @@ from auctune.run.spot.folder import SpotFolder
 from auctune.run.spot.inputs import kept_inputs
 from auctune.run.spot.state import SlotRecord, SpotRunState
 from auctune.sim.spot.job_file import JobFile
-from auctune.sim.spot.recipe import read_market
+from auctune.sim.spot.trace import read_market
 from auctune.spot.market import SpotMarket
 from auctune.spot.play import PastSlot
 

@@ -24,14 +24,11 @@ from auctune.charts import (
     to_figure,
     utilization_map,
 )
-from auctune.charts.choices import ChoicePoint, choices_chart
 from auctune.charts.curves import Curve, CurvePanel, curves_chart
-from auctune.charts.menu import MenuPoint, menu_chart
-from auctune.charts.metered import metered_chart
-from auctune.charts.prices import site_price_map
+from auctune.charts.heat_map import site_price_map
+from auctune.charts.menu import ChoicePoint, MenuPoint, choices_chart, menu_chart
+from auctune.charts.metered import RentedSlot, Spread, metered_chart, rented_chart, spread_chart
 from auctune.charts.render import DrawChart
-from auctune.charts.rented import RentedSlot, rented_chart
-from auctune.charts.spread import Spread, spread_chart
 from auctune.charts.stacked import StackedSlot, stacked_chart
 from auctune.charts.theme import AnyChart
 from auctune.run.child.parent import Parent

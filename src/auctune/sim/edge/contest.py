@@ -19,7 +19,7 @@ from auctune.edge.prices import shares
 from auctune.numerics.arrays import Floats
 from auctune.numerics.highs import SolveOptions
 from auctune.parameter_text import parse_label
-from auctune.sim.edge.instance import EdgeInstance
+from auctune.sim.edge.instance_file import EdgeInstance
 
 BOUNDS = ("none", "lp", "milp")
 DEFAULT_PLAYERS = ("eris", "eris:pricing=paper", "tiresias", "antman", "liquid")

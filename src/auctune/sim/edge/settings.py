@@ -16,7 +16,7 @@ from auctune.edge.job import MOST_CELLS, MOST_CHUNKS, EdgeJob, Logistic, check_m
 from auctune.edge.market import EdgeMarket, Site
 from auctune.numerics.rng import stream
 from auctune.parameter_text import parse_params
-from auctune.sim.edge.instance import EdgeInstance
+from auctune.sim.edge.instance_file import EdgeInstance
 
 SCALE, DECAY = 3000.0, 3.0
 SIMULATED = {"gpu": 4.0, "cpu": 24.0, "ram_gb": 32.0}

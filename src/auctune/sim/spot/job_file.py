@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, Field, model_validator
 from auctune.domain import InputError
 from auctune.domain.dataset import DEFAULT_MAX_LENGTH
 from auctune.schema import STRICT, check_schema
-from auctune.sim.spot.toml_file import read_toml
+from auctune.sim.toml_file import read_toml
 from auctune.spot.job import DEFAULT_VALUE, LinearScaling, Overhead, Scaling, SpotJob, TableScaling
 
 _EXPECTED = "a job file in TOML"

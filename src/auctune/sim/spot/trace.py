@@ -1,9 +1,6 @@
-"""Market files: a CSV with t_s, available and price, on an even grid; docs/reference/spot-files.md.
+"""Traces of spot markets: their files, their resampling to slots, and markets made of them."""
 
-Each line holds from its time until the next one's, the last for as long as the others. A column
-that is empty throughout is a series that nobody recorded; it is never made up here.
-"""
-
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +8,15 @@ import numpy as np
 
 from auctune.csv_table import Table, read_table
 from auctune.domain import InputError
+from auctune.domain.checks import check_finite, check_positive
 from auctune.numerics.arrays import Floats, Ints
+from auctune.spot.market import SpotMarket
+
+# Market files: a CSV with t_s, available and price, on an even grid; docs/reference/spot-files.md.
+#
+# Each line holds from its time until the next one's, the last for as long as the others. A column
+# that is empty throughout is a series that nobody recorded; it is never made up here.
+
 
 COLUMNS = ("t_s", "available", "price")
 
@@ -133,3 +138,177 @@ def _refusal(table: Table, row: int, column: str, expected: str) -> InputError:
 
 def _placed(table: Table, row: int, found: str, expected: str) -> InputError:
     return InputError(f"{table.place}: line {table.frame['line'][row]}: t_s", found, expected)
+
+
+# Edges of slots and of lines that differ by less than this share of a line are one.
+_SAME = 1e-6
+
+# Of a market: half a minute each for ten years, and no more than memory has room for.
+_MOST_SLOTS = 10**7
+
+
+def slot_prices(trace: SpotTrace, start_s: float, slot_seconds: float, num_slots: int) -> Floats:
+    """[t] the time mean of the price in each slot, in the file's money.
+
+    Args:
+        trace: that has prices.
+        start_s: when slot 0 begins, in the trace's time.
+        slot_seconds: length of a slot.
+        num_slots: at most `whole_slots`.
+
+    Raises:
+        InputError: if the trace has no prices, or not for all the slots.
+    """
+    price = trace.recorded_price()
+    means = np.empty(num_slots)
+    for slot, (begin, end) in enumerate(_edges(trace, start_s, slot_seconds, num_slots)):
+        lines = np.arange(math.floor(begin), math.ceil(end))
+        held = np.minimum(lines + 1, end) - np.maximum(lines, begin)
+        part = price[lines]
+        # A price that does not change is its own mean to the last bit.
+        flat = part.min() == part.max()
+        means[slot] = part[0] if flat else float(part @ held) / (end - begin)
+    return means
+
+
+def slot_counts(trace: SpotTrace, start_s: float, slot_seconds: float, num_slots: int) -> Ints:
+    """[t] the least count in each slot; arguments and errors as of `slot_prices`."""
+    available = trace.recorded_available()
+    edges = _edges(trace, start_s, slot_seconds, num_slots)
+    least = [available[math.floor(begin) : math.ceil(end)].min() for begin, end in edges]
+    return np.array(least, dtype=np.int64)
+
+
+def whole_slots(trace: SpotTrace, start_s: float, slot_seconds: float) -> int:
+    """Slots from `start_s` on that the trace covers; a part of one at its end is left out.
+
+    Raises:
+        InputError: if there is none or more than 10^7, or the start lies before the trace.
+    """
+    check_positive(slot_seconds, "slot_seconds", "a number > 0")
+    lines = (trace.end_s - start_s) / trace.step_seconds
+    slots = lines * trace.step_seconds / slot_seconds + _SAME
+    covered = f"covers {trace.t_s[0]:g} to {trace.end_s:g} s"
+    wanted = f"slots of {slot_seconds:g} s from {start_s:g} s on"
+    if start_s < trace.t_s[0] or slots < 1:
+        raise InputError(trace.place, covered, wanted)
+    if slots > _MOST_SLOTS:
+        raise InputError(trace.place, covered, f"{wanted}, at most {_MOST_SLOTS} of them")
+    return math.floor(slots)
+
+
+def _edges(
+    trace: SpotTrace, start_s: float, slot_seconds: float, num_slots: int
+) -> list[tuple[float, float]]:
+    """Beginning and end of each slot, in lines of the trace."""
+    if num_slots > whole_slots(trace, start_s, slot_seconds):
+        raise InputError(trace.place, f"ends at {trace.end_s:g} s", f"{num_slots} slots")
+    first = start_s - float(trace.t_s[0])
+    edges = (first + slot_seconds * np.arange(num_slots + 1)) / trace.step_seconds
+    near = np.round(edges)
+    edges = np.where(np.abs(edges - near) < _SAME, near, edges)
+    return list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
+
+
+# USD for an hour of one GPU on demand, us-east-1, 2020.
+ON_DEMAND_V100 = 3.06
+ON_DEMAND_K80 = 0.90
+
+# 0.918 USD of 3.06 is the threshold 0.3, not its neighbour.
+_DECIMALS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class FixedPrice:
+    """A price that never changes, for counts that were recorded without one.
+
+    Attributes:
+        price: in the money of the on-demand price.
+    """
+
+    price: float
+
+    def __post_init__(self) -> None:
+        check_finite(self.price, "price", "a price >= 0")
+
+
+@dataclass(frozen=True, slots=True)
+class FromFile:
+    """A series of a file.
+
+    Attributes:
+        path: a market file (auctune.sim.spot.trace).
+        start_s: the second of that file with which slot 0 begins.
+    """
+
+    path: Path
+    start_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarketRecipe:
+    """What a market is put together from; it lasts as long as the shorter of its series.
+
+    Attributes:
+        available: where the counts come from.
+        price: where the prices come from; by default from the same.
+        on_demand_price: of a GPU for an hour, in the money of the prices, which are divided by it.
+        slot_seconds: length of a slot.
+    """
+
+    available: FromFile
+    price: FromFile | FixedPrice | None = None
+    on_demand_price: float = 1.0
+    slot_seconds: float = 1800.0
+
+    def __post_init__(self) -> None:
+        check_positive(self.on_demand_price, "on_demand_price", "a number > 0")
+        check_positive(self.slot_seconds, "slot_seconds", "a number > 0")
+
+
+def read_market(recipe: MarketRecipe) -> SpotMarket:
+    """The market of a recipe, in units of the on-demand price.
+
+    Raises:
+        InputError: if a file is wrong, lacks the series wanted of it, or ends before its start.
+    """
+    counts = read_trace(recipe.available.path)
+    # Before anything else is read: the commonest mistake is a file of prices alone.
+    counts.recorded_available()
+    start_s, seconds = recipe.available.start_s, recipe.slot_seconds
+    num_slots = whole_slots(counts, start_s, seconds)
+    source = recipe.price or recipe.available
+    if isinstance(source, FixedPrice):
+        price: Floats = np.full(num_slots, source.price)
+    else:
+        prices = counts if source.path == recipe.available.path else read_trace(source.path)
+        prices.recorded_price()
+        num_slots = min(num_slots, whole_slots(prices, source.start_s, seconds))
+        price = slot_prices(prices, source.start_s, seconds, num_slots)
+    available = slot_counts(counts, start_s, seconds, num_slots)
+    return SpotMarket(in_units(price, recipe.on_demand_price), available, slot_seconds=seconds)
+
+
+def in_units(price: Floats, on_demand_price: float) -> Floats:
+    """Prices divided by the on-demand price."""
+    return np.round(price / on_demand_price, _DECIMALS)
+
+
+def join(
+    counts: SpotTrace,
+    prices: SpotTrace,
+    *,
+    price_start_s: float,
+    on_demand_price: float,
+    slot_seconds: float,
+) -> SpotMarket:
+    """All slots of some counts, beside the prices from `price_start_s` on.
+
+    Raises:
+        InputError: if a series is missing, or the prices end before the counts.
+    """
+    start_s = float(counts.t_s[0])
+    num_slots = whole_slots(counts, start_s, slot_seconds)
+    price = slot_prices(prices, price_start_s, slot_seconds, num_slots)
+    available = slot_counts(counts, start_s, slot_seconds, num_slots)
+    return SpotMarket(in_units(price, on_demand_price), available, slot_seconds=slot_seconds)

@@ -1,8 +1,6 @@
-"""BUNDLE.toml: a bundle of threads and the pool they share; docs/reference/timeshare-files.md.
+"""Bundle files, and the bundles that they describe."""
 
-Kinds of values are checked here; what settings a kind of thread has, where it is made.
-"""
-
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +9,8 @@ from pydantic import BaseModel, Field, model_validator
 
 from auctune.domain import InputError
 from auctune.schema import STRICT, check_schema
-from auctune.sim.spot.toml_file import read_toml
+from auctune.sim.timeshare.recorded import RecordedBundle, RecordedCurve, of_kind
+from auctune.sim.toml_file import read_toml
 from auctune.timeshare import Allocator, LearningThread
 from auctune.timeshare.named import (
     DEFAULT_ALLOCATOR,
@@ -124,3 +123,50 @@ def read_bundle_file(path: Path) -> BundleFile:
         InputError: `FILE: thread[1].deadline: found; expected ...`, for the first thing wrong.
     """
     return check_schema(BundleFile, read_toml(path, _EXPECTED), str(path))
+
+
+def bundle_of_file(file: BundleFile, curves: Sequence[RecordedCurve], path: Path) -> RecordedBundle:
+    """The threads of a file, each with the curve that has its kind's name, or is of its kind.
+
+    Of several curves of a kind it is the one with the thread's seed, else the first. N is what the
+    file says, else what was measured when the curve was recorded, for units of `unit_seconds`.
+
+    Args:
+        file: the bundle.
+        curves: recorded.
+        path: as errors name the file.
+
+    Raises:
+        InputError: naming the thread's kind, if it was not recorded.
+    """
+    found = []
+    for index, entry in enumerate(file.thread):
+        try:
+            found.append(_curve_for(entry, curves))
+        except InputError as error:
+            place = f"{path}: thread[{index}].{error.place}"
+            raise InputError(place, error.found, error.expected) from None
+    return RecordedBundle(
+        name=path.stem,
+        threads=tuple(entry.learning() for entry in file.thread),
+        curves=tuple(curve.curve for curve in found),
+        rates=tuple(
+            _rate(file, entry, curve) for entry, curve in zip(file.thread, found, strict=True)
+        ),
+    )
+
+
+def _curve_for(entry: ThreadEntry, curves: Sequence[RecordedCurve]) -> RecordedCurve:
+    # A task of a module is recorded under its name there.
+    kind = entry.kind.rpartition(":")[2]
+    for curve in curves:
+        if (curve.kind, curve.seed) == (kind, entry.seed):
+            return curve
+    return of_kind(curves, kind)
+
+
+def _rate(file: BundleFile, entry: ThreadEntry, curve: RecordedCurve) -> float:
+    if entry.batches_per_unit is not None:
+        return entry.batches_per_unit
+    assert file.pool.unit_seconds is not None
+    return curve.batches_per_second * file.pool.unit_seconds

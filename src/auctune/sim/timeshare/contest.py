@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 
 from auctune.numerics.arrays import Floats
-from auctune.sim.spot.estimate import Estimate, mean_of, ratio_of
-from auctune.sim.timeshare.bundle import RecordedBundle
+from auctune.sim.spot.statistics import Estimate, mean_of, ratio_of
+from auctune.sim.timeshare.recorded import RecordedBundle
 from auctune.timeshare import Allocator, BundleOutcome
 
 Advance = Callable[[], None]

@@ -21,8 +21,13 @@ from auctune.registry import parse_params
 from auctune.sim.energy import DayAhead, Electricity
 from auctune.sim.instance import Instance
 from auctune.sim.traces import JobLog
-from auctune.sim.workloads.arrivals import Arrivals, LogArrivals, PoissonArrivals
-from auctune.sim.workloads.bursty import PHILLY_2017, BurstyArrivals
+from auctune.sim.workloads.arrivals import (
+    PHILLY_2017,
+    Arrivals,
+    BurstyArrivals,
+    LogArrivals,
+    PoissonArrivals,
+)
 from auctune.sim.workloads.bursty_fit import fit
 from auctune.sim.workloads.device import Device, read_device
 from auctune.sim.workloads.synthetic import SyntheticParams, make_instance

@@ -7,10 +7,9 @@ import polars as pl
 import pytest
 
 from auctune.registry import timeshare_allocator, timeshare_allocator_names
-from auctune.sim.timeshare.bundle_file import read_bundle_file
-from auctune.sim.timeshare.drawn import draw_bundle
-from auctune.sim.timeshare.from_file import bundle_of_file
+from auctune.sim.timeshare.bundle_file import bundle_of_file, read_bundle_file
 from auctune.sim.timeshare.recorded import read_curves
+from auctune.sim.timeshare.table_bundles import draw_bundle
 from auctune.timeshare import Allocator, Doubt, Exploration, Ls, Paced, Planner, Wls, headway, lara
 from support.command_line import run_auctune
 from support.timeshare_files import write_bundle, write_curves

@@ -16,7 +16,7 @@ from auctune.run.spot.inputs import (
     keep_inputs,
     kept_inputs,
 )
-from auctune.sim.spot.recipe import read_market
+from auctune.sim.spot.trace import read_market
 from support.spot_files import JOB, TRAINING, daily_market, write_job, write_market, write_rows
 
 SETTINGS = RunSettings(

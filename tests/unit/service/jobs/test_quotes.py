@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 from auctune.domain import Cell, Schedule
-from auctune.domain.menu import MenuLine
+from auctune.domain.decision import MenuLine
 from auctune.service.jobs.offers import ZoneQuote
 from auctune.service.jobs.quotes import QUOTE_TTL_SECONDS, QuoteStore
 from auctune.service.jobs.request import JobRequest

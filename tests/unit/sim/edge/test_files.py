@@ -10,8 +10,8 @@ from auctune.domain import InputError
 from auctune.edge import ByDuration, ErisPlayer
 from auctune.sim.edge.contest import play
 from auctune.sim.edge.decision_file import read_edge_decisions, write_edge_decisions
-from auctune.sim.edge.instance import EdgeInstance
 from auctune.sim.edge.instance_file import (
+    EdgeInstance,
     edge_instance_json,
     parse_edge_instance,
     read_edge_instance,

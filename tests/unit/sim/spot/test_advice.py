@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from auctune.domain import InputError
-from auctune.sim.spot.advice import advise
-from auctune.sim.spot.foretelling import Seasonal, parse_foretelling
-from auctune.sim.spot.futures import likely_futures
+from auctune.sim.spot.advice import advise, likely_futures
+from auctune.sim.spot.forecasts import Seasonal, parse_foretelling
 from auctune.spot import (
     IDLE,
     Ahap,

@@ -12,13 +12,11 @@ from auctune.sim.spot.generator import (
     MarketGenerator,
     PriceParams,
     Wave,
-    generate_counts,
-    generate_prices,
-)
-from auctune.sim.spot.generator_fit import (
     autocorrelation,
     fit_counts,
     fit_prices,
+    generate_counts,
+    generate_prices,
     latent_correlation,
     mean_square_change,
     seen_correlation,

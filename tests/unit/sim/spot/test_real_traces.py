@@ -5,21 +5,27 @@ from pathlib import Path
 
 import pytest
 
-from auctune.sim.spot.benchmark import CAP, COUNTS, PRICES, benchmark_markets, draw_starts
-from auctune.sim.spot.generator import generate_counts
-from auctune.sim.spot.generator_fit import fit_counts, fit_prices
-from auctune.sim.spot.likeness import compare, count_figures
-from auctune.sim.spot.made_up import V100_COUNTS, V100_PRICES
-from auctune.sim.spot.recipe import (
+from auctune.sim.spot.generator import (
+    V100_COUNTS,
+    V100_PRICES,
+    fit_counts,
+    fit_prices,
+    generate_counts,
+)
+from auctune.sim.spot.statistics import compare, count_figures
+from auctune.sim.spot.trace import (
     ON_DEMAND_K80,
     ON_DEMAND_V100,
     FromFile,
     MarketRecipe,
     in_units,
     read_market,
+    read_trace,
+    slot_counts,
+    slot_prices,
+    whole_slots,
 )
-from auctune.sim.spot.slots import slot_counts, slot_prices, whole_slots
-from auctune.sim.spot.trace import read_trace
+from auctune.sim.spot.trials import CAP, COUNTS, PRICES, benchmark_markets, draw_starts
 from auctune.spot.forecasts import Arima
 
 FOLDER = os.environ.get("AUCTUNE_SPOT_DATA")

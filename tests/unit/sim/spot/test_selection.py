@@ -5,11 +5,13 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.numerics.experts import UtilityScale
-from auctune.sim.spot.learners import LEARNERS, LearnerName, make_learner
 from auctune.sim.spot.selection import (
     CHOICES,
+    LEARNERS,
+    LearnerName,
     best_sequence,
     heaviest_ever,
+    make_learner,
     name_of,
     select,
     share_of_best,

@@ -4,11 +4,16 @@ import numpy as np
 import polars as pl
 import pytest
 
-from auctune.sim.spot.benchmark import Start, draw_starts
-from auctune.sim.spot.estimate import mean_of, ratio_of
-from auctune.sim.spot.foretelling import forecaster_names, parse_foretelling
-from auctune.sim.spot.rivalry import play_all, write_rivalry
-from auctune.sim.spot.trials import make_trials, widest_horizon
+from auctune.sim.spot.forecasts import forecaster_names, parse_foretelling
+from auctune.sim.spot.statistics import mean_of, ratio_of
+from auctune.sim.spot.trials import (
+    Start,
+    draw_starts,
+    make_trials,
+    play_all,
+    widest_horizon,
+    write_rivalry,
+)
 from auctune.spot import Ahap, OnDemandOnly, Policy, Robust, SpotFirst, SpotJob, play
 from auctune.spot.forecasts import Forecaster, PerfectForecaster, make_forecasts
 from auctune.spot.market import SpotMarket

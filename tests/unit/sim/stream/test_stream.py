@@ -24,11 +24,8 @@ from auctune.sim.instance_file import read_instance
 from auctune.sim.metrics import measure
 from auctune.sim.outages import Outage, Outages
 from auctune.sim.result_file import decision_json
-from auctune.sim.stream.columns import task_columns
-from auctune.sim.stream.decision_parts import DecisionParts
-from auctune.sim.stream.run import run_stream
-from auctune.sim.stream.task_reader import read_market, stream_tasks
-from auctune.sim.stream.task_writer import write_market
+from auctune.sim.stream.run import DecisionParts, run_stream
+from auctune.sim.stream.tasks import read_market, stream_tasks, task_columns, write_market
 from auctune.sim.workloads.synthetic import SyntheticParams, make_stream
 from support.command_line import run_auctune
 from support.markets import random_market
@@ -226,7 +223,7 @@ def test_a_killed_run_leaves_whole_parts(tmp_path: Path) -> None:
 import itertools, sys
 from pathlib import Path
 from auctune.domain import Decision, Reason
-from auctune.sim.stream.decision_parts import DecisionParts
+from auctune.sim.stream.run import DecisionParts
 with DecisionParts(Path("out.parquet"), part_rows=50) as parts:
     for index in itertools.count():
         parts.add(Decision(f"t{index}", False, reason=Reason.NO_CAPACITY))

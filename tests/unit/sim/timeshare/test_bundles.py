@@ -8,12 +8,9 @@ import pytest
 from auctune.domain import InputError
 from auctune.run.open_pool.messages import PoolSettings
 from auctune.service.config.timeshare import TimeshareConfig
-from auctune.sim.timeshare.bundle import level_at, units_alone
-from auctune.sim.timeshare.bundle_file import PoolEntry, read_bundle_file
-from auctune.sim.timeshare.drawn import draw_bundle
-from auctune.sim.timeshare.from_file import bundle_of_file
-from auctune.sim.timeshare.recorded import RecordedCurve, read_curves
-from auctune.sim.timeshare.table_bundles import table_bundles
+from auctune.sim.timeshare.bundle_file import PoolEntry, bundle_of_file, read_bundle_file
+from auctune.sim.timeshare.recorded import RecordedCurve, level_at, read_curves, units_alone
+from auctune.sim.timeshare.table_bundles import draw_bundle, table_bundles
 from auctune.timeshare import (
     Allocator,
     Exploration,

@@ -11,8 +11,8 @@ import pytest
 
 from auctune.sim.timeshare.accuracy import MOST_ERROR, POINTS, make_trials, measure
 from auctune.sim.timeshare.contest import compete, write_contest, write_play
-from auctune.sim.timeshare.drawn import draw_bundle
 from auctune.sim.timeshare.recorded import RecordedCurve, read_curves
+from auctune.sim.timeshare.table_bundles import draw_bundle
 from auctune.timeshare import Need, ShortestFirst, Uniform, Wls, headway
 from auctune.timeshare.estimators import ObjectBank
 from support.timeshare_files import write_curves

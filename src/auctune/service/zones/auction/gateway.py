@@ -3,7 +3,7 @@
 from typing import Any
 
 from auctune.domain import Money, PriceMenu
-from auctune.domain.menu import MenuLine
+from auctune.domain.decision import MenuLine
 from auctune.service.accounts.limits import KeyedLocks
 from auctune.service.config.zone import AUCTION
 from auctune.service.datasets.offers import DatasetQuote

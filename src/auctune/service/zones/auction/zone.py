@@ -25,7 +25,7 @@ from auctune.domain import (
     Task,
 )
 from auctune.domain.data_size import DataSize
-from auctune.domain.menu import MenuLine
+from auctune.domain.decision import MenuLine
 from auctune.run.records import schedule_record
 from auctune.service.datasets.offers import Repair, VendorOffer
 from auctune.service.storage.events import ZoneEvent
