@@ -4,22 +4,26 @@ One wrong field is one line: where it is, what was found, what was expected.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, get_args
+from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
+    Field,
     GetCoreSchemaHandler,
     TypeAdapter,
     ValidationError,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
+    create_model,
 )
 from pydantic_core import CoreSchema, core_schema
 
 from auctune.domain import InputError
+from auctune.domain.training import PARAMETERS, Parameter
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
@@ -27,6 +31,61 @@ _SHOWN = 60
 
 # Numbers are numbers and texts are texts: "3" is not 3, and true is not 1.
 STRICT = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+# A list of TOML or JSON is not a tuple of a strict model.
+Texts = Annotated[
+    tuple[str, ...], BeforeValidator(lambda value: tuple(value) if type(value) is list else value)
+]
+
+
+def with_hyperparameters(without: Collection[str] = ()) -> Callable[[type[M]], type[M]]:
+    """Class decorator that adds the hyperparameters of training to a model, as it declares them.
+
+    Fields of the model itself go before those of the same name. Read the values by
+    `hyperparameters_of`.
+
+    Args:
+        without: hyperparameters that the model does not have.
+    """
+
+    def extend(model: type[M]) -> type[M]:
+        missing = PARAMETERS.keys() - model.model_fields.keys() - set(without)
+        added: dict[str, Any] = {
+            name: _field_of(parameter) for name, parameter in PARAMETERS.items() if name in missing
+        }
+        return create_model(
+            model.__name__,
+            __base__=model,
+            __module__=model.__module__,
+            __doc__=model.__doc__,
+            **added,
+        )
+
+    return extend
+
+
+def hyperparameters_of(model: BaseModel) -> dict[str, Any]:
+    """Return the hyperparameters that a model has, by name."""
+    return {name: getattr(model, name) for name in PARAMETERS if name in type(model).model_fields}
+
+
+def _field_of(parameter: Parameter) -> tuple[Any, Any]:
+    """Return annotation and field of a hyperparameter, for `create_model`."""
+    default, description = parameter.default, parameter.description
+    if parameter.kind not in (int, float):
+        kind = parameter.kind if parameter.choices else Texts
+        return kind, Field(default=default, description=description)
+    field = Field(
+        default=default,
+        description=description,
+        ge=parameter.minimum,
+        gt=parameter.above,
+        le=parameter.maximum,
+        lt=parameter.below,
+        strict=True,
+        allow_inf_nan=False,
+    )
+    return parameter.kind, field
 
 
 @dataclass(frozen=True, eq=False)

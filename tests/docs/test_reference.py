@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from auctune.auction import PdftspParams
 from auctune.domain import Decision, Reason, Receipt
+from auctune.domain.training import PARAMETERS
 from auctune.run.market.market_file import (
     BidEntry,
     MarketFile,
@@ -22,9 +23,11 @@ from auctune.sim.result_file import decision_json
 from support.command_line import all_commands
 from support.pages import Row, rows
 from support.sample_report import make_report
+from support.training_page import page
 
 MARKET_FILE = Path("docs/reference/market-file.md")
 RUN_FOLDER = Path("docs/reference/run-folder.md")
+TRAINING = Path("docs/reference/training-settings.md")
 COMMAND_LINE = Path("docs/reference/command-line.md")
 SERVICE_FILE = Path("docs/reference/auctune-toml.md")
 COMMANDS = all_commands()
@@ -52,8 +55,9 @@ def documented(page: Path, heading: str) -> list[str]:
 )
 def test_market_file_lists_each_key_with_its_default(heading: str, model: type[BaseModel]) -> None:
     shown = {key: row.cells[2] for row in table(MARKET_FILE, heading) for key in row.codes()}
-    assert list(shown) == list(model.model_fields)
-    for key, field in model.model_fields.items():
+    own = {key: field for key, field in model.model_fields.items() if key not in PARAMETERS}
+    assert list(shown) == list(own)
+    for key, field in own.items():
         if field.is_required():
             assert shown[key] == "required", key
         else:
@@ -68,6 +72,11 @@ def test_auctune_toml_has_the_table_that_is_generated_from_the_fields(heading: s
     assert shown == [[cell.strip() for cell in line.strip("|").split("|")] for line in lines], (
         command
     )
+
+
+def test_training_settings_are_the_page_that_is_generated_from_their_declaration() -> None:
+    command = f"python tests/support/training_page.py > {TRAINING}"
+    assert TRAINING.read_text() == page(), command
 
 
 def test_market_file_lists_each_setting_of_the_auction_with_its_default() -> None:

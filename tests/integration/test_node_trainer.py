@@ -105,7 +105,7 @@ def test_each_step_is_reported_once_with_its_loss(base: Base, tmp_path: Path) ->
 
 def test_a_loss_that_is_no_number_ends_its_own_job_only(base: Base, tmp_path: Path) -> None:
     good = [make_job(tmp_path, name) for name in ("good", "fine")]
-    bad = make_job(tmp_path, "bad", learning_rate=1e25, max_grad_norm=0.0, schedule="constant")
+    bad = make_job(tmp_path, "bad", learning_rate=1e9, max_grad_norm=0.0, schedule="constant")
     alone = {job.id: weights_of(train(base, [job], tmp_path), job) for job in good}
     trainer = NodeTrainer(base)
     for job in (good[0], bad, good[1]):

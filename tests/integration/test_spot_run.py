@@ -440,7 +440,7 @@ def test_what_a_worker_cannot_use_is_said_as_input(site: Site, tmp_path: Path) -
 def test_a_loss_that_is_no_number_ends_the_run_without_an_adapter(
     site: Site, tmp_path: Path
 ) -> None:
-    training = replace(site.order.training, learning_rate=1e30, max_grad_norm=0.0)
+    training = replace(site.order.training, learning_rate=1e9, max_grad_norm=0.0)
     order = replace(site.order, training=training)
     report = site.run(tmp_path / "run", SpotFirst(), site.supply(MARKET), order=order)
     assert report.adapter is None

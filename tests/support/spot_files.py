@@ -21,7 +21,7 @@ TRAINING = """
 [training]
 base = "tiny"
 data = "rows.jsonl"
-global_batch = 4
+batch_size = 4
 max_length = 48
 """
 

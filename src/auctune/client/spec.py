@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from auctune.domain.errors import InputError
+from auctune.domain.training import PARAMETERS, Parameter
 
 _NAME_KEY = "name"
 _VALUE = re.compile(r"([^@]+)(?:@((?:(?!\.\.)[^@])*)(?:\.\.([^@]+))?)?")
@@ -26,24 +27,18 @@ def _list(text: str) -> list[str]:
     return [part for part in text.split(",") if part]
 
 
-# Parsers of training settings, by the keys of a market file's [[bids]]. The service checks values.
+def _parser(parameter: Parameter) -> Callable[[str], Any]:
+    if parameter.choices:
+        return str
+    kinds: Mapping[Any, Callable[[str], Any]] = {int: int, float: float}
+    return kinds.get(parameter.kind, _list)
+
+
+# Parsers of training settings by name. The service checks values.
 TRAINING_SETTINGS: Mapping[str, Callable[[str], Any]] = {
-    "epochs": int,
-    "batch_size": int,
-    "rank": int,
-    "alpha": float,
-    "dropout": float,
-    "target_modules": _list,
-    "learning_rate": float,
-    "weight_decay": float,
-    "schedule": str,
-    "warmup_steps": int,
-    "max_length": int,
+    **{name: _parser(parameter) for name, parameter in PARAMETERS.items()},
     "truncate": _bool,
-    "max_grad_norm": float,
-    "patience": int,
     "share": float,
-    "seed": int,
 }
 _EXPECTED: Mapping[Callable[[str], Any], str] = {int: "a whole number", _bool: "true or false"}
 _HYPERPARAMETERS = {"epochs": "n_epochs", "batch_size": "batch_size"}

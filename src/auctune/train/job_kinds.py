@@ -8,13 +8,15 @@
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from auctune.domain.base_name import resolve_base
 from auctune.domain.errors import InputError
+from auctune.schema import STRICT, check_schema, hyperparameters_of, with_hyperparameters
 from auctune.train.base import load_base
 from auctune.train.job import LoraJob
 from auctune.train.preemptible import LoraJobFactory, PreemptibleJob
@@ -22,6 +24,17 @@ from auctune.train.preemptible import LoraJobFactory, PreemptibleJob
 MakeJob = Callable[[], PreemptibleJob]
 
 _MEMBERS = tuple(name for name in vars(PreemptibleJob) if not name.startswith("_"))
+
+
+# The epochs and the schedule of a job that trains until it has its loss are given.
+@with_hyperparameters(without=("epochs", "schedule", "seed", "patience"))
+class LoraSettings(BaseModel):
+    """Settings of the kind `lora`."""
+
+    model_config = STRICT
+
+    base: str = "tiny"
+    data: str
 
 
 class JobKinds:
@@ -50,33 +63,17 @@ class JobKinds:
             InputError: naming `kind` or the setting.
         """
         if kind == "lora":
-            base = _text(settings, "base") if "base" in settings else "tiny"
-            return partial(self._make_lora, self._job(name, seed, settings), base)
+            try:
+                lora = check_schema(LoraSettings, dict(settings), "")
+            except InputError as error:
+                place = f"settings.{error.place}"
+                raise InputError(place, error.found, error.expected) from None
+            data = self._beside / lora.data
+            job = LoraJob(name, data, seed=seed, schedule="constant", **hyperparameters_of(lora))
+            return partial(self._make_lora, job, lora.base)
         if ":" not in kind:
             raise InputError("kind", repr(kind), "lora or MODULE:FUNCTION")
         return partial(_call, kind, import_function(kind), seed, self._device, dict(settings))
-
-    def _job(self, name: str, seed: int, settings: Mapping[str, Any]) -> LoraJob:
-        known = {field.name for field in fields(LoraJob)} - {"id", "seed", "epochs", "schedule"}
-        for key in settings:
-            if key not in known | {"base"}:
-                expected = f"one of {', '.join(sorted(known | {'base'}))}"
-                raise InputError(f"settings.{key}", "is an unknown setting", expected)
-        if "data" not in settings:
-            raise InputError("settings.data", "is missing", "a file of training rows")
-        values = {key: value for key, value in settings.items() if key != "base"}
-        values["data"] = self._beside / _text(settings, "data")
-        modules = values.get("target_modules", [])
-        if not isinstance(modules, list) or not all(isinstance(name, str) for name in modules):
-            raise InputError("settings.target_modules", repr(modules), "a list of names")
-        if "target_modules" in values:
-            values["target_modules"] = tuple(modules)
-        try:
-            return LoraJob(id=name, seed=seed, schedule="constant", **values)
-        except InputError as error:
-            raise error.within("settings") from None
-        except TypeError as error:
-            raise InputError("settings", str(error), "settings of a job") from None
 
     def _make_lora(self, job: LoraJob, base: str) -> PreemptibleJob:
         if base not in self._factories:
@@ -116,10 +113,3 @@ def _call(
         found = f"{path} returned {type(job).__name__} without {missing[0]!r}"
         raise InputError("kind", found, "a function that returns a PreemptibleJob")
     return job
-
-
-def _text(settings: Mapping[str, Any], key: str) -> str:
-    value = settings[key]
-    if not isinstance(value, str):
-        raise InputError(f"settings.{key}", repr(value), "a text")
-    return value

@@ -6,7 +6,8 @@ import torch
 from torch import nn
 from transformers import get_scheduler
 
-from auctune.train.job import LoraJob, RateSchedule
+from auctune.domain.training import RateSchedule
+from auctune.train.job import LoraJob
 from auctune.train.multilora.adapters import AdapterWeights
 from auctune.train.multilora.optimizer import AdapterOptimizer, rate_factor
 

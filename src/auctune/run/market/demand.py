@@ -145,16 +145,16 @@ def make_bids(
 def _task(
     market: MarketFile, cluster: Cluster, profiles: Mapping[str, Profile], request: Request
 ) -> Task:
-    entry, size = request.entry, request.size
-    batch_tokens = max(1, round(entry.batch_size * size.mean_tokens))
+    entry, size, training = request.entry, request.size, request.entry.training
+    batch_tokens = max(1, round(training.batch_size * size.mean_tokens))
     task = Task(
         id=entry.id,
         arrival=entry.arrival,
         deadline=entry.deadline,
-        work=samples_of(size, entry.epochs, market.sample_tokens),
+        work=samples_of(size, training.epochs, market.sample_tokens),
         # A task may run on any type, and is sold the same memory on each.
         memory_gb=max(
-            profile.task_memory_gb(entry.rank, entry.target_modules)
+            profile.task_memory_gb(training.rank, training.target_modules)
             for profile in profiles.values()
         ),
         bid=entry.bid,
@@ -169,6 +169,6 @@ def _task(
     kinds = [cluster.node_types[node.type] for node in cluster.nodes]
     room = max(kind.memory_gb for kind in kinds) - cluster.base_memory_gb
     if task.memory_gb > room:
-        found = f"{entry.rank} needs {task.memory_gb:.3g} GB, more than any node has left"
+        found = f"{training.rank} needs {task.memory_gb:.3g} GB, more than any node has left"
         raise InputError("rank", found, f"an adapter of at most {room:.3g} GB")
     return task

@@ -15,10 +15,11 @@ from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
 from auctune.device_profile import physical_device
 from auctune.domain import InputError, Money, parse_money
-from auctune.domain.dataset import DEFAULT_MAX_LENGTH, RowKind
+from auctune.domain.dataset import RowKind
+from auctune.domain.training import TrainingConfig
 from auctune.run.vendors import RepairParams
-from auctune.schema import STRICT, check_schema
-from auctune.train.job import LoraJob, RateSchedule
+from auctune.schema import STRICT, Texts, check_schema, hyperparameters_of, with_hyperparameters
+from auctune.train.job import LoraJob
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _NAME_EXPECTED = "1 to 64 letters, digits, '.', '_' or '-', the first a letter or digit"
@@ -33,10 +34,6 @@ def _name(value: Any) -> Any:
 
 def _money(value: Any) -> Money:
     return parse_money(value, "")
-
-
-def _tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def _kind(value: Any) -> Any:
@@ -54,7 +51,6 @@ _NOT_SUPPORTED = {
 
 Name = Annotated[str, BeforeValidator(_name)]
 Amount = Annotated[Decimal, BeforeValidator(_money)]
-Texts = Annotated[tuple[str, ...], BeforeValidator(_tuple)]
 Kind = Annotated[RowKind, BeforeValidator(_kind)]
 # Far above any real market, and small enough that sums of products stay numbers.
 _MOST = 10**9
@@ -104,6 +100,7 @@ class VendorEntry(BaseModel):
         return RepairParams(**{name: getattr(self, name) for name in type(self).model_fields})
 
 
+@with_hyperparameters()
 class BidEntry(BaseModel):
     """[[bids]]: a task, its bid, and its training."""
 
@@ -124,28 +121,17 @@ class BidEntry(BaseModel):
     deadline: Whole
     repair: bool = False
     share: Annotated[float, Field(gt=0, le=1)] = 0.25
-    epochs: Count = 1
-    rank: Count = 8
-    alpha: Positive = 16.0
-    dropout: float = 0.0
-    target_modules: Texts = ()
-    learning_rate: Positive = 1e-3
-    weight_decay: Rate = 0.0
-    schedule: RateSchedule = "linear"
-    warmup_steps: Whole = 0
-    batch_size: Count = 8
-    max_length: Count = DEFAULT_MAX_LENGTH
     truncate: bool = False
-    max_grad_norm: Rate = 1.0
-    seed: Whole = 0
     validation: str | None = None
-    patience: Whole = 0
+
+    @property
+    def training(self) -> TrainingConfig:
+        """The hyperparameters."""
+        return TrainingConfig(**hyperparameters_of(self))
 
     def job(self, data: Path, validation: Path | None) -> LoraJob:
-        """The training job, once its files are where they stay."""
-        names = set(LoraJob.__dataclass_fields__) - {"id", "data", "validation"}
-        settings = {name: getattr(self, name) for name in names}
-        return LoraJob(id=self.id, data=data, validation=validation, **settings)
+        """Return the training job, once its files are at their final paths."""
+        return LoraJob(self.id, data, validation, **hyperparameters_of(self))
 
 
 class MarketFile(BaseModel):

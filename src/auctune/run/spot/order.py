@@ -15,7 +15,7 @@ class SpotOrder:
 
     Attributes:
         job: workload, deadline, value and bounds; all rows of all epochs are its workload.
-        training: the adapter; `batch_size` is the global batch.
+        training: the adapter; a batch is that of all instances.
         base: the base model's name.
         micro_batch: rows that go through the model together on one instance.
         device, dtype: where and how workers compute; the coordinator computes on the CPU.
@@ -32,7 +32,7 @@ class SpotOrder:
 
     def __post_init__(self) -> None:
         if not 1 <= self.micro_batch <= self.training.batch_size:
-            expected = f"1 to global_batch = {self.training.batch_size} rows"
+            expected = f"1 to batch_size = {self.training.batch_size} rows"
             raise InputError("micro_batch", f"{self.micro_batch!r}", expected)
         check_count(self.threads, "threads", 1)
 

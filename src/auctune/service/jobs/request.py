@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from auctune.domain import InputError
+from auctune.schema import with_hyperparameters
 
 _MAX = 10**9
 Count = Annotated[int, Field(ge=1, le=_MAX, strict=True)]
@@ -76,23 +77,17 @@ class Method(BaseModel):
         return value
 
 
+# The others are OpenAI's own.
+@with_hyperparameters(without=("epochs", "batch_size", "seed"))
 class Lora(BaseModel):
-    """Settings of the adapter, and hyperparameters that OpenAI's API does not have."""
+    """Hyperparameters that OpenAI's API does not have; `None` is the zone's default."""
 
     model_config = FORBID_EXTRA
 
-    rank: Annotated[int, Field(ge=1, le=4096, strict=True)] = 8
-    alpha: Positive = 16.0
-    dropout: Annotated[float, Field(ge=0, lt=1, strict=True)] = 0.0
     target_modules: Annotated[tuple[Name, ...], Field(max_length=64)] = ()
     learning_rate: Positive | None = None
-    weight_decay: Rate = 0.0
-    schedule: Literal["constant", "linear", "cosine"] = "linear"
-    warmup_steps: Annotated[int, Field(ge=0, le=_MAX, strict=True)] = 0
     max_length: Count | None = None
     truncate: bool = False
-    max_grad_norm: Rate = 1.0
-    patience: Annotated[int, Field(ge=0, le=_MAX, strict=True)] = 0
 
 
 class DecayingValue(BaseModel):

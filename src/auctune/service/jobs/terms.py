@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from auctune.domain import InputError, Money, parse_money
+from auctune.schema import hyperparameters_of
 from auctune.service.accounts.keys import Principal
 from auctune.service.jobs.offers import NO_ALTERNATIVES, Alternatives
 from auctune.service.jobs.request import JobRequest, MarketTerms, Request
@@ -22,7 +23,7 @@ DEADLINE = "a time, or a span such as +2h"
 _IS_SET: Mapping[str, Callable[[JobRequest], bool]] = {
     "market.deadline": lambda request: has_deadline(request),
     "market.repair": lambda request: request.market.repair,
-    "market.lora.patience": lambda request: request.market.lora.patience > 0,
+    "market.lora.patience": lambda request: hyperparameters_of(request.market.lora)["patience"] > 0,
     "hyperparameters.n_epochs": lambda request: request.hyperparameters_used.n_epochs != "auto",
     "validation_file": lambda request: request.validation_file is not None,
 }

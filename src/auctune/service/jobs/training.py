@@ -2,20 +2,20 @@
 
 import secrets
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any
 
 from auctune.domain import Money
 from auctune.domain.dataset import DEFAULT_MAX_LENGTH
+from auctune.domain.training import TrainingConfig
+from auctune.schema import hyperparameters_of
 from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.request import Hyperparameters, JobRequest
 
-RateSchedule = Literal["constant", "linear", "cosine"]
-
 
 @dataclass(frozen=True, slots=True)
-class Training:
-    """Settings of one adapter's training; see `auctune.train.job.LoraJob`.
+class Training(TrainingConfig):
+    """Settings of one adapter's training: hyperparameters, files, and its share of a node.
 
     Attributes:
         data: id of the training file.
@@ -27,28 +27,9 @@ class Training:
 
     data: str
     validation: str | None = None
-    epochs: int = 1
-    rank: int = 8
-    alpha: float = 16.0
-    dropout: float = 0.0
-    target_modules: tuple[str, ...] = ()
-    learning_rate: float = 1e-3
-    weight_decay: float = 0.0
-    schedule: RateSchedule = "linear"
-    warmup_steps: int = 0
-    batch_size: int = 8
-    max_length: int = DEFAULT_MAX_LENGTH
     truncate: bool = False
-    max_grad_norm: float = 1.0
-    seed: int = 0
-    patience: int = 0
     share: float = 0.25
     repair: bool = False
-
-    def settings(self) -> dict[str, Any]:
-        """Return the settings that the trainer takes: no files, and nothing of the market."""
-        own = ("data", "validation", "truncate", "share", "repair")
-        return {name: value for name, value in asdict(self).items() if name not in own}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,26 +103,20 @@ def resolve_training(request: JobRequest, defaults: Defaults) -> Training:
     chosen, terms = request.hyperparameters_used, request.market
     lora = terms.lora
     length = lora.max_length or defaults.length
+    resolved = hyperparameters_of(lora) | {
+        "epochs": defaults.epochs if chosen.n_epochs == "auto" else chosen.n_epochs,
+        "batch_size": defaults.batch_size if chosen.batch_size == "auto" else chosen.batch_size,
+        "learning_rate": lora.learning_rate or _rate(chosen, defaults),
+        "max_length": min(length, defaults.context_tokens or length),
+        "seed": secrets.randbelow(2**31) if request.seed is None else request.seed,
+    }
     return Training(
         data=request.training_file,
         validation=request.validation_file,
-        epochs=defaults.epochs if chosen.n_epochs == "auto" else chosen.n_epochs,
-        rank=lora.rank,
-        alpha=lora.alpha,
-        dropout=lora.dropout,
-        target_modules=lora.target_modules,
-        learning_rate=lora.learning_rate or _rate(chosen, defaults),
-        weight_decay=lora.weight_decay,
-        schedule=lora.schedule,
-        warmup_steps=lora.warmup_steps,
-        batch_size=defaults.batch_size if chosen.batch_size == "auto" else chosen.batch_size,
-        max_length=min(length, defaults.context_tokens or length),
         truncate=lora.truncate,
-        max_grad_norm=lora.max_grad_norm,
-        seed=secrets.randbelow(2**31) if request.seed is None else request.seed,
-        patience=lora.patience,
         share=terms.share or defaults.share,
         repair=terms.repair,
+        **resolved,
     )
 
 

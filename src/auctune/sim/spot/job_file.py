@@ -5,13 +5,12 @@ come back with the key's path.
 """
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from auctune.domain import InputError
-from auctune.domain.dataset import DEFAULT_MAX_LENGTH
-from auctune.schema import STRICT, check_schema
+from auctune.schema import STRICT, check_schema, hyperparameters_of, with_hyperparameters
 from auctune.sim.toml_file import read_toml
 from auctune.spot.job import DEFAULT_VALUE, LinearScaling, Overhead, Scaling, SpotJob, TableScaling
 
@@ -22,11 +21,7 @@ _MOST = 10**9
 
 Positive = Annotated[float, Field(gt=0, le=_MOST)]
 Rate = Annotated[float, Field(ge=0, le=_MOST)]
-Whole = Annotated[int, Field(ge=0, le=_MOST)]
 Count = Annotated[int, Field(ge=1, le=_MOST)]
-Texts = Annotated[
-    tuple[str, ...], BeforeValidator(lambda value: tuple(value) if type(value) is list else value)
-]
 
 
 class JobEntry(BaseModel):
@@ -83,6 +78,7 @@ class MarketEntry(BaseModel):
     slot_seconds: Positive = 1800.0
 
 
+@with_hyperparameters(without=("patience",))
 class TrainingEntry(BaseModel):
     """[training]: for a real run."""
 
@@ -90,27 +86,19 @@ class TrainingEntry(BaseModel):
 
     base: str
     data: str
-    global_batch: Count = 8
     micro_batch: Count = 1
-    epochs: Count = 1
-    rank: Count = 8
-    alpha: Positive = 16.0
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    target_modules: Texts = ()
-    learning_rate: Positive = 1e-3
-    weight_decay: Rate = 0.0
-    schedule: Literal["constant", "linear", "cosine"] = "linear"
-    warmup_steps: Whole = 0
-    max_length: Count = DEFAULT_MAX_LENGTH
-    max_grad_norm: Rate = 1.0
-    seed: Whole = 0
 
     @model_validator(mode="after")
     def _micro_batches_fit(self) -> "TrainingEntry":
-        if self.micro_batch > self.global_batch:
-            expected = f"at most global_batch = {self.global_batch}"
+        batch_size = self.hyperparameters()["batch_size"]
+        if self.micro_batch > batch_size:
+            expected = f"at most batch_size = {batch_size}"
             raise InputError("micro_batch", f"{self.micro_batch}", expected)
         return self
+
+    def hyperparameters(self) -> dict[str, Any]:
+        """Return the hyperparameters by name."""
+        return hyperparameters_of(self)
 
 
 class JobFile(BaseModel):

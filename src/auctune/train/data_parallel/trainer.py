@@ -44,7 +44,7 @@ class ElasticTrainer:
     ) -> None:
         if not 1 <= micro_batch <= job.batch_size:
             raise InputError(
-                "micro_batch", f"{micro_batch!r}", f"1 to global_batch = {job.batch_size} rows"
+                "micro_batch", f"{micro_batch!r}", f"1 to batch_size = {job.batch_size} rows"
             )
         self._node = NodeTrainer(base, mode="exact")
         self._job = job

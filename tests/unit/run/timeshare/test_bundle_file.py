@@ -115,26 +115,26 @@ def test_an_adapter_is_a_thread_with_the_settings_of_a_job(tmp_path: Path) -> No
             r"thread\[0\]\.kind: 'no\.such:thing' \(No module",
         ),
         (
-            thread_of("lora") + "settings = { size = 3 }\n",
-            r"thread\[0\]\.settings\.size: is an unknown",
+            thread_of("lora") + 'settings = { data = "a", size = 3 }\n',
+            r"thread\[0\]\.settings\.size: is an unknown key",
         ),
         (thread_of("lora"), r"thread\[0\]\.settings\.data: is missing"),
         (
             thread_of("lora") + 'settings = { data = "a", rank = 0 }\n',
-            r"thread\[0\]\.settings: rank: 0",
+            r"thread\[0\]\.settings\.rank: 0",
         ),
         ('[pool]\ndevice = "abacus"\n' + THREAD, "abacus"),
         (
             thread_of("lora") + "settings = { data = 5 }\n",
-            r"thread\[0\]\.settings\.data: 5; expected a text",
+            r"thread\[0\]\.settings\.data: 5; expected a valid string",
         ),
         (
             thread_of("lora") + 'settings = { data = "a", base = 5 }\n',
-            r"settings\.base: 5; expected a text",
+            r"settings\.base: 5; expected a valid string",
         ),
         (
             thread_of("lora") + 'settings = { data = "a", target_modules = "q" }\n',
-            r"settings\.target_modules: 'q'; expected a list",
+            r"settings\.target_modules: 'q'; expected a valid tuple",
         ),
         (
             thread_of(":thing"),

@@ -4,6 +4,7 @@ import orjson
 import pytest
 
 from auctune.domain import InputError
+from auctune.schema import hyperparameters_of
 from auctune.service.http.requests import read_request
 from auctune.service.jobs.request import JobRequest
 from auctune.service.page.job_views import job_body
@@ -40,11 +41,12 @@ def test_a_full_form_is_a_full_request() -> None:
     # A zone has its model, whatever else was chosen.
     assert (read.model, read.market.zone) == ("large", "south")
     assert (read.market.bid, read.market.deadline, read.market.repair) == ("12.50", "+2h", True)
+    lora = hyperparameters_of(read.market.lora)
     assert (
         read.hyperparameters_used.n_epochs,
         read.hyperparameters_used.learning_rate_multiplier,
     ) == (3, 0.5)
-    assert (read.market.lora.rank, read.market.lora.dropout, read.market.share) == (16, 0.1, 0.5)
+    assert (lora["rank"], lora["dropout"], read.market.share) == (16, 0.1, 0.5)
     assert (read.seed, read.validation_file, read.suffix) == (7, "file-2", "weather")
     assert read.metadata == {"name": "Tuesday"}
 

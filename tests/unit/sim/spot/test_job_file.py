@@ -30,7 +30,7 @@ slot_seconds = 900
 [training]
 base = "tiny-llama"
 data = "rows.jsonl"
-global_batch = 16
+batch_size = 16
 micro_batch = 4
 rank = 4
 target_modules = ["q_proj"]
@@ -57,8 +57,9 @@ def test_a_whole_file_says_all(tmp_path: Path) -> None:
     )
     assert (file.market.on_demand_price, file.market.slot_seconds) == (3.06, 900.0)
     assert file.training is not None
-    assert (file.training.global_batch, file.training.micro_batch) == (16, 4)
-    assert file.training.target_modules == ("q_proj",)
+    training = file.training.hyperparameters()
+    assert (training["batch_size"], file.training.micro_batch) == (16, 4)
+    assert training["target_modules"] == ("q_proj",)
 
 
 def test_what_is_left_out_is_as_the_mechanism_has_it(tmp_path: Path) -> None:

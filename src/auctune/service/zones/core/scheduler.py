@@ -140,7 +140,7 @@ class SlotScheduler(ABC, Generic[Z, J]):
         validation = training.validation
         return make_order(
             job.id,
-            training.settings(),
+            training.hyperparameters(),
             self._content(self._training_file(job)),
             None if validation is None else self._content(validation),
             self.folder(job.id),

@@ -126,7 +126,7 @@ class JobProcessPool:
             job=job.terms,
             policy=job.policy,
             forecast=job.forecast,
-            training=training.settings(),
+            training=training.hyperparameters(),
             data=str(self._content(training.data)),
             validation=None if validation is None else str(self._content(validation)),
             base=entry.base_source,

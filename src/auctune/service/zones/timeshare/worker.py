@@ -108,7 +108,7 @@ class TimeshareWorker(ZoneWorker[TimeshareZone]):
         return tuple(self._thread(job, zone.price) for job in jobs), state.seq, cancelled
 
     def _thread(self, job: TimeshareJob, price: Money) -> WantedThread:
-        settings = job.training.settings()
+        settings = job.training.hyperparameters()
         lasting = {key: value for key, value in settings.items() if key not in _UNUSED_SETTINGS}
         lasting["target_modules"] = list(lasting["target_modules"])
         # Relative, so that a data folder can be moved with its pools.
