@@ -86,12 +86,7 @@ def _applies(requirement: Requirement, extra: str) -> bool:
 
 
 def extra_finding(extra: str, requirements: list[Requirement]) -> Finding:
-    """Check that all requirements are installed, in versions that they accept.
-
-    Args:
-        extra: name of the extra; empty: auctune itself.
-        requirements: its requirements.
-    """
+    """Check that all requirements of an extra are installed, in versions that they accept."""
     installed = {one.name: installed_version(one.name) for one in requirements}
     missing = [name for name, found in installed.items() if found is None]
     mismatched = list(_mismatched(requirements, installed))
@@ -160,9 +155,7 @@ def device_findings(
 ) -> Iterator[Finding]:
     """Yield a finding for each CUDA device, and for each device of the settings that is missing.
 
-    Args:
-        trials: for each CUDA device: name, total_bytes, free_bytes, and error, None if it computes.
-        required: devices of the settings other than CPUs, each with its place.
+    `trials` are name, total_bytes, free_bytes and error of each, `required` devices their places.
     """
     if not trials:
         yield ok("no CUDA device")
@@ -238,12 +231,7 @@ def check_limits(at: Installation) -> Iterator[Finding]:
 
 
 def open_files_finding(soft: int, hard: int) -> Finding:
-    """Check that a process may open enough files.
-
-    Args:
-        soft: the limit in force.
-        hard: up to which a process may raise it.
-    """
+    """Check that a process may open enough files; it may raise its limit up to `hard`."""
     if soft == resource.RLIM_INFINITY or soft >= _ENOUGH_FILES:
         return ok(f"{'unlimited' if soft < 0 else f'{soft:,}'} open files")
     if hard == resource.RLIM_INFINITY or hard >= _ENOUGH_FILES:

@@ -37,8 +37,6 @@ class Finding:
     """One result of a check.
 
     Attributes:
-        severity: how serious it is.
-        message: what was found, in one line.
         fix: the command or setting that fixes it; empty if there is nothing to do.
         check: name of the check; `run_checks` sets it.
     """
@@ -69,9 +67,7 @@ class Installation:
     """An installation to check.
 
     Attributes:
-        config: the settings file, or None for the defaults.
         data: data folder of the service, absolute; it need not exist.
-        cache: folder of bases that are built on this machine.
         url_file: file in which a running service notes its URL.
         online: whether vendors may be contacted.
         settings: the parsed settings; None if they cannot be read.
@@ -103,11 +99,7 @@ class Installation:
 def load_installation(
     config: Path | None, data: Path, cache: Path, url_file: Path, *, online: bool
 ) -> Installation:
-    """Load the installation that `auctune serve` would run with these options; write nothing.
-
-    Args:
-        config, data, cache, url_file, online: as in `Installation`.
-    """
+    """Load the installation that `auctune serve` would run with these options; write nothing."""
     settings, message, missing = None, "", None
     try:
         # Outside of the time limit, as a busy machine takes seconds for it; and here, as without
@@ -134,17 +126,10 @@ class CheckTimeoutError(AuctuneError):
 
 
 def run_with_timeout(seconds: float, call: Callable[[], T]) -> T:
-    """Return what a call returns, or raise what it raises.
+    """Return what a call returns, or raise what it raises, or CheckTimeoutError.
 
     The call runs in a thread of its own, as it may hang on a disk, a driver or a silent server. A
     thread that does not return is left until the process ends.
-
-    Args:
-        seconds: time limit.
-        call: called once.
-
-    Raises:
-        CheckTimeoutError: if the call takes longer.
     """
     results: list[T] = []
     errors: list[BaseException] = []

@@ -20,7 +20,6 @@ class Check:
     """One check.
 
     Attributes:
-        name: as its findings show it.
         run: yields the findings; it only reads, and leaves nothing behind.
         timeout_seconds: time limit.
         needs_settings: whether it is skipped if the settings cannot be read.
@@ -51,12 +50,7 @@ CHECKS = (
 
 
 def run_checks(at: Installation, checks: Iterable[Check] | None = None) -> Iterator[Finding]:
-    """Yield the findings of each check as soon as it has ended.
-
-    Args:
-        at: the installation.
-        checks: checks to run; None: all.
-    """
+    """Yield the findings of each check as soon as it has ended."""
     for check in CHECKS if checks is None else checks:
         for finding in _findings(check, at):
             yield replace(finding, check=check.name)

@@ -47,11 +47,7 @@ _NO_PRICES = np.empty(0)
 
 
 class AuctionVerifier(LogVerifier[AuctionState, Admission]):
-    """Verifies an auction's log: decisions, price updates and new plans, by its mechanism.
-
-    Args:
-        model: state and mechanism.
-    """
+    """Verifies an auction's log: decisions, price updates and new plans, by its mechanism."""
 
     counted = ("decisions", "lessons", "plans")
 

@@ -67,13 +67,9 @@ def recorded_outcome(
     first_slot: int,
     on_decision: Callable[[], None] = noop,
 ) -> AuctionOutcome:
-    """Return the outcome as recorded.
+    """Return the outcome as recorded, given all events of the zone.
 
-    Args:
-        events: of the zone, from its first event on.
-        cluster: the zone's.
-        first_slot: of the range; events before it only lead up to it.
-        on_decision: called after each decision.
+    Events before `first_slot` only lead up to the range.
     """
     plans = _Plans(cluster, first_slot)
     for event, change in _with_changes(events, cluster, on_decision):
@@ -88,13 +84,9 @@ def outcome_under(
     first_slot: int,
     on_decision: Callable[[], None] = noop,
 ) -> AuctionOutcome:
-    """Return the outcome under another mechanism.
+    """Return the outcome under another mechanism over the same cluster, as built.
 
     What was sold before the range stays as it was, and the mechanism learns from its bids.
-
-    Args:
-        mechanism: over the same cluster, as built.
-        events, cluster, first_slot, on_decision: see `recorded_outcome`.
     """
     plans = _Plans(cluster, first_slot)
     for event, change in _with_changes(events, cluster, on_decision):
@@ -152,15 +144,7 @@ def _play(mechanism: Admission, plans: "_Plans", event: ZoneEvent, change: Event
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """A sold plan.
-
-    Attributes:
-        task, schedule: as sold.
-        payment: as agreed.
-        cells: as they are now, past ones included.
-        is_counted: whether the bid is in the range.
-        is_refunded: whether the payment was refunded.
-    """
+    """A sold plan: its cells as they are now, past ones included; `is_counted`: in the range."""
 
     task: Task
     schedule: Schedule
@@ -171,12 +155,7 @@ class _Plan:
 
 
 class _Plans:
-    """Plans by job, and what they cost and earn.
-
-    Args:
-        cluster: the zone's.
-        first_slot: of the range.
-    """
+    """Plans by job, and what they cost and earn."""
 
     def __init__(self, cluster: Cluster, first_slot: int) -> None:
         self._types = {node.id: node.type for node in cluster.nodes}

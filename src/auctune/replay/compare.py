@@ -24,13 +24,7 @@ O = TypeVar("O")  # noqa: E741
 
 @dataclass(frozen=True, slots=True)
 class ReplayInput:
-    """Input of a replay.
-
-    Attributes:
-        log: the range.
-        snapshots: of the log's zones.
-        entry: the zone in auctune.toml; `None` without a file, or if the file does not have it.
-    """
+    """Input of a replay: a range, the snapshots of its log, and the zone in auctune.toml."""
 
     log: LogRange
     snapshots: Snapshots
@@ -39,13 +33,7 @@ class ReplayInput:
 
 @dataclass(frozen=True, slots=True)
 class Comparison(Generic[O]):
-    """The outcome of a range as recorded, and under other mechanisms.
-
-    Attributes:
-        mechanism: the recorded one.
-        recorded: its outcome.
-        others: a contender and its outcome each, in the order given.
-    """
+    """The outcome of a range as recorded, and under other mechanisms."""
 
     mechanism: str
     recorded: O
@@ -53,11 +41,7 @@ class Comparison(Generic[O]):
 
 
 class ZoneReplay(ABC, Generic[O]):
-    """Replay of a range of a zone's log; one subclass for each kind of zone.
-
-    Args:
-        log: the range.
-    """
+    """Replay of a range of a zone's log; one subclass for each kind of zone."""
 
     rows: ClassVar[tuple[Row, ...]]
     """Rows of the table of a comparison."""
@@ -85,11 +69,7 @@ class ZoneReplay(ABC, Generic[O]):
 
     @abstractmethod
     def check(self, contender: Contender) -> None:
-        """Check a mechanism and its settings without running it.
-
-        Raises:
-            InputError: for one that this kind of zone does not have.
-        """
+        """Check a mechanism and its settings without running it; raise InputError."""
 
     @abstractmethod
     def verifier(self) -> LogVerifier[Any, Any]:
@@ -104,11 +84,7 @@ class ZoneReplay(ABC, Generic[O]):
         """Return the outcome of the same range under another mechanism."""
 
     def verify(self, progress: Progress) -> VerificationResult:
-        """Verify the range.
-
-        Raises:
-            InputError: if the service cannot have written an event.
-        """
+        """Verify the range; raise InputError if the service cannot have written an event."""
         verifier, log = self.verifier(), self.log
         after = verifier.state.seq
         tick = progress(log.zone, log.count(EventType.DECIDED, after))

@@ -28,11 +28,7 @@ from auctune.sim.comparison import Contender
 
 
 class EdgeVerifier(LogVerifier[EdgeState, Eris]):
-    """Verifies an edge zone's log: answers, accepted lines and new plans, by Eris.
-
-    Args:
-        opened: body of the zone's first event.
-    """
+    """Verifies an edge zone's log: answers, accepted lines and new plans, by Eris."""
 
     counted = ("decisions", "payments")
 
@@ -80,13 +76,7 @@ class EdgeVerifier(LogVerifier[EdgeState, Eris]):
 
 @dataclass(frozen=True, slots=True)
 class EdgeRangeOutcome:
-    """Outcome of the bids of a range.
-
-    Attributes:
-        num_jobs, num_admitted: number of bids, and of those admitted.
-        welfare: sum of the admitted jobs' values.
-        revenue: sum of their payments.
-    """
+    """Outcome of the bids of a range: the admitted jobs' values and payments."""
 
     num_jobs: int
     num_admitted: int

@@ -19,11 +19,7 @@ REPLAYS: Mapping[str, Callable[[ReplayInput], AnyReplay]] = {
 
 
 def open_replay(source: ReplayInput) -> AnyReplay:
-    """Return the replay of a range by its zone's kind.
-
-    Raises:
-        InputError: if the kind is unknown, or the market of a spot zone is not the recorded one.
-    """
+    """Return the replay of a range by its zone's kind."""
     log = source.log
     if log.kind not in REPLAYS:
         found = f"{log.zone!r} is of kind {log.kind}"

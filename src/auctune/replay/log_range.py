@@ -18,13 +18,10 @@ class LogRange:
     Events that are appended after construction are not part of it.
 
     Args:
-        zone: name of the zone.
-        log: read only.
         begin: unix time; slots that begin earlier are excluded. `None`: from the first slot.
         end: unix time; slots that begin at it or later are excluded. `None`: to the newest slot.
 
     Attributes:
-        zone, kind: name and kind of the zone.
         opened: body of the zone's first event.
         clock: the zone's slots; its time is fixed.
         first_slot, last_slot: of the range; `last_slot` is `None` without `end`.
@@ -65,11 +62,7 @@ class LogRange:
         return self.until if first is None else min(self.until, first - 1)
 
     def events(self, after: int = 0) -> Iterator[ZoneEvent]:
-        """Yield the zone's events up to the range's end, those before the range included.
-
-        Args:
-            after: number of an event; the ones up to it are skipped.
-        """
+        """Yield the zone's events up to the range's end, those before the range included."""
         events = map(read_event, self.log.read_zone(self.zone, after, self.until))
         last = self.last_slot
         return takewhile(lambda event: last is None or slot_of(event) <= last, events)

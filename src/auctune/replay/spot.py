@@ -56,12 +56,7 @@ _SLACK = 1e-9
 
 
 class SpotVerifier(LogVerifier[SpotState, None]):
-    """Verifies a spot zone's log.
-
-    Args:
-        market: the zone's.
-        clock: of the zone.
-    """
+    """Verifies a spot zone's log."""
 
     def __init__(self, market: ReplayedRecord, clock: SlotClock) -> None:
         super().__init__(empty_model({}))
@@ -158,11 +153,9 @@ class SpotVerifier(LogVerifier[SpotState, None]):
 
 @dataclass(frozen=True, slots=True)
 class JobOutcome:
-    """Outcome of one job, in its slots and in units of the on-demand price.
+    """Cost and finish of one job, in units of the on-demand price and in its slots.
 
-    Attributes:
-        cost: paid in all.
-        finish: when its last row was trained, or `None` if the cap ended it.
+    A job that its cap ended has no finish.
     """
 
     cost: float
@@ -174,13 +167,9 @@ class PastJob:
     """A job that has ended.
 
     Attributes:
-        job: as policies see it.
         history: the market up to the job's first slot, without it.
         market: in the job's slots, as each began.
         forecast: the forecaster that it used, NAME[:KEY=VALUE...].
-        cap: the most that it may pay.
-        unit_price: money for one unit.
-        recorded: its outcome.
     """
 
     job: SpotJob
@@ -242,12 +231,7 @@ def _capped(played: SpotOutcome, market: SpotMarket, cap: float) -> JobOutcome:
 class RentalOutcome:
     """Outcome of the jobs of a range; money.
 
-    Attributes:
-        num_jobs: number of jobs.
-        num_late: done after their deadlines, or never.
-        num_capped: ended by their caps.
-        cost, value: to their owners.
-        utility: value less cost.
+    Late jobs were done after their deadlines, or never; capped ones were ended by their caps.
     """
 
     num_jobs: int
@@ -277,12 +261,8 @@ def rental_outcome(outcomes: Iterable[tuple[PastJob, JobOutcome]]) -> RentalOutc
 class RecordedJob:
     """An admitted job in the log.
 
-    Attributes:
-        admission: body of its decision.
-        charged: in all.
-        finish: when its last row was trained, in its slots, or `None`.
-        is_capped: whether the cap ended it.
-        is_disturbed: whether its owner or the service interfered.
+    `finish` is when its last row was trained, in its slots; a disturbed job was interrupted by its
+    owner or the service.
     """
 
     admission: Body
@@ -339,11 +319,7 @@ def recorded_jobs(events: Iterable[ZoneEvent], first_slot: int) -> list[Recorded
 
 
 class SpotReplay(ZoneReplay[RentalOutcome]):
-    """Replay of a spot zone's log.
-
-    Raises:
-        InputError: if the files of the zone's market are missing, or not those of the log.
-    """
+    """Replay of a spot zone's log."""
 
     basis = "recorded observations of its market"
     rows = (

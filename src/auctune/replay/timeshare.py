@@ -57,11 +57,6 @@ class TimeshareVerifier(LogVerifier[TimeshareState, None]):
 
     An estimate follows from an earlier state than its decision, so that the data for its forecast
     are kept from then on.
-
-    Args:
-        price: of a second of the pool.
-        clock: of the zone.
-        decisions: the `job.decided` events that will be verified.
     """
 
     def __init__(self, price: Money, clock: SlotClock, decisions: Iterable[ZoneEvent]) -> None:
@@ -178,8 +173,6 @@ class PastJob:
         losses: [i] mean loss of each unit.
         rate: N, batches a unit with the whole pool.
         counts: whether its outcome is its own; other jobs only take their share of the pool.
-        is_done: whether it reached its target in time.
-        is_capped: whether its cap ended it.
     """
 
     learning: LearningThread
@@ -219,11 +212,9 @@ class PoolOutcome:
     """Outcome of the jobs of a pool that count.
 
     Attributes:
-        num_jobs: number of jobs.
         num_done: that reached their targets in time.
         num_forecast: of those, the ones that did so by forecast losses.
         units: units of time of the whole pool that the jobs took.
-        pool_seconds: the same in seconds.
     """
 
     num_jobs: int
@@ -249,13 +240,7 @@ def recorded_outcome(jobs: Sequence[PastJob], unit_seconds: float) -> PoolOutcom
 def outcome_under(
     jobs: Sequence[PastJob], allocator: Allocator, unit_seconds: float
 ) -> PoolOutcome:
-    """Return the outcome under another allocator.
-
-    Args:
-        jobs: at least one.
-        allocator: in place of the pool's.
-        unit_seconds: length of a unit of time.
-    """
+    """Return the outcome of at least one job under another allocator."""
     outcome = play(
         allocator,
         [job.learning for job in jobs],
@@ -279,18 +264,13 @@ class RecordedJob:
     """An admitted job in the log.
 
     Attributes:
-        id: of the job.
-        target_loss: that it is to reach.
         deadline: unit by whose beginning it must be done.
         start: first unit in which it can learn, or `None` if it has not joined the pool.
         rate: batches a unit with the whole pool, as first measured.
         batches: learned at the end of each of its units.
         losses: of each unit; values that are not numbers are left out.
-        seconds: of the pool.
-        num_batches: learned in all.
         end: unit in which it left or its owner ended it, or `None` if it goes on.
         how: reason for which it left the pool, or `None` if it has not.
-        is_paused: whether it was ever paused.
     """
 
     id: str
@@ -347,10 +327,7 @@ def recorded_jobs(events: Iterable[ZoneEvent], first_slot: int) -> list[Recorded
 def past_jobs(recorded: Sequence[RecordedJob], unit_seconds: float, newest: int) -> list[PastJob]:
     """Return jobs as another allocator can train them; unit 0 is the first of any.
 
-    Args:
-        recorded: jobs of the log; the ones that learned nothing are left out.
-        unit_seconds: length of a unit of time.
-        newest: the last unit in the log.
+    Jobs of the log that learned nothing are left out. `newest` is the last unit in the log.
     """
     begin = min((one.start for one in recorded if one.start is not None), default=0)
     jobs = []

@@ -24,13 +24,7 @@ _ABSENT = "(none)"
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A field of an event that is not as recorded.
-
-    Attributes:
-        what: event type and field.
-        name: id of the job, or the slot.
-        recorded, found: both values.
-    """
+    """A field of an event that is not as recorded; `name` is the id of the job, or the slot."""
 
     what: str
     name: str
@@ -40,19 +34,13 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class VerificationResult:
-    """Outcome of a verification.
-
-    Attributes:
-        counts: number of events that were verified, by name: decisions, charges, ...
-        differences: empty if the log is identical.
-    """
+    """Numbers of verified events by name, and differences: none if the log is identical."""
 
     counts: Mapping[str, int]
     differences: tuple[Difference, ...]
 
     @property
     def is_identical(self) -> bool:
-        """Return whether every event is as recorded."""
         return not self.differences
 
 
@@ -65,11 +53,7 @@ M = TypeVar("M")
 
 
 class LogVerifier(ABC, Generic[S, M]):
-    """Verifies the log of one zone; a subclass knows the events of its kind of zone.
-
-    Args:
-        model: of the zone before the first event.
-    """
+    """Verifies the log of one zone; a subclass knows the events of its kind of zone."""
 
     counted: ClassVar[tuple[str, ...]] = ("decisions", "charges")
     """Names of what is counted; see `counts_of`."""
@@ -87,8 +71,7 @@ class LogVerifier(ABC, Generic[S, M]):
     def decided_body(self, event: ZoneEvent) -> Body | None:
         """Decide again, and return the body of a `job.decided` event of a job that is not admitted.
 
-        Returns:
-            The body, or None if the recorded inputs cannot have existed.
+        Return None if the recorded inputs cannot have existed.
         """
 
     def counts_of(self, event: ZoneEvent) -> Iterator[str]:
@@ -127,10 +110,10 @@ class LogVerifier(ABC, Generic[S, M]):
         contains: Callable[[ZoneEvent], bool] = lambda _: True,
         on_decision: Callable[[], None] = noop,
     ) -> VerificationResult:
-        """Verify a log.
+        """Verify a log from the state on.
 
         Args:
-            events: of the zone, from the state on.
+            events: of the zone.
             contains: returns whether to verify an event; the others are applied as recorded.
             on_decision: called after each decision.
 
@@ -168,12 +151,7 @@ class LogVerifier(ABC, Generic[S, M]):
 
 
 def diff_event(event: ZoneEvent, body: Body | None) -> Iterator[Difference]:
-    """Yield the fields in which an event is not as recorded.
-
-    Args:
-        event: as recorded.
-        body: that it must have, or None if it cannot have happened.
-    """
+    """Yield the fields in which an event is not as recorded; without a body it is impossible."""
     name = event.job or f"slot {event.slot}"
     if body is None:
         yield Difference(event.type, name, f"event {event.seq}", "cannot have happened")

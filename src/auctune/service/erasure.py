@@ -31,8 +31,7 @@ class StillOpenError(AuctuneError):
 async def erase(service: Service, user: str) -> dict[str, int]:
     """Erase a user's data, and return the number of erased objects by kind.
 
-    Raises:
-        StillOpenError: if the user has open jobs; nothing is erased.
+    With open jobs, nothing is erased and StillOpenError is raised.
     """
     if service.open_jobs.open_jobs(user):
         raise StillOpenError("this user has open jobs; cancel them first")

@@ -25,10 +25,8 @@ _STEPS = int(1 / STEP)
 class LogWriter:
     """Writes events to the log of a database.
 
-    Args:
-        committer: writes.
-        spending, open_jobs: updated at once, as the next decision depends on them.
-        metrics, notifier: updated after the commit.
+    Spending and open jobs are updated at once, as the next decision depends on them; metrics and
+    subscribers after the commit.
     """
 
     def __init__(
@@ -46,15 +44,12 @@ class LogWriter:
         self._notifier = notifier
 
     def next_seq(self) -> int:
-        """Return the next sequence number of the log."""
         return self._committer.next_seq()
 
     def record(self, happened: Sequence[tuple[ZoneEvent, Effects]], done: OnDone) -> None:
-        """Write events and their effects, in the order of calls.
+        """Write events of one zone and their effects, in the order of calls.
 
-        Args:
-            happened: events of one zone.
-            done: called after the commit, or with the error that prevented it.
+        `done` is called after the commit, or with the error that prevented it.
         """
 
         def written(error: Exception | None) -> None:

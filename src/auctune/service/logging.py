@@ -31,12 +31,7 @@ _NOT_ECHOED = ("event", "level", "timestamp", "exception")
 def configure(folder: Path, max_bytes: int = MAX_BYTES) -> Iterator[None]:
     """Have all structlog loggers write to a log file until the context ends.
 
-    Args:
-        folder: folder of the file, created if missing.
-        max_bytes: size after which the file is rotated.
-
-    Raises:
-        OSError: if the file cannot be written.
+    The file is rotated when it has `max_bytes`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     file = RotatingFile(folder / FILE_NAME, max_bytes)

@@ -18,11 +18,7 @@ _SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
 
 
 class Metrics:
-    """Counters since the start of the service.
-
-    Args:
-        open_jobs: counts open jobs.
-    """
+    """Counters since the start of the service."""
 
     def __init__(self, open_jobs: JobQuota) -> None:
         self._registry = CollectorRegistry()
@@ -87,5 +83,4 @@ class Metrics:
         self._webhooks.labels(outcome).inc()
 
     def render(self) -> bytes:
-        """Return all metrics in the text format of Prometheus."""
         return generate_latest(self._registry)

@@ -21,8 +21,7 @@ class Notifier:
     def subscribe(self, topic: str) -> Iterator[asyncio.Event]:
         """Subscribe to a topic, the name of a job or a zone, until the context ends.
 
-        Yields:
-            An event that is set at each notification. The subscriber clears it before it reads.
+        The event is set at each notification. The subscriber clears it before it reads.
         """
         changed = asyncio.Event()
         with self._lock:
@@ -37,7 +36,6 @@ class Notifier:
                     del self._subscribers[topic]
 
     def publish(self, topics: Iterable[str]) -> None:
-        """Wake the subscribers of some topics."""
         # Usually there are no subscribers, and decisions need not wait for the lock.
         if not self._subscribers:
             return

@@ -17,13 +17,7 @@ def take_data_folder(folder: Path) -> int:
     """Create the data folder, or make an existing one private to this account.
 
     All files that this process and its children create from now on are private. If the folder was
-    open to other accounts, the service's files in it are closed to them too.
-
-    Returns:
-        Number of files and folders that were open to other accounts.
-
-    Raises:
-        InputError: if the folder cannot be created, or does not belong to this account.
+    open to other accounts, the service's files in it are closed to them too: return their number.
     """
     os.umask(_OTHERS)
     expected = "a folder for this service alone, writable by this account"
@@ -61,11 +55,7 @@ def _close(folder: Path) -> int:
 
 
 def load_key(path: Path) -> bytes:
-    """Return the random key in a file, which is created at the first call.
-
-    Raises:
-        InputError: if the file holds something else.
-    """
+    """Return the random key in a file, which is created at the first call."""
     try:
         text = path.read_bytes()
     except FileNotFoundError:
@@ -89,11 +79,7 @@ def load_key(path: Path) -> bytes:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file for its owner alone; it appears whole or not at all, also across a crash.
-
-    Raises:
-        OSError: if it cannot be written; an existing file is then unchanged.
-    """
+    """Write a file for its owner alone; it appears whole or not at all, also across a crash."""
     clean_temp_files(path)
     with atomic_file(path) as draft:
         os.fchmod(draft.fileno(), 0o600)

@@ -31,13 +31,7 @@ class ZonePausedError(AuctuneError):
 
 @dataclass(frozen=True, slots=True)
 class ZoneChoice:
-    """The zone of a job, and the offers that it was chosen from.
-
-    Attributes:
-        zone: that the job is routed to.
-        priced: its quote, or None if it made none.
-        alternatives: offers of all zones; empty if there was only one.
-    """
+    """The zone of a job, its quote if there is one, and the offers of all zones if several."""
 
     zone: AnyGateway
     priced: ZoneQuote | None = None
@@ -47,13 +41,9 @@ class ZoneChoice:
 async def choose_zone(
     zones: Sequence[AnyGateway], who: Principal, request: JobRequest, paused: Collection[str]
 ) -> ZoneChoice:
-    """Return the default zone for a job.
+    """Return the default zone for a job among those with its model, in the order of the settings.
 
-    Args:
-        zones: those with the job's model, in the order of the settings.
-        who: makes the request.
-        request: for the job; its bid does not count.
-        paused: names of zones that accept no bids now.
+    The bid does not count. Zones in `paused` accept no bids now.
 
     Raises:
         InputError: with the reasons of all zones, if none takes the job and the reasons differ.
@@ -117,10 +107,6 @@ class SubmissionService:
     """Entry point of requests for quotes and jobs.
 
     Args:
-        zones: by name, in the order of the settings.
-        open_jobs: limit on open jobs of a user.
-        quotes: store of quotes.
-        files: stored files.
         check: raises an error while the service accepts no bids.
 
     Attributes:
@@ -171,20 +157,12 @@ class SubmissionService:
             return await zone.submit(job, who, request, key, choice.alternatives)
 
     async def preview(self, who: Principal, request: JobRequest) -> JobReadModel:
-        """Return a job as it would be decided on, without recording anything.
-
-        Raises:
-            InputError: as `submit`.
-        """
+        """Return a job as it would be decided on, without recording anything."""
         choice = await self._choose(who, request)
         return await choice.zone.preview(who, request, choice.alternatives)
 
     async def quote(self, who: Principal, request: JobRequest) -> Quote:
-        """Return and store an offer for a job.
-
-        Raises:
-            InputError: as `submit`; a bid and a deadline may be missing.
-        """
+        """Return and store an offer for a job; a bid and a deadline may be missing."""
         choice = await self._choose(who, request)
         zone = choice.zone
         priced = choice.priced or await zone.quote(who, request)
@@ -214,11 +192,7 @@ class SubmissionService:
         return await choose_zone(zones, who, request, self.paused)
 
     def _candidates(self, request: JobRequest) -> Sequence[AnyGateway]:
-        """Return the zone that a request names, or all zones with its model.
-
-        Raises:
-            InputError: if there is no such zone, or it has another model.
-        """
+        """Return the zone that a request names, or all zones with its model."""
         name = request.market.zone
         if name is None:
             found = self._by_base.get(request.model, [])

@@ -73,7 +73,6 @@ def serve(
         ready: called with the URL, and with the first key if it was made by this start.
 
     Raises:
-        InputError: if something in the settings or the folder is wrong, or the port is taken.
         FatalServiceError: if the service stopped because of an error.
     """
     open_files = raise_open_files()
@@ -233,11 +232,7 @@ def freeze_startup_objects() -> None:
 
 
 async def seed_accounts(service: Service, config: ServiceConfig) -> None:
-    """Add users and keys of the settings that do not exist yet. A revoked key stays revoked.
-
-    Raises:
-        InputError: if a key cannot be read; nothing is added then.
-    """
+    """Add users and keys of the settings that do not exist yet. A revoked key stays revoked."""
     keys = [(entry, entry.key(f"keys[{index}]")) for index, entry in enumerate(config.keys)]
     for user in config.users:
         if service.accounts.user(user.name) is None:
@@ -250,17 +245,10 @@ async def seed_accounts(service: Service, config: ServiceConfig) -> None:
 
 
 async def ensure_operator_key(directory: AccountRegistry, data: Path) -> str | None:
-    """Create an operator's key at the first start, and write it to a private file.
+    """Create an operator's key at the first start, and write it to a private file; or return None.
 
     The file is written before the key becomes valid: if the service is killed in between, the next
     start creates another key.
-
-    Args:
-        directory: accounts.
-        data: folder of the file.
-
-    Returns:
-        The key, or None if an operator's key exists.
     """
     if any(one.role is Role.OPERATOR for one in directory.all_keys()):
         return None

@@ -66,10 +66,7 @@ _PAUSED = "paused:"
 class PausedZones:
     """Zones that are paused, also after a restart: they take no bids; admitted jobs continue.
 
-    Args:
-        reader: of the store.
-        committer: writes.
-        paused: set of the names of paused zones, which this object fills and updates.
+    `paused` is shared with the router; this object fills and updates it.
     """
 
     def __init__(self, reader: Engine, committer: Committer, paused: set[str]) -> None:
@@ -78,13 +75,11 @@ class PausedZones:
         paused.update(read_values(reader, _PAUSED))
 
     async def pause(self, zone: str) -> None:
-        """Stop taking bids."""
         self.paused.add(zone)
         row = {"name": _PAUSED + zone, "value": "yes"}
         await durable(self._committer, WriteBatch().upsert(tables.meta, row))
 
     async def resume(self, zone: str) -> None:
-        """Take bids again."""
         await durable(self._committer, WriteBatch().remove(tables.meta, {"name": _PAUSED + zone}))
         self.paused.discard(zone)
 
@@ -95,32 +90,15 @@ class Service:
 
     Attributes:
         zones: by name; the first is the default.
-        accounts: users, teams and keys.
         rate: rate limit of requests, by key.
-        spending: what remains of budgets.
-        files: stored files.
-        queries: lists of jobs, files and entries.
-        log: events.
         idempotency: jobs of recent requests, for retries.
-        quotes: stored quotes.
-        submissions: takes requests for jobs.
         open_jobs: limits the open jobs of each user.
-        explanations: explains decisions.
-        webhooks: sends notifications of jobs that have ended.
-        committer: writes to the store.
-        store: the database.
-        metrics: totals.
-        notifier: wakes who waits for committed events.
         searches: locks by user: one search through all jobs at a time.
         streams: number of open event streams, by key.
         requests: number of requests that are not answered yet, by key.
         bids: rate limit of stored bids, by user; `bid_bytes` limits their bytes.
-        bid_bytes: see `bids`.
-        pauses: paused zones.
-        charts: renders the charts of the page.
         vendor_app: where vendors fetch shared data sets; None if there are no external vendors.
         work: folder of checkpoints and adapters, one a zone.
-        now: returns unix time.
     """
 
     zones: dict[str, AnyGateway]
@@ -166,12 +144,7 @@ class Service:
         return kind.projection
 
     async def job(self, name: str, owner: str | None) -> JobReadModel | None:
-        """Return a job; None if it does not exist, or if its owner is not `owner`.
-
-        Args:
-            name: id of the job.
-            owner: user id; None: any user.
-        """
+        """Return a job; None if it does not exist, or belongs to another user than `owner`."""
         if not re.fullmatch(JOB_ID, name):
             return None
         row = await asyncio.to_thread(self.queries.job, name)
@@ -195,11 +168,7 @@ class Service:
         return team
 
     async def put_user(self, name: str, team: str | None, budget: Budget | None) -> Account:
-        """Add a user, or change its team and budget; payments within the period count.
-
-        Raises:
-            InputError: if there is no such team.
-        """
+        """Add a user, or change its team and budget; payments within the period count."""
         before = self.spending.accounts(name)
         user = await self.accounts.put_user(name, team, budget)
         # The budget of the team that the user left is reloaded too.
@@ -213,12 +182,7 @@ def _ignore(_what: str, _share: float) -> None: ...
 
 
 class ServiceRuntime:
-    """Background parts of a service, until it is closed.
-
-    Attributes:
-        service: what the API uses.
-        workers: by zone; they train.
-    """
+    """Background parts of a service, until it is closed."""
 
     def __init__(
         self,
@@ -238,8 +202,7 @@ class ServiceRuntime:
     async def start(self, report: Report = _ignore) -> None:
         """Start training, and resume what was under way.
 
-        Args:
-            report: called with the zone that is waited for: some nodes take a minute to start.
+        `report` is called with the zone that is waited for: some nodes take a minute to start.
         """
         self.service.webhooks.start()
         self._tasks.spawn(keep_up(self.service.now, self.service.files.trash))
@@ -269,14 +232,7 @@ def profile_zone(
 ) -> BaseProfiles:
     """Load or measure the profiles of a zone's base, by node type.
 
-    Args:
-        zone: the zone.
-        place: of data and cache.
-        report: called with the progress.
-        alone: waits until nothing else runs, before anything is measured.
-
-    Raises:
-        InputError: for an unknown base or device, or a profile that cannot be used.
+    `alone` waits until nothing else runs, before anything is measured.
     """
     try:
         return find_kind(zone.kind).profile(zone, place, report, alone)
@@ -299,14 +255,11 @@ async def build_service(
     """Build the service, with all zones as they were when it was closed.
 
     Args:
-        config: the settings.
         facts: of each zone's base, by zone and node type.
         store: the database, which the caller owns and closes.
         place: of everything else.
-        report: called with the progress.
         on_fatal_error: called if the state of a zone is no longer what is on disk.
         lock: descriptor of a lock that nodes hold too; None: there is none.
-        now: returns unix time.
         data: the data process, closed with the service; None: one for the bases of `place`.
         url: URL of the service, if the settings have none.
 

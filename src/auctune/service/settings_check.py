@@ -14,11 +14,7 @@ from auctune.service.zones.kinds import find_kind
 
 
 def check_service(config: ServiceConfig) -> None:
-    """Refuse settings that would fail in the middle of a start.
-
-    Raises:
-        InputError: for the first error, with its path in the settings.
-    """
+    """Refuse settings that would fail in the middle of a start."""
     for index, zone in enumerate(config.zones):
         place = f"zones[{index}]"
         try:
@@ -30,11 +26,7 @@ def check_service(config: ServiceConfig) -> None:
 
 
 def check_bases(config: ServiceConfig) -> None:
-    """Refuse a base that is neither an existing folder nor named as a model on the hub.
-
-    Raises:
-        InputError: for the first one, with its path in the settings.
-    """
+    """Refuse a base that is neither an existing folder nor named as a model on the hub."""
     for index, zone in enumerate(config.zones):
         if isinstance(zone, LanguageZoneConfig):
             try:

@@ -11,11 +11,7 @@ import standardwebhooks
 def sign_message(key: bytes, message_id: str, at: int, body: bytes) -> dict[str, str]:
     """Return the headers of a message in the Standard Webhooks scheme (1.0.0).
 
-    Args:
-        key: shared with the receiver.
-        message_id: the same at every attempt.
-        at: unix time of this attempt.
-        body: UTF-8, as it is sent.
+    The id is the same at every attempt; `at` is the unix time of this one.
     """
     moment = datetime.fromtimestamp(at, UTC)
     return {
@@ -29,10 +25,7 @@ class WebhookSigner:
     """Signs requests as OpenAI does: its client's `webhooks.unwrap` verifies them.
 
     The key of a webhook is derived from the service's key and the webhook's id, so that none is
-    stored.
-
-    Args:
-        key: of the service, random. A new one gives all webhooks new secrets.
+    stored. A new key of the service gives all webhooks new secrets.
     """
 
     def __init__(self, key: bytes) -> None:

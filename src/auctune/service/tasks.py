@@ -22,7 +22,6 @@ class TaskSet:
         task.add_done_callback(self._done)
 
     async def close(self) -> None:
-        """Cancel all tasks, and wait until they have ended."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -31,14 +31,7 @@ _HOLD = hold_account("")
 
 @dataclass(frozen=True, slots=True)
 class Payment:
-    """A payment of a user, or a refund if the amount is negative.
-
-    Attributes:
-        seq: number of the event.
-        user: id of the user.
-        amount: money.
-        at: unix time.
-    """
+    """A payment of a user, or a refund if the amount is negative."""
 
     seq: int
     user: str
@@ -61,13 +54,7 @@ class _RollingWindow:
 
 
 class BudgetTracker:
-    """Recent payments and holds by user and team. Thread-safe.
-
-    Args:
-        directory: budgets and teams.
-        now: returns unix time.
-        reader: engine to read the ledger.
-    """
+    """Recent payments and holds by user and team. Thread-safe."""
 
     def __init__(
         self, directory: AccountRegistry, now: Callable[[], float], reader: Engine
@@ -84,7 +71,6 @@ class BudgetTracker:
                 self._read(account)
 
     def record(self, entries: Iterable[Entry], at: float, seq: int) -> None:
-        """Count the ledger entries of an event."""
         for entry in entries:
             if entry.account.startswith(_USER):
                 self._add(Payment(seq, entry.account.removeprefix(_USER), entry.amount, at))
@@ -92,10 +78,7 @@ class BudgetTracker:
                 self._add_hold(entry.account.removeprefix(_HOLD), entry.amount)
 
     def remaining(self, user: str) -> Money | None:
-        """Return what a user may still pay under its own and its team's budget.
-
-        None: there is no budget.
-        """
+        """Return what a user may still pay, within its own and its team's budget, or None."""
         budgets = [self.of(account) for account in self.accounts(user)]
         return min((remaining for _, remaining in filter(None, budgets)), default=None)
 
@@ -169,9 +152,7 @@ class BudgetTracker:
 class BudgetLocks:
     """Serializes decisions that draw on one budget: the actors of zones run in parallel.
 
-    Args:
-        budgets: of users and teams.
-        is_single: whether there is only one zone, whose actor serializes its decisions.
+    With a single zone (`is_single`), its actor serializes its decisions already.
     """
 
     def __init__(self, budgets: BudgetTracker, *, is_single: bool) -> None:
@@ -185,7 +166,6 @@ class BudgetLocks:
 
     @asynccontextmanager
     async def acquire(self, user: str) -> AsyncIterator[None]:
-        """Hold the locks of a user's budgets."""
         accounts = [] if self._is_single else self._budgets.accounts(user)
         async with self._locks.acquire(one.key for one in accounts if one.budget is not None):
             yield

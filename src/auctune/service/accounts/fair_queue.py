@@ -31,11 +31,7 @@ class FairQueue:
         """Run `work` in a thread when it is this user's turn, and return its result.
 
         If the caller is cancelled, work that has started continues, and the next item waits for it.
-
-        Args:
-            user: user id.
-            work: the function to run.
-            is_limited: False for work that is limited elsewhere and must not be refused.
+        Work that is limited elsewhere is not refused (`is_limited=False`).
 
         Raises:
             QuotaExceededError: if too many items wait already.

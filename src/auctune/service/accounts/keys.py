@@ -25,14 +25,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Authenticated sender of a request.
-
-    Attributes:
-        key: id of the key.
-        user: id of the user that owns the key.
-        team: id of the user's team, if any.
-        role: role of the key.
-    """
+    """Authenticated sender of a request: the key, and the user and team that own it."""
 
     key: str
     user: str
@@ -46,12 +39,7 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class HashedKey:
-    """A key as it is stored.
-
-    Attributes:
-        hash: SHA-256 of the key.
-        prefix: first characters of the key, shown in lists; empty if they are not known.
-    """
+    """SHA-256 of a key, and its first characters for lists; empty if they are not known."""
 
     hash: str
     prefix: str
@@ -64,11 +52,7 @@ def generate_key() -> tuple[str, HashedKey]:
 
 
 def hash_existing_key(secret: str, place: str) -> HashedKey:
-    """Return what is stored of a key that the service did not generate.
-
-    Raises:
-        InputError: if the key is so short that it could be guessed.
-    """
+    """Return what is stored of a key that the service did not generate; refuse a short one."""
     if len(secret) < _MIN_LENGTH:
         expected = f"a key of {_MIN_LENGTH} random characters or more"
         raise InputError(place, f"has a key of {len(secret)} characters", expected)

@@ -24,12 +24,7 @@ class QuotaExceededError(AuctuneError):
 
 
 class JobQuota:
-    """Limit on the open jobs of each user. Thread-safe.
-
-    Args:
-        limit: open jobs a user.
-        held: (owner, job) of all jobs that are open.
-    """
+    """Limit on the open jobs of each user; `held` are the (owner, job) open now. Thread-safe."""
 
     def __init__(self, limit: int, held: Iterable[tuple[str, str]] = ()) -> None:
         self._limit = limit
@@ -41,7 +36,6 @@ class JobQuota:
 
     @property
     def count(self) -> int:
-        """Open jobs of all users."""
         with self._lock:
             return sum(map(len, self._open.values()))
 
@@ -62,11 +56,7 @@ class JobQuota:
 
     @contextmanager
     def reserve(self, owner: str, job: str) -> Iterator[None]:
-        """Reserve a place for a job while it is decided.
-
-        Raises:
-            QuotaExceededError: if the user has too many open jobs.
-        """
+        """Reserve a place for a job while it is decided."""
         with self._lock:
             reserved, held = self._reserved.get(owner, set()), self._open.get(owner, set())
             # A job that is open before its answer is sent counts once.
@@ -133,10 +123,7 @@ class _Bucket:
 class TokenBuckets:
     """Token buckets by key, for request rates.
 
-    Args:
-        per_second: tokens that a bucket gains in a second, > 0.
-        burst: tokens of a full bucket, >= 1.
-        now: returns the time in seconds; monotonic.
+    A bucket gains `per_second` tokens, up to `burst`; `now` is a monotonic clock.
     """
 
     def __init__(self, per_second: float, burst: float, now: Callable[[], float]) -> None:
@@ -184,9 +171,7 @@ class TokenBuckets:
 class StreamLimiter:
     """Limit on concurrent streams or requests of a key; for one event loop.
 
-    Args:
-        limit: maximum for each key.
-        what: noun in the plural, for errors.
+    `what` names them in errors, in the plural.
     """
 
     def __init__(self, limit: int, what: str = "streams") -> None:
@@ -196,11 +181,7 @@ class StreamLimiter:
 
     @contextmanager
     def acquire(self, key: str) -> Iterator[None]:
-        """Count one until the end of the block.
-
-        Raises:
-            QuotaExceededError: as `check`.
-        """
+        """Count one until the end of the block."""
         self.check(key)
         self._open[key] += 1
         try:
@@ -211,11 +192,7 @@ class StreamLimiter:
                 del self._open[key]
 
     def check(self, key: str) -> None:
-        """Check that the key may open one more.
-
-        Raises:
-            QuotaExceededError: if the limit is reached.
-        """
+        """Check that the key may open one more; raise QuotaExceededError otherwise."""
         if self._open[key] >= self._limit:
             raise QuotaExceededError(f"this key has {self._limit} open {self._what}, the maximum")
 
@@ -228,7 +205,6 @@ class KeyedLocks:
 
     @asynccontextmanager
     async def acquire(self, names: Iterable[str]) -> AsyncIterator[None]:
-        """Hold the locks of all names."""
         async with AsyncExitStack() as stack:
             # Always in the same order, to avoid deadlocks.
             for name in sorted(names):

@@ -22,12 +22,7 @@ from auctune.service.storage.committer import Committer, durable
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Limit on payments within a rolling time window.
-
-    Attributes:
-        amount: money.
-        seconds: length of the window, which ends now.
-    """
+    """Limit on payments within a rolling window of so many seconds."""
 
     amount: Money
     seconds: float
@@ -35,15 +30,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A user or a team.
-
-    Attributes:
-        id: id of the user or team.
-        kind: which of the two.
-        created_at: unix time.
-        team: id of a user's team; None for a team, or a user without one.
-        budget: None: unlimited.
-    """
+    """A user or a team; without a budget its payments are unlimited."""
 
     id: str
     kind: Literal["user", "team"]
@@ -59,17 +46,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class KeyRecord:
-    """A key as operators see it.
-
-    Attributes:
-        id: id of the key, not the key itself.
-        prefix: first characters of the key.
-        user: id of the user that owns it.
-        role: role of the key.
-        name: name for people.
-        created_at: unix time.
-        revoked_at: unix time; None if it is active.
-    """
+    """A key as operators see it: its id and first characters, not the key itself."""
 
     id: str
     prefix: str
@@ -88,13 +65,7 @@ class _Cache:
 
 
 class AccountRegistry:
-    """Users, teams and keys of the service.
-
-    Args:
-        reader: engine to read the store.
-        committer: writes changes.
-        now: returns unix time.
-    """
+    """Users, teams and keys of the service."""
 
     def __init__(
         self, reader: Engine, committer: Committer, now: Callable[[], float] = time.time
@@ -145,11 +116,7 @@ class AccountRegistry:
         return team
 
     async def put_user(self, name: str, team: str | None, budget: Budget | None) -> Account:
-        """Add a user, or change its team and budget.
-
-        Raises:
-            InputError: if the team is unknown.
-        """
+        """Add a user, or change its team, which must exist, and its budget."""
         if team is not None and team not in self._cache.teams:
             raise InputError("team", f"{team!r} is unknown", "an existing team")
         known = self._cache.users.get(name)
@@ -160,11 +127,7 @@ class AccountRegistry:
         return user
 
     async def add_key(self, user: str, role: Role, name: str) -> tuple[KeyRecord, str]:
-        """Generate a key; return its record and the key itself, which is not stored.
-
-        Raises:
-            InputError: if the user is unknown.
-        """
+        """Generate a key; return its record and the key itself, which is not stored."""
         if user not in self._cache.users:
             raise InputError("user", f"{user!r} is unknown", "an existing user")
         secret, key = generate_key()

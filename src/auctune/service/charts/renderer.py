@@ -29,13 +29,7 @@ class ChartError(AuctuneError):
 
 @dataclass(frozen=True, slots=True)
 class ChartSpec:
-    """A chart to render.
-
-    Attributes:
-        chart: name of the chart in `chart_worker.CHARTS`.
-        data: data of the chart; plain values.
-        text: text alternative.
-    """
+    """A chart to render: its name in `worker.CHARTS`, its data, and its text alternative."""
 
     chart: str
     data: dict[str, Any]
@@ -45,9 +39,7 @@ class ChartSpec:
 class ChartRenderer:
     """The chart process, started on first use; for one event loop.
 
-    Args:
-        log: file for its standard error, or None.
-        program: arguments of the interpreter.
+    Its standard error goes to the file `log`; `program` are the arguments of the interpreter.
     """
 
     def __init__(self, log: Path | None = None, program: Sequence[str] = WORKER) -> None:

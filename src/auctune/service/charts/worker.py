@@ -183,13 +183,7 @@ CHARTS: dict[str, tuple[Callable[[Data], DrawChart], int]] = {
 
 
 def draw(chart: str, data: Data, text: str) -> str:
-    """Render a chart as HTML.
-
-    Args:
-        chart: name in `CHARTS`.
-        data: data of the chart.
-        text: text alternative.
-    """
+    """Render a chart of `CHARTS` as HTML, with a text alternative."""
     make, wide = CHARTS[chart]
     html = to_figure(make(data), chart, wide=wide, narrow=NARROW, alt_text=text)
     html = _ROLES.sub("", html)

@@ -154,11 +154,7 @@ class EdgeConfig(ZoneConfig):
 
     @property
     def market(self) -> EdgeMarket:
-        """Supply of the market.
-
-        Raises:
-            InputError: naming the invalid key.
-        """
+        """Supply of the market; an invalid one raises InputError with its key."""
         return EdgeMarket(
             slots=self.num_slots,
             sites=tuple(Site(site.id, site.capacity) for site in self.sites),

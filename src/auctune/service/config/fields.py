@@ -38,15 +38,9 @@ RelativePath = Annotated[str, AfterValidator(_resolve)]
 
 
 def check_unique(table: str, key: str, names: Iterable[str], taken: Iterable[str] = ()) -> None:
-    """Check that the entries of a table have different names.
+    """Check that the entries of a table have different names, and none of those in `taken`.
 
-    Args:
-        table, key: of the names, for errors.
-        names: of the entries.
-        taken: names that none of them may have.
-
-    Raises:
-        InputError: naming the first entry whose name is taken.
+    `table` and `key` name them in errors.
     """
     seen = set(taken)
     for index, name in enumerate(names):

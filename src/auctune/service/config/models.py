@@ -38,11 +38,7 @@ _KINDS = {AUCTION: AuctionConfig, SPOT: SpotConfig, TIMESHARE: TimeshareConfig, 
 
 
 def _find_config(kind: str) -> type[ZoneConfig]:
-    """Return the settings model of a kind that an installed package offers.
-
-    Raises:
-        InputError: if no package offers it, or what it offers has no settings model.
-    """
+    """Return the settings model of a kind that an installed package offers."""
     expected = "a ZoneKind with a `config`"
     loaded = load_entry(ZONE_KINDS, kind, _KINDS, "kind", expected)
     if loaded is None:
@@ -108,11 +104,7 @@ class KeyConfig(BaseModel):
         return self
 
     def key(self, place: str) -> HashedKey:
-        """Return the hash of the key.
-
-        Raises:
-            InputError: if the key is not where it should be, or is too short.
-        """
+        """Return the hash of the key; `place` is that of its table, for errors."""
         if self.sha256 is not None:
             return HashedKey(self.sha256, "")
         return hash_existing_key(read_secret(place, self.secret_variable, self.secret_file), place)
@@ -278,11 +270,7 @@ class ServiceConfig(BaseModel):
 
 
 def read_config(path: Path) -> ServiceConfig:
-    """Read a settings file; relative paths in it start from its folder.
-
-    Raises:
-        InputError: naming the file and the key, for the first error.
-    """
+    """Read a settings file; relative paths in it start from its folder."""
     try:
         table: Any = tomllib.loads(path.read_bytes().decode())
     except OSError as error:

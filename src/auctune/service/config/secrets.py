@@ -11,11 +11,7 @@ _OTHERS = 0o077
 
 
 def require_exactly_one(**keys: object) -> None:
-    """Check that exactly one of several keys for a secret is given.
-
-    Raises:
-        InputError: naming the keys, if none or more than one is given.
-    """
+    """Check that exactly one of several keys for a secret is given."""
     given = [name for name, value in keys.items() if value is not None]
     if len(given) != 1:
         found = " and ".join(given) + " are given" if given else "none is given"
@@ -25,14 +21,7 @@ def require_exactly_one(**keys: object) -> None:
 def check_private(place: str, file: Path) -> None:
     """Check that other accounts of the machine cannot read a file with a secret.
 
-    A missing file is an error of its reader.
-
-    Args:
-        place: key that names the file, for errors.
-        file: to check.
-
-    Raises:
-        InputError: if other accounts can read it.
+    A missing file is an error of its reader. `place` is the key that names the file, for errors.
     """
     try:
         mode = stat.S_IMODE(file.stat().st_mode)
@@ -51,17 +40,14 @@ def read_secret(
     environment: Mapping[str, str] = os.environ,
     what: str = "secret",
 ) -> str:
-    """Return the text of a secret, stripped.
+    """Return the text of a secret, stripped; errors never show it.
 
     Args:
-        place: table that names the secret, for errors; they never show the secret.
+        place: table that names the secret, for errors.
         variable: environment variable that holds it; or
         file: path of a file that holds it.
         environment: variables to read from.
         what: kind of secret, the prefix of both keys.
-
-    Raises:
-        InputError: if it is missing or empty.
     """
     if variable is not None:
         where, text = f"{place}.{what}_variable", environment.get(variable, "")

@@ -55,11 +55,7 @@ class BuiltinVendorConfig(BaseModel):
         return self
 
     def params(self) -> RepairParams:
-        """Return the parameters of the repair, and its price.
-
-        Raises:
-            InputError: if a value is out of range, or a language unknown.
-        """
+        """Return the parameters of the repair, and its price."""
         own = self.model_dump(exclude={"enabled", "seconds"})
         return RepairParams(**{**own, "languages": tuple(own["languages"]), "delay": 0})
 
@@ -104,14 +100,7 @@ class VendorConfig(BaseModel):
         return self
 
     def params(self, place: str) -> VendorParams:
-        """Return the vendor's address, token and timeouts.
-
-        Args:
-            place: of this table, for errors.
-
-        Raises:
-            InputError: if the token is missing or too short, or its file open to other accounts.
-        """
+        """Return the vendor's address, token and timeouts; `place` is that of its table."""
         if self.token_file is not None:
             check_private(f"{place}.token_file", Path(self.token_file))
         text = read_secret(place, self.token_variable, self.token_file, what="token")

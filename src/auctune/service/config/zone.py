@@ -37,12 +37,7 @@ class DeviceRequirement:
 
 @dataclass(frozen=True, slots=True)
 class ZoneRequirements:
-    """Requirements of a zone in addition to its base.
-
-    Attributes:
-        devices: of its nodes on this machine.
-        vendors: URLs of external vendors, by name.
-    """
+    """Requirements of a zone beyond its base: devices here, and vendors' URLs by name."""
 
     devices: tuple[DeviceRequirement, ...] = ()
     vendors: Mapping[str, str] = field(default_factory=dict)
@@ -127,11 +122,7 @@ class LanguageZoneConfig(ZoneConfig):
 
     @property
     def base_source(self) -> str:
-        """Resolved base, as processes load it; requests name `base` as it was written.
-
-        Raises:
-            InputError: if the base does not exist.
-        """
+        """Resolved base, as processes load it; requests name `base` as it was written."""
         return resolve_base(self.base, self._folder)
 
     @property

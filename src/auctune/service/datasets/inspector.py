@@ -19,13 +19,9 @@ class DatasetInspector:
     """Inspects data sets for one base model.
 
     Args:
-        base: its name.
-        client: of the data process.
-        files: stored files.
         builtin: the vendor in a process of the service, or None.
         external: vendors that are reached over HTTP.
         quote_seconds: after which an external vendor without an answer is left out of an auction.
-        clock: returns unix time.
     """
 
     def __init__(
@@ -58,32 +54,20 @@ class DatasetInspector:
     async def size_of(
         self, path: Path, max_length: int, owner: str, *, store: bool = False
     ) -> DataSize:
-        """Return the size of the data set in any file, examined in its owner's turn.
-
-        Raises:
-            InputError: if it is not a data set that can be trained on.
-        """
+        """Return the size of the data set in any file, examined in its owner's turn."""
         future = self._client.size(
             self._base, path, "training_file", max_length, owner=owner, store=store
         )
         return (await asyncio.wrap_future(future)).size
 
     async def store_tokens(self, file: str, max_length: int, owner: str) -> None:
-        """Store the tokens of a file, unless nodes tokenize it as fast.
-
-        Raises:
-            AuctuneError: if that fails.
-        """
+        """Store the tokens of a file, unless nodes tokenize it as fast."""
         path = self._files.blobs.path(file)
         future = self._client.store(self._base, path, "training_file", max_length, owner=owner)
         await asyncio.wrap_future(future)
 
     async def inspect(self, file: FileRecord, training: Training) -> DatasetQuote:
-        """Return the size of a data set that may be repaired, and the offers of all vendors.
-
-        Raises:
-            InputError: if no vendor can repair it.
-        """
+        """Return the size of a data set, and the offers of all vendors if it needs repair."""
         if not self.has_vendors:
             raise InputError("market.repair", "is set, but the zone has no vendor", "clean data")
         path, length = self._files.path(file), training.max_length

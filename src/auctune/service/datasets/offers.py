@@ -11,8 +11,6 @@ class VendorOffer:
     """A vendor's offer to repair a data set.
 
     Attributes:
-        vendor: its name.
-        price: of the repair.
         seconds: delay that it promises.
         reference: the vendor's id of the offer, if an order has to name it.
     """
@@ -25,12 +23,7 @@ class VendorOffer:
 
 @dataclass(frozen=True, slots=True)
 class DatasetQuote:
-    """Size of a data set, and offers to repair it.
-
-    Attributes:
-        size: of what would be trained on.
-        offers: of vendors that can repair it, if it is not clean.
-    """
+    """Size of what would be trained on, and offers to repair it if the data are not clean."""
 
     size: DataSize
     offers: tuple[VendorOffer, ...] = ()
@@ -41,7 +34,6 @@ class Repair:
     """A repair of a job's data, as agreed with a vendor.
 
     Attributes:
-        vendor: name.
         price: paid to the vendor when the result has arrived.
         ready: the first slot that may train on the result; before it the vendor is not late.
         reference: the vendor's id of its offer, if the order has to name it.

@@ -40,9 +40,6 @@ class RepairOrder:
     """Order of a repair for a job. After a restart the same values give the same order.
 
     Attributes:
-        job: id of the job.
-        owner: of the job.
-        repair: the accepted offer.
         due_at: unix time from which on the data are late.
     """
 
@@ -76,23 +73,13 @@ class Repairer(Protocol):
         ...
 
     async def discard(self, order: RepairOrder) -> None:
-        """Have the vendor delete its copy of the data.
-
-        Raises:
-            VendorError: if the vendor does not confirm it.
-        """
+        """Have the vendor delete its copy of the data."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltinVendor:
-    """The service's own vendor, in the data process; see `Repairer`. It repairs before it offers.
-
-    Attributes:
-        client: of the data process.
-        params: of the repair, and its price.
-        seconds: the delay that it promises.
-    """
+    """The service's own vendor, in the data process. It repairs before it offers."""
 
     client: DataClient
     params: RepairParams
@@ -103,11 +90,7 @@ class BuiltinVendor:
         return self.params.name
 
     async def appraise(self, base: str, path: Path, training: Training, owner: str) -> DatasetQuote:
-        """Estimate the largest size of a data set, repaired or not, and the price of its repair.
-
-        Raises:
-            InputError: if no row would be left, or too many rows would be truncated.
-        """
+        """Estimate the largest size of a data set, repaired or not, and the price of its repair."""
         length = training.max_length
         future = self.client.appraise(
             base, path, "training_file", length, [self.params], owner=owner
@@ -140,13 +123,7 @@ def builtin_vendor(entry: BuiltinVendorConfig, client: DataClient) -> BuiltinVen
 
 @dataclass(frozen=True, slots=True)
 class ExternalVendor:
-    """A vendor that is reached over HTTP; see `Repairer`.
-
-    Attributes:
-        client: speaks its protocol.
-        files: from which it fetches data sets.
-        clock: returns unix time.
-    """
+    """A vendor that is reached over HTTP; see `Repairer`."""
 
     client: VendorClient
     files: SharedFiles
@@ -176,11 +153,7 @@ class ExternalVendor:
 async def quote_external(
     vendors: Sequence[ExternalVendor], path: Path, seconds: float, clock: Clock
 ) -> tuple[VendorOffer, ...]:
-    """Return the offers of external vendors that answer within `seconds`.
-
-    Raises:
-        InputError: if the file cannot be read.
-    """
+    """Return the offers of external vendors that answer within `seconds`."""
     if not vendors:
         return ()
     summary = await asyncio.to_thread(summarize, path)
@@ -196,12 +169,7 @@ async def quote_external(
 
 
 class VendorGateway:
-    """Connects the external vendors of all zones with the service, in both directions.
-
-    Args:
-        url: where vendors reach the service.
-        now: returns unix time.
-    """
+    """Connects the external vendors of all zones with the service, which they reach at `url`."""
 
     def __init__(self, url: str, now: Callable[[], float]) -> None:
         self._url = url
@@ -217,9 +185,7 @@ class VendorGateway:
     def vendors(self, entries: Iterable[VendorParams]) -> tuple[ExternalVendor, ...]:
         """Return the external vendors of a zone.
 
-        Raises:
-            InputError: if one differs from a vendor of the same name in another zone, or if
-                vendors would fetch data sets over a network in plain text.
+        A vendor must be the same in all zones, and fetch data sets over TLS or on this machine.
         """
         return tuple(self._vendor(params) for params in entries)
 
@@ -232,7 +198,6 @@ class VendorGateway:
         return make_vendor_app(self._urls, self._files, tokens, self._on_update)
 
     async def close(self) -> None:
-        """Close connections."""
         if "_client" in vars(self):
             await self._client.aclose()
 

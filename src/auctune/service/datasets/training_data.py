@@ -18,14 +18,7 @@ _log = structlog.get_logger(__name__)
 
 
 class TrainingData:
-    """Data sets of a zone's jobs; each file is sized once for each base and length.
-
-    Args:
-        files: stored files.
-        base_digest: digest of the zone's base.
-        inspector: sizes data sets, and collects offers of vendors.
-        max_length: maximum length of rows if a request names none.
-    """
+    """Data sets of a zone's jobs; each file is sized once for each base and length."""
 
     def __init__(
         self,
@@ -43,9 +36,6 @@ class TrainingData:
         """Check that no file of the job is being deleted. Thread-safe.
 
         Called on the actor: a deletion that starts later sees the job and is refused.
-
-        Raises:
-            InputError: if one is.
         """
         training = submission.training
         for name, place in (
@@ -56,12 +46,7 @@ class TrainingData:
                 raise InputError(place, f"{name!r} is being deleted", "a file that is not deleted")
 
     async def cached(self, submission: Submission) -> DatasetQuote | None:
-        """Return the size of clean data, or None if a file has not been sized yet.
-
-        Raises:
-            InputError: if there is no such file, it belongs to another user or is being deleted,
-                or too many of its rows would be truncated.
-        """
+        """Return the size of clean data, or None if a file has not been sized yet."""
         training, owner = submission.training, submission.owner
         file = await self._files.require(training.data, owner, "training_file")
         validation = training.validation
@@ -80,11 +65,7 @@ class TrainingData:
         return None if size is None else DatasetQuote(_whole_size(size, of_validation, training))
 
     async def inspect(self, submission: Submission) -> DatasetQuote:
-        """Return the size of a job's data, and the offers of vendors if the job allows repair.
-
-        Raises:
-            InputError: if the data cannot be trained on, or belong to another user.
-        """
+        """Return the size of a job's data, and the offers of vendors if the job allows repair."""
         training, owner = submission.training, submission.owner
         file = await self._files.require(training.data, owner, "training_file")
         await self._check_rows(file, "training_file")
@@ -121,11 +102,7 @@ class TrainingData:
         return True
 
     async def _check_rows(self, file: FileRecord, place: str) -> None:
-        """Check that a file does not hold images, which no vendor turns into rows of text.
-
-        Raises:
-            InputError: if it does, or cannot be read because it was just deleted.
-        """
+        """Check that a file does not hold images, which no vendor turns into rows of text."""
         try:
             holds_images = await asyncio.to_thread(is_npz, self._files.path(file))
         except OSError as error:
@@ -155,11 +132,7 @@ class TrainingData:
 
 
 def _whole_size(size: DataSize, of_validation: DataSize | None, training: Training) -> DataSize:
-    """Return the size of a job's data including its validation data.
-
-    Raises:
-        InputError: if too many rows would be truncated.
-    """
+    """Return the size of a job's data including its validation data; limit truncated rows."""
     size.check_truncation("training_file", training.max_length, truncate=training.truncate)
     return _with_validation(size, of_validation, training)
 

@@ -47,11 +47,7 @@ class TooLargeError(InputError):
 
 
 class Blobs:
-    """A folder of contents.
-
-    Args:
-        folder: created if missing; drafts that a crash left in it are deleted.
-    """
+    """A folder of contents; drafts that a crash left in it are deleted."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -73,11 +69,7 @@ class Blobs:
     ) -> Blob:
         """Write a file, and return once it is on disk. If it fails, nothing of the file stays.
 
-        Args:
-            name: id of the file.
-            chunks: the content.
-            limit: maximum size in bytes.
-            check_room: raises if there is no room for so many more bytes.
+        `check_room` raises if there is no room for so many more bytes.
 
         Raises:
             TooLargeError: as soon as it has more than `limit` bytes.
@@ -115,11 +107,10 @@ class Blobs:
         return Blob(size, digest.hexdigest())
 
     def names(self) -> list[str]:
-        """Return the ids of all files."""
         return [path.name for path in self._folder.iterdir() if _NAME.fullmatch(path.name)]
 
     def delete(self, name: str) -> None:
-        """Delete a file and its tokens, if it exists."""
+        """Delete a file and its tokens."""
         self.path(name).unlink(missing_ok=True)
         shutil.rmtree(tokens_folder(self.path(name)), ignore_errors=True)
 
@@ -160,33 +151,20 @@ class DiskFullError(AuctuneError):
 
 
 class Disk:
-    """The disk of a data folder.
-
-    Args:
-        folder: an existing folder on it.
-        reserve: bytes that users' data leave free, for the log and for training.
-    """
+    """The disk of a data folder; users' data leave `reserve` bytes for the log and for training."""
 
     def __init__(self, folder: Path, reserve: int) -> None:
         self._folder = folder
         self._reserve = reserve
 
     def check(self, num_bytes: int = 0) -> None:
-        """Check that there is room for `num_bytes` of users' data.
-
-        Raises:
-            DiskFullError: if they would use the reserve.
-        """
+        """Raise DiskFullError if `num_bytes` of users' data would use the reserve."""
         if shutil.disk_usage(self._folder).free - num_bytes < self._reserve:
             raise DiskFullError
 
 
 def check_start(folder: Path) -> None:
-    """Check that a service can start in a data folder.
-
-    Raises:
-        InputError: if its disk is full.
-    """
+    """Check that a service can start in a data folder: its disk is not full."""
     free = shutil.disk_usage(folder).free
     if free < _MIN_FREE_BYTES:
         raise full_disk(folder, f"has {free:,} bytes free on its disk")
@@ -207,10 +185,6 @@ class Trash:
 
     A database that was restored from a backup does not know newer files. Until the retention is
     over an operator finds them here, in a folder for each day.
-
-    Args:
-        folder: created when something is moved to it.
-        now: returns unix time.
     """
 
     def __init__(self, folder: Path, now: Callable[[], float] = time.time) -> None:

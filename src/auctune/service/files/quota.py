@@ -15,12 +15,7 @@ from auctune.service.storage.queries import FileTotals
 
 
 class Upload:
-    """An upload in progress.
-
-    Attributes:
-        owner: user id.
-        bytes: received so far, or announced if that is more.
-    """
+    """An upload in progress, and its bytes: received so far, or announced if that is more."""
 
     def __init__(self, quota: "StorageQuota", owner: str, announced: int) -> None:
         self.owner = owner
@@ -28,11 +23,7 @@ class Upload:
         self._quota = quota
 
     async def limited(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """Yield the same chunks as long as there is room for them.
-
-        Raises:
-            QuotaExceededError: as soon as there is none.
-        """
+        """Yield the same chunks as long as there is room; raise QuotaExceededError after that."""
         size = 0
         async for chunk in chunks:
             size += len(chunk)
@@ -69,10 +60,7 @@ class _Usage:
 class StorageQuota:
     """Quota of all users, on one event loop.
 
-    Args:
-        limits: of each user.
-        totals: returns what an owner has stored; may block.
-        today: returns what an owner uploaded within the last 24 hours; may block.
+    `totals` returns what an owner has stored, `today` what it uploaded within 24 hours; both block.
     """
 
     def __init__(
@@ -90,11 +78,7 @@ class StorageQuota:
 
     @asynccontextmanager
     async def reserve(self, owner: str, announced: int) -> AsyncIterator[Upload]:
-        """Reserve room for an upload of at least so many bytes, until the end of the block.
-
-        Raises:
-            QuotaExceededError: if there is none.
-        """
+        """Reserve room for an upload of at least so many bytes, or raise QuotaExceededError."""
         usage = self._owners.setdefault(owner, _Usage(FileTotals(0, 0), FileTotals(0, 0)))
         if len(usage.uploads) >= self._limits.uploads:
             raise QuotaExceededError(f"you already have {self._limits.uploads} uploads in progress")
@@ -108,11 +92,7 @@ class StorageQuota:
             self._end(upload)
 
     async def check(self, upload: Upload) -> None:
-        """Check that there is room for an upload.
-
-        Raises:
-            QuotaExceededError: if there is none.
-        """
+        """Raise QuotaExceededError if there is no room for an upload."""
         usage = self._owners[upload.owner]
         try:
             usage.check(self._limits)
@@ -123,11 +103,7 @@ class StorageQuota:
 
     @asynccontextmanager
     async def importing(self, upload: Upload, size: int) -> AsyncIterator[None]:
-        """Count an upload that is complete; the block stores it.
-
-        Raises:
-            QuotaExceededError: if there is no room for it.
-        """
+        """Count an upload that is complete, if there is room for it; the block stores it."""
         async with self._lock:
             usage = self._owners[upload.owner]
             upload.bytes = size

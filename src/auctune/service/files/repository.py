@@ -60,11 +60,7 @@ class FileRecord:
     """A file.
 
     Attributes:
-        id, seq, owner, created_at: of the row.
-        size: bytes.
-        sha256: of the content.
         filename: the owner's name for it, for display only.
-        purpose: training data or a result.
         status: whether it was examined.
         detail: the error found by the examination, or None.
         sizes: sizes as a data set, by base digest and length of rows ("DIGEST:LENGTH").
@@ -87,7 +83,6 @@ class FileRecord:
         return self.sizes.get(size_key(base_digest, max_length))
 
     def to_row(self) -> dict[str, object]:
-        """Return the row in the database."""
         sizes = {key: size.to_record() for key, size in self.sizes.items()}
         return {
             "id": self.id,
@@ -106,7 +101,6 @@ class FileRecord:
 
     @classmethod
     def from_row(cls, row: Row) -> "FileRecord":
-        """Return the file of a row of the database."""
         sizes = orjson.loads(row.body).get(_SIZES, {})
         return cls(
             id=row.id,
@@ -136,15 +130,9 @@ class UploadForm(Protocol):
 
 
 class FileRepository:
-    """The files of a service.
+    """The files of a service: rows in the database, contents in a folder with the trash beside it.
 
-    Args:
-        folder: of contents; the trash is beside it.
-        queries: reads rows.
-        committer: writes rows.
-        limits: of uploads; results of jobs are not limited.
-        now: returns unix time.
-        disk: disk on which uploads leave a reserve; None: no reserve.
+    Uploads leave a reserve on `disk`; results of jobs are not limited.
     """
 
     def __init__(
@@ -182,9 +170,7 @@ class FileRepository:
             announced: bytes that it has at least.
 
         Raises:
-            TooLargeError: if it is too large.
-            QuotaExceededError: if the owner has no room for it, or too many uploads in progress.
-            DiskFullError: if the service's disk has no room for it.
+            TooLargeError, QuotaExceededError, DiskFullError: if there is no room for it.
         """
         self._disk.check(announced)
         async with self._quota.reserve(owner, announced) as upload:
@@ -245,16 +231,7 @@ class FileRepository:
         return record
 
     async def require(self, file: str, owner: str, place: str) -> FileRecord:
-        """Return a file of an owner for a job.
-
-        Args:
-            file: id of the file.
-            owner: user id.
-            place: of the file in the request, for errors.
-
-        Raises:
-            InputError: if the owner has no such file, or its content was missing at the start.
-        """
+        """Return a file of an owner for a job; `place` is that of the file in the request."""
         record = await self.get(file)
         if record is None or record.owner != owner:
             # The same error if another user has it: it must not reveal other users' files.
@@ -313,7 +290,6 @@ class FileRepository:
         self.blobs.delete(record.id)
 
     def path(self, record: FileRecord) -> Path:
-        """Return the path of a file's content."""
         return self.blobs.path(record.id)
 
     def has_job(self, job: str) -> bool:

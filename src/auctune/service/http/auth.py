@@ -24,11 +24,7 @@ async def get_service(request: Request) -> Service:
 
 
 def authenticate(scope: Scope, service: Service) -> Principal:
-    """Return the sender of a request, from its headers.
-
-    Raises:
-        ApiError: 401 without a valid key, 429 for too many requests.
-    """
+    """Return the sender of a request, from its headers; raise 401 or 429."""
     header = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
     scheme, _, secret = header.decode("latin-1").partition(" ")
     who = service.accounts.authenticate(secret.strip()) if scheme.lower() == "bearer" else None
@@ -46,11 +42,7 @@ def authenticate(scope: Scope, service: Service) -> Principal:
 
 
 def check_rate(service: Service, who: Principal) -> None:
-    """Count a request against the rate limit of a key.
-
-    Raises:
-        ApiError: 429 if the limit is exceeded.
-    """
+    """Count a request against the rate limit of a key; raise 429 if it is exceeded."""
     wait = service.rate.acquire(who.key)
     if wait > 0:
         raise ApiError(
@@ -62,11 +54,7 @@ def check_rate(service: Service, who: Principal) -> None:
 
 
 def authenticate_user(request: Request) -> Principal:
-    """Return the sender of a request that `RequestMiddleware` has authenticated.
-
-    Raises:
-        ApiError: 403 for the key of a vendor.
-    """
+    """Return the sender that `RequestMiddleware` has authenticated; raise 403 for a vendor."""
     who: Principal = request.scope[_PRINCIPAL]
     if who.role is Role.VENDOR:
         raise ApiError(403, "needs a user's key; this is a vendor's key", "forbidden")
@@ -80,11 +68,7 @@ async def current_user(request: Request, _: Annotated[object, Security(_bearer)]
 
 
 async def require_operator(who: Annotated[Principal, Depends(current_user)]) -> Principal:
-    """Return the operator that sent a request.
-
-    Raises:
-        ApiError: 403 for other users.
-    """
+    """Return the operator that sent a request; raise 403 for other users."""
     if not who.is_operator:
         raise ApiError(403, "needs an operator's key", "forbidden")
     return who

@@ -48,9 +48,6 @@ class ConnectionLimits:
 class OpenConnections(ServerState):
     """Open connections of a server.
 
-    Args:
-        limits: limits on them.
-
     Attributes:
         waiting: connections whose client has to send a request, longest wait first.
         receiving: connections whose client has to send the rest of a body, longest wait first.
@@ -63,7 +60,6 @@ class OpenConnections(ServerState):
         self.receiving: dict[Connection, None] = {}
 
     def check_timeouts(self) -> None:
-        """Close connections whose clients are too slow."""
         for connection in list(self.connections):
             cast(Connection, connection).check_timeout()
 
@@ -81,12 +77,7 @@ class OpenConnections(ServerState):
 
 
 class LimitedServer(uvicorn.Server):
-    """uvicorn server with limits on its connections, which are checked once a second.
-
-    Args:
-        config: uvicorn's settings; the protocols are replaced.
-        limits: limits on connections.
-    """
+    """uvicorn server with limits on its connections, which are checked once a second."""
 
     def __init__(self, config: uvicorn.Config, limits: ConnectionLimits | None = None) -> None:
         # WebSocket connections would have no limits; the service does not use them.
@@ -140,7 +131,6 @@ class Connection(HttpToolsProtocol):
         self.transport.abort()
 
     def check_timeout(self) -> None:
-        """Close the connection if its client is too slow."""
         limits, late = self._open.limits, self._now() - self._since
         if self.transport.is_closing() or self.flow.write_paused:
             if late > limits.idle_seconds:

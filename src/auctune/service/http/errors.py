@@ -46,14 +46,6 @@ class ApiError(HTTPException):
     """Error response.
 
     It is an `HTTPException` because FastAPI replaces any other error that reading a body raises.
-
-    Args:
-        status: HTTP status.
-        message: text for people.
-        code: identifier for programs.
-        param: name of the field that caused it.
-        headers: headers of the response.
-        extra: further fields of the body, such as a new quote.
     """
 
     def __init__(
@@ -71,7 +63,6 @@ class ApiError(HTTPException):
         self.extra = extra or {}
 
     def response(self) -> Response:
-        """Return the error in OpenAI's format."""
         status = self.status_code
         kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
         error = {

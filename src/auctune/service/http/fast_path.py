@@ -17,12 +17,7 @@ _ROUTE = SimpleNamespace(path=PATH)
 
 
 class FastPath:
-    """Dispatches bids to their own application, and all other requests to the framework.
-
-    Args:
-        app: application of all other requests.
-        bids: application of bids.
-    """
+    """Dispatches bids to their own application, and all other requests to the framework."""
 
     def __init__(self, app: ASGIApp, bids: ASGIApp) -> None:
         self._app = app
@@ -34,12 +29,9 @@ class FastPath:
 
 
 class BidEndpoint:
-    """Application of bids.
+    """Application of bids: a route function, and the exception handlers by class.
 
-    Args:
-        answer: function of the route.
-        handlers: exception handlers by class. That of `Exception` handles unexpected errors, which
-            are then raised again, as Starlette does.
+    Unexpected errors are raised again after their response, as Starlette does.
     """
 
     def __init__(

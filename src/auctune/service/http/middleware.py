@@ -29,12 +29,7 @@ _log = structlog.get_logger("auctune.requests")
 
 
 class RequestMiddleware:
-    """Checks key, rate and size of each request before its body is read.
-
-    Args:
-        app: application behind it.
-        service: the service.
-    """
+    """Checks key, rate and size of each request before its body is read."""
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
         self._app = app
@@ -102,7 +97,6 @@ class RequestMiddleware:
             await refusal.response()(scope, receive, send)
 
     def _limit(self, path: str) -> int:
-        """Return the maximum size of a body in bytes."""
         if path in UPLOADS:
             return self._service.files.limits.upload_bytes + FORM_BYTES
         if path in _LARGE or (path.startswith("/page/") and path != SIGN_IN):

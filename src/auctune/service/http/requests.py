@@ -38,11 +38,7 @@ def component_schemas() -> dict[str, Any]:
 
 
 def read_request(raw: bytes) -> JobRequest | Acceptance:
-    """Parse the body of a request for a job: a bid, or the acceptance of a quote.
-
-    Raises:
-        InputError: for the first invalid field.
-    """
+    """Parse the body of a request for a job: a bid, or the acceptance of a quote."""
     _check_nesting(raw)
     try:
         request = JobRequest.model_validate_json(raw)
@@ -60,11 +56,7 @@ def read_request(raw: bytes) -> JobRequest | Acceptance:
 
 
 def read_body(raw: bytes, model: type[M]) -> M:
-    """Parse a body as a model.
-
-    Raises:
-        InputError: for the first invalid field.
-    """
+    """Parse a body as a model; raise InputError for its first invalid field."""
     _check_nesting(raw)
     try:
         body = model.model_validate_json(raw)
@@ -78,9 +70,6 @@ async def reject_ignored(request: Request) -> None:
     """Reject query parameters that the route does not have, and repeated keys of a JSON body.
 
     A dependency of all routes; routes that read their body themselves call `read_body`.
-
-    Raises:
-        InputError: naming the first of them.
     """
     route = request.scope["route"]
     if request.scope["query_string"]:
@@ -93,11 +82,7 @@ async def reject_ignored(request: Request) -> None:
 
 
 def reject_unknown_query(query: QueryParams, names: Collection[str]) -> None:
-    """Reject query parameters other than these, and repeated ones.
-
-    Raises:
-        InputError: naming the first of them.
-    """
+    """Reject query parameters other than these, and repeated ones."""
     for name, count in Counter(name for name, _ in query.multi_items()).items():
         if name.partition("[")[0] not in names:
             expected = f"one of {', '.join(sorted(names))}" if names else "no query parameters"
@@ -107,11 +92,7 @@ def reject_unknown_query(query: QueryParams, names: Collection[str]) -> None:
 
 
 def reject_repeated_keys(raw: bytes) -> None:
-    """Reject a JSON body in which an object has a key twice; parsers keep the last one only.
-
-    Raises:
-        InputError: naming the key.
-    """
+    """Reject a JSON body in which an object has a key twice; parsers keep the last one only."""
     try:
         json.loads(raw, object_pairs_hook=_unique)
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):

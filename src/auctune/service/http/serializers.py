@@ -18,7 +18,7 @@ JSON = dict[str, Any]
 
 
 def page_view(data: list[Any], *, has_more: bool = False) -> JSON:
-    """Return a page of a list."""
+    """Return a page of a list as an API object."""
     return {"object": "list", "data": data, "has_more": has_more}
 
 
@@ -38,13 +38,7 @@ def file_view(record: FileRecord) -> JSON:
 
 
 def job_view(row: JobReadModel, projection: JobProjection[Any], clock: SlotClock) -> JSON:
-    """Return a job as an API object.
-
-    Args:
-        row: row of the job.
-        projection: of the kind of its zone.
-        clock: clock of its zone.
-    """
+    """Return a job as an API object, by the projection and clock of its zone."""
     body = row.body
     request, training, progress = body["request"], body["training"], body["progress"]
     used = {
@@ -116,12 +110,7 @@ def _alternative(record: JSON) -> JSON:
 
 
 def event_view(row: EventRow, messages: Mapping[str, EventMessage]) -> JSON:
-    """Return an event of a job as an API object.
-
-    Args:
-        row: an event whose type is in `messages`.
-        messages: messages of the zone's kind, by event type.
-    """
+    """Return an event of a job, whose type is in `messages`, as an API object."""
     template, body = messages[row.type], orjson.loads(row.body)
     is_metrics = row.type == EventType.TRAINED
     return {

@@ -19,18 +19,7 @@ _EXPECTED = "multipart/form-data with the fields file and purpose"
 
 
 class MultipartUpload:
-    """Form of POST /v1/files.
-
-    Args:
-        request: the request; its body has not been read.
-
-    Attributes:
-        filename: name of the file; set once `chunks` is exhausted.
-        purpose: purpose of the file; likewise.
-
-    Raises:
-        InputError: if the form is invalid; also from `chunks`.
-    """
+    """Form of POST /v1/files; filename and purpose are set once `chunks` is exhausted."""
 
     def __init__(self, request: Request) -> None:
         # Cut: the parser takes 0.2 s for the longest header that the server accepts.
@@ -45,7 +34,6 @@ class MultipartUpload:
         self._parser = MultipartParser(boundary, self._parts.callbacks())
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield the content of the file."""
         try:
             async for received in self._request.stream():
                 self._parser.write(received)
@@ -92,7 +80,6 @@ class _PartCollector:
         self._value = b""
 
     def take(self) -> list[bytes]:
-        """Return the content of the file since the last call."""
         ready, self._ready = self._ready, []
         return ready
 

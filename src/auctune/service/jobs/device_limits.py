@@ -21,14 +21,9 @@ _FROZEN_PASSES, _TRAINED_PASSES = 2.0, 3.0
 def check_adapter(training: Training, profile: Profile, room_gb: float) -> float:
     """Return the memory of a job's adapter, gradients and optimizer state, in GB.
 
-    Args:
-        training: settings of the job.
-        profile: profile of the device.
-        room_gb: memory of the device that the base leaves free.
-
     Raises:
-        InputError: if the adapter does not fit or is larger than the base, or a target module does
-            not exist in the base.
+        InputError: if it exceeds `room_gb`, which the base leaves free on the device, or the base's
+            size, or a target module does not exist in the base.
     """
     try:
         memory_gb = profile.task_memory_gb(training.rank, training.target_modules)
@@ -49,11 +44,7 @@ def check_adapter(training: Training, profile: Profile, room_gb: float) -> float
 
 
 def check_batch(training: Training, size: DataSize) -> None:
-    """Check that a batch does not hold rows twice; the default size is always accepted.
-
-    Raises:
-        InputError: if it would.
-    """
+    """Check that a batch does not hold rows twice; the default size is always accepted."""
     limit = max(size.rows, Defaults().batch_size)
     if training.batch_size > limit:
         expected = f"at most {limit}: the training file has {size.rows} rows"
@@ -65,14 +56,8 @@ def check_step(
 ) -> float:
     """Return the seconds of an optimizer step without other jobs on the device.
 
-    Args:
-        training: settings of the job; they have passed `check_adapter`.
-        size: size of its data.
-        profile: profile of the device.
-        quantum_seconds: shortest time for which a job gets the device.
-
     Raises:
-        InputError: if a step takes longer than a quantum.
+        InputError: if a step takes longer than a quantum, the shortest time on the device.
     """
     seconds = step_seconds(training, size, profile)
     if seconds > quantum_seconds:

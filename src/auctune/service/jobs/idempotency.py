@@ -17,10 +17,7 @@ from auctune.service.storage import tables
 class IdempotencyKey:
     """Identity of a request, by which a repetition is recognized.
 
-    Attributes:
-        key: id of the API key that sent it.
-        token: its idempotency key, or the digest of its body.
-        digest: digest of its body.
+    The token is its idempotency key, or else the digest of its body.
     """
 
     key: str
@@ -50,10 +47,6 @@ class IdempotencyStore:
 
     An idempotency key is valid for a day. Without one, a body that the client marks as a retry
     (`x-stainless-retry-count` above 0) counts as the same request for ten minutes.
-
-    Args:
-        reader: engine to read the store.
-        now: returns unix time.
     """
 
     def __init__(self, reader: Engine, now: Callable[[], float]) -> None:
@@ -62,7 +55,6 @@ class IdempotencyStore:
         self._recent: OrderedDict[tuple[str, str], _Recent] = OrderedDict()
 
     def key_for(self, api_key: str, name: str | None, body: bytes) -> IdempotencyKey:
-        """Return the identity of a request of an API key."""
         digest = hashlib.sha256(body).hexdigest()
         token = f"body:{digest}" if name is None else f"key:{name}"
         return IdempotencyKey(api_key, token, digest)
@@ -70,9 +62,7 @@ class IdempotencyStore:
     async def find(self, key: IdempotencyKey, *, is_retry: bool) -> str | None:
         """Return the job of an earlier identical request, or None.
 
-        Raises:
-            InputError: if the idempotency key was used with another body.
-            Exception: the error of the earlier request, if it is in progress and fails.
+        The error of a request in progress is raised here too.
         """
         by_key = key.token.startswith("key:")
         if not (by_key or is_retry):

@@ -47,13 +47,9 @@ class Offer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ZoneQuote:
-    """Offer of a zone for a job.
+    """Offer of a zone for a job: a menu or an estimate.
 
-    Attributes:
-        training: resolved settings of the job, with the seed.
-        deadline: latest finish that was considered, in unix time.
-        offer: a menu, or an estimate.
-        notes: about the data, for their owner.
+    `deadline` is the latest finish that was considered; `notes` are about the data.
     """
 
     training: Training
@@ -64,14 +60,7 @@ class ZoneQuote:
 
 @dataclass(frozen=True, slots=True)
 class ZoneQuoteSummary:
-    """Offer of one of several zones, as it is recorded with the job.
-
-    Attributes:
-        zone: its name.
-        kind: of the zone.
-        outlook: cost and finish, or None if the zone cannot take the job.
-        unavailable_reason: why it cannot, in words, or None.
-    """
+    """Offer of one of several zones, as it is recorded with the job, or why there is none."""
 
     zone: str
     kind: str
@@ -79,7 +68,6 @@ class ZoneQuoteSummary:
     unavailable_reason: str | None
 
     def to_record(self) -> dict[str, Any]:
-        """Return the fields as JSON values, money as text."""
         found = self.outlook
         return {
             "zone": self.zone,

@@ -22,20 +22,10 @@ MAX_CELLS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """An offer to a user.
+    """An offer to a user, for a request whose bid is ignored.
 
-    Attributes:
-        id: id of the quote.
-        owner: id of the user.
-        zone: name of the zone.
-        kind: kind of the zone.
-        request: the request; its bid is ignored.
-        training: the resolved hyperparameters, with the seed.
-        offer: offer of the zone.
-        deadline: latest time that was considered, in unix time.
-        at: when it was made, in unix time.
-        alternatives: offers of all zones of the model, if several made one.
-        notes: notes for the owner about the data.
+    `deadline` is the latest finish that was considered; `alternatives` are the offers of all zones
+    of the model, if several made one.
     """
 
     id: str
@@ -57,11 +47,7 @@ class Quote:
 
 
 class QuoteChangedError(AuctuneError):
-    """A line of a quote is no longer available.
-
-    Attributes:
-        quote: the offer that holds now.
-    """
+    """A line of a quote is no longer available; `quote` is the offer that holds now."""
 
     def __init__(self, why: str, quote: Quote) -> None:
         super().__init__(why)
@@ -71,10 +57,7 @@ class QuoteChangedError(AuctuneError):
 class QuoteStore:
     """Quotes of the last hour; in memory, as they are not binding.
 
-    Args:
-        now: returns unix time.
-        max_quotes: number of quotes that are kept.
-        max_cells: size of all quotes together.
+    It keeps `max_quotes` quotes, of `max_cells` cells together.
     """
 
     def __init__(
@@ -127,7 +110,6 @@ class QuoteStore:
         return self.add(quote.owner, quote.zone, quote.kind, quote.request, priced)
 
     def forget(self, owner: str) -> None:
-        """Delete all quotes of an owner."""
         for quote in list(self._by_owner.get(owner, {}).values()):
             self._drop(quote)
 
@@ -153,11 +135,7 @@ class QuoteStore:
 
 
 def require_quote(quotes: QuoteStore, accepted: Acceptance, owner: str) -> Quote:
-    """Return the quote of which a request accepts a line.
-
-    Raises:
-        InputError: if the owner has no such quote.
-    """
+    """Return the owner's quote that a request accepts a line of."""
     name = accepted.market.quote or ""
     quote = quotes.get(name, owner)
     if quote is None:

@@ -35,7 +35,6 @@ class Terms:
 
     Attributes:
         required: what is expected of each, by name.
-        unsupported: names of fields.
         reason: why they are not supported, as a clause: "trains to a loss".
     """
 
@@ -55,16 +54,7 @@ class Terms:
         return f"{self.reason}, and {refusal}" if self.reason else refusal
 
     def check(self, request: JobRequest, zone: str, kind: str) -> None:
-        """Check a request.
-
-        Args:
-            request: for a job.
-            zone: its name, for the error.
-            kind: of the zone.
-
-        Raises:
-            InputError: naming the first field that is not supported, or missing.
-        """
+        """Raise InputError for the first field of a request that is not supported, or missing."""
         found = self._first_unsupported(request)
         if found is not None:
             clause = f"{self.reason} and does" if self.reason else "does"
@@ -97,7 +87,6 @@ class JobValue:
 
     Attributes:
         amount: value by the deadline, or None if the request names none.
-        deadline: unix time.
         zero_at: unix time from which on it is worth nothing; linear in between.
     """
 
@@ -107,11 +96,7 @@ class JobValue:
 
 
 def value_of(request: JobRequest, now: float) -> JobValue:
-    """Return the value of a job; without `zero_at` it lasts 1.5 times as long as the deadline.
-
-    Raises:
-        InputError: if the request has no deadline, or a wrong amount or time.
-    """
+    """Return the value of a job; without `zero_at` it lasts 1.5 times as long as the deadline."""
     deadline, zero_at = _times(request.market, now)
     if zero_at is None:
         zero_at = deadline + (deadline - now) / 2
@@ -119,11 +104,7 @@ def value_of(request: JobRequest, now: float) -> JobValue:
 
 
 def deadline_of(request: JobRequest, now: float) -> float:
-    """Return the unix time of a request's deadline: `deadline`, or that of its value.
-
-    Raises:
-        InputError: if it has none, one that has passed, or two; or is worth nothing before it.
-    """
+    """Return the unix time of a request's deadline: `deadline`, or that of its value."""
     return _times(request.market, now)[0]
 
 
@@ -134,21 +115,13 @@ def has_deadline(request: JobRequest) -> bool:
 
 
 def validate_amounts(request: JobRequest) -> None:
-    """Check the amounts of money in a request.
-
-    Raises:
-        InputError: naming the first that is wrong.
-    """
+    """Check the amounts of money in a request."""
     _bid_or_value(request.market)
     max_cost(request)
 
 
 def bid_amount(request: JobRequest) -> Money:
-    """Return the most that a request pays for a job in time: its bid or value, up to its cap.
-
-    Raises:
-        InputError: if it has neither, or a wrong amount.
-    """
+    """Return the most that a request pays for a job in time: its bid or value, up to its cap."""
     amount, cap = _bid_or_value(request.market), max_cost(request)
     if amount is None:
         raise InputError("market.bid", "is missing", _AMOUNT)
@@ -156,21 +129,13 @@ def bid_amount(request: JobRequest) -> Money:
 
 
 def max_cost(request: Request) -> Money | None:
-    """Return the cap of a request on its job's cost, or None if it has none.
-
-    Raises:
-        InputError: if it is not an amount of money.
-    """
+    """Return the cap of a request on its job's cost, or None if it has none."""
     cap = request.market.max_cost
     return None if cap is None else parse_money(cap, "market.max_cost")
 
 
 def required_cap(request: JobRequest) -> Money:
-    """Return the most that may be charged for a metered job; see `implied_cap`.
-
-    Raises:
-        InputError: if the request names none, or a wrong amount.
-    """
+    """Return the most that may be charged for a metered job; see `implied_cap`."""
     cap = implied_cap(request)
     if cap is None:
         raise InputError("market.max_cost", "is missing", _AMOUNT)
@@ -190,15 +155,7 @@ def request_record(
     deadline: float,
     alternatives: Alternatives = NO_ALTERNATIVES,
 ) -> dict[str, Any]:
-    """Return what is recorded of a request, for its owner and for a decision after a restart.
-
-    Args:
-        request: for a job.
-        who: made it.
-        bid: its bid, or None.
-        deadline: unix time.
-        alternatives: offers of all zones, if this one was chosen.
-    """
+    """Return what is recorded of a request, for its owner and for a decision after a restart."""
     rate = request.hyperparameters_used.learning_rate_multiplier
     chosen_from = {"alternatives": [one.to_record() for one in alternatives]}
     return {

@@ -24,12 +24,7 @@ def to_rfc3339(time: float) -> str:
 
 
 def parse_deadline(text: str, now: float, place: str = "market.deadline") -> float:
-    """Return the unix time of a deadline.
-
-    Args:
-        text: a time with a time zone, or a positive span.
-        now: unix time that a span is added to.
-        place: field that errors name.
+    """Return the unix time of a deadline: a time with a time zone, or a positive span from `now`.
 
     Raises:
         InputError: if it is neither, has passed, or is more than ten years ahead.
@@ -54,13 +49,7 @@ def parse_deadline(text: str, now: float, place: str = "market.deadline") -> flo
 def parse_moment(text: str, now: float, place: str) -> float:
     """Return the unix time of any time, past or future, for a command of an operator.
 
-    Args:
-        text: a time, local without a time zone; or a span such as -7d.
-        now: unix time that a span is added to.
-        place: field that errors name.
-
-    Raises:
-        InputError: if it is neither.
+    It is a time, local without a time zone, or a span from `now` such as -7d.
     """
     span = _SPAN.fullmatch(text)
     if span is not None:

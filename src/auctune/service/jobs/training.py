@@ -37,9 +37,6 @@ class Submission:
     """A request for a job that a zone has accepted for a decision.
 
     Attributes:
-        job: its id.
-        owner: user id.
-        training: resolved settings.
         record: what is recorded of the request; see `auctune.service.jobs.terms.request_record`.
         key: idempotency key of the request, or None.
         is_pending: whether the job is recorded already, and waits for a decision.
@@ -58,12 +55,7 @@ class ZoneBid:
     """A job whose data have been inspected, as a zone decides on it. Each kind adds its own fields.
 
     Attributes:
-        job: its id.
-        owner: user id.
-        training: resolved settings.
-        request: what is recorded of the request.
         remaining_budget: returns what remains of the owner's budget, or None without a budget.
-        idempotency_key: idempotency key of the request, or None.
     """
 
     job: str

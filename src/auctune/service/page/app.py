@@ -171,11 +171,7 @@ HEADERS = {
 
 
 class StrictHeaders:
-    """Middleware that adds security headers to every response.
-
-    Args:
-        app: application behind it.
-    """
+    """Middleware that adds security headers to every response."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -29,13 +29,7 @@ SESSIONS_PER_KEY = 20
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Session of a browser.
-
-    Attributes:
-        key: id of the API key that opened it.
-        token: CSRF token of the forms on its pages.
-        until: unix time of its end.
-    """
+    """Session of a browser, opened with an API key; `token` is the CSRF token of its forms."""
 
     key: str
     token: str
@@ -50,9 +44,6 @@ class Sessions:
     """Open sessions; for one event loop.
 
     Args:
-        principal_of_key: returns the owner of a key id, or None if the key is revoked.
-        now: returns unix time.
-        seconds: lifetime of a session.
         per_key: maximum number of sessions of a key; one more closes the oldest.
     """
 
@@ -113,13 +104,7 @@ _IDS = {
 
 @dataclass(frozen=True, slots=True)
 class PageContext:
-    """State shared by all pages.
-
-    Attributes:
-        service: the service.
-        sessions: open sessions.
-        sign_ins: rate limit of failed sign-ins, by address.
-    """
+    """State shared by all pages; `sign_ins` limits failed sign-ins by address."""
 
     service: Service
     sessions: Sessions
@@ -128,14 +113,7 @@ class PageContext:
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """Request of a signed-in user.
-
-    Attributes:
-        request: the request.
-        context: state shared by all pages.
-        session: session of the browser.
-        who: the user.
-    """
+    """Request of a signed-in user."""
 
     request: Request
     context: PageContext
@@ -147,7 +125,6 @@ class PageRequest:
         return self.context.service
 
     def param(self, name: str) -> str:
-        """Return a parameter of the path."""
         return str(self.request.path_params[name])
 
     def query(self, name: str) -> str | None:
@@ -155,11 +132,7 @@ class PageRequest:
         return self.request.query_params.get(name) or None
 
     def after(self, kind: str) -> str | None:
-        """Return the id after which this page of a list starts, or None for the first page.
-
-        Raises:
-            InputError: if it is not an id of this kind.
-        """
+        """Return the id after which this page of a list starts, or None for the first page."""
         name = self.query("after")
         if name is not None and not re.fullmatch(_IDS[kind], name):
             raise InputError("after", f"is not the id of a {kind}", "an id from the list")
@@ -227,10 +200,6 @@ async def read_form(request: Request) -> Mapping[str, str]:
     """Return the fields of a form that is not an upload.
 
     Only UTF-8 is accepted: some of Python's codecs take minutes for a body of 1 MB.
-
-    Raises:
-        ApiError: 415 for any other content type or charset.
-        InputError: if the body is not UTF-8, or has too many fields.
     """
     kind, _, options = request.headers.get("content-type", FORM).lower().partition(";")
     if kind.strip() != FORM or options.strip() not in _IN_UTF8:
@@ -248,12 +217,9 @@ async def read_form(request: Request) -> Mapping[str, str]:
 
 
 def check_origin(request: Request) -> None:
-    """Check that a form was sent from a page of this service.
+    """Check that a form was sent from a page of this service; raise 403 otherwise.
 
     Browsers send the header Sec-Fetch-Site, or older ones Origin.
-
-    Raises:
-        ApiError: 403 if it comes from another site, or has neither header.
     """
     site = request.headers.get("sec-fetch-site")
     origin = request.headers.get("origin", "")

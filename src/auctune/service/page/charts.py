@@ -90,9 +90,7 @@ def plan_of_job(job: Shown, zone: Shown) -> ChartSpec | None:
 def losses_of(job: Shown, metrics: Sequence[Shown]) -> ChartSpec | None:
     """Return a job's losses by trained rows, or None before there are two.
 
-    Args:
-        job: the job.
-        metrics: data of its training events, oldest first.
+    `metrics` are the data of its training events, oldest first.
     """
     training: list[list[float]] = []
     for one in metrics:
@@ -238,9 +236,7 @@ def choices_of(alternatives: Sequence[Shown], chosen: str, start: float) -> Char
 def metered_of(job: Shown, events: Sequence[Shown]) -> ChartSpec | None:
     """Return a job's cost and its instances or share by slot, or None before the first charge.
 
-    Args:
-        job: the job.
-        events: events of the job, newest first.
+    The events are newest first.
     """
     metered = job["market"]["metered"]
     charges = [one["data"] for one in reversed(events) if (one["data"] or {}).get("amount")]

@@ -69,12 +69,7 @@ _LORA = ("rank", "alpha", "dropout", "learning_rate", "max_length")
 def job_body(values: Mapping[str, str], models: Mapping[str, str]) -> JSON:
     """Return the request body of a filled-in form; the API validates it.
 
-    Args:
-        values: fields of the form that are not empty.
-        models: models by zone.
-
-    Raises:
-        InputError: if a site has two lines.
+    `values` are the fields that are not empty, `models` the models by zone.
     """
     zone = values.get("zone")
     model = models.get(zone) if zone else None
@@ -125,11 +120,7 @@ def _number(text: str) -> int | float | str:
 
 
 def _sites(text: str) -> dict[str, str]:
-    """Parse lines SITE=FILE_ID; the API rejects invalid ones.
-
-    Raises:
-        InputError: if a site has two lines.
-    """
+    """Parse lines SITE=FILE_ID; the API rejects invalid ones."""
     sites: dict[str, str] = {}
     for line in filter(str.strip, text.splitlines()):
         site, _, file = (part.strip() for part in line.partition("="))

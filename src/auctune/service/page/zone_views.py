@@ -137,14 +137,7 @@ def totals_of(decided: list[JSON]) -> JSON:
 
 @dataclass(frozen=True, slots=True)
 class ChartSection:
-    """Section of a zone's page: a chart and a table.
-
-    Attributes:
-        title, caption: text above the chart.
-        chart: HTML, or None without data.
-        text: text alternative of the chart.
-        heads, rows: table of the same data.
-    """
+    """Section of a zone's page: a chart as HTML, or None without data, and its table."""
 
     title: str
     caption: str

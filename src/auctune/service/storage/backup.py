@@ -17,15 +17,7 @@ _BUSY_SECONDS = 10.0
 
 
 def copy_database(source: Path, target: Path) -> None:
-    """Copy a database to a new file, whole or not at all.
-
-    Args:
-        source: SQLite database; a service may be writing to it.
-        target: in an existing folder.
-
-    Raises:
-        InputError: if the source is not a database, or the target exists.
-    """
+    """Copy a database, to which a service may be writing, to a new file: whole or not at all."""
     if not source.is_file():
         raise InputError(str(source), "does not exist", "an SQLite database")
     exists = InputError(str(target), "already exists", "the name of a new file")

@@ -65,11 +65,7 @@ class WriteBatch:
         return self._append(table, Change.UPSERT, (_full(table, row) for row in rows))
 
     def remove(self, table: Table, *keys: Mapping[str, Any]) -> Self:
-        """Remove rows by primary key; a row that does not exist is not an error.
-
-        Raises:
-            ValueError: if a key does not consist of the primary key's columns.
-        """
+        """Remove rows by primary key; a row that does not exist is not an error."""
         names = {column.name for column in table.primary_key}
         for key in keys:
             if key.keys() != names:

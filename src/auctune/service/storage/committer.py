@@ -95,8 +95,7 @@ class Committer:
     def submit(self, batch: WriteBatch) -> None:
         """Queue a batch; return at once unless too many wait already.
 
-        Raises:
-            StoreError: if the committer is closed. All other errors go to the batch's `done`.
+        Errors go to the batch's `done`; only a closed committer raises StoreError here.
         """
         with self._changed:
             while len(self._waiting) >= self._max_queue and not self._closing:

@@ -31,30 +31,18 @@ class Database(Protocol):
     def acquire(self) -> Connection:
         """Become the owner for as long as the returned connection, which alone writes, is open.
 
-        Raises:
-            InputError: if it cannot be opened, does not keep what it acknowledges, or has an owner,
-                which the error names.
+        A database that has an owner, or does not keep what it acknowledges, is an InputError.
         """
         ...
 
-    def reader(self) -> Engine:
-        """Return an engine whose connections cannot write."""
-        ...
+    def reader(self) -> Engine: ...
 
     def ensure_owned(self) -> None:
-        """Check, before a write, that the database is still the one that was opened.
-
-        Raises:
-            StoreError: if it is not.
-        """
+        """Raise StoreError if the database is not the one that was opened any more."""
         ...
 
     def purge(self, connection: Connection) -> None:
-        """Remove what was overwritten or deleted from the database's files.
-
-        Args:
-            connection: the one that writes, outside of a transaction.
-        """
+        """Remove what was overwritten or deleted from the files, outside of a transaction."""
         ...
 
     def release(self) -> None:
@@ -77,19 +65,12 @@ class Store:
         self.reader: Engine = database.reader()
 
     def check_still_owned(self) -> None:
-        """Check, before a write, that the database is still the one that was opened.
-
-        Raises:
-            StoreError: if it is not.
-        """
         self._database.ensure_owned()
 
     def purge(self) -> None:
-        """Remove what was overwritten or deleted from the database's files."""
         self._database.purge(self.writer)
 
     def close(self) -> None:
-        """Close all connections, then let the next owner in."""
         self.reader.dispose()
         self.writer.close()
         self._database.release()
@@ -110,8 +91,7 @@ def open_store(where: str | Path, folder: Path | None = None) -> Store:
         folder: the data folder, which must be unused if the database is empty.
 
     Raises:
-        InputError: if it cannot be opened, another process owns it, or it is of another release;
-            `upgrade` migrates a database of an earlier one.
+        InputError: if it cannot be opened, is owned, or is of another release; see `upgrade`.
     """
     database = _find(where)
     # Before the SQLite file is created, which would be in the way of a restore.
@@ -130,14 +110,7 @@ def open_store(where: str | Path, folder: Path | None = None) -> Store:
 
 @contextmanager
 def open_readonly(where: str | Path) -> Iterator[Engine]:
-    """Open a database for reading, also while a service owns it.
-
-    Args:
-        where: as in `open_store`.
-
-    Raises:
-        InputError: if it does not exist, cannot be read, or is of another release.
-    """
+    """Open a database of this release for reading, also while a service owns it."""
     database = _find(where)
     if isinstance(database, SqliteDatabase):
         database.check_exists()
@@ -163,11 +136,7 @@ def upgrade(where: str | Path) -> None:
 
 
 def sqlite_file(where: str | Path) -> Path | None:
-    """Return the file of an SQLite database, or None for a PostgreSQL database.
-
-    Raises:
-        InputError: as `open_store`, for an invalid URL.
-    """
+    """Return the file of an SQLite database, or None for a PostgreSQL database."""
     database = _find(where)
     return Path(database.label) if isinstance(database, SqliteDatabase) else None
 

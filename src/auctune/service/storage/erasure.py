@@ -31,13 +31,8 @@ def erase_words(
 ) -> None:
     """Replace bodies of events, on the committer's thread; `erase_copies` must follow.
 
-    Args:
-        store: nothing else uses its writer meanwhile.
-        jobs: ids of a few jobs that are over: other writes wait until their events are read.
-        without: returns the new body of an event, or None if it does not change.
-
-    Raises:
-        DamagedLogError: if an event does not match its checksum.
+    `jobs` are a few jobs that are over: other writes wait until their events are read. `without`
+    returns the new body of an event, or None if it does not change.
     """
     lift, restore = _TRIGGERS[store.writer.dialect.name]
     with store.writer.begin():
@@ -63,10 +58,6 @@ def erase_copies(store: Store, jobs: Collection[str]) -> None:
     """Remove all copies of replaced text from the database's files, on the committer's thread.
 
     Snapshots that hold one of the jobs are removed: a zone can be loaded without them.
-
-    Args:
-        store: nothing else uses its writer meanwhile.
-        jobs: ids of all jobs whose events were changed.
     """
     jobs = frozenset(jobs)
     with store.writer.begin():

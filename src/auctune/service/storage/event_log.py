@@ -19,17 +19,7 @@ Query = Select[*tuple[Any, ...]]
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """One event as it is stored.
-
-    Attributes:
-        seq: sequence number in the log.
-        zone: name of the zone.
-        slot: slot of the zone.
-        at: unix time.
-        type: of the event, such as job.decided.
-        job: id of the job, or None for an event of the zone.
-        body: JSON.
-    """
+    """One event as it is stored; `body` is JSON. See `ZoneEvent`."""
 
     seq: int
     zone: str
@@ -65,11 +55,7 @@ def checksum(
 
 
 def read_row(row: Row[*tuple[Any, ...]]) -> EventRow:
-    """Return an event from a row of `EVENT_COLUMNS`.
-
-    Raises:
-        DamagedLogError: if it does not match its checksum.
-    """
+    """Return an event from a row of `EVENT_COLUMNS`, if it matches its checksum."""
     columns = row[:-1]
     event = EventRow(*columns)
     if row.checksum != checksum(*columns):
@@ -82,11 +68,7 @@ def read_row(row: Row[*tuple[Any, ...]]) -> EventRow:
 
 
 class EventLog:
-    """The events of a database, read-only and thread-safe.
-
-    Args:
-        reader: of the store.
-    """
+    """The events of a database, read-only and thread-safe."""
 
     def __init__(self, reader: Engine) -> None:
         self._reader = reader
@@ -94,13 +76,9 @@ class EventLog:
     def read_zone(
         self, zone: str, after: int = 0, until: int | None = None, page: int = _PAGE
     ) -> Iterator[EventRow]:
-        """Yield the events of a zone, oldest first; they are read page by page.
+        """Yield the events of a zone after a sequence number, and up to one, oldest first.
 
-        Args:
-            zone: its name.
-            after: only events after this sequence number.
-            until: only events up to this one, inclusive.
-            page: events of one read transaction.
+        They are read in transactions of `page` events.
         """
         query = EVENT_COLUMNS.where(events.c.zone == zone).order_by(events.c.seq).limit(page)
         if until is not None:
@@ -154,11 +132,7 @@ class EventLog:
 
 
 class SequenceNumbers:
-    """Numbers of events, entries and files: they rise and are never reused. Thread-safe.
-
-    Args:
-        last: the last number in use.
-    """
+    """Numbers of events, entries and files: they rise and are never reused. Thread-safe."""
 
     def __init__(self, last: int) -> None:
         self._next = last + 1
@@ -175,7 +149,6 @@ class SequenceNumbers:
         return cls(max(stored))
 
     def take(self, count: int = 1) -> int:
-        """Return the first of `count` consecutive numbers."""
         assert count >= 1
         with self._lock:
             first = self._next

@@ -32,9 +32,7 @@ class ZoneEvent:
 
     Attributes:
         seq: number in the whole log, increasing.
-        zone: name of the zone.
         slot: in which it was recorded.
-        at: unix time.
         type: an `EventType`, or one of the kind of zone.
         job: id of the job that it is about, or None.
         body: plain JSON values: the fields of an `EventData`.

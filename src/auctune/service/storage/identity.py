@@ -22,15 +22,7 @@ _CONTENTS = ("files/file-*", "work/*/ftjob-*")
 
 
 def check_unused(folder: Path, place: str) -> None:
-    """Check that a data folder may get a new database.
-
-    Args:
-        folder: the data folder.
-        place: name of the database in errors.
-
-    Raises:
-        InputError: if the folder belongs to another database, or holds files of one.
-    """
+    """Check that a data folder may get a new database, which errors name `place`."""
     known = _read(folder)
     found = [str(path.name) for pattern in _CONTENTS for path in islice(folder.glob(pattern), 1)]
     if known is None and not found:
@@ -47,16 +39,7 @@ def check_unused(folder: Path, place: str) -> None:
 def bind(connection: Connection, folder: Path, place: str) -> bool:
     """Check that a data folder and a database belong together; bind them at the first start.
 
-    Args:
-        connection: of the database, which has its tables.
-        folder: the data folder, locked by this process.
-        place: name of the database in errors.
-
-    Returns:
-        Whether they were bound before; False at the first start.
-
-    Raises:
-        InputError: if they do not belong together, or the folder of users' files does not exist.
+    The folder is locked by this process. Return whether they were bound before.
     """
     own, known = database_id(connection), _read(folder)
     if known == own:
@@ -89,11 +72,7 @@ def write_id(connection: Connection, folder: Path) -> None:
 
 
 def check_same(connection: Connection, folder: Path, place: str) -> None:
-    """Check that a folder belongs to this database or to none.
-
-    Raises:
-        InputError: if it belongs to another one.
-    """
+    """Check that a folder belongs to this database or to none."""
     own, known = database_id(connection), _read(folder)
     if known not in (None, own):
         raise InputError(

@@ -39,11 +39,7 @@ _NEEDED = {"server_encoding": "UTF8", "fsync": "on"}
 
 
 class PostgresqlDatabase:
-    """A database of a PostgreSQL server; see `Database`.
-
-    Args:
-        url: of the database; its driver is replaced by psycopg 3.
-    """
+    """A database of a PostgreSQL server; see `Database`. The driver is psycopg 3."""
 
     def __init__(self, url: URL) -> None:
         self.label = url.render_as_string(hide_password=True)
@@ -125,11 +121,7 @@ class PostgresqlDatabase:
 
 
 def check_server(connection: Connection, place: str) -> None:
-    """Check that a server keeps what it acknowledges, and stores any text.
-
-    Raises:
-        InputError: naming the setting that prevents it.
-    """
+    """Check that a server keeps what it acknowledges, and stores any text."""
     for name, needed in _NEEDED.items():
         found = connection.exec_driver_sql(f"SHOW {name}").scalar_one()
         if found != needed:

@@ -37,11 +37,7 @@ class Page(Generic[Item]):
 
 
 class Queries:
-    """Reads of a database, thread-safe.
-
-    Args:
-        reader: of the store.
-    """
+    """Reads of a database, thread-safe."""
 
     def __init__(self, reader: Engine) -> None:
         self._reader = reader
@@ -54,17 +50,9 @@ class Queries:
         zone: str | None = None,
         statuses: Sequence[str] | None = None,
     ) -> Page[Row]:
-        """Return a page of jobs, newest first.
+        """Return a page of the jobs of a user, a zone, or with some statuses, newest first.
 
-        Args:
-            owner: only jobs of this user; None: of all users.
-            limit: length of the page, >= 1.
-            after: id of the last job of the page before.
-            zone: only jobs of this zone.
-            statuses: only jobs with one of these.
-
-        Raises:
-            InputError: if `after` is not a job of this list, or `limit` is below 1.
+        The page follows the job `after`, which must be one of the list.
         """
         query = _owned(select(jobs), jobs, owner)
         if zone is not None:
@@ -83,16 +71,9 @@ class Queries:
         sha256: str | None = None,
         filename: str | None = None,
     ) -> Page[Row]:
-        """Return a page of files that are not deleted, newest first; otherwise as `jobs`.
+        """Return a page of files that are not deleted, newest first.
 
-        Args:
-            owner: only files of this user; None: of all users.
-            limit: length of the page, >= 1.
-            after: id of the last file of the page before, which may have been deleted.
-            purpose: only files with this purpose.
-            oldest_first: reverses the order.
-            sha256: only files with this content.
-            filename: only files with this name.
+        The page follows the file `after`, which may have been deleted. Other arguments are filters.
         """
         query = _owned(select(files), files, owner).where(files.c.deleted_at.is_(None))
         if purpose is not None:
@@ -143,14 +124,7 @@ class Queries:
     def events(
         self, job: str, kinds: Sequence[str], limit: int, after: int | None = None
     ) -> Page[EventRow]:
-        """Return a page of a job's events of some types, newest first.
-
-        Args:
-            job: its id.
-            kinds: event types.
-            limit: length of the page, >= 1.
-            after: sequence number of the last event of the page before.
-        """
+        """Return a page of a job's events of some types, newest first, after a sequence number."""
         query = EVENT_COLUMNS.where(events.c.job == job, events.c.type.in_(kinds))
         page = self._page(query, events.c.seq, limit, after)
         return Page(tuple(map(read_row, page.items)), page.has_more)
@@ -161,7 +135,6 @@ class Queries:
         return self._page(query, entries.c.id, limit, after)
 
     def job(self, job: str) -> Row | None:
-        """Return a job by its id, or None."""
         return next(iter(self._read(select(jobs).where(jobs.c.id == job))), None)
 
     def file(self, file: str) -> Row | None:
@@ -171,12 +144,7 @@ class Queries:
     def balances(
         self, accounts: Sequence[str] | None = None, since: float | None = None
     ) -> dict[str, int]:
-        """Return the sums of amounts by account, for accounts that have entries.
-
-        Args:
-            accounts: only these; None: all.
-            since: only entries from this unix time on.
-        """
+        """Return the sums of amounts by account, of these accounts, since a unix time."""
         total = cast(func.sum(entries.c.amount), BigInteger)
         query = select(entries.c.account, total).group_by(entries.c.account)
         if accounts is not None:
@@ -189,9 +157,7 @@ class Queries:
     def account_history(self, since: int, step: int) -> list[tuple[str, int, int]]:
         """Return sums of the market's own accounts by period: (account, period, amount).
 
-        Args:
-            since: unix time at which period 0 begins; earlier entries do not count.
-            step: seconds of a period, >= 1.
+        Period 0 begins at `since`, in unix time, and each takes `step` seconds.
         """
         period = (cast(entries.c.at, BigInteger) - since) // step
         query = (

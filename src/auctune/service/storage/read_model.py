@@ -36,17 +36,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JobReadModel:
-    """A row of the table of jobs.
-
-    Attributes:
-        id: the job's.
-        zone: its zone's name.
-        seq: of the first event about it: the order of lists.
-        owner: user id.
-        created_at: unix time.
-        status: as OpenAI's API names it.
-        body: see above.
-    """
+    """A row of the table of jobs; `seq` is that of the first event about it: the order of lists."""
 
     id: str
     zone: str
@@ -80,12 +70,7 @@ def empty_body(owner: str, request: Record, training: Record) -> Record:
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """Effects of an event outside of the zone's state.
-
-    Attributes:
-        rows: jobs as readers see them from now on.
-        entries: of the ledger; they sum to zero.
-    """
+    """Effects of an event outside of the zone's state: rows of jobs, and ledger entries."""
 
     rows: tuple[JobReadModel, ...] = ()
     entries: tuple[Entry, ...] = ()

@@ -18,11 +18,7 @@ _MIGRATIONS = Path(__file__).with_name("migrations")
 
 
 def ensure_schema(connection: Connection, place: str) -> None:
-    """Create the tables in an empty database; any other one must be at the newest revision.
-
-    Raises:
-        InputError: if it is of another release, or holds other tables.
-    """
+    """Create the tables in an empty database; any other one must be at the newest revision."""
     found = revision(connection, place)
     if found is None:
         migrate(connection, place)
@@ -31,11 +27,7 @@ def ensure_schema(connection: Connection, place: str) -> None:
 
 
 def check_schema(connection: Connection, place: str) -> None:
-    """Check that a database is at the newest revision; write nothing.
-
-    Raises:
-        InputError: if it is empty, of another release, or holds other tables.
-    """
+    """Check that a database is at the newest revision; write nothing."""
     found = revision(connection, place)
     if found is None:
         raise InputError(place, "is empty", "the database of a service")
@@ -43,11 +35,7 @@ def check_schema(connection: Connection, place: str) -> None:
 
 
 def migrate(connection: Connection, place: str) -> None:
-    """Migrate a database from any revision to the newest.
-
-    Raises:
-        InputError: if it is of a newer release, or holds other tables.
-    """
+    """Migrate a database from any revision to the newest."""
     found = revision(connection, place)
     if found is not None:
         _check_known(found, place)
@@ -57,11 +45,7 @@ def migrate(connection: Connection, place: str) -> None:
 
 
 def revision(connection: Connection, place: str) -> str | None:
-    """Return the revision of a database, or None for an empty one.
-
-    Raises:
-        InputError: if it holds tables that are not auctune's.
-    """
+    """Return the revision of a database, or None for an empty one."""
     with connection.begin():
         heads = MigrationContext.configure(connection).get_current_heads()
         tables = inspect(connection).get_table_names()

@@ -36,11 +36,7 @@ class Snapshot(Generic[State]):
 
 
 class Snapshots:
-    """The snapshots of a database, thread-safe.
-
-    Args:
-        reader: of the store.
-    """
+    """The snapshots of a database, thread-safe."""
 
     def __init__(self, reader: Engine) -> None:
         self._reader = reader
@@ -50,12 +46,7 @@ class Snapshots:
     ) -> WriteBatch:
         """Return the batch that writes a snapshot and removes all but the newest ones.
 
-        Args:
-            zone: its name.
-            seq: of the last event in the state.
-            at: unix time.
-            body: the state.
-            done: see `WriteBatch`.
+        `seq` is the last event in the state.
         """
         row = {"zone": zone, "seq": seq, "at": at, "body": _pack(body)}
         old = [stored for stored in self._stored(zone) if stored != seq][KEPT - 1 :]
@@ -68,12 +59,9 @@ class Snapshots:
     def load_latest(
         self, zone: str, read: Callable[[bytes], State], until: int | None = None
     ) -> Snapshot[State] | None:
-        """Return the newest snapshot of a zone that can be read, or None.
+        """Return the newest snapshot of a zone that can be read, up to a sequence number, or None.
 
-        Args:
-            zone: its name.
-            read: returns the state of a body, or raises ValueError.
-            until: only snapshots up to this sequence number.
+        `read` returns the state of a body, or raises ValueError.
         """
         for seq in self._stored(zone):
             if until is not None and seq > until:

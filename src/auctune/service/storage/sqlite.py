@@ -32,11 +32,7 @@ _READER = (*_PRAGMAS, "query_only=ON")
 
 
 class SqliteDatabase:
-    """An SQLite database in a file; see `Database`.
-
-    Args:
-        path: of the file.
-    """
+    """An SQLite database in a file; see `Database`."""
 
     def __init__(self, path: Path) -> None:
         self.label = str(path)
@@ -62,18 +58,13 @@ class SqliteDatabase:
 
     @property
     def has_content(self) -> bool:
-        """Return whether the file exists and is not empty."""
         try:
             return self._path.stat().st_size > 0
         except OSError:
             return False
 
     def check_exists(self) -> None:
-        """Refuse a file that does not exist: connecting would create it.
-
-        Raises:
-            InputError: if it does not exist.
-        """
+        """Refuse a file that does not exist: connecting would create it."""
         if not self._path.is_file():
             raise InputError(self.label, "does not exist", "the database of a service")
 

@@ -98,10 +98,7 @@ async def retry(call: Callable[[], Awaitable[T]], vendor: str, seconds: float) -
     """Return what `call` returns; retry it after transient faults until the time is over.
 
     Waits are random up to a bound that doubles, so that callers that failed together do not retry
-    together.
-
-    Raises:
-        VendorError: a fault that is not transient; or LATE, with the last transient one.
+    together. Afterwards the last transient fault is raised, as LATE.
     """
     last: BaseException | None = None
 
@@ -144,13 +141,7 @@ class HttpResponse:
 
 
 class TokenClient:
-    """HTTP client of one peer, over https or loopback, authenticated by a bearer token.
-
-    Args:
-        name: of the peer, for errors.
-        token: shared with it.
-        client: from `make_client`.
-    """
+    """HTTP client of one peer, over https or loopback, authenticated by a bearer token."""
 
     def __init__(self, name: str, token: VendorToken, client: httpx2.AsyncClient) -> None:
         self._name = name
@@ -160,20 +151,12 @@ class TokenClient:
     async def request(
         self, method: str, url: str, body: bytes = b"", max_bytes: int = MAX_BODY_BYTES
     ) -> HttpResponse:
-        """Send a request, and read a response of `max_bytes` at most.
-
-        Raises:
-            VendorError: if no response conforms to the protocol.
-        """
+        """Send a request, and read a response of `max_bytes` at most."""
         async with self._open(method, url, body, self._authorization) as response:
             return await self._read_small(response, max_bytes)
 
     async def notify(self, url: str, message_id: str, body: bytes) -> HttpResponse:
-        """Send a signed message, without the token.
-
-        Raises:
-            VendorError: if no response conforms to the protocol.
-        """
+        """Send a signed message, without the token."""
         headers = self._token.sign(message_id, time.time(), body)
         async with self._open("POST", url, body, headers) as response:
             return await self._read_small(response, MAX_BODY_BYTES)
@@ -181,16 +164,9 @@ class TokenClient:
     async def download(
         self, url: str, max_bytes: int, sha256: str, on_chunk: OnChunk
     ) -> HttpResponse:
-        """Pass the bytes of a file on as they come; a response other than 200 is read as a body.
+        """Pass the bytes of a file on as they come; they count once this returns with status 200.
 
-        Args:
-            url: of the file.
-            max_bytes: of the file.
-            sha256: that the file must have.
-            on_chunk: gets the bytes; they count once this returns with status 200.
-
-        Raises:
-            VendorError: if no response conforms to the protocol, or it is another file.
+        A response other than 200 is read as a body. Another file is a VendorError.
         """
         async with self._open("GET", url, b"", self._authorization) as response:
             if response.status_code != 200:
@@ -261,9 +237,7 @@ class VendorParams:
     """Address and timeouts of a vendor.
 
     Attributes:
-        name: unique in its service.
         url: where its routes begin: "https://vendor.example/auctune".
-        token: shared with this vendor alone.
         answer_seconds: to accept, report or drop an order, retries included.
         poll_seconds: between two polls of an order, while no notification arrives.
         max_result_bytes: of a repaired data set.
@@ -286,14 +260,7 @@ class VendorParams:
 
 
 class VendorClient:
-    """Requests quotes, gives orders and fetches results.
-
-    Args:
-        params: of the vendor.
-        urls: from which the vendor fetches data sets, and to which it sends notifications.
-        client: from `make_client`; vendors may share one.
-        clock: returns unix time.
-    """
+    """Requests quotes, gives orders and fetches results; raises VendorError."""
 
     def __init__(
         self,
@@ -311,7 +278,6 @@ class VendorClient:
 
     @property
     def name(self) -> str:
-        """Name, unique in its service."""
         return self._params.name
 
     def on_update(self, order_id: str) -> None:
@@ -320,11 +286,7 @@ class VendorClient:
             updated.set()
 
     async def quote(self, data: DatasetSummary, seconds: float) -> Offer | Decline:
-        """Request a quote for repairing a data set.
-
-        Raises:
-            VendorError: if no valid answer arrives within `seconds`.
-        """
+        """Request a quote for repairing a data set; the answer must arrive within `seconds`."""
         request = QuoteRequest(
             data=self._describe(data), answer_within_seconds=_ANSWER_SHARE * seconds
         )
@@ -341,11 +303,7 @@ class VendorClient:
         return Offer(self.name, body.offer, price, body.delay_seconds, sent_at + body.valid_seconds)
 
     async def order(self, order: Order) -> None:
-        """Give an order; the same order again is the same work.
-
-        Raises:
-            VendorError: if the vendor does not accept it.
-        """
+        """Give an order; the same order again is the same work."""
         body = OrderRequest(
             offer=order.offer,
             price=str(order.price),
@@ -362,9 +320,6 @@ class VendorClient:
 
         `target` appears whole or not at all, and only if it is a data set of the kind and the
         number of rows that the vendor reports.
-
-        Raises:
-            VendorError: if there is no such result within `seconds`.
         """
         # Beside the target: a rename is atomic within one file system only.
         with TemporaryDirectory(
@@ -376,11 +331,7 @@ class VendorClient:
             return report
 
     async def discard(self, order_id: str) -> None:
-        """Have the vendor drop an order and its data.
-
-        Raises:
-            VendorError: if the vendor does not confirm it.
-        """
+        """Have the vendor drop an order and its data."""
         seconds = self._params.answer_seconds
         response = await self._request("DELETE", f"/orders/{order_id}", b"", seconds)
         self._require_status(response, 200, 404)
@@ -472,11 +423,7 @@ class VendorClient:
 
 
 def make_report(vendor: str, body: ReportBody) -> RepairReport:
-    """Return a vendor's report as the service's own type, its texts sanitized.
-
-    Raises:
-        VendorError: if its numbers do not add up.
-    """
+    """Return a vendor's report as the service's own type, its texts sanitized."""
     dropped = (DroppedRow(row.line, row.reason, sanitize(row.note)) for row in body.dropped)
     examples = (
         Example(row.line, row.actions, sanitize(row.before), sanitize(row.after))
@@ -497,11 +444,7 @@ def make_report(vendor: str, body: ReportBody) -> RepairReport:
 
 
 def install_result(draft: Path, report: RepairReport, target: Path) -> None:
-    """Rename a downloaded file to `target`, if it is the data set that the report describes.
-
-    Raises:
-        VendorError: if not.
-    """
+    """Rename a downloaded file to `target`, if it is the data set that the report describes."""
     try:
         data = read_dataset(draft, "the result")
     except InputError as error:

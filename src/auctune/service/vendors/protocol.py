@@ -66,13 +66,7 @@ TRANSIENT = frozenset({Fault.LATE, Fault.UNREACHABLE, Fault.BUSY})
 
 
 class VendorError(AuctuneError):
-    """A vendor violated the protocol.
-
-    Args:
-        vendor: its name.
-        fault: its kind.
-        detail: what happened; text from the vendor is shortened and made printable.
-    """
+    """A vendor violated the protocol; text from the vendor is shortened and made printable."""
 
     def __init__(self, vendor: str, fault: Fault, detail: str) -> None:
         self.vendor = vendor
@@ -98,12 +92,8 @@ def sanitize(text: str, limit: int = MAX_DETAIL_CHARACTERS) -> str:
 class VendorToken:
     """Token shared by the service and one vendor; it authenticates both, and is never displayed.
 
-    Args:
-        value: at least 32 characters, so that it cannot be guessed from a signature.
-        place: names it in the error, which does not show it.
-
-    Raises:
-        InputError: if it is too short, or has characters that no bearer token has.
+    It has at least 32 characters, so that it cannot be guessed from a signature. `place` names it
+    in the error.
     """
 
     __slots__ = ("_value",)
@@ -127,7 +117,6 @@ class VendorToken:
 
     @property
     def authorization(self) -> str:
-        """Value of the `Authorization` header."""
         return f"Bearer {self._value}"
 
     def matches(self, authorization: str) -> bool:
@@ -153,8 +142,7 @@ class VendorToken:
 def check_url(url: str, place: str) -> None:
     """Check that a URL keeps tokens and data sets off networks in plain text.
 
-    Raises:
-        InputError: if it is not https://, or http:// on this machine.
+    It must be https://, or http:// on this machine.
     """
     expected = "https://HOST[:PORT][/PATH], or http:// with a loopback address"
     try:
@@ -180,13 +168,7 @@ def is_protected(scheme: str, host: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class DatasetSummary:
-    """Summary of a data set, which a vendor gets before it fetches the data.
-
-    Attributes:
-        rows: lines that are not blank.
-        bytes: size of the file.
-        sha256: of the file, in hexadecimal.
-    """
+    """Summary of a data set, which a vendor gets before it fetches the data."""
 
     rows: int
     bytes: int
@@ -194,11 +176,7 @@ class DatasetSummary:
 
 
 def summarize(path: Path) -> DatasetSummary:
-    """Return the summary of a file, in bounded memory.
-
-    Raises:
-        InputError: if it cannot be read.
-    """
+    """Return the summary of a file, in bounded memory."""
     try:
         with path.open("rb") as file:
             digest = file_digest(file, "sha256").hexdigest()
@@ -227,9 +205,7 @@ class Offer:
     """A vendor's offer for one data set.
 
     Attributes:
-        vendor: its name.
         id: id of the offer at the vendor, which an order names.
-        price: money.
         delay_seconds: from the order until the result.
         valid_until: unix time until which an order is accepted.
     """
@@ -256,8 +232,6 @@ class Order:
     Attributes:
         id: chosen by the service, unique; 1 to 64 of A-Z a-z 0-9 _ -.
         offer: id of the offer.
-        price: money that was offered.
-        data: the data set to repair.
     """
 
     id: str
@@ -284,7 +258,6 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
 
     def to_bytes(self) -> bytes:
-        """Return the JSON text."""
         return self.model_dump_json().encode()
 
 

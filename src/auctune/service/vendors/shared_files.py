@@ -71,7 +71,6 @@ class SignedUrls:
         base: where vendors reach the service: "https://market.example/vendors".
         key: known to the service alone. A new one invalidates all links.
         life_seconds: how long a link is valid.
-        clock: returns unix time.
     """
 
     base: str
@@ -83,7 +82,6 @@ class SignedUrls:
         check_positive(self.life_seconds, "life_seconds", "seconds > 0")
 
     def create(self, vendor: str, sha256: str) -> str:
-        """Return a link to a data set for a vendor."""
         until = str(int(self.clock() + self.life_seconds))
         signature = self._sign(vendor, sha256, until)
         query = urlencode({"vendor": vendor, "until": until, "signature": signature})
@@ -114,11 +112,7 @@ def make_vendor_app(
 ) -> Starlette:
     """Return the application to mount at `urls.base`.
 
-    Args:
-        urls: create the links that are valid here.
-        files: that vendors may fetch.
-        tokens: of vendors, by name.
-        on_update: called for each valid notification.
+    `tokens` are by vendor; `on_update` is called for each valid notification.
     """
 
     async def data(request: Request) -> Response:

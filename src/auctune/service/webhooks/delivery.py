@@ -74,11 +74,6 @@ class Resolver:
 
     A lookup cannot be cancelled: it takes as long as the name server does, which may be the user's
     own. Until then it counts against the limits, even if its caller has timed out.
-
-    Args:
-        getaddrinfo: as `socket.getaddrinfo`.
-        max_lookups: concurrent lookups.
-        max_lookups_per_user: the same for each user.
     """
 
     def __init__(
@@ -94,11 +89,7 @@ class Resolver:
         self._free_of: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     async def resolve(self, user: str, host: str, port: int) -> list[str]:
-        """Return the addresses of a host.
-
-        Raises:
-            OSError: if there are none.
-        """
+        """Return the addresses of a host; raise OSError if there are none."""
         with contextlib.suppress(ValueError):
             return [str(ipaddress.ip_address(host))]
         own = self._free_of.get(user)
@@ -146,10 +137,8 @@ class Resolver:
 class WebhookSender:
     """HTTP client for webhooks.
 
-    Args:
-        private_addresses: whether addresses outside the public address space are allowed.
-        resolver: of host names.
-        timeout_seconds: of a whole delivery, including the name lookup.
+    The timeout is that of a whole delivery, including the name lookup. Addresses outside the public
+    address space need `private_addresses`.
     """
 
     def __init__(
@@ -164,17 +153,7 @@ class WebhookSender:
         self._timeout_seconds = timeout_seconds
 
     async def send(self, user: str, url: str, headers: Mapping[str, str], body: bytes) -> None:
-        """POST a JSON body.
-
-        Args:
-            user: whose webhook it is, for the limit on lookups.
-            url: http or https.
-            headers: to send beside those of HTTP itself.
-            body: JSON.
-
-        Raises:
-            DeliveryError: if the response is not a status of 2xx within the timeout.
-        """
+        """POST JSON to a user's webhook; raise DeliveryError without a 2xx response in time."""
         try:
             async with asyncio.timeout(self._timeout_seconds):
                 status = await self._post(user, httpx2.URL(url), headers, body)
@@ -187,7 +166,6 @@ class WebhookSender:
             raise DeliveryError(f"status {status}")
 
     async def close(self) -> None:
-        """Close the client."""
         if "_client" in vars(self):
             await self._client.aclose()
 
@@ -227,11 +205,7 @@ class WebhookSender:
         )
 
     def _choose(self, addresses: list[str]) -> str:
-        """Return the first allowed address.
-
-        Raises:
-            DeliveryError: if none is allowed.
-        """
+        """Return the first allowed address."""
         for address in addresses:
             parsed = ipaddress.ip_address(address.partition("%")[0])
             if self._private_addresses or is_public(parsed):

@@ -55,14 +55,7 @@ _RETRY_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class JobEnded:
-    """The end of a job, as the log has it.
-
-    Attributes:
-        seq, at: of the event.
-        status: succeeded, failed or cancelled.
-        job: its id.
-        owner: user id.
-    """
+    """The end of a job, as the log has it."""
 
     seq: int
     at: float
@@ -115,13 +108,11 @@ class DeliveryCursor:
         return self.numbers[0] - 1 if self.numbers else self.read_to
 
     def begin(self, seq: int) -> None:
-        """Count a delivery as open."""
         if seq not in self.open:
             heapq.heappush(self.numbers, seq)
         self.open[seq] += 1
 
     def end(self, seq: int) -> None:
-        """Count a delivery as done, or dropped."""
         self.open[seq] -= 1
         if not self.open[seq]:
             del self.open[seq]
@@ -129,16 +120,7 @@ class DeliveryCursor:
 
 @dataclass(order=True, slots=True)
 class _Delivery:
-    """One notification to one webhook, ordered by when it is due, then by age.
-
-    Attributes:
-        due: next attempt, in the loop's time.
-        number: rises with each delivery.
-        zone: of the job.
-        webhook: the receiver.
-        ended: what it is notified of.
-        attempts: so far.
-    """
+    """A notification to one webhook, ordered by when it is due, in the loop's time, then by age."""
 
     due: float
     number: int
@@ -150,13 +132,7 @@ class _Delivery:
 
 @dataclass
 class _Queue:
-    """Deliveries of one user.
-
-    Attributes:
-        pending: a heap.
-        num_active: attempts in progress.
-        timer: starts the next attempt.
-    """
+    """Deliveries of one user: a heap of pending ones, and the number of attempts in progress."""
 
     pending: list[_Delivery] = field(default_factory=list)
     num_active: int = 0
@@ -166,17 +142,7 @@ class _Queue:
 class WebhookDispatcher:
     """Reads the log and delivers webhooks.
 
-    Args:
-        config: of the service: its zones, limits and settings of webhooks.
-        data: folder with the signing key.
-        reader: of the store.
-        committer: stores the cursors.
-        notifier: wakes the dispatcher.
-        now: returns unix time.
-        observe: called with the outcome of each attempt: delivered, failed or dropped.
-
-    Raises:
-        InputError: if the file of the signing key holds something else.
+    `observe` is called with the outcome of each attempt: delivered, failed or dropped.
     """
 
     def __init__(
@@ -212,7 +178,6 @@ class WebhookDispatcher:
         }
 
     def start(self) -> None:
-        """Begin to deliver."""
         self._background.spawn(self._run())
 
     async def close(self) -> None:

@@ -21,15 +21,7 @@ _ROW_PREFIX = "webhook:"
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """A registered address.
-
-    Attributes:
-        id: of the webhook.
-        user: whose jobs it is notified of.
-        url: http or https.
-        created_at: unix time.
-        since: sequence number of the log; earlier events are not sent.
-    """
+    """A registered address; events up to the sequence number `since` are not sent."""
 
     id: str
     user: str
@@ -39,15 +31,7 @@ class Webhook:
 
 
 class WebhookRegistry:
-    """Webhooks of all users.
-
-    Args:
-        reader: of the store.
-        committer: writes changes.
-        limit: webhooks of one user.
-        now: returns unix time.
-        private_addresses: whether addresses outside the public address space are allowed.
-    """
+    """Webhooks of all users."""
 
     def __init__(
         self,
@@ -71,7 +55,6 @@ class WebhookRegistry:
         return sorted(found, key=lambda webhook: webhook.since)
 
     def get(self, webhook_id: str) -> Webhook | None:
-        """Return a webhook, or None if there is none with this id."""
         return self._webhooks.get(webhook_id)
 
     @property
@@ -85,10 +68,7 @@ class WebhookRegistry:
     async def add(self, user: str, url: str) -> Webhook:
         """Register an address, and return once it is stored.
 
-        Raises:
-            InputError: if the URL is invalid, or names a private address and they are not allowed.
-                A host name is resolved at each delivery, not here.
-            QuotaExceededError: if the user has reached the limit.
+        A private address may not be allowed. A host name is resolved at each delivery, not here.
         """
         host = _check_url(url)
         if not self._private_addresses and _is_private(host):

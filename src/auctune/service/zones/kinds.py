@@ -28,12 +28,7 @@ KINDS: Mapping[str, ZoneKind[Any]] = {
 
 @cache
 def find_kind(name: str) -> ZoneKind[Any]:
-    """Return a kind of zone; a package that offers it is loaded at the first call.
-
-    Raises:
-        InputError: if there is no such kind, two packages or auctune itself offer the name, or
-            what a package offers is not a `ZoneKind`.
-    """
+    """Return a kind of zone; a package that offers it is loaded at the first call."""
     expected = "an instance of a subclass of ZoneKind"
     loaded = load_entry(ZONE_KINDS, name, KINDS, "zone kind", expected)
     if loaded is None:

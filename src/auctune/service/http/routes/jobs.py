@@ -81,14 +81,7 @@ async def create(request: Request) -> Response:
 async def submit(
     service: Service, who: Principal, raw: bytes, headers: Mapping[str, str]
 ) -> Response:
-    """Decide on a bid.
-
-    Args:
-        service: the service.
-        who: sender of the bid.
-        raw: body of the request.
-        headers: headers of the request, with lower-case names; they mark retries.
-    """
+    """Decide on a bid. The headers, with lower-case names, mark retries."""
     body = read_request(raw)
     if isinstance(body, JobRequest) and body.market.what_if:
         return _json(_job(service, await service.submissions.preview(who, body)))
@@ -110,11 +103,7 @@ async def submit(
 
 
 def _check_quota(service: Service, who: Principal, size: int) -> None:
-    """Count a bid, pause or resume against daily quotas: its event is stored permanently.
-
-    Raises:
-        ApiError: 429 if the user's quota of requests or of bytes is exhausted.
-    """
+    """Count a bid, pause or resume against daily quotas: its event is stored permanently."""
     for bucket, count, what in (
         (service.bids, 1, "bids, pauses and resumes"),
         (service.bid_bytes, size, "bytes of bids"),
@@ -215,11 +204,7 @@ async def list_checkpoints(
 
 
 async def own_job(service: Service, who: Principal, job: str) -> JobReadModel:
-    """Return the row of a user's own job.
-
-    Raises:
-        ApiError: 404 if it does not exist or belongs to another user.
-    """
+    """Return the row of a user's own job; raise 404 for any other."""
     row = await service.job(job, who.user)
     if row is None:
         raise not_found("job", job)
@@ -235,11 +220,7 @@ def _retry(headers: Mapping[str, str]) -> tuple[str | None, bool]:
 
 
 def _metadata_filter(query: QueryParams) -> dict[str, str] | None:
-    """Return the metadata that jobs must have; {}: they must have none; None: no filter.
-
-    Raises:
-        InputError: for a parameter that is not a filter.
-    """
+    """Return the metadata that jobs must have; {}: they must have none; None: no filter."""
     if query.get("metadata") == "null":
         return {}
     metadata: dict[str, str] = {}
@@ -294,11 +275,7 @@ async def _own_job(service: Service, who: Principal, job: str) -> JSON:
 async def _run_on_open_job(
     service: Service, who: Principal, job: str, run: Callable[[AnyZone], T]
 ) -> T:
-    """Run a command on the zone of a user's own open job.
-
-    Raises:
-        ApiError: 404, as `own_job`; `job_over`; `zone_closed`.
-    """
+    """Run a command on the zone of a user's own open job."""
     row = await own_job(service, who, job)
     over = ApiError(400, "the job is over", "job_over", "id")
     if row.body["finished_at"] is not None:

@@ -105,8 +105,7 @@ async def _events(
 ) -> AsyncIterator[bytes]:
     """Yield events after a number, until the job is over or the key is revoked.
 
-    Args:
-        is_over: whether the log contains all events of the job already.
+    If `is_over`, the log contains all events of the job already.
     """
     with service.streams.acquire(who.key), service.notifier.subscribe(topic) as changed:
         # Sent at once, so that the client gets the response headers.

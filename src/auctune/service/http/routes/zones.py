@@ -226,11 +226,7 @@ async def resume(service: ServiceDep, who: OperatorUser, zone_id: str) -> JSON:
 
 
 def zone_of(service: Service, name: str) -> AnyGateway:
-    """Return a zone by its name.
-
-    Raises:
-        ApiError: 404 if it does not exist.
-    """
+    """Return a zone by its name; raise 404 if it does not exist."""
     zone = service.zones.get(name)
     if zone is None:
         raise not_found("zone", name)

@@ -22,11 +22,7 @@ class ExecutorFactory(ABC):
     ) -> MakeExecutor:
         """Return a function that makes the executor, given the callback for its messages.
 
-        Args:
-            settings: settings of the nodes, by id.
-            work: folder of the nodes' tasks.
-            logs: folder of the nodes' logs.
-            lock: descriptor of a lock that all processes of the executor hold.
+        `settings` are those of the nodes, by id; all processes of the executor hold the `lock`.
         """
 
     def probe(
@@ -47,12 +43,7 @@ class LocalExecutorFactory(ExecutorFactory):
 
 @dataclass(frozen=True, slots=True)
 class RayExecutorFactory(ExecutorFactory):
-    """Nodes are actors on a Ray cluster.
-
-    Attributes:
-        params: parameters of the cluster.
-        resources: custom resources by node, where the settings name them.
-    """
+    """Nodes are actors on a Ray cluster; some have a custom resource."""
 
     params: RayParams
     resources: Mapping[str, str]

@@ -19,14 +19,7 @@ from auctune.service.zones.core.menu import OfferLine
 
 
 class AuctionGateway(MenuGateway[AuctionZone, Bid, DatasetQuote, MenuLine]):
-    """Gateway of an auction zone.
-
-    Args:
-        context: dependencies that all kinds share.
-        supply: of the zone.
-        explainer: of decisions.
-        has_vendors: whether a vendor can repair data.
-    """
+    """Gateway of an auction zone."""
 
     kind = AUCTION
     # A value counts as a bid, and a cap on the cost limits the bid.
@@ -56,15 +49,12 @@ class AuctionGateway(MenuGateway[AuctionZone, Bid, DatasetQuote, MenuLine]):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Ids of the nodes."""
         return self._names
 
     async def drain(self, node: str) -> None:
-        """Take a node off the market; its jobs are replanned, or refunded."""
         await self.actor.call(lambda zone: zone.drain_node(node, "drained by an operator"))
 
     async def return_node(self, node: str) -> None:
-        """Put a node on the market again."""
         await self.actor.call(lambda zone: zone.return_node(node))
 
     async def _bid(self, submission: Submission, data: DatasetQuote) -> Bid:

@@ -86,13 +86,7 @@ def read_cluster(record: Record) -> Cluster:
 
 
 def decided_repair(task: Task, decision: Decision, references: Mapping[str, str]) -> Repair | None:
-    """Return the repair that is part of an admission, or None if the data are clean.
-
-    Args:
-        task: as it was offered, with the vendors' quotes.
-        decision: that admitted it.
-        references: ids of the offers, by vendor.
-    """
+    """Return the repair that is part of an admission, or None if the data are clean."""
     assert decision.schedule is not None
     vendor = decision.schedule.vendor
     for quote in task.quotes:
@@ -111,10 +105,8 @@ class AuctionJob(SlotJob):
 
     Attributes:
         task: as it was offered.
-        decision: of the mechanism.
         cells: its current plan, past cells included.
         repair: of its data, or None if they are clean.
-        failed_vendors: vendors that did not repair them.
         repaired: id of the repaired file, or None.
     """
 
@@ -143,7 +135,6 @@ class AuctionJob(SlotJob):
         return max(0.0, share) * self.task.work
 
     def cells_from(self, slot: int) -> tuple[Cell, ...]:
-        """Return its cells from a slot on."""
         return tuple(cell for cell in self.cells if cell.slot >= slot)
 
     @property

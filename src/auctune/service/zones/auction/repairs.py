@@ -30,16 +30,7 @@ _MAX_GROWTH = 1.25
 
 
 class RepairCoordinator:
-    """Sends repair orders for the jobs of one zone, and records the results.
-
-    Args:
-        actor: actor of the zone.
-        clock: slots of the zone.
-        vendors: vendors by name.
-        inspector: measures data sets, and collects offers of vendors.
-        files: stored files.
-        work: folder for repaired files.
-    """
+    """Sends repair orders for the jobs of one zone, and records the results."""
 
     def __init__(
         self,
@@ -68,11 +59,7 @@ class RepairCoordinator:
                 self._discard_order(self._order(job))
 
     async def run(self, job: AuctionJob) -> None:
-        """Have the chosen vendor repair a job's data; replace a vendor that fails.
-
-        Raises:
-            DataError: if a process of the service failed; a retry may succeed.
-        """
+        """Have the chosen vendor repair a job's data; replace a vendor that fails."""
         order = self._order(job)
         try:
             await self._repair(job, order)
@@ -131,11 +118,7 @@ async def _discard(vendor: Repairer, order: RepairOrder) -> None:
 
 
 def _check_growth(vendor: str, size: DataSize, raw: DataSize) -> None:
-    """Check that there is not much more to train than in the data that were sent.
-
-    Raises:
-        VendorError: if there is.
-    """
+    """Check that there is not much more to train than in the data that were sent."""
     if size.rows * size.mean_tokens > _MAX_GROWTH * raw.rows * raw.mean_tokens:
         detail = f"{size.rows} rows, more tokens than were sent"
         raise VendorError(vendor, Fault.RESULT, detail)

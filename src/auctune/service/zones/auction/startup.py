@@ -51,11 +51,7 @@ _log = structlog.get_logger(__name__)
 
 
 class KernelCompilation(StartupTask):
-    """Kernels of some zones, being compiled in child processes.
-
-    Args:
-        zones: settings of the zones.
-    """
+    """Kernels of some zones, being compiled in child processes."""
 
     def __init__(self, zones: Iterable[AuctionConfig]) -> None:
         self._children: list[_Compiler] = []
@@ -104,13 +100,7 @@ def warm_up(
     make: Callable[[Cluster, EnergyForecast], Admission],
     progress: Callable[[float], None],
 ) -> None:
-    """Compile what bids need: have a mechanism decide in all its ways, and discard it.
-
-    Args:
-        cluster: cluster whose node types are to be sold.
-        make: builds the mechanism.
-        progress: called with the share that is done.
-    """
+    """Compile what bids need: have a mechanism decide in all its ways, and discard it."""
     small = _shrink(cluster)
     mechanism = make(small, RepeatedEnergy(small))
     last = _DAYS * _SLOTS
@@ -130,12 +120,7 @@ def warm_up(
 def warm_up_learning(
     cluster: Cluster, make: Callable[[EnergyForecast, Sequence[Sequence[Task]]], Admission]
 ) -> None:
-    """Compile what learning needs: have a mechanism learn from the bids of a day.
-
-    Args:
-        cluster: a small cluster.
-        make: builds the mechanism, with bids of earlier days.
-    """
+    """Compile what learning needs: have a mechanism learn from the bids of a day."""
     day = [_task(cluster, slot, number) for slot in range(_SLOTS) for number in range(_BIDS)]
     make(RepeatedEnergy(cluster), [day]).advance(0)
 

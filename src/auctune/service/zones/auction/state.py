@@ -116,7 +116,6 @@ class AuctionState(SlotJobState[AuctionJob]):
         return found
 
     def node_type(self, node: str) -> str:
-        """The type of a node."""
         return self._types[node]
 
     def operating_cost(self, job: AuctionJob, cell: Cell) -> float:
@@ -221,11 +220,9 @@ AuctionModel = ZoneModel[AuctionState, Admission]
 
 
 def empty_model(opened: Mapping[str, Any], energy: EnergyForecast | None = None) -> AuctionModel:
-    """Return the model of a zone in which nothing is sold.
+    """Return the model of a zone in which nothing is sold, given the event that created it.
 
-    Args:
-        opened: body of the event that created the zone.
-        energy: what slots cost that are not recorded yet, or None to repeat the first window.
+    `energy` is what slots cost that are not recorded yet, or None to repeat the first window.
     """
     cluster = read_cluster(opened["cluster"])
     forecast = RepeatedEnergy(cluster) if energy is None else energy

@@ -22,11 +22,7 @@ Price = Callable[[int], float]
 
 
 class ZoneEnergy:
-    """Energy forecast of a zone's settings: an `EnergyForecast`.
-
-    Args:
-        costs: cost of energy in a slot at full load, by node type.
-    """
+    """Energy forecast of a zone's settings: the cost of a slot at full load, by node type."""
 
     def __init__(self, costs: Mapping[str, Callable[[int], float]]) -> None:
         self._costs = costs
@@ -36,15 +32,7 @@ class ZoneEnergy:
 
 
 def zone_energy(entry: AuctionConfig, epoch: float) -> EnergyForecast:
-    """Return the energy forecast of a zone.
-
-    Args:
-        entry: settings of the zone.
-        epoch: unix time at which slot 0 begins.
-
-    Raises:
-        InputError: if the file of energy prices cannot be used.
-    """
+    """Return the energy forecast of a zone whose slot 0 begins at `epoch`."""
     price = _price(entry, epoch)
     return ZoneEnergy(
         {name: _cost(kind, price, entry.slot_seconds) for name, kind in entry.node_types.items()}
@@ -71,14 +59,7 @@ def _cost(kind: NodeTypeConfig, price: Price, slot_seconds: float) -> Callable[[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bid(ZoneBid):
-    """Bid in an auction zone.
-
-    Attributes:
-        size: of the data.
-        bid: amount of the bid.
-        deadline: unix time.
-        offers: of vendors, if the data need repair.
-    """
+    """Bid in an auction zone, with vendors' offers if the data need repair."""
 
     size: DataSize
     bid: Money
@@ -91,9 +72,7 @@ class Supply:
     """Supply of an auction zone: slots of its nodes.
 
     Attributes:
-        base: name of the base model that all nodes hold.
         cluster: nodes, and the first window of slots.
-        profiles: device profiles by node type.
         sample_tokens: tokens of a sample, the unit of work.
     """
 
@@ -103,13 +82,7 @@ class Supply:
     sample_tokens: float
 
     def task(self, bid: Bid, clock: SlotClock, first: int, last: int) -> Task:
-        """Return a bid as the mechanism sees it.
-
-        Args:
-            bid: with its deadline and vendors' delays in seconds.
-            clock: slots of the zone.
-            first: the first slot in which it may run.
-            last: the last slot of the horizon.
+        """Return a bid as the mechanism sees it, to run from slot `first` to `last` at most.
 
         Raises:
             InputError: if the deadline leaves no slot, no node can hold or run the job, or a

@@ -21,17 +21,7 @@ _log = structlog.get_logger(__name__)
 
 
 class AuctionWorker(SlotWorker[AuctionZone]):
-    """Worker of an auction zone: an executor trains slots on nodes, and vendors repair data.
-
-    Args:
-        actor: actor of the zone.
-        clock: slots of the zone.
-        make_executor: makes the executor of the nodes.
-        work: folder of checkpoints and adapters.
-        inspector: stores the tokens of data sets.
-        repairs: has vendors repair data.
-        dependencies: what all zones share.
-    """
+    """Worker of an auction zone: an executor trains slots on nodes, and vendors repair data."""
 
     scheduler: ClassVar[type[AuctionScheduler]] = AuctionScheduler
 

@@ -57,17 +57,8 @@ def earliest_feasible_slot(
 ) -> int | None:
     """Return the earliest slot by whose end a task could finish that misses its deadline.
 
-    Found by bisection: what can finish by a deadline can finish by every later one.
-
-    Args:
-        mechanism: that decided; it is not changed.
-        task: as it was offered.
-        decision: on it.
-        now: the current slot.
-        last: the last slot of the horizon.
-
-    Returns:
-        The slot, or None if the task does not miss its deadline, or there is no such slot.
+    Found by bisection up to the slot `last`: what can finish by a deadline can finish by every
+    later one. The mechanism is not changed.
     """
     if decision.reason not in _TOO_LATE:
         return None
@@ -94,13 +85,6 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
     """One zone, at its newest slot. Mechanism and state change by the same functions as in replays.
 
     Each command leaves the mechanism, the state and the log consistent.
-
-    Args:
-        name: of the zone.
-        supply: what it sells.
-        model: state and mechanism.
-        clock: of its slots.
-        writer: numbers events.
     """
 
     def __init__(
@@ -184,8 +168,7 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
     def resume(self, job: str) -> bool:
         """Plan a paused job at no charge; return whether there were cells.
 
-        Raises:
-            InputError: if it has ended, is not paused, or its cells cost more than those given up.
+        Its cells may not cost more than those given up.
         """
         self.begin_slots()
         paused = self.resumable_job(job)
@@ -218,10 +201,7 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
     def replan(self, job: AuctionJob, why: str, *, at_work: float = 0.0) -> None:
         """Plan the remaining work of a job from the next slot on; a job without cells is refunded.
 
-        Args:
-            job: an admitted job that is not trained yet.
-            why: reason for its owner.
-            at_work: samples that the current slot will still train.
+        The current slot will still train `at_work` samples.
         """
         given_up = job.cells_from(self.state.slot + 1)
         self.apply_to_mechanism(Released(job.task, given_up))
@@ -279,12 +259,6 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
 
         The job keeps its cells if the data are repaired in time for them, and is replanned
         otherwise. If there is no such vendor, it is refunded.
-
-        Args:
-            job: id of the job.
-            failed: the repair that failed.
-            why: reason for the owner.
-            offers: current offers of other vendors.
         """
         self.begin_slots()
         if not self.waits_for(job, failed):
@@ -302,11 +276,7 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
             self.record(VendorChanged(failed=failed.vendor, why=why, repair=repair), job)
 
     def task(self, bid: Bid) -> Task:
-        """Return the task of a bid, from the next slot on.
-
-        Raises:
-            InputError: if its deadline leaves no slot, or no node can hold it.
-        """
+        """Return the task of a bid, from the next slot on."""
         return self.supply.task(bid, self.clock, self.state.slot + 1, self._last_slot())
 
     def _last_slot(self) -> int:
@@ -395,16 +365,11 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
     def _plan_rest(
         self, job: AuctionJob, at_work: float = 0.0, ready: int | None = None
     ) -> tuple[tuple[Cell, ...] | None, dict[str, Any] | None]:
-        """Return cells for the remaining work of a job, or None if its deadline leaves none.
+        """Return cells for the remaining work of a job, and the request to the mechanism.
 
-        Args:
-            job: an admitted job that is not trained yet.
-            at_work: samples that the current slot will still train.
-            ready: the first slot for which its data are repaired, or None: as agreed.
-
-        Returns:
-            The cells, and the request to the mechanism for the event, or None if there was no
-            request.
+        Both are None if the job's deadline leaves no cells or no request was made. The current slot
+        will still train `at_work` samples; `ready` is the first slot with repaired data, if not as
+        agreed.
         """
         first = max(self.state.slot + 1, job.data_ready_slot if ready is None else ready)
         work = job.work_left - at_work

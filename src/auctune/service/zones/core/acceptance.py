@@ -28,16 +28,7 @@ def renamed_fields(accepted: Acceptance) -> dict[str, Any]:
 
 
 def ensure_matches_quote(accepted: Acceptance, quote: Quote, *free: str) -> None:
-    """Check that a request contains nothing but what was quoted.
-
-    Args:
-        accepted: the request.
-        quote: that it names.
-        free: fields of `market` that may differ.
-
-    Raises:
-        InputError: naming the first field that differs.
-    """
+    """Check that a request contains nothing but what was quoted; fields in `free` may differ."""
     quoted, terms = quote.request, accepted.market
     top = _explicit_fields(
         accepted, "hyperparameters", "method", "seed", "market", "integrations", *_NAMES
@@ -72,17 +63,7 @@ def _explicit_fields(model: BaseModel, *but: str) -> dict[str, Any]:
 def resolve_line(
     accepted: Acceptance, quote: Quote, lines: Sequence[OfferLine[P_co]]
 ) -> OfferLine[P_co]:
-    """Return the line of a quote that a request accepts.
-
-    Args:
-        accepted: the request.
-        quote: that it names.
-        lines: of the quote.
-
-    Raises:
-        InputError: if there is no such line, the request does not match the quote, or bids less
-            than the line costs.
-    """
+    """Return the line of a quote that a request accepts; the bid must reach its price."""
     terms = accepted.market
     if terms.line is None or terms.line >= len(lines):
         found = "is missing" if terms.line is None else f"{terms.line}"
@@ -108,9 +89,6 @@ def accepted_request(accepted: Acceptance, quote: Quote) -> tuple[JobRequest, Mo
 
     The cap is that of the acceptance, or else of the quoted request, be it a bid or a value; where
     neither has one, it is the quoted cost at p90.
-
-    Raises:
-        InputError: if the request does not match the quote, or names a line.
     """
     if accepted.market.line is not None:
         raise InputError("market.line", "is given", "none: an estimate has no lines")

@@ -22,9 +22,6 @@ class LoopResolver:
 
     Waking a loop takes a system call, and the loop then waits for the interpreter lock that the
     resolving thread holds: futures that are resolved meanwhile share one wake-up.
-
-    Args:
-        loop: the loop on which the futures are awaited.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -55,11 +52,7 @@ class LoopResolver:
 
 
 class LoopFuture(Generic[T]):
-    """A future awaited on a loop; the thread that resolves it uses it like a `Future`.
-
-    Args:
-        resolver: of the loop, on which this is created.
-    """
+    """A future awaited on a loop; the thread that resolves it uses it like a `Future`."""
 
     __slots__ = ("_resolver", "future")
 
@@ -113,10 +106,7 @@ def _ignore(_: Exception) -> None:
 class ZoneActor(Generic[Z_co]):
     """Single-writer actor of a zone: one thread that runs its commands in order.
 
-    Args:
-        zone: the zone; from now on only the actor may use it.
-        recorder: writer of the log.
-        on_failure: called if the actor closes because of an error.
+    Only the actor may use the zone. `on_failure` is called if it closes because of an error.
     """
 
     def __init__(self, zone: Z_co, recorder: EventWriter, on_failure: OnFailure = _ignore) -> None:
@@ -132,7 +122,6 @@ class ZoneActor(Generic[Z_co]):
 
     @property
     def name(self) -> str:
-        """Name of the zone."""
         return self._zone.name
 
     @property
@@ -158,9 +147,7 @@ class ZoneActor(Generic[Z_co]):
     def post(self, run: Callable[[Z_co], None], on_error: OnFailure) -> None:
         """Run a command without awaiting its answer.
 
-        Args:
-            run: the command.
-            on_error: called if it fails, unless its failure closes the actor.
+        `on_error` is called if it fails, unless its failure closes the actor.
         """
 
         def check(answer: Future[None]) -> None:

@@ -13,20 +13,13 @@ _EPSILON = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class SlotClock:
-    """Maps unix time to slots, and back.
-
-    Attributes:
-        epoch: unix time at which slot 0 begins.
-        slot_seconds: length of a slot.
-        now: returns unix time.
-    """
+    """Maps unix time to slots of `slot_seconds`, and back; slot 0 begins at `epoch`."""
 
     epoch: float
     slot_seconds: float
     now: Now
 
     def slot(self) -> int:
-        """Return the current slot."""
         return self.slot_at(self.now())
 
     def slot_at(self, time: float) -> int:
@@ -34,11 +27,9 @@ class SlotClock:
         return max(0, math.floor((time - self.epoch) / self.slot_seconds + _EPSILON))
 
     def slot_start(self, slot: int) -> float:
-        """Return the time at which a slot begins."""
         return self.epoch + slot * self.slot_seconds
 
     def slot_end(self, slot: int) -> float:
-        """Return the time at which a slot ends."""
         return self.slot_start(slot + 1)
 
     def last_slot_by(self, time: float) -> int:

@@ -19,12 +19,7 @@ BaseProfiles = Mapping[str, BaseFacts]
 
 @dataclass(frozen=True, slots=True)
 class DataDirs:
-    """Folders of a service.
-
-    Attributes:
-        data: the data folder.
-        cache: folder of bases that are built on this machine.
-    """
+    """Folders of a service: its data, and the cache of bases that are built on this machine."""
 
     data: Path
     cache: Path
@@ -48,20 +43,8 @@ class DataDirs:
 class ZoneDependencies:
     """Dependencies that all zones of a service share.
 
-    Attributes:
-        store: the database.
-        dirs: folders of data and cache.
-        recorder: writer of the event log.
-        committer: writes to the database.
-        files: stored files of users.
-        data: client of the data process.
-        budgets: locks and remaining amounts.
-        quotes: stored quotes.
-        report: called with the progress of loading.
-        on_fatal_error: called if a zone cannot continue.
-        lock: descriptor of the lock that worker processes hold too, or None.
-        now: returns unix time.
-        vendor_gateway: connections to external vendors.
+    `report` is called with the progress of loading, `on_fatal_error` if a zone cannot continue;
+    `lock` is the descriptor of a lock that worker processes hold too.
     """
 
     store: Store

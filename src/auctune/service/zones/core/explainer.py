@@ -17,13 +17,7 @@ M = TypeVar("M", bound=ZoneModel[Any, Any])
 
 @dataclass(frozen=True, slots=True)
 class DecisionExplanation:
-    """A decision, its reason, and its alternatives.
-
-    Attributes:
-        decided: the event.
-        why: reason of a rejection, as a sentence; `None` for an admission.
-        explanation: what the plan cost then, and what others would have cost.
-    """
+    """A recorded decision, the reason of a rejection as a sentence, and its explanation."""
 
     decided: ZoneEvent
     why: str | None
@@ -31,16 +25,10 @@ class DecisionExplanation:
 
 
 class Explainer(Generic[M]):
-    """Explains the decisions of one zone.
+    """Explains the decisions of one zone, by `explain(model before it, event)`.
 
     A decision follows from the log alone. So the newest snapshot before it and the events after
     that are applied to a model of its own, and the zone serves requests meanwhile.
-
-    Args:
-        fresh: makes an empty model.
-        log: read only.
-        snapshots: of the log's zones.
-        explain: returns the explanation of a `job.decided` event, given the model before it.
     """
 
     def __init__(
@@ -68,12 +56,7 @@ _MAX_CACHED = 1000
 
 
 class ExplanationService:
-    """Explains decisions one at a time, with at most one pending request a user.
-
-    Args:
-        log: log of events.
-        explainers: by zone, for the zones that explain their decisions.
-    """
+    """Explains decisions one at a time, with at most one pending request a user."""
 
     def __init__(self, log: EventLog, explainers: Mapping[str, Explainer[Any]]) -> None:
         self._log = log
@@ -84,12 +67,7 @@ class ExplanationService:
     async def get(self, job: str, user: str) -> DecisionExplanation | None:
         """Explain the decision on a job for a user.
 
-        Returns:
-            The explanation, or None if there is no decision, or its zone does not explain
-            decisions or is closed.
-
-        Raises:
-            QuotaExceededError: if another request of this user is pending.
+        Return None if there is no decision, or its zone does not explain decisions or is closed.
         """
         if (cached := self._cache.get(job)) is not None:
             return cached

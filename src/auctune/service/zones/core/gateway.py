@@ -91,28 +91,15 @@ class JobData(Protocol[D_co]):
     """Data of a zone's jobs: ownership, existence and size."""
 
     def ensure_not_deleted(self, submission: Submission) -> None:
-        """Check that no file of a job is being deleted. Thread-safe.
-
-        Raises:
-            InputError: naming the first that is.
-        """
+        """Check that no file of a job is being deleted. Thread-safe."""
         ...
 
     async def cached(self, submission: Submission) -> D_co | None:
-        """Return the result of earlier inspections, or None if a file has not been inspected.
-
-        Raises:
-            InputError: if a file does not exist, belongs to another user, is being deleted, or
-                cannot be trained on.
-        """
+        """Return the result of earlier inspections, or None if a file has not been inspected."""
         ...
 
     async def inspect(self, submission: Submission) -> D_co:
-        """Inspect the data of a job: read, tokenize, request offers of vendors.
-
-        Raises:
-            InputError: if the zone cannot train on them.
-        """
+        """Inspect the data of a job: read, tokenize, request offers of vendors."""
         ...
 
     async def preload(self, file: FileRecord) -> bool:
@@ -128,13 +115,7 @@ class GatewayContext(Generic[Z, D]):
     """Dependencies of a gateway that all kinds share.
 
     Attributes:
-        actor: decides.
-        clock: slots of the zone.
         num_slots: horizon, in slots from now.
-        defaults: for what requests leave open.
-        data: of jobs.
-        budgets: locks and remaining amounts.
-        quotes: that have not expired.
     """
 
     actor: ZoneActor[Z]
@@ -150,10 +131,7 @@ class ZoneGateway(ABC, Generic[Z, B, D]):
     """Request side of one zone.
 
     Args:
-        context: dependencies that all kinds share.
-        base: name of the base model that the zone trains.
         num_nodes: maximum number of nodes.
-        explainer: of decisions, or None.
 
     Attributes:
         kind: name of the zone's kind.
@@ -190,11 +168,7 @@ class ZoneGateway(ABC, Generic[Z, B, D]):
 
     @abstractmethod
     def _record(self, who: Principal, request: JobRequest, alternatives: Alternatives) -> Record:
-        """Return what is recorded of a request: a bid can be built from it after a restart.
-
-        Raises:
-            InputError: if its money, deadline or target is missing or wrong.
-        """
+        """Return what is recorded of a request: a bid can be built from it after a restart."""
 
     @abstractmethod
     def _quote_record(self, who: Principal, request: JobRequest) -> Record:
@@ -202,11 +176,7 @@ class ZoneGateway(ABC, Generic[Z, B, D]):
 
     @abstractmethod
     async def _bid(self, submission: Submission, data: D) -> B:
-        """Build the bid that the zone decides on. Metered kinds make their estimate here.
-
-        Raises:
-            InputError: if the zone cannot run the job.
-        """
+        """Build the bid that the zone decides on. Metered kinds make their estimate here."""
 
     @abstractmethod
     async def _offer(self, submission: Submission, data: D) -> Offer:
@@ -223,9 +193,7 @@ class ZoneGateway(ABC, Generic[Z, B, D]):
     ) -> JobReadModel:
         """Submit the job of a quote on the terms that were quoted; see `submit`.
 
-        Raises:
-            InputError: if the request does not match the quote.
-            QuoteChangedError: if those terms are no longer available.
+        If they are no longer available, QuoteChangedError has the current offer.
         """
 
     def _training(self, request: JobRequest) -> Training:
@@ -262,11 +230,7 @@ class ZoneGateway(ABC, Generic[Z, B, D]):
         return await self._data.preload(file)
 
     async def quote(self, who: Principal, request: JobRequest) -> ZoneQuote:
-        """Return the zone's offer for a job.
-
-        Raises:
-            InputError: if the zone could not decide on the job; a bid or cap may be missing.
-        """
+        """Return the zone's offer for a job; a bid or cap may be missing."""
         self.terms.check(request, self.name, self.kind)
         # A quote does not depend on the bid, but a malformed amount is an error.
         validate_amounts(request)
@@ -279,11 +243,7 @@ class ZoneGateway(ABC, Generic[Z, B, D]):
     async def preview(
         self, who: Principal, request: JobRequest, alternatives: Alternatives
     ) -> JobReadModel:
-        """Return a job as it would be decided on, without recording anything.
-
-        Raises:
-            InputError: if the zone could not decide on it.
-        """
+        """Return a job as it would be decided on, without recording anything."""
         submission = self._submission(new_id("ftjob"), who, request, alternatives)
         bid = await self._bid(submission, await self._data.inspect(submission))
         return await self.actor.call(lambda zone: zone.preview(bid))
@@ -298,15 +258,7 @@ class ZoneGateway(ABC, Generic[Z, B, D]):
     ) -> JobReadModel:
         """Submit a job; return its row once that is committed.
 
-        Args:
-            job: its id.
-            who: submits it.
-            request: for it.
-            key: idempotency key of the request, or None.
-            alternatives: offers of all zones if this one was chosen; recorded with the job.
-
-        Raises:
-            InputError: if the zone cannot decide on it.
+        `alternatives` are the offers of all zones if this one was chosen; they are recorded too.
         """
         submission = self._submission(job, who, request, alternatives, key)
         data = await self._data.cached(submission)
@@ -419,12 +371,7 @@ class MenuGateway(ZoneGateway[Z, B, D], Generic[Z, B, D, P]):
     async def _menu(self, bid: B, *, may_be_empty: bool = False) -> tuple[OfferLine[P], ...]:
         """Return the menu for a bid; what it bids does not count.
 
-        Args:
-            bid: for a job.
-            may_be_empty: whether a deadline that leaves no slot is not an error.
-
-        Raises:
-            InputError: if the job does not fit the zone, or its deadline leaves no slot.
+        `may_be_empty`: a deadline that leaves no slot is not an error.
         """
 
     @abstractmethod
@@ -506,19 +453,11 @@ class EstimateGateway(ZoneGateway[Z, B, DatasetQuote], Generic[Z, B, E]):
     def _valued_record(
         self, who: Principal, request: JobRequest, value: JobValue, alternatives: Alternatives
     ) -> Record:
-        """Return what is recorded of a request, without `max_cost`.
-
-        Raises:
-            InputError: if the zone cannot run a job with its deadline.
-        """
+        """Return what is recorded of a request, without `max_cost`."""
 
     @abstractmethod
     async def _estimate(self, submission: Submission, data: DatasetQuote) -> tuple[Estimate, E]:
-        """Return an estimate, and the inputs that it was made from. Takes a while.
-
-        Raises:
-            InputError: if the zone cannot run the job.
-        """
+        """Return an estimate, and the inputs that it was made from. Takes a while."""
 
     @abstractmethod
     def _estimated_bid(

@@ -60,13 +60,7 @@ class Progress:
 class PendingJob:
     """A job that is recorded and not decided on: its data are being inspected.
 
-    Attributes:
-        id: unique in the service.
-        seq: number of the first event about it: its place in lists.
-        owner: user id.
-        created_at: unix time.
-        request: as its owner made it.
-        training: what it trains.
+    `seq` is the number of the first event about it: its place in lists.
     """
 
     id: str
@@ -79,14 +73,7 @@ class PendingJob:
 
 @dataclass(kw_only=True)
 class OpenJob(PendingJob, ABC):
-    """An admitted job that has not ended.
-
-    Attributes:
-        phase: of its life.
-        progress: of its training.
-        notes: for its owner.
-        last_event_seq: number of the newest event about it.
-    """
+    """An admitted job that has not ended."""
 
     phase: Phase = Phase.PLANNED
     progress: Progress = field(default_factory=Progress)
@@ -109,12 +96,7 @@ class OpenJob(PendingJob, ABC):
 
 @dataclass(kw_only=True)
 class MeteredJob(OpenJob):
-    """A job that pays for what it uses, up to a cap.
-
-    Attributes:
-        decision: as recorded.
-        meter: its cap and charges.
-    """
+    """A job that pays for what it uses, up to a cap."""
 
     decision: dict[str, Any]
     meter: Meter
@@ -141,15 +123,10 @@ class GivenUp:
     work: float
 
     def check(self, price: Money, remaining: float) -> None:
-        """Check that new slots are worth no more.
+        """Check that new slots are worth no more, at their price now.
 
-        Args:
-            price: of the new slots, now.
-            remaining: work that they are to train. It is more than was given up if the slot in
-                which the job was paused failed: the market makes that good.
-
-        Raises:
-            InputError: if they are worth more.
+        `remaining` work is more than was given up if the slot in which the job was paused failed:
+        the market makes that good.
         """
         most = round_money(float(self.worth) * max(1.0, remaining / self.work))
         if price > most:
@@ -165,7 +142,6 @@ class PrepaidJob(OpenJob):
     """A job that paid a binding price for its slots.
 
     Attributes:
-        out_of_memory: slots lost to too little memory since it trained last.
         given_up: slots that it gave up when it was paused, or None if it never was.
     """
 
@@ -191,7 +167,6 @@ class SlotJob(PrepaidJob):
     """A prepaid job that trains in slots on nodes.
 
     Attributes:
-        size: of the data that it trains on.
         last_reported_slot: the newest slot whose result is recorded; -1 before the first.
     """
 

@@ -36,13 +36,7 @@ class ZoneKind(ABC, Generic[C]):
     def check(self, entry: C, place: str, now: float) -> None:
         """Refuse settings that would fail in the middle of a start.
 
-        Args:
-            entry: settings of a zone.
-            place: path of its table in the settings, for errors.
-            now: unix time.
-
-        Raises:
-            InputError: for the first error.
+        `place` is the path of the zone's table in the settings.
         """
 
     def prepare(self, entries: Sequence[C]) -> StartupTask:
@@ -52,14 +46,7 @@ class ZoneKind(ABC, Generic[C]):
     def profile(self, entry: C, dirs: DataDirs, report: Report, alone: Alone) -> BaseProfiles:
         """Load or measure what is needed of a zone's base, by node type.
 
-        Args:
-            entry: settings of the zone.
-            dirs: folders of the service.
-            report: called with the progress.
-            alone: waits until nothing else runs, before anything is measured.
-
-        Raises:
-            InputError: for an unknown base or device, or a profile that cannot be used.
+        `alone` waits until nothing else runs, before anything is measured.
         """
         return {}
 
@@ -84,9 +71,5 @@ def node_settings(
 
 
 def read_optional_profile(path: str | None) -> Profile | None:
-    """Read a device profile; return None if the settings name none.
-
-    Raises:
-        InputError: if the file is not a profile.
-    """
+    """Read a device profile; return None if the settings name none."""
     return None if path is None else read_profile(Path(path))

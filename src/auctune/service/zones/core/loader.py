@@ -45,11 +45,6 @@ class LoadedZone:
 class ZoneLoader(ABC, Generic[C, Z, M]):
     """Loads one zone; each kind builds the parts of its zones.
 
-    Args:
-        entry: settings of the zone.
-        profiles: measured facts of its base, by node type.
-        dependencies: what all zones share.
-
     Attributes:
         recorded: body of the zone's first event: the settings that its decisions follow from.
         clock: slots of the zone, by the recorded settings.
@@ -92,11 +87,7 @@ class ZoneLoader(ABC, Generic[C, Z, M]):
         """Return the worker of the zone."""
 
     async def load(self) -> LoadedZone:
-        """Load the zone as it was when it was stopped, or create it.
-
-        Raises:
-            InputError: if its settings are not those that it was created with.
-        """
+        """Load the zone as it was when it was stopped, or create it; settings may not change."""
         shared = self.dependencies
         self.recorded = await asyncio.to_thread(self._recorded_settings)
         self.clock = SlotClock(self.recorded["epoch"], self.recorded["slot_seconds"], shared.now)
@@ -148,11 +139,8 @@ class LanguageZoneLoader(ZoneLoader[L, Z, M]):
     ) -> GatewayContext[Z, DatasetQuote]:
         """Return the context of the zone's gateway.
 
-        Args:
-            actor: actor of the zone.
-            num_slots: how many slots ahead a deadline may be.
-            share: of a node that a job takes at most, if its request names none.
-            inspector: of data sets; None: one without vendors.
+        A job takes at most the `share` of a node, if its request names none. By default the
+        inspector has no vendors.
         """
         shared, entry, base = self.dependencies, self.entry, self._base
         if inspector is None:
@@ -167,13 +155,7 @@ class LanguageZoneLoader(ZoneLoader[L, Z, M]):
 
 
 def created_record(entry: ZoneConfig, settings: Mapping[str, Any], epoch: float) -> dict[str, Any]:
-    """Return the body of a zone's first event: all that its decisions follow from.
-
-    Args:
-        entry: settings of the zone.
-        settings: those that the kind records.
-        epoch: unix time at which slot 0 begins; see `slot_epoch`.
-    """
+    """Return the body of a zone's first event: all that its decisions follow from."""
     return {
         "version": VERSION,
         "kind": entry.kind,
@@ -190,11 +172,7 @@ def slot_epoch(entry: ZoneConfig, now: float) -> float:
 
 
 def ensure_unchanged(zone: str, current: Mapping[str, Any], recorded: Mapping[str, Any]) -> None:
-    """Check that settings are those that a zone was created with.
-
-    Raises:
-        InputError: naming the first one that has changed.
-    """
+    """Check that settings are those that a zone was created with."""
     for name in dict.fromkeys((*current, *recorded)):
         now, before = current.get(name), recorded.get(name)
         if now != before:

@@ -17,8 +17,6 @@ class OfferLine(Generic[P_co]):
 
     Attributes:
         plan: line of the mechanism's menu.
-        price: of the plan.
-        start: its first slot.
         finish: slot at whose end the job is done.
         num_slots: slots of the plan, by node.
         size: memory that the plan takes, in cells.
@@ -36,12 +34,7 @@ class OfferLine(Generic[P_co]):
 
 @dataclass(frozen=True, slots=True)
 class MenuOffer:
-    """Plans by finish time; a price is binding while its plan is available.
-
-    Attributes:
-        lines: earliest finish first, each line cheaper than the one before.
-        clock: of the slots.
-    """
+    """Plans by finish time; a price is binding while its plan is available."""
 
     lines: tuple[OfferLine[Any], ...]
     clock: SlotClock

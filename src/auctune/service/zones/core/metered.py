@@ -17,9 +17,7 @@ class Meter:
     """Charges of one job, up to its cap. Methods return the ledger entries of what they do.
 
     Attributes:
-        owner: user id.
         cap: maximum of all charges.
-        charged: sum of the charges so far.
         next_slot: charges with lower numbers are recorded.
     """
 
@@ -42,12 +40,7 @@ class Meter:
         return hold(self.owner, self.cap)
 
     def charge(self, slot: int, amount: Money) -> tuple[Entry, ...]:
-        """Charge what the job used.
-
-        Args:
-            slot: number of the charge, above all before it.
-            amount: at most `remaining`.
-        """
+        """Charge an amount, at most `remaining`, for the slot with a number above all before it."""
         assert not self.is_charged(slot), slot
         assert ZERO <= amount <= self.remaining, (amount, self.remaining)
         self.next_slot = slot + 1
@@ -71,7 +64,6 @@ class Estimate:
     """Estimated cost and finish of a job. Not binding.
 
     Attributes:
-        expected_cost: mean.
         p90_cost: cost that is not exceeded with probability 0.9.
         finish: median of the finish, in unix time.
         finish_p90: finish that is kept with probability 0.9, in unix time.
@@ -91,12 +83,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class EstimateOffer:
-    """An estimate as an offer; it has no lines.
-
-    Attributes:
-        estimate: of the job.
-        cap: of the request on the cost, or None.
-    """
+    """An estimate as an offer; it has no lines."""
 
     estimate: Estimate
     cap: Money | None
@@ -124,12 +111,7 @@ class EstimateOffer:
 
 
 def reserved_amount(cap: Money, remaining: Money | None) -> Money:
-    """Return the maximum that a job can be charged: it is put on hold at admission.
-
-    Args:
-        cap: of the job.
-        remaining: budget of its owner, or None without one.
-    """
+    """Return the maximum that a job can be charged: it is put on hold at admission."""
     return cap if remaining is None else min(cap, remaining)
 
 

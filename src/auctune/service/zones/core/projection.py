@@ -25,10 +25,7 @@ J = TypeVar("J", bound=OpenJob)
 class EventMessage:
     """Message to a job's owner about events of one type.
 
-    Attributes:
-        message: from the event's body.
-        level: info, warn or error.
-        data_fields: keys of the body that programs read as well.
+    `data_fields` are keys of the body that programs read as well.
     """
 
     message: Callable[[Mapping[str, Any]], str]
@@ -90,10 +87,7 @@ class JobProjection(ABC, Generic[J]):
 
     @abstractmethod
     def decision_fields(self, body: Record) -> Record:
-        """Return those of the fields that a decision fixes, from the body of its event.
-
-        The others keep their defaults.
-        """
+        """Return those of the fields that a decision fixes, from the body of its event."""
 
     @abstractmethod
     def rejection_reason(self, body: Mapping[str, Any]) -> str:
@@ -134,28 +128,14 @@ class JobProjection(ABC, Generic[J]):
         return _row(event, job, status, self._empty_of(job) | self._ended(event))
 
     def closed(self, event: ZoneEvent, job: J, status: Status, *, refunded: bool) -> JobReadModel:
-        """Return the row of an admitted job that ended.
-
-        Args:
-            event: its last.
-            job: as it was before.
-            status: from now on.
-            refunded: whether its owner got the money back.
-        """
+        """Return the row of an admitted job that ended, by its state before its last event."""
         row = self._open_body(job) | self._ended(event)
         if refunded:
             row |= {"state": "refunded", "refunded": True}
         return _row(event, job, status, row)
 
     def preview(self, zone: str, at: float, job: str, body: Record) -> JobReadModel:
-        """Return the row of a job that is not recorded.
-
-        Args:
-            zone: that would decide.
-            at: unix time.
-            job: its id.
-            body: of the decision's event.
-        """
+        """Return the row of a job that is not recorded, by the body that its event would have."""
         row = {**self._decided(body), "state": "what_if"}
         status = Status.QUEUED
         if not body["decision"]["admitted"]:
@@ -240,11 +220,7 @@ P = TypeVar("P", bound=PrepaidJob)
 
 
 class PrepaidProjection(JobProjection[P]):
-    """Projection of jobs that pay a binding price.
-
-    Attributes:
-        reasons: of rejections, in words.
-    """
+    """Projection of jobs that pay a binding price; `reasons` of rejections are in words."""
 
     default_fields: ClassVar[Record] = {"earliest": None, "budget_remaining": None}
     reasons: ClassVar[Mapping[Reason, str]]
@@ -304,10 +280,7 @@ class MeteredProjection(JobProjection[M]):
     default_fields: ClassVar[Record] = {"meter": None}
 
     def metered_fields(self, row: JobReadModel) -> Record | None:
-        """Return `MeteredFields` of the API, or None before the decision.
-
-        A decision has max_cost, estimate, and min_max_cost where the cap was too low.
-        """
+        """Return `MeteredFields` of the API, or None before the decision."""
         decision, record = row.body["decision"], row.body["meter"]
         if decision is None:
             return None

@@ -20,12 +20,7 @@ def replay_until(
 ) -> tuple[M, int]:
     """Return the model of a zone after its events, and how many of them were applied.
 
-    Args:
-        zone: name of the zone.
-        empty: makes the model of a zone without events.
-        log: the event log.
-        snapshots: snapshots of zones; the newest readable one is loaded first.
-        until: number of the last event; None: all events.
+    The newest readable snapshot up to event `until` is loaded first.
     """
     snapshot = snapshots.load_latest(zone, lambda body: decode_snapshot(empty, body), until=until)
     model, count = empty() if snapshot is None else snapshot.state, 0
@@ -39,8 +34,7 @@ def decode_snapshot(empty: Callable[[], M], body: bytes) -> M:
     """Return the model of a snapshot.
 
     Raises:
-        ValueError: if it cannot be read, as it is of an older release or of other settings; the
-            log holds all that it does.
+        ValueError: if it is of an older release or of other settings; the log holds all of it.
     """
     model = empty()
     try:
@@ -51,11 +45,7 @@ def decode_snapshot(empty: Callable[[], M], body: bytes) -> M:
 
 
 def created_event(zone: str, log: EventLog) -> ZoneEvent | None:
-    """Return the first event of a zone, or None if it was never created.
-
-    Raises:
-        InputError: if its log is of another version.
-    """
+    """Return the first event of a zone, or None if it was never created."""
     for row in log.read_zone(zone, page=1):
         event = read_event(row)
         assert event.type == EventType.ZONE_CREATED

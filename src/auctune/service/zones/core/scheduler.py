@@ -39,10 +39,7 @@ Z = TypeVar("Z", bound=SlottedZone[Any, Any])
 class SlotScheduler(ABC, Generic[Z, J]):
     """Dispatches the slots of a zone to its nodes; all of it runs on the actor's thread.
 
-    Args:
-        executor: trains slots on the nodes.
-        work: folder of the jobs' checkpoints and adapters.
-        content: returns the path of a file's content, by the file's id.
+    `content` returns the path of a file's content, by the file's id.
     """
 
     def __init__(self, executor: Executor, work: Path, content: Callable[[str], Path]) -> None:
@@ -211,18 +208,7 @@ class SlotScheduler(ABC, Generic[Z, J]):
 
 
 class SlotWorker(ZoneWorker[Z]):
-    """Worker of a zone whose jobs train in slots on the nodes of an executor.
-
-    Args:
-        actor: actor of the zone.
-        clock: slots of the zone.
-        make_executor: makes the executor of the nodes.
-        work: folder of checkpoints and adapters.
-        dependencies: what all zones share.
-
-    Attributes:
-        scheduler: class of the kind's scheduler.
-    """
+    """Worker of a zone whose jobs train in slots on the nodes of an executor."""
 
     scheduler: ClassVar[type[SlotScheduler[Any, Any]]]
     poll_seconds: ClassVar[float] = 1.0

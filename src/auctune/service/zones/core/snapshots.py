@@ -15,15 +15,7 @@ SNAPSHOT_INTERVAL = 20_000
 
 
 class Snapshotter:
-    """Takes snapshots of one zone.
-
-    Args:
-        actor: of the zone.
-        clock: of the zone.
-        snapshots: makes rows of them.
-        committer: writes these.
-        interval: events between two snapshots.
-    """
+    """Takes snapshots of one zone, after every `interval` events."""
 
     def __init__(
         self,

@@ -81,21 +81,12 @@ class ZoneState(ABC, Generic[J]):
         cls._by_type = {one.type: (one, reducer) for one, reducer in cls.reducers.items()}
 
     def decode(self, event: ZoneEvent) -> EventData | None:
-        """Return the data of a recorded event, or None for a type that changes nothing.
-
-        Raises:
-            ValueError: if it is not as this release writes it.
-        """
+        """Return the data of a recorded event, or None for a type that changes nothing."""
         found = self._by_type.get(event.type)
         return None if found is None else adapter(found[0]).validate_python(event.body)
 
     def evolve(self, event: ZoneEvent, data: EventData | None = None) -> Effects:
-        """Apply an event that is newer than all that were applied.
-
-        Args:
-            event: as recorded.
-            data: of the event; decoded from it if not given.
-        """
+        """Apply an event that is newer than all that were applied; `data` is decoded by default."""
         self.seq = event.seq
         data = data or self.decode(event)
         if data is None:
@@ -191,11 +182,7 @@ class ZoneState(ABC, Generic[J]):
 
 @dataclass(kw_only=True)
 class SlottedState(ZoneState[J]):
-    """State of a zone with slots; see `SlottedZone`.
-
-    Attributes:
-        slot: the newest slot that began; -1 before the first.
-    """
+    """State of a zone with slots; `slot` is the newest one that began, -1 before the first."""
 
     slot: int = -1
 
@@ -240,9 +227,7 @@ M = TypeVar("M")
 class ZoneModel(Generic[S, M]):
     """State of a zone and the mechanism that decides by it, folded from the same events.
 
-    Args:
-        state: empty.
-        mechanism: empty too, or None for kinds that decide by the state alone.
+    Kinds that decide by the state alone have no mechanism.
     """
 
     def __init__(self, state: S, mechanism: M) -> None:
@@ -272,7 +257,6 @@ class ZoneModel(Generic[S, M]):
 
         Raises:
             ValueError: if it cannot be read, or another release wrote it.
-            InputError: if it is of another mechanism.
         """
         saved = read_snapshot(body)
         record = orjson.loads(saved["state"].tobytes())

@@ -40,11 +40,9 @@ class ProcessSupervisor:
     doubles. It resumes from disk, and sends again what its zone has not recorded.
 
     Args:
-        zone: name of the zone, for the log.
         launch: starts a process whose messages go to the given callback; its last is None.
         on_message: called with each message, on a thread of the process.
         is_progress: whether a message reports work that was done, which resets the backoff.
-        now: monotonic clock, in seconds.
     """
 
     def __init__(

@@ -40,9 +40,6 @@ class BackgroundJobs:
 
     Args:
         give_up: called with a job that is given up, and with the reason.
-
-    Attributes:
-        busy: ids of the jobs with a running task.
     """
 
     def __init__(self, give_up: Callable[[str, str], Awaitable[None]]) -> None:
@@ -92,10 +89,7 @@ class ZoneWorker(ABC, Generic[Z]):
     and takes a snapshot of the zone if one is due.
 
     Args:
-        actor: actor of the zone.
-        clock: slots of the zone.
         work: folder of checkpoints and results; entries named after a job belong to it.
-        dependencies: what all zones share.
     """
 
     poll_seconds: ClassVar[float] = 0.5

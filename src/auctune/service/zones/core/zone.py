@@ -46,14 +46,7 @@ B = TypeVar("B", bound=ZoneBid)
 
 
 class Zone(ABC, Generic[J, B]):
-    """One zone. Each command leaves it consistent; the actor commits the events that it recorded.
-
-    Args:
-        name: of the zone.
-        clock: of its slots.
-        model: its state and mechanism.
-        writer: numbers events.
-    """
+    """One zone. Commands leave it consistent; the actor commits the events that they record."""
 
     def __init__(
         self, name: str, clock: SlotClock, model: ZoneModel[Any, Any], writer: EventWriter
@@ -76,27 +69,15 @@ class Zone(ABC, Generic[J, B]):
 
     @abstractmethod
     def _decide(self, bid: B) -> JobDecided:
-        """Return the decision on a bid, without booking anything.
-
-        Raises:
-            InputError: if the zone cannot decide on it.
-        """
+        """Return the decision on a bid, without booking anything."""
 
     def decide(self, bid: B) -> JobReadModel:
-        """Decide on a bid; the decision is final.
-
-        Raises:
-            InputError: if the zone cannot decide on it; nothing is recorded then.
-        """
+        """Decide on a bid; the decision is final. After an InputError nothing is recorded."""
         self.begin_slots()
         return self._decided(bid, self._decide(bid))
 
     def preview(self, bid: B) -> JobReadModel:
-        """Return the job as `decide` would return it, without recording it.
-
-        Raises:
-            InputError: as `decide`.
-        """
+        """Return the job as `decide` would return it, without recording it."""
         self.begin_slots()
         projection, body = self.model.state.projection, self._decide(bid).body()
         row: JobReadModel = projection.preview(self.name, self.clock.now(), bid.job, body)
@@ -132,12 +113,7 @@ class Zone(ABC, Generic[J, B]):
         self._events.append((event, self.model.apply(event)))
 
     def record(self, data: EventData, job: str | None = None) -> None:
-        """Record an event, now, and apply it.
-
-        Args:
-            data: of the event.
-            job: id of the job that it is about.
-        """
+        """Record an event about a job, now, and apply it."""
         event = self._event(data.type, job, data.body())
         self._events.append((event, self._apply(event, data)))
 
@@ -185,19 +161,11 @@ class Zone(ABC, Generic[J, B]):
         return self._latest_row()
 
     def decide_received(self, bid: B) -> JobReadModel | None:
-        """Decide on a pending job; None if it was cancelled or decided on meanwhile.
-
-        Raises:
-            InputError: as `decide`.
-        """
+        """Decide on a pending job; None if it was cancelled or decided on meanwhile."""
         return self.decide(bid) if bid.job in self.pending_jobs else None
 
     def pausable_job(self, name: str) -> J:
-        """Return a job that can be paused.
-
-        Raises:
-            InputError: if it has ended, has been trained, or is paused.
-        """
+        """Return a job that can be paused: it has not ended, is not trained, and is not paused."""
         job = self._admitted(name)
         if job.phase is Phase.PAUSED:
             raise InputError("id", f"{name} is paused already", "a job that is not paused")
@@ -206,11 +174,7 @@ class Zone(ABC, Generic[J, B]):
         return job
 
     def resumable_job(self, name: str) -> J:
-        """Return a paused job.
-
-        Raises:
-            InputError: if it has ended, or is not paused.
-        """
+        """Return a paused job."""
         job = self._admitted(name)
         if job.phase is not Phase.PAUSED:
             raise InputError("id", f"{name} is not paused", "a paused job")
@@ -223,21 +187,13 @@ class Zone(ABC, Generic[J, B]):
         return job
 
     def pause(self, job: str) -> None:
-        """Pause a job: nothing is reserved or run for it until it is resumed.
-
-        Raises:
-            InputError: if it has ended, has been trained, or is paused.
-        """
+        """Pause a job: nothing is reserved or run for it until it is resumed."""
         self.begin_slots()
         self.pausable_job(job)
         self.record(JobPaused(), job)
 
     def resume(self, job: str) -> bool:
-        """Resume a paused job; return whether that is possible now.
-
-        Raises:
-            InputError: if it has ended, or is not paused.
-        """
+        """Resume a paused job; return whether that is possible now."""
         self.begin_slots()
         self.resumable_job(job)
         self.record(JobResumed(), job)
@@ -321,14 +277,8 @@ def lose_to_memory(zone: SlottedZone[P, B], name: str, slot: int, why: str, reme
     """Record that memory ran out in a job's slot; return whether the job has failed for it.
 
     It fails, and is refunded, once this has happened in `MAX_OUT_OF_MEMORY` slots in a row: a
-    job that never fits would hold slots until its deadline, and pay for none of them.
-
-    Args:
-        zone: of the job.
-        name: of a job that has not ended.
-        slot: counts once, however often it was tried.
-        why: for its owner.
-        remedy: what its owner may change.
+    job that never fits would hold slots until its deadline, and pay for none of them. A slot counts
+    once, however often it was tried. `remedy` is what the owner may change.
     """
     job = zone.admitted_jobs[name]
     if slot not in job.out_of_memory:

@@ -32,7 +32,6 @@ class EstimateInputs:
     """Inputs of an estimate; slots may have begun since.
 
     Attributes:
-        slot: newest slot then.
         first: first slot of the job.
         deadline, hard_factor: see `JobTerms`.
         start_seconds, speeds: see `Pace`, by which the job is planned too.
@@ -56,11 +55,9 @@ class SpotBid(ZoneBid):
     """Bid in a spot zone.
 
     Attributes:
-        size: of the data.
         worth: value of the job by finish time.
         cap: maximum of all charges.
         estimate: of cost and finish, made just before.
-        estimate_inputs: inputs of the estimate.
     """
 
     size: DataSize
@@ -75,12 +72,7 @@ def decision_record(
 ) -> dict[str, Any]:
     """Decide on a job, and return the `decision` of its event.
 
-    Args:
-        estimate: of the job's cost.
-        cap: the most that its owner pays.
-        left: of the owner's budget, or `None` without one.
-        num_open: jobs that are not over.
-        max_jobs: that the zone runs at once.
+    `left` is what remains of the owner's budget; of `max_jobs` jobs `num_open` are not over.
     """
     need = estimate.p90_cost
     reason: str | None = None
@@ -116,15 +108,8 @@ def estimate_of(
 ) -> Estimate:
     """Estimate the cost and finish of a job from the market seen so far; takes a while.
 
-    Args:
-        terms: of the job.
-        first: its first slot.
-        slot: the newest one.
-        pace: on which the terms are based; its speeds are equally likely.
-        renting: policy and forecaster.
-        market: the zone's.
-        clock: of the zone.
-        unit_price: of an on-demand instance for a slot.
+    The terms are based on `pace`, whose speeds are equally likely. `unit_price` is that of an
+    on-demand instance for a slot.
     """
     speeds = [speed / pace.speed for speed in pace.speeds]
     found = estimate(terms.job(), renting, market.seen(slot), first - slot, speeds)

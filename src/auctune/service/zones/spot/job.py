@@ -40,14 +40,9 @@ class Pace:
 
 
 def learned_pace(starts: Sequence[float], speeds: Sequence[float], prior_start: float) -> Pace:
-    """Return the pace learned from past jobs.
+    """Return the pace learned from past starts and speeds, the oldest first.
 
     A plan begins after a start that 9 of 10 processes kept, as each slot missed is lost.
-
-    Args:
-        starts: seconds that processes took to start, the oldest first.
-        speeds: likewise of jobs.
-        prior_start: seconds, while no process has started.
     """
     start = prior_start
     if starts:
@@ -60,11 +55,8 @@ class SpotJobState(MeteredJob):
     """An admitted job of a spot zone.
 
     Attributes:
-        size: of its data.
-        first: its first slot.
         terms: the job as the policy sees it.
         speed: of instances, relative to their profile, that the terms count on.
-        policy, forecast: that choose its instances.
         unit_cost, unit_price: of an on-demand instance for a slot, to the service and its owner.
         worth: value by time, as recorded.
         promised: work that its instances would have done so far by their profile.
@@ -108,11 +100,7 @@ class SpotJobState(MeteredJob):
         self.newest_promised, self.count = work, count
 
     def speed_seen(self, done: float) -> float | None:
-        """Return the work done relative to what was promised, or None if there was none.
-
-        Args:
-            done: share of its work that is done.
-        """
+        """Return the work done relative to what was promised, or None if there was none."""
         promised = self.promised
         if self.finish is not None and self.finish <= self.terms.deadline:
             # The newest slot was not used to its end.

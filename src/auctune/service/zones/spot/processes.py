@@ -19,12 +19,8 @@ _STOP_SECONDS = 20.0
 class JobProcessPool:
     """Processes of a zone's running jobs; for use by several threads.
 
-    Args:
-        entry: settings of the zone.
-        supply: what the zone offers.
-        dependencies: what all zones share.
-        on_message: called with a job and each message of its process, then None once the process
-            has ended; on a thread of the process.
+    `on_message` is called with a job and each message of its process, then None once the process
+    has ended; on a thread of the process.
     """
 
     def __init__(
@@ -74,7 +70,6 @@ class JobProcessPool:
         return how
 
     def close(self) -> None:
-        """Stop all processes."""
         with self._guard:
             self._stopping |= self._running
             names = list(self._stopping)

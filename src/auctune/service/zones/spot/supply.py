@@ -20,11 +20,7 @@ from auctune.spot.job import DEFAULT_VALUE
 
 
 def load_market(entry: SpotConfig) -> ReplayedRecord:
-    """Read the market that a zone replays.
-
-    Raises:
-        InputError: naming the file or the key.
-    """
+    """Read the market that a zone replays; errors name the file or the key."""
     return read_replayed(
         Path(entry.market),
         None if entry.prices is None else Path(entry.prices),
@@ -40,15 +36,11 @@ class SpotSupply:
     """Supply of a spot zone.
 
     Attributes:
-        base: name of the base model.
         profile: device profile of an instance.
         spare: share of an instance's speed that estimates leave out.
         start_seconds: assumed start time of a job's process until one has been observed.
-        market: the market that is replayed.
         renting: policy and forecast by which jobs rent.
-        clock: slots of the zone.
         num_slots: horizon of deadlines, in slots.
-        max_jobs: number of jobs that run at once.
         n_min, n_max, mu1, mu2, table: scaling of every job; see `JobTerms`.
         micro_batch: rows of a micro-batch.
         unit_cost, unit_price: cost of an on-demand instance for a slot to the service, and its
@@ -76,13 +68,8 @@ class SpotSupply:
     def slot_range(self, deadline: float, slot: int, ready_at: float) -> range:
         """Return the slots of a job that is decided on in `slot`; empty if no whole slot is left.
 
-        They begin when the job's process can train, and end at its deadline, at the horizon of the
-        zone, or where forecasts from the recorded market end.
-
-        Args:
-            deadline: unix time.
-            slot: the current slot.
-            ready_at: unix time at which the job's process is expected to be ready.
+        They begin when the job's process can train, at `ready_at`, and end at its deadline, at the
+        horizon of the zone, or where forecasts from the recorded market end.
         """
         first = first_slot(self.clock, slot, ready_at)
         known = longest_deadline(self.market.seen(slot)) - (first - slot)
@@ -94,10 +81,7 @@ class SpotSupply:
     ) -> JobTerms:
         """Return a job as a policy sees it; a unit of work is a slot of one instance.
 
-        Args:
-            training, size, worth: settings, data size and value of the job.
-            slots: the slots that it may use.
-            speed_ratio: observed speed of instances over that of their profile.
+        `speed_ratio` is the observed speed of instances over that of their profile.
         """
         rows = size.rows * training.epochs
         tokens = max(1, round(min(self.micro_batch, training.batch_size) * size.mean_tokens))
@@ -121,11 +105,7 @@ class SpotSupply:
         )
 
     def check(self, training: Training, size: DataSize) -> None:
-        """Check that an instance can hold the job, and train a step of it in a slot.
-
-        Raises:
-            InputError: naming the setting that prevents it.
-        """
+        """Check that an instance can hold the job, and train a step of it in a slot."""
         check_batch(training, size)
         room_gb = self.profile.memory_gb - self.profile.base_memory_gb
         check_adapter(training, self.profile, room_gb)

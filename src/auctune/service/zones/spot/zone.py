@@ -13,14 +13,7 @@ from auctune.service.zones.spot.supply import SpotSupply
 
 
 class SpotZone(SlottedZone[SpotJobState, SpotBid]):
-    """One zone, at its newest slot.
-
-    Args:
-        name: of the zone.
-        rental: what it rents, and from which market.
-        model: its state.
-        writer: numbers events.
-    """
+    """One zone, at its newest slot."""
 
     def __init__(
         self, name: str, rental: SpotSupply, model: SpotModel, writer: EventWriter

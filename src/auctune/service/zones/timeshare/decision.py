@@ -31,12 +31,8 @@ class TimeshareBid(ZoneBid):
     """Bid in a timeshare zone.
 
     Attributes:
-        size: of the data.
-        target_loss: that the job trains to.
         cap: maximum of all charges.
         deadline_unit: unit by whose beginning the job must be done.
-        estimate: of cost and finish.
-        estimate_inputs: inputs of the estimate.
     """
 
     size: DataSize
@@ -52,11 +48,7 @@ def decision_record(
 ) -> dict[str, Any]:
     """Decide on a job, and return the `decision` of its event.
 
-    Args:
-        estimate: of the job; `None` if it cannot be made again.
-        cap: the most that its owner pays.
-        left: of the owner's budget, or `None` without one.
-        target_loss: that the job is to reach.
+    `left` is what remains of the owner's budget; without an estimate the job is rejected.
     """
     reserved = reserved_amount(cap, left)
     admitted = reserved > ZERO or cap == ZERO
@@ -76,11 +68,5 @@ def charge_amount(seconds: float, price: Money, left: Money) -> Money:
 
 
 def held_after_cancel(price: Money, unit_seconds: float, left: Money) -> Money:
-    """Return the amount still set aside of a cancelled job: the most that one unit may cost.
-
-    Args:
-        price: of a second of the pool.
-        unit_seconds: length of a unit.
-        left: what is set aside as it is cancelled.
-    """
+    """Return the amount still set aside of a cancelled job: the most that one unit may cost."""
     return charge_amount(MAX_OVERRUN_UNITS * unit_seconds, price, left)

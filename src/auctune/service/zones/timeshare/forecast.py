@@ -24,7 +24,6 @@ class CompetingJob:
 
     Attributes:
         deadline_unit: unit by whose beginning it must finish.
-        target_loss: its target.
         curve: its losses so far.
         money: maximum remaining cost.
     """
@@ -37,12 +36,7 @@ class CompetingJob:
 
 @dataclass(frozen=True, slots=True)
 class ForecastData:
-    """Copy of what a zone knows at one time.
-
-    Attributes:
-        history: past and open jobs with a loss curve.
-        rivals: jobs that share the pool.
-    """
+    """Copy of what a zone knows at one time: jobs with a loss curve, and rivals in the pool."""
 
     history: tuple[CompletedJob, ...]
     rivals: tuple[CompetingJob, ...]
@@ -90,9 +84,6 @@ class ForecastRequest:
     """A job whose cost is to be forecast.
 
     Attributes:
-        owner: user id of its owner.
-        features: features of the job.
-        target_loss: its target.
         cap: maximum charge; None: no limit.
         first_unit: first unit in which it can run.
         deadline_unit: unit by whose beginning it must finish; later than `first_unit`.
@@ -108,13 +99,7 @@ class ForecastRequest:
 
 @dataclass(frozen=True, slots=True)
 class PoolPricing:
-    """Price and units of a pool.
-
-    Attributes:
-        price_per_second: price of a second of the pool.
-        epoch: unix time at which unit 0 begins.
-        unit_seconds: length of a unit.
-    """
+    """Price of a second of a pool, and its units; unit 0 begins at `epoch`."""
 
     price_per_second: Money
     epoch: float

@@ -39,13 +39,7 @@ class LossCurve:
         return sum(seconds for _, _, seconds in self.points)
 
     def add(self, batches: int, loss: float, seconds: float) -> None:
-        """Add a unit.
-
-        Args:
-            batches: of it, > 0.
-            loss: the mean over them, finite.
-            seconds: of the pool.
-        """
+        """Add a unit of at least one batch, with a finite mean loss."""
         self.points.append((self.batches + batches, loss, seconds))
         if len(self.points) > MAX_POINTS:
             # The newest point stays exact.
@@ -112,14 +106,7 @@ class Features:
 
 @dataclass(frozen=True, slots=True)
 class CompletedJob:
-    """A completed job, kept to forecast similar ones.
-
-    Attributes:
-        id: of the job.
-        owner: user id.
-        features: of the job.
-        curve: of its losses.
-    """
+    """A completed job, kept to forecast similar ones."""
 
     id: str
     owner: str
@@ -147,7 +134,6 @@ class TimeshareJob(MeteredJob):
     """An admitted job of a timeshare zone. Its number of rows is unknown: progress counts to 0.
 
     Attributes:
-        size: of its data.
         target_loss: that the mean of a unit must reach.
         deadline_unit: by whose beginning.
         has_joined: whether it has been in the pool.
@@ -155,7 +141,6 @@ class TimeshareJob(MeteredJob):
         best: lowest loss of a unit so far, or None.
         share: of the pool in the newest unit.
         finish: unit at which it will finish if its share stays, or None if that is unknown.
-        verdict: of the pool.
         departure: how it left the pool, or None.
     """
 
@@ -183,13 +168,7 @@ class TimeshareJob(MeteredJob):
 
 @dataclass
 class CancelledJob:
-    """A cancelled job that the pool may still be training.
-
-    Attributes:
-        job: it is charged for what the pool trains until it is dropped.
-        seq: number of the event that cancelled it.
-        at: unix time of that event.
-    """
+    """A cancelled job; it is charged for what the pool trains until it is dropped."""
 
     job: TimeshareJob
     seq: int

@@ -26,11 +26,7 @@ Views = Mapping[str, Mapping[str, Any]]
 def on_event(zone: TimeshareZone, number: int, event: Mapping[str, Any], views: Views) -> None:
     """Record an event of the pool's journal, unless it is recorded already.
 
-    Args:
-        zone: the zone of the pool.
-        number: number of the event in the journal.
-        event: the event; `auctune.run.open_pool.state` lists its fields.
-        views: forecasts of a unit's jobs; empty when the journal is sent again.
+    `views` are forecasts of a unit's jobs; empty when the journal is sent again.
     """
     if number <= zone.state.journal_offset:
         return

@@ -22,15 +22,7 @@ from auctune.service.zones.timeshare.state import TimeshareModel
 
 
 class TimeshareZone(Zone[TimeshareJob, TimeshareBid]):
-    """One zone.
-
-    Args:
-        name: of the zone.
-        model: its state.
-        clock: its slots are the pool's units.
-        writer: numbers events.
-        price: of a second of the pool.
-    """
+    """One zone."""
 
     def __init__(
         self,
@@ -73,11 +65,7 @@ class TimeshareZone(Zone[TimeshareJob, TimeshareBid]):
         return True
 
     def settle_dropped(self, seq: int) -> None:
-        """Settle the cancelled jobs that the pool has dropped.
-
-        Args:
-            seq: number of the newest event that the pool's job set reflects.
-        """
+        """Settle the cancelled jobs that the pool has dropped, by its journal up to event `seq`."""
         for one in list(self.state.cancelled.values()):
             if one.seq <= seq:
                 self.record(JobSettled(), one.job.id)
