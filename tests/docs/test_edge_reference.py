@@ -58,7 +58,7 @@ def test_the_instance_shown_can_be_read_and_its_decision_and_report_are_as_shown
 
 
 def test_settings_have_their_defaults() -> None:
-    shown = {row[0]: row[1:3] for row in cells("Made-up settings")}
+    shown = {row[0]: row[1:3] for row in cells("Synthetic settings")}
     columns = (EdgeSetting(), paper_testbed())
     expected = {
         field.name: [repr(getattr(one, field.name)) for one in columns]
