@@ -46,7 +46,7 @@ from auctune.train.base import Base, load_base
 from auctune.train.data_parallel.gradients import GradientWorker
 from auctune.train.data_parallel.trainer import ElasticTrainer
 from auctune.train.job import LoraJob
-from auctune.train.quiet import quiet_transformers
+from auctune.train.tokenizer import quiet_transformers
 
 HALF_AN_HOUR = 1800.0
 COUNTS = (1, 2, 1, 2, 1, 2)

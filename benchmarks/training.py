@@ -4,7 +4,7 @@
 
 | what | how |
 | --- | --- |
-| fused against one after the other | 8 adapters on GPT-2 small (random weights); `NodeTrainer` and a plain PEFT loop (`set_adapter`, AdamW over the adapter's parameters) take the same steps in turn; median of the ratios of neighbouring measurements. On AVX-512 CPUs the trainer also multiplies through oneDNN where PEFT gets MKL; the second ratio leaves that out |
+| fused against one after the other | 8 adapters on GPT-2 small (random weights); `MultiLoraTrainer` and a plain PEFT loop (`set_adapter`, AdamW over the adapter's parameters) take the same steps in turn; median of the ratios of neighbouring measurements. On AVX-512 CPUs the trainer also multiplies through oneDNN where PEFT gets MKL; the second ratio leaves that out |
 | memory of 8 tasks | peak while 8 tasks train, against base + 8 x (adapter + optimizer) + what one task's micro-batch at the budget takes on top |
 | padding | tokens computed that are no row's own, rows of 16 to 128 tokens |
 | suspend and resume | checkpoint, unload, load of one task |
@@ -27,11 +27,11 @@ from rich.console import Console
 from rich.table import Table
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from auctune.train.base import Base, load_base
-from auctune.train.job import LoraJob
-from auctune.train.node import NodeTrainer, Progress
+from auctune.train.base import Base, load_base, num_weight_bytes
+from auctune.train.job import LoraJob, Progress
 from auctune.train.peak_memory import peak_bytes
-from auctune.train.quiet import quiet_transformers
+from auctune.train.tokenizer import quiet_transformers
+from auctune.train.trainer import MultiLoraTrainer
 
 NUM_ADAPTERS = 8
 BUDGETS = {"cpu": 512, "cuda": 4096}
@@ -129,12 +129,13 @@ class PeftLoop:
 
 
 class FusedLoop:
-    """The same with the node's trainer."""
+    """The same with this trainer, all adapters together or one after the other."""
 
-    def __init__(self, worker: Workshop, jobs: list[LoraJob], backend: str = "auto") -> None:
+    def __init__(self, worker: Workshop, jobs: list[LoraJob], *, together: bool = True) -> None:
         self.jobs = jobs
+        self.together = together
         budget = BUDGETS[worker.device.type]
-        self.trainer = NodeTrainer(worker.base, backend=backend, token_budget=budget)
+        self.trainer = MultiLoraTrainer(worker.base, token_budget=budget)
         self.rows = 0
         for job in jobs:
             self.trainer.load(job, worker.folder / job.id)
@@ -142,7 +143,8 @@ class FusedLoop:
     def step(self) -> None:
         """One optimizer step of each adapter."""
         self.rows += self.jobs[0].batch_size
-        self.trainer.train({job.id: self.rows for job in self.jobs}, print_nothing)
+        for jobs in [self.jobs] if self.together else [[job] for job in self.jobs]:
+            self.trainer.train({job.id: self.rows for job in jobs}, print_nothing)
 
 
 def seconds(action: Callable[[], None], device: torch.device) -> float:
@@ -162,7 +164,7 @@ def speed(worker: Workshop, rows: int, tokens: int, goal: float, repeats: int) -
     loops = (
         FusedLoop(worker, jobs),
         PeftLoop(worker, jobs, tokens),
-        FusedLoop(worker, jobs, backend="sequential"),
+        FusedLoop(worker, jobs, together=False),
     )
     for loop in loops:
         loop.step()
@@ -203,7 +205,7 @@ def memory(worker: Workshop) -> Figure:
 
         peaks.append(peak_bytes(work, worker.device) / 1e6)
         states.append(1e3 * loops[0].trainer.progress(jobs[0].id).memory_gb)
-    base = 1e3 * worker.base.weights_gb
+    base = num_weight_bytes(worker.base.model) / 1e6
     micro_batch = peaks[1] - states[1]
     formula = base + NUM_ADAPTERS * states[0] + micro_batch
     total = base + peaks[0]
@@ -220,13 +222,13 @@ def padding(worker: Workshop) -> Figure:
     """Share of the computed tokens that are no row's own, rows of 16 to 128 tokens."""
     generator = np.random.default_rng(0)
     base = load_base("tiny", cache=worker.folder, device=str(worker.device))
-    trainer = NodeTrainer(base, token_budget=512)
+    trainer = MultiLoraTrainer(base, token_budget=512)
     for _ in range(NUM_ADAPTERS):
         # Words of the texts are about 2.8 tokens each.
         job = worker.job(8, 128, generator.integers(6, 46, size=64).tolist())
         trainer.load(job, worker.folder / job.id)
     trainer.train({f"job-{worker.num_jobs - n}": 64 for n in range(NUM_ADAPTERS)}, print_nothing)
-    padded, total = trainer.rounds.padding
+    padded, total = trainer.loop.padding
     return Figure(
         "padding, 8 tasks of batch 8, mixed lengths",
         f"{padded / total:.1%} of tokens",

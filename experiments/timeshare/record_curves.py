@@ -28,7 +28,7 @@ from auctune.atomic_files import AtomicFiles
 from auctune.domain.checks import check_count
 from auctune.domain.errors import InputError
 from auctune.sim.figures import exits
-from auctune.train.deterministic import deterministic
+from auctune.train.reproducible import deterministic
 from lara_tasks.tasks import BATCH_SIZE, TASKS, make_task
 
 FIRST_LINES = 200

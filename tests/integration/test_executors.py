@@ -21,7 +21,7 @@ from auctune.run.executor import (
 )
 from auctune.train.base import load_base
 from auctune.train.checkpoint import load_latest
-from auctune.train.node import CHECKPOINTS, NodeTrainer
+from auctune.train.trainer import CHECKPOINTS, MultiLoraTrainer
 from support.executor_kinds import ExecutorKind
 from support.heard import Heard, closing
 from support.market_runs import living, poll
@@ -65,7 +65,7 @@ def checkpointed(order: TaskOrder) -> int:
 
 def undisturbed(cache: Path, folder: Path) -> None:
     """Train all tasks in one go, without processes, and export them."""
-    trainer = NodeTrainer(load_base("tiny", cache=cache), mode="exact")
+    trainer = MultiLoraTrainer(load_base("tiny", cache=cache), mode="exact")
     for name in TASKS:
         trainer.load(make_job(folder, name), folder / "work" / name)
     trainer.train(dict.fromkeys(TASKS, ROWS * EPOCHS), lambda progress: None)

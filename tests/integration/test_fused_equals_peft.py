@@ -14,8 +14,8 @@ from auctune.train.base import Base, load_base
 from auctune.train.checkpoint import load_latest
 from auctune.train.job import LoraJob
 from auctune.train.multilora.backends import Backend, BmmBackend, GroupedBackend, LoopBackend
-from auctune.train.node import NodeTrainer
 from auctune.train.rows import tokenize
+from auctune.train.trainer import MultiLoraTrainer
 from support.peft_alone import (
     ATOL,
     RTOL,
@@ -41,8 +41,7 @@ TARGETS = {
     ),
 }
 STEPS = 4
-BACKENDS: dict[str, str | Backend] = {
-    "sequential": "sequential",
+BACKENDS: dict[str, Backend] = {
     "loop": LoopBackend(),
     "bmm": BmmBackend(),
     "grouped": GroupedBackend(),
@@ -90,14 +89,14 @@ def oracle(bases: dict[str, Base], folder: Path) -> Oracle:
     @cache
     def train(family: str, number: int) -> dict[str, Tensor]:
         base, job = bases[family], make_job(folder, family, number)
-        trainer = NodeTrainer(base)
+        trainer = MultiLoraTrainer(base)
         load(trainer, job, folder)
         return train_alone(base, job, weights_of(trainer, job))
 
     return train
 
 
-def load(trainer: NodeTrainer, job: LoraJob, folder: Path) -> None:
+def load(trainer: MultiLoraTrainer, job: LoraJob, folder: Path) -> None:
     """Load a job and move its adapter far from its start, at which it is still without effect."""
     trainer.load(job, folder / "none")
     generator = torch.Generator().manual_seed(job.seed)
@@ -106,7 +105,7 @@ def load(trainer: NodeTrainer, job: LoraJob, folder: Path) -> None:
             tensor.normal_(0, 0.3, generator=generator)
 
 
-def train_together(trainer: NodeTrainer, jobs: list[LoraJob], folder: Path) -> None:
+def train_together(trainer: MultiLoraTrainer, jobs: list[LoraJob], folder: Path) -> None:
     for job in jobs:
         load(trainer, job, folder)
     progress = trainer.train({job.id: 10**6 for job in jobs}, lambda progress: None)
@@ -125,7 +124,7 @@ def test_eight_unlike_adapters_come_out_as_if_alone(
     checkpointing: bool,
 ) -> None:
     jobs = [make_job(folder, family, number) for number in range(8)]
-    trainer = NodeTrainer(
+    trainer = MultiLoraTrainer(
         bases[family], backend=BACKENDS[backend], token_budget=96, checkpointing=checkpointing
     )
     train_together(trainer, jobs, folder)
@@ -142,10 +141,10 @@ def test_modules_that_see_all_tokens_as_one_row_come_out_as_peft_alone(
         replace(make_job(folder, "llama", number), target_modules=modules[number % 2 :])
         for number in range(3)
     ]
-    trainer = NodeTrainer(base, token_budget=96)
+    trainer = MultiLoraTrainer(base, token_budget=96)
     train_together(trainer, jobs, folder)
     for job in jobs:
-        alone = NodeTrainer(base)
+        alone = MultiLoraTrainer(base)
         load(alone, job, folder)
         assert_close(weights_of(trainer, job), train_alone(base, job, weights_of(alone, job)))
 
@@ -156,7 +155,7 @@ def test_any_number_of_adapters_comes_out_as_if_alone(
     bases: dict[str, Base], folder: Path, oracle: Oracle, backend: str, count: int
 ) -> None:
     jobs = [make_job(folder, "gpt2", number) for number in range(count)]
-    trainer = NodeTrainer(bases["gpt2"], backend=BACKENDS[backend], token_budget=1000)
+    trainer = MultiLoraTrainer(bases["gpt2"], backend=BACKENDS[backend], token_budget=1000)
     train_together(trainer, jobs, folder)
     for number, job in enumerate(jobs):
         assert_close(weights_of(trainer, job), oracle("gpt2", number))
@@ -167,7 +166,7 @@ def test_exact_mode_comes_out_as_peft_alone(
     bases: dict[str, Base], folder: Path, oracle: Oracle, family: str
 ) -> None:
     jobs = [make_job(folder, family, number) for number in (2, 3)]
-    trainer = NodeTrainer(bases[family], mode="exact")
+    trainer = MultiLoraTrainer(bases[family], mode="exact")
     train_together(trainer, jobs, folder)
     for number, job in zip((2, 3), jobs, strict=True):
         assert_close(weights_of(trainer, job), oracle(family, number))
@@ -178,7 +177,7 @@ def test_the_cut_into_micro_batches_does_not_matter(
     bases: dict[str, Base], folder: Path, oracle: Oracle, budget: int
 ) -> None:
     jobs = [make_job(folder, "gpt2", number) for number in range(4)]
-    trainer = NodeTrainer(bases["gpt2"], token_budget=budget)
+    trainer = MultiLoraTrainer(bases["gpt2"], token_budget=budget)
     train_together(trainer, jobs, folder)
     for number, job in enumerate(jobs):
         assert_close(weights_of(trainer, job), oracle("gpt2", number))
@@ -191,7 +190,7 @@ def test_a_base_in_bfloat16_learns_what_one_in_float32_does(
     jobs = [make_job(folder, "llama", number) for number in range(4)]
     losses = []
     for base in (bases["llama"], load_base(bases["llama"].source, cache=folder, dtype="bfloat16")):
-        trainer = NodeTrainer(base, backend=BACKENDS[backend], token_budget=96)
+        trainer = MultiLoraTrainer(base, backend=BACKENDS[backend], token_budget=96)
         train_together(trainer, jobs, folder)
         losses.append([loss for job in jobs for *_, loss in trainer.curve(job.id)])
         assert {weights.dtype for weights in trainer.weights(jobs[0].id).values()} == {
@@ -206,7 +205,7 @@ def test_two_jobs_that_differ_in_their_seed_alone_come_out_different(
 ) -> None:
     first = replace(make_job(folder, "gpt2", 0), dropout=0.0)
     second = replace(first, id="other", seed=first.seed + 1)
-    trainer = NodeTrainer(bases["gpt2"])
+    trainer = MultiLoraTrainer(bases["gpt2"])
     train_together(trainer, [first, second], folder)
     mine, other = weights_of(trainer, first), weights_of(trainer, second)
     assert all(not torch.allclose(mine[name], other[name], rtol=RTOL, atol=ATOL) for name in mine)
@@ -218,7 +217,7 @@ def test_the_gradient_of_a_batch_partly_trained_is_its_share_of_the_whole_mean(
 ) -> None:
     # AdamW hides a wrong scale of the gradient; its checkpoint does not.
     job = replace(make_job(folder, "gpt2", 4), dropout=0.0)
-    trainer = NodeTrainer(bases["gpt2"], token_budget=budget)
+    trainer = MultiLoraTrainer(bases["gpt2"], token_budget=budget)
     load(trainer, job, folder)
     trainer.train({job.id: 3}, lambda progress: None)
     trainer.save(job.id, 1)

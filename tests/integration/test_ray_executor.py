@@ -16,7 +16,7 @@ from auctune.run.executor.kept import KeptExecutor
 from auctune.run.executor.messages import TaskOrder
 from auctune.service.zones.auction.executors import RayExecutorFactory
 from auctune.train.base import load_base
-from auctune.train.node import NodeTrainer
+from auctune.train.trainer import MultiLoraTrainer
 from support.executor_kinds import LEASE_SECONDS, NEEDS_RAY
 from support.heard import Heard, closing
 from support.market_runs import living, parent_of
@@ -91,7 +91,7 @@ def train_disturbed(
         answer = at_work.answer()
         assert answer["results"]["task"]["rows"] == ROWS * EPOCHS
         assert not living([pid])
-    trainer = NodeTrainer(load_base("tiny", cache=cache), mode="exact")
+    trainer = MultiLoraTrainer(load_base("tiny", cache=cache), mode="exact")
     trainer.load(job, folder / "alone" / "work")
     trainer.train({"task": ROWS * EPOCHS}, lambda progress: None)
     trainer.export("task", folder / "alone" / "out")

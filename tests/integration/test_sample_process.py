@@ -13,7 +13,7 @@ from auctune.domain.dataset import RowKind
 from auctune.run.sampling import SampleError, SampleOrder, SampleParams, sample
 from auctune.train.base import Base
 from auctune.train.job import LoraJob
-from auctune.train.node import NodeTrainer
+from auctune.train.trainer import MultiLoraTrainer
 
 pytest_plugins = ["support.tiny_bases"]
 pytestmark = pytest.mark.slow
@@ -26,7 +26,7 @@ def train(base: Base, folder: Path) -> Path:
     data = folder / "data.jsonl"
     row = {"prompt": PROMPT, "completion": "second price wins"}
     data.write_text((json.dumps(row) + "\n") * 8)
-    trainer = NodeTrainer(base)
+    trainer = MultiLoraTrainer(base)
     trainer.load(LoraJob("a", data, epochs=40, learning_rate=1e-2, batch_size=4), folder / "work")
     trainer.train({"a": 10**6}, lambda progress: None)
     return trainer.export("a", folder / "adapter").folder

@@ -40,7 +40,7 @@ from auctune.spot import (
 )
 from auctune.spot.forecasts.forecast import make_forecasts
 from auctune.spot.forecasts.naive import PerfectForecaster
-from auctune.train.progress import Progress
+from auctune.train.job import Progress
 from support.elastic import is_same
 from support.small_bases import build_base
 from support.spot_policies import fixed

@@ -11,7 +11,7 @@ from auctune.run.spot import SilentListener, SpotRunReport, job
 from auctune.run.spot.state import SlotRecord
 from auctune.spot import SpotFirst, SpotMarket
 from auctune.train.data_parallel.trainer import ElasticTrainer
-from auctune.train.progress import Progress
+from auctune.train.job import Progress
 from support.elastic import is_same
 from support.spot_runs import Site, adapter_of, read_events
 

@@ -19,7 +19,7 @@ from auctune.run.spot.errors import StoppedError
 from auctune.run.spot.state import SlotRecord
 from auctune.run.spot_ray_params import SpotRayParams
 from auctune.spot import Overhead, SpotAllocation, SpotFirst, SpotMarket, play
-from auctune.train.progress import Progress
+from auctune.train.job import Progress
 from support.elastic import is_same
 from support.executor_kinds import NEEDS_RAY
 from support.market_runs import descendants

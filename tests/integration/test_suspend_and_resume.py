@@ -13,8 +13,8 @@ import torch
 from auctune.domain.errors import CheckpointError
 from auctune.train.base import Base
 from auctune.train.checkpoint import Checkpoint, load_latest, save_checkpoint
-from auctune.train.job import LoraJob
-from auctune.train.node import NodeTrainer, Progress
+from auctune.train.job import LoraJob, Progress
+from auctune.train.trainer import MultiLoraTrainer
 from support.small_bases import build_base, write_rows
 
 ROWS, EPOCHS = 11, 3
@@ -52,7 +52,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> LoraJob:
 def whole(base: Base, job: LoraJob, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
     """The state at the end of uninterrupted training in exact mode."""
     folder = tmp_path_factory.mktemp("whole")
-    trainer = NodeTrainer(base, mode="exact")
+    trainer = MultiLoraTrainer(base, mode="exact")
     trainer.load(job, folder)
     return finish(trainer, job, folder)
 
@@ -61,7 +61,7 @@ def ignore(progress: Progress) -> None:
     """A report that nobody reads."""
 
 
-def finish(trainer: NodeTrainer, job: LoraJob, folder: Path) -> Checkpoint:
+def finish(trainer: MultiLoraTrainer, job: LoraJob, folder: Path) -> Checkpoint:
     """Train to the end; returns all that there is to know of the job then."""
     trainer.train({job.id: 10**6}, ignore)
     trainer.save(job.id, 99)
@@ -77,7 +77,7 @@ def read(folder: Path) -> Checkpoint:
 def suspend(
     base: Base, job: LoraJob, folder: Path, rows: int = MIDDLE, **options: Any
 ) -> Checkpoint:
-    trainer = NodeTrainer(base, **({"mode": "exact"} | options))
+    trainer = MultiLoraTrainer(base, **({"mode": "exact"} | options))
     trainer.load(job, folder)
     trainer.train({job.id: rows}, ignore)
     trainer.save(job.id, 1)
@@ -85,7 +85,7 @@ def suspend(
 
 
 def resume(base: Base, job: LoraJob, folder: Path, **options: Any) -> Checkpoint:
-    trainer = NodeTrainer(base, **({"mode": "exact"} | options))
+    trainer = MultiLoraTrainer(base, **({"mode": "exact"} | options))
     trainer.load(job, folder)
     return finish(trainer, job, folder)
 
@@ -111,7 +111,7 @@ def test_exact_mode_goes_on_bit_for_bit_after_many_rests_in_changing_company(
     base: Base, job: LoraJob, whole: Checkpoint, tmp_path: Path
 ) -> None:
     for number, rows in enumerate((3, 9, 16, 27)):
-        trainer = NodeTrainer(base, mode="exact")
+        trainer = MultiLoraTrainer(base, mode="exact")
         others = [replace(job, id=f"other-{n}", seed=n, rank=1 + n) for n in range(number)]
         for one in (*others, job):
             trainer.load(one, tmp_path / one.id)
@@ -185,7 +185,7 @@ def test_leaving_out_how_a_job_ended_changes_how_it_stands(
     lacking = copy.deepcopy(ended)
     put_back(lacking, fresh, part)
     save_checkpoint(tmp_path / "ended" / "checkpoints", 100, lacking)
-    trainer = NodeTrainer(base, mode="exact")
+    trainer = MultiLoraTrainer(base, mode="exact")
     trainer.load(impatient, tmp_path / "ended")
     trainer.train({job.id: 10**6}, ignore)
     trainer.save(job.id, 101)
@@ -216,7 +216,7 @@ def test_a_checkpoint_that_lacks_a_part_is_refused(
             del checkpoint.tensors[name]
     checkpoint.state.pop(part, None)
     save_checkpoint(tmp_path / "checkpoints", 2, checkpoint)
-    trainer = NodeTrainer(base, mode="exact")
+    trainer = MultiLoraTrainer(base, mode="exact")
     with pytest.raises(CheckpointError, match=part):
         trainer.load(job, tmp_path)
     assert not trainer.adapted.adapters
@@ -258,14 +258,16 @@ def test_a_checkpoint_of_something_else_is_refused_by_name(
     suspend(base, job, tmp_path)
     changed_base, changed_job = change(base, job, tmp_path)
     with pytest.raises(CheckpointError, match=named):
-        NodeTrainer(changed_base, mode="exact").load(changed_job, tmp_path)
+        MultiLoraTrainer(changed_base, mode="exact").load(changed_job, tmp_path)
 
 
 def test_data_may_move_and_patience_change(base: Base, job: LoraJob, tmp_path: Path) -> None:
     suspend(base, job, tmp_path)
     moved = tmp_path / "moved.jsonl"
     moved.write_bytes(job.data.read_bytes())
-    loaded = NodeTrainer(base, mode="exact").load(replace(job, data=moved, patience=3), tmp_path)
+    loaded = MultiLoraTrainer(base, mode="exact").load(
+        replace(job, data=moved, patience=3), tmp_path
+    )
     assert (loaded.done_rows, loaded.total_rows, loaded.warnings) == (MIDDLE, 33, ())
 
 
@@ -273,7 +275,7 @@ def test_other_versions_and_modes_are_warned_of(base: Base, job: LoraJob, tmp_pa
     checkpoint = suspend(base, job, tmp_path)
     checkpoint.state["versions"]["torch"] = "1.0"
     save_checkpoint(tmp_path / "checkpoints", 2, checkpoint)
-    warnings = NodeTrainer(base, mode="fused").load(job, tmp_path).warnings
+    warnings = MultiLoraTrainer(base, mode="fused").load(job, tmp_path).warnings
     assert len(warnings) == 2
     assert "torch 1.0" in warnings[0]
     assert "fused" in warnings[1]
@@ -283,12 +285,12 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(
     base: Base, job: LoraJob, whole: Checkpoint, tmp_path: Path
 ) -> None:
     suspend(base, job, tmp_path)
-    trainer = NodeTrainer(base, mode="exact")
+    trainer = MultiLoraTrainer(base, mode="exact")
     trainer.load(job, tmp_path)
     trainer.train({job.id: 20}, ignore)
     state = trainer.save(job.id, 2) / "state.json"
     state.write_text(json.dumps(json.loads(state.read_text()) | {"steps": 0}))
-    again = NodeTrainer(base, mode="exact")
+    again = MultiLoraTrainer(base, mode="exact")
     loaded = again.load(job, tmp_path)
     assert loaded.done_rows == MIDDLE
     assert "00000002" in loaded.warnings[0]

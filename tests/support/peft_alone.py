@@ -10,7 +10,7 @@ from transformers import get_scheduler
 
 from auctune.domain.dataset import read_dataset
 from auctune.train.base import Base
-from auctune.train.cursor import Cursor
+from auctune.train.epoch_sampler import EpochSampler
 from auctune.train.job import LoraJob
 from auctune.train.multilora.dropout import (
     keep_mask,
@@ -19,8 +19,8 @@ from auctune.train.multilora.dropout import (
     num_dropped_levels,
     row_key,
 )
-from auctune.train.node import NodeTrainer
 from auctune.train.rows import TokenizedRow, tokenize
+from auctune.train.trainer import MultiLoraTrainer
 
 # What weights may differ by after a few steps of AdamW in float32.
 RTOL, ATOL = 2e-4, 2e-5
@@ -44,7 +44,7 @@ class KeyedDropout(nn.Module):
         return x * mask.view_as(x) * keep_scale(self.probability)
 
 
-def weights_of(trainer: NodeTrainer, job: LoraJob) -> dict[str, Tensor]:
+def weights_of(trainer: MultiLoraTrainer, job: LoraJob) -> dict[str, Tensor]:
     """Copies of the weights of a job's adapter as they are now."""
     return {name: tensor.clone() for name, tensor in trainer.weights(job.id).items()}
 
@@ -132,11 +132,11 @@ def optimizer_batches(
     rows: Sequence[TokenizedRow], job: LoraJob
 ) -> Iterator[tuple[int, list[TokenizedRow]]]:
     """Each batch with the number of rows before it; none reaches from one epoch into the next."""
-    cursor = Cursor(len(rows), job.epochs, job.seed)
-    while cursor.left:
-        first = cursor.done
+    sampler = EpochSampler(len(rows), job.epochs, job.seed)
+    while sampler.remaining:
+        first = sampler.done
         size = min(job.batch_size, len(rows) - first % len(rows))
-        yield first, [rows[index] for index in cursor.take(size)]
+        yield first, [rows[index] for index in sampler.next_indices(size)]
 
 
 def batch_loss(model: PeftModel, batch: list[TokenizedRow]) -> Tensor:

@@ -19,8 +19,7 @@ from auctune.run.spot import (
     run_spot_job,
 )
 from auctune.spot import SpotFirst, SpotJob
-from auctune.train.job import LoraJob
-from auctune.train.progress import Progress
+from auctune.train.job import LoraJob, Progress
 
 
 def make_order(site: Path) -> SpotOrder:

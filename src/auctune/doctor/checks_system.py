@@ -42,7 +42,7 @@ EXTRAS = {
 }
 
 _CGROUP = Path("/sys/fs/cgroup")
-_TRIAL_MODULE = ("-P", "-m", "auctune.train.device_trial")
+_TRIAL_MODULE = ("-P", "-m", "auctune.train.host")
 _TRIAL_SECONDS = 80.0
 _LOW_MEMORY_BYTES = 2 << 30
 

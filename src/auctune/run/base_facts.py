@@ -23,8 +23,8 @@ from auctune.run.child import Hear, Message
 from auctune.run.child.messages import read_error
 from auctune.run.executor import NodeError, NodeProcess, NodeSettings
 from auctune.run.executor.link import NodeLink
-from auctune.train.machine import cpu_name, library_versions
-from auctune.train.tiny_recipe import TINY
+from auctune.train.host import cpu_name, library_versions
+from auctune.train.tiny import TINY
 
 _STOP_SECONDS = 5.0
 

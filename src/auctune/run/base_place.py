@@ -6,7 +6,7 @@ from pathlib import Path
 
 from auctune.domain.base_name import HUB, resolve_base
 from auctune.domain.errors import InputError
-from auctune.train.tiny_recipe import TINY
+from auctune.train.tiny import TINY
 
 _WEIGHTS = ("*.safetensors", "*.bin")
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from peft.utils import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING
 from torch import nn
 from transformers import (
     AutoConfig,
@@ -23,11 +24,11 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
+from transformers.pytorch_utils import Conv1D
 
 from auctune.domain.base_name import EXPECTED
 from auctune.domain.errors import InputError
-from auctune.train.base_source import check_config, context_of, find_source, loading
-from auctune.train.tokenizer import give_padding
+from auctune.train.tokenizer import check_config, context_of, find_source, give_padding, loading
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 # Compute capability from which on a GPU has bfloat16 units.
@@ -70,11 +71,6 @@ class Base:
     def attention(self) -> str:
         """The implementation of attention that is in use, by transformers' name for it."""
         return str(self.model.config._attn_implementation)
-
-    @property
-    def weights_gb(self) -> float:
-        """Memory of the weights and buffers, each storage counted once."""
-        return num_weight_bytes(self.model) / 1e9
 
     def fresh_model(self) -> PreTrainedModel:
         """The model as it was loaded, whatever adapters `model` has been given since.
@@ -176,6 +172,30 @@ def num_weight_bytes(model: nn.Module) -> int:
         for tensor in (*model.parameters(), *model.buffers())
     }
     return sum(storages.values())
+
+
+def linear_features(model: PreTrainedModel) -> dict[str, int]:
+    """Return input plus output features of the modules that LoRA can adapt, summed over layers.
+
+    Modules that differ only in the numbers in their names count as one, with * for the numbers.
+    """
+    features: dict[str, int] = {}
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Linear | Conv1D):
+            pattern = module_pattern(name)
+            features[pattern] = features.get(pattern, 0) + sum(module.weight.shape)
+    return features
+
+
+def module_pattern(name: str) -> str:
+    """Return a module's name with * for each number, of a layer or an expert."""
+    return re.sub(r"(?<=\.)\d+(?=\.|$)", "*", name)
+
+
+def default_modules(model: PreTrainedModel) -> tuple[str, ...]:
+    """Return the modules that PEFT adapts in this architecture by default; may be empty."""
+    known = TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING
+    return tuple(known.get(model.config.model_type, ()))
 
 
 def _load_model(

@@ -1,8 +1,11 @@
-"""A training job: what the trainer needs to know of a task, and nothing of the market."""
+"""Jobs of the trainer, their progress, and sampling parameters: plain values, without torch."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
+from auctune.domain.checks import check_count
 from auctune.domain.errors import InputError
 from auctune.domain.training import TrainingConfig
 
@@ -25,3 +28,78 @@ class LoraJob(TrainingConfig):
         TrainingConfig.__post_init__(self)
         if self.patience and self.validation is None:
             raise InputError("patience", "is set without a validation file", "validation")
+
+
+JobState = Literal["training", "done", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A loaded job.
+
+    Attributes:
+        done_rows: rows trained so far, over all epochs; 0 for a new one.
+        total_rows: rows of all epochs together.
+        warnings: damaged checkpoints that were skipped, other library versions.
+        notes: on rows of its data that are truncated or left out, as `DataSize.notes`.
+    """
+
+    done_rows: int
+    total_rows: int
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Progress of a job.
+
+    Attributes:
+        job: its id.
+        rows: trained so far, over all epochs.
+        total_rows: of all epochs.
+        tokens: trained on so far, prompts included, padding not.
+        steps: of the optimizer.
+        loss: of the last step, the mean over its target tokens; `None` before the first.
+        losses: (step, rows, loss) of the steps since the last report; as the result of a call,
+            of the whole call.
+        tokens_per_second: of this job, over the running call.
+        memory_gb: of the job's own parameters, gradients and moments.
+        validation: (epoch, loss) at the end of each epoch so far.
+        state: "done" also if it stopped early.
+        note: why it failed or stopped early.
+    """
+
+    job: str
+    rows: int
+    total_rows: int
+    tokens: int
+    steps: int
+    loss: float | None
+    losses: tuple[tuple[int, int, float], ...]
+    tokens_per_second: float
+    memory_gb: float
+    validation: tuple[tuple[int, float], ...]
+    state: JobState
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SampleParams:
+    """Settings of sampling from a model.
+
+    Attributes:
+        max_tokens: maximum number of tokens, >= 1.
+        temperature: divides the logits, >= 0; 0: always the likeliest token.
+        seed: of the draws, >= 0.
+    """
+
+    max_tokens: int = 64
+    temperature: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_count(self.max_tokens, "max_tokens", 1)
+        if not (math.isfinite(self.temperature) and self.temperature >= 0):
+            raise InputError("temperature", f"{self.temperature!r}", "a number >= 0")
+        check_count(self.seed, "seed", 0)

@@ -25,10 +25,9 @@ from auctune.domain.errors import AuctuneError, CheckpointError, InputError
 from auctune.train.base import Base
 from auctune.train.checkpoint import Checkpoint
 from auctune.train.job import LoraJob
-from auctune.train.multilora.suspend import capture, restore
-from auctune.train.multilora.task import TrainingTask
-from auctune.train.node import UNLIMITED, NodeTrainer
-from auctune.train.pace import TimeLeft
+from auctune.train.multilora.task import TrainingTask, capture_state, restore_state
+from auctune.train.time_budget import NO_TIME_LIMIT, TimeBudget
+from auctune.train.trainer import MultiLoraTrainer
 
 MANY_EPOCHS = 1_000_000
 """Epochs of a LoRA job: it ends at a loss or a deadline instead."""
@@ -151,7 +150,7 @@ class LoraJobFactory:
     """
 
     def __init__(self, base: Base, max_step_seconds: float | None = None) -> None:
-        self._node = NodeTrainer(base, mode="exact")
+        self._trainer = MultiLoraTrainer(base, mode="exact")
         self._max_step_seconds = max_step_seconds
 
     def make(self, job: LoraJob, folder: Path) -> "PreemptibleLoraJob":
@@ -168,19 +167,19 @@ class LoraJobFactory:
             found = f"{job.schedule!r}, but how many steps there will be is not known"
             raise InputError("schedule", found, "'constant'")
         endless = replace(job, epochs=MANY_EPOCHS)
-        loaded = self._node.load(endless, folder)
-        return PreemptibleLoraJob(self._node, endless.id, self._max_step_seconds, loaded.notes)
+        loaded = self._trainer.load(endless, folder)
+        return PreemptibleLoraJob(self._trainer, endless.id, self._max_step_seconds, loaded.notes)
 
     def release(self, job: str) -> None:
         """Unload a job that is on the device; what was not saved is lost."""
-        self._node.unload(job)
+        self._trainer.unload(job)
 
 
 class PreemptibleLoraJob:
     """Adapter in training; a `PreemptibleJob`.
 
     Args:
-        node: on which the job is loaded.
+        trainer: on which the job is loaded.
         job: its id.
         max_step_seconds: after which a batch is stopped; `None`: not limited.
         notes: on its data.
@@ -188,13 +187,13 @@ class PreemptibleLoraJob:
 
     def __init__(
         self,
-        node: NodeTrainer,
+        trainer: MultiLoraTrainer,
         job: str,
         max_step_seconds: float | None = None,
         notes: tuple[str, ...] = (),
     ) -> None:
         self.notes = notes
-        self._node, self._job, self._max_step_seconds = node, job, max_step_seconds
+        self._trainer, self._job, self._max_step_seconds = trainer, job, max_step_seconds
         self._offload = HostOffload()
         # Batches requested after training had failed.
         self._failed_batches = 0
@@ -224,9 +223,9 @@ class PreemptibleLoraJob:
         assert not self._offload.is_offloaded, "an offloaded job cannot train"
         first = self._task.steps
         for _ in range(batches):
-            target = self._task.cursor.done + self._task.batch_left
-            self._node.train({self._job: target}, lambda _: None, self._time_left())
-            if self._task.state == "training" and self._task.cursor.done < target:
+            target = self._task.sampler.done + self._task.batch_remaining
+            self._trainer.train({self._job: target}, lambda _: None, self._time_budget())
+            if self._task.state == "training" and self._task.sampler.done < target:
                 raise StepTooLongError(
                     f"a batch of {self._task.batch_size} rows was stopped after"
                     f" {self._max_step_seconds:g} s"
@@ -247,7 +246,7 @@ class PreemptibleLoraJob:
 
     def state(self) -> Checkpoint:
         assert not self._offload.is_offloaded, "the tensors of an offloaded job are empty"
-        checkpoint = capture(self._task, self._node.base.digest, self._node.mode)
+        checkpoint = capture_state(self._task, self._trainer.base.digest, self._trainer.mode)
         tensors = {name: tensor.cpu().clone() for name, tensor in checkpoint.tensors.items()}
         # The trainer's state is live, its curve above all.
         return Checkpoint(
@@ -258,19 +257,21 @@ class PreemptibleLoraJob:
         self._offload.reload()
         if "failed_batches" not in checkpoint.state:
             raise CheckpointError("the checkpoint has no 'failed_batches'")
-        restore(self._task, checkpoint, self._node.base.digest, self._node.mode)
+        restore_state(self._task, checkpoint, self._trainer.base.digest, self._trainer.mode)
         self._failed_batches = checkpoint.state["failed_batches"]
 
     def save_result(self, folder: Path) -> None:
         """Write the adapter in PEFT's format to `folder`/adapter, verified by loading it."""
-        self._node.export(self._job, folder / "adapter")
+        self._trainer.export(self._job, folder / "adapter")
 
-    def _time_left(self) -> TimeLeft:
-        return UNLIMITED if self._max_step_seconds is None else _StepLimit(self._max_step_seconds)
+    def _time_budget(self) -> TimeBudget:
+        return (
+            NO_TIME_LIMIT if self._max_step_seconds is None else _StepLimit(self._max_step_seconds)
+        )
 
     @property
     def _task(self) -> TrainingTask:
-        return self._node.task(self._job)
+        return self._trainer.task(self._job)
 
 
 class _StepLimit:
@@ -280,11 +281,11 @@ class _StepLimit:
         self._end = time.monotonic() + seconds
         self._has_begun = False
 
-    def most_rows(self) -> int:
+    def max_rows(self) -> int:
         if self._has_begun and time.monotonic() >= self._end:
             return 0
         self._has_begun = True
         return _ROWS_PER_CHECK
 
-    def trained(self, rows: int) -> None:
+    def record(self, rows: int) -> None:
         """Only the clock counts."""

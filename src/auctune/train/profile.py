@@ -1,13 +1,13 @@
-"""Measuring a device with a base: see auctune.device_profile for what is measured.
+"""Measurement of a device with a base; auctune.device_profile describes the result.
 
 In this order, all on the trainer that will do the work:
 
 1. A sweep over the tokens of a pass; t = a + b n is the line of least relative squares.
-2. The token budget m: the smallest of the sweep at 90% of the best speed, or what is asked for.
+2. The token budget m: the smallest of the sweep at 90% of the best speed, or what the caller sets.
 3. The largest micro-batch. On a GPU until memory runs out, 90% of it kept; on a CPU, where running
    out of memory would end more than this process, only up to a cap.
 4. Peak memory of a pass at the budget, and memory of a task next to it.
-5. Time to take up a task, to write its checkpoint and to let go of it.
+5. Time to load a task, to write its checkpoint and to unload it.
 6. Mixed loads: random tasks together; the 95% quantile of their errors becomes the margin.
 
 All of it has a time limit. A slow device gets fewer rounds, then shorter sweeps and fewer mixes;
@@ -16,12 +16,14 @@ profile. Each part runs once at least, so that a very slow device exceeds the li
 """
 
 import gc
+import json
 import math
 import random
 import statistics
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -29,42 +31,30 @@ from typing import Literal
 import numpy as np
 import torch
 
-from auctune.device_profile import (
-    Mix,
-    Origin,
-    Profile,
-    SweepPoint,
-    read_profile,
-    write_profile,
-)
-from auctune.domain.errors import InputError
-from auctune.train.base import Base, num_weight_bytes
-from auctune.train.bench import Bench, random_mix, round_tokens
-from auctune.train.device_facts import (
-    default_modules,
-    device_name,
-    linear_features,
-    usable_bytes,
-)
-from auctune.train.job import LoraJob
-from auctune.train.machine import library_versions
-from auctune.train.node import NodeTrainer
-from auctune.train.pass_time import (
+from auctune.device_profile import Mix, Origin, Profile, SweepPoint, read_profile, write_profile
+from auctune.domain.errors import AuctuneError, InputError
+from auctune.train.base import Base, default_modules, linear_features, num_weight_bytes
+from auctune.train.cost_model import (
     choose_budget,
+    elementwise_min,
     fit_line,
-    is_disturbed,
+    is_noisy,
     margin_of,
     predict,
-    predict_again,
-    quickest,
+    predict_mixes,
 )
+from auctune.train.host import device_name, library_versions, usable_bytes
+from auctune.train.job import LoraJob
 from auctune.train.peak_memory import held_bytes, peak_bytes
+from auctune.train.tiny_text import texts
+from auctune.train.trainer import MultiLoraTrainer
 
 __all__ = ["FULL", "QUICK", "Effort", "Profile", "measure_profile", "read_profile", "write_profile"]
 
 TASKS_PER_SLOT = 4
 KEPT = 0.9
 BISECTIONS = 4
+MANY_EPOCHS = 100_000
 MORE_SWEEPS = 3
 # Margins where mixed loads were not measured, or not all of them.
 UNMEASURED_MARGIN = 0.5
@@ -73,12 +63,12 @@ LEAST_MARGIN = 0.25
 SWEEP_END, LARGEST_END, MEMORY_END, SWITCHES_END, MIXES_END = 0.35, 0.5, 0.6, 0.7, 0.95
 
 Report = Callable[[str, float], None]
-"""Told what is being measured, and the share done of all, from 0 to 1."""
+"""Called with what is being measured, and the share done of all, from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is measured.
+    """Extent of a measurement.
 
     Attributes:
         row_tokens: of a row, at most.
@@ -86,7 +76,7 @@ class Effort:
         warm_ups, timed: rounds of each measurement that do not count, and that do.
         mixes: how many.
         mix_warm_ups, mix_timed: rounds of each that do not count, and whose median does.
-        load_rows: of the data of the task that is taken up and put away.
+        load_rows: of the data of the task that is loaded and unloaded.
         cap_tokens: where the search for the largest micro-batch ends, by kind of device.
         seconds: time limit of all of it, without loading the base.
     """
@@ -113,42 +103,155 @@ QUICK = Effort(
 )
 
 
-def _unheard(what: str, share: float) -> None:
-    """A report that nobody hears."""
-
-
 def measure_profile(
     base: Base,
     *,
     effort: Effort = FULL,
     token_budget: int | None = None,
     seed: int = 0,
-    report: Report = _unheard,
+    report: Report = lambda _what, _share: None,
 ) -> Profile:
     """Measure the device that `base` is on.
 
     Args:
         base: nothing else should run on its device now.
         effort: `FULL`, or `QUICK` for a rough profile.
-        token_budget: tokens of a micro-batch; none: chosen by what is measured.
-        seed: of the made-up tasks.
-        report: told how far it is.
+        token_budget: tokens of a micro-batch; `None`: chosen by the measurement.
+        seed: of the synthetic tasks.
+        report: called with the progress.
 
     Raises:
         InputError: if the token budget does not fit into memory.
         MeasurementError: if not even the smallest pass can be run.
     """
     with tempfile.TemporaryDirectory(prefix="auctune-profile-") as folder:
-        return _Measurement(base, effort, Bench(base, Path(folder), seed), seed, report).run(
-            token_budget
+        workload = SyntheticWorkload(base, Path(folder), seed)
+        return _Measurement(base, effort, workload, seed, report).run(token_budget)
+
+
+class MeasurementError(AuctuneError):
+    """A measurement could not be made on this device."""
+
+
+@dataclass
+class SyntheticWorkload:
+    """Synthetic jobs on a base, and the times of their rounds.
+
+    All rows of a job have the same number of tokens, and its data are one optimizer batch, so a
+    round is one optimizer step of each job and its tokens are known.
+
+    Attributes:
+        base: what is measured.
+        folder: for the made-up data and checkpoints.
+        seed: of the texts.
+    """
+
+    base: Base
+    folder: Path
+    seed: int
+    _num_jobs: int = field(init=False, default=0)
+
+    def job(self, num_rows: int, row_tokens: int, rank: int = 8) -> LoraJob:
+        """A job of `num_rows` rows, each of `row_tokens` tokens, in one optimizer batch."""
+        self._num_jobs += 1
+        data = self.folder / f"{self._num_jobs}.jsonl"
+        source = texts(self.seed + self._num_jobs)
+        with data.open("w", encoding="utf-8") as file:
+            for _ in range(num_rows):
+                file.write(json.dumps({"text": self._text(source, row_tokens)}) + "\n")
+        return LoraJob(
+            id=f"bench-{self._num_jobs}",
+            data=data,
+            epochs=MANY_EPOCHS,
+            rank=rank,
+            target_modules=self._modules(),
+            batch_size=num_rows,
+            max_length=row_tokens,
         )
+
+    def load(self, trainer: MultiLoraTrainer, jobs: Sequence[LoraJob]) -> None:
+        """Load jobs, each in a folder of its own."""
+        for job in jobs:
+            trainer.load(job, self.folder / job.id)
+
+    def unload(self, trainer: MultiLoraTrainer, jobs: Sequence[LoraJob]) -> None:
+        """Unload jobs."""
+        for job in jobs:
+            trainer.unload(job.id)
+
+    def rounds(
+        self,
+        trainer: MultiLoraTrainer,
+        jobs: Sequence[LoraJob],
+        count: int,
+        until: float = math.inf,
+    ) -> list[float]:
+        """Return the seconds of each of the next rounds of loaded jobs.
+
+        Args:
+            trainer, jobs: which has them loaded.
+            count: of rounds.
+            until: no round but the first begins after that, on the clock of `now`.
+
+        Raises:
+            MeasurementError: if a job fails.
+        """
+        seconds: list[float] = []
+        while len(seconds) < count and (not seconds or self.now() < until):
+            targets = {job.id: trainer.progress(job.id).rows + job.batch_size for job in jobs}
+            started = self.now()
+            ended = trainer.train(targets, lambda _: None)
+            seconds.append(self.now() - started)
+            for progress in ended.values():
+                if progress.state == "failed":
+                    raise MeasurementError(f"a synthetic job failed: {progress.note}")
+        return seconds
+
+    def now(self) -> float:
+        """Return seconds on a monotonic clock, after waiting for the device."""
+        if self.base.device.type == "cuda":
+            torch.cuda.synchronize(self.base.device)
+        return time.perf_counter()
+
+    def _text(self, source: Iterator[str], num_tokens: int) -> str:
+        """Return a text of `num_tokens` tokens or a few more, which are cut off."""
+        text = next(source)
+        while len(self.base.tokenizer(text)["input_ids"]) < num_tokens:
+            text += f" {next(source)}"
+        return text
+
+    def _modules(self) -> tuple[str, ...]:
+        """Return PEFT's default; for an unknown architecture all linear modules of the layers."""
+        if default_modules(self.base.model):
+            return ()
+        inside = [name for name in linear_features(self.base.model) if "*" in name]
+        return tuple(sorted({name.rpartition(".")[2] for name in inside}))
+
+
+def random_mix(
+    workload: SyntheticWorkload, source: random.Random, row_tokens: int
+) -> list[LoraJob]:
+    """Return two to four jobs of random rank, batch size and row length."""
+    return [
+        workload.job(
+            num_rows=source.choice((1, 2, 4, 8)),
+            row_tokens=source.choice((row_tokens // 2, row_tokens)),
+            rank=source.choice((4, 8, 16)),
+        )
+        for _ in range(source.randint(2, 4))
+    ]
+
+
+def round_tokens(jobs: Sequence[LoraJob]) -> int:
+    """Return the tokens of one round of jobs."""
+    return sum(job.batch_size * job.max_length for job in jobs)
 
 
 @dataclass
 class _Measurement:
     base: Base
     effort: Effort
-    bench: Bench
+    workload: SyntheticWorkload
     seed: int
     report: Report
 
@@ -156,7 +259,7 @@ class _Measurement:
         limit = self.base.context_tokens or self.effort.row_tokens
         self.row_tokens = min(self.effort.row_tokens, limit)
         self.cap = dict(self.effort.cap_tokens)[self.base.device.type]
-        self.started = self.bench.now()
+        self.started = self.workload.now()
         self.not_measured: list[str] = []
         self._share = 0.0
 
@@ -167,21 +270,21 @@ class _Measurement:
         if token_budget is not None and not 1 <= token_budget <= largest:
             raise InputError("token_budget", f"{token_budget}", f"1 to {largest} tokens")
         budget = token_budget or min(choose_budget(sweep), largest)
-        self.tell("memory", LARGEST_END)
+        self.report_progress("memory", LARGEST_END)
         activations, per_parameter = self.activations(budget), self.bytes_per_parameter()
-        load, checkpoint, suspend = self.suspending()
+        load, checkpoint, suspend = self.swap_seconds()
         mixes = self.mixes(budget, a, b)
         for _ in range(MORE_SWEEPS):
-            if not is_disturbed(mixes) or self.is_over(MIXES_END):
+            if not is_noisy(mixes) or self.is_over(MIXES_END):
                 break
             known = len(self.not_measured)
             again = self.sweep("speed of passes once more, as something else was at work", 1.0)
             # What it was too late for, the first one has measured.
             del self.not_measured[known:]
-            sweep = [*quickest(sweep, again), *sweep[len(again) :]]
+            sweep = [*elementwise_min(sweep, again), *sweep[len(again) :]]
             a, b = fit_line(sweep)
-            mixes = predict_again(mixes, budget, a, b)
-        self.tell("done", 1.0)
+            mixes = predict_mixes(mixes, budget, a, b)
+        self.report_progress("done", 1.0)
         weights = num_weight_bytes(self.base.model)
         return Profile(
             origin=origin_of(self.base),
@@ -207,7 +310,7 @@ class _Measurement:
             not_measured=tuple(dict.fromkeys(self.not_measured)),
         )
 
-    def tell(self, what: str, share: float) -> None:
+    def report_progress(self, what: str, share: float) -> None:
         """Report progress, which never goes back."""
         self._share = max(self._share, share)
         self.report(what, self._share)
@@ -218,14 +321,14 @@ class _Measurement:
 
     def is_over(self, share: float) -> bool:
         """Whether a share of the time limit is over."""
-        return self.bench.now() >= self.until(share)
+        return self.workload.now() >= self.until(share)
 
     def warm_up(
-        self, trainer: NodeTrainer, jobs: Sequence[LoraJob], count: int, until: float
+        self, trainer: MultiLoraTrainer, jobs: Sequence[LoraJob], count: int, until: float
     ) -> None:
         """Run rounds that do not count; none where the time is over already."""
-        if count and self.bench.now() < until:
-            self.bench.rounds(trainer, jobs, count, until)
+        if count and self.workload.now() < until:
+            self.workload.rounds(trainer, jobs, count, until)
 
     def margin(self, mixes: Sequence[Mix]) -> float:
         """The margin of what was measured; where that is less than it should be, a large one."""
@@ -245,11 +348,11 @@ class _Measurement:
         while 2 * sizes[-1] <= self.effort.sweep_tokens:
             sizes.append(2 * sizes[-1])
         points: list[SweepPoint] = []
-        begin = self.bench.now()
+        begin = self.workload.now()
         available = max(0.0, self.until(end) - begin)
         for index, tokens in enumerate(sizes):
-            self.tell(what, SWEEP_END * sum(sizes[:index]) / sum(sizes))
-            if points and self.bench.now() >= begin + available:
+            self.report_progress(what, SWEEP_END * sum(sizes[:index]) / sum(sizes))
+            if points and self.workload.now() >= begin + available:
                 self.not_measured.append(f"passes of more than {points[-1].tokens} tokens")
                 break
             until = begin + available * sum(sizes[: index + 1]) / sum(sizes)
@@ -268,10 +371,10 @@ class _Measurement:
             MeasurementError: if not even a single row fits.
         """
         trainer = self.trainer(tokens)
-        jobs = [self.bench.job(tokens // self.row_tokens, self.row_tokens)]
-        self.bench.load(trainer, jobs)
+        jobs = [self.workload.job(tokens // self.row_tokens, self.row_tokens)]
+        self.workload.load(trainer, jobs)
         self.warm_up(trainer, jobs, warm_ups, until)
-        times = self.bench.rounds(trainer, jobs, timed, until)
+        times = self.workload.rounds(trainer, jobs, timed, until)
         # The trainer answers memory that runs out with smaller passes.
         return times if trainer.budget == tokens else None
 
@@ -283,7 +386,7 @@ class _Measurement:
         """
         tokens = 2 * fits
         while tokens <= self.cap:
-            self.tell("largest micro-batch", SWEEP_END)
+            self.report_progress("largest micro-batch", SWEEP_END)
             if self.is_over(LARGEST_END):
                 self.not_measured.append(f"micro-batches of more than {fits} tokens")
                 break
@@ -309,56 +412,56 @@ class _Measurement:
         trainer = self.trainer(budget)
         rows = max(1, budget // self.row_tokens)
         shares = np.diff(np.linspace(0, rows, min(rows, TASKS_PER_SLOT) + 1).astype(int))
-        jobs = [self.bench.job(int(share), self.row_tokens) for share in shares]
-        self.bench.load(trainer, jobs)
+        jobs = [self.workload.job(int(share), self.row_tokens) for share in shares]
+        self.workload.load(trainer, jobs)
         self.warm_up(trainer, jobs, self.effort.warm_ups, self.until(MEMORY_END))
-        return peak_bytes(lambda: self.bench.rounds(trainer, jobs, 1), self.base.device)
+        return peak_bytes(lambda: self.workload.rounds(trainer, jobs, 1), self.base.device)
 
     def bytes_per_parameter(self) -> float:
         """Bytes that a task adds to a node, for each parameter of its adapter."""
         trainer = self.trainer(self.row_tokens)
-        first, second = (self.bench.job(1, self.row_tokens) for _ in range(2))
+        first, second = (self.workload.job(1, self.row_tokens) for _ in range(2))
         if self.base.device.type == "cpu":
-            self.bench.load(trainer, [second])
+            self.workload.load(trainer, [second])
             added = round(trainer.progress(second.id).memory_gb * 1e9)
         else:
             # The first task warms up what the device keeps for all.
-            self.bench.load(trainer, [first])
-            self.bench.rounds(trainer, [first], 1)
+            self.workload.load(trainer, [first])
+            self.workload.rounds(trainer, [first], 1)
             before = held_bytes(self.base.device)
-            self.bench.load(trainer, [second])
-            self.bench.rounds(trainer, [first, second], 1)
+            self.workload.load(trainer, [second])
+            self.workload.rounds(trainer, [first, second], 1)
             added = held_bytes(self.base.device) - before
         parameters = list(trainer.adapted.adapters.values())[-1].values.numel()
         return added / parameters
 
-    def trainer(self, budget: int) -> NodeTrainer:
+    def trainer(self, budget: int) -> MultiLoraTrainer:
         # A trainer refers to itself, and its memory would stay until Python looks for such.
         gc.collect()
-        return NodeTrainer(self.base, token_budget=budget)
+        return MultiLoraTrainer(self.base, token_budget=budget)
 
-    def suspending(self) -> tuple[float, float, float]:
-        """Median seconds to take up a task, to write its checkpoint, and to do that and let go."""
+    def swap_seconds(self) -> tuple[float, float, float]:
+        """Return median seconds to load a task, to save it, and to save and unload it."""
         trainer = self.trainer(self.row_tokens)
-        job = replace(self.bench.job(self.effort.load_rows, self.row_tokens), batch_size=1)
-        folder = self.bench.folder / job.id
+        job = replace(self.workload.job(self.effort.load_rows, self.row_tokens), batch_size=1)
+        folder = self.workload.folder / job.id
         trainer.load(job, folder)
-        self.bench.rounds(trainer, [job], 1)
+        self.workload.rounds(trainer, [job], 1)
         loads, saves, suspends = [], [], []
         count = self.effort.warm_ups + self.effort.timed
         for number in range(count):
             done = number / count
-            self.tell("task switches", MEMORY_END + (SWITCHES_END - MEMORY_END) * done)
+            self.report_progress("task switches", MEMORY_END + (SWITCHES_END - MEMORY_END) * done)
             if number and self.is_over(SWITCHES_END):
                 self.not_measured.append(f"task switches but {number} of {count}")
                 break
-            times = [self.bench.now()]
+            times = [self.workload.now()]
             trainer.save(job.id, number)
-            times.append(self.bench.now())
+            times.append(self.workload.now())
             trainer.unload(job.id)
-            times.append(self.bench.now())
+            times.append(self.workload.now())
             trainer.load(job, folder)
-            times.append(self.bench.now())
+            times.append(self.workload.now())
             saves.append(times[1] - times[0])
             suspends.append(times[2] - times[0])
             loads.append(times[3] - times[2])
@@ -371,22 +474,22 @@ class _Measurement:
     def mixes(self, budget: int, a: float, b: float) -> list[Mix]:
         source = random.Random(self.seed)
         trainer, mixes = self.trainer(budget), []
-        begin = self.bench.now()
+        begin = self.workload.now()
         available = max(0.0, self.until(MIXES_END) - begin)
         for number in range(self.effort.mixes):
             done = number / self.effort.mixes
-            self.tell("mixed loads", SWITCHES_END + (MIXES_END - SWITCHES_END) * done)
-            if self.bench.now() >= begin + available:
+            self.report_progress("mixed loads", SWITCHES_END + (MIXES_END - SWITCHES_END) * done)
+            if self.workload.now() >= begin + available:
                 self.not_measured.append(
                     f"mixed loads but {number} of {self.effort.mixes}" if number else "mixed loads"
                 )
                 break
             until = begin + available * (number + 1) / self.effort.mixes
-            jobs = random_mix(self.bench, source, self.row_tokens)
-            self.bench.load(trainer, jobs)
+            jobs = random_mix(self.workload, source, self.row_tokens)
+            self.workload.load(trainer, jobs)
             self.warm_up(trainer, jobs, self.effort.mix_warm_ups, until)
-            rounds = self.bench.rounds(trainer, jobs, self.effort.mix_timed, until)
-            self.bench.unload(trainer, jobs)
+            rounds = self.workload.rounds(trainer, jobs, self.effort.mix_timed, until)
+            self.workload.unload(trainer, jobs)
             measured = statistics.median(rounds)
             tokens = round_tokens(jobs)
             predicted = predict(tokens, budget, a, b)

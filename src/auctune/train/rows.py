@@ -35,7 +35,7 @@ from auctune.domain.errors import InputError
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-NOT_LEARNT = -100
+IGNORE_INDEX = -100
 
 Piece = tuple[list[int], list[bool]]
 """Token ids, and for each whether it is learnt."""
@@ -60,7 +60,7 @@ class TokenizedRow:
     @property
     def num_trained_tokens(self) -> int:
         """Tokens that the loss is taken over."""
-        return int(np.count_nonzero(self.labels != NOT_LEARNT))
+        return int(np.count_nonzero(self.labels != IGNORE_INDEX))
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ def _truncate(piece: Piece, max_length: int) -> TokenizedRow:
     ids = np.array(piece[0][:max_length], dtype=np.int64)
     learnt = np.array(piece[1][:max_length], dtype=bool)
     learnt[:1] = False
-    return TokenizedRow(ids, np.where(learnt, ids, NOT_LEARNT))
+    return TokenizedRow(ids, np.where(learnt, ids, IGNORE_INDEX))
 
 
 def _text_pieces(dataset: DataSet, tokenizer: "PreTrainedTokenizerBase") -> Iterator[Piece]:

@@ -14,22 +14,22 @@ from auctune.domain.dataset import RowKind
 from auctune.domain.errors import InputError
 from auctune.train.base import Base
 from auctune.train.export import load_adapter
+from auctune.train.job import SampleParams
 from auctune.train.rows import prompt_tokens
-from auctune.train.sample_params import SampleParams
 
 _FILES = ("adapter_config.json", "adapter_model.safetensors")
-# What a decoder shows for bytes that are no whole character yet.
+# A decoder's replacement for the bytes of an incomplete character.
 _BROKEN = "\ufffd"
 
 
 def sample_text(
     base: Base, adapter: Path | None, kind: RowKind, prompt: str, params: SampleParams
 ) -> Iterator[str]:
-    """The continuation of a prompt, piece by piece, each of whole characters.
+    """Yield the continuation of a prompt in pieces of complete characters.
 
     Args:
         base: that the adapter was trained on.
-        adapter: folder in PEFT's format, weights as safetensors; none: the base alone.
+        adapter: folder in PEFT's format, weights as safetensors; `None`: the base alone.
         kind: of the rows that it was trained on, which says how a prompt is put.
         prompt: text.
         params: how tokens are chosen, and how many at most.
@@ -50,7 +50,7 @@ def sample_text(
     model: nn.Module = base.fresh_model() if adapter is None else _adapted(base, adapter)
     start = torch.tensor([ids], device=base.device)
     tokens = _generate(model, start, room, base.tokenizer.eos_token_id, params)
-    return _spell(tokens, base.tokenizer)
+    return _detokenize_stream(tokens, base.tokenizer)
 
 
 def _adapted(base: Base, folder: Path) -> nn.Module:
@@ -63,31 +63,31 @@ def _adapted(base: Base, folder: Path) -> nn.Module:
 
 @torch.no_grad()
 def _generate(
-    model: nn.Module, prompt: Tensor, most: int, end: int | None, params: SampleParams
+    model: nn.Module, prompt: Tensor, max_tokens: int, end: int | None, params: SampleParams
 ) -> Iterator[int]:
-    """Tokens after a prompt (1, tokens), up to the end token (exclusive) or `most`."""
-    source = torch.Generator(prompt.device).manual_seed(params.seed)
+    """Yield tokens after a prompt (1, tokens), up to the end token (exclusive) or `max_tokens`."""
+    generator = torch.Generator(prompt.device).manual_seed(params.seed)
     ids, past = prompt, None
-    for _ in range(most):
+    for _ in range(max_tokens):
         answer = model(input_ids=ids, past_key_values=past, use_cache=True)
         past = answer.past_key_values
-        ids = _choose(answer.logits[0, -1].float(), params.temperature, source)
+        ids = _sample_token(answer.logits[0, -1].float(), params.temperature, generator)
         if (token := int(ids)) == end:
             return
         yield token
 
 
-def _choose(logits: Tensor, temperature: float, source: torch.Generator) -> Tensor:
-    """One token, as (1, 1), from logits (vocabulary,)."""
+def _sample_token(logits: Tensor, temperature: float, generator: torch.Generator) -> Tensor:
+    """Return one token, as (1, 1), from logits (vocabulary,)."""
     if temperature == 0:
         return logits.argmax().view(1, 1)
     # Shifted first: a small temperature must not make the largest of them infinite.
-    chances = torch.softmax((logits - logits.max()) / temperature, dim=-1)
-    return torch.multinomial(chances, 1, generator=source).view(1, 1)
+    probs = torch.softmax((logits - logits.max()) / temperature, dim=-1)
+    return torch.multinomial(probs, 1, generator=generator).view(1, 1)
 
 
-def _spell(tokens: Iterator[int], tokenizer: PreTrainedTokenizerBase) -> Iterator[str]:
-    """Tokens as pieces of text; a character that takes several tokens comes with its last."""
+def _detokenize_stream(tokens: Iterator[int], tokenizer: PreTrainedTokenizerBase) -> Iterator[str]:
+    """Yield tokens as pieces of text; a character of several tokens comes with its last."""
     ids: list[int] = []
     shown = text = ""
     for token in tokens:

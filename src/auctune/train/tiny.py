@@ -1,18 +1,58 @@
 """The tiny base model: built and briefly pre-trained on this machine, nothing to download.
 
-A GPT-2 of a few layers with a byte-level BPE tokenizer, trained on texts made up in
-auctune.train.tiny_text. It is large enough for LoRA fine-tuning to lower its loss well, and
-small enough for one CPU core. It is saved as an ordinary folder for transformers' from_pretrained.
+A GPT-2 of a few layers with a byte-level BPE tokenizer, trained on generated texts
+(auctune.train.tiny_text). It is large enough for LoRA fine-tuning to lower its loss well, and small
+enough for one CPU core. It is saved as an ordinary folder for transformers' from_pretrained.
 
-The same recipe gives the same weights, bit for bit, whenever it is built on one machine with one
-release of torch: one thread, one seed, and no other use of the global random state.
+The same recipe gives bit-identical weights whenever it is built on one machine with one release of
+torch: one thread, one seed, and no other use of the global random state. Importing the module does
+not load torch.
 """
 
+import hashlib
+import json
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from auctune.atomic_files import commit_if_absent, staging_folder
-from auctune.train.tiny_recipe import TINY, TinyRecipe
+
+
+@dataclass(frozen=True, slots=True)
+class TinyRecipe:
+    """How a tiny base is made.
+
+    Attributes:
+        version: raised whenever the code or the texts change what comes out.
+        layers, heads, width, context: of the GPT-2; context in tokens.
+        vocabulary: tokens that the tokenizer knows.
+        num_texts: texts that the tokenizer is trained on.
+        steps, rows, row_tokens, learning_rate: of its pre-training with AdamW.
+        seed: of everything random in it.
+    """
+
+    version: int = 1
+    layers: int = 3
+    heads: int = 4
+    width: int = 128
+    context: int = 512
+    vocabulary: int = 1024
+    num_texts: int = 4000
+    steps: int = 400
+    rows: int = 8
+    row_tokens: int = 48
+    learning_rate: float = 4e-3
+    seed: int = 2024
+
+    @property
+    def key(self) -> str:
+        """The name under which its result is cached."""
+        parts = json.dumps(asdict(self), sort_keys=True).encode()
+        return f"tiny-{self.version}-{hashlib.sha256(parts).hexdigest()[:12]}"
+
+
+TINY = TinyRecipe()
+
 
 __all__ = ["TINY", "TinyRecipe", "tiny_folder"]
 

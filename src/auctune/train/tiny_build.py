@@ -10,10 +10,9 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 from torch.nn.functional import cross_entropy
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
-from auctune.train.quiet import quiet_transformers
-from auctune.train.tiny import Progress
-from auctune.train.tiny_recipe import TinyRecipe
+from auctune.train.tiny import Progress, TinyRecipe
 from auctune.train.tiny_text import chats, texts
+from auctune.train.tokenizer import quiet_transformers
 
 END = "<|end|>"
 PADDING = "<|pad|>"

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from auctune.domain.dataset import DataSet, DropCause, RowKind, iterate_rows
 from auctune.domain.errors import InputError
-from auctune.train.rows import NOT_LEARNT, TokenizedDataSet, TokenizedRow, tokenize_chunk
+from auctune.train.rows import IGNORE_INDEX, TokenizedDataSet, TokenizedRow, tokenize_chunk
 from auctune.train.stored_tokens import (
     StoredTokensError,
     TokenBlock,
@@ -60,7 +60,7 @@ class CompactRows(Sequence[TokenizedRow]):
         place = range(len(self))[index]
         begin, end = self._ends[place - 1] if place else 0, self._ends[place]
         ids = self._ids[begin:end].astype(np.int64)
-        return TokenizedRow(ids, np.where(self._is_target[begin:end], ids, NOT_LEARNT))
+        return TokenizedRow(ids, np.where(self._is_target[begin:end], ids, IGNORE_INDEX))
 
 
 def tokenize_file(
@@ -135,7 +135,7 @@ def block_of(chunk: TokenizedDataSet) -> TokenBlock:
     """Return the rows of a chunk as flat arrays."""
     rows = chunk.rows
     ids = [row.input_ids.astype(np.int32) for row in rows]
-    is_target = [row.labels != NOT_LEARNT for row in rows]
+    is_target = [row.labels != IGNORE_INDEX for row in rows]
     return TokenBlock(
         np.concatenate(ids) if ids else np.empty(0, np.int32),
         np.concatenate(is_target) if is_target else np.empty(0, np.bool_),

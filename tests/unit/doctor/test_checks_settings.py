@@ -7,7 +7,7 @@ import pytest
 
 from auctune.doctor import Severity, load_installation
 from auctune.doctor.checks_settings import check_bases, check_profiles, check_settings
-from auctune.train.tiny_recipe import TINY
+from auctune.train.tiny import TINY
 from support.installations import make_installation, only, severities
 from support.market_runs import EXAMPLE
 

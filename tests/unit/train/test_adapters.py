@@ -13,8 +13,7 @@ from transformers.pytorch_utils import Conv1D
 from auctune.domain.errors import InputError
 from auctune.train.multilora.adapters import AdaptedModel, check_config
 from auctune.train.multilora.backends import LoopBackend
-from auctune.train.multilora.layer import FusedLora
-from auctune.train.multilora.routing import Routing, Segment
+from auctune.train.multilora.layer import MultiLoraLinear, Routing, Segment
 from support.small_bases import FAMILIES, build_model
 
 
@@ -32,7 +31,9 @@ def test_the_hook_puts_our_layers_where_peft_would_put_its_own(
     adapted = adapted_model(family)
     weights = adapted.add("one", LoraConfig(task_type="CAUSAL_LM"), seed=0)
     layers = {
-        name: layer for name, layer in adapted.model.named_modules() if isinstance(layer, FusedLora)
+        name: layer
+        for name, layer in adapted.model.named_modules()
+        if isinstance(layer, MultiLoraLinear)
     }
     assert all(isinstance(layer.get_base_layer(), kind) for layer in layers.values())
     assert set(weights.parameters) == {
@@ -125,7 +126,7 @@ def test_a_module_that_sees_picked_tokens_is_refused_by_name_and_leaves_the_othe
     targets = ["q_proj", "layers.1.mlp.up_proj"]
     adapted.add("two", LoraConfig(task_type="CAUSAL_LM", target_modules=targets), seed=0)
     routing = Routing((Segment("two", 0, 2),), torch.zeros(2, dtype=torch.int64), 3)
-    with adapted.switchboard.connected(routing):
+    with adapted.routing_context.active(routing):
         adapted.model(input_ids=torch.arange(6).view(2, 3))
 
 
@@ -138,7 +139,7 @@ def test_an_adapter_that_memory_does_not_hold_leaves_nothing_behind() -> None:
         assert not [key for key, _ in adapted.model.named_parameters() if ".huge." in key]
         weights = adapted.add(kept, LoraConfig(task_type="CAUSAL_LM"), seed=0)
         assert all(parameter.requires_grad for parameter in weights.parameters.values())
-        layers = [one for one in adapted.model.modules() if isinstance(one, FusedLora)]
+        layers = [one for one in adapted.model.modules() if isinstance(one, MultiLoraLinear)]
         assert all("huge" not in {*layer.r, *layer.lora_dropout} for layer in layers)
 
 
@@ -147,11 +148,11 @@ def test_a_batch_of_other_rows_than_the_routing_is_refused() -> None:
     adapted.add("one", LoraConfig(task_type="CAUSAL_LM"), seed=0)
     routing = Routing((Segment("one", 0, 2),), torch.zeros(2, dtype=torch.int64), 4)
     with (
-        adapted.switchboard.connected(routing),
+        adapted.routing_context.active(routing),
         pytest.raises(ValueError, match="expected modules that see whole rows"),
     ):
         adapted.model(input_ids=torch.zeros(3, 4, dtype=torch.int64))
-    assert adapted.switchboard.routing is None
+    assert adapted.routing_context.routing is None
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ from auctune.domain.errors import InputError
 from auctune.train.multilora.backends import (
     Backend,
     BmmBackend,
+    Bounds,
     GroupedBackend,
     LoopBackend,
     choose_backend,
     grouped_obstacle,
 )
-from auctune.train.multilora.routing import Bounds
 
 BACKENDS = (LoopBackend(), BmmBackend(), GroupedBackend())
 CPU = torch.device("cpu")
@@ -108,9 +108,8 @@ def test_grouped_is_refused_where_it_would_be_slow_and_says_why() -> None:
 
 def test_names_choose_backends() -> None:
     chosen = {
-        name: choose_backend(name, CPU, torch.float32).name
-        for name in ("auto", "sequential", "loop", "bmm")
+        name: choose_backend(name, CPU, torch.float32).name for name in ("auto", "loop", "bmm")
     }
-    assert chosen == {"auto": "loop", "sequential": "loop", "loop": "loop", "bmm": "bmm"}
+    assert chosen == {"auto": "loop", "loop": "loop", "bmm": "bmm"}
     with pytest.raises(InputError, match="'fast'"):
         choose_backend("fast", CPU, torch.float32)

@@ -10,8 +10,8 @@ import torch
 from auctune.domain.errors import InputError
 from auctune.train.base import Base
 from auctune.train.job import LoraJob
-from auctune.train.node import NodeTrainer
 from auctune.train.preemptible import LoraJobFactory, PreemptibleLoraJob, StepTooLongError
+from auctune.train.trainer import MultiLoraTrainer
 from support.small_bases import build_base, write_rows
 
 pytest_plugins = ["support.one_thread"]
@@ -36,14 +36,14 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> LoraJob:
     )
 
 
-def _weights(node: NodeTrainer, job: LoraJob) -> dict[str, torch.Tensor]:
+def _weights(node: MultiLoraTrainer, job: LoraJob) -> dict[str, torch.Tensor]:
     return {name: tensor.clone() for name, tensor in node.weights(job.id).items()}
 
 
 def test_turns_and_company_change_no_bit_of_an_adapter(
     base: Base, job: LoraJob, tmp_path: Path
 ) -> None:
-    alone = NodeTrainer(base, mode="exact")
+    alone = MultiLoraTrainer(base, mode="exact")
     # Two epochs of 7 rows in batches of 3, 3 and 1.
     alone.load(replace(job, epochs=2), tmp_path / "alone")
     alone.train({job.id: 14}, lambda _: None)
@@ -64,7 +64,7 @@ def test_turns_and_company_change_no_bit_of_an_adapter(
     assert running.batches == 6
     assert all(
         torch.equal(tensor, _weights(alone, job)[name])
-        for name, tensor in _weights(factory._node, job).items()
+        for name, tensor in _weights(factory._trainer, job).items()
     )
 
     again = LoraJobFactory(base).make(job, tmp_path / "c")

@@ -14,29 +14,32 @@ from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausa
 from auctune.device_profile import SweepPoint
 from auctune.domain import InputError
 from auctune.domain.dataset import read_dataset
-from auctune.train.base import Base, load_base
-from auctune.train.bench import Bench, MeasurementError, random_mix, round_tokens
-from auctune.train.device_facts import (
+from auctune.train.base import (
+    Base,
     default_modules,
-    device_name,
     linear_features,
-    usable_bytes,
+    load_base,
+    num_weight_bytes,
 )
+from auctune.train.cost_model import predict
+from auctune.train.host import device_name, library_versions, usable_bytes
 from auctune.train.job import LoraJob
-from auctune.train.machine import library_versions
-from auctune.train.node import NodeTrainer
-from auctune.train.pass_time import predict
 from auctune.train.peak_memory import peak_bytes
 from auctune.train.profile import (
     LEAST_MARGIN,
     QUICK,
     SWEEP_END,
     UNMEASURED_MARGIN,
+    MeasurementError,
     Profile,
+    SyntheticWorkload,
     _Measurement,
     measure_profile,
+    random_mix,
+    round_tokens,
 )
 from auctune.train.rows import tokenize
+from auctune.train.trainer import MultiLoraTrainer
 
 pytest_plugins = ["support.tiny_bases"]
 
@@ -86,7 +89,7 @@ def test_a_measured_profile_holds_together(
     assert [point.tokens for point in profile.sweep] == [32, 64, 128]
     assert profile.micro_batch_tokens in (32, 64, 128)
     assert (profile.largest_micro_batch_tokens, profile.bounded_by) == (256, "cap")
-    assert profile.base_weights_gb == tiny_base.weights_gb
+    assert profile.base_weights_gb == num_weight_bytes(tiny_base.model) / 1e9
     assert profile.origin.architecture == tiny_base.architecture
     assert profile.origin.device == "cpu"
     assert len(profile.mixes) == 2
@@ -114,19 +117,19 @@ def test_memory_of_tasks_that_share_a_node_adds_up(tiny_base: Base, tmp_path: Pa
     budget = 256
     profile = measure_profile(tiny_base, effort=SHORT, token_budget=budget)
     assert profile.micro_batch_tokens == budget
-    trainer = NodeTrainer(tiny_base, token_budget=budget)
-    bench = Bench(tiny_base, tmp_path, seed=1)
+    trainer = MultiLoraTrainer(tiny_base, token_budget=budget)
+    workload = SyntheticWorkload(tiny_base, tmp_path, seed=1)
     ranks = (1, 4, 8, 16)
-    jobs = [bench.job(2, 32, rank) for rank in ranks]
-    bench.load(trainer, jobs)
-    bench.rounds(trainer, jobs, 1)
+    jobs = [workload.job(2, 32, rank) for rank in ranks]
+    workload.load(trainer, jobs)
+    workload.rounds(trainer, jobs, 1)
     tasks = 0.0
     for job, rank in zip(jobs, ranks, strict=True):
         held = trainer.progress(job.id).memory_gb
         assert held == pytest.approx(profile.task_memory_gb(rank), rel=0.01)
         tasks += held
-    peak = peak_bytes(lambda: bench.rounds(trainer, jobs, 2), CPU) / 1e9
-    assert tiny_base.weights_gb + tasks + peak <= 1.1 * (
+    peak = peak_bytes(lambda: workload.rounds(trainer, jobs, 2), CPU) / 1e9
+    assert num_weight_bytes(tiny_base.model) / 1e9 + tasks + peak <= 1.1 * (
         profile.base_memory_gb + sum(map(profile.task_memory_gb, ranks))
     )
 
@@ -143,8 +146,8 @@ class BusyAtFirst(_Measurement):
         return [replace(point, seconds=slower * point.seconds) for point in points]
 
 
-class SlowBench(Bench):
-    """A bench on whose clock each look, and so each round, takes seconds."""
+class SlowWorkload(SyntheticWorkload):
+    """A workload on whose clock each look, and so each round, takes seconds."""
 
     time = 0.0
     seconds_a_look = 0.0
@@ -167,13 +170,13 @@ def test_a_slow_device_is_measured_in_bounded_time_and_sells_too_little_rather_t
     tiny_base: Base, tmp_path: Path, seconds_a_look: float, left_out: str, margin: float
 ) -> None:
     said: list[tuple[str, float]] = []
-    bench = SlowBench(tiny_base, tmp_path, 0)
-    bench.seconds_a_look = seconds_a_look
+    workload = SlowWorkload(tiny_base, tmp_path, 0)
+    workload.seconds_a_look = seconds_a_look
     effort = replace(QUICK, seconds=90.0)
-    slow = _Measurement(tiny_base, effort, bench, 0, lambda *what: said.append(what))
+    slow = _Measurement(tiny_base, effort, workload, 0, lambda *what: said.append(what))
     profile = slow.run(None)
     # What each part takes at least goes beyond the limit, where a single round does.
-    assert bench.time <= 90.0 + 40 * seconds_a_look
+    assert workload.time <= 90.0 + 40 * seconds_a_look
     assert any(left_out in what for what in profile.not_measured)
     assert profile.margin >= margin
     assert profile.micro_batch_tokens <= profile.sweep[-1].tokens
@@ -187,8 +190,8 @@ def test_a_slow_device_is_measured_in_bounded_time_and_sells_too_little_rather_t
 @pytest.mark.thorough
 def test_a_sweep_that_was_disturbed_is_made_again(tiny_base: Base, tmp_path: Path) -> None:
     said: list[str] = []
-    bench = Bench(tiny_base, tmp_path, 0)
-    busy = BusyAtFirst(tiny_base, SHORT, bench, 0, lambda what, _: said.append(what))
+    workload = SyntheticWorkload(tiny_base, tmp_path, 0)
+    busy = BusyAtFirst(tiny_base, SHORT, workload, 0, lambda what, _: said.append(what))
     profile = busy.run(None)
     assert busy.num_sweeps > 1
     assert any("once more" in what for what in said)
@@ -196,31 +199,35 @@ def test_a_sweep_that_was_disturbed_is_made_again(tiny_base: Base, tmp_path: Pat
     assert min(mix.predicted_seconds / mix.measured_seconds for mix in profile.mixes) < 100
 
 
-class TimedBench(Bench):
-    """A bench that trains nothing: rounds take the predicted time, times the factors of a mix."""
+class TimedWorkload(SyntheticWorkload):
+    """Trains nothing: rounds take the predicted time, times the factors of a mix."""
 
     slower: Mapping[int, list[float]] = {}
     num_mixes = 0
 
-    def load(self, trainer: NodeTrainer, jobs: Sequence[LoraJob]) -> None:
+    def load(self, trainer: MultiLoraTrainer, jobs: Sequence[LoraJob]) -> None:
         self.num_mixes += 1
 
-    def unload(self, trainer: NodeTrainer, jobs: Sequence[LoraJob]) -> None:
+    def unload(self, trainer: MultiLoraTrainer, jobs: Sequence[LoraJob]) -> None:
         pass
 
     def rounds(
-        self, trainer: NodeTrainer, jobs: Sequence[LoraJob], count: int, until: float = math.inf
+        self,
+        trainer: MultiLoraTrainer,
+        jobs: Sequence[LoraJob],
+        count: int,
+        until: float = math.inf,
     ) -> list[float]:
         factors = self.slower.get(self.num_mixes, [1.0] * count)
         return [factor * predict(round_tokens(jobs), 64, 1e-3, 1e-4) for factor in factors]
 
 
 def margin_of_timed(base: Base, folder: Path, slower: Mapping[int, list[float]]) -> float:
-    bench = TimedBench(base, folder, 0)
-    bench.slower = slower
-    measurement = _Measurement(base, replace(QUICK, seconds=1e6), bench, 0, lambda *_: None)
+    workload = TimedWorkload(base, folder, 0)
+    workload.slower = slower
+    measurement = _Measurement(base, replace(QUICK, seconds=1e6), workload, 0, lambda *_: None)
     mixes = measurement.mixes(64, 1e-3, 1e-4)
-    assert len(mixes) == bench.num_mixes == QUICK.mixes == 20
+    assert len(mixes) == workload.num_mixes == QUICK.mixes == 20
     assert measurement.not_measured == []
     return measurement.margin(mixes)
 
@@ -266,9 +273,9 @@ def test_features_give_the_number_of_parameters_that_peft_trains(
 def test_made_up_rows_have_exactly_the_tokens_that_were_asked_for(
     tiny_base: Base, tmp_path: Path
 ) -> None:
-    bench = Bench(tiny_base, tmp_path, seed=1)
+    workload = SyntheticWorkload(tiny_base, tmp_path, seed=1)
     for num_rows, row_tokens in ((1, 1 + 1), (3, 17), (2, 512)):
-        job = bench.job(num_rows, row_tokens)
+        job = workload.job(num_rows, row_tokens)
         rows = tokenize(read_dataset(job.data), tiny_base.tokenizer, job.max_length).rows
         assert [len(row) for row in rows] == [row_tokens] * num_rows
 
@@ -276,8 +283,8 @@ def test_made_up_rows_have_exactly_the_tokens_that_were_asked_for(
 def test_mixes_are_the_same_for_the_same_seed(tiny_base: Base, tmp_path: Path) -> None:
     def mixes(seed: int) -> list[list[LoraJob]]:
         source = random.Random(seed)
-        bench = Bench(tiny_base, tmp_path, seed)
-        return [random_mix(bench, source, 32) for _ in range(5)]
+        workload = SyntheticWorkload(tiny_base, tmp_path, seed)
+        return [random_mix(workload, source, 32) for _ in range(5)]
 
     assert mixes(1) == mixes(1)
     assert mixes(1) != mixes(2)
@@ -287,12 +294,12 @@ def test_mixes_are_the_same_for_the_same_seed(tiny_base: Base, tmp_path: Path) -
 
 
 def test_a_job_that_fails_while_it_is_measured_is_an_error(tiny_base: Base, tmp_path: Path) -> None:
-    bench = Bench(tiny_base, tmp_path, seed=1)
-    trainer = NodeTrainer(tiny_base)
-    job = replace(bench.job(2, 16), learning_rate=1e30)
-    bench.load(trainer, [job])
+    workload = SyntheticWorkload(tiny_base, tmp_path, seed=1)
+    trainer = MultiLoraTrainer(tiny_base)
+    job = replace(workload.job(2, 16), learning_rate=1e9)
+    workload.load(trainer, [job])
     with pytest.raises(MeasurementError, match="a made-up job failed: "):
-        bench.rounds(trainer, [job], 5)
+        workload.rounds(trainer, [job], 5)
 
 
 def test_facts_of_the_device_are_there() -> None:

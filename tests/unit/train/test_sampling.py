@@ -10,9 +10,9 @@ import torch
 from auctune.domain import InputError
 from auctune.domain.dataset import DataSet, RowKind
 from auctune.train.base import Base
+from auctune.train.job import SampleParams
 from auctune.train.rows import prompt_tokens, tokenize
-from auctune.train.sample_params import SampleParams
-from auctune.train.sampling import _spell, sample_text
+from auctune.train.sampling import _detokenize_stream, sample_text
 
 pytest_plugins = ["support.tiny_bases"]
 
@@ -62,7 +62,7 @@ def test_pieces_are_whole_characters(tiny_base: Base) -> None:
     text = "naïve 数 🙂 end"
     ids = tiny_base.tokenizer(text)["input_ids"]
     assert len(ids) > len(text)
-    pieces = list(_spell(iter(ids), tiny_base.tokenizer))
+    pieces = list(_detokenize_stream(iter(ids), tiny_base.tokenizer))
     assert "".join(pieces) == text
     assert "\ufffd" not in "".join(pieces)
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from auctune.run.spot.inputs import RunInputs
     from auctune.run.spot.report import SpotRunReport
     from auctune.run.spot.state import SlotRecord
-    from auctune.train.progress import Progress as TrainingProgress
+    from auctune.train.job import Progress as TrainingProgress
 
 # A finish this close after the deadline is a rounding error.
 _SLACK = 1e-9

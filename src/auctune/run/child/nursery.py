@@ -49,7 +49,7 @@ _IMPORTED = (
     "peft",
     "auctune.run.child.parent",
     "auctune.run.executor.messages",
-    "auctune.train.node",
+    "auctune.train.trainer",
     "auctune.train.profile",
     "auctune.train.sampling",
     "auctune.train.tiny",

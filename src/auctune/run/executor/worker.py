@@ -28,7 +28,7 @@ from auctune.run.child.messages import error_record
 from auctune.run.child.parent import Parent
 from auctune.run.executor.messages import NodeSettings, TaskOrder, TaskResult, read_order
 from auctune.run.unix_time import unix_time
-from auctune.train.pace import Pace, TimeLeft, Unlimited
+from auctune.train.time_budget import NO_TIME_LIMIT, ThroughputEstimator, TimeBudget
 
 # Progress is for people: a few lines a second are enough.
 _REPORT_SECONDS = 0.2
@@ -45,23 +45,23 @@ class WhileWanted:
     """The time left to train, until the market wants the node to end.
 
     Args:
-        time_left: as long as it does not.
+        time_budget: until then.
         stop: set when it does; the next round does not begin then, and `StopAskedError` is raised.
     """
 
-    def __init__(self, time_left: TimeLeft, stop: threading.Event) -> None:
-        self._time_left = time_left
+    def __init__(self, time_budget: TimeBudget, stop: threading.Event) -> None:
+        self._time_budget = time_budget
         self._stop = stop
 
-    def most_rows(self) -> int | None:
+    def max_rows(self) -> int | None:
         """Rows of the round that begins now."""
         if self._stop.is_set():
             raise StopAskedError
-        return self._time_left.most_rows()
+        return self._time_budget.max_rows()
 
-    def trained(self, rows: int) -> None:
+    def record(self, rows: int) -> None:
         """The round is over."""
-        self._time_left.trained(rows)
+        self._time_budget.record(rows)
 
 
 @contextmanager
@@ -71,7 +71,7 @@ def enough_memory(what: str) -> Iterator[None]:
     Raises:
         OutOfMemoryError: in place of what torch, CUDA or Python say.
     """
-    from auctune.train.multilora.rounds import free_cache, is_out_of_memory
+    from auctune.train.multilora.train_loop import free_cache, is_out_of_memory
 
     try:
         yield
@@ -97,9 +97,9 @@ class Worker:
         import torch
 
         from auctune.train.base import load_base
-        from auctune.train.multilora.batches import OVERHEAD_TOKENS
-        from auctune.train.node import NodeTrainer
+        from auctune.train.multilora.batching import OVERHEAD_TOKENS
         from auctune.train.tiny import tiny_folder
+        from auctune.train.trainer import MultiLoraTrainer
 
         torch.set_num_threads(settings.threads)
         self._parent, self._settings = parent, settings
@@ -111,9 +111,8 @@ class Worker:
         self.base = load_base(
             settings.base, cache=cache, device=settings.device, dtype=settings.dtype
         )
-        self._pace = Pace(unix_time)
-        self._unlimited = Unlimited()
-        self._trainer = NodeTrainer(
+        self._throughput = ThroughputEstimator(unix_time)
+        self._trainer = MultiLoraTrainer(
             self.base,
             mode="exact" if settings.mode == "exact" else "fused",
             token_budget=settings.token_budget,
@@ -169,9 +168,9 @@ class Worker:
         read, unread = self._read_all(order, tasks, until)
         loaded_steps, refused = self._load_all(order, [task for task in tasks if task in read])
         loaded = [task for task in tasks if task.job.id in loaded_steps]
-        time_left = self._unlimited if until is None else self._pace.until(until, len(loaded))
+        budget = NO_TIME_LIMIT if until is None else self._throughput.until(until, len(loaded))
         targets = {task.job.id: task.target for task in loaded}
-        wanted = WhileWanted(time_left, self._parent.stop)
+        wanted = WhileWanted(budget, self._parent.stop)
         try:
             try:
                 self._trainer.train(targets, partial(self._report, order), wanted)
@@ -255,7 +254,7 @@ class Worker:
         """Take up a task; from its first row, if all that it has is damaged."""
         from auctune.atomic_files import remove_folder
         from auctune.train.checkpoint import load_latest
-        from auctune.train.node import CHECKPOINTS
+        from auctune.train.trainer import CHECKPOINTS
 
         try:
             return self._trainer.load(task.job, task.folder).warnings
@@ -280,7 +279,7 @@ class Worker:
                     self._trainer.save(task.job.id, task.number)
             except (CheckpointError, OutOfMemoryError) as error:
                 errors[task.job.id] = error_record(error)
-            self._pace.saved(time.monotonic() - began)
+            self._throughput.record_save(time.monotonic() - began)
         return errors
 
     def _result(self, order: TaskOrder, loaded: int) -> TaskResult:
@@ -320,7 +319,7 @@ class Worker:
         return ""
 
     def _report(self, order: str, progress: object) -> None:
-        from auctune.train.progress import Progress
+        from auctune.train.job import Progress
 
         assert isinstance(progress, Progress)
         now = time.monotonic()

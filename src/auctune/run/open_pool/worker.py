@@ -30,8 +30,8 @@ from auctune.timeshare.named import NAMED
 from auctune.timeshare.play import play
 from auctune.timeshare.thread import LearningThread, LossCurve
 from auctune.train.base import load_base
-from auctune.train.deterministic import deterministic, prepare_deterministic
 from auctune.train.preemptible import LoraJobFactory
+from auctune.train.reproducible import deterministic, prepare_deterministic
 from auctune.train.tiny import tiny_folder
 
 # So often is looked for deadlines that pass while nobody learns.

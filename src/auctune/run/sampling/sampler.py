@@ -12,7 +12,7 @@ from auctune.domain.dataset import RowKind
 from auctune.run.child import ChildProcess, Message
 from auctune.run.child.messages import read_error
 from auctune.run.child.process import device_in_child
-from auctune.train.sample_params import SampleParams
+from auctune.train.job import SampleParams
 
 _WORKER = ("-m", "auctune.run.sampling.worker")
 

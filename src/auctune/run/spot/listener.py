@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from auctune.run.spot.state import SlotRecord
-from auctune.train.progress import Progress
+from auctune.train.job import Progress
 
 
 class SpotListener(Protocol):

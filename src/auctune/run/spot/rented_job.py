@@ -43,8 +43,7 @@ from auctune.run.spot.trace import MarketTrace
 from auctune.run.spot_ray_params import SpotRayParams
 from auctune.spot.market import SpotMarket
 from auctune.spot.policy import Policy
-from auctune.train.job import LoraJob
-from auctune.train.progress import Progress
+from auctune.train.job import LoraJob, Progress
 
 
 class Teller:

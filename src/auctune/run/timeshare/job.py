@@ -20,8 +20,8 @@ from auctune.run.timeshare.pool import Pool, check_room
 from auctune.run.timeshare.report import PoolReport, make_report, write_report
 from auctune.run.timeshare.runner import Parts, Runner
 from auctune.run.timeshare.state import VERSION, PoolState
-from auctune.train.deterministic import deterministic, prepare_deterministic
 from auctune.train.preemptible import PreemptibleJob
+from auctune.train.reproducible import deterministic, prepare_deterministic
 
 # Batches of a thread before the first unit: to warm up, and timed. They are taken back.
 WARM_UP, TIMED = 2, 5

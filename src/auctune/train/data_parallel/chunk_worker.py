@@ -13,7 +13,7 @@ from auctune.train.data_parallel.batches import ChunkRows, Contribution, Floats
 from auctune.train.data_parallel.gradients import NAME, AdapterGradients
 from auctune.train.export import export_adapter
 from auctune.train.job import LoraJob
-from auctune.train.multilora.batches import PlannedRow
+from auctune.train.multilora.batching import BatchRow
 from auctune.train.multilora.dropout import row_key
 from auctune.train.rows import TokenizedRow, tokenize, tokenize_chunk
 
@@ -113,5 +113,5 @@ class ChunkWorker:
             )
             return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
-    def _planned(self, row: TokenizedRow, place: int) -> PlannedRow:
-        return PlannedRow(NAME, row_key(self._job.seed, place), row.input_ids, row.labels, 1.0)
+    def _planned(self, row: TokenizedRow, place: int) -> BatchRow:
+        return BatchRow(NAME, row_key(self._job.seed, place), row.input_ids, row.labels, 1.0)

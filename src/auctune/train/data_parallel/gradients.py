@@ -11,14 +11,14 @@ import torch
 from auctune.domain.errors import InputError
 from auctune.train.base import Base
 from auctune.train.data_parallel.batches import Contribution, Floats, RowRange
-from auctune.train.deterministic import deterministic, prepare_deterministic
 from auctune.train.job import LoraJob
 from auctune.train.multilora.adapters import AdaptedModel, lora_config
 from auctune.train.multilora.backends import choose_backend
-from auctune.train.multilora.batches import MicroBatch, PlannedRow
-from auctune.train.multilora.rounds import attempt
-from auctune.train.multilora.step import ModelStep
+from auctune.train.multilora.batching import BatchRow, MicroBatch
+from auctune.train.multilora.step import ForwardBackward
 from auctune.train.multilora.task import TrainingTask
+from auctune.train.multilora.train_loop import run_or_out_of_memory
+from auctune.train.reproducible import deterministic, prepare_deterministic
 from auctune.train.tokenized_file import read_rows
 
 NAME = "job0"
@@ -45,7 +45,7 @@ class AdapterGradients:
         self.adapted = AdaptedModel(
             base.fresh_model(), choose_backend("auto", base.device, base.dtype)
         )
-        self.step = ModelStep(self.adapted)
+        self.step = ForwardBackward(self.adapted)
         self.weights = self.adapted.add(NAME, lora_config(job, self.adapted.model), job.seed)
         self.max_length = min(job.max_length, base.context_tokens or job.max_length)
         self._threads = threads
@@ -61,7 +61,7 @@ class AdapterGradients:
         # What comes out of an object store may not be written to, of which torch warns.
         self.weights.values.copy_(torch.tensor(values))
 
-    def compute(self, rows: Sequence[PlannedRow]) -> tuple[Floats, float]:
+    def compute(self, rows: Sequence[BatchRow]) -> tuple[Floats, float]:
         """Return the gradient and the loss of a micro-batch, each weighted as its rows are.
 
         Rows are padded to the longest of the micro-batch, so its shape does not depend on who
@@ -72,13 +72,15 @@ class AdapterGradients:
         """
         self.weights.gradients.zero_()
         with deterministic(self._threads):
-            sums = attempt(self.step.train, MicroBatch(tuple(rows), max(map(len, rows))))
+            sums = run_or_out_of_memory(
+                self.step.train, MicroBatch(tuple(rows), max(map(len, rows)))
+            )
         if sums is None:
             raise MemoryError(f"{len(rows)} rows do not fit into memory")
         gradient: Floats = self.weights.gradients.to("cpu", copy=True).numpy()
         return gradient, float(sums[NAME])
 
-    def mean_loss(self, rows: Sequence[PlannedRow], num_targets: int) -> float:
+    def mean_loss(self, rows: Sequence[BatchRow], num_targets: int) -> float:
         """Return the mean loss of rows over their trained tokens, row by row.
 
         Raises:
@@ -87,7 +89,7 @@ class AdapterGradients:
         total = 0.0
         with deterministic(self._threads):
             for row in rows:
-                sums = attempt(self.step.evaluate, MicroBatch((row,), len(row)))
+                sums = run_or_out_of_memory(self.step.evaluate, MicroBatch((row,), len(row)))
                 if sums is None:
                     raise MemoryError(f"a row of {len(row)} tokens does not fit into memory")
                 total += float(sums[NAME])
@@ -133,7 +135,7 @@ class GradientWorker:
         Raises:
             InputError: if it does not fit into memory.
         """
-        self._task.cursor.done = part.first
+        self._task.sampler.done = part.first
         try:
             return Contribution(*self._adapter.compute(self._task.next_rows(part.num_rows)))
         except MemoryError as error:

@@ -122,7 +122,7 @@ class AdapterReducer:
         Returns:
             The mean loss over its trained tokens, before the step; NaN if the training diverged.
         """
-        from auctune.train.deterministic import deterministic
+        from auctune.train.reproducible import deterministic
 
         num_targets = sum(one.num_targets for one in contributions)
         loss = float(np.sum([one.loss for one in contributions])) / max(1, num_targets)

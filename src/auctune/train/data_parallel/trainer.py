@@ -14,11 +14,10 @@ from torch import Tensor
 from auctune.domain.errors import CheckpointError, InputError
 from auctune.train.base import Base
 from auctune.train.data_parallel.batches import Contribution, RowRange, cut_batch
-from auctune.train.deterministic import deterministic
 from auctune.train.export import Exported
-from auctune.train.job import LoraJob
-from auctune.train.node import NodeTrainer
-from auctune.train.progress import Loaded, Progress
+from auctune.train.job import Loaded, LoraJob, Progress
+from auctune.train.reproducible import deterministic
+from auctune.train.trainer import MultiLoraTrainer
 
 
 class ElasticTrainer:
@@ -46,7 +45,7 @@ class ElasticTrainer:
             raise InputError(
                 "micro_batch", f"{micro_batch!r}", f"1 to batch_size = {job.batch_size} rows"
             )
-        self._node = NodeTrainer(base, mode="exact")
+        self._node = MultiLoraTrainer(base, mode="exact")
         self._job = job
         self._micro_batch = micro_batch
         self._threads = threads
@@ -70,12 +69,12 @@ class ElasticTrainer:
     @property
     def rows(self) -> int:
         """Rows trained so far, over all epochs, in their order."""
-        return self._task.cursor.done
+        return self._task.sampler.done
 
     @property
     def total_rows(self) -> int:
         """Rows of all epochs."""
-        return self._task.cursor.total
+        return self._task.sampler.total
 
     @property
     def data_digest(self) -> str:
@@ -119,13 +118,13 @@ class ElasticTrainer:
             return 0
         task = self._task
         contribution = self._arrived.pop(self.rows)
-        rows = task.next_rows(min(self._micro_batch, task.batch_left))
+        rows = task.next_rows(min(self._micro_batch, task.batch_remaining))
         gradients = task.weights.gradients
         gradients.add_(torch.from_numpy(contribution.gradient).to(gradients.device))
         task.batch_loss.add_(contribution.loss)
         if task.advance(rows):
             with deterministic(self._threads):
-                self._node.rounds.finish([task], [self._targets])
+                self._node.loop.optimizer_step([task], [self._targets])
             self._open_batch()
         return len(rows)
 

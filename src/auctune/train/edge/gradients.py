@@ -11,11 +11,11 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from auctune.domain import InputError
-from auctune.train.deterministic import deterministic, prepare_deterministic
 from auctune.train.edge.descent import Contribution, Floats
 from auctune.train.edge.images import Images, ImageShape
 from auctune.train.edge.models import make_model
 from auctune.train.edge.recipe import Recipe
+from auctune.train.reproducible import deterministic, prepare_deterministic
 
 # Samples that go through the model together where no gradient is wanted.
 _EVALUATED = 512

@@ -17,12 +17,11 @@ from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from auctune.domain.errors import InputError
-from auctune.train.device_facts import module_pattern
+from auctune.train.base import module_pattern
 from auctune.train.job import LoraJob
 from auctune.train.multilora.backends import Backend
-from auctune.train.multilora.frozen import quicken
-from auctune.train.multilora.layer import FusedLora, custom_modules
-from auctune.train.multilora.routing import Switchboard
+from auctune.train.multilora.frozen import patch_frozen_linears
+from auctune.train.multilora.layer import MultiLoraLinear, RoutingContext, custom_modules
 
 # Tokens of a row of the pass that finds out which modules see whole rows.
 _DRY_WIDTH = 8
@@ -93,8 +92,8 @@ class AdaptedModel:
     def __init__(self, model: PreTrainedModel, backend: Backend) -> None:
         self.model = model
         self.backend = backend
-        self.linear = quicken(model)
-        self.switchboard = Switchboard()
+        self.linear = patch_frozen_linears(model)
+        self.routing_context = RoutingContext()
         self.adapters: dict[str, AdapterWeights] = {}
         self.peft: PeftModel | None = None
         self._unrouted: frozenset[str] | None = None
@@ -107,7 +106,7 @@ class AdaptedModel:
                 the base does not have, that are not linear, or that see tokens picked from rows.
         """
         check_config(config)
-        mapping = custom_modules(self.switchboard, self.backend, self.linear)
+        mapping = custom_modules(self.routing_context, self.backend, self.linear)
         config._register_custom_module(mapping)  # type: ignore[arg-type]  # it is only called
         if self._unrouted is None:
             self._unrouted = unrouted_modules(self.model)
@@ -160,7 +159,7 @@ class AdaptedModel:
 
     def _check_linear(self, name: str) -> None:
         for key, module in self.model.named_modules():
-            if isinstance(module, LoraLayer) and not isinstance(module, FusedLora):
+            if isinstance(module, LoraLayer) and not isinstance(module, MultiLoraLinear):
                 held = {*module.lora_A, *module.lora_embedding_A}
                 if name in held:
                     kind = type(module.get_base_layer()).__name__
@@ -168,7 +167,7 @@ class AdaptedModel:
 
     def _check_routed(self, name: str) -> None:
         for key, module in self.model.named_modules():
-            has_adapter = isinstance(module, FusedLora) and name in module.lora_A
+            has_adapter = isinstance(module, MultiLoraLinear) and name in module.lora_A
             if has_adapter and module_pattern(key) in (self._unrouted or ()):
                 raise ValueError(
                     f"{key} sees tokens picked from rows, where jobs cannot be told apart"
@@ -190,8 +189,8 @@ class AdaptedModel:
         for kept in self.adapters.values():
             _set_trainable(kept)
 
-    def _layers(self) -> list[FusedLora]:
-        return [module for module in self.model.modules() if isinstance(module, FusedLora)]
+    def _layers(self) -> list[MultiLoraLinear]:
+        return [module for module in self.model.modules() if isinstance(module, MultiLoraLinear)]
 
     def _flatten(self, name: str) -> AdapterWeights:
         middle = f".{name}."

@@ -27,25 +27,27 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
 from auctune.domain.errors import InputError
-from auctune.train.multilora.routing import Bounds
 
 # grouped_mm wants rows of whole 16-byte blocks: 8 numbers of 2 bytes.
 GROUPED_ALIGNMENT = 8
 GROUPED_CAPABILITY = (8, 0)
 
+Bounds = tuple[tuple[int, int], ...]
+"""First and last (exclusive) token of each segment."""
+
 
 class Backend(Protocol):
-    """The two products; see the module's formulas."""
+    """Implementation of the two products; see the module's formulas."""
 
     name: str
 
     def add(self, into: Tensor, x: Tensor, weights: Sequence[Tensor], bounds: Bounds) -> None:
-        """into[N, d_out] += x[N, d_in] times each token's own weights[i] [<= d_in, <= d_out]."""
+        """Add x[N, d_in] times each token's weights[i] [<= d_in, <= d_out] to into[N, d_out]."""
 
     def outer(
         self, left: Tensor, right: Tensor, ranks: Sequence[int], bounds: Bounds
     ) -> list[Tensor]:
-        """For each segment left[:, :r_i]^T right: [r_i, D], of left [N, R] and right [N, D]."""
+        """Return for each segment left[:, :r_i]^T right: [r_i, D], of left [N, R], right [N, D]."""
 
 
 class LoopBackend:
@@ -54,7 +56,6 @@ class LoopBackend:
     name = "loop"
 
     def add(self, into: Tensor, x: Tensor, weights: Sequence[Tensor], bounds: Bounds) -> None:
-        """See `Backend`."""
         for (first, last), weight in zip(bounds, weights, strict=True):
             rows, columns = weight.shape
             into[first:last, :columns].addmm_(x[first:last, :rows], weight)
@@ -62,7 +63,6 @@ class LoopBackend:
     def outer(
         self, left: Tensor, right: Tensor, ranks: Sequence[int], bounds: Bounds
     ) -> list[Tensor]:
-        """See `Backend`."""
         return [
             left[first:last, :rank].t() @ right[first:last]
             for rank, (first, last) in zip(ranks, bounds, strict=True)
@@ -75,7 +75,6 @@ class BmmBackend:
     name = "bmm"
 
     def add(self, into: Tensor, x: Tensor, weights: Sequence[Tensor], bounds: Bounds) -> None:
-        """See `Backend`."""
         stacked = stack_padded(weights, x.shape[1], into.shape[1])
         if is_uniform(bounds):
             whole = slice(bounds[0][0], bounds[-1][1])
@@ -90,7 +89,6 @@ class BmmBackend:
     def outer(
         self, left: Tensor, right: Tensor, ranks: Sequence[int], bounds: Bounds
     ) -> list[Tensor]:
-        """See `Backend`."""
         product = stack_segments(left, bounds).transpose(1, 2) @ stack_segments(right, bounds)
         return [segment[:rank] for segment, rank in zip(product, ranks, strict=True)]
 
@@ -105,7 +103,6 @@ class GroupedBackend:
     name = "grouped"
 
     def add(self, into: Tensor, x: Tensor, weights: Sequence[Tensor], bounds: Bounds) -> None:
-        """See `Backend`."""
         rows, columns = align(x.shape[1]), align(into.shape[1])
         stacked = stack_padded(weights, rows, columns)
         first, last = bounds[0][0], bounds[-1][1]
@@ -117,7 +114,6 @@ class GroupedBackend:
     def outer(
         self, left: Tensor, right: Tensor, ranks: Sequence[int], bounds: Bounds
     ) -> list[Tensor]:
-        """See `Backend`."""
         first, last = bounds[0][0], bounds[-1][1]
         padded = functional.pad(left[first:last], (0, align(left.shape[1]) - left.shape[1]))
         wide = functional.pad(right[first:last], (0, align(right.shape[1]) - right.shape[1]))
@@ -142,7 +138,7 @@ class GroupedBackend:
 def _group_ends(bounds: Bounds, device: torch.device) -> Tensor:
     """int32 [groups]: where each segment, and each gap between two, ends; from the first on.
 
-    Kept, since the layers of a pass ask for the same and each would wait for a transfer.
+    Cached, since the layers of a pass need the same and each would wait for a transfer.
     """
     ends, place = [], bounds[0][0]
     for first, last in bounds:
@@ -154,7 +150,7 @@ def _group_ends(bounds: Bounds, device: torch.device) -> Tensor:
 
 
 def gaps(bounds: Bounds) -> list[bool]:
-    """For each group of consecutive tokens whether it lies between segments, in order."""
+    """Return for each group of consecutive tokens whether it lies between segments, in order."""
     pattern, place = [], bounds[0][0]
     for first, last in bounds:
         if first > place:
@@ -165,12 +161,12 @@ def gaps(bounds: Bounds) -> list[bool]:
 
 
 def align(size: int) -> int:
-    """The least multiple of the alignment that is not below `size`."""
+    """Return the least multiple of the alignment that is not below `size`."""
     return -(-size // GROUPED_ALIGNMENT) * GROUPED_ALIGNMENT
 
 
 def is_uniform(bounds: Bounds) -> bool:
-    """Whether segments are of equal length and without a gap."""
+    """Return whether segments are of equal length and without a gap."""
     length = bounds[0][1] - bounds[0][0]
     return all(
         (first, last) == (bounds[0][0] + index * length, bounds[0][0] + (index + 1) * length)
@@ -179,7 +175,7 @@ def is_uniform(bounds: Bounds) -> bool:
 
 
 def stack_segments(x: Tensor, bounds: Bounds) -> Tensor:
-    """[n, longest segment, D] of x [N, D]; zeros after the end of a shorter one."""
+    """Return [n, longest segment, D] of x [N, D]; zeros after the end of a shorter one."""
     if is_uniform(bounds):
         length = bounds[0][1] - bounds[0][0]
         return x[bounds[0][0] : bounds[-1][1]].view(len(bounds), length, -1)
@@ -187,7 +183,7 @@ def stack_segments(x: Tensor, bounds: Bounds) -> Tensor:
 
 
 def stack_padded(weights: Sequence[Tensor], rows: int, columns: int) -> Tensor:
-    """[n, rows, columns] of matrices that are no larger; zeros where they are smaller."""
+    """Return [n, rows, columns] of matrices that are no larger; zeros where they are smaller."""
     if all(weight.shape == (rows, columns) for weight in weights):
         return torch.stack(list(weights))
     stacked = weights[0].new_zeros(len(weights), rows, columns)
@@ -197,7 +193,7 @@ def stack_padded(weights: Sequence[Tensor], rows: int, columns: int) -> Tensor:
 
 
 def grouped_obstacle(device: torch.device, dtype: torch.dtype) -> str:
-    """Why the grouped backend cannot be used here; empty if it can."""
+    """Return why the grouped backend cannot be used here; empty if it can."""
     if device.type != "cuda":
         return f"the device is {device.type}, grouped products need CUDA"
     if dtype is not torch.bfloat16:
@@ -209,17 +205,17 @@ def grouped_obstacle(device: torch.device, dtype: torch.dtype) -> str:
 
 
 def choose_backend(name: str, device: torch.device, dtype: torch.dtype) -> Backend:
-    """The backend of that name; "auto" and "sequential" take the one that is quickest here.
+    """Return the backend of that name; "auto" is the one that is fastest here.
 
     Raises:
-        InputError: if there is none of that name, or it cannot run on this device.
+        InputError: if the name is unknown, or the backend cannot run on this device.
     """
     obstacle = grouped_obstacle(device, dtype)
     if name == "grouped":
         if obstacle:
             raise InputError("backend", f"'grouped' cannot be used: {obstacle}", "another backend")
         return GroupedBackend()
-    if name in ("loop", "sequential"):
+    if name == "loop":
         return LoopBackend()
     if name == "bmm":
         return BmmBackend()
@@ -228,4 +224,4 @@ def choose_backend(name: str, device: torch.device, dtype: torch.dtype) -> Backe
         if device.type == "cpu":
             return LoopBackend()
         return BmmBackend() if obstacle else GroupedBackend()
-    raise InputError("backend", f"{name!r}", "auto, sequential, loop, bmm or grouped")
+    raise InputError("backend", f"{name!r}", "auto, loop, bmm or grouped")

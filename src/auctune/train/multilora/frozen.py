@@ -91,7 +91,7 @@ def frozen_bias(layer: Any) -> Tensor | None:
     return bias
 
 
-def quicken(model: PreTrainedModel) -> Linear:
+def patch_frozen_linears(model: PreTrainedModel) -> Linear:
     """Let a frozen model compute the same quicker, its modules changed in place.
 
     Linear modules take the chosen product; GPT-2's activation, written out in six operations by

@@ -13,10 +13,15 @@ and, with g the gradient of y and h = s_i k_i g B_i,
 where sums are over the tokens of adapter i alone. Base product and all adapters are one node of the
 autograd graph. The layer enters a model through PEFT's custom-module hook, so PEFT owns the
 parameters, the configuration and the saving; without a routing it is PEFT's own layer.
+
+Rows of one adapter are adjacent in a batch. The layers find the routing of the running pass in a
+`RoutingContext` that they share, since a model's forward method has no argument for it. It is set
+until the backward pass has ended: gradient checkpointing runs forward passes within it.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -26,24 +31,104 @@ from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from auctune.domain.errors import InputError
-from auctune.train.multilora.backends import Backend
-from auctune.train.multilora.dropout import (
-    keep_mask,
-    keep_scale,
-    layer_key,
-    num_dropped_levels,
-)
+from auctune.train.multilora.backends import Backend, Bounds
+from auctune.train.multilora.dropout import keep_mask, keep_scale, layer_key, num_dropped_levels
 from auctune.train.multilora.frozen import Linear, frozen_bias, frozen_weight
-from auctune.train.multilora.routing import Bounds, Routing, Segment, Switchboard
 
 
 @dataclass(frozen=True)
-class LayerCall:
-    """What one pass through one layer needs beside tensors that have gradients.
+class Segment:
+    """Rows first, first + 1, ..., last - 1 of a batch, which belong to one adapter."""
+
+    adapter: str
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Routing:
+    """Assignment of a batch's rows to adapters.
+
+    Attributes:
+        segments: in the order of their rows, without a gap, from row 0 on.
+        row_keys: int64 [rows], a key for the dropout mask of each row.
+        width: tokens of a row, for modules that see all tokens as one row of tokens.
+    """
+
+    segments: tuple[Segment, ...]
+    row_keys: Tensor
+    width: int
+    _cache: dict[tuple[object, ...], Tensor] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        starts = [segment.first for segment in self.segments]
+        ends = [segment.last for segment in self.segments]
+        if [0, *ends] != [*starts, len(self.row_keys)] or any(
+            segment.first >= segment.last for segment in self.segments
+        ):
+            raise ValueError(f"segments do not cover {len(self.row_keys)} rows: {self.segments}")
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the whole batch."""
+        return len(self.row_keys)
+
+    def by_row(
+        self, segments: tuple[Segment, ...], values: tuple[float, ...], dtype: torch.dtype
+    ) -> Tensor:
+        """Return [rows]: the value of each row's segment; 0 outside of `segments`.
+
+        Cached, since the layers of a model need few different ones, and on a GPU each would be
+        a transfer of its own.
+        """
+        key = (segments, values, dtype)
+        if key not in self._cache:
+            rows = torch.zeros(self.num_rows, dtype=dtype)
+            for segment, value in zip(segments, values, strict=True):
+                rows[segment.first : segment.last] = value
+            self._cache[key] = rows.to(self.row_keys.device)
+        return self._cache[key]
+
+    def by_token(
+        self,
+        segments: tuple[Segment, ...],
+        values: tuple[float, ...],
+        width: int,
+        dtype: torch.dtype,
+    ) -> Tensor:
+        """Return [rows * width, 1]: the same for each token."""
+        key = (segments, values, width, dtype)
+        if key not in self._cache:
+            rows = self.by_row(segments, values, dtype)
+            self._cache[key] = rows.repeat_interleave(width).unsqueeze(1)
+        return self._cache[key]
+
+
+class RoutingContext:
+    """Holder of the routing of the running pass, which all fused layers of a model share."""
+
+    def __init__(self) -> None:
+        self.routing: Routing | None = None
+
+    @contextmanager
+    def active(self, routing: Routing) -> Iterator[None]:
+        """Set the routing for a block; forward and backward pass both belong inside."""
+        if self.routing is not None:
+            raise ValueError("a pass is running already; passes do not nest")
+        self.routing = routing
+        try:
+            yield
+        finally:
+            self.routing = None
+
+
+@dataclass(frozen=True)
+class LayerPass:
+    """Arguments of one pass through one layer, beside tensors that have gradients.
 
     Attributes:
         linear: the product with the frozen weight.
-        backend: who multiplies with the adapters' matrices.
+        backend: of the products with the adapters' matrices.
         bounds: tokens of each segment that has an adapter in this layer.
         ranks: of these adapters.
         scale: [N, 1], s_i k_i of each token.
@@ -56,7 +141,7 @@ class LayerCall:
     scale: Tensor
 
 
-class _FusedProduct(torch.autograd.Function):
+class _MultiLoraProduct(torch.autograd.Function):
     """x [N, in], frozen weight [out, in], bias [out], mask bool [N, in], then A_1, B_1, A_2, ...
 
     Bias may be missing, and so may the mask, where nothing is dropped. All large tensors are saved
@@ -70,68 +155,68 @@ class _FusedProduct(torch.autograd.Function):
         weight: Tensor,
         bias: Tensor | None,
         mask: Tensor | None,
-        call: LayerCall,
+        call: LayerPass,
         *factors: Tensor,
     ) -> Tensor:
         y = call.linear(x, weight, bias)
         factors = tuple(factor.to(x.dtype) for factor in factors)
-        kept = x if mask is None else x * mask
-        low = x.new_zeros(len(x), max(call.ranks))
-        call.backend.add(low, kept, [a.t() for a in factors[::2]], call.bounds)
-        low *= call.scale
-        call.backend.add(y, low, [b.t() for b in factors[1::2]], call.bounds)
+        dropped_x = x if mask is None else x * mask
+        lora_hidden = x.new_zeros(len(x), max(call.ranks))
+        call.backend.add(lora_hidden, dropped_x, [a.t() for a in factors[::2]], call.bounds)
+        lora_hidden *= call.scale
+        call.backend.add(y, lora_hidden, [b.t() for b in factors[1::2]], call.bounds)
         ctx.call = call
-        ctx.save_for_backward(x, weight, mask, low, *factors)
+        ctx.save_for_backward(x, weight, mask, lora_hidden, *factors)
         return y
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         (gradient,) = gradients
-        call: LayerCall = ctx.call
-        x, weight, mask, low, *factors = ctx.saved_tensors
+        call: LayerPass = ctx.call
+        x, weight, mask, lora_hidden, *factors = ctx.saved_tensors
         gradient = gradient.contiguous()
-        low_gradient = torch.zeros_like(low)
-        call.backend.add(low_gradient, gradient, factors[1::2], call.bounds)
-        low_gradient *= call.scale
-        kept = x if mask is None else x * mask
-        of_a = call.backend.outer(low_gradient, kept, call.ranks, call.bounds)
-        of_b = call.backend.outer(low, gradient, call.ranks, call.bounds)
+        hidden_gradient = torch.zeros_like(lora_hidden)
+        call.backend.add(hidden_gradient, gradient, factors[1::2], call.bounds)
+        hidden_gradient *= call.scale
+        dropped_x = x if mask is None else x * mask
+        of_a = call.backend.outer(hidden_gradient, dropped_x, call.ranks, call.bounds)
+        of_b = call.backend.outer(lora_hidden, gradient, call.ranks, call.bounds)
         of_x = None
         if ctx.needs_input_grad[0]:
-            of_x = _gradient_of_input(call, gradient, weight, mask, low_gradient, factors[::2])
+            of_x = _gradient_of_input(call, gradient, weight, mask, hidden_gradient, factors[::2])
         pairs = [part for a, b in zip(of_a, of_b, strict=True) for part in (a, b.t())]
         return of_x, None, None, None, None, *pairs
 
 
 def _gradient_of_input(
-    call: LayerCall,
+    call: LayerPass,
     gradient: Tensor,
     weight: Tensor,
     mask: Tensor | None,
-    low_gradient: Tensor,
-    down: list[Tensor],
+    hidden_gradient: Tensor,
+    lora_a: list[Tensor],
 ) -> Tensor:
     of_x = call.linear(gradient, weight.t(), None)
     if mask is None:
-        call.backend.add(of_x, low_gradient, down, call.bounds)
+        call.backend.add(of_x, hidden_gradient, lora_a, call.bounds)
         return of_x
     through_adapters = torch.zeros_like(of_x)
-    call.backend.add(through_adapters, low_gradient, down, call.bounds)
+    call.backend.add(through_adapters, hidden_gradient, lora_a, call.bounds)
     return of_x.addcmul_(through_adapters, mask.to(of_x.dtype))
 
 
-class FusedLora(PeftLinear):
-    """PEFT's LoRA layer, with the rows of a routed batch each sent to their own adapter."""
+class MultiLoraLinear(PeftLinear):
+    """PEFT's LoRA layer, that routes each row of a batch to its own adapter."""
 
     def __init__(
         self,
-        switchboard: Switchboard,
+        routing_context: RoutingContext,
         backend: Backend,
         linear: Linear,
         *args: Any,
         **kwargs: Any,
     ) -> None:
-        self.switchboard = switchboard
+        self.routing_context = routing_context
         self.linear = linear
         self.backend = backend
         self.layer_key = layer_key(kwargs["target_name"])
@@ -143,7 +228,7 @@ class FusedLora(PeftLinear):
         Raises:
             InputError: if the batch has other rows than the routing of the pass.
         """
-        routing = self.switchboard.routing
+        routing = self.routing_context.routing
         if routing is None:
             return _tensor(super().forward(x, *args, **kwargs))
         segments = tuple(part for part in routing.segments if part.adapter in self.lora_A)
@@ -153,7 +238,7 @@ class FusedLora(PeftLinear):
         if x.dim() == 2 and len(x) == routing.num_rows * routing.width:
             x = x.reshape(routing.num_rows, routing.width, -1)
         if x.dim() != 3 or x.shape[0] != routing.num_rows:
-            # `unrouted_modules` has not seen it coming; whose tokens these are nobody knows.
+            # `unrouted_modules` did not find it; the tokens cannot be assigned to adapters.
             raise InputError(
                 "target_modules",
                 f"a module is given {tuple(shape)} in a pass over {routing.num_rows} rows",
@@ -169,7 +254,7 @@ class FusedLora(PeftLinear):
         ]
         weight, bias = self._base()
         tokens = x.reshape(-1, x.shape[-1])
-        y = _FusedProduct.apply(tokens, weight, bias, mask, call, *factors)  # type: ignore[no-untyped-call]
+        y = _MultiLoraProduct.apply(tokens, weight, bias, mask, call, *factors)  # type: ignore[no-untyped-call]
         return _tensor(y).view(*shape[:-1], -1)
 
     def _base(self) -> tuple[Tensor, Tensor | None]:
@@ -178,13 +263,13 @@ class FusedLora(PeftLinear):
 
     def _call(
         self, routing: Routing, segments: tuple[Segment, ...], rates: list[float], x: Tensor
-    ) -> LayerCall:
+    ) -> LayerPass:
         width = x.shape[1]
         scales = tuple(
             self.scaling[segment.adapter] * keep_scale(rate)
             for segment, rate in zip(segments, rates, strict=True)
         )
-        return LayerCall(
+        return LayerPass(
             linear=self.linear,
             backend=self.backend,
             bounds=tuple((segment.first * width, segment.last * width) for segment in segments),
@@ -213,8 +298,8 @@ def _tensor(value: Any) -> Tensor:
 
 
 def custom_modules(
-    switchboard: Switchboard, backend: Backend, linear: Linear
-) -> dict[type[nn.Module], Callable[..., FusedLora]]:
-    """What to hand to `LoraConfig._register_custom_module`."""
-    layer = partial(FusedLora, switchboard, backend, linear)
+    routing_context: RoutingContext, backend: Backend, linear: Linear
+) -> dict[type[nn.Module], Callable[..., MultiLoraLinear]]:
+    """Return the argument of `LoraConfig._register_custom_module`."""
+    layer = partial(MultiLoraLinear, routing_context, backend, linear)
     return {nn.Linear: layer, Conv1D: layer}

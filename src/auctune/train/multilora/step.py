@@ -1,49 +1,84 @@
 """One pass of a micro-batch: forward, per-adapter losses, backward.
 
 Rows are padded on the right. Attention is causal, so no real token sees padding, and no mask is
-needed; labels of padding are not learnt. Tokens are predicted from the place before them.
+needed; labels of padding are ignored. Each token is predicted from the position before it.
+
+The loss over a large vocabulary is computed for the target tokens alone. For token n with hidden
+state h_n [D], label y_n and weight w_n, and a frozen head W [V, D]:
+
+    z_n = W h_n,    l_n = log sum exp z_n - z_n[y_n],    L = sum_n w_n l_n
+    dL/dh_n = w_n (softmax z_n - e_{y_n}) W
+
+As the head is frozen, the gradient is known as soon as the logits are: both are computed in one
+sweep over blocks of tokens, and no logits are kept for the backward pass.
 """
 
 from itertools import groupby
-from typing import Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from auctune.train.multilora.adapters import AdaptedModel
-from auctune.train.multilora.batches import MicroBatch
-from auctune.train.multilora.layer import FusedLora
-from auctune.train.multilora.loss import HeadLoss
-from auctune.train.multilora.routing import Routing, Segment
-from auctune.train.rows import TokenizedRow
+from auctune.train.multilora.batching import MicroBatch
+from auctune.train.multilora.frozen import Linear
+from auctune.train.multilora.layer import MultiLoraLinear, Routing, Segment
+from auctune.train.rows import IGNORE_INDEX, TokenizedRow
 
-NOT_LEARNT = -100
-
-
-class Step(Protocol):
-    """Runs micro-batches."""
-
-    def train(self, batch: MicroBatch) -> dict[str, Tensor]:
-        """Add the batch's gradients to those of its adapters.
-
-        Returns:
-            For each adapter the sum [] of the losses of its trained tokens, unweighted.
-        """
-
-    def evaluate(self, batch: MicroBatch) -> dict[str, Tensor]:
-        """The same sums, without gradients and dropout."""
-
-    def logits(self, adapter: str, row: TokenizedRow) -> Tensor:
-        """[tokens, vocabulary] of a row with an adapter, without dropout."""
+# Logits of one block take at most 16 MB in float32: the C library then keeps the memory for the
+# next block, and a GPT-2 head still sees 80 tokens at once.
+BLOCK_ELEMENTS = 1 << 22
 
 
-class ModelStep:
-    """Runs micro-batches through an adapted model.
+class FusedLinearCrossEntropy(torch.autograd.Function):
+    """hidden [M, D], weight [V, D], bias [V] or None, labels [M], weights [M] -> L [], l [M].
+
+    l has no gradient.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        labels: Tensor,
+        weights: Tensor,
+        linear: Linear,
+    ) -> tuple[Tensor, Tensor]:
+        losses = torch.empty(len(hidden), device=hidden.device)
+        gradient = torch.empty_like(hidden) if ctx.needs_input_grad[0] else None
+        block = max(1, BLOCK_ELEMENTS // len(weight))
+        for first in range(0, len(hidden), block):
+            part = slice(first, first + block)
+            logits = linear(hidden[part], weight, bias).float()
+            true = labels[part].unsqueeze(1)
+            logits -= logits.amax(1, keepdim=True)
+            target_logit = logits.gather(1, true)
+            total = logits.exp_().sum(1, keepdim=True)
+            losses[part] = (total.log() - target_logit).squeeze(1)
+            if gradient is not None:
+                scale = weights[part].unsqueeze(1)
+                logits *= scale / total
+                logits.scatter_add_(1, true, -scale)
+                gradient[part] = linear(logits.to(weight.dtype), weight.t(), None)
+        ctx.save_for_backward(*([] if gradient is None else [gradient]))
+        ctx.mark_non_differentiable(losses)
+        return (losses * weights).sum(), losses
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        (of_hidden,) = ctx.saved_tensors
+        return of_hidden * gradients[0].to(of_hidden.dtype), None, None, None, None, None
+
+
+class ForwardBackward:
+    """Forward and backward passes of micro-batches through an adapted model.
 
     Args:
         adapted: the model.
-        checkpointing: whether to recompute activations in the backward pass, to save memory.
+        checkpointing: recompute activations in the backward pass, to save memory.
     """
 
     def __init__(self, adapted: AdaptedModel, *, checkpointing: bool = False) -> None:
@@ -57,27 +92,31 @@ class ModelStep:
         self._head_alone = has_plain_head(self.model)
 
     def train(self, batch: MicroBatch) -> dict[str, Tensor]:
-        """See `Step`."""
+        """Add the batch's gradients to those of its adapters.
+
+        Returns:
+            For each adapter the sum [] of the losses of its target tokens, unweighted.
+        """
         self.model.train()
-        with self.adapted.switchboard.connected(self._routing(batch)):
+        with self.adapted.routing_context.active(self._routing(batch)):
             loss, sums = self._losses(batch)
             torch.autograd.backward(loss)
         return sums
 
     @torch.no_grad()
     def evaluate(self, batch: MicroBatch) -> dict[str, Tensor]:
-        """See `Step`."""
+        """Return the same sums, without gradients and dropout."""
         self.model.train(False)
-        with self.adapted.switchboard.connected(self._routing(batch)):
+        with self.adapted.routing_context.active(self._routing(batch)):
             return self._losses(batch)[1]
 
     @torch.no_grad()
     def logits(self, adapter: str, row: TokenizedRow) -> Tensor:
-        """[tokens, vocabulary] of a row with an adapter, without dropout."""
+        """Return the logits [tokens, vocabulary] of a row with an adapter, without dropout."""
         self.model.train(False)
         ids = torch.from_numpy(row.input_ids).unsqueeze(0).to(self.device)
         routing = Routing((Segment(adapter, 0, 1),), torch.zeros_like(ids[:, 0]), ids.shape[1])
-        with self.adapted.switchboard.connected(routing):
+        with self.adapted.routing_context.active(routing):
             logits = self.model(input_ids=ids, use_cache=False).logits
         assert isinstance(logits, Tensor)
         return logits[0]
@@ -92,54 +131,54 @@ class ModelStep:
         return Routing(tuple(segments), keys, batch.width)
 
     def _losses(self, batch: MicroBatch) -> tuple[Tensor, dict[str, Tensor]]:
-        ids, places, labels, weights, owners = self._tensors(batch)
+        ids, positions, labels, weights, adapter_indices = self._tensors(batch)
         names = list(dict.fromkeys(row.adapter for row in batch.rows))
-        loss, losses = self._token_losses(ids, places, labels, weights)
-        sums = losses.new_zeros(len(names)).index_add_(0, owners, losses.detach())
+        loss, losses = self._token_losses(ids, positions, labels, weights)
+        sums = losses.new_zeros(len(names)).index_add_(0, adapter_indices, losses.detach())
         return loss, dict(zip(names, sums.unbind(), strict=True))
 
     def _token_losses(
-        self, ids: Tensor, places: Tensor, labels: Tensor, weights: Tensor
+        self, ids: Tensor, positions: Tensor, labels: Tensor, weights: Tensor
     ) -> tuple[Tensor, Tensor]:
         head = self.model.get_output_embeddings()  # type: ignore[no-untyped-call]
-        if self._head_alone and not isinstance(head, FusedLora):
+        if self._head_alone and not isinstance(head, MultiLoraLinear):
             hidden = self.model.base_model(input_ids=ids, use_cache=False).last_hidden_state
-            chosen = hidden.flatten(0, 1).index_select(0, places)
-            loss, losses = HeadLoss.apply(  # type: ignore[no-untyped-call]
+            chosen = hidden.flatten(0, 1).index_select(0, positions)
+            loss, losses = FusedLinearCrossEntropy.apply(  # type: ignore[no-untyped-call]
                 chosen, head.weight, head.bias, labels, weights, self.adapted.linear
             )
             return loss, losses
         logits = self.model(input_ids=ids, use_cache=False).logits
-        chosen = logits.flatten(0, 1).index_select(0, places).float()
+        chosen = logits.flatten(0, 1).index_select(0, positions).float()
         losses = functional.cross_entropy(chosen, labels, reduction="none")
         return (losses * weights).sum(), losses
 
     def _tensors(self, batch: MicroBatch) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """ids [rows, width], and of M trained tokens: places before them, labels, weights, owners.
+        """Return ids [rows, width]; of M target tokens positions, labels, weights, adapter indices.
 
-        Places are in the flattened [rows * width]; owners count the adapters in their order.
+        A position is that before the token, in the flattened [rows * width].
         """
         ids = torch.zeros(len(batch.rows), batch.width, dtype=torch.int64)
-        labels = torch.full_like(ids, NOT_LEARNT)
+        labels = torch.full_like(ids, IGNORE_INDEX)
         weights = torch.tensor([row.weight for row in batch.rows])
         names = {name: n for n, name in enumerate(dict.fromkeys(r.adapter for r in batch.rows))}
-        owners = torch.tensor([names[row.adapter] for row in batch.rows])
+        adapter_indices = torch.tensor([names[row.adapter] for row in batch.rows])
         for index, row in enumerate(batch.rows):
             ids[index, : len(row)] = torch.from_numpy(row.input_ids)
             labels[index, : len(row) - 1] = torch.from_numpy(row.labels[1:])
-        learnt = (labels != NOT_LEARNT).flatten()
-        places = learnt.nonzero().squeeze(1)
-        rows = places // batch.width
-        parts = (ids, places, labels.flatten()[places], weights[rows], owners[rows])
+        is_target = (labels != IGNORE_INDEX).flatten()
+        positions = is_target.nonzero().squeeze(1)
+        rows = positions // batch.width
+        parts = (ids, positions, labels.flatten()[positions], weights[rows], adapter_indices[rows])
         moved = tuple(part.to(self.device, non_blocking=True) for part in parts)
         return moved[0], moved[1], moved[2], moved[3], moved[4]
 
 
 @torch.no_grad()
 def has_plain_head(model: nn.Module) -> bool:
-    """Whether logits are the output layer on the last hidden states, with nothing in between.
+    """Return whether logits are the output layer on the last hidden states, with nothing between.
 
-    Some architectures scale or cap their logits; they are asked for their own.
+    Some architectures scale or cap their logits; for those the model computes them.
     """
     head = model.get_output_embeddings()  # type: ignore[operator]
     if not isinstance(head, nn.Linear):

@@ -1,25 +1,39 @@
-"""One job in training: its adapter, its optimizer and its place in the data.
+"""One job in training: its adapter, its optimizer and its position in the data.
 
-An optimizer batch is the next `batch_size` rows of an epoch, or what is left of it. The gradient
-is the mean over the trained tokens of the whole batch, however the batch is cut into passes:
+An optimizer batch is the next `batch_size` rows of an epoch, or the remaining ones. The gradient
+is the mean over the target tokens of the whole batch, however the batch is cut into passes:
 
-    g = 1/T * sum over rows of the batch, over trained tokens n of a row, of  grad l_n
+    g = 1/T * sum over rows of the batch, over target tokens n of a row, of  grad l_n
 
-with T the trained tokens of the batch, known before its first row is trained.
+with T the target tokens of the batch, known before its first row is trained.
+
+A checkpoint has all that the result of a job depends on:
+
+| part | kept as |
+| --- | --- |
+| adapter, both moments, gradient of a batch partly trained | tensors `PART/PARAMETER` |
+| steps of optimizer and schedule | `steps` |
+| position in the data, order of the epoch | `cursor` |
+| random state | the seed in `job` and the position: masks are keyed by them |
+| loss and tokens of the batch so far, totals, curve, validation losses | under their names |
+| what it must match again | `job`, `base_digest`, `data_digest`; `versions` only warn |
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from auctune.train.cursor import Cursor
-from auctune.train.job import LoraJob
+from auctune.domain.errors import CheckpointError
+from auctune.train.checkpoint import Checkpoint
+from auctune.train.epoch_sampler import EpochSampler
+from auctune.train.host import training_libraries
+from auctune.train.job import JobState, LoraJob
 from auctune.train.multilora.adapters import AdapterWeights
-from auctune.train.multilora.batches import PlannedRow
+from auctune.train.multilora.batching import BatchRow
 from auctune.train.multilora.dropout import row_key
 from auctune.train.multilora.optimizer import AdapterOptimizer
-from auctune.train.progress import JobState
 from auctune.train.rows import TokenizedDataSet, TokenizedRow
 
 
@@ -28,7 +42,7 @@ class TrainingTask:
     """A job's state while it is on a node.
 
     Attributes:
-        cursor: its `done` counts the rows trained.
+        sampler: its `done` counts the rows trained.
         batch_loss: [], sum of the losses of the batch's tokens so far.
         batch_tokens, tokens: of the batch so far; of all full batches before.
         curve: (step, rows, tokens, loss) of each optimizer step.
@@ -47,14 +61,14 @@ class TrainingTask:
     validation: list[tuple[int, float]] = field(default_factory=list)
     state: JobState = "training"
     note: str = ""
-    cursor: Cursor = field(init=False)
+    sampler: EpochSampler = field(init=False)
     optimizer: AdapterOptimizer = field(init=False)
     batch_loss: Tensor = field(init=False)
     _batch: tuple[int, tuple[int, ...]] = field(init=False, default=(-1, ()))
 
     def __post_init__(self) -> None:
-        self.cursor = Cursor(len(self.data), self.job.epochs, self.job.seed)
-        self._ahead = Cursor(len(self.data), self.job.epochs, self.job.seed)
+        self.sampler = EpochSampler(len(self.data), self.job.epochs, self.job.seed)
+        self._lookahead = EpochSampler(len(self.data), self.job.epochs, self.job.seed)
         self.optimizer = AdapterOptimizer(
             self.job, self.weights.values, self.weights.gradients, self.num_steps
         )
@@ -68,8 +82,8 @@ class TrainingTask:
     @property
     def batch_start(self) -> int:
         """Rows before the current batch, over all epochs."""
-        in_epoch = self.cursor.done % len(self.data)
-        return self.cursor.done - in_epoch % self.job.batch_size
+        in_epoch = self.sampler.done % len(self.data)
+        return self.sampler.done - in_epoch % self.job.batch_size
 
     @property
     def batch_size(self) -> int:
@@ -78,43 +92,43 @@ class TrainingTask:
         return min(self.job.batch_size, len(self.data) - in_epoch)
 
     @property
-    def batch_left(self) -> int:
-        """Rows of the current batch that are still to be trained."""
-        return self.batch_start + self.batch_size - self.cursor.done
+    def batch_remaining(self) -> int:
+        """Remaining rows of the current batch."""
+        return self.batch_start + self.batch_size - self.sampler.done
 
-    def rows_left(self, target: int) -> int:
-        """Rows from here to a cumulative number of rows; 0 once the job has ended."""
+    def remaining_rows(self, target: int) -> int:
+        """Return the rows from here to a cumulative number; 0 once the job has ended."""
         if self.state != "training":
             return 0
-        return max(0, min(target, self.cursor.total) - self.cursor.done)
+        return max(0, min(target, self.sampler.total) - self.sampler.done)
 
-    def next_rows(self, count: int) -> list[PlannedRow]:
-        """The next `count` rows, all of the current batch."""
-        assert 0 < count <= self.batch_left
+    def next_rows(self, count: int) -> list[BatchRow]:
+        """Return the next `count` rows, all of the current batch."""
+        assert 0 < count <= self.batch_remaining
         indices = self._batch_indices()
         weight = 1 / self.num_batch_targets
-        first = self.cursor.done
+        first = self.sampler.done
         offset = first - self.batch_start
         return [
-            self._planned(self.data.rows[index], row_key(self.job.seed, first + place), weight)
+            self._batch_row(self.data.rows[index], row_key(self.job.seed, first + place), weight)
             for place, index in enumerate(indices[offset : offset + count])
         ]
 
-    def validation_rows(self) -> list[PlannedRow]:
-        """All rows of the validation data."""
+    def validation_rows(self) -> list[BatchRow]:
+        """Return all rows of the validation data."""
         rows = () if self.validation_data is None else self.validation_data.rows
-        return [self._planned(row, 0, 1.0) for row in rows]
+        return [self._batch_row(row, 0, 1.0) for row in rows]
 
-    def advance(self, rows: list[PlannedRow]) -> bool:
-        """Count rows as trained; returns whether they complete their batch."""
-        left = self.batch_left - len(rows)
-        self.cursor.done += len(rows)
+    def advance(self, rows: list[BatchRow]) -> bool:
+        """Count rows as trained; return whether they complete their batch."""
+        remaining = self.batch_remaining - len(rows)
+        self.sampler.done += len(rows)
         self.batch_tokens += sum(map(len, rows))
-        return left == 0
+        return remaining == 0
 
     def restart_batch(self, start: int) -> None:
-        """Forget what has been trained of the batch that begins at `start`."""
-        self.cursor.done = start
+        """Discard what has been trained of the batch that begins at `start`."""
+        self.sampler.done = start
         self.clear_batch()
         self.weights.gradients.zero_()
 
@@ -124,17 +138,17 @@ class TrainingTask:
         self.steps += 1
         self.tokens += self.batch_tokens
         self.clear_batch()
-        self.curve.append((self.steps, self.cursor.done, self.tokens, loss))
-        if self.cursor.done == self.cursor.total:
+        self.curve.append((self.steps, self.sampler.done, self.tokens, loss))
+        if self.sampler.done == self.sampler.total:
             self.state = "done"
 
     def clear_batch(self) -> None:
-        """Begin to count anew."""
+        """Reset the counts of the batch."""
         self.batch_tokens = 0
         self.batch_loss.zero_()
 
     def note_validation(self, loss: float) -> None:
-        """Keep an epoch's validation loss; ends the job if it is out of patience."""
+        """Record an epoch's validation loss; end the job if it is out of patience."""
         self.validation.append((len(self.validation) + 1, loss))
         losses = [value for _, value in self.validation]
         since_best = len(losses) - 1 - losses.index(min(losses))
@@ -151,15 +165,126 @@ class TrainingTask:
 
     @property
     def num_batch_targets(self) -> int:
-        """T: trained tokens of the current batch."""
+        """T: target tokens of the current batch."""
         return sum(self.data.rows[index].num_trained_tokens for index in self._batch_indices())
 
     def _batch_indices(self) -> tuple[int, ...]:
         start = self.batch_start
         if self._batch[0] != start:
-            self._ahead.done = start
-            self._batch = (start, tuple(self._ahead.take(self.batch_size)))
+            self._lookahead.done = start
+            self._batch = (start, tuple(self._lookahead.next_indices(self.batch_size)))
         return self._batch[1]
 
-    def _planned(self, row: TokenizedRow, key: int, weight: float) -> PlannedRow:
-        return PlannedRow(self.weights.name, key, row.input_ids, row.labels, weight)
+    def _batch_row(self, row: TokenizedRow, key: int, weight: float) -> BatchRow:
+        return BatchRow(self.weights.name, key, row.input_ids, row.labels, weight)
+
+
+# When a job stops may change, and so may the paths of its files.
+VOLATILE_FIELDS = ("patience",)
+
+
+def capture_state(task: TrainingTask, base_digest: str, mode: str) -> Checkpoint:
+    """Return all that `restore_state` needs to continue bit-identically."""
+    tensors = {
+        f"{part}/{name}": tensor
+        for part, flat in _flat_tensors(task).items()
+        for name, tensor in task.weights.named(flat).items()
+    }
+    state = {
+        "job": identity_of(task.job),
+        "base_digest": base_digest,
+        "data_digest": task.data.digest,
+        "mode": mode,
+        "versions": training_libraries(),
+        "cursor": task.sampler.state(),
+        "steps": task.steps,
+        "tokens": task.tokens,
+        "batch_tokens": task.batch_tokens,
+        "batch_loss": task.batch_loss.item(),
+        "curve": task.curve,
+        "validation": task.validation,
+        "state": task.state,
+        "note": task.note,
+    }
+    return Checkpoint(tensors, state)
+
+
+def restore_state(
+    task: TrainingTask, checkpoint: Checkpoint, base_digest: str, mode: str
+) -> tuple[str, ...]:
+    """Bring a new task to the state of a checkpoint.
+
+    Returns:
+        Warnings: differences that do not prevent resuming.
+
+    Raises:
+        CheckpointError: if it is of another job, base or data set, or a part is missing.
+    """
+    try:
+        return _restore(task, checkpoint, base_digest, mode)
+    except KeyError as missing:
+        raise CheckpointError(f"the checkpoint has no {missing.args[0]!r}") from None
+
+
+def identity_of(job: LoraJob) -> dict[str, Any]:
+    """Return the fields of a job that its result depends on, as JSON can hold them."""
+    values = job.hyperparameters() | {"id": job.id, "target_modules": list(job.target_modules)}
+    return {name: value for name, value in values.items() if name not in VOLATILE_FIELDS}
+
+
+def _restore(
+    task: TrainingTask, checkpoint: Checkpoint, base_digest: str, mode: str
+) -> tuple[str, ...]:
+    state = checkpoint.state
+    _check_same("base_digest", state["base_digest"], base_digest)
+    _check_same("data_digest", state["data_digest"], task.data.digest)
+    for name, value in identity_of(task.job).items():
+        _check_same(f"job.{name}", state["job"][name], value)
+    _copy_tensors(task, checkpoint)
+    task.sampler.restore(state["cursor"])
+    task.steps = state["steps"]
+    task.optimizer.moments["step"].fill_(task.steps)
+    task.tokens = state["tokens"]
+    task.batch_tokens = state["batch_tokens"]
+    task.batch_loss.fill_(state["batch_loss"])
+    task.curve = [(entry[0], entry[1], entry[2], entry[3]) for entry in state["curve"]]
+    task.validation = [(entry[0], entry[1]) for entry in state["validation"]]
+    task.state = state["state"]
+    task.note = state["note"]
+    return _differences(state, mode)
+
+
+def _check_same(place: str, found: Any, expected: Any) -> None:
+    if found != expected:
+        raise CheckpointError(f"{place} is {found!r} in the checkpoint, {expected!r} here")
+
+
+def _flat_tensors(task: TrainingTask) -> dict[str, Tensor]:
+    moments = task.optimizer.moments
+    return {
+        "adapter": task.weights.values,
+        "exp_avg": moments["exp_avg"],
+        "exp_avg_sq": moments["exp_avg_sq"],
+        "gradient": task.weights.gradients,
+    }
+
+
+@torch.no_grad()
+def _copy_tensors(task: TrainingTask, checkpoint: Checkpoint) -> None:
+    for part, flat in _flat_tensors(task).items():
+        for name, place in task.weights.named(flat).items():
+            tensor = checkpoint.tensors[f"{part}/{name}"]
+            _check_same(f"shape of {part}/{name}", tensor.shape, place.shape)
+            place.copy_(tensor)
+
+
+def _differences(state: dict[str, Any], mode: str) -> tuple[str, ...]:
+    warnings = [
+        f"written with {name} {state['versions'].get(name)}, read with {version}: "
+        "results may differ in the last digits"
+        for name, version in training_libraries().items()
+        if state["versions"].get(name) != version
+    ]
+    if state["mode"] != mode:
+        warnings.append(f"written in {state['mode']} mode, resumed in {mode} mode")
+    return tuple(warnings)

@@ -20,9 +20,9 @@ from auctune.run.executor.worker import Worker
 from auctune.run.unix_time import SteadyClock, since_boot
 from auctune.train import tokenized_file
 from auctune.train.job import LoraJob
-from auctune.train.node import NodeTrainer
 from auctune.train.stored_tokens import tokens_folder
 from auctune.train.tokenizer import load_tokenizer
+from auctune.train.trainer import MultiLoraTrainer
 from support.small_bases import build_base, write_rows
 
 OUT_OF_MEMORY = "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"
@@ -79,15 +79,15 @@ def test_an_adapter_that_memory_does_not_hold_ends_its_own_task_alone(
 def test_memory_that_runs_out_as_an_adapter_is_written_leaves_its_checkpoint_to_go_on_from(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    export, failures = NodeTrainer.export, ["large"]
+    export, failures = MultiLoraTrainer.export, ["large"]
 
-    def run_out(trainer: NodeTrainer, job: str, folder: Path) -> Any:
+    def run_out(trainer: MultiLoraTrainer, job: str, folder: Path) -> Any:
         if job in failures:
             failures.remove(job)
             raise torch.AcceleratorError(OUT_OF_MEMORY)
         return export(trainer, job, folder)
 
-    monkeypatch.setattr(NodeTrainer, "export", run_out)
+    monkeypatch.setattr(MultiLoraTrainer, "export", run_out)
     large, good = order(tmp_path, "large"), order(tmp_path, "good")
     trained = train(base, [large, good])
     assert trained["results"]["good"]["exported"]

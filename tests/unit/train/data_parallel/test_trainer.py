@@ -15,7 +15,7 @@ from auctune.train.data_parallel.batches import Contribution
 from auctune.train.data_parallel.gradients import GradientWorker
 from auctune.train.data_parallel.trainer import ElasticTrainer
 from auctune.train.job import LoraJob
-from auctune.train.node import NodeTrainer
+from auctune.train.trainer import MultiLoraTrainer
 from support.elastic import is_same, train_with, weights_of
 from support.peft_alone import assert_close, train_alone
 from support.small_bases import FAMILIES, build_base, write_rows
@@ -111,7 +111,7 @@ def test_micro_batches_of_one_row_give_the_bits_of_exact_mode(
     data = tmp_path / "data.jsonl"
     data.write_text('{"text": "word1 word2 word3"}\n{"text": "word4 word5 word6"}\n' * 5)
     even = replace(job, data=data, max_length=4, batch_size=4)
-    node = NodeTrainer(base, mode="exact")
+    node = MultiLoraTrainer(base, mode="exact")
     node.load(even, tmp_path / "node")
     node.train({even.id: 10**6}, lambda progress: None)
     trainer = new_trainer(base, even, tmp_path / "elastic", 1)

@@ -12,7 +12,6 @@ the budget goes alone. Sums of gradients do not depend on the cut, but for round
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Protocol
 
 import numpy as np
@@ -23,14 +22,14 @@ OVERHEAD_TOKENS = 32
 
 
 @dataclass(frozen=True, eq=False)
-class PlannedRow:
-    """A row of one job's current optimizer batch.
+class BatchRow:
+    """Row of one job's current optimizer batch.
 
     Attributes:
-        adapter: whose row it is.
+        adapter: name of its adapter.
         key: of its dropout masks.
-        input_ids, labels: int64 [tokens]; labels are -100 where nothing is learnt.
-        weight: of each trained token in the job's loss: 1 / trained tokens of the whole batch.
+        input_ids, labels: int64 [tokens]; labels are -100 where ignored.
+        weight: of each target token in the job's loss: 1 / target tokens of the whole batch.
     """
 
     adapter: str
@@ -45,9 +44,9 @@ class PlannedRow:
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """Rows that go through the model together, those of one adapter side by side."""
+    """Rows that go through the model together, those of one adapter adjacent."""
 
-    rows: tuple[PlannedRow, ...]
+    rows: tuple[BatchRow, ...]
     width: int
 
     @property
@@ -61,51 +60,40 @@ class MicroBatch:
         return sum(map(len, self.rows))
 
 
-class Planner(Protocol):
-    """How rows become micro-batches."""
+class MicroBatcher(Protocol):
+    """Strategy that splits rows into micro-batches."""
 
-    def plan(self, rows: Sequence[PlannedRow]) -> list[MicroBatch]:
-        """Micro-batches of all `rows`, which come in each job's own order."""
+    def split(self, rows: Sequence[BatchRow]) -> list[MicroBatch]:
+        """Return micro-batches of all `rows`, which are in each job's own order."""
 
-    def shrink(self, failed: MicroBatch) -> None:
+    def reduce_budget(self, failed: MicroBatch) -> None:
         """Make micro-batches smaller than the one that did not fit into memory."""
 
 
-class FusedPlanner:
-    """Rows of any jobs together, up to a budget of tokens."""
+class TokenBudgetBatcher:
+    """Micro-batches of rows of any jobs, up to a budget of tokens."""
 
     def __init__(self, budget: int, overhead: int = OVERHEAD_TOKENS) -> None:
         self.budget = budget
         self.overhead = overhead
 
-    def plan(self, rows: Sequence[PlannedRow]) -> list[MicroBatch]:
-        """See `Planner`."""
+    def split(self, rows: Sequence[BatchRow]) -> list[MicroBatch]:
         # The sort is stable: rows of equal length stay by job, so a job that fills the budget
         # on its own goes through alone.
         ordered = sorted(rows, key=len)
         return [
             MicroBatch(tuple(sorted(part, key=lambda row: row.adapter)), max(map(len, part)))
-            for part in cut([len(row) for row in ordered], self.budget, self.overhead, ordered)
+            for part in partition(
+                [len(row) for row in ordered], self.budget, self.overhead, ordered
+            )
         ]
 
-    def shrink(self, failed: MicroBatch) -> None:
-        """See `Planner`."""
+    def reduce_budget(self, failed: MicroBatch) -> None:
         self.budget = max(1, min(self.budget, failed.num_tokens) // 2)
 
 
-class SequentialPlanner(FusedPlanner):
-    """One job after the other, each as the fused planner would cut it alone."""
-
-    def plan(self, rows: Sequence[PlannedRow]) -> list[MicroBatch]:
-        """See `Planner`."""
-        batches = []
-        for _, part in groupby(rows, key=lambda row: row.adapter):
-            batches += super().plan(list(part))
-        return batches
-
-
-class ExactPlanner:
-    """One row a pass, in the job's order, in the fixed shape of its longest row.
+class RowBatcher:
+    """Micro-batches of one row, in the job's order, in the fixed shape of its longest row.
 
     Where a call of the trainer ends then changes neither shapes nor the order of sums, so the
     bits of the result do not depend on it.
@@ -114,18 +102,17 @@ class ExactPlanner:
     def __init__(self, widths: dict[str, int]) -> None:
         self.widths = widths
 
-    def plan(self, rows: Sequence[PlannedRow]) -> list[MicroBatch]:
-        """See `Planner`."""
+    def split(self, rows: Sequence[BatchRow]) -> list[MicroBatch]:
         return [MicroBatch((row,), self.widths[row.adapter]) for row in rows]
 
-    def shrink(self, failed: MicroBatch) -> None:
+    def reduce_budget(self, failed: MicroBatch) -> None:
         """A single row cannot be made smaller."""
 
 
-def cut(
-    lengths: Sequence[int], budget: int, overhead: int, rows: Sequence[PlannedRow]
-) -> list[list[PlannedRow]]:
-    """Consecutive parts of `rows` of least time; see the module's recursion.
+def partition(
+    lengths: Sequence[int], budget: int, overhead: int, rows: Sequence[BatchRow]
+) -> list[list[BatchRow]]:
+    """Return consecutive parts of `rows` of least time; see the module's recursion.
 
     Args:
         lengths: of the rows, ascending.

@@ -5,21 +5,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auctune.train.multilora.batches import (
-    ExactPlanner,
-    FusedPlanner,
+from auctune.train.multilora.batching import (
+    BatchRow,
     MicroBatch,
-    PlannedRow,
-    SequentialPlanner,
+    RowBatcher,
+    TokenBudgetBatcher,
 )
 
 
-def row(length: int, adapter: str = "a") -> PlannedRow:
+def row(length: int, adapter: str = "a") -> BatchRow:
     tokens = np.zeros(length, dtype=np.int64)
-    return PlannedRow(adapter, 0, tokens, tokens, 1.0)
+    return BatchRow(adapter, 0, tokens, tokens, 1.0)
 
 
-def rows(lengths: list[int], adapters: int = 1) -> list[PlannedRow]:
+def rows(lengths: list[int], adapters: int = 1) -> list[BatchRow]:
     return sorted(
         (row(length, f"a{n % adapters}") for n, length in enumerate(lengths)),
         key=lambda planned: planned.adapter,
@@ -54,7 +53,7 @@ def least_time(lengths: list[int], budget: int, overhead: int) -> int:
 def test_rows_are_cut_where_the_time_is_least(
     lengths: list[int], budget: int, overhead: int
 ) -> None:
-    batches = FusedPlanner(budget, overhead).plan(rows(lengths, adapters=3))
+    batches = TokenBudgetBatcher(budget, overhead).split(rows(lengths, adapters=3))
     assert time_of(batches, overhead) == least_time(lengths, budget, overhead)
 
 
@@ -62,13 +61,12 @@ def test_rows_are_cut_where_the_time_is_least(
 @given(
     lengths=st.lists(st.integers(2, 20), min_size=1, max_size=30),
     budget=st.integers(1, 100),
-    planner=st.sampled_from([FusedPlanner, SequentialPlanner]),
 )
 def test_each_row_goes_once_within_the_budget_and_beside_its_own(
-    lengths: list[int], budget: int, planner: type[FusedPlanner]
+    lengths: list[int], budget: int
 ) -> None:
     given_rows = rows(lengths, adapters=3)
-    batches = planner(budget).plan(given_rows)
+    batches = TokenBudgetBatcher(budget).split(given_rows)
     planned = [one for batch in batches for one in batch.rows]
     assert sorted(map(id, planned)) == sorted(map(id, given_rows))
     for batch in batches:
@@ -76,11 +74,10 @@ def test_each_row_goes_once_within_the_budget_and_beside_its_own(
         assert batch.width == max(map(len, batch.rows))
         names = [one.adapter for one in batch.rows]
         assert names == sorted(names)
-        assert planner is FusedPlanner or len(set(names)) == 1
 
 
 def test_a_job_that_fills_the_budget_goes_alone() -> None:
-    batches = FusedPlanner(4 * 128).plan(rows([128] * 16, adapters=4))
+    batches = TokenBudgetBatcher(4 * 128).split(rows([128] * 16, adapters=4))
     assert [{one.adapter for one in batch.rows} for batch in batches] == [
         {"a0"}, {"a1"}, {"a2"}, {"a3"},
     ]  # fmt: skip
@@ -91,7 +88,7 @@ def test_padding_of_mixed_lengths_is_small() -> None:
     padding = total = 0
     for _ in range(20):
         lengths = generator.integers(16, 129, size=64).tolist()
-        for batch in FusedPlanner(512).plan(rows(lengths, adapters=8)):
+        for batch in TokenBudgetBatcher(512).split(rows(lengths, adapters=8)):
             padding += batch.num_tokens - batch.num_real_tokens
             total += batch.num_tokens
     assert padding / total <= 0.1
@@ -99,7 +96,7 @@ def test_padding_of_mixed_lengths_is_small() -> None:
 
 def test_exact_rows_go_one_by_one_in_order_and_in_one_shape() -> None:
     given_rows = [row(5), row(3), row(7, "b")]
-    batches = ExactPlanner({"a": 8, "b": 16}).plan(given_rows)
+    batches = RowBatcher({"a": 8, "b": 16}).split(given_rows)
     assert [(batch.rows, batch.width) for batch in batches] == [
         ((one,), width) for one, width in zip(given_rows, (8, 8, 16), strict=True)
     ]
@@ -107,6 +104,6 @@ def test_exact_rows_go_one_by_one_in_order_and_in_one_shape() -> None:
 
 @pytest.mark.parametrize(("budget", "failed", "expected"), [(512, 400, 200), (100, 400, 50)])
 def test_a_failed_batch_halves_what_fits(budget: int, failed: int, expected: int) -> None:
-    planner = FusedPlanner(budget)
-    planner.shrink(MicroBatch((row(2),) * 4, failed // 4))
+    planner = TokenBudgetBatcher(budget)
+    planner.reduce_budget(MicroBatch((row(2),) * 4, failed // 4))
     assert planner.budget == expected

@@ -3,13 +3,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auctune.device_profile import Mix, SweepPoint
-from auctune.train.pass_time import (
+from auctune.train.cost_model import (
     choose_budget,
+    elementwise_min,
     fit_line,
-    is_disturbed,
+    is_noisy,
     margin_of,
-    predict_again,
-    quickest,
+    predict_mixes,
 )
 
 
@@ -78,16 +78,16 @@ def test_a_slowdown_of_all_mixes_decides_the_margin(noise: list[float], factor: 
 
 def test_a_sweep_is_disturbed_if_every_mix_runs_in_less_than_half_of_its_time() -> None:
     slower, quicker = Mix(2, 10, 3.0, 4.0), Mix(2, 10, 100.0, 1.0)
-    assert is_disturbed([quicker, quicker])
-    assert not is_disturbed([quicker, slower])
-    assert not is_disturbed([])
+    assert is_noisy([quicker, quicker])
+    assert not is_noisy([quicker, slower])
+    assert not is_noisy([])
 
 
 def test_of_two_sweeps_the_quicker_passes_count() -> None:
     first, again = points({32: 9.0, 64: 2.0}), points({32: 1.0, 64: 8.0})
-    assert quickest(first, again) == points({32: 1.0, 64: 2.0})
+    assert elementwise_min(first, again) == points({32: 1.0, 64: 2.0})
 
 
 def test_another_line_predicts_the_same_mixes_anew() -> None:
     # Two passes of 64 tokens at most: 2 * 0.5 + 100 * 0.01.
-    assert predict_again([Mix(3, 100, 50.0, 2.0)], 64, 0.5, 0.01) == [Mix(3, 100, 2.0, 2.0)]
+    assert predict_mixes([Mix(3, 100, 50.0, 2.0)], 64, 0.5, 0.01) == [Mix(3, 100, 2.0, 2.0)]

@@ -1,4 +1,4 @@
-"""The time of a pass over n tokens, t = a + b n, and what follows from it."""
+"""Cost model of a pass over n tokens, t = a + b n: its fit, its budget, and its margin of error."""
 
 import math
 from collections.abc import Sequence
@@ -11,17 +11,17 @@ from auctune.device_profile import Mix, SweepPoint
 GOOD_SPEED = 0.9
 LARGEST_MARGIN = 0.9
 MARGIN_QUANTILE = 0.95
-DISTURBED = 2.0
+NOISE_RATIO = 2.0
 
 
 def fit_line(sweep: Sequence[SweepPoint]) -> tuple[float, float]:
-    """a >= 0 and b > 0 of seconds = a + b tokens, with the least relative squares."""
+    """Return a >= 0 and b > 0 of seconds = a + b tokens, with the least relative squares."""
     tokens = np.array([point.tokens for point in sweep], dtype=float)
     seconds = np.array([point.seconds for point in sweep])
     lines = np.stack([np.ones_like(tokens), tokens], axis=1) / seconds[:, None]
     (a, b), *_ = np.linalg.lstsq(lines, np.ones_like(seconds))
     if b <= 0:
-        # Too fast for its size to be seen: all of it is put down to tokens.
+        # The overhead dominates: attribute all of the time to tokens.
         return 0.0, float(np.mean(seconds / tokens))
     if a < 0:
         ratios = tokens / seconds
@@ -30,7 +30,7 @@ def fit_line(sweep: Sequence[SweepPoint]) -> tuple[float, float]:
 
 
 def choose_budget(sweep: Sequence[SweepPoint]) -> int:
-    """The fewest tokens of a pass with which the device is about as fast as it gets."""
+    """Return the fewest tokens of a pass at which the device is near its best speed."""
     best = max(point.tokens / point.seconds for point in sweep)
     return min(point.tokens for point in sweep if point.tokens / point.seconds >= GOOD_SPEED * best)
 
@@ -49,26 +49,27 @@ def margin_of(mixes: Sequence[Mix]) -> float:
 
 
 def predict(tokens: int, budget: int, a: float, b: float) -> float:
-    """Seconds of a round of `tokens` tokens, in passes of `budget` tokens at most."""
+    """Return the seconds of a round of `tokens` tokens, in passes of `budget` tokens at most."""
     return a * math.ceil(tokens / budget) + b * tokens
 
 
-def is_disturbed(mixes: Sequence[Mix]) -> bool:
-    """Whether all mixes ran in less than half of their time: the sweep shared its device.
+def is_noisy(mixes: Sequence[Mix]) -> bool:
+    """Return whether all mixes ran in less than half of their predicted time.
 
-    A margin answers the opposite error only; this one would leave most of a node unsold.
+    Then something else used the device during the sweep. A margin covers the opposite error only;
+    this one would leave most of a node unsold.
     """
     return bool(mixes) and all(
-        mix.predicted_seconds > DISTURBED * mix.measured_seconds for mix in mixes
+        mix.predicted_seconds > NOISE_RATIO * mix.measured_seconds for mix in mixes
     )
 
 
-def quickest(first: Sequence[SweepPoint], again: Sequence[SweepPoint]) -> list[SweepPoint]:
-    """Of two sweeps, each pass as it was least disturbed."""
+def elementwise_min(first: Sequence[SweepPoint], again: Sequence[SweepPoint]) -> list[SweepPoint]:
+    """Return the faster time of each pass of two sweeps."""
     pairs = zip(first, again, strict=False)
     return [min(pair, key=lambda point: point.seconds) for pair in pairs]
 
 
-def predict_again(mixes: Sequence[Mix], budget: int, a: float, b: float) -> list[Mix]:
-    """The same mixes, as another line predicts them."""
+def predict_mixes(mixes: Sequence[Mix], budget: int, a: float, b: float) -> list[Mix]:
+    """Return mixes with the predictions of another line."""
     return [replace(mix, predicted_seconds=predict(mix.tokens, budget, a, b)) for mix in mixes]

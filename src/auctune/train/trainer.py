@@ -1,4 +1,4 @@
-"""One node's trainer: the base model held once, all adapters of the slot trained on it together.
+"""Trainer of one node: the base model held once, all adapters of the slot trained on it together.
 
 In `fused` mode rows of all jobs go through the model together; in `exact` mode each row is a pass
 of its own, in a fixed shape and with deterministic algorithms.
@@ -18,36 +18,30 @@ from auctune.domain.data_size import DataSize
 from auctune.domain.errors import InputError
 from auctune.train.base import Base
 from auctune.train.checkpoint import load_latest, save_checkpoint
-from auctune.train.deterministic import deterministic, prepare_deterministic
 from auctune.train.export import Exported, export_adapter
-from auctune.train.job import LoraJob
+from auctune.train.job import Loaded, LoraJob, Progress
 from auctune.train.multilora.adapters import AdaptedModel, lora_config
 from auctune.train.multilora.backends import Backend, choose_backend
-from auctune.train.multilora.batches import (
+from auctune.train.multilora.batching import (
     OVERHEAD_TOKENS,
-    ExactPlanner,
-    FusedPlanner,
-    Planner,
-    SequentialPlanner,
+    MicroBatcher,
+    RowBatcher,
+    TokenBudgetBatcher,
 )
-from auctune.train.multilora.rounds import Rounds
-from auctune.train.multilora.step import ModelStep
-from auctune.train.multilora.suspend import capture, restore
-from auctune.train.multilora.task import TrainingTask
-from auctune.train.pace import TimeLeft, Unlimited
-from auctune.train.progress import Loaded, Progress
+from auctune.train.multilora.step import ForwardBackward
+from auctune.train.multilora.task import TrainingTask, capture_state, restore_state
+from auctune.train.multilora.train_loop import TrainLoop
+from auctune.train.reproducible import deterministic, prepare_deterministic
 from auctune.train.rows import TokenizedDataSet
+from auctune.train.time_budget import NO_TIME_LIMIT, TimeBudget
 from auctune.train.tokenized_file import FileTokenizer, read_rows
 
 CHECKPOINTS = "checkpoints"
-UNLIMITED = Unlimited()
-
-__all__ = ["Loaded", "NodeTrainer", "Progress"]
 
 
 @dataclass
-class _Call:
-    """What one call of `train` has seen of a job."""
+class _CallStats:
+    """A job at the start of a call of `train`, and the steps reported since."""
 
     started: float
     first_tokens: int
@@ -56,29 +50,28 @@ class _Call:
 
 
 @dataclass
-class _Place:
+class _LoadedJob:
     """A job on the node."""
 
     task: TrainingTask
     folder: Path
-    call: _Call = field(default_factory=lambda: _Call(0.0, 0, 0, 0))
+    call: _CallStats = field(default_factory=lambda: _CallStats(0.0, 0, 0, 0))
 
 
-class NodeTrainer:
+class MultiLoraTrainer:
     """Trains the jobs of one node.
 
     Args:
         base: the model that all jobs adapt; its weights are shared, not copied.
-        backend: "auto", "sequential" (one job after the other), "loop", "bmm", "grouped", or
-            one's own.
+        backend: "auto", "loop", "bmm", "grouped", or an instance.
         mode: "fused", or "exact": resumed training is bit-identical to uninterrupted training.
-        token_budget: tokens of a micro-batch at most, padding included, in fused mode.
-        overhead_tokens: tokens that take as long as a pass itself does, as measured by a profile;
-            what fusing more rows into a pass, padding included, is weighed against.
+        token_budget: maximum tokens of a micro-batch, padding included, in fused mode.
+        overhead_tokens: tokens that take as long as the overhead of a pass, as measured by a
+            profile.
         checkpointing: recompute activations in the backward pass, to save memory.
 
     Attributes:
-        rounds: runs and counts the micro-batches.
+        loop: runs and counts the micro-batches.
 
     Raises:
         InputError: if the backend cannot run on the base's device.
@@ -109,11 +102,11 @@ class NodeTrainer:
         )
         self.adapted = AdaptedModel(base.fresh_model(), chosen)
         self._widths: dict[str, int] = {}
-        self.rounds = Rounds(
-            ModelStep(self.adapted, checkpointing=checkpointing),
-            self._choose_planner(backend, token_budget, overhead_tokens),
+        self.loop = TrainLoop(
+            ForwardBackward(self.adapted, checkpointing=checkpointing),
+            self._choose_batcher(token_budget, overhead_tokens),
         )
-        self._places: dict[str, _Place] = {}
+        self._places: dict[str, _LoadedJob] = {}
         # Rows that were read ahead, by file and length.
         self._tokenized: dict[tuple[Path, int], FileTokenizer] = {}
         self._num_loaded = 0
@@ -124,8 +117,8 @@ class NodeTrainer:
         Its rows are kept for `load`, however often it is loaded, until `forget_files` drops them.
 
         Args:
-            job: which `load` is to take up.
-            has_time: asked before each step of about a quarter of a second.
+            job: to be loaded later.
+            has_time: called before each step of about a quarter of a second.
 
         Returns:
             Whether all of its rows are tokenized.
@@ -152,12 +145,12 @@ class NodeTrainer:
         return True
 
     def forget_files(self, kept: Iterable[LoraJob]) -> None:
-        """Let go of the rows of all files but those of some jobs."""
+        """Drop the rows of all files but those of some jobs."""
         keys = {key for job in kept for key in self._files(job)}
         self._tokenized = {key: file for key, file in self._tokenized.items() if key in keys}
 
     def load(self, job: LoraJob, folder: Path) -> Loaded:
-        """Take up a job, from its newest whole checkpoint in `folder` if it has one.
+        """Load a job, from its newest complete checkpoint in `folder` if it has one.
 
         Raises:
             InputError: if the job, its data or its target modules cannot be used.
@@ -176,60 +169,60 @@ class NodeTrainer:
             if found is not None:
                 checkpoint, _, damaged = found
                 warnings += damaged
-                warnings += restore(task, checkpoint, self.base.digest, self.mode)
+                warnings += restore_state(task, checkpoint, self.base.digest, self.mode)
         except BaseException:
             self.adapted.remove(name)
             raise
         self._num_loaded += 1
         longest = max(data.longest, 0 if validation is None else validation.longest)
         self._widths[name] = min(self._max_length(job), longest)
-        self._places[job.id] = _Place(task, folder)
+        self._places[job.id] = _LoadedJob(task, folder)
         notes = self._size(data, validation).notes(job.max_length)
-        return Loaded(task.cursor.done, task.cursor.total, tuple(warnings), notes)
+        return Loaded(task.sampler.done, task.sampler.total, tuple(warnings), notes)
 
     def train(
         self,
         targets: Mapping[str, int],
         report: Callable[[Progress], None],
-        time_left: TimeLeft = UNLIMITED,
+        time_budget: TimeBudget = NO_TIME_LIMIT,
     ) -> dict[str, Progress]:
         """Train each job up to a cumulative number of rows, over all its epochs.
 
-        A batch that a target cuts in two is kept, gradient and all, and goes on in the next call.
+        A batch that a target cuts in two is kept with its gradient, and continues in the next call.
 
         Args:
-            targets: rows by job; what lies beyond a job's last row does not count.
+            targets: rows by job, up to a job's last row.
             report: called after each optimizer step of a job.
-            time_left: says when to end before all targets are reached.
+            time_budget: ends training before all targets are reached.
 
         Returns:
-            Where each job of `targets` stands.
+            The progress of each job of `targets`.
         """
         places = {job: self._place(job) for job in targets}
         for place in places.values():
             task = place.task
             tokens = task.tokens + task.batch_tokens
-            place.call = _Call(time.monotonic(), tokens, task.steps, task.steps)
+            place.call = _CallStats(time.monotonic(), tokens, task.steps, task.steps)
         with deterministic() if self.mode == "exact" else nullcontext():
             tasks = [(places[job].task, rows) for job, rows in targets.items()]
-            while (most_rows := time_left.most_rows()) != 0:
-                done = sum(task.cursor.done for task, _ in tasks)
-                moved = self.rounds.run(tasks, most_rows)
+            while (max_rows := time_budget.max_rows()) != 0:
+                done = sum(task.sampler.done for task, _ in tasks)
+                moved = self.loop.run(tasks, max_rows)
                 if moved is None:
                     break
-                time_left.trained(sum(task.cursor.done for task, _ in tasks) - done)
+                time_budget.record(sum(task.sampler.done for task, _ in tasks) - done)
                 for task in moved:
                     report(self._progress(places[task.job.id]))
         return {job: self._progress(place, whole_call=True) for job, place in places.items()}
 
     def save(self, job_id: str, number: int) -> Path:
-        """Write a checkpoint into the job's folder; returns the checkpoint's own."""
+        """Write a checkpoint into the job's folder; return the checkpoint's own folder."""
         place = self._place(job_id)
-        checkpoint = capture(place.task, self.base.digest, self.mode)
+        checkpoint = capture_state(place.task, self.base.digest, self.mode)
         return save_checkpoint(place.folder / CHECKPOINTS, number, checkpoint)
 
     def export(self, job_id: str, folder: Path) -> Exported:
-        """Write a job's adapter in PEFT's format, loaded back and checked on rows of its data.
+        """Write a job's adapter in PEFT's format, verified by loading it.
 
         Raises:
             ExportError: if what was written is not the adapter that was trained.
@@ -242,46 +235,44 @@ class NodeTrainer:
             self.weights(job_id),
             folder,
             rows=task.data.rows,
-            trained_logits=lambda row: self.rounds.step.logits(name, row),
+            trained_logits=lambda row: self.loop.step.logits(name, row),
         )
 
     @property
     def budget(self) -> int | None:
-        """Tokens of a micro-batch at most, as memory allows by now; none in exact mode."""
-        planner = self.rounds.planner
-        return planner.budget if isinstance(planner, FusedPlanner) else None
+        """Maximum tokens of a micro-batch, as memory has allowed so far; `None` in exact mode."""
+        batcher = self.loop.batcher
+        return batcher.budget if isinstance(batcher, TokenBudgetBatcher) else None
 
     def weights(self, job_id: str) -> dict[str, Tensor]:
-        """A job's live adapter weights, by their names in the base."""
+        """Return a job's live adapter weights, by their names in the base."""
         weights = self._place(job_id).task.weights
         return weights.named(weights.values)
 
     def progress(self, job_id: str) -> Progress:
-        """Where a job stands."""
+        """Return the progress of a job."""
         return self._progress(self._place(job_id))
 
     def curve(self, job_id: str) -> list[tuple[int, int, int, float]]:
-        """(step, rows, tokens, loss) of each of a job's optimizer steps so far."""
+        """Return (step, rows, tokens, loss) of each of a job's optimizer steps so far."""
         return list(self._place(job_id).task.curve)
 
     def task(self, job_id: str) -> TrainingTask:
-        """A job's live state, for who trains it in another way than `train`."""
+        """Return a job's live state, to train it in another way than by `train`."""
         return self._place(job_id).task
 
     def unload(self, job_id: str) -> None:
-        """Let go of a job; what was not saved is lost."""
+        """Unload a job; what was not saved is lost."""
         place = self._place(job_id)
         self.adapted.remove(place.task.weights.name)
         del self._widths[place.task.weights.name]
         del self._places[job_id]
 
-    def _choose_planner(self, backend: str | Backend, budget: int, overhead: int) -> Planner:
-        if self.mode == "exact":
-            return ExactPlanner(self._widths)
-        kind = SequentialPlanner if backend == "sequential" else FusedPlanner
-        return kind(budget, overhead)
+    def _choose_batcher(self, budget: int, overhead: int) -> MicroBatcher:
+        exact = self.mode == "exact"
+        return RowBatcher(self._widths) if exact else TokenBudgetBatcher(budget, overhead)
 
-    def _place(self, job_id: str) -> _Place:
+    def _place(self, job_id: str) -> _LoadedJob:
         if job_id not in self._places:
             raise InputError("job", f"{job_id!r} is not loaded", "the id of a job on this node")
         return self._places[job_id]
@@ -305,7 +296,7 @@ class NodeTrainer:
             return ahead.data
         return read_rows(key[0], self.base.tokenizer, key[1], self.base.context_tokens)
 
-    def _progress(self, place: _Place, *, whole_call: bool = False) -> Progress:
+    def _progress(self, place: _LoadedJob, *, whole_call: bool = False) -> Progress:
         task, call = place.task, place.call
         since = call.first_step if whole_call else call.reported_step
         call.reported_step = task.steps
@@ -313,8 +304,8 @@ class NodeTrainer:
         tokens = task.tokens + task.batch_tokens
         return Progress(
             job=task.job.id,
-            rows=task.cursor.done,
-            total_rows=task.cursor.total,
+            rows=task.sampler.done,
+            total_rows=task.sampler.total,
             tokens=tokens,
             steps=task.steps,
             loss=task.curve[-1][3] if task.curve else None,

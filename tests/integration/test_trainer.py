@@ -10,12 +10,12 @@ from torch import Tensor
 from auctune.domain.dataset import read_dataset
 from auctune.domain.errors import InputError
 from auctune.train.base import Base
-from auctune.train.job import LoraJob
-from auctune.train.multilora.batches import MicroBatch
-from auctune.train.multilora.step import Step
-from auctune.train.node import NodeTrainer, Progress
+from auctune.train.job import LoraJob, Progress
+from auctune.train.multilora.batching import MicroBatch
+from auctune.train.multilora.step import ForwardBackward
 from auctune.train.peak_memory import peak_bytes
 from auctune.train.rows import TokenizedRow, tokenize
+from auctune.train.trainer import MultiLoraTrainer
 from support.peft_alone import assert_close, weights_of
 from support.small_bases import build_base, write_rows
 
@@ -45,8 +45,8 @@ def ignore(progress: Progress) -> None:
     """A report that nobody reads."""
 
 
-def train(base: Base, jobs: list[LoraJob], folder: Path, **options: object) -> NodeTrainer:
-    trainer = NodeTrainer(base, **options)  # type: ignore[arg-type]
+def train(base: Base, jobs: list[LoraJob], folder: Path, **options: object) -> MultiLoraTrainer:
+    trainer = MultiLoraTrainer(base, **options)  # type: ignore[arg-type]
     for job in jobs:
         trainer.load(job, folder / job.id)
     trainer.train({job.id: 10**6 for job in jobs}, ignore)
@@ -67,7 +67,7 @@ def test_a_job_comes_out_the_same_whoever_shares_its_node(base: Base, tmp_path: 
 
 def test_targets_are_reached_to_the_row_and_no_further(base: Base, tmp_path: Path) -> None:
     jobs = [make_job(tmp_path, name) for name in ("a", "b")]
-    trainer = NodeTrainer(base)
+    trainer = MultiLoraTrainer(base)
     for job in jobs:
         assert trainer.load(job, tmp_path / job.id).total_rows == 33
     progress = trainer.train({"a": 5, "b": 0}, ignore)
@@ -82,7 +82,7 @@ def test_targets_are_reached_to_the_row_and_no_further(base: Base, tmp_path: Pat
 def test_batches_cut_by_targets_give_the_weights_of_whole_ones(base: Base, tmp_path: Path) -> None:
     job = make_job(tmp_path, "job")
     whole = weights_of(train(base, [job], tmp_path), job)
-    trainer = NodeTrainer(base)
+    trainer = MultiLoraTrainer(base)
     trainer.load(job, tmp_path)
     for target in (1, 2, 7, 10, 11, 13, 30, 33):
         assert trainer.train({"job": target}, ignore)["job"].rows == target
@@ -91,7 +91,7 @@ def test_batches_cut_by_targets_give_the_weights_of_whole_ones(base: Base, tmp_p
 
 def test_each_step_is_reported_once_with_its_loss(base: Base, tmp_path: Path) -> None:
     job = make_job(tmp_path, "job")
-    trainer = NodeTrainer(base)
+    trainer = MultiLoraTrainer(base)
     trainer.load(job, tmp_path)
     reports: list[Progress] = []
     result = [trainer.train({"job": rows}, reports.append)["job"] for rows in (14, 33)]
@@ -107,7 +107,7 @@ def test_a_loss_that_is_no_number_ends_its_own_job_only(base: Base, tmp_path: Pa
     good = [make_job(tmp_path, name) for name in ("good", "fine")]
     bad = make_job(tmp_path, "bad", learning_rate=1e9, max_grad_norm=0.0, schedule="constant")
     alone = {job.id: weights_of(train(base, [job], tmp_path), job) for job in good}
-    trainer = NodeTrainer(base)
+    trainer = MultiLoraTrainer(base)
     for job in (good[0], bad, good[1]):
         trainer.load(job, tmp_path / job.id)
     progress = trainer.train(dict.fromkeys(("good", "bad", "fine"), 33), ignore)
@@ -120,13 +120,13 @@ def test_a_loss_that_is_no_number_ends_its_own_job_only(base: Base, tmp_path: Pa
     assert trainer.train({"bad": 33}, ignore)["bad"].rows == progress["bad"].rows
 
 
-class CrampedStep:
+class CrampedStep(ForwardBackward):
     """Runs micro-batches on a device that has room for `limit` tokens.
 
     It runs out in the backward pass, when gradients of some layers have been added already.
     """
 
-    def __init__(self, step: Step, limit: int) -> None:
+    def __init__(self, step: ForwardBackward, limit: int) -> None:
         self.inner = step
         self.limit = limit
         self.failures = 0
@@ -151,9 +151,9 @@ class CrampedStep:
 def test_out_of_memory_shrinks_the_budget_and_changes_no_result(base: Base, tmp_path: Path) -> None:
     jobs = [make_job(tmp_path, name) for name in ("a", "b")]
     roomy = train(base, jobs, tmp_path)
-    trainer = NodeTrainer(base)
-    step = CrampedStep(trainer.rounds.step, limit=30)
-    trainer.rounds.step = step
+    trainer = MultiLoraTrainer(base)
+    step = CrampedStep(trainer.loop.step, limit=30)
+    trainer.loop.step = step
     for job in jobs:
         trainer.load(job, tmp_path / job.id)
     # The second call begins in the middle of a batch.
@@ -171,8 +171,8 @@ def test_out_of_memory_shrinks_the_budget_and_changes_no_result(base: Base, tmp_
 def test_a_row_that_never_fits_ends_its_own_job_only(base: Base, tmp_path: Path) -> None:
     small = make_job(tmp_path, "small", max_length=8)
     large = make_job(tmp_path, "large")
-    trainer = NodeTrainer(base)
-    trainer.rounds.step = CrampedStep(trainer.rounds.step, limit=8)
+    trainer = MultiLoraTrainer(base)
+    trainer.loop.step = CrampedStep(trainer.loop.step, limit=8)
     for job in (small, large):
         trainer.load(job, tmp_path / job.id)
     progress = trainer.train({"small": 99, "large": 99}, ignore)
@@ -185,7 +185,7 @@ def test_a_row_that_never_fits_ends_its_own_job_only(base: Base, tmp_path: Path)
 def test_validation_loss_is_that_of_each_epochs_end(base: Base, tmp_path: Path) -> None:
     validation = write_rows(tmp_path / "validation.jsonl", 5, seed=9)
     job = make_job(tmp_path, "job", validation=validation, dropout=0.5)
-    trainer = NodeTrainer(base)
+    trainer = MultiLoraTrainer(base)
     trainer.load(job, tmp_path)
     rows = tokenize(read_dataset(validation), base.tokenizer, job.max_length).rows
     for epoch in (1, 2, 3):
@@ -193,7 +193,7 @@ def test_validation_loss_is_that_of_each_epochs_end(base: Base, tmp_path: Path) 
         assert [number for number, _ in losses] == list(range(1, epoch + 1))
         trained, total = 0, 0.0
         for row in rows:
-            logits = trainer.rounds.step.logits("job0", row)[:-1]
+            logits = trainer.loop.step.logits("job0", row)[:-1]
             labels = torch.from_numpy(row.labels[1:])
             total += torch.nn.functional.cross_entropy(logits, labels, reduction="sum").item()
             trained += int((labels != -100).sum())
@@ -203,7 +203,7 @@ def test_validation_loss_is_that_of_each_epochs_end(base: Base, tmp_path: Path) 
 def test_a_job_out_of_patience_stops_early(base: Base, tmp_path: Path) -> None:
     validation = write_rows(tmp_path / "validation.jsonl", 5, seed=9)
     job = make_job(tmp_path, "job", validation=validation, patience=2, epochs=20, learning_rate=0.3)
-    trainer = NodeTrainer(base)
+    trainer = MultiLoraTrainer(base)
     trainer.load(job, tmp_path)
     progress = trainer.train({"job": 10**6}, ignore)["job"]
     losses = [loss for _, loss in progress.validation]
@@ -247,7 +247,7 @@ def test_what_cannot_be_loaded_is_refused_and_leaves_the_others_alone(
     base: Base, tmp_path: Path
 ) -> None:
     job = make_job(tmp_path, "job")
-    trainer = NodeTrainer(base)
+    trainer = MultiLoraTrainer(base)
     trainer.load(job, tmp_path / "job")
     for wrong, place in (
         (job, "job"),
@@ -277,7 +277,7 @@ def test_what_cannot_be_loaded_is_refused_and_leaves_the_others_alone(
 )
 def test_options_that_cannot_be_met_are_refused(base: Base, options: dict[str, object]) -> None:
     with pytest.raises(InputError):
-        NodeTrainer(base, **options)  # type: ignore[arg-type]
+        MultiLoraTrainer(base, **options)  # type: ignore[arg-type]
 
 
 def test_memory_of_eight_tasks_is_their_own_and_one_micro_batch(base: Base, tmp_path: Path) -> None:
@@ -286,13 +286,13 @@ def test_memory_of_eight_tasks_is_their_own_and_one_micro_batch(base: Base, tmp_
     data.write_text(data.read_text() * 8)
     peaks, states = [], []
     for count, batch_size in ((8, 1), (1, 8)):
-        trainer = NodeTrainer(base, token_budget=8 * 24)
+        trainer = MultiLoraTrainer(base, token_budget=8 * 24)
         jobs = [
             make_job(tmp_path, f"{count}-{n}", data=data, batch_size=batch_size)
             for n in range(count)
         ]
 
-        def work(trainer: NodeTrainer = trainer, jobs: list[LoraJob] = jobs) -> None:
+        def work(trainer: MultiLoraTrainer = trainer, jobs: list[LoraJob] = jobs) -> None:
             for job in jobs:
                 trainer.load(job, tmp_path / job.id)
             trainer.train({job.id: job.batch_size for job in jobs}, ignore)

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auctune.domain import CheckpointError
-from auctune.train.cursor import Cursor, epoch_order
+from auctune.train.epoch_sampler import EpochSampler, epoch_order
 
 cursors = st.builds(
-    Cursor,
+    EpochSampler,
     num_rows=st.integers(1, 40),
     epochs=st.integers(1, 4),
     seed=st.integers(0, 2**70),
@@ -16,34 +16,35 @@ cursors = st.builds(
 
 
 @given(cursors)
-def test_each_epoch_takes_each_row_once(cursor: Cursor) -> None:
-    for epoch in range(cursor.epochs):
-        assert cursor.epoch == epoch
-        assert cursor.left_in_epoch == cursor.num_rows
-        assert sorted(cursor.take(cursor.num_rows)) == list(range(cursor.num_rows))
-    assert (cursor.done, cursor.left, cursor.left_in_epoch) == (cursor.total, 0, 0)
-    assert cursor.epoch == cursor.epochs
-    assert cursor.take(5) == []
+def test_each_epoch_takes_each_row_once(sampler: EpochSampler) -> None:
+    for epoch in range(sampler.epochs):
+        assert sampler.epoch == epoch
+        assert sorted(sampler.next_indices(sampler.num_rows)) == list(range(sampler.num_rows))
+    assert (sampler.done, sampler.remaining) == (sampler.total, 0)
+    assert sampler.epoch == sampler.epochs
+    assert sampler.next_indices(5) == []
 
 
 @given(cursors, st.lists(st.integers(0, 50), max_size=8))
 def test_rows_do_not_depend_on_how_many_are_taken_at_once(
-    cursor: Cursor, counts: list[int]
+    sampler: EpochSampler, counts: list[int]
 ) -> None:
-    whole = Cursor(cursor.num_rows, cursor.epochs, cursor.seed).take(cursor.total)
-    pieces = [row for count in counts for row in cursor.take(count)]
+    whole = EpochSampler(sampler.num_rows, sampler.epochs, sampler.seed).next_indices(sampler.total)
+    pieces = [row for count in counts for row in sampler.next_indices(count)]
     assert pieces == whole[: len(pieces)]
-    assert len(pieces) == min(sum(counts), cursor.total)
+    assert len(pieces) == min(sum(counts), sampler.total)
 
 
 @given(cursors, st.integers(0, 200))
-def test_a_restored_cursor_goes_on_as_the_first_one_would(cursor: Cursor, count: int) -> None:
-    cursor.take(count)
-    state = json.loads(json.dumps(cursor.state()))
-    restored = Cursor(cursor.num_rows, cursor.epochs, cursor.seed)
+def test_a_restored_cursor_goes_on_as_the_first_one_would(
+    sampler: EpochSampler, count: int
+) -> None:
+    sampler.next_indices(count)
+    state = json.loads(json.dumps(sampler.state()))
+    restored = EpochSampler(sampler.num_rows, sampler.epochs, sampler.seed)
     restored.restore(state)
-    assert restored.done == cursor.done
-    assert restored.take(cursor.total) == cursor.take(cursor.total)
+    assert restored.done == sampler.done
+    assert restored.next_indices(sampler.total) == sampler.next_indices(sampler.total)
 
 
 def test_orders_differ_between_epochs_and_seeds_and_never_change() -> None:
@@ -78,25 +79,25 @@ def test_every_order_of_three_rows_is_about_as_likely() -> None:
     ],
 )
 def test_a_state_that_belongs_elsewhere_is_refused(change: dict[str, object], message: str) -> None:
-    cursor = Cursor(10, 2, 0)
-    cursor.take(4)
-    state = cursor.state() | change
+    sampler = EpochSampler(10, 2, 0)
+    sampler.next_indices(4)
+    state = sampler.state() | change
     with pytest.raises(CheckpointError, match=message):
-        Cursor(10, 2, 0).restore(state)
+        EpochSampler(10, 2, 0).restore(state)
 
 
 @pytest.mark.parametrize("part", ["num_rows", "epochs", "seed", "done", "order"])
 def test_a_state_with_a_part_left_out_is_refused(part: str) -> None:
-    state = Cursor(10, 2, 0).state()
+    state = EpochSampler(10, 2, 0).state()
     del state[part]
     with pytest.raises(CheckpointError, match=part):
-        Cursor(10, 2, 0).restore(state)
+        EpochSampler(10, 2, 0).restore(state)
 
 
 def test_a_cursor_outside_its_rows_is_refused() -> None:
     with pytest.raises(ValueError, match="0 rows"):
-        Cursor(0, 1, 0)
+        EpochSampler(0, 1, 0)
     with pytest.raises(ValueError, match="done = 5"):
-        Cursor(2, 2, 0, done=5)
+        EpochSampler(2, 2, 0, done=5)
     with pytest.raises(ValueError, match="rows 3 to 5"):
-        Cursor(2, 2, 0).between(3, 5)
+        EpochSampler(2, 2, 0).indices(3, 5)

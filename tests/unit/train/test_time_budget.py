@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 import pytest
 
-from auctune.train.pace import (
+from auctune.train.time_budget import (
     ANSWER_SECONDS,
     FIRST_SAVE_SECONDS,
     SAVE_MARGIN,
-    Pace,
-    TimeLeft,
-    Unlimited,
+    NoTimeLimit,
+    ThroughputEstimator,
+    TimeBudget,
 )
 
 
@@ -22,13 +22,15 @@ class Clock:
         return self.time
 
 
-def train(clock: Clock, pace: Pace, until: float, row_seconds: float, most: int = 8) -> int:
+def train(
+    clock: Clock, estimator: ThroughputEstimator, until: float, row_seconds: float, most: int = 8
+) -> int:
     """Rows trained in a slot whose rounds have `most` rows at most; then two tasks are saved."""
-    deadline = pace.until(until, num_tasks=2)
+    deadline = estimator.until(until, num_tasks=2)
     total = 0
-    while (rows := min(most, deadline.most_rows())) > 0:
+    while (rows := min(most, deadline.max_rows())) > 0:
         clock.time += rows * row_seconds
-        deadline.trained(rows)
+        deadline.record(rows)
         total += rows
     return total
 
@@ -39,70 +41,70 @@ def test_a_slot_is_used_to_within_a_row_and_leaves_time_to_save(
     row_seconds: float, most: int
 ) -> None:
     clock = Clock()
-    pace = Pace(clock)
+    estimator = ThroughputEstimator(clock)
     for _ in range(4):
         end = clock.time + 10.0
-        reserve = pace.save_seconds(2)
-        total = train(clock, pace, end, row_seconds, most)
+        reserve = estimator.save_seconds(2)
+        total = train(clock, estimator, end, row_seconds, most)
         assert clock.time <= end - reserve
         assert total >= (10.0 - reserve) / row_seconds - 2
         for _ in range(2):
             clock.time += 0.1
-            pace.saved(0.1)
+            estimator.record_save(0.1)
         assert clock.time <= end
         clock.time = end
 
 
 def test_rows_that_become_twice_as_slow_are_still_in_time() -> None:
     clock = Clock()
-    pace = Pace(clock)
-    train(clock, pace, clock.time + 10.0, 0.01, most=10**6)
+    estimator = ThroughputEstimator(clock)
+    train(clock, estimator, clock.time + 10.0, 0.01, most=10**6)
     end = clock.time + 10.0
-    reserve = pace.save_seconds(2)
-    train(clock, pace, end, 0.02, most=10**6)
+    reserve = estimator.save_seconds(2)
+    train(clock, estimator, end, 0.02, most=10**6)
     assert clock.time <= end - reserve
 
 
 @pytest.mark.parametrize("slow", [1.5, 30.0, 400.0])
 def test_one_slow_row_does_not_end_training_for_good(slow: float) -> None:
     clock = Clock()
-    pace = Pace(clock)
+    estimator = ThroughputEstimator(clock)
     trained = []
     for slot in range(12):
         end = clock.time + 2.0
-        trained.append(train(clock, pace, end, slow if slot == 0 else 0.01))
+        trained.append(train(clock, estimator, end, slow if slot == 0 else 0.01))
         clock.time = max(clock.time, end)
-        pace.saved(0.01)
+        estimator.record_save(0.01)
     assert trained[0] == 1
     assert trained[-1] > 150
     # What is found to be true again is believed again at once.
-    assert pace.row_seconds == pytest.approx(0.01, rel=0.1)
+    assert estimator.row_seconds == pytest.approx(0.01, rel=0.1)
 
 
 def test_the_slowest_save_of_late_is_what_is_kept_free() -> None:
-    pace = Pace(Clock())
-    assert pace.save_seconds(3) == ANSWER_SECONDS + SAVE_MARGIN * 3 * FIRST_SAVE_SECONDS
+    estimator = ThroughputEstimator(Clock())
+    assert estimator.save_seconds(3) == ANSWER_SECONDS + SAVE_MARGIN * 3 * FIRST_SAVE_SECONDS
     for seconds in (0.01, 0.4, 0.02):
-        pace.saved(seconds)
-    assert pace.save_seconds(3) == pytest.approx(ANSWER_SECONDS + SAVE_MARGIN * 3 * 0.4)
+        estimator.record_save(seconds)
+    assert estimator.save_seconds(3) == pytest.approx(ANSWER_SECONDS + SAVE_MARGIN * 3 * 0.4)
     for _ in range(8):
-        pace.saved(0.02)
-    assert pace.save_seconds(1) == pytest.approx(ANSWER_SECONDS + SAVE_MARGIN * 0.02)
+        estimator.record_save(0.02)
+    assert estimator.save_seconds(1) == pytest.approx(ANSWER_SECONDS + SAVE_MARGIN * 0.02)
 
 
 def test_nothing_is_begun_after_the_end_and_an_empty_round_teaches_nothing() -> None:
     clock = Clock()
-    pace = Pace(clock)
-    deadline = pace.until(clock.time + 5.0, num_tasks=0)
-    assert deadline.most_rows() == 1
+    estimator = ThroughputEstimator(clock)
+    deadline = estimator.until(clock.time + 5.0, num_tasks=0)
+    assert deadline.max_rows() == 1
     clock.time += 1.0
-    deadline.trained(0)
-    assert pace.row_seconds is None
+    deadline.record(0)
+    assert estimator.row_seconds is None
     clock.time += 4.0
-    assert deadline.most_rows() == 0
+    assert deadline.max_rows() == 0
 
 
 def test_without_an_end_rounds_are_of_any_size() -> None:
-    unlimited: TimeLeft = Unlimited()
-    unlimited.trained(3)
-    assert unlimited.most_rows() is None
+    unlimited: TimeBudget = NoTimeLimit()
+    unlimited.record(3)
+    assert unlimited.max_rows() is None

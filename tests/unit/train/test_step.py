@@ -2,9 +2,9 @@ import pytest
 import torch
 from torch.nn import functional
 
-from auctune.train.multilora import loss
+from auctune.train.multilora import step
 from auctune.train.multilora.frozen import Linear, onednn_linear
-from auctune.train.multilora.loss import HeadLoss
+from auctune.train.multilora.step import FusedLinearCrossEntropy
 
 
 @pytest.mark.parametrize("linear", [functional.linear, onednn_linear], ids=["torch", "onednn"])
@@ -13,13 +13,13 @@ from auctune.train.multilora.loss import HeadLoss
 def test_loss_and_gradient_are_those_of_cross_entropy(
     monkeypatch: pytest.MonkeyPatch, linear: Linear, has_bias: bool, block: int
 ) -> None:
-    monkeypatch.setattr(loss, "BLOCK_NUMBERS", block)
+    monkeypatch.setattr(step, "BLOCK_ELEMENTS", block)
     torch.manual_seed(0)
     hidden = torch.randn(7, 5, requires_grad=True)
     head = 3 * torch.randn(11, 5)
     bias = torch.randn(11) if has_bias else None
     labels, weights = torch.randint(0, 11, (7,)), torch.rand(7)
-    total, losses = HeadLoss.apply(hidden, head, bias, labels, weights, linear)  # type: ignore[no-untyped-call]
+    total, losses = FusedLinearCrossEntropy.apply(hidden, head, bias, labels, weights, linear)  # type: ignore[no-untyped-call]
     torch.autograd.backward(2 * total)
 
     other = hidden.detach().clone().requires_grad_()
@@ -35,7 +35,9 @@ def test_loss_and_gradient_are_those_of_cross_entropy(
 def test_large_logits_overflow_nothing() -> None:
     hidden = torch.tensor([[200.0]], requires_grad=True)
     head, labels, weights = torch.tensor([[1.0], [-1.0]]), torch.tensor([1]), torch.ones(1)
-    total, losses = HeadLoss.apply(hidden, head, None, labels, weights, functional.linear)  # type: ignore[no-untyped-call]
+    total, losses = FusedLinearCrossEntropy.apply(
+        hidden, head, None, labels, weights, functional.linear
+    )  # type: ignore[no-untyped-call]
     torch.autograd.backward(total)
     assert losses.tolist() == [400.0]
     assert hidden.grad is not None
@@ -44,7 +46,7 @@ def test_large_logits_overflow_nothing() -> None:
 
 def test_without_a_gradient_to_give_none_is_computed() -> None:
     hidden, head = torch.randn(3, 5), torch.randn(4, 5)
-    total, _ = HeadLoss.apply(  # type: ignore[no-untyped-call]
+    total, _ = FusedLinearCrossEntropy.apply(  # type: ignore[no-untyped-call]
         hidden, head, None, torch.zeros(3, dtype=torch.int64), torch.ones(3), functional.linear
     )
     assert not total.requires_grad

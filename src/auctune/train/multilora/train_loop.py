@@ -1,4 +1,4 @@
-"""Rounds of training: rows in, passes through the model, steps of the optimizers out.
+"""The loop of training: rounds of rows, passes through the model, optimizer steps.
 
 In a round each job that is short of its target gives rows of its current optimizer batch, so many
 that all jobs would finish together; the rows of all jobs are cut into micro-batches and run; a job
@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from auctune.train.multilora.batches import MicroBatch, PlannedRow, Planner
-from auctune.train.multilora.step import Step
+from auctune.train.multilora.batching import BatchRow, MicroBatch, MicroBatcher
+from auctune.train.multilora.step import ForwardBackward
 from auctune.train.multilora.task import TrainingTask
 
 # What is said in a plain RuntimeError when memory runs out: by torch of a CPU, by CUDA's runtime
@@ -25,33 +25,33 @@ OUT_OF_MEMORY = re.compile(
 )
 
 
-class Rounds:
-    """Runs rounds.
+class TrainLoop:
+    """Runs rounds of training.
 
     Attributes:
         step: runs micro-batches.
-        planner: cuts rows into micro-batches.
+        batcher: splits rows into micro-batches.
         padding: (padding, all) tokens computed so far.
     """
 
-    def __init__(self, step: Step, planner: Planner) -> None:
+    def __init__(self, step: ForwardBackward, batcher: MicroBatcher) -> None:
         self.step = step
-        self.planner = planner
+        self.batcher = batcher
         self.padding = (0, 0)
 
     def run(
-        self, targets: Sequence[tuple[TrainingTask, int]], most_rows: int | None = None
+        self, targets: Sequence[tuple[TrainingTask, int]], max_rows: int | None = None
     ) -> list[TrainingTask] | None:
-        """One round towards each task's cumulative number of rows.
+        """Run one round towards each task's cumulative number of rows.
 
         Args:
             targets: rows by task.
-            most_rows: of the round, >= 1; none: as many as suit the tasks.
+            max_rows: of the round, >= 1; `None`: as many as suit the tasks.
 
         Returns:
-            The tasks that took a step, or ended; none once all targets are reached.
+            The tasks that took a step, or ended; `None` once all targets are reached.
         """
-        shares = cut_down(share_out(targets), most_rows)
+        shares = cap_rows(allocate_rows(targets), max_rows)
         if not shares:
             return None
         starts = [task.batch_start for task, _ in shares]
@@ -61,17 +61,17 @@ class Rounds:
             # Some gradients of the failed pass have been added, others not.
             for (task, _), start in zip(shares, starts, strict=True):
                 task.restart_batch(start)
-            return self._make_room(failed, [task for task, _ in shares])
+            return self._handle_out_of_memory(failed, [task for task, _ in shares])
         targets_of = {id(task): task.num_batch_targets for task, _ in shares}
         full = [task for (task, _), part in zip(shares, rows, strict=True) if task.advance(part)]
-        self.finish(full, [targets_of[id(task)] for task in full])
+        self.optimizer_step(full, [targets_of[id(task)] for task in full])
         return full
 
-    def _train(self, rows: list[PlannedRow], tasks: list[TrainingTask]) -> MicroBatch | None:
-        """Run all rows; returns the micro-batch that did not fit into memory, if one did not."""
+    def _train(self, rows: list[BatchRow], tasks: list[TrainingTask]) -> MicroBatch | None:
+        """Run all rows; return the micro-batch that did not fit into memory, or None."""
         losses = {task.weights.name: task.batch_loss for task in tasks}
-        for batch in self.planner.plan(rows):
-            sums = attempt(self.step.train, batch)
+        for batch in self.batcher.split(rows):
+            sums = run_or_out_of_memory(self.step.train, batch)
             if sums is None:
                 return batch
             for name, loss in sums.items():
@@ -81,12 +81,12 @@ class Rounds:
             self.padding = (padding + added, total + batch.num_tokens)
         return None
 
-    def finish(self, full: Sequence[TrainingTask], num_targets: Sequence[int]) -> None:
-        """Let tasks whose batch is full take their step, unless it would not be finite.
+    def optimizer_step(self, full: Sequence[TrainingTask], num_targets: Sequence[int]) -> None:
+        """Take the optimizer step of tasks whose batch is full, unless it would not be finite.
 
         Args:
             full: the tasks.
-            num_targets: trained tokens of each one's batch.
+            num_targets: target tokens of each one's batch.
         """
         if not full:
             return
@@ -100,38 +100,40 @@ class Rounds:
                 task.fail(f"{what} in step {task.steps + 1}")
                 continue
             task.take_step(loss / targets)
-            if task.validation_data is not None and task.cursor.done % len(task.data) == 0:
+            if task.validation_data is not None and task.sampler.done % len(task.data) == 0:
                 self._validate(task)
 
     def _validate(self, task: TrainingTask) -> None:
         assert task.validation_data is not None
-        total, waiting = 0.0, self.planner.plan(task.validation_rows())
-        while waiting:
-            batch = waiting.pop()
-            sums = attempt(self.step.evaluate, batch)
+        total, pending = 0.0, self.batcher.split(task.validation_rows())
+        while pending:
+            batch = pending.pop()
+            sums = run_or_out_of_memory(self.step.evaluate, batch)
             if sums is not None:
                 total += sum(loss.item() for loss in sums.values())
-            elif self._make_room(batch, [task]):
+            elif self._handle_out_of_memory(batch, [task]):
                 return
             else:
-                waiting += self.planner.plan(batch.rows)
+                pending += self.batcher.split(batch.rows)
         task.note_validation(total / task.validation_data.num_trained_tokens)
 
-    def _make_room(self, failed: MicroBatch, tasks: Sequence[TrainingTask]) -> list[TrainingTask]:
-        """Answer memory that ran out; returns the task that cannot go on, if there is one."""
+    def _handle_out_of_memory(
+        self, failed: MicroBatch, tasks: Sequence[TrainingTask]
+    ) -> list[TrainingTask]:
+        """Reduce the budget after memory ran out; return a task that cannot go on, if any."""
         free_cache()
         if len(failed.rows) > 1:
-            self.planner.shrink(failed)
+            self.batcher.reduce_budget(failed)
             return []
         (task,) = (task for task in tasks if task.weights.name == failed.rows[0].adapter)
         task.fail(f"out of memory with a single row of {failed.width} tokens")
         return [task]
 
 
-def attempt(
+def run_or_out_of_memory(
     run: Callable[[MicroBatch], dict[str, Tensor]], batch: MicroBatch
 ) -> dict[str, Tensor] | None:
-    """What a pass returns; none if memory ran out in it."""
+    """Return what a pass returns, or None if memory ran out in it."""
     try:
         return run(batch)
     except (MemoryError, RuntimeError) as error:
@@ -148,29 +150,31 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def free_cache() -> None:
-    """Give back what torch holds of a GPU's memory without using it."""
+    """Release the cached GPU memory that torch does not use."""
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.empty_cache()
 
 
-def share_out(targets: Sequence[tuple[TrainingTask, int]]) -> list[tuple[TrainingTask, int]]:
-    """How many rows each unfinished task gives to the next round.
+def allocate_rows(targets: Sequence[tuple[TrainingTask, int]]) -> list[tuple[TrainingTask, int]]:
+    """Return how many rows each unfinished task contributes to the next round.
 
-    The busiest task, with the most optimizer steps to go, gives whole batches; the others spread
-    their rows over as many rounds, so that passes stay full to the end.
+    The busiest task, with the most remaining optimizer steps, contributes whole batches; the others
+    spread their rows over as many rounds, so that passes stay full to the end.
     """
-    left = [(task, task.rows_left(target)) for task, target in targets]
-    unfinished = [(task, rows) for task, rows in left if rows]
+    remaining = [(task, task.remaining_rows(target)) for task, target in targets]
+    unfinished = [(task, rows) for task, rows in remaining if rows]
     rounds = max((-(-rows // task.job.batch_size) for task, rows in unfinished), default=0)
-    return [(task, min(-(-rows // rounds), task.batch_left, rows)) for task, rows in unfinished]
+    return [
+        (task, min(-(-rows // rounds), task.batch_remaining, rows)) for task, rows in unfinished
+    ]
 
 
-def cut_down(
-    shares: list[tuple[TrainingTask, int]], most_rows: int | None
+def cap_rows(
+    shares: list[tuple[TrainingTask, int]], max_rows: int | None
 ) -> list[tuple[TrainingTask, int]]:
-    """The same shares in proportion, with `most_rows` rows in all at most, and one at least."""
+    """Return the shares scaled down to `max_rows` rows in total, and one at least."""
     total = sum(rows for _, rows in shares)
-    if most_rows is None or total <= most_rows:
+    if max_rows is None or total <= max_rows:
         return shares
-    smaller = [(task, rows * most_rows // total) for task, rows in shares]
+    smaller = [(task, rows * max_rows // total) for task, rows in shares]
     return [(task, rows) for task, rows in smaller if rows] or [(shares[0][0], 1)]

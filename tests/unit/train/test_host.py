@@ -4,15 +4,15 @@ import pytest
 import torch
 
 from auctune.doctor.checks_system import try_devices
-from auctune.train.device_trial import trial
+from auctune.train.host import try_device
 
 
 def test_a_device_whose_product_comes_out_right_has_no_error() -> None:
-    assert trial(torch.device("cpu"))["error"] is None
+    assert try_device(torch.device("cpu"))["error"] is None
 
 
 def test_a_device_whose_tensors_hold_no_numbers_has_one() -> None:
-    assert trial(torch.device("meta"))["error"] is not None
+    assert try_device(torch.device("meta"))["error"] is not None
 
 
 @pytest.mark.thorough

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from auctune.train.multilora.batches import MicroBatch, PlannedRow
-from auctune.train.multilora.rounds import attempt, cut_down
+from auctune.train.multilora.batching import BatchRow, MicroBatch
+from auctune.train.multilora.train_loop import cap_rows, run_or_out_of_memory
 
 TOKENS = np.zeros(4, dtype=np.int64)
-BATCH = MicroBatch((PlannedRow("a", 0, TOKENS, TOKENS, 1.0),), 4)
+BATCH = MicroBatch((BatchRow("a", 0, TOKENS, TOKENS, 1.0),), 4)
 
 
 def take_all_memory(batch: MicroBatch) -> dict[str, Tensor]:
@@ -46,19 +46,21 @@ OUT_OF_MEMORY = [
 
 @pytest.mark.parametrize("run", [take_all_memory, run_out_on_a_gpu, *map(fail_with, OUT_OF_MEMORY)])
 def test_memory_that_runs_out_is_no_error(run: object) -> None:
-    assert attempt(run, BATCH) is None  # type: ignore[arg-type]
+    assert run_or_out_of_memory(run, BATCH) is None  # type: ignore[arg-type]
 
 
 def test_any_other_error_is_one() -> None:
     with pytest.raises(RuntimeError, match="size"):
-        attempt(divide, BATCH)
+        run_or_out_of_memory(divide, BATCH)
     with pytest.raises(RuntimeError, match="illegal memory access"):
-        attempt(fail_with("CUDA error: an illegal memory access was encountered"), BATCH)
+        run_or_out_of_memory(
+            fail_with("CUDA error: an illegal memory access was encountered"), BATCH
+        )
 
 
 def test_what_a_pass_returns_is_passed_on() -> None:
     sums = {"a": torch.ones(())}
-    assert attempt(lambda batch: sums, BATCH) is sums
+    assert run_or_out_of_memory(lambda batch: sums, BATCH) is sums
 
 
 @given(
@@ -67,7 +69,7 @@ def test_what_a_pass_returns_is_passed_on() -> None:
 )
 def test_a_round_is_cut_in_proportion_and_is_never_empty(rows: list[int], most: int | None) -> None:
     shares: Any = [(f"task {n}", share) for n, share in enumerate(rows)]
-    cut: Any = dict(cut_down(shares, most))
+    cut: Any = dict(cap_rows(shares, most))
     total = sum(rows)
     assert 1 <= sum(cut.values()) <= (total if most is None else min(total, most))
     assert all(cut.values())

@@ -1,8 +1,8 @@
-"""Which row of its data a job trains on next.
+"""Sampler of row indices: an order of the rows for each epoch, and a position in it.
 
 The order of an epoch is a pure function of (seed, epoch, number of rows): rows are sorted by a
 64-bit hash of their index. It depends on no generator's state and no library's version, so that
-a job resumed anywhere sees the rows that it would have seen.
+a job resumed anywhere sees the same rows.
 
 The hash is the finalizer of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom
 number generators", OOPSLA 2014), applied once for each of seed, epoch and row.
@@ -22,7 +22,7 @@ MIX_2 = np.uint64(0x94D049BB133111EB)
 
 
 def epoch_order(num_rows: int, seed: int, epoch: int) -> NDArray[np.int64]:
-    """The order of the rows in an epoch: a permutation of 0 .. num_rows - 1, int64."""
+    """Return the order of the rows in an epoch: a permutation of 0 .. num_rows - 1, int64."""
     keys = np.arange(num_rows, dtype=np.uint64)
     for part in (seed, epoch):
         keys = _mix(keys ^ _mix(np.array([part % 2**64], dtype=np.uint64)))
@@ -36,8 +36,8 @@ def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return values ^ (values >> np.uint64(31))
 
 
-class Cursor:
-    """A place in the rows of all epochs, one after the other.
+class EpochSampler:
+    """Position in the rows of all epochs, one after the other.
 
     Args:
         num_rows: rows of the data set, >= 1.
@@ -64,8 +64,8 @@ class Cursor:
         return self.num_rows * self.epochs
 
     @property
-    def left(self) -> int:
-        """Rows still to come, over all epochs."""
+    def remaining(self) -> int:
+        """Remaining rows, over all epochs."""
         return self.total - self.done
 
     @property
@@ -73,19 +73,14 @@ class Cursor:
         """The epoch of the next row, from 0; the number of epochs once all rows are taken."""
         return self.done // self.num_rows
 
-    @property
-    def left_in_epoch(self) -> int:
-        """Rows still to come in the epoch of the next row; 0 once all rows are taken."""
-        return min(self.num_rows - self.done % self.num_rows, self.left)
-
-    def take(self, count: int) -> list[int]:
-        """Indices of the next `count` rows, or of as many as are left; they count as done."""
-        rows = self.between(self.done, min(self.done + count, self.total))
+    def next_indices(self, count: int) -> list[int]:
+        """Return indices of the next `count` rows, or the remaining ones; they count as done."""
+        rows = self.indices(self.done, min(self.done + count, self.total))
         self.done += len(rows)
         return rows
 
-    def between(self, start: int, stop: int) -> list[int]:
-        """Indices of rows number `start` to `stop` - 1 of all epochs' rows; moves nothing."""
+    def indices(self, start: int, stop: int) -> list[int]:
+        """Return indices of rows number `start` to `stop` - 1 of all epochs' rows."""
         if not 0 <= start <= stop <= self.total:
             raise ValueError(f"rows {start} to {stop}; expected within 0 to {self.total}")
         rows: list[int] = []
@@ -97,7 +92,7 @@ class Cursor:
         return rows
 
     def state(self) -> dict[str, Any]:
-        """Everything `restore` needs, as JSON can hold it, with the current epoch's order."""
+        """Return the state for `restore`, as JSON can hold it, with the current epoch's order."""
         return {
             "num_rows": self.num_rows,
             "epochs": self.epochs,
@@ -107,11 +102,11 @@ class Cursor:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go to the place that `state` was taken at.
+        """Go to the position of a state.
 
         Raises:
             CheckpointError: if it belongs to other rows, epochs or another seed, or if the order
-                of its epoch is not the one that this cursor would follow.
+                of its epoch is not that of this sampler.
         """
         mine = {"num_rows": self.num_rows, "epochs": self.epochs, "seed": self.seed}
         for name, value in mine.items():
@@ -122,7 +117,7 @@ class Cursor:
         done = state.get("done")
         if not isinstance(done, int) or not 0 <= done <= self.total:
             raise CheckpointError(f"cursor: done is {done!r}; expected 0 to {self.total}")
-        restored = Cursor(self.num_rows, self.epochs, self.seed, done)
+        restored = EpochSampler(self.num_rows, self.epochs, self.seed, done)
         if state.get("order") != restored.state()["order"]:
-            raise CheckpointError(f"cursor: the order of epoch {restored.epoch} is another one")
+            raise CheckpointError(f"cursor: the order of epoch {restored.epoch} differs")
         self.done = done

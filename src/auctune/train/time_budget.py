@@ -1,0 +1,127 @@
+"""How many rows can be trained until a moment on the wall clock.
+
+With s seconds a row, w seconds to save all tasks, and now the time, a round may have
+
+    n = (until - w - now) / (2 s)
+
+rows: half of the remaining time, so that rounds grow smaller towards the end, and one that is twice
+as slow as those before it is still in time. Training ends once n < 1. Both s and w are estimated
+from what the node has measured. If by the estimate not even one row fits, it is halved for the next
+time: otherwise one slow measurement would stop training for good.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+# Of a task's checkpoint, before one has been saved here.
+FIRST_SAVE_SECONDS = 0.25
+# Disks are uneven: time reserved for saving, in multiples of the slowest recent save.
+SAVE_MARGIN = 1.5
+# For the answer to arrive before the slot is over.
+ANSWER_SECONDS = 0.05
+ROUND_MARGIN = 2.0
+REMEMBERED_SAVES = 8
+
+Now = Callable[[], float]
+"""Unix time."""
+
+
+class TimeBudget(Protocol):
+    """Limit on the rows of each round of training."""
+
+    def max_rows(self) -> int | None:
+        """Return the maximum of rows of the round that begins now; 0: no time; `None`: no limit."""
+        ...
+
+    def record(self, rows: int) -> None:
+        """Record that the last round is over and had a number of rows."""
+        ...
+
+
+class NoTimeLimit:
+    """Time budget without a limit."""
+
+    def max_rows(self) -> None:
+        """Return `None`."""
+
+    def record(self, rows: int) -> None:
+        """Ignore the round."""
+
+
+NO_TIME_LIMIT = NoTimeLimit()
+
+
+class ThroughputEstimator:
+    """Estimates of a node's speed, from its rounds and saves.
+
+    Args:
+        now: unix time.
+
+    Attributes:
+        row_seconds: recent seconds of a row in a round, or `None` before the first.
+    """
+
+    def __init__(self, now: Now = time.time) -> None:
+        self.now = now
+        self.row_seconds: float | None = None
+        self._saves: deque[float] = deque(maxlen=REMEMBERED_SAVES)
+
+    def record_save(self, seconds: float) -> None:
+        """Record the time of one task's checkpoint."""
+        self._saves.append(seconds)
+
+    def save_seconds(self, num_tasks: int) -> float:
+        """Return the time to reserve for the checkpoints of a number of tasks (w)."""
+        return ANSWER_SECONDS + SAVE_MARGIN * num_tasks * max(
+            self._saves, default=FIRST_SAVE_SECONDS
+        )
+
+    def record_round(self, rows: int, seconds: float) -> None:
+        """Record a round: a slower one counts fully, a faster one by half."""
+        latest = seconds / rows
+        before = latest if self.row_seconds is None else self.row_seconds
+        self.row_seconds = max(latest, (before + latest) / 2)
+
+    def halve_estimate(self) -> None:
+        """Halve the seconds of a row, after an estimate by which no row fits."""
+        assert self.row_seconds is not None
+        self.row_seconds /= 2
+
+    def until(self, moment: float, num_tasks: int) -> "SlotTimeBudget":
+        """Return the budget to train tasks and to save them by a moment, unix time."""
+        return SlotTimeBudget(self, moment - self.save_seconds(num_tasks))
+
+
+class SlotTimeBudget:
+    """Time budget until training has to end.
+
+    Args:
+        estimator: of the node; it is updated by each round.
+        end: unix time.
+    """
+
+    def __init__(self, estimator: ThroughputEstimator, end: float) -> None:
+        self._estimator = estimator
+        self._end = end
+        self._round_start = estimator.now()
+        self._is_first = True
+
+    def max_rows(self) -> int:
+        self._round_start = self._estimator.now()
+        remaining = self._end - self._round_start
+        if remaining <= 0:
+            return 0
+        # The first row measures the others.
+        row_seconds = self._estimator.row_seconds
+        rows = 1 if row_seconds is None else int(remaining / (ROUND_MARGIN * row_seconds))
+        if rows == 0 and self._is_first:
+            self._estimator.halve_estimate()
+        self._is_first = False
+        return rows
+
+    def record(self, rows: int) -> None:
+        # A round without rows, when memory ran out, measures nothing.
+        if rows > 0:
+            self._estimator.record_round(rows, self._estimator.now() - self._round_start)
