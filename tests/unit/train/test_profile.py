@@ -298,7 +298,7 @@ def test_a_job_that_fails_while_it_is_measured_is_an_error(tiny_base: Base, tmp_
     trainer = MultiLoraTrainer(tiny_base)
     job = replace(workload.job(2, 16), learning_rate=1e9)
     workload.load(trainer, [job])
-    with pytest.raises(MeasurementError, match="a made-up job failed: "):
+    with pytest.raises(MeasurementError, match="a synthetic job failed: "):
         workload.rounds(trainer, [job], 5)
 
 
