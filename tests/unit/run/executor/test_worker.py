@@ -47,10 +47,10 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def order(folder: Path, name: str, rank: int = 4) -> TaskOrder:
+def order(folder: Path, name: str) -> TaskOrder:
     folder.mkdir(exist_ok=True)
     data = write_rows(folder / f"{name}.jsonl", 4, seed=1)
-    job = LoraJob(id=name, data=data, rank=rank, batch_size=2, max_length=24)
+    job = LoraJob(id=name, data=data, rank=4, batch_size=2, max_length=24)
     return TaskOrder(job, folder / name, 1, 4, folder / "results" / name)
 
 
@@ -66,10 +66,18 @@ def train(base: Path, orders: list[TaskOrder], until: float | None = None) -> di
 
 
 def test_an_adapter_that_memory_does_not_hold_ends_its_own_task_alone(
-    base: Path, tmp_path: Path
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # No machine's addresses reach that far, so that the allocator itself refuses.
-    large, good = order(tmp_path, "large", rank=10**13), order(tmp_path, "good")
+    load = MultiLoraTrainer.load
+
+    def run_out(trainer: MultiLoraTrainer, job: LoraJob, folder: Path) -> Any:
+        if job.id == "large":
+            # No machine's addresses reach that far, so that the allocator itself refuses.
+            torch.empty(1 << 60, dtype=torch.uint8)
+        return load(trainer, job, folder)
+
+    monkeypatch.setattr(MultiLoraTrainer, "load", run_out)
+    large, good = order(tmp_path, "large"), order(tmp_path, "good")
     trained = train(base, [large, good])
     assert trained["results"]["good"]["state"] == "done"
     assert trained["refused"]["large"]["found"] == "out of memory while taking up its adapter"
