@@ -38,7 +38,7 @@ from auctune.spot.policies import (
 from auctune.spot.policy import Policy
 from auctune.third_party import check_mechanism, find_entry, third_party_names
 from auctune.timeshare.allocator import Allocator
-from auctune.timeshare.named import NAMED
+from auctune.timeshare.named import ALLOCATORS
 
 __all__ = [
     "KnownBids",
@@ -201,15 +201,16 @@ def timeshare_allocator(name: str, settings: Mapping[str, str]) -> Allocator:
     Raises:
         InputError: for an unknown name or setting, or a value that is not one.
     """
-    if name not in NAMED:
+    if name not in ALLOCATORS:
         offered = ", ".join(timeshare_allocator_names())
         raise InputError("allocator", f"{name!r} is not offered", f"one of {offered}")
-    return parse_params(NAMED[name], settings).allocator()
+    entry = ALLOCATORS[name]
+    return entry.build(parse_params(entry.settings, settings))
 
 
 def timeshare_allocator_names() -> tuple[str, ...]:
     """All allocators that `timeshare_allocator` knows."""
-    return tuple(NAMED)
+    return tuple(ALLOCATORS)
 
 
 def clairvoyant_params(params: PdftspParams, tasks: Sequence[Task]) -> PdftspParams:

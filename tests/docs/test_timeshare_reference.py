@@ -3,7 +3,6 @@
 import tomllib
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -11,7 +10,7 @@ from pydantic import BaseModel
 from auctune.sim.timeshare import bundle_file
 from auctune.sim.timeshare.bundle_file import BundleFile
 from auctune.sim.timeshare.recorded import COLUMNS, CurveEntry
-from auctune.timeshare.named import NAMED
+from auctune.timeshare.named import ALLOCATORS
 from support.pages import blocks, default_of, rows
 
 PAGE = Path("docs/reference/timeshare-files.md")
@@ -62,12 +61,11 @@ def test_the_file_shown_can_be_read() -> None:
 
 def test_each_allocator_is_listed_with_its_settings() -> None:
     shown = table("Allocators", COMMAND_LINE)
-    assert list(shown) == list(NAMED)
-    for name, kind in NAMED.items():
-        settings: Any = kind
+    assert list(shown) == list(ALLOCATORS)
+    for name, entry in ALLOCATORS.items():
         wanted = [
             field.name if field.default is None else f"{field.name}={field.default}"
-            for field in fields(settings)
+            for field in fields(entry.settings)
         ]
         if shown[name] == "those of `lara`":
             wanted, shown[name] = [], ""

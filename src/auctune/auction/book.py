@@ -124,7 +124,7 @@ class Book:
         return array[:, 0].copy(), array[:, 1].copy()
 
     def has_room(self, rows: Ints, nodes: Ints, throughput: Floats, memory_gb: float) -> bool:
-        """Whether each of these cells can take the task as well."""
+        """Return whether each of these cells can take the task as well."""
         types = self.capacity.type_of[nodes]
         compute = self.usage.compute[rows, nodes] + throughput[types]
         memory = self.usage.memory[rows, nodes] + memory_gb
@@ -150,7 +150,6 @@ class Book:
         self._change(rows, nodes, throughput, memory_gb, -1)
 
     def entering(self, now: int) -> SlotAdvanced:
-        """What the beginning of slot `now` brings into the window, by the forecast."""
         slots = self.horizon.entering(now)
         energy = self.energy
         if energy is None or not slots:
@@ -160,7 +159,7 @@ class Book:
         )
 
     def advance(self, event: SlotAdvanced) -> Shift | None:
-        """Move the window; none if it stays where it is.
+        """Move the window; None if it stays where it is.
 
         Raises:
             InputError: if the event does not hold the costs of the slots that enter.
@@ -212,7 +211,6 @@ class Book:
         return self._set_rest(node, now, 0.0)
 
     def save(self) -> Saved:
-        """What is sold of the window, its slots, their costs, and which nodes are lost."""
         return {
             "nodes": list(self.node_ids),
             "rolls": self.horizon.rolls,

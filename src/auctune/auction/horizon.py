@@ -66,13 +66,11 @@ class Horizon:
         return self.first + self.num_slots - 1
 
     def entering(self, now: int) -> range:
-        """The slots that enter when slot `now` begins; those that have passed by then do not."""
         if not self.rolls or now <= self.first:
             return range(0)
         return range(max(self.first + self.num_slots, now), now + self.num_slots)
 
     def advance(self, now: int) -> Shift:
-        """Move the window to begin with slot `now`, which is after its first one."""
         assert self.rolls
         assert now > self.first
         fresh = len(self.entering(now))
@@ -86,7 +84,7 @@ class Horizon:
 
 
 def save_rows(horizon: Horizon, **by_row: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """The rows of the window, of each of these arrays: nothing depends on others."""
+    """Return the rows of the window, of each of these arrays: nothing depends on others."""
     return {name: rows[horizon.rows].copy() for name, rows in by_row.items()}
 
 

@@ -41,10 +41,10 @@ class PdftspParams:
             none: `sum` for learned prices, which are those of single cells, else `max`.
         pricing: `learned` are shadow prices against a forecast of bids; `exponential` is
             L * (U / L) ** (used / capacity); `paper` is eqs. 7 and 8.
-        alpha, beta: of `paper`; none: `scale` times the greatest bid per sample, and per GB, of
+        alpha, beta: of `paper`; None: `scale` times the greatest bid per sample, and per GB, of
             the instance, which is clairvoyant.
         scale: see alpha.
-        compute_low, compute_high: L and U for compute, money per sample; none: what bids of
+        compute_low, compute_high: L and U for compute, money per sample; None: what bids of
             earlier slots revealed.
         memory_low, memory_high: the same for memory, money per GB-slot.
         seed: of what a mechanism draws at random.

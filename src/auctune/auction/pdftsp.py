@@ -85,7 +85,6 @@ class Pdftsp(CellMarket):
         )
 
     def advance(self, now: int) -> tuple[Event, ...]:
-        """Begin slot `now`, or go on with it: prices follow what earlier bids revealed."""
         if now <= self._last_update:
             update = self.pricing.update_within_slot()
             return () if update is None else (PricesLearned(now, update),)
@@ -226,14 +225,12 @@ class Pdftsp(CellMarket):
         return decision
 
     def find_plan(self, task: Task, now: int, *, with_room: bool = False) -> PricedPlan | None:
-        """Return the plan of least cost, if there is one; with room whatever `capacity` says."""
         found = self._search.find(self._search.request(task, now), task, masked=with_room)
         if found is None:
             return None
         return self._priced(task, Plan(found.slots, found.nodes, found.quote))
 
     def price_plan(self, task: Task, schedule: Schedule, now: int) -> PricedPlan | None:
-        """Return what a plan costs now, with room in it or not; None if it is not the task's."""
         market = self._at(now)
         plan = read_plan(market.book, task, schedule, now)
         return None if plan is None else market._priced(task, plan)

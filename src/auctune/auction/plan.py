@@ -20,7 +20,7 @@ class Plan(NamedTuple):
 
 
 def read_plan(book: Book, task: Task, schedule: Schedule, now: int) -> Plan | None:
-    """`schedule` as arrays; none if the task could not run by it from slot `now` on.
+    """`schedule` as arrays; None if the task could not run by it from slot `now` on.
 
     That is: its vendor is none of the task's, or is not ready by its first slot; it ends after
     the deadline; a node is unknown or of a type that cannot run the task; or the work is not done.
@@ -43,7 +43,7 @@ def read_plan(book: Book, task: Task, schedule: Schedule, now: int) -> Plan | No
 def price_plan(
     book: Book, task: Task, plan: Plan, lam: Floats, phi: Floats, *, at_dearest: bool
 ) -> PricedPlan:
-    """What a plan costs; the `price` is left to the mechanism.
+    """Return what a plan costs; the `price` is left to the mechanism.
 
     Args:
         book: the cells.

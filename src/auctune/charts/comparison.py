@@ -60,7 +60,7 @@ def welfare_chart(
     *,
     width: int = 720,
 ) -> AnyChart:
-    """A bar of welfare for each mechanism, and a line for the bound that none can pass.
+    """Return a bar of welfare for each mechanism, and a line for the bound that none can pass.
 
     Args:
         contestants: in the order of the bars.

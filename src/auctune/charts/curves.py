@@ -177,7 +177,7 @@ EDGE_USE_HEIGHT = 200
 def edge_use_chart(
     use: Mapping[str, Floats], palette: Palette = LIGHT, *, width: int = 720
 ) -> AnyChart:
-    """A step line a resource.
+    """Return a step line a resource.
 
     Args:
         use: [slots] shares sold, by resource, in the order of the legend; at least one.

@@ -41,7 +41,7 @@ class HeatGrid:
         values: [slot, node], >= 0.
         nodes: names, the columns of `values`.
         quantity: what the values are, with their unit: the legend's title.
-        largest: value of the ramp's end; none: the next round one above all values.
+        largest: value of the ramp's end; None: the next round one above all values.
         decimals: of the numbers shown.
         column: what a column is.
     """
@@ -89,7 +89,7 @@ def heat_map(grid: HeatGrid, ramp: Sequence[str], palette: Palette, *, width: in
 
 
 def is_fine(values: FloatArray) -> bool:
-    """Whether a grid has too many cells to draw each as a shape."""
+    """Return whether a grid has too many cells to draw each as a shape."""
     return values.size > MAX_CELLS
 
 
@@ -168,7 +168,7 @@ def _pixels(frame: _Frame) -> list[AnyChart]:
 
 
 def round_step(least: float) -> float:
-    """The next round number from `least` on; 1 for nothing."""
+    """Return the next round number from `least` on; 1 for nothing."""
     if not least > 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(least))
@@ -303,7 +303,7 @@ BIT_DEPTH, INDEXED = 8, 3
 
 
 def encode_png(levels: NDArray[np.uint8], colours: Sequence[str], *, zoom: int) -> bytes:
-    """An image whose pixel [row, column] has colour `colours[levels[row, column]]`.
+    """Return an image whose pixel [row, column] has colour `colours[levels[row, column]]`.
 
     Args:
         levels: [row, column], the first row at the top.
@@ -325,5 +325,5 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def to_data_uri(png: bytes) -> str:
-    """The image as an address that needs no file."""
+    """Return the image as an address that needs no file."""
     return "data:image/png;base64," + b64encode(png).decode()

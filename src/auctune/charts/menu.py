@@ -76,7 +76,7 @@ def menu_chart(
 
 
 def wait_axis(seconds: Sequence[float], width: int) -> tuple[alt.X, float]:
-    """The axis of `wait`, from now to the latest, and the seconds in its unit."""
+    """Return the axis of `wait`, from now to the latest, and the seconds in its unit."""
     last = max(seconds)
     scale, unit = next(((s, name) for least, s, name in _UNITS if last >= least), (1.0, "seconds"))
     axis = alt.X(
@@ -113,7 +113,7 @@ class ChoicePoint:
 def choices_chart(
     points: Sequence[ChoicePoint], palette: Palette = LIGHT, *, width: int = 1040
 ) -> AnyChart:
-    """A named point a zone, cost over wait; the chosen one is full.
+    """Return a named point a zone, cost over wait; the chosen one is full.
 
     Args:
         points: one at least.

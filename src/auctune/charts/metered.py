@@ -172,7 +172,7 @@ class Spread:
     Attributes:
         title: with its unit.
         expected, p90: likely, and kept with a probability of 0.9.
-        limit: that its owner sets; none: there is none.
+        limit: that its owner sets; None: there is none.
         limit_name: what the limit is called.
     """
 

@@ -41,7 +41,7 @@ class Palette:
     use_ramp: tuple[str, ...]
 
     def colours(self) -> list[str]:
-        """All of them, in the order of the fields."""
+        """Return all of them, in the order of the fields."""
         values = [getattr(self, field.name) for field in fields(self)]
         return [c for value in values for c in ([value] if isinstance(value, str) else value)]
 

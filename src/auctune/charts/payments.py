@@ -32,7 +32,7 @@ class Bill:
         bid: what its owner would have paid at most.
         payment: what its owner pays; 0 if rejected.
         vendor, operating: parts of what it costs; 0 if rejected.
-        asked: price of a rejected task's best plan; none where there is no plan.
+        asked: price of a rejected task's best plan; None where there is no plan.
     """
 
     task: str
@@ -46,7 +46,7 @@ class Bill:
 def payment_chart(
     bills: Sequence[Bill], palette: Palette = LIGHT, *, width: int = 1040
 ) -> AnyChart:
-    """A bar a task from nothing to its payment, and a mark at its bid.
+    """Return a bar a task from nothing to its payment, and a mark at its bid.
 
     Of more than 40 tasks the 40 with the highest payment, then bid, are shown.
 
@@ -106,7 +106,7 @@ def _segments(
 
 
 def _split(bill: Bill) -> Iterator[dict[str, Any]]:
-    """The parts of a payment one after another; costs beyond the payment are not covered."""
+    """Return the parts of a payment one after another; costs beyond the payment are not covered."""
     cost = bill.vendor + bill.operating
     if not bill.payment and bill.asked is not None:
         yield _segment(bill.task, ASKED, Decimal(0), bill.asked)

@@ -35,7 +35,7 @@ class PlanRow:
         arrival, deadline: slots, the deadline inclusive.
         cells: (slot, node) in slot order; empty if rejected.
         vendor_delay: slots of a vendor's work from arrival on.
-        finished_slot: slot in which it really ended; none: not (yet).
+        finished_slot: slot in which it really ended; None: not (yet).
         remark: shown in its row where there are no cells: why it was rejected.
     """
 

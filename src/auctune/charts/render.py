@@ -23,18 +23,18 @@ class DrawChart(Protocol):
     """A chart that can still be had in other colours and at other widths."""
 
     def __call__(self, palette: Palette, width: int) -> AnyChart:
-        """The chart in `palette`, about `width` pixels wide."""
+        """Return the chart in `palette`, about `width` pixels wide."""
         ...
 
 
 def to_svg(chart: AnyChart) -> str:
-    """The chart as an SVG document of its own."""
+    """Return the chart as an SVG document of its own."""
     svg: str = vl_convert.vegalite_to_svg(chart.to_dict(), allowed_base_urls=[])
     return svg
 
 
 def to_png(chart: AnyChart, *, scale: float = 2.0) -> bytes:
-    """The chart as a PNG, `scale` pixels to each of its own."""
+    """Return the chart as a PNG, `scale` pixels to each of its own."""
     png: bytes = vl_convert.vegalite_to_png(chart.to_dict(), scale=scale, allowed_base_urls=[])
     return png
 

@@ -245,7 +245,7 @@ class Rival:
 def spot_rivals_chart(
     rivals: Sequence[Rival], optimum: float, palette: Palette = LIGHT, *, width: int = 720
 ) -> AnyChart:
-    """A bar of mean utility a policy with its interval; the optimum as a line.
+    """Return a bar of mean utility a policy with its interval; the optimum as a line.
 
     Args:
         rivals: from the top down; at least one.

@@ -59,7 +59,7 @@ def stacked_panel(
     unit: str = "slot",
     is_share: bool = False,
 ) -> AnyChart:
-    """The same as a part of a chart."""
+    """Return the same as a part of a chart."""
     names = list(dict.fromkeys(name for one in slots for name in one.amounts))
     if not names:
         raise ValueError("no amount to draw; expected one at least")

@@ -24,7 +24,7 @@ def inline_data(values: Sequence[Mapping[str, Any]]) -> alt.InlineData:
 
 
 def apply_theme(chart: AnyChart, palette: Palette) -> AnyChart:
-    """The finished chart in the common look."""
+    """Return the finished chart in the common look."""
     themed: AnyChart = (
         chart.configure(background="transparent", font=FONT, padding=4)
         .configure_view(stroke=None)

@@ -35,7 +35,7 @@ class UtilityCurve:
 def utility_chart(
     curves: Sequence[UtilityCurve], palette: Palette = LIGHT, *, width: int = 720, columns: int = 2
 ) -> AnyChart:
-    """A panel for each bidder: utility against the bid, a line for each rule of payment.
+    """Return a panel for each bidder: utility against the bid, a line for each rule of payment.
 
     Args:
         curves: panels and rules in the order in which they come.

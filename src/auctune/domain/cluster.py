@@ -151,5 +151,4 @@ class RepeatedEnergy:
         self._types = cluster.node_types
 
     def __call__(self, node_type: str, slot: int) -> float:
-        """The cost of the slot that stands at the same place in the period."""
         return self._types[node_type].energy_cost[slot % self._period]

@@ -61,7 +61,6 @@ class DataSize:
 
     @property
     def num_examined(self) -> int:
-        """All rows of the file."""
         return self.rows + sum(self.dropped.values())
 
     def check_truncation(self, place: str, max_length: int, *, truncate: bool) -> None:

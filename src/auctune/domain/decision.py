@@ -20,7 +20,7 @@ class Schedule:
 
     Attributes:
         cells: in slot order, at most one a slot, not necessarily consecutive.
-        vendor: who prepares the data; none where no work is needed.
+        vendor: who prepares the data; None where no work is needed.
     """
 
     cells: tuple[Cell, ...]
@@ -67,11 +67,11 @@ class Decision:
         task: the task's id.
         admitted: whether it will run.
         payment: what its owner pays; 0 for a rejected one.
-        price: the rounded price of its best schedule, which a bid must exceed; none where there
+        price: the rounded price of its best schedule, which a bid must exceed; None where there
             is no schedule, or where the mechanism charges the bid.
         schedule: its plan; none for a rejected one.
-        value: bid less vendor's price and operating cost (b_il), not rounded; none if rejected.
-        surplus: F of the schedule, not rounded; none if rejected.
+        value: bid less vendor's price and operating cost (b_il), not rounded; None if rejected.
+        surplus: F of the schedule, not rounded; None if rejected.
         reason: why it was rejected; none for an admitted one.
     """
 
@@ -92,7 +92,7 @@ class Decision:
 
     @property
     def min_bid(self) -> Money | None:
-        """The least bid that would have been admitted; none where no bid would."""
+        """The least bid that would have been admitted; None where no bid would."""
         return None if self.price is None else least_above(self.price)
 
 

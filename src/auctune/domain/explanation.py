@@ -48,7 +48,7 @@ class PricedPlan:
         vendor_price: what its vendor takes; 0 without one.
         operating_cost: of all cells.
         compute, memory: money for all samples, and for all GB-slots.
-        price: its cost rounded, which a bid must exceed; none where the bid is charged.
+        price: its cost rounded, which a bid must exceed; None where the bid is charged.
         traffic: money for what crosses sites; 0 but at the edge.
     """
 
@@ -74,15 +74,15 @@ class Explanation:
 
     Attributes:
         task: the task's id.
-        chosen: the plan asked about, else the best one; none where there is no plan.
-        by_vendor: the best plan with each other vendor; none where there is none.
+        chosen: the plan asked about, else the best one; None where there is no plan.
+        by_vendor: the best plan with each other vendor; None where there is none.
         by_node_type: the best plan on nodes of one type alone, of each type that could run the
-            task if several can; none where there is none.
+            task if several can; None where there is none.
         earlier: the best plan that is finished before the chosen one.
         later: the best plan for the next later deadline, within the window, at which the price is
             lower.
         earliest: the best plan for the earliest deadline that could be met within the window,
-            whatever the task's own; none where the window cannot run it.
+            whatever the task's own; None where the window cannot run it.
     """
 
     task: str
@@ -95,7 +95,7 @@ class Explanation:
 
     @property
     def min_bid(self) -> Money | None:
-        """The least bid that the chosen plan takes; none where there is no plan or price, or
+        """The least bid that the chosen plan takes; None where there is no plan or price, or
         no bid can exceed it."""
         if self.chosen is None or self.chosen.price is None:
             return None

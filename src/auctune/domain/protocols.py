@@ -69,7 +69,7 @@ class Admission(Protocol):
         ...
 
     def preview(self, task: Task, now: int) -> Decision:
-        """What `offer` would answer now; changes nothing."""
+        """Return what `offer` would answer now; changes nothing."""
         ...
 
     def quote(self, task: Task, now: int) -> PriceMenu:
@@ -93,7 +93,7 @@ class Admission(Protocol):
         ...
 
     def explain(self, task: Task, chosen: Decision | Schedule, now: int) -> Explanation:
-        """What a plan costs part by part, and what others would have cost; changes nothing.
+        """Return what a plan costs part by part, and what others would have cost; changes nothing.
 
         It speaks of the prices and the room of this moment. A decision is explained by the market
         as it was before it: before the bid is offered, or in one that was rebuilt to that point.
@@ -132,19 +132,19 @@ class Admission(Protocol):
         ...
 
     def plan_rest(self, rest: Task, now: int) -> tuple[Cell, ...] | None:
-        """Cells with room for a task whose plan failed, from slot `now` on; none if there are none.
+        """Cells with room for a task whose plan failed, from slot `now` on; None if there are none.
 
         Nothing is booked: `apply(Replanned(...))` does that. Its quotes do not count.
         """
         ...
 
     def price_plan(self, task: Task, schedule: Schedule, now: int) -> PricedPlan | None:
-        """What a plan costs from slot `now` on, with room in it or not; none if the task could
+        """What a plan costs from slot `now` on, with room in it or not; None if the task could
         not run by it. Its `price` is none where the bid is charged."""
         ...
 
     def state(self) -> MarketState:
-        """What is sold and at which prices, now; prices are 0 where a mechanism has none."""
+        """Return what is sold and at which prices, now; prices are 0 where a mechanism has none."""
         ...
 
     def apply(self, event: Event) -> None:
@@ -152,7 +152,7 @@ class Admission(Protocol):
         ...
 
     def save(self) -> Saved:
-        """All that this mechanism remembers; `write_snapshot` makes bytes of it."""
+        """Return all that this mechanism remembers; `write_snapshot` makes bytes of it."""
         ...
 
     def load(self, saved: Saved) -> None:

@@ -56,12 +56,11 @@ class Underway:
 
     @property
     def plan(self) -> EdgePlan:
-        """All that ran."""
         return EdgePlan(tuple(self.parts))
 
 
 def outcome(one: Underway | None, job_id: str) -> EdgeDecision:
-    """The decision on a job, in hindsight: rejected if it did not finish."""
+    """Return the decision on a job, in hindsight: rejected if it did not finish."""
     if one is None or not one.is_done:
         return EdgeDecision(job_id, admitted=False, reason=Reason.NO_CAPACITY)
     utility = one.job.value(one.plan.finish)
@@ -93,7 +92,7 @@ class Floor:
         self._pricing = PaperPrices()
 
     def take_up(self, job: EdgeJob, num_workers: int) -> Underway:
-        """A job that has not begun."""
+        """Return a job that has not begun."""
         return Underway(job, chunks_of(self.ledger, job), num_workers)
 
     def run(self, one: Underway, slot: int, *, fewer: bool = False) -> bool:
@@ -116,7 +115,7 @@ class Floor:
         return True
 
     def place(self, one: Underway, slot: int, *, fewer: bool = False) -> SlotPlan | None:
-        """One slot of a job with its workers; none where they do not fit."""
+        """One slot of a job with its workers; None where they do not fit."""
         self._slot.used[0] = self.ledger.used[slot]
         self._slot.traffic[0] = self.ledger.traffic[slot]
         question = ask(self._slot, self._pricing(self._slot), one.job, one.left)
@@ -220,7 +219,6 @@ class Tiresias:
                 raise InputError(name, f"{getattr(self, name)!r}", "a whole number >= 1")
 
     def play(self, market: EdgeMarket, jobs: Sequence[EdgeJob]) -> list[EdgeDecision]:
-        """What becomes of the jobs, in their order."""
         floor = Floor(market)
         known = {job.id: floor.take_up(job, self.workers) for job in jobs}
         waiting: list[Underway] = []
@@ -277,7 +275,6 @@ class Liquid:
         check_most(self.most_workers, "most_workers", _MOST_WORKERS)
 
     def play(self, market: EdgeMarket, jobs: Sequence[EdgeJob]) -> list[EdgeDecision]:
-        """What becomes of the jobs, in their order."""
         floor, empty = Floor(market), Floor(market)
         known: dict[str, Underway] = {}
         waiting: list[Underway] = []
@@ -340,7 +337,6 @@ class AntMan:
                 raise InputError(name, f"{getattr(self, name)!r}", "a whole number >= 0")
 
     def play(self, market: EdgeMarket, jobs: Sequence[EdgeJob]) -> list[EdgeDecision]:
-        """What becomes of the jobs, in their order."""
         floor = Floor(market)
         known = {job.id: floor.take_up(job, self.workers) for job in jobs}
         sure = {job.id for job in jobs if self._is_guaranteed(job)}

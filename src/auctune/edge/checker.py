@@ -47,13 +47,13 @@ class Violation:
 def first_violation(
     job: EdgeJob, plan: EdgePlan, ledger: EdgeLedger, finish: int | None = None
 ) -> Violation | None:
-    """The first constraint that a plan breaks in what is left of a market; none if it keeps all.
+    """The first constraint that a plan breaks in what is left of a market; None if it keeps all.
 
     Args:
         job: whose plan it is.
         plan: the plan, not booked.
         ledger: what others hold.
-        finish: the completion time that was promised; none: that of the plan.
+        finish: the completion time that was promised; None: that of the plan.
     """
     market = ledger.market
     checks: tuple[Callable[[], Iterable[Violation]], ...] = (

@@ -55,15 +55,14 @@ class EdgePlan:
 
     @property
     def finish(self) -> int:
-        """Its last slot (2f)."""
         return self.slots[-1].slot
 
     def before(self, slot: int) -> "EdgePlan":
-        """What of it lies before a slot."""
+        """Return what of it lies before a slot."""
         return EdgePlan(tuple(part for part in self.slots if part.slot < slot))
 
     def since(self, slot: int) -> "EdgePlan":
-        """What of it lies at a slot or after."""
+        """Return what of it lies at a slot or after."""
         return EdgePlan(tuple(part for part in self.slots if part.slot >= slot))
 
 
@@ -76,8 +75,8 @@ class EdgeDecision:
         admitted: whether it will run.
         payment: what its owner pays; 0 for a rejected one.
         plan: none for a rejected one.
-        utility: f of the plan's finish, money; none if rejected.
-        surplus: utility less payment, money; none if rejected.
+        utility: f of the plan's finish, money; None if rejected.
+        surplus: utility less payment, money; None if rejected.
         reason: why it was rejected; none for an admitted one.
     """
 
@@ -97,7 +96,7 @@ class EdgeDecision:
 
     @property
     def finish(self) -> int | None:
-        """Its last slot; none if rejected."""
+        """Its last slot; None if rejected."""
         return None if self.plan is None else self.plan.finish
 
 
@@ -161,7 +160,7 @@ class EdgeReplanned:
         job: which.
         now: the slot from which the old plan is void.
         given_up: what was left of the old plan.
-        found: the new one; none: there is none, as its owner gave it up or is refunded in full.
+        found: the new one; None: there is none, as its owner gave it up or is refunded in full.
     """
 
     job: EdgeJob
@@ -197,7 +196,7 @@ class EdgeAdmission(Protocol):
         ...
 
     def preview(self, job: EdgeJob, now: int) -> EdgeDecision:
-        """What `offer` would answer now; changes nothing."""
+        """Return what `offer` would answer now; changes nothing."""
         ...
 
     def quote(self, job: EdgeJob, now: int) -> EdgeMenu:
@@ -209,7 +208,7 @@ class EdgeAdmission(Protocol):
         ...
 
     def save(self) -> Saved:
-        """All that this mechanism remembers."""
+        """Return all that this mechanism remembers."""
         ...
 
     def load(self, saved: Saved) -> None:

@@ -69,11 +69,10 @@ class Eris:
         return decision
 
     def offer_slot(self, jobs: Sequence[EdgeJob], now: int) -> list[EdgeDecision]:
-        """Decide on all bids of one slot, one after the other."""
         return [self.offer(job, now) for job in jobs]
 
     def preview(self, job: EdgeJob, now: int) -> EdgeDecision:
-        """What `offer` would answer now; changes nothing.
+        """Return what `offer` would answer now; changes nothing.
 
         Raises:
             InputError: as `offer`.
@@ -100,7 +99,7 @@ class Eris:
         )
 
     def quote(self, job: EdgeJob, now: int) -> EdgeMenu:
-        """The price of each completion time; changes nothing, and f is not looked at.
+        """Return the price of each completion time; changes nothing, and f is not looked at.
 
         Raises:
             InputError: as `offer`.
@@ -120,7 +119,7 @@ class Eris:
         return found
 
     def would_take(self, job: EdgeJob, line: EdgeMenuLine, now: int) -> EdgeDecision | None:
-        """What `take` would answer now; changes nothing.
+        """Return what `take` would answer now; changes nothing.
 
         Raises:
             InputError: as `take`.
@@ -171,7 +170,7 @@ class Eris:
         return plan_anew(self.ledger, self.pricing, site, now, running)
 
     def plan_rest(self, one: EdgeCommitment, now: int, last: int) -> EdgePlan | None:
-        """A plan for what a job has left, from slot `now` on; changes nothing.
+        """Return a plan for what a job has left, from slot `now` on; changes nothing.
 
         Args:
             one: the job, and the plan of what it has trained: it holds nothing any more.
@@ -179,7 +178,7 @@ class Eris:
             last: the last one.
 
         Returns:
-            The plan that wants least of what others may want; none if there is none.
+            The plan that wants least of what others may want; None if there is none.
         """
         data = data_left(self.ledger, one.job, one.plan, now)
         return best_rest(self.ledger, self.pricing, one.job, data, now, last)
@@ -189,7 +188,6 @@ class Eris:
         return self.pricing(self.ledger, now)
 
     def apply(self, event: EdgeEvent) -> None:
-        """Take over what happened, on replay, without deciding again."""
         match event:
             case EdgeOffered():
                 if event.decision.plan is not None:
@@ -213,7 +211,6 @@ class Eris:
         return other
 
     def save(self) -> Saved:
-        """All that it remembers."""
         return {
             "mechanism": "eris",
             "params": asdict(self.params),
@@ -252,7 +249,7 @@ class Eris:
                     yield EdgeMenuLine(found.finish, price, plan)
 
     def _why(self, job: EdgeJob, reason: Reason) -> Reason:
-        """Whether a job without a line would have had one in an empty market."""
+        """Return whether a job without a line would have had one in an empty market."""
         if reason is Reason.NO_CAPACITY:
             nothing = EdgeLedger(self.market)
             nothing.advance(self.ledger.begin)
@@ -287,6 +284,5 @@ class ErisPlayer:
     params: ErisParams = field(default_factory=ErisParams)
 
     def play(self, market: EdgeMarket, jobs: Sequence[EdgeJob]) -> list[EdgeDecision]:
-        """What becomes of the jobs."""
         eris = Eris(market, self.params)
         return [eris.offer(job, job.arrival) for job in jobs]

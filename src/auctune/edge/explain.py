@@ -34,7 +34,6 @@ class SlotCost:
 
     @property
     def total(self) -> float:
-        """All of it."""
         return self.workers + self.server + self.parameters + self.chunks
 
 
@@ -45,7 +44,7 @@ class EdgeExplanation:
     Attributes:
         job: the job's id.
         slots: what the chosen plan costs in each of its slots; empty where there is none.
-        utility: f of its finish; none where there is no plan.
+        utility: f of its finish; None where there is no plan.
         menu: what each finish would have cost.
         chosen: the line of the menu that gains most, be it nothing; none of an empty menu.
     """
@@ -58,12 +57,11 @@ class EdgeExplanation:
 
     @property
     def cost(self) -> float:
-        """Of the plan, money."""
         return math.fsum(slot.total for slot in self.slots)
 
 
 def explain(eris: Eris, job: EdgeJob, decision: EdgeDecision | None, now: int) -> EdgeExplanation:
-    """What a plan costs and what others would have cost; changes nothing.
+    """Return what a plan costs and what others would have cost; changes nothing.
 
     Args:
         eris: the market as it was before the bid.
@@ -89,7 +87,7 @@ def explain(eris: Eris, job: EdgeJob, decision: EdgeDecision | None, now: int) -
 
 
 def plan_costs(eris: Eris, job: EdgeJob, plan: EdgePlan) -> tuple[SlotCost, ...]:
-    """What each slot of a plan costs at the prices of the moment."""
+    """Return what each slot of a plan costs at the prices of the moment."""
     prices = eris.prices(eris.ledger.begin)
     return tuple(_cost(eris, prices, job, part) for part in plan.slots)
 

@@ -58,7 +58,6 @@ class Logistic:
         check_positive(self.decay, "decay", "slots > 0")
 
     def __call__(self, duration: int) -> float:
-        """Its value; 0 where the exponential leaves float64."""
         exponent = duration / self.decay
         return 0.0 if exponent > 700 else self.scale / (1 + math.exp(exponent))
 
@@ -85,7 +84,6 @@ class ByDuration:
                 )
 
     def __call__(self, duration: int) -> float:
-        """Its value."""
         return self.values[duration] if duration < len(self.values) else 0.0
 
 
@@ -146,11 +144,10 @@ class EdgeJob:
 
     @property
     def num_chunks(self) -> int:
-        """All its data, D_i."""
         return sum(self.chunks.values())
 
     def workers_for(self, chunks: int) -> int:
-        """The least whole g with P g >= E h (2b), for h chunks at one site in one slot."""
+        """Return the least whole g with P g >= E h (2b), for h chunks at one site in one slot."""
         return workers_for(self.epochs, self.chunks_per_worker_slot, chunks)
 
     def value(self, finish: int) -> float:
@@ -159,5 +156,5 @@ class EdgeJob:
 
 
 def workers_for(epochs: int, rate: float, chunks: int) -> int:
-    """The least whole g with `rate` g >= `epochs` chunks."""
+    """Return the least whole g with `rate` g >= `epochs` chunks."""
     return math.ceil(epochs * chunks / rate * (1 - FIT))

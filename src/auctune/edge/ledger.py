@@ -121,7 +121,6 @@ class EdgeLedger:
         return other
 
     def save(self) -> Saved:
-        """All that it remembers."""
         return {
             "begin": self.begin,
             "traffic": self.traffic.copy(),

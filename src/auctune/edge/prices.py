@@ -48,7 +48,7 @@ class EdgePricing(Protocol):
     """From what is sold to prices; no bid is in it."""
 
     def __call__(self, ledger: EdgeLedger, first: int = 0) -> EdgePrices:
-        """The prices from slot `first` on."""
+        """Return the prices from slot `first` on."""
         ...
 
 
@@ -57,7 +57,6 @@ class PaperPrices:
     """Eq. 6, with the market's price bases."""
 
     def __call__(self, ledger: EdgeLedger, first: int = 0) -> EdgePrices:
-        """The prices from slot `first` on."""
         market = ledger.market
         base = np.array([market.base(kind) for kind in market.types])
         traffic, units = shares(ledger, first)
@@ -85,7 +84,6 @@ class SharePrices:
             raise InputError("rise", f"{self.rise!r}", "a number >= 1")
 
     def __call__(self, ledger: EdgeLedger, first: int = 0) -> EdgePrices:
-        """The prices from slot `first` on."""
         traffic, units = shares(ledger, first)
         capacity = np.where(ledger.capacity > 0, ledger.capacity, 1.0)
         alpha = self.reserve * np.power(self.rise, traffic) / ledger.market.traffic_mb_per_slot
@@ -101,7 +99,7 @@ def shares(ledger: EdgeLedger, first: int) -> tuple[Floats, Floats]:
 
 
 def cost_of(ledger: EdgeLedger, prices: EdgePrices, job: EdgeJob, plan: EdgePlan) -> float:
-    """What a plan costs at these prices: the cost of eq. 8, summed over its slots."""
+    """Return what a plan costs at these prices: the cost of eq. 8, summed over its slots."""
     market = ledger.market
     worker, server = market.needs(job.worker), market.needs(job.server)
     terms: list[float] = []
@@ -127,7 +125,7 @@ class ErisParams:
     Attributes:
         pricing: `share`: by the share that is sold, from a reserve; `paper`: eq. 6 with the
             market's price bases.
-        worth: of `share`: what a job that takes no time is worth, money; none: the mean of the
+        worth: of `share`: what a job that takes no time is worth, money; None: the mean of the
             bids so far, without the one that is priced.
         weight: of `share`: all of the market in one slot, while nothing of it is sold, costs this
             share of `worth`.
@@ -147,7 +145,7 @@ class ErisParams:
             raise InputError("rise", f"{self.rise!r}", "a number >= 1")
 
     def prices(self, market: EdgeMarket, seen: float) -> EdgePricing:
-        """The pricing that is asked for.
+        """Return the pricing that is asked for.
 
         Args:
             market: the supply.

@@ -63,7 +63,7 @@ def best_rest(
     now: int,
     last: int | None = None,
 ) -> EdgePlan | None:
-    """The plan for the rest of a job that gains most; none if there is none.
+    """Return the plan for the rest of a job that gains most; None if there is none.
 
     Args:
         ledger: what others hold.
@@ -71,7 +71,7 @@ def best_rest(
         job: whose.
         data: [R] chunks left of it.
         now: the first slot that it may use.
-        last: the last one; none: that of the market.
+        last: the last one; None: that of the market.
     """
     first = max(now, job.arrival)
     rest = replace(

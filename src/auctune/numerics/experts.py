@@ -59,11 +59,9 @@ class KnownRounds:
         check_count(self.num_rounds, "num_rounds", 1)
 
     def eta(self, num_candidates: int, round_number: int) -> float:
-        """The same in each round."""
         return math.sqrt(2.0 * math.log(num_candidates) / self.num_rounds)
 
     def regret_bound(self, num_candidates: int, num_rounds: int) -> float:
-        """sqrt(2 K ln M) after the K rounds; before and after them as the rate allows."""
         if num_rounds == self.num_rounds:
             return math.sqrt(2.0 * num_rounds * math.log(num_candidates))
         if num_candidates == 1:
@@ -77,11 +75,9 @@ class Anytime:
     """eta_k = 2 sqrt(ln M / k)."""
 
     def eta(self, num_candidates: int, round_number: int) -> float:
-        """Falling with the rounds."""
         return 2.0 * math.sqrt(math.log(num_candidates) / round_number)
 
     def regret_bound(self, num_candidates: int, num_rounds: int) -> float:
-        """sqrt(K ln M)."""
         return math.sqrt(num_rounds * math.log(num_candidates))
 
 
@@ -116,17 +112,14 @@ class ExponentiatedGradient:
 
     @property
     def weights(self) -> Floats:
-        """[M] of the coming round."""
         eta = self._rate.eta(len(self._total), self._num_rounds + 1)
         return _softmax(eta * self._total)
 
     def update(self, utilities: Floats) -> None:
-        """End a round."""
         self._total = self._total + check_utilities(utilities, len(self._total))
         self._num_rounds += 1
 
     def regret_bound(self) -> float:
-        """For the rounds so far, of the weighted mean against the best candidate."""
         return self._rate.regret_bound(len(self._total), self._num_rounds)
 
 
@@ -167,11 +160,9 @@ class FixedShare:
 
     @property
     def weights(self) -> Floats:
-        """[M] of the coming round."""
         return np.asarray(np.exp(self._log_weights))
 
     def update(self, utilities: Floats) -> None:
-        """End a round."""
         num = len(self._log_weights)
         grown = self._log_weights + self._eta * check_utilities(utilities, num)
         grown -= np.logaddexp.reduce(grown)
@@ -181,7 +172,7 @@ class FixedShare:
         self._log_weights = grown
 
     def regret_bound(self, num_rounds: int, num_changes: int) -> float:
-        """Of the weighted mean, against any sequence with so many changes; none where share is 0.
+        """Of the weighted mean, against any sequence with so many changes; None where share is 0.
 
         Args:
             num_rounds: K.
@@ -218,13 +209,11 @@ class SlidingWindow:
 
     @property
     def weights(self) -> Floats:
-        """[M] of the coming round."""
         # Summed anew, so that what has been forgotten leaves no rounding behind.
         total = np.sum(self._seen, axis=0) if self._seen else np.zeros(self._num)
         return _softmax(self._eta * total)
 
     def update(self, utilities: Floats) -> None:
-        """End a round."""
         self._seen.append(check_utilities(utilities, self._num))
 
 
@@ -249,13 +238,13 @@ class UtilityScale:
 
 
 def draw(weights: Floats, random: np.random.Generator) -> int:
-    """A candidate, each with the probability of its weight."""
+    """Return a candidate, each with the probability of its weight."""
     reached = np.cumsum(weights)
     return int(np.searchsorted(reached, random.uniform(0.0, reached[-1]), side="right"))
 
 
 def heaviest(weights: Floats) -> int:
-    """The candidate with the most weight; of equals the first."""
+    """Return the candidate with the most weight; of equals the first."""
     return int(np.argmax(weights))
 
 
@@ -326,14 +315,12 @@ class AdaptiveGradient:
 
     @property
     def weights(self) -> Floats:
-        """[M] of the coming round."""
         behind = self._total - self._total.max()
         eta = self._eta()
         raised = np.where(behind == 0.0, 1.0, 0.0) if math.isinf(eta) else np.exp(eta * behind)
         return np.asarray(raised / raised.sum())
 
     def update(self, utilities: Floats) -> None:
-        """End a round."""
         given = check_utilities(utilities, len(self._total))
         weights, eta = self.weights, self._eta()
         self._gap += max(_mix(weights, given, eta) - float(weights @ given), 0.0)
@@ -341,11 +328,10 @@ class AdaptiveGradient:
         self._num_rounds += 1
 
     def regret_bound(self) -> float:
-        """For the rounds so far, of the weighted mean against the best candidate."""
         return 2.0 * self._gap
 
     def worst_regret_bound(self, width: float = 1.0) -> float:
-        """The same, for any utilities in a range of this width."""
+        """Return the same, for any utilities in a range of this width."""
         ln = math.log(len(self._total))
         if ln == 0.0:
             return 0.0

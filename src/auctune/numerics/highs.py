@@ -36,7 +36,7 @@ class Program:
         starts: [n + 1] where each column's entries begin in `rows` and `values`.
         rows: [entries] row of each entry; none twice in a column.
         values: [entries].
-        whole: [n] columns that take whole numbers only; none: no column does.
+        whole: [n] columns that take whole numbers only; None: no column does.
         maximize: whether c x is to be as large as can be, and not as small.
     """
 
@@ -69,7 +69,7 @@ class SolveOptions:
 
     Attributes:
         gap: relative distance of objective and bound at which a search may stop.
-        max_nodes: nodes of the search tree after which it stops; none: no limit.
+        max_nodes: nodes of the search tree after which it stops; None: no limit.
         time_limit: seconds after which it stops, wherever it stands: not the same in two runs;
             none: no limit.
         tolerance: by how much a row, a bound, a reduced cost or wholeness may be missed.
@@ -108,8 +108,8 @@ class Solved:
 
     Attributes:
         status: how it ended.
-        objective: c x of `primal`; none where there is none.
-        primal: [n] x; none where no solution was found.
+        objective: c x of `primal`; None where there is none.
+        primal: [n] x; None where no solution was found.
         row_duals: [m] change of the objective by unit of a row's bound; none for a program with
             whole columns.
         bound: no solution has a better objective, but for `tolerance`; infinite if none is known.
@@ -142,7 +142,7 @@ _STATUS = {
 def solve(
     program: Program, options: SolveOptions | None = None, *, start: Floats | None = None
 ) -> Solved:
-    """The best solution of a program, or the best found within the limits.
+    """Return the best solution of a program, or the best found within the limits.
 
     Args:
         program: the program.
@@ -193,7 +193,7 @@ def _search(
 
 
 def _is_refuted(program: Program, options: SolveOptions, solved: Solved, known: Floats) -> bool:
-    """Whether a known solution is better than what is said to be the bound."""
+    """Return whether a known solution is better than what is said to be the bound."""
     filled = np.repeat(known, np.diff(program.starts)) * program.values
     rows = np.bincount(program.rows, filled, minlength=len(program.row_lower))
     slack = options.tolerance * (1 + np.abs(rows))

@@ -22,7 +22,7 @@ R = TypeVar("R")
 
 
 def compiling(whose: str) -> str:
-    """What users are told while kernels are compiled."""
+    """Return what users are told while kernels are compiled."""
     return f"compiling {whose} kernels: once on this machine, half a minute or so"
 
 
@@ -39,12 +39,12 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def kernels_are_compiled(name: str = "*") -> bool:
-    """Whether a process on this machine has compiled kernels of these sources before.
+    """Return whether a process on this machine has compiled kernels of these sources before.
 
     If not, the first decision waits for the compiler, which users should be told.
 
     Args:
-        name: of a kernel that calls the others; none: any will do.
+        name: of a kernel that calls the others; None: any will do.
     """
     return any(kernel_folder().rglob(f"*.{name}-*.nbi"))
 

@@ -10,6 +10,6 @@ import numpy as np
 
 
 def stream(seed: int, *names: str | int) -> np.random.Generator:
-    """The random generator for one purpose, the same whenever it is asked for."""
+    """Return the random generator for one purpose, the same whenever it is asked for."""
     digest = hashlib.blake2b(repr(names).encode(), digest_size=16).digest()
     return np.random.default_rng([seed, int.from_bytes(digest, "little")])

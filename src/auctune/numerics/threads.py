@@ -20,7 +20,7 @@ from threadpoolctl import ThreadpoolController
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """A block in which the BLAS libraries of this process use one thread."""
+    """Return a block in which the BLAS libraries of this process use one thread."""
     _shared.enter()
     try:
         yield

@@ -46,12 +46,12 @@ class WelfareBound:
 
 
 def bound_kinds() -> tuple[str, ...]:
-    """What `welfare_bound` takes."""
+    """Return what `welfare_bound` takes."""
     return ("none", *_KINDS)
 
 
 def welfare_bound(kind: str, instance: Instance) -> WelfareBound:
-    """A bound of this kind.
+    """Return a bound of this kind.
 
     Raises:
         InputError: for an unknown kind, or an instance that is too large for `milp`.

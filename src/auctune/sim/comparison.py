@@ -44,7 +44,7 @@ class Played:
 
 
 def parse_contenders(text: str) -> list[Contender]:
-    """The mechanisms of a list such as `pdftsp:pricing=paper:scale=0.1,eft`.
+    """Return the mechanisms of a list such as `pdftsp:pricing=paper:scale=0.1,eft`.
 
     Raises:
         InputError: for an empty list or name, a setting that is not KEY=VALUE or comes twice, or
@@ -62,7 +62,7 @@ def parse_contenders(text: str) -> list[Contender]:
 def build(
     contender: Contender, market: Instance, history: Sequence[Sequence[Task]] = ()
 ) -> Admission:
-    """The contender's mechanism over an empty cluster.
+    """Return the contender's mechanism over an empty cluster.
 
     Args:
         contender: the mechanism.
@@ -94,7 +94,7 @@ def play(
 
 
 def comparison_json(played: Sequence[Played], bound: WelfareBound) -> dict[str, Any]:
-    """All figures, keys in that order."""
+    """Return all figures, keys in that order."""
     return {
         "bound": {
             "kind": bound.kind,

@@ -22,12 +22,12 @@ CHARTS = ("welfare", "cumulative-welfare", "use")
 
 
 def chart_paths(folder: Path) -> list[Path]:
-    """The files that `render_charts` fills, in that order."""
+    """Return the files that `render_charts` fills, in that order."""
     return [folder / f"{name}.{kind}" for name in CHARTS for kind in ("svg", "png")]
 
 
 def render_charts(played: Sequence[Played], bound: WelfareBound) -> list[bytes]:
-    """The contents of the files of `chart_paths`."""
+    """Return the contents of the files of `chart_paths`."""
     contestants = [_contestant(one) for one in played]
     line = bound_line(bound)
     contents = []
@@ -43,7 +43,7 @@ def render_charts(played: Sequence[Played], bound: WelfareBound) -> list[bytes]:
 
 
 def bound_line(bound: WelfareBound) -> BoundLine | None:
-    """The bound with its name in words; none where there is no bound."""
+    """Return the bound with its name in words; None where there is no bound."""
     if bound.value is None:
         return None
     words = "optimum" if bound.exact else f"{bound.kind.upper()} bound"

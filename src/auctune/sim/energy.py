@@ -31,7 +31,6 @@ class DailySwing:
     mean: float = 80.0
 
     def prices(self, slots: int, slot_seconds: float) -> FloatArray:
-        """The price at the start of each slot."""
         day = 2 * np.pi * np.arange(slots) * slot_seconds / DAY_SECONDS
         curve: FloatArray = self.mean * (1 - 0.4 * np.cos(day - 2 * np.pi * 4 / 24))
         return curve
@@ -50,7 +49,7 @@ class DayAhead:
     start_day: float = 0.0
 
     def prices(self, slots: int, slot_seconds: float) -> FloatArray:
-        """The mean price of each slot.
+        """Return the mean price of each slot.
 
         Raises:
             InputError: if the horizon reaches beyond the series.

@@ -37,7 +37,7 @@ class SimulationResult:
         decisions: one a task, in that order.
         decision_seconds: time that each decision took.
         learning_seconds: time that learning took, at the beginnings of slots and between bids.
-        changes: plans that outages changed, in their order; none where there were no outages.
+        changes: plans that outages changed, in their order; None where there were no outages.
     """
 
     instance: Instance
@@ -103,7 +103,7 @@ def play(
     Args:
         bids: by arrival, and within a slot in the order in which they are decided.
         mechanism: a new one; it is left as it is after the last bid and outage.
-        decide: how the bids of a slot are offered and timed; none: as the mechanism wants them.
+        decide: how the bids of a slot are offered and timed; None: as the mechanism wants them.
         outages: nodes that are lost and return.
     """
     decide = decide or (slot_at_once if mechanism.by_slot else one_by_one)
@@ -132,7 +132,7 @@ def simulate(
     Args:
         instance: the market.
         mechanism: a new one over the instance's cluster; it is left as it is after the last bid.
-        decide: how the bids of a slot are offered and timed; none: as the mechanism wants them.
+        decide: how the bids of a slot are offered and timed; None: as the mechanism wants them.
         watch: called after each slot for each of its decisions, in order.
         outages: nodes that are lost and return.
     """

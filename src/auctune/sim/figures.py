@@ -60,7 +60,7 @@ class Figure(Generic[O_contra]):
 
 
 def write_data(frame: pl.DataFrame, out: Path, name: str) -> pl.DataFrame:
-    """The data as `NAME.parquet`, read again: what a chart shows is what lies there."""
+    """Return the data as `NAME.parquet`, read again: what a chart shows is what lies there."""
     out.mkdir(parents=True, exist_ok=True)
     path = out / f"{name}.parquet"
     part = out / f"{name}.parquet.part"
@@ -89,7 +89,7 @@ def show(console: Console, title: str, table: Rows, notes: Sequence[str] = ()) -
 
 
 def chosen(figures: Mapping[str, AnyFigure], names: str) -> list[AnyFigure]:
-    """The figures of a list such as `fig04_nodes,fig13_time`; all, if it is empty.
+    """Return the figures of a list such as `fig04_nodes,fig13_time`; all, if it is empty.
 
     Raises:
         InputError: naming `--only`.

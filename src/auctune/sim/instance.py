@@ -44,7 +44,7 @@ class Instance:
                 raise InputError(place, error.found, error.expected) from None
 
     def in_order(self) -> list[Task]:
-        """The tasks by arrival, and in their order within a slot."""
+        """Return the tasks by arrival, and in their order within a slot."""
         return sorted(self.tasks, key=lambda task: task.arrival)
 
 
@@ -86,12 +86,12 @@ def num_days(cluster: Cluster) -> int:
 
 
 def day_of(cluster: Cluster, slot: int) -> int:
-    """The day in which a slot begins, from 0."""
+    """Return the day in which a slot begins, from 0."""
     return int(slot * cluster.slot_seconds // DAY_SECONDS)
 
 
 def tasks_by_day(cluster: Cluster, tasks: Sequence[Task]) -> list[list[Task]]:
-    """The tasks that arrive on each day, in their order."""
+    """Return the tasks that arrive on each day, in their order."""
     days: list[list[Task]] = [[] for _ in range(num_days(cluster))]
     for task in tasks:
         days[day_of(cluster, task.arrival)].append(task)

@@ -114,7 +114,7 @@ Location = tuple[int | str, ...]
 
 
 def explain(error: ValidationError) -> InputError:
-    """The first thing that is wrong, in one line."""
+    """Return the first thing that is wrong, in one line."""
     first = error.errors(include_url=False)[0]
     model, path = _innermost(first["loc"])
     outer = first["loc"][: len(first["loc"]) - len(path)]
@@ -129,7 +129,7 @@ def explain(error: ValidationError) -> InputError:
 
 
 def _innermost(loc: Location) -> tuple[type[BaseModel], Location]:
-    """The model in which a location lies, and the path within it."""
+    """Return the model in which a location lies, and the path within it."""
     model: type[BaseModel] = InstanceModel
     while len(loc) > 1 and loc[0] in _MODELS:
         model, loc = _MODELS[str(loc[0])], loc[2:]
@@ -154,7 +154,7 @@ def _fields(model: type[BaseModel]) -> str:
 
 
 def show(value: Any) -> str:
-    """What was found in a file, in a few words."""
+    """Return what was found in a file, in a few words."""
     if isinstance(value, dict | list):
         return "is an object" if isinstance(value, dict) else "is a list"
     if value is None or isinstance(value, bool):
@@ -172,7 +172,7 @@ T = TypeVar("T")
 
 
 def read_instance(path: Path) -> Instance:
-    """The instance in a file.
+    """Return the instance in a file.
 
     Raises:
         InputError: `FILE: tasks[3].deadline: found; expected ...`, for the first thing that is
@@ -196,7 +196,7 @@ def write_instance(instance: Instance, path: Path) -> None:
 
 
 def parse_instance(data: Any) -> Instance:
-    """The instance in a JSON value.
+    """Return the instance in a JSON value.
 
     Raises:
         InputError: naming the field.
@@ -213,7 +213,7 @@ def parse_instance(data: Any) -> Instance:
 
 
 def instance_json(instance: Instance) -> dict[str, Any]:
-    """The JSON value of an instance."""
+    """Return the JSON value of an instance."""
     cluster = instance.cluster
     return {
         "slots": cluster.slots,
@@ -260,7 +260,7 @@ def _task_json(task: Task) -> dict[str, Any]:
 
 
 def read_json(path: Path) -> Any:
-    """What a JSON file holds, each key once in an object and no number infinite.
+    """Return what a JSON file holds, each key once in an object and no number infinite.
 
     Raises:
         InputError: naming what is wrong with the file as a whole.

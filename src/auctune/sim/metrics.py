@@ -34,7 +34,7 @@ class Utilization:
 
 @dataclass(frozen=True, slots=True)
 class DecisionSeconds:
-    """Time to decide one task: median, 99th percentile, longest; none where there was no task."""
+    """Time to decide one task: median, 99th percentile, longest; None where there was no task."""
 
     p50: float | None
     p99: float | None
@@ -90,9 +90,9 @@ class SimulationReport:
         learning_seconds: time that learning took, at beginnings of slots and between bids.
         bound: on welfare.
         real_operating_cost: at the real price of energy, which may be below zero where mechanisms
-            see zero; none where the instance does not say.
+            see zero; None where the instance does not say.
         by_day: by day of arrival; empty where the instance does not go beyond one day.
-        outages: what became of tasks on lost nodes; none where no outages were played.
+        outages: what became of tasks on lost nodes; None where no outages were played.
     """
 
     welfare: float
@@ -149,7 +149,7 @@ def measure(result: SimulationResult, bound: WelfareBound | None = None) -> Simu
 def report_of(
     tally: Tally, learning_seconds: float, bound: WelfareBound | None = None
 ) -> SimulationReport:
-    """The figures of a market whose decisions were counted as they came."""
+    """Return the figures of a market whose decisions were counted as they came."""
     bound = bound or WelfareBound()
     return SimulationReport(
         welfare=tally.welfare,

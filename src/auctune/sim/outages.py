@@ -135,7 +135,7 @@ class _OutagesModel(RootModel[list[_OutageModel]]):
 
 
 def read_outages(path: Path, cluster: Cluster) -> tuple[Outage, ...]:
-    """The outages in a file, by slot.
+    """Return the outages in a file, by slot.
 
     Raises:
         InputError: naming file and field, if it is no such list, or names a node or a slot that

@@ -29,11 +29,11 @@ class Accounts:
         self._type_of = {node.id: node.type for node in cluster.nodes}
 
     def operating_cost(self, task: Task, schedule: Schedule) -> float:
-        """What running the cells costs the operator, money: the sum of e_ikt over them."""
+        """Return what running the cells costs the operator, money: the sum of e_ikt over them."""
         return self.cells_cost(task, schedule.cells)
 
     def cells_cost(self, task: Task, cells: Iterable[Cell]) -> float:
-        """The sum of e_ikt over any cells, money."""
+        """Return the sum of e_ikt over any cells, money."""
         return math.fsum([self._cell_cost(task, slot, node) for slot, node in cells])
 
     def _cell_cost(self, task: Task, slot: int, node: str) -> float:
@@ -44,7 +44,7 @@ class Accounts:
 
 
 def vendor_price(task: Task, schedule: Schedule) -> Money:
-    """What the schedule's vendor takes; 0 where no work is needed."""
+    """Return what the schedule's vendor takes; 0 where no work is needed."""
     if schedule.vendor is None:
         return ZERO
     return next(quote.price for quote in task.quotes if quote.vendor == schedule.vendor)
@@ -90,7 +90,7 @@ class Tally:
         tasks_by_slot, admitted_by_slot: [T] how many arrived, and how many of them were admitted.
         compute, memory: [T] samples and GB sold by slot, over all nodes.
         seconds: that each decision took.
-        outages: what they changed; none if none were played.
+        outages: what they changed; None if none were played.
     """
 
     def __init__(
@@ -113,7 +113,6 @@ class Tally:
 
     @property
     def welfare(self) -> float:
-        """See metrics.py."""
         return float(self.bids - self.vendor_cost) - self.operating_cost
 
     @property
@@ -123,11 +122,10 @@ class Tally:
 
     @property
     def real_operating_cost(self) -> float | None:
-        """The same at real energy costs; none where the instance has none."""
+        """The same at real energy costs; None where the instance has none."""
         return None if self._real is None else self._real_operating.value()
 
     def add(self, task: Task, decision: Decision, seconds: float) -> None:
-        """Count one decision."""
         self.tasks_by_slot[task.arrival] += 1
         self.seconds.append(seconds)
         schedule = decision.schedule
@@ -156,7 +154,7 @@ class Tally:
         )
 
     def _change(self, change: Change) -> float:
-        """Count one; what it costs beyond the plan before, none if refunded."""
+        """Count one; what it costs beyond the plan before, or None if refunded."""
         task = change.task
         extra = self._run(task, change.cells, 1) + self._run(task, change.before, -1)
         self.welfare_by_slot[task.arrival] -= extra
@@ -192,7 +190,6 @@ class ExactSum:
         self._partials: list[float] = []
 
     def add(self, term: float) -> None:
-        """Add a finite number."""
         kept = 0
         partials = self._partials
         for partial in partials:
@@ -205,5 +202,5 @@ class ExactSum:
         partials[kept:] = [term]
 
     def value(self) -> float:
-        """The sum, rounded once."""
+        """Return the sum, rounded once."""
         return math.fsum(self._partials)

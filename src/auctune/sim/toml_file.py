@@ -8,7 +8,7 @@ from auctune.domain import InputError
 
 
 def read_toml(path: Path, expected: str) -> dict[str, Any]:
-    """The tables of a file.
+    """Return the tables of a file.
 
     Args:
         path: the file.

@@ -70,7 +70,6 @@ class LinearScaling:
             raise InputError("c", f"{self.c!r}", "a number with a + c > 0")
 
     def throughput(self, num_gpus: int) -> Fraction:
-        """a n + c, or 0 for 0 GPUs."""
         return num_gpus * as_fraction(self.a) + as_fraction(self.c) if num_gpus else Fraction(0)
 
     def check_reaches(self, num_gpus: int) -> None:
@@ -103,11 +102,9 @@ class TableScaling:
                 )
 
     def throughput(self, num_gpus: int) -> Fraction:
-        """The entry of `num_gpus`, or 0 for 0 GPUs."""
         return as_fraction(self.table[num_gpus - 1]) if num_gpus else Fraction(0)
 
     def check_reaches(self, num_gpus: int) -> None:
-        """Counts up to the table's length."""
         if num_gpus > len(self.table):
             raise InputError(
                 "scaling", f"a table of {len(self.table)} counts", f"one of {num_gpus}, n_max"
@@ -115,7 +112,7 @@ class TableScaling:
 
 
 def as_fraction(value: float) -> Fraction:
-    """The number that a float's shortest decimal stands for: 0.9 is nine tenths."""
+    """Return the number that a float's shortest decimal stands for: 0.9 is nine tenths."""
     return Fraction(repr(float(value)))
 
 
@@ -163,5 +160,4 @@ class SpotJob:
 
     @property
     def hard_deadline(self) -> float:
-        """g * d, in slots."""
         return self.hard_factor * self.deadline

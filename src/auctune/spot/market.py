@@ -52,11 +52,10 @@ class SpotMarket:
 
     @property
     def num_slots(self) -> int:
-        """Slots that are known."""
         return len(self.price)
 
     def between(self, first: int, end: int) -> "SpotMarket":
-        """The slots first..end - 1 as a market of their own.
+        """Return the slots first..end - 1 as a market of their own.
 
         Raises:
             InputError: if the market has not all of them.
@@ -73,5 +72,5 @@ class SpotMarket:
         )
 
     def until(self, slot: int) -> "SpotMarket":
-        """What has been seen when `slot` begins: all slots up to and with it."""
+        """Return what has been seen when `slot` begins: all slots up to and with it."""
         return self.between(0, slot + 1)

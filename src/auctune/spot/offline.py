@@ -73,7 +73,7 @@ class Labels:
         self._counts = [0, *range(terms.n_min, terms.n_max + 1)]
 
     def best_plan(self, attained: float) -> list[SpotAllocation] | None:
-        """The plan with the most utility.
+        """Return the plan with the most utility.
 
         Args:
             attained: a utility known to be attainable.
@@ -168,7 +168,7 @@ def _join(x: _Front, y: _Front) -> _Front:
 
 
 def _pareto(front: _Front) -> _Front:
-    """The labels that no other one beats in work and cost; of equals the first."""
+    """Return the labels that no other one beats in work and cost; of equals the first."""
     order = np.lexsort((front.cost, -front.work))
     cheapest_with_more = np.minimum.accumulate(np.concatenate(([np.inf], front.cost[order][:-1])))
     kept = order[front.cost[order] < cheapest_with_more][::-1]
@@ -205,7 +205,7 @@ class OfflineOptimum:
 
 
 def offline_optimum(job: SpotJob, market: SpotMarket) -> OfflineOptimum:
-    """The best allocations of a job in a known market, exactly.
+    """Return the best allocations of a job in a known market, exactly.
 
     Args:
         job: what to run.
@@ -222,7 +222,7 @@ def offline_optimum(job: SpotJob, market: SpotMarket) -> OfflineOptimum:
 
 
 def best_by_labels(job: SpotJob, market: SpotMarket) -> OfflineOptimum:
-    """The optimum by Pareto labels, whether there is a grid or not.
+    """Return the optimum by Pareto labels, whether there is a grid or not.
 
     Raises:
         InputError: if the market is too short, or the tables would take too much memory.
@@ -237,7 +237,7 @@ def best_by_labels(job: SpotJob, market: SpotMarket) -> OfflineOptimum:
 
 
 def offline_bound(job: SpotJob, market: SpotMarket) -> float:
-    """An upper bound on the utility of any policy, on a grid that rounds work up.
+    """Return an upper bound on the utility of any policy, on a grid that rounds work up.
 
     Raises:
         InputError: if the market is too short, or the tables would take too much memory.
@@ -251,7 +251,6 @@ class Program:
     """The window program over the whole job, in a known market of as many slots."""
 
     def __init__(self, job: SpotJob, market: SpotMarket, grid: WorkGrid) -> None:
-        """Fill the tables."""
         self.terms: Terms = make_terms(job, market.on_demand_price, grid)
         self._market = market
         self._scratch: WindowScratch = make_scratch(self.terms, job.deadline)
@@ -271,7 +270,7 @@ class Program:
         return self._follow()[1]
 
     def plan(self) -> list[SpotAllocation]:
-        """The best plan."""
+        """Return the best plan."""
         return [SpotAllocation(int(row[0]), int(row[1])) for row in self._follow()[0]]
 
     def _follow(self) -> tuple[Ints, float]:

@@ -88,7 +88,7 @@ def play(
 
 
 def settle(job: SpotJob, market: SpotMarket, allocations: Sequence[SpotAllocation]) -> SpotOutcome:
-    """What given allocations come to; slots after the last one are idle.
+    """Return what given allocations come to; slots after the last one are idle.
 
     Raises:
         InputError: if the market is shorter than the deadline.

@@ -26,7 +26,6 @@ class SpotAllocation:
 
     @property
     def total(self) -> int:
-        """n, of both kinds."""
         return self.on_demand + self.spot
 
 
@@ -84,12 +83,10 @@ class SpotOutcome:
 
     @property
     def cost(self) -> float:
-        """All that was paid."""
         return self.slot_cost + self.ending_cost
 
     @property
     def utility(self) -> float:
-        """V(T) - C (eq. 5)."""
         return self.value - self.cost
 
 
@@ -106,7 +103,7 @@ class SpotObservation:
         progress: Z, work done so far.
         cost: spent so far.
         last: what was held in the slot before; nothing in slot 0.
-        forecast: of the slots t + 1, t + 2, ...; none where nobody forecasts.
+        forecast: of the slots t + 1, t + 2, ...; None where nobody forecasts.
     """
 
     slot: int
@@ -142,9 +139,9 @@ class Policy(Protocol):
 
     @property
     def horizon(self) -> int | None:
-        """Slots after the present one that it wants forecast; none: all up to the deadline."""
+        """Slots after the present one that it wants forecast; None: all up to the deadline."""
         ...
 
     def start(self, job: SpotJob) -> PolicyRun:
-        """A run for one job from its slot 0."""
+        """Return a run for one job from its slot 0."""
         ...

@@ -8,7 +8,7 @@ SIGMAS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 
 def default_pool() -> tuple[Policy, ...]:
-    """The 112 policies of Kong et al. (arXiv 2512.20967, section VI-A).
+    """Return the 112 policies of Kong et al. (arXiv 2512.20967, section VI-A).
 
     AHAP with w in 1..5, c in 1..w and seven thresholds, by w, c, sigma; then AHANP with the seven.
     """

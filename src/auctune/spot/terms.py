@@ -54,7 +54,7 @@ def slot_works(job: SpotJob) -> list[list[Fraction]]:
 
 
 def exact_grid(job: SpotJob, most_steps: int = MOST_STEPS) -> WorkGrid | None:
-    """The coarsest grid that holds all works of a slot.
+    """Return the coarsest grid that holds all works of a slot.
 
     Returns:
         None where the workload is more than `most_steps` steps of it.
@@ -69,14 +69,14 @@ def exact_grid(job: SpotJob, most_steps: int = MOST_STEPS) -> WorkGrid | None:
 def rounded_grid(
     job: SpotJob, rounding: Literal["down", "up"], num_steps: int = ROUNDED_STEPS
 ) -> WorkGrid:
-    """A grid of `num_steps` to the workload, on which the works of a slot are rounded."""
+    """Return a grid of `num_steps` to the workload, on which the works of a slot are rounded."""
     step = as_fraction(job.workload) / num_steps
     rounded = math.floor if rounding == "down" else math.ceil
     return WorkGrid(float(step), _units(slot_works(job), step, rounded), rounding)
 
 
 def plan_grid(job: SpotJob) -> WorkGrid:
-    """The grid of plans: exact where that is in reach, else rounded down."""
+    """Return the grid of plans: exact where that is in reach, else rounded down."""
     return exact_grid(job) or rounded_grid(job, "down")
 
 
@@ -132,7 +132,7 @@ class Terms(NamedTuple):
 
 
 def make_terms(job: SpotJob, on_demand_price: float, grid: WorkGrid | None = None) -> Terms:
-    """The terms of a job; `grid` is that of plans unless another is given."""
+    """Return the terms of a job; `grid` is that of plans unless another is given."""
     grid = grid or plan_grid(job)
     return Terms(
         workload=float(job.workload),
@@ -151,7 +151,7 @@ def make_terms(job: SpotJob, on_demand_price: float, grid: WorkGrid | None = Non
 
 @kernel
 def change(count: int, last: int) -> int:
-    """The row of a slot that holds `count` > 0 GPUs after one that held `last`."""
+    """Return the row of a slot that holds `count` > 0 GPUs after one that held `last`."""
     if count > last:
         return GROWN
     return SHRUNK if count < last else UNCHANGED
@@ -193,7 +193,7 @@ def expected_progress(terms: Terms, num_slots: int) -> float:
 
 @kernel
 def is_ahead(terms: Terms, progress: float, slot: int, line: int) -> bool:
-    """Whether the progress at the start of a slot has reached the line.
+    """Return whether the progress at the start of a slot has reached the line.
 
     Args:
         terms: the job.
@@ -206,7 +206,7 @@ def is_ahead(terms: Terms, progress: float, slot: int, line: int) -> bool:
 
 @kernel
 def spot_first(total: int, available: int) -> tuple[int, int]:
-    """A total as (on-demand, spot), with as much spot as there is."""
+    """Return a total as (on-demand, spot), with as much spot as there is."""
     spot = min(total, available)
     return total - spot, spot
 
@@ -228,7 +228,7 @@ def steady_work(terms: Terms, count: int, last: int, num_slots: int) -> float:
 
 @kernel
 def fits_after(terms: Terms, slot: int, progress: float, last: int, count: int) -> bool:
-    """Whether N_max GPUs from slot t + 1 on meet the deadline when slot t holds `count`."""
+    """Return whether N_max GPUs from slot t + 1 on meet the deadline when slot t holds `count`."""
     if count > 0:
         progress = progress + work_of(terms, count, last)
     ahead = steady_work(terms, terms.n_max, count, terms.num_slots - slot - 1)

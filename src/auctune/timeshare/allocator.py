@@ -91,7 +91,7 @@ class AllocatorRun(Protocol):
     """An allocator at work on one bundle. It has no clock and does no I/O."""
 
     def allocate(self, observation: Observation) -> Shares:
-        """The shares of the unit that begins; asked once a unit, in order."""
+        """Return the shares of the unit that begins; asked once a unit, in order."""
         ...
 
 
@@ -104,7 +104,7 @@ class Allocator(Protocol):
         ...
 
     def start(self, threads: Sequence[LearningThread]) -> AllocatorRun:
-        """A run for one bundle from unit 0.
+        """Return a run for one bundle from unit 0.
 
         Raises:
             InputError: if there are no threads, or two of one id.

@@ -20,7 +20,7 @@ class BalancingRun(Protocol):
     """A balance at work on one bundle."""
 
     def explored(self, observation: Observation, active: Bools) -> Bools:
-        """[k] active threads that share this unit evenly, before any plan; none: plan."""
+        """[k] active threads that share this unit evenly, before any plan; None: plan."""
         ...
 
     def corrected(self, observation: Observation, needs: Needs) -> Floats:
@@ -54,7 +54,7 @@ class Exploration:
     """How much of each thread is seen before it is planned with.
 
     Attributes:
-        batches: H, of each thread; none: by `share`.
+        batches: H, of each thread; None: by `share`.
         share: of a bundle's time, in [0, 1].
     """
 
@@ -69,11 +69,9 @@ class Exploration:
 
     @property
     def name(self) -> str:
-        """With its parameter."""
         return f"h={self.batches:g}" if self.batches is not None else f"explore={self.share:g}"
 
     def start(self, threads: Sequence[LearningThread]) -> "ExplorationRun":
-        """At work on one bundle."""
         if self.batches is not None:
             return ExplorationRun(self.batches, 0.0)
         first = min(thread.start for thread in threads)
@@ -88,12 +86,10 @@ class ExplorationRun:
         self._batches, self._units = batches, units
 
     def explored(self, observation: Observation, active: Bools) -> Bools:
-        """Those that have learned at most H."""
         enough = self._batches + self._units * observation.batches_per_unit
         return active & (observation.samples <= enough)
 
     def corrected(self, observation: Observation, needs: Needs) -> Floats:
-        """As they are said."""
         return needs.batches
 
 
@@ -130,11 +126,9 @@ class Ucb:
 
     @property
     def name(self) -> str:
-        """With its parameter."""
         return f"ucb={self.beta:g}"
 
     def start(self, threads: Sequence[LearningThread]) -> "UcbRun":
-        """At work on one bundle."""
         start = np.array([thread.start for thread in threads], dtype=np.float64)
         return UcbRun(self.beta, start)
 
@@ -146,11 +140,9 @@ class UcbRun:
         self._beta, self._start = beta, start
 
     def explored(self, observation: Observation, active: Bools) -> Bools:
-        """Those of which nothing is known."""
         return unseen(observation, active)
 
     def corrected(self, observation: Observation, needs: Needs) -> Floats:
-        """Less the bonus."""
         elapsed = observation.time - self._start
         defined = (elapsed > 0) & (observation.received > 0)
         logs = np.log(np.where(defined, elapsed, 1.0))
@@ -180,11 +172,9 @@ class Thompson:
 
     @property
     def name(self) -> str:
-        """Without its seed."""
         return "thompson"
 
     def start(self, threads: Sequence[LearningThread]) -> "ThompsonRun":
-        """At work on one bundle."""
         return ThompsonRun(self.seed)
 
 
@@ -195,11 +185,9 @@ class ThompsonRun:
         self._seed = seed
 
     def explored(self, observation: Observation, active: Bools) -> Bools:
-        """Those of which nothing is known."""
         return unseen(observation, active)
 
     def corrected(self, observation: Observation, needs: Needs) -> Floats:
-        """One draw of each."""
         random = stream(self._seed, "thompson", observation.time)
         z = random.standard_normal(len(needs.batches)) / SPREAD
         finite = np.isfinite(needs.batches)
@@ -256,11 +244,9 @@ class Doubt:
 
     @property
     def name(self) -> str:
-        """With its parameters."""
         return f"doubt={self.doubt:g}/{self.units}"
 
     def start(self, threads: Sequence[LearningThread]) -> "DoubtRun":
-        """At work on one bundle."""
         return DoubtRun(self, bundle_arrays(threads))
 
 
@@ -272,12 +258,10 @@ class DoubtRun:
         self._units = np.zeros(len(bundle.start))
 
     def explored(self, observation: Observation, active: Bools) -> Bools:
-        """Nobody, for its own sake."""
         self._units += observation.fresh
         return np.zeros(len(active), dtype=np.bool_)
 
     def corrected(self, observation: Observation, needs: Needs) -> Floats:
-        """In favour of the thread."""
         left = self._deadline - observation.time
         room = left * observation.batches_per_unit
         favour = 1.0 + self._params.doubt / np.maximum(self._units, 1.0)

@@ -21,11 +21,9 @@ class Uniform:
 
     @property
     def name(self) -> str:
-        """The paper's, in full."""
         return "uniform"
 
     def start(self, threads: Sequence[LearningThread]) -> "UniformRun":
-        """A run for one bundle."""
         return UniformRun(bundle_arrays(threads))
 
 
@@ -36,7 +34,6 @@ class UniformRun:
         self._bundle = bundle
 
     def allocate(self, observation: Observation) -> Shares:
-        """Even shares."""
         active = is_active(self._bundle.start, self._bundle.deadline, observation)
         eta = np.zeros(len(active))
         share_evenly(active, eta)
@@ -49,11 +46,9 @@ class ShortestFirst:
 
     @property
     def name(self) -> str:
-        """The paper's."""
         return "stf"
 
     def start(self, threads: Sequence[LearningThread]) -> "ShortestFirstRun":
-        """A run for one bundle."""
         return ShortestFirstRun(bundle_arrays(threads))
 
 
@@ -64,7 +59,6 @@ class ShortestFirstRun:
         self._bundle = bundle
 
     def allocate(self, observation: Observation) -> Shares:
-        """All for one; of equal deadlines the first thread's."""
         active = is_active(self._bundle.start, self._bundle.deadline, observation)
         eta = np.zeros(len(active))
         if active.any():
@@ -97,7 +91,7 @@ class ClairvoyantOptimum:
 
     Attributes:
         num_done: how many; nobody does more.
-        chosen: [k] which; none where only a bound is known.
+        chosen: [k] which; None where only a bound is known.
     """
 
     num_done: int
@@ -125,7 +119,7 @@ def true_needs(
 
 
 def clairvoyant_optimum(threads: Sequence[LearningThread], needs: Floats) -> ClairvoyantOptimum:
-    """The most threads that can be done.
+    """Return the most threads that can be done.
 
     Args:
         threads: of the bundle.

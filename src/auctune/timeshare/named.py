@@ -9,9 +9,9 @@
 | uniform, stf | even shares, nearest deadline first |
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal
 
 from auctune.timeshare.allocation.rule import (
     EasiestFirst,
@@ -21,7 +21,7 @@ from auctune.timeshare.allocation.rule import (
     Rule,
 )
 from auctune.timeshare.allocator import Allocator
-from auctune.timeshare.balancing import Doubt, Exploration, Thompson, Ucb
+from auctune.timeshare.balancing import Balancing, Doubt, Exploration, Thompson, Ucb
 from auctune.timeshare.baselines import ShortestFirst, Uniform
 from auctune.timeshare.estimators.estimator import Estimator
 from auctune.timeshare.estimators.m4 import M4
@@ -44,156 +44,117 @@ def make_estimator(name: EstimatorName, gamma: float) -> Estimator:
     return estimators[name]
 
 
-class Settings(Protocol):
-    """Settings of a named allocator: a frozen dataclass."""
-
-    def allocator(self) -> Allocator:
-        """Return the allocator.
-
-        Raises:
-            InputError: naming the setting.
-        """
-        ...
+@dataclass(frozen=True, slots=True)
+class NoSettings:
+    """Settings of an allocator that has none."""
 
 
 @dataclass(frozen=True, slots=True)
-class ExploringSettings:
-    """Of allocators that explore, then plan.
+class EstimatorSettings:
+    """Settings of allocators that plan.
 
     Attributes:
-        estimator: foretells needs.
+        estimator: of remaining work.
         gamma: of `wls`.
-        exploration: share of the bundle's time that exploring takes.
-        batches: explored of each thread; none: by `exploration`.
     """
 
     estimator: EstimatorName = "wls"
     gamma: float = 0.9
+
+    def planner(self, balancing: Balancing, rule: Rule) -> Planner:
+        """Return the planner with this estimator."""
+        return Planner(make_estimator(self.estimator, self.gamma), balancing, rule)
+
+
+@dataclass(frozen=True, slots=True)
+class ExploringSettings(EstimatorSettings):
+    """Settings of allocators that explore, then plan.
+
+    Attributes:
+        exploration: share of the bundle's time that exploring takes.
+        batches: explored of each thread; None: by `exploration`.
+    """
+
     exploration: float = 0.1
     batches: float | None = None
 
-    def planner(self, rule: Rule) -> Planner:
-        """Return the planner with a rule."""
-        exploration = Exploration(self.batches, self.exploration)
-        return Planner(make_estimator(self.estimator, self.gamma), exploration, rule)
-
 
 @dataclass(frozen=True, slots=True)
-class LaraSettings(ExploringSettings):
-    """Of LARA."""
-
-    def allocator(self) -> Allocator:
-        """LARA."""
-        return self.planner(MooreHodgson())
-
-
-@dataclass(frozen=True, slots=True)
-class LrfSettings(ExploringSettings):
-    """Of LRF."""
-
-    def allocator(self) -> Allocator:
-        """LRF."""
-        return self.planner(LeastResourcesFirst())
-
-
-@dataclass(frozen=True, slots=True)
-class EtfSettings(ExploringSettings):
-    """Of ETF."""
-
-    def allocator(self) -> Allocator:
-        """ETF."""
-        return self.planner(EasiestFirst())
-
-
-@dataclass(frozen=True, slots=True)
-class HeadwaySettings:
-    """Of auctune's own.
+class HeadwaySettings(EstimatorSettings):
+    """Settings of auctune's own allocator.
 
     Attributes:
-        estimator: foretells needs.
-        gamma: of `wls`.
         units: of time that a thread learned in before its need is believed.
         doubt: by how much, divided by those units, a low decile may exceed the time left.
         near: least time left over the greatest from which on all threads share; above 1: never.
     """
 
-    estimator: EstimatorName = "wls"
-    gamma: float = 0.9
     units: int = 8
     doubt: float = 8.0
     near: float = 0.5
 
-    def allocator(self) -> Allocator:
-        """The benefit of the doubt, the earliest first or all at once."""
-        estimator = make_estimator(self.estimator, self.gamma)
-        doubt = Doubt(self.units, self.doubt, self.near)
-        return Planner(estimator, doubt, Paced(self.near))
-
 
 @dataclass(frozen=True, slots=True)
-class UcbSettings:
-    """Of LARA with optimism.
+class UcbSettings(EstimatorSettings):
+    """Settings of LARA with optimism.
 
     Attributes:
-        estimator: foretells needs.
-        gamma: of `wls`.
         beta: batches.
     """
 
-    estimator: EstimatorName = "wls"
-    gamma: float = 0.9
     beta: float = 100.0
-
-    def allocator(self) -> Allocator:
-        """LARA with optimism."""
-        return Planner(make_estimator(self.estimator, self.gamma), Ucb(self.beta), MooreHodgson())
 
 
 @dataclass(frozen=True, slots=True)
-class ThompsonSettings:
-    """Of LARA with draws.
+class ThompsonSettings(EstimatorSettings):
+    """Settings of LARA with draws.
 
     Attributes:
-        estimator: foretells needs.
-        gamma: of `wls`.
         seed: of the draws.
     """
 
-    estimator: EstimatorName = "wls"
-    gamma: float = 0.9
     seed: int = 0
 
-    def allocator(self) -> Allocator:
-        """LARA with draws."""
-        estimator = make_estimator(self.estimator, self.gamma)
-        return Planner(estimator, Thompson(self.seed), MooreHodgson())
-
 
 @dataclass(frozen=True, slots=True)
-class UniformSettings:
-    """Even shares have none."""
+class NamedAllocator:
+    """An entry of the table: the dataclass of the settings, and the allocator made of one."""
 
-    def allocator(self) -> Allocator:
-        """Even shares."""
-        return Uniform()
-
-
-@dataclass(frozen=True, slots=True)
-class StfSettings:
-    """STF has none."""
-
-    def allocator(self) -> Allocator:
-        """STF."""
-        return ShortestFirst()
+    settings: type[Any]
+    build: Callable[[Any], Allocator]
 
 
-NAMED: Mapping[str, type[Settings]] = {
-    "lara": LaraSettings,
-    "headway": HeadwaySettings,
-    "lrf": LrfSettings,
-    "etf": EtfSettings,
-    "ucb": UcbSettings,
-    "thompson": ThompsonSettings,
-    "uniform": UniformSettings,
-    "stf": StfSettings,
+def _exploring(rule: Rule) -> NamedAllocator:
+    def build(settings: ExploringSettings) -> Allocator:
+        return settings.planner(Exploration(settings.batches, settings.exploration), rule)
+
+    return NamedAllocator(ExploringSettings, build)
+
+
+def _headway(settings: HeadwaySettings) -> Allocator:
+    doubt = Doubt(settings.units, settings.doubt, settings.near)
+    return settings.planner(doubt, Paced(settings.near))
+
+
+ALLOCATORS: Mapping[str, NamedAllocator] = {
+    "lara": _exploring(MooreHodgson()),
+    "headway": NamedAllocator(HeadwaySettings, _headway),
+    "lrf": _exploring(LeastResourcesFirst()),
+    "etf": _exploring(EasiestFirst()),
+    "ucb": NamedAllocator(UcbSettings, lambda own: own.planner(Ucb(own.beta), MooreHodgson())),
+    "thompson": NamedAllocator(
+        ThompsonSettings, lambda own: own.planner(Thompson(own.seed), MooreHodgson())
+    ),
+    "uniform": NamedAllocator(NoSettings, lambda _: Uniform()),
+    "stf": NamedAllocator(NoSettings, lambda _: ShortestFirst()),
 }
+
+
+def make_allocator(name: str, **settings: Any) -> Allocator:
+    """Return a named allocator; settings that are not given have their defaults.
+
+    Raises:
+        InputError: naming the setting.
+    """
+    entry = ALLOCATORS[name]
+    return entry.build(entry.settings(**settings))

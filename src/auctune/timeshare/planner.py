@@ -34,11 +34,9 @@ class Planner:
 
     @property
     def name(self) -> str:
-        """Of all three."""
         return f"{self.rule.name}({self.estimator.name},{self.balancing.name})"
 
     def start(self, threads: Sequence[LearningThread]) -> "PlannerRun":
-        """A run for one bundle."""
         return PlannerRun(self, threads)
 
 
@@ -68,7 +66,6 @@ class PlannerRun:
         self._rule = params.rule
 
     def allocate(self, observation: Observation) -> Shares:
-        """Shares by Algorithm 2."""
         self._bank.observe(observation.samples, observation.loss, observation.fresh)
         active = is_active(self._bundle.start, self._bundle.deadline, observation)
         eta = np.zeros(len(active))

@@ -56,7 +56,7 @@ class BundleArrays(NamedTuple):
 
 
 def bundle_arrays(threads: Sequence[LearningThread]) -> BundleArrays:
-    """The threads as arrays.
+    """Return the threads as arrays.
 
     Raises:
         InputError: if there are none, or two of one id.
@@ -129,7 +129,7 @@ class LossCurve:
         return (self._sum(end) - self._sum(start)) / (end - start)
 
     def need(self, threshold: float) -> float:
-        """The least batches after which a mean can be at or under a threshold.
+        """Return the least batches after which a mean can be at or under a threshold.
 
         Those before the first bin that is, and one of its own: no unit of time, however its batches
         are cut, can show the threshold earlier. Infinite if no bin is.

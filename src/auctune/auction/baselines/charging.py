@@ -34,7 +34,7 @@ from auctune.numerics.jit import kernel
 def find_earliest(
     book: Book, usage: Usage, task: Task, first: int, *, alone: bool
 ) -> tuple[Ints, Ints] | None:
-    """The cells with which a task finishes first, as rows and node indices.
+    """Return the cells with which a task finishes first, as rows and node indices.
 
     Args:
         book: the market.
@@ -155,18 +155,15 @@ class BidCharging(CellMarket):
         return None
 
     def find_plan(self, task: Task, now: int, *, with_room: bool = True) -> PricedPlan | None:
-        """Return the plan that finishes first, of the vendors the first that allows it."""
         found = [self._find_with(task, quote, now) for quote in task.quotes or (None,)]
         plans = [plan for plan in found if plan is not None]
         return min(plans, key=lambda plan: plan.schedule.finish, default=None)
 
     def price_plan(self, task: Task, schedule: Schedule, now: int) -> PricedPlan | None:
-        """Return what a plan costs the operator, or None if the task could not run by it."""
         plan = read_plan(self.book, task, schedule, now)
         return None if plan is None else self._priced(task, plan)
 
     def plan_rest(self, rest: Task, now: int) -> tuple[Cell, ...] | None:
-        """Return the cells with which a task finishes first from slot `now` on, if any."""
         book = self.book
         first = book.row(max(now, rest.arrival))
         found = find_earliest(book, book.usage, rest, first, alone=self._alone)

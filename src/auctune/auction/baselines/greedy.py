@@ -18,12 +18,12 @@ class VendorRule(Protocol):
     """How a baseline picks the vendor of a task that needs one."""
 
     def __call__(self, task: Task) -> Quote:
-        """The quote to take."""
+        """Return the quote to take."""
         ...
 
 
 def quickest_vendor(task: Task) -> Quote:
-    """The one with the least delay; the first among equals."""
+    """Return the one with the least delay; the first among equals."""
     return min(task.quotes, key=lambda quote: quote.delay)
 
 

@@ -130,7 +130,7 @@ class _Master:
         return True
 
     def solve(self) -> DualPrices | None:
-        """Its optimum, a value that the dual is nowhere below; none if the solver gives up."""
+        """Its optimum, a value that the dual is nowhere below; None if the solver gives up."""
         ends = np.cumsum([0, *(len(places) for places in self._places)])
         no_places, no_entries = np.zeros(0, dtype=np.int64), np.zeros(0)
         by_row = csr_array(
@@ -227,7 +227,7 @@ class DualBound:
         value: money.
         lam: [T, K] shadow prices, money per sample.
         phi: [T, K] money per GB-slot.
-        gap: by how much less, at most, the dual is worth at any other prices, money; none if that
+        gap: by how much less, at most, the dual is worth at any other prices, money; None if that
             is not known. It says nothing of the distance from the best decisions.
     """
 
@@ -240,7 +240,7 @@ class DualBound:
 def lagrangian_bound(
     cluster: Cluster, tasks: Sequence[Task], params: BoundParams | None = None
 ) -> DualBound:
-    """A true upper bound on the welfare of any feasible decisions on `tasks`."""
+    """Return a true upper bound on the welfare of any feasible decisions on `tasks`."""
     params = params or BoundParams()
     columns = to_columns(tasks, cluster)
     dual = Dual(whole_supply(cluster), columns, np.ones(len(tasks)))
@@ -254,7 +254,7 @@ def lagrangian_bound(
 
 
 def _descents(dual: Dual, params: BoundParams) -> DualPrices:
-    """The best prices of some descents, each from where the last one ended.
+    """Return the best prices of some descents, each from where the last one ended.
 
     What a descent has learned of the curvature is of no use across an edge; without it the next
     one goes on.

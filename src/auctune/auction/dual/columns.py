@@ -29,12 +29,11 @@ class TaskColumns(NamedTuple):
 
     @property
     def num_tasks(self) -> int:
-        """I."""
         return len(self.work)
 
 
 def to_columns(tasks: Sequence[Task], cluster: Cluster) -> TaskColumns:
-    """The columns of these tasks, in their order."""
+    """Return the columns of these tasks, in their order."""
     names = tuple(cluster.node_types)
     quotes = [[(float(q.price), q.delay) for q in task.quotes] or [(0.0, 0)] for task in tasks]
     flat = [quote for own in quotes for quote in own]
@@ -87,7 +86,7 @@ class Supply(NamedTuple):
 
 
 def whole_supply(cluster: Cluster) -> Supply:
-    """An empty cluster."""
+    """Return an empty cluster."""
     kinds = list(cluster.node_types.values())
     compute = np.array([kind.compute for kind in kinds])
     memory = np.array([kind.memory_gb - cluster.base_memory_gb for kind in kinds])

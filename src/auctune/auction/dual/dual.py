@@ -97,11 +97,11 @@ class Dual:
         return float(self.weights @ (self.columns.bid - response.spent)) + response.sold
 
     def with_bids(self, bid: Floats) -> "Dual":
-        """The same with other bids [I]."""
+        """Return the same with other bids [I]."""
         return Dual(self.supply, self.columns._replace(bid=bid), self.weights, self.answers)
 
     def relaxed(self) -> "Dual":
-        """The same with relaxed answers."""
+        """Return the same with relaxed answers."""
         return Dual(self.supply, self.columns, self.weights, "relaxed")
 
 
@@ -195,7 +195,7 @@ def minimize_dual(
         supply: what is for sale.
         columns: the tasks.
         weights: [I] how many such tasks there are, >= 0.
-        start: where to start; none: at the median value of a sample.
+        start: where to start; None: at the median value of a sample.
         answers: "exact"; or "relaxed", many times as fast where tasks can run on several types, for
             prices of nearly the same worth.
         params: when to end.
@@ -205,7 +205,7 @@ def minimize_dual(
 
 
 def usual_prices(dual: Dual) -> DualPrices:
-    """The median value of a sample in every slot, and memory for nothing."""
+    """Return the median value of a sample in every slot, and memory for nothing."""
     shape = dual.supply.compute.shape
     return DualPrices(math.inf, np.full(shape, dual.units.per_sample), np.zeros(shape))
 

@@ -127,7 +127,7 @@ def _last_corner(first: int, last: int, speed: Floats, weight: Floats) -> tuple[
 
 @kernel
 def _best_type(t: int, speed: Floats, weight: Floats, mu: float) -> int:
-    """The type on which the slot is worth most at mu money a sample, or -1 if none is.
+    """Return the type on which the slot is worth most at mu money a sample, or -1 if none is.
 
     With infinite mu the quickest, and of those the cheapest.
     """

@@ -118,7 +118,7 @@ def _answer(
     buffers: Buffers,
     taken: Taken,
 ) -> float:
-    """What one task spends, its cells added to what is taken."""
+    """Return what one task spends, its cells added to what is taken."""
     last, before, num_used = -1, -1, 0
     for k in range(len(speed)):
         if speed[k] > 0.0:

@@ -50,7 +50,7 @@ def sell_in_rounds(book: Book, tasks: Sequence[Task], weigh: Weigh) -> dict[str,
 
 
 def _place(book: Book, room: Room, one: Chosen) -> Ints | None:
-    """A node for each cell; none if one has none, or if the work is done but for a tolerance."""
+    """A node for each cell; None if one has none, or if the work is done but for a tolerance."""
     throughput = book.throughput(one.task)
     if float(throughput[room.type_of[one.groups]].sum()) < one.task.work * (1 - FIT):
         return None
@@ -123,12 +123,12 @@ def num_cells(cluster: Cluster, tasks: Sequence[Task]) -> int:
 def offline_optimum(
     cluster: Cluster, tasks: Sequence[Task], options: SolveOptions | None = None
 ) -> OfflineOptimum:
-    """The decisions of most welfare for all of these bids together.
+    """Return the decisions of most welfare for all of these bids together.
 
     Args:
         cluster: the supply, empty.
         tasks: all bids.
-        options: gap and limits; none: to the end.
+        options: gap and limits; None: to the end.
 
     Raises:
         InputError: if a task does not fit this cluster's types and horizon.
@@ -160,7 +160,7 @@ def offline_optimum(
 def _sell_by_type(
     cluster: Cluster, tasks: Sequence[Task], options: SolveOptions
 ) -> tuple[dict[str, Decision], float]:
-    """A good guess, and a first bound: the same program by node type is far smaller."""
+    """Return a good guess, and a first bound: the same program by node type is far smaller."""
     book = Book(cluster, prune=False)
     bounds: list[float] = []
     limits = replace(options, gap=max(options.gap, _GUESS.gap), max_nodes=_GUESS.max_nodes)

@@ -35,7 +35,6 @@ class Room:
 
     @property
     def num_groups(self) -> int:
-        """G."""
         return len(self.type_of)
 
     @property
@@ -65,13 +64,13 @@ class Room:
 
 
 def room_by_node(book: Book) -> Room:
-    """The room left, each node by itself."""
+    """Return the room left, each node by itself."""
     types = book.capacity.type_of
     return Room(*_left(book), np.arange(len(types)), types)
 
 
 def room_by_type(book: Book) -> Room:
-    """The room left, added up over the nodes of a type."""
+    """Return the room left, added up over the nodes of a type."""
     types = book.capacity.type_of
     return Room(*_left(book), types, np.arange(len(book.capacity.compute)))
 
@@ -111,7 +110,7 @@ class Demand:
 
 
 def demand(book: Book, room: Room, task: Task, now: int, quotes: Sequence[Quote]) -> Demand | None:
-    """What `task` may do from slot `now` on.
+    """Return what `task` may do from slot `now` on.
 
     Args:
         book: the cluster.
@@ -261,7 +260,7 @@ class WelfareProgram:
 
 
 def welfare_program(book: Book, room: Room, demands: Sequence[Demand]) -> WelfareProgram:
-    """The program of these tasks on this room."""
+    """Return the program of these tasks on this room."""
     sizes = [len(demand.quotes) + len(demand.rows) for demand in demands]
     first_column = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64))).astype(np.int64)
     entries = _Entries()
@@ -301,7 +300,7 @@ class _Entries:
         self._values.append(values)
 
     def program(self, costs: Floats, num_columns: int) -> Program:
-        """All of it as a program over columns of 0 or 1."""
+        """Return all of it as a program over columns of 0 or 1."""
         columns = np.concatenate([*self._columns, np.zeros(0, dtype=np.int64)])
         order = np.argsort(columns, kind="stable")
         counts = np.bincount(columns, minlength=num_columns)

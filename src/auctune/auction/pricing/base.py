@@ -74,9 +74,7 @@ class Pricing:
         """The use of these cells changed."""
 
     def save(self) -> Saved:
-        """Return a snapshot of all state but the book's."""
         return save_rows(self._book.horizon, lam=self.lam, phi=self.phi)
 
     def load(self, saved: Saved) -> None:
-        """Restore a snapshot; the book has restored its own."""
         load_rows(self._book.horizon, saved, lam=self.lam, phi=self.phi)

@@ -166,7 +166,6 @@ class DemandHistory:
         self._current: list[Task] = []
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "DemandHistory":
-        """Share the records, which never change, in lists of its own."""
         later = copy.copy(self)
         later._chunks, later._current = self._chunks.copy(), self._current.copy()
         later._counts = self._counts.copy()
@@ -215,7 +214,6 @@ class DemandHistory:
         return RecentDemand(columns, past, self.num_seen)
 
     def save(self) -> Saved:
-        """Return a snapshot."""
         columns = [(slot, columns) for slot, columns in self._chunks]
         if self._current:
             columns.append((self.now, relative_columns(self._current, self._cluster)))
@@ -229,7 +227,6 @@ class DemandHistory:
         }
 
     def load(self, saved: Saved) -> None:
-        """Restore a snapshot."""
         self.now, self.num_seen = saved["now"], saved["num_seen"]
         self._num_past, self._counts = saved["num_past"], saved["counts"].copy()
         chunks = [TaskColumns(**chunk) for chunk in saved["chunks"]]
@@ -297,7 +294,7 @@ def save_day(seen: DayRecord) -> Saved:
 
 
 def load_day(saved: Saved) -> DayRecord:
-    """What `save_seen` gave."""
+    """Return what `save_seen` gave."""
     columns = TaskColumns(**saved["columns"])
     return DayRecord(columns, saved["slot"], saved["counts"], saved["num_known"])
 

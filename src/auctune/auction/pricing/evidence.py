@@ -60,7 +60,7 @@ class BidEvidence:
         self._all = _Sums()
 
     def counted(self, task: Task, decision: Decision, now: int) -> Task | None:
-        """The task as prices may learn from it; `None`: they may not.
+        """Return the task as prices may learn from it; `None`: they may not.
 
         Args:
             task: with its bid.
@@ -89,7 +89,6 @@ class BidEvidence:
         return replace(task, bid=min(backed, self._most(task)))
 
     def save(self) -> Saved:
-        """All that is kept."""
         return {
             "sums": [
                 [
@@ -108,14 +107,13 @@ class BidEvidence:
         }
 
     def load(self, saved: Saved) -> None:
-        """Take over what was saved."""
         self._buckets = {}
         for bucket, owner, *sums in saved["sums"]:
             self._buckets.setdefault(bucket, {})[owner] = _Sums(*sums)
         self._add_up()
 
     def _most(self, task: Task) -> Money:
-        """What a bid may count for."""
+        """Return what a bid may count for."""
         others = (sums.highest for owner, sums in self._totals.items() if owner != task.owner)
         density = max(_OVER_PAYMENT * self._all.most_paid, max(others, default=0.0))
         return round_money(min(density * task.work, float(LARGEST)))

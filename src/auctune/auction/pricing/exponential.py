@@ -135,7 +135,6 @@ class RevealedRange:
             self._memory.append(bid / (num_cells * task.memory_gb))
 
     def save(self) -> Saved:
-        """Return a snapshot: the ranges, and the densities that they will follow."""
         return {
             "compute": list(self.compute),
             "memory": list(self.memory),
@@ -145,7 +144,6 @@ class RevealedRange:
         }
 
     def load(self, saved: Saved) -> None:
-        """Restore a snapshot."""
         self.compute = _as_range(saved["compute"])
         self.memory = _as_range(saved["memory"])
         self._compute = deque(saved["compute_densities"].tolist(), maxlen=_MEMORY)

@@ -76,7 +76,7 @@ class DemandProfile:
 
 
 def fit_profile(days: Sequence[DayRecord]) -> DemandProfile | None:
-    """What days of one length have in common; none if they brought no bid.
+    """Return what days of one length have in common; None if they brought no bid.
 
     Args:
         days: what was seen of each.
@@ -244,7 +244,7 @@ class Forecast:
 def forecast(
     profile: DemandProfile | None, now: ForecastState, num_slots: int, params: ForecastParams
 ) -> Forecast | None:
-    """What the next `num_slots` slots bring, the current one first; none if nothing is known."""
+    """What the next `num_slots` slots bring, the current one first; None if nothing is known."""
     if profile is None:
         return _forecast_from_recent(now, num_slots, params)
     ahead = np.arange(num_slots)
@@ -331,7 +331,7 @@ def _total(usual: float, rate: float, num_seen: int, ratios: Floats) -> float:
 
 
 def _carried_over(profile: DemandProfile, now: ForecastState, level: float) -> float:
-    """What the slot before the current one says of it, as a ratio to its rate."""
+    """Return what the slot before the current one says of it, as a ratio to its rate."""
     if not len(now.past):
         return 1.0
     before = profile.rate[(now.slot - 1) % len(profile.rate)]
@@ -364,7 +364,7 @@ def _scale(profile: DemandProfile, now: ForecastState) -> float:
 
 
 def _shrink_to_one(ratio: float, noise: float) -> float:
-    """A ratio whose logarithm was seen with a variance of `noise`."""
+    """Return a ratio whose logarithm was seen with a variance of `noise`."""
     return math.exp(_PRIOR**2 / (_PRIOR**2 + noise) * math.log(ratio))
 
 

@@ -199,7 +199,7 @@ class LearnedPricing(Pricing):
         self.phi[first:last] = phi[:, types]
 
     def _supply(self, window: slice, unit: float) -> Supply:
-        """What is free in these rows, less what stays free since tasks do not fit it."""
+        """Return what is free in these rows, less what stays free since tasks do not fit it."""
         book, capacity = self._book, self._book.capacity
         energy = book.energy_cost[:, window].T / capacity.compute / unit
         return Supply(

@@ -23,13 +23,13 @@ from auctune.numerics.jit import kernel
 
 @kernel
 def fits(used: float, more: float, capacity: float) -> bool:
-    """Whether `more` can be had beside what is used."""
+    """Return whether `more` can be had beside what is used."""
     return bool(used + more <= capacity * (1.0 + FIT))
 
 
 @kernel
 def counted(used: float, masked: bool) -> float:
-    """The use of a cell that a search counts: only a lost node's is never overlooked."""
+    """Return the use of a cell that a search counts: only a lost node's is never overlooked."""
     return used if masked or used == np.inf else 0.0
 
 
@@ -94,7 +94,7 @@ def _insert(lams: Floats, phis: Floats, base: int, count: int, lam: float, phi: 
 
 @kernel
 def could_ever_run(capacity: Capacity, request: Request) -> bool:
-    """Whether an empty market could run the task with the quickest vendor."""
+    """Return whether an empty market could run the task with the quickest vendor."""
     most = 0.0
     for k in range(len(capacity.compute)):
         has_nodes = capacity.first_of[k + 1] > capacity.first_of[k]
@@ -123,7 +123,7 @@ def could_ever_run(capacity: Capacity, request: Request) -> bool:
 def lowest_node(
     cells: Cells, rule: Rule, request: Request, reach: Thresholds, t: int, k: int
 ) -> int:
-    """The first node of type k that costs least in slot t, under the thresholds.
+    """Return the first node of type k that costs least in slot t, under the thresholds.
 
     With `max`, all nodes within the thresholds cost the same, dominated ones too.
     """

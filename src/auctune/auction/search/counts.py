@@ -58,7 +58,7 @@ class Counting(NamedTuple):
 
 @kernel
 def counting_of(search: Search, window: Window) -> Counting:
-    """The parts of a search that the bound needs."""
+    """Return the parts of a search that the bound needs."""
     request, scratch = search.request, search.scratch
     return Counting(
         search.units,
@@ -78,7 +78,7 @@ def counting_of(search: Search, window: Window) -> Counting:
 def least_by_counts(
     counting: Counting, lam: float, phi: float, phi_paid: float
 ) -> tuple[float, float]:
-    """The bound over all counts, with cells of phi_now <= phi in reach.
+    """Return the bound over all counts, with cells of phi_now <= phi in reach.
 
     Args:
         phi_paid: the price charged for memory, phi or less.
@@ -147,7 +147,7 @@ def _least_of_all(counting: Counting, lam: float, phi_paid: float) -> tuple[floa
 
 @kernel
 def _least_per_unit(counting: Counting, lam: float, phi_paid: float) -> tuple[float, float]:
-    """A weaker bound, for many types: all the work at the least cost of a unit of work."""
+    """Return a weaker bound, for many types: all the work at the least cost of a unit of work."""
     units, counts = counting.units, counting.counts
     least, reach = np.inf, 0
     counts[0, :] = 0

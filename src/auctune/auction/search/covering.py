@@ -359,7 +359,7 @@ def _merge(search: Search, window: Window, reach: Thresholds, size: int, num_shi
 
 @kernel
 def _better_done(search: Search, window: Window, reach: Thresholds, new: int, done: int) -> bool:
-    """Whether the complete label `new` precedes the complete label `done`."""
+    """Return whether the complete label `new` precedes the complete label `done`."""
     labels = search.labels
     cost, incumbent = labels.cost[new], labels.cost[done]
     if abs(cost - incumbent) > TIE * max(cost, incumbent):

@@ -144,7 +144,7 @@ def _search_vendors(search: Search, by_max: bool | None) -> int:
 
 @kernel
 def _next_quote(prices: Floats, before: int) -> int:
-    """The quote after `before` by rising price, in file order among equals; -1 starts."""
+    """Return the quote after `before` by rising price, in file order among equals; -1 starts."""
     following = -1
     for i in range(len(prices)):
         if before >= 0 and (
@@ -158,7 +158,7 @@ def _next_quote(prices: Floats, before: int) -> int:
 
 @kernel
 def _floor_of_sum(search: Search, window: Window) -> float:
-    """A lower bound on the cost of any schedule in the window, vendors not counted."""
+    """Return a lower bound on the cost of any schedule in the window, vendors not counted."""
     weight = search.scratch.weight
     weigh_sum(search, window)
     k = only_type(search.units)
@@ -200,7 +200,7 @@ class Found(NamedTuple):
         cost: c, money, vendor included.
         operating_cost: the part of it that running the cells costs.
         slots, nodes: of its cells, in slot order: rows of the book, and indices.
-        quote: the vendor chosen; none where none is needed.
+        quote: the vendor chosen; None where none is needed.
     """
 
     cost: float
@@ -256,7 +256,7 @@ class ScheduleSearch:
         )
 
     def find(self, request: Request, task: Task, *, masked: bool = False) -> Found | None:
-        """The best schedule, or none where there is none.
+        """Return the best schedule, or None where there is none.
 
         Args:
             request: of the task.
@@ -277,7 +277,7 @@ class ScheduleSearch:
         return Found(cost, operating, slots, nodes, task.quotes[quote] if task.quotes else None)
 
     def could_ever_run(self, request: Request) -> bool:
-        """Whether there is a schedule in an empty market."""
+        """Return whether there is a schedule in an empty market."""
         return could_ever_run(self._book.capacity, request)
 
     def schedule(self, found: Found) -> Schedule:

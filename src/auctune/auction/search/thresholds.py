@@ -29,7 +29,7 @@ FEW = 64
 
 @kernel
 def only_type(units: Ints) -> int:
-    """The one type that can run the task; -1 if there are several."""
+    """Return the one type that can run the task; -1 if there are several."""
     found = -1
     for k in range(len(units)):
         if units[k] > 0:
@@ -41,7 +41,7 @@ def only_type(units: Ints) -> int:
 
 @kernel
 def least_use(search: Search) -> tuple[float, float]:
-    """The least samples and the least number of cells of any schedule."""
+    """Return the least samples and the least number of cells of any schedule."""
     k = only_type(search.units)
     if k >= 0:
         m = float(-(-UNITS_NEEDED // search.units[k]))
@@ -82,7 +82,7 @@ def weigh_max(search: Search, window: Window, reach: Thresholds) -> None:
 
 @kernel
 def price_floors(search: Search, window: Window) -> Thresholds:
-    """The least lam and the least phi of any cell."""
+    """Return the least lam and the least phi of any cell."""
     entries, start = search.entries, search.entries.start
     num_types = len(search.units)
     lam, phi = np.inf, np.inf
@@ -164,7 +164,7 @@ def sort_phis(phi_now: Floats, first: int, last: int, low: float, high: float, o
 
 @kernel
 def slot_reach(phi_now: Floats, units: Ints, j: int) -> int:
-    """The most units that slot j can do with the cells reached so far."""
+    """Return the most units that slot j can do with the cells reached so far."""
     most = np.int64(0)
     for k in range(len(units)):
         if phi_now[j * len(units) + k] < np.inf:
@@ -255,7 +255,7 @@ def reach_up_to(search: Search, window: Window, lam: float) -> None:
 
 @kernel
 def floor_of_max(search: Search, window: Window) -> float:
-    """A lower bound on the cost of any schedule in the window, its vendor not counted."""
+    """Return a lower bound on the cost of any schedule in the window, its vendor not counted."""
     floors = price_floors(search, window)
     reach_up_to(search, window, np.inf)
     return least_by_counts(counting_of(search, window), floors.lam, np.inf, floors.phi)[0]

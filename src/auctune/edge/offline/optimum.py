@@ -112,7 +112,7 @@ class BestPlan:
     """The best plan of one job at the prices of a moment.
 
     Attributes:
-        plan: the best one found; none where no plan gains anything.
+        plan: the best one found; None where no plan gains anything.
         cost: of the plan, money.
         surplus: f less cost, money.
         bound: no plan has more surplus.
@@ -170,7 +170,7 @@ def offline_optimum(
     Args:
         market: the supply, empty.
         jobs: all bids.
-        options: gap and limits; none: to the end.
+        options: gap and limits; None: to the end.
         tail: slots after its arrival in which a job may run; later finishes count for the bound,
             and are not found. None: all slots.
     """

@@ -32,7 +32,6 @@ class ProgramBuilder:
 
     @property
     def num_rows(self) -> int:
-        """Rows so far."""
         return len(self._row_lower)
 
     def columns(
@@ -57,7 +56,7 @@ class ProgramBuilder:
         lower: float = -INFINITY,
         upper: float = INFINITY,
     ) -> int:
-        """A new row: the sum of coefficients times columns; its index."""
+        """Return a new row: the sum of coefficients times columns; its index."""
         index = self.num_rows
         self._row_lower.append(lower)
         self._row_upper.append(upper)
@@ -73,7 +72,7 @@ class ProgramBuilder:
         self._values.append(np.broadcast_to(values, np.shape(columns)).astype(np.float64).ravel())
 
     def build(self) -> Program:
-        """The program."""
+        """Return the program."""
         rows, columns = np.concatenate(self._rows), np.concatenate(self._columns)
         values = np.concatenate(self._values)
         keys, inverse = np.unique(columns * self.num_rows + rows, return_inverse=True)
@@ -111,7 +110,7 @@ class Limits:
         most_workers: [S, R] that fit a site.
         most_chunks: [S, R] that they train.
         serves: [S, R] where a server fits.
-        earliest: the first slot in which it can finish; none if there is none.
+        earliest: the first slot in which it can finish; None if there is none.
     """
 
     reach: Ints
@@ -123,7 +122,7 @@ class Limits:
 
 
 def limits_of(ledger: EdgeLedger, job: EdgeJob) -> Limits:
-    """The limits of a job in what is left of a market, from its arrival on."""
+    """Return the limits of a job in what is left of a market, from its arrival on."""
     data = chunks_of(ledger, job)
     question = ask(ledger, PaperPrices()(ledger, job.arrival), job, data)
     top = int(question.levels.max(initial=0))
@@ -205,7 +204,7 @@ def add_job(
     last: int,
     prices: EdgePrices | None = None,
 ) -> JobColumns:
-    """The columns and rows of one job.
+    """Return the columns and rows of one job.
 
     Args:
         builder: of the program.
@@ -215,7 +214,7 @@ def add_job(
         limits: its own.
         last: no slot after it is looked at; what would finish later is one column that uses
             nothing.
-        prices: from slot 0 on; none: all is free.
+        prices: from slot 0 on; None: all is free.
     """
     assert limits.earliest is not None
     market, first = ledger.market, job.arrival
@@ -266,7 +265,7 @@ def add_job(
 def read_job(
     ledger: EdgeLedger, job: EdgeJob, columns: JobColumns, primal: Floats
 ) -> EdgePlan | None:
-    """The plan of a solution; none if the job is not in it."""
+    """Return the plan of a solution; None if the job is not in it."""
     if primal[columns.finish].sum() < 0.5:
         return None
     trained = np.round(primal[columns.trained]).astype(np.int64)

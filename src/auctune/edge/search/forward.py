@@ -148,7 +148,7 @@ def plan_cost(
     trained: Ints,
     taken: Ints,
 ) -> float:
-    """What a plan costs: eq. 8, summed over its slots.
+    """Return what a plan costs: eq. 8, summed over its slots.
 
     Args:
         worker_price, server_price: [S, R] money a worker and a server, as they are charged.

@@ -41,7 +41,7 @@ class Offer:
     taken: Ints
 
     def plan(self, ledger: EdgeLedger, job: EdgeJob) -> EdgePlan:
-        """The same plan, in words."""
+        """Return the same plan, in words."""
         return write_plan(ledger, job, self.first, self.servers, self.trained, self.taken)
 
 
@@ -59,7 +59,7 @@ def offers(
         pricing: from that to prices.
         job: whose.
         first: the first slot that it may use.
-        data: [R] chunks left of it; none: all.
+        data: [R] chunks left of it; None: all.
     """
     if data is None:
         data = chunks_of(ledger, job)
@@ -114,7 +114,7 @@ def _needed(question: Question) -> Ints:
 def _build(
     question: Question, curve: Floats, reach: Ints, best: Floats, row: int
 ) -> tuple[Ints, Ints, Ints] | None:
-    """Servers [S], trained and taken [S, R] of the plan that ends by a row; none if it fails."""
+    """Servers [S], trained and taken [S, R] of the plan that ends by a row; None if it fails."""
     num_slots, num_sites = row + 1, len(question.data)
     split = np.empty(num_slots, dtype=np.int64)
     read_split(curve, reach, best, row, split)
@@ -141,7 +141,7 @@ def write_plan(
 
 
 def _moves(ids: tuple[str, ...], trained: Ints, taken: Ints) -> tuple[Move, ...]:
-    """What stays, then what crosses: any pairing of givers and takers crosses as much."""
+    """Return what stays, then what crosses: any pairing of givers and takers crosses as much."""
     staying = np.minimum(trained, taken)
     moves = [Move(ids[site], ids[site], int(staying[site])) for site in np.flatnonzero(staying)]
     give, take = (taken - staying).tolist(), (trained - staying).tolist()

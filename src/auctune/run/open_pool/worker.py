@@ -26,7 +26,7 @@ from auctune.run.open_pool.pool_params import MAX_STEP_UNITS, OpenPoolParams
 from auctune.run.open_pool.wanted import Wanted
 from auctune.run.timeshare.foresight import ThreadView
 from auctune.timeshare.estimators.mixture import Mixture
-from auctune.timeshare.named import NAMED
+from auctune.timeshare.named import make_allocator
 from auctune.timeshare.play import play
 from auctune.timeshare.thread import LearningThread, LossCurve
 from auctune.train.base import load_base
@@ -118,7 +118,7 @@ class PoolWorker:
 
 def _params(settings: PoolSettings) -> OpenPoolParams:
     return OpenPoolParams(
-        allocator=NAMED[settings.allocator]().allocator(),
+        allocator=make_allocator(settings.allocator),
         estimator=Mixture(),
         unit_seconds=settings.unit_seconds,
         memory_bytes=settings.memory_bytes,

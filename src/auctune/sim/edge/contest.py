@@ -62,7 +62,7 @@ class EdgeBound:
     Attributes:
         kind: "lp": of the pooled linear program; "milp": what HiGHS proved of the whole.
         value: the bound.
-        reached: welfare of the best decisions that HiGHS found; none of "lp".
+        reached: welfare of the best decisions that HiGHS found; None of "lp".
         optimal: whether HiGHS came to its end.
     """
 
@@ -73,7 +73,7 @@ class EdgeBound:
 
 
 def parse_player(label: str, place: str = "--mechanism") -> EdgePlayer:
-    """The mechanism of a text such as `eris:pricing=paper`.
+    """Return the mechanism of a text such as `eris:pricing=paper`.
 
     Raises:
         InputError: naming `place`.
@@ -114,7 +114,7 @@ def play(
 
 
 def book(instance: EdgeInstance, decisions: Sequence[EdgeDecision]) -> EdgeLedger:
-    """What these decisions hold of the market together, each checked before it is booked."""
+    """Return what these decisions hold of the market together, each checked before it is booked."""
     ledger = EdgeLedger(instance.market)
     for job, decision in zip(instance.in_order(), decisions, strict=True):
         if decision.plan is not None:
@@ -136,7 +136,7 @@ def use_by_slot(instance: EdgeInstance, decisions: Sequence[EdgeDecision]) -> di
 def bound_of(
     instance: EdgeInstance, kind: str, time_limit: float, tail: int = 15
 ) -> EdgeBound | None:
-    """A bound of a kind of `BOUNDS`; none for "none"."""
+    """Return a bound of a kind of `BOUNDS`; none for "none"."""
     if kind == "none":
         return None
     if kind == "lp":
@@ -148,7 +148,7 @@ def bound_of(
 
 
 def report(instance: EdgeInstance, played: EdgePlayed, bound: EdgeBound | None) -> dict[str, Any]:
-    """The figures of one mechanism, as JSON."""
+    """Return the figures of one mechanism, as JSON."""
     use = use_by_slot(instance, played.decisions)
     figures: dict[str, Any] = {
         "mechanism": played.label,

@@ -35,7 +35,7 @@ def write_edge_decisions(decisions: Iterable[EdgeDecision], file: TextIO) -> Non
 
 
 def read_edge_decisions(path: Path) -> list[EdgeDecision]:
-    """The decisions in a file.
+    """Return the decisions in a file.
 
     Raises:
         InputError: `FILE: line 3: found; expected ...`.
@@ -48,7 +48,7 @@ def read_edge_decisions(path: Path) -> list[EdgeDecision]:
 
 
 def parse_edge_decision(data: Any) -> EdgeDecision:
-    """The decision that `edge_decision_json` gave.
+    """Return the decision that `edge_decision_json` gave.
 
     Raises:
         ValueError, LookupError, TypeError: if it is none.
@@ -66,12 +66,12 @@ def parse_edge_decision(data: Any) -> EdgeDecision:
 
 
 def slots_json(plan: EdgePlan) -> list[dict[str, Any]]:
-    """The slots of a plan."""
+    """Return the slots of a plan."""
     return [slot_json(part) for part in plan.slots]
 
 
 def parse_slots(data: Any) -> tuple[SlotPlan, ...]:
-    """The slots that `slots_json` gave.
+    """Return the slots that `slots_json` gave.
 
     Raises:
         LookupError, TypeError: if they are none.

@@ -39,7 +39,7 @@ class EdgeInstance:
                 raise error.within(f"jobs[{index}]") from None
 
     def in_order(self) -> tuple[EdgeJob, ...]:
-        """The jobs by arrival."""
+        """Return the jobs by arrival."""
         return tuple(sorted(self.jobs, key=lambda job: job.arrival))
 
 
@@ -127,7 +127,7 @@ _EXPECTED = {
 
 
 def explain(error: ValidationError, outer: str = "") -> InputError:
-    """The first thing that is wrong, in one line."""
+    """Return the first thing that is wrong, in one line."""
     first = error.errors(include_url=False)[0]
     place = outer
     for part in first["loc"]:
@@ -145,7 +145,7 @@ T = TypeVar("T")
 
 
 def read_edge_instance(path: Path) -> EdgeInstance:
-    """The instance in a file.
+    """Return the instance in a file.
 
     Raises:
         InputError: `FILE: jobs[3].arrival: found; expected ...`, for the first thing that is wrong.
@@ -168,7 +168,7 @@ def write_edge_instance(instance: EdgeInstance, path: Path) -> None:
 
 
 def parse_edge_instance(data: Any) -> EdgeInstance:
-    """The instance in a JSON value.
+    """Return the instance in a JSON value.
 
     Raises:
         InputError: naming the field.
@@ -188,7 +188,7 @@ def parse_edge_instance(data: Any) -> EdgeInstance:
 
 
 def edge_instance_json(instance: EdgeInstance) -> dict[str, Any]:
-    """The JSON value of an instance."""
+    """Return the JSON value of an instance."""
     market = instance.market
     return {
         "slots": market.slots,
@@ -201,7 +201,7 @@ def edge_instance_json(instance: EdgeInstance) -> dict[str, Any]:
 
 
 def parse_edge_job(data: Any) -> EdgeJob:
-    """The job that `edge_job_json` gave.
+    """Return the job that `edge_job_json` gave.
 
     Raises:
         InputError: naming the field.
@@ -210,7 +210,7 @@ def parse_edge_job(data: Any) -> EdgeJob:
 
 
 def edge_job_json(job: EdgeJob) -> dict[str, Any]:
-    """The JSON value of a job."""
+    """Return the JSON value of a job."""
     return {
         "id": job.id,
         "arrival": job.arrival,

@@ -107,12 +107,12 @@ SETTINGS: Mapping[str, Mapping[str, float]] = {
 
 
 def paper_testbed(**changes: float) -> EdgeSetting:
-    """The testbed: nine machines, ten jobs in 50 slots; and what is otherwise."""
+    """Return the testbed: nine machines, ten jobs in 50 slots; and what is otherwise."""
     return EdgeSetting(**{**SETTINGS["testbed"], **changes})  # type: ignore[arg-type]
 
 
 def setting_of(name: str, changes: Mapping[str, str]) -> EdgeSetting:
-    """A setting of the paper by its name, and what is otherwise, as text.
+    """Return a setting of the paper by its name, and what is otherwise, as text.
 
     Raises:
         InputError: for an unknown name or field, or a value that is not one.
@@ -128,7 +128,7 @@ def setting_of(name: str, changes: Mapping[str, str]) -> EdgeSetting:
 
 
 def make_instance(setting: EdgeSetting) -> EdgeInstance:
-    """The market and the jobs of a setting, by their arrival."""
+    """Return the market and the jobs of a setting, by their arrival."""
     capacity = {"gpu": setting.gpu, "cpu": setting.cpu, "ram_gb": setting.ram_gb}
     sites = tuple(Site(f"site-{index:03}", capacity) for index in range(setting.num_sites))
     base = dict.fromkeys(("data", *capacity), setting.price_base)
@@ -186,7 +186,7 @@ def _needs(random: np.random.Generator) -> dict[str, float]:
 
 
 def _fits(worker: dict[str, float], setting: EdgeSetting, rate: float, epochs: int) -> bool:
-    """Whether the workers of one chunk fit an empty site: else no plan could run the job."""
+    """Return whether the workers of one chunk fit an empty site: else no plan could run the job."""
     wanted = -(-epochs // rate)
     capacity = {"gpu": setting.gpu, "cpu": setting.cpu, "ram_gb": setting.ram_gb}
     return all(wanted * units <= capacity[kind] for kind, units in worker.items())

@@ -51,7 +51,7 @@ def likely_futures(
     Args:
         past: its last slot is the present one.
         num_slots: slots to come.
-        most_futures: no more than so many, those of the likest moments; none: all.
+        most_futures: no more than so many, those of the likest moments; None: all.
 
     Returns:
         Markets of as many slots as the past and those to come.
@@ -152,8 +152,8 @@ def advise(
         foretelling: how to forecast; not one that knows the future.
         seen: the market, its last slot the present one.
         start: slot of it in which the job began.
-        past: the job's slots before the present one, if it runs; none: they are played.
-        most_futures: to look at; none: all that there are.
+        past: the job's slots before the present one, if it runs; None: they are played.
+        most_futures: to look at; None: all that there are.
         delay: slots after the present one in which a job begins that `start` says begins now.
         speeds: at which it may be done, relative to what its workload says, each as likely; each
             future and each speed is played at least once.
@@ -197,7 +197,7 @@ class _Forecasts:
             self._made = [self._at(seen, slot) for slot in range(start, seen.num_slots)]
 
     def of(self, market: SpotMarket) -> ForecastTable | None:
-        """Those of one future; none where nobody looks."""
+        """Return those of one future; None where nobody looks."""
         if self._forecaster is None:
             return None
         return stack_forecasts(self._made + [self._at(market, slot) for slot in self._ahead])

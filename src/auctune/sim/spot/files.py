@@ -36,7 +36,7 @@ class SpotRecord:
 
 
 def read_record(recipe: MarketRecipe) -> SpotRecord:
-    """The record of a recipe; the price of a line of the counts is that of its beginning.
+    """Return the record of a recipe; the price of a line of the counts is that of its beginning.
 
     Raises:
         InputError: as of `auctune.sim.spot.trace.read_market`.
@@ -89,7 +89,7 @@ class DiaryLine:
 
 
 def diary(job: SpotJob, market: SpotMarket, outcome: SpotOutcome) -> list[DiaryLine]:
-    """The slots of a job up to that in which its work was done.
+    """Return the slots of a job up to that in which its work was done.
 
     Args:
         job: that was run.

@@ -53,7 +53,7 @@ class Foretelling(Protocol):
         ...
 
     def forecaster(self, market: SpotMarket, seed: int) -> Forecaster:
-        """A forecaster for one market.
+        """Return a forecaster for one market.
 
         Args:
             market: its slots; those to come are read only by who knows the future.
@@ -69,7 +69,6 @@ class Perfect:
     knows_future = True
 
     def forecaster(self, market: SpotMarket, seed: int) -> Forecaster:
-        """See `Foretelling`."""
         return PerfectForecaster(market)
 
 
@@ -78,7 +77,7 @@ class Seasonal:
     """Seasonal naive.
 
     Attributes:
-        season: in slots; none: a day.
+        season: in slots; None: a day.
     """
 
     season: int | None = None
@@ -90,7 +89,6 @@ class Seasonal:
             raise InputError("season", f"{self.season!r}", "a whole number of slots >= 1")
 
     def forecaster(self, market: SpotMarket, seed: int) -> Forecaster:
-        """See `Foretelling`."""
         day = max(1, round(86_400 / market.slot_seconds))
         return SeasonalNaive(day if self.season is None else self.season, highest_count(market))
 
@@ -110,7 +108,6 @@ class ByArima:
         Arima(None, self.season, self.refit, self.memory, self.least)
 
     def forecaster(self, market: SpotMarket, seed: int) -> Forecaster:
-        """See `Foretelling`."""
         cap = highest_count(market)
         made = Arima(cap, self.season, self.refit, self.memory, self.least)
         # Says at once if the extra is not there.
@@ -141,7 +138,6 @@ class Noisy:
         HeavyTailedNoise(self.clip)
 
     def forecaster(self, market: SpotMarket, seed: int) -> Forecaster:
-        """See `Foretelling`."""
         law = HeavyTailedNoise(self.clip) if self.noise == "heavy" else UniformNoise()
         size = Fixed(self.error) if self.magnitude == "fixed" else Proportional(self.error)
         return PosteriorForecaster(NoisyForecaster(market, size, law, highest_count(market), seed))
@@ -156,12 +152,12 @@ _KINDS: Mapping[str, type[Perfect | Seasonal | ByArima | Noisy]] = {
 
 
 def forecaster_names() -> tuple[str, ...]:
-    """All that `parse_foretelling` knows."""
+    """Return all that `parse_foretelling` knows."""
     return tuple(_KINDS)
 
 
 def parse_foretelling(label: str, place: str) -> Foretelling:
-    """The way to forecast of a text such as `noisy:error=0.3:noise=heavy`.
+    """Return the way to forecast of a text such as `noisy:error=0.3:noise=heavy`.
 
     Args:
         label: the text.
@@ -181,7 +177,7 @@ def parse_foretelling(label: str, place: str) -> Foretelling:
 
 
 def highest_count(market: SpotMarket) -> int:
-    """The most spot GPUs that there ever were."""
+    """Return the most spot GPUs that there ever were."""
     return int(market.available.max(initial=0))
 
 
@@ -199,7 +195,7 @@ class SharedForecasts:
         self._made: dict[int, Forecast] = {}
 
     def at(self, slot: int) -> Forecast:
-        """The forecast made in a slot."""
+        """Return the forecast made in a slot."""
         if slot not in self._made:
             past = self._market.until(slot)
             self._made[slot] = self._forecaster.forecast(past, self._horizon)
@@ -241,7 +237,7 @@ def market_forecasts(
     folder: Path,
     progress: Progress | None = None,
 ) -> ForecastTable:
-    """The forecasts made in every slot of a market, from the cache where they are there.
+    """Return the forecasts made in every slot of a market, from the cache where they are there.
 
     Args:
         forecaster: sees, for each slot, the market up to and with it, and nothing after.
@@ -299,13 +295,13 @@ class KeptForecasts(SharedForecasts):
 
 
 def user_cache() -> Path:
-    """The folder of forecasts in the user's cache; it need not be there yet."""
+    """Return the folder of forecasts in the user's cache; it need not be there yet."""
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(root) / "auctune" / "forecasts"
 
 
 def forecasts_of_job(table: ForecastTable, start: int, num_slots: int) -> ForecastTable:
-    """The forecasts made in the slots of a job, of those of its market.
+    """Return the forecasts made in the slots of a job, of those of its market.
 
     Raises:
         InputError: if the table has not all of them.
@@ -324,7 +320,7 @@ def forecasts_of_job(table: ForecastTable, start: int, num_slots: int) -> Foreca
 
 
 def forecast_digest(forecaster: DescribedForecaster, market: SpotMarket, horizon: int) -> str:
-    """The name of what a forecaster says of a market."""
+    """Return the name of what a forecaster says of a market."""
     digest = hashlib.blake2b(digest_size=16)
     said = (_FORMAT, forecaster.description, market.slot_seconds, market.num_slots, horizon)
     digest.update(repr(said).encode())

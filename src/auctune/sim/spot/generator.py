@@ -158,7 +158,7 @@ class MarketGenerator:
     slot_seconds: float = 1800.0
 
     def market(self, num_slots: int, seed: int) -> SpotMarket:
-        """A market of the seed's; a shorter one is the beginning of a longer one."""
+        """Return a market of the seed's; a shorter one is the beginning of a longer one."""
         return SpotMarket(
             generate_prices(self.prices, num_slots, seed, self.slot_seconds),
             generate_counts(self.counts, num_slots, seed, self.slot_seconds),
@@ -263,7 +263,7 @@ Correlation = Callable[[Ints], Floats]
 
 
 def fit_counts(series: Sequence[Ints], cap: int, slot_seconds: float) -> CountParams:
-    """The law of counts of some records, each of two days at least.
+    """Return the law of counts of some records, each of two days at least.
 
     Raises:
         InputError: if a record is too short, or there is always or never a GPU.
@@ -285,7 +285,7 @@ def fit_counts(series: Sequence[Ints], cap: int, slot_seconds: float) -> CountPa
 
 
 def fit_prices(series: Sequence[Floats], slot_seconds: float) -> PriceParams:
-    """The law of prices of some records, each of two days at least.
+    """Return the law of prices of some records, each of two days at least.
 
     Raises:
         InputError: if a record is too short, or no price ever changes.
@@ -337,13 +337,13 @@ def mean_square_change(series: Sequence[Floats], lags: Ints) -> Floats:
 
 
 def latent_correlation(correlation: Floats, threshold: float) -> Floats:
-    """The correlation of Gaussian pairs, from that of whether they are above a threshold."""
+    """Return the correlation of Gaussian pairs, from that of whether they are above a threshold."""
     angle, of_angle = _seen_by_angle(threshold)
     return np.asarray(np.interp(np.maximum(correlation, 0.0), of_angle, np.sin(angle)))
 
 
 def seen_correlation(latent: Floats, threshold: float) -> Floats:
-    """The correlation of whether Gaussian pairs are above a threshold, from theirs."""
+    """Return the correlation of whether Gaussian pairs are above a threshold, from theirs."""
     angle, of_angle = _seen_by_angle(threshold)
     return np.asarray(np.interp(np.arcsin(np.clip(latent, 0.0, 1.0)), angle, of_angle))
 
@@ -439,7 +439,7 @@ def _fit_reversion(moved: Floats, lags: Ints, slot_seconds: float) -> tuple[floa
 
 
 def _daily(series: Sequence[Floats], slot_seconds: float, scale: float) -> DailyCycle:
-    """The first harmonic, in units of `scale`, where chance does not explain it."""
+    """Return the first harmonic, in units of `scale`, where chance does not explain it."""
     spectra = []
     for values in series:
         days = int(len(values) * slot_seconds / DAY_SECONDS)

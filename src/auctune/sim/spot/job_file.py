@@ -113,7 +113,7 @@ class JobFile(BaseModel):
     training: TrainingEntry | None = None
 
     def spot_job(self) -> SpotJob:
-        """The job, as policies and simulator take it."""
+        """Return the job, as policies and simulator take it."""
         entry = self.job
         value = DEFAULT_VALUE * entry.workload if entry.value is None else entry.value
         return SpotJob(
@@ -129,7 +129,7 @@ class JobFile(BaseModel):
 
 
 def read_job_file(path: Path) -> JobFile:
-    """The job in a file.
+    """Return the job in a file.
 
     Raises:
         InputError: `FILE: job.n_max: found; expected ...`, for the first thing that is wrong.
@@ -138,7 +138,7 @@ def read_job_file(path: Path) -> JobFile:
 
 
 def parse_job_file(tables: dict[str, Any], place: str) -> JobFile:
-    """The job in the tables of a file that errors call `place`.
+    """Return the job in the tables of a file that errors call `place`.
 
     Raises:
         InputError: naming the key's path.

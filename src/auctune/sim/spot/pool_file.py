@@ -121,7 +121,7 @@ class PoolFile(BaseModel):
     od_only: bool = False
 
     def pool(self) -> tuple[Policy, ...]:
-        """All policies.
+        """Return all policies.
 
         Raises:
             InputError: naming the key's path, or the policy that is there twice.
@@ -136,7 +136,7 @@ class PoolFile(BaseModel):
 
 
 def read_pool(path: Path) -> tuple[Policy, ...]:
-    """The policies in a file.
+    """Return the policies in a file.
 
     Raises:
         InputError: `FILE: ahap[0].sigma[2]: found; expected ...`, for the first thing that is

@@ -36,7 +36,7 @@ class Learner(Protocol):
         ...
 
     def bound(self, weights: Weights, num_policies: int, num_jobs: int) -> float | None:
-        """Of the regret after so many jobs; none where none is stated."""
+        """Of the regret after so many jobs; None where none is stated."""
         ...
 
 
@@ -47,11 +47,9 @@ class Gradient:
     rate: KnownRounds | Anytime
 
     def start(self, num_policies: int) -> Weights:
-        """See `Learner`."""
         return ExponentiatedGradient(num_policies, self.rate)
 
     def bound(self, weights: Weights, num_policies: int, num_jobs: int) -> float:
-        """See `Learner`; the bound after K jobs holds before them too."""
         if isinstance(self.rate, KnownRounds):
             num_jobs = self.rate.num_rounds
         return self.rate.regret_bound(num_policies, num_jobs)
@@ -62,11 +60,9 @@ class Adaptive:
     """AdaHedge: its bound is made of what the jobs were like."""
 
     def start(self, num_policies: int) -> Weights:
-        """See `Learner`."""
         return AdaptiveGradient(num_policies)
 
     def bound(self, weights: Weights, num_policies: int, num_jobs: int) -> float:
-        """See `Learner`."""
         assert isinstance(weights, AdaptiveGradient)
         return weights.regret_bound()
 
@@ -79,11 +75,9 @@ class Share:
     num_changes: int
 
     def start(self, num_policies: int) -> Weights:
-        """See `Learner`."""
         return FixedShare.tuned(num_policies, self.num_jobs, self.num_changes)
 
     def bound(self, weights: Weights, num_policies: int, num_jobs: int) -> float:
-        """See `Learner`."""
         assert isinstance(weights, FixedShare)
         return weights.regret_bound(num_jobs, min(self.num_changes, num_jobs - 1))
 
@@ -95,18 +89,16 @@ class Window:
     length: int
 
     def start(self, num_policies: int) -> Weights:
-        """See `Learner`."""
         # One policy has nothing to learn, at any rate above 0.
         eta = KnownRounds(self.length).eta(num_policies, 1) or 1.0
         return SlidingWindow(num_policies, eta, self.length)
 
     def bound(self, weights: Weights, num_policies: int, num_jobs: int) -> None:
-        """See `Learner`."""
         return
 
 
 def make_learner(name: LearnerName, num_jobs: int, num_changes: int, window: int) -> Learner:
-    """A learner by its name.
+    """Return a learner by its name.
 
     Args:
         name: one of `LEARNERS`.
@@ -169,7 +161,7 @@ class Selection:
 
 
 def scale_of(trials: Trials) -> UtilityScale:
-    """The bounds of a job's utility."""
+    """Return the bounds of a job's utility."""
     job, price = trials.job, trials.highest_price
     return UtilityScale(least_utility(job, price), float(job.value))
 
@@ -222,7 +214,7 @@ def select(
 
 
 def best_sequence(utility: Floats, num_changes: int) -> tuple[Floats, Ints]:
-    """The best sequences of policies with at most S changes.
+    """Return the best sequences of policies with at most S changes.
 
     Args:
         utility: [k, m].
@@ -305,6 +297,6 @@ def weight_of(selection: Selection, group: Likes) -> Floats:
 
 
 def name_of(group: Likes, names: Sequence[str]) -> str:
-    """The first one's name, and how many there are beside it."""
+    """Return the first one's name, and how many there are beside it."""
     others = len(group.members) - 1
     return names[group.first] + (f" and {others} alike" if others else "")

@@ -129,12 +129,12 @@ class Estimate:
 
 
 def mean_of(values: Floats) -> Estimate:
-    """The mean of [j] values."""
+    """Return the mean of [j] values."""
     return Estimate(float(values.mean()), _half_width(values))
 
 
 def ratio_of(above: Floats, below: Floats) -> Estimate | None:
-    """mean above / mean below of [j] pairs; none where the latter is not above 0."""
+    """mean above / mean below of [j] pairs; None where the latter is not above 0."""
     mean = float(below.mean())
     if mean <= 0:
         return None
@@ -223,7 +223,7 @@ def run_lengths(held: NDArray[np.bool_]) -> Ints:
 def compare(
     record: dict[str, float], figures_of_seed: Callable[[int], dict[str, float]], runs: int = 200
 ) -> tuple[SpotLikeness, ...]:
-    """The figures of a record beside those of made-up series.
+    """Return the figures of a record beside those of made-up series.
 
     Args:
         record: figures.

@@ -34,8 +34,8 @@ class SpotTrace:
     Attributes:
         place: how errors call it.
         t_s: [k] seconds, evenly rising, two at least.
-        available: [k] instances; none: not recorded.
-        price: [k] of a GPU for an hour, in the file's money; none: not recorded.
+        available: [k] instances; None: not recorded.
+        price: [k] of a GPU for an hour, in the file's money; None: not recorded.
     """
 
     place: str
@@ -54,7 +54,7 @@ class SpotTrace:
         return float(self.t_s[-1]) + self.step_seconds
 
     def recorded_available(self) -> Ints:
-        """The counts.
+        """Return the counts.
 
         Raises:
             InputError: if there are none.
@@ -64,7 +64,7 @@ class SpotTrace:
         return self.available
 
     def recorded_price(self) -> Floats:
-        """The prices.
+        """Return the prices.
 
         Raises:
             InputError: if there are none.
@@ -80,7 +80,7 @@ class SpotTrace:
 
 
 def read_trace(path: Path) -> SpotTrace:
-    """The market in a file, gzipped or not.
+    """Return the market in a file, gzipped or not.
 
     Raises:
         InputError: naming the file and the line: for a hole, an irregular or falling time, a
@@ -267,7 +267,7 @@ class MarketRecipe:
 
 
 def read_market(recipe: MarketRecipe) -> SpotMarket:
-    """The market of a recipe, in units of the on-demand price.
+    """Return the market of a recipe, in units of the on-demand price.
 
     Raises:
         InputError: if a file is wrong, lacks the series wanted of it, or ends before its start.
@@ -302,7 +302,7 @@ def join(
     on_demand_price: float,
     slot_seconds: float,
 ) -> SpotMarket:
-    """All slots of some counts, beside the prices from `price_start_s` on.
+    """Return all slots of some counts, beside the prices from `price_start_s` on.
 
     Raises:
         InputError: if a series is missing, or the prices end before the counts.

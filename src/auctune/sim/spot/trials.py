@@ -69,7 +69,7 @@ class Start:
 
 
 def benchmark_markets(folder: Path, slot_seconds: float = 1800.0) -> tuple[NamedMarket, ...]:
-    """All markets of the benchmark, zones by name, then by day.
+    """Return all markets of the benchmark, zones by name, then by day.
 
     Args:
         folder: with the market files that `COUNTS` and `PRICES` name.
@@ -147,8 +147,8 @@ class Variation:
     """What differs from job to job.
 
     Attributes:
-        workload: least and most, uniform between; none: the job's own.
-        n_min, n_max: each as likely; none: the job's own.
+        workload: least and most, uniform between; None: the job's own.
+        n_min, n_max: each as likely; None: the job's own.
     """
 
     workload: tuple[float, float] | None = None
@@ -187,7 +187,7 @@ class Variation:
 
 
 def parse_variation(texts: Sequence[str], place: str) -> Variation:
-    """The variation of texts such as `n_min=1,2,4`.
+    """Return the variation of texts such as `n_min=1,2,4`.
 
     Args:
         texts: one for each key.
@@ -229,8 +229,8 @@ class Trials:
         job: the same in all, or what they vary.
         starts: [j] where each begins.
         markets: [j] the slots of each, its first one 0.
-        forecasts: [j] made in those slots, from all that was before; none where nobody looks.
-        varied: [j] jobs with the same deadline; none: the job itself.
+        forecasts: [j] made in those slots, from all that was before; None where nobody looks.
+        varied: [j] jobs with the same deadline; None: the job itself.
     """
 
     job: SpotJob
@@ -241,12 +241,10 @@ class Trials:
 
     @property
     def num_trials(self) -> int:
-        """j."""
         return len(self.starts)
 
     @property
     def jobs(self) -> list[SpotJob]:
-        """[j] the job of each."""
         return list(self.varied) or [self.job] * self.num_trials
 
     @property
@@ -275,7 +273,7 @@ def make_trials(
         foretelling: how to forecast.
         policies: that will be tried.
         seed: of noise.
-        cache: folder for the forecasts of those that are slow; none: they are not kept.
+        cache: folder for the forecasts of those that are slow; None: they are not kept.
         advance: told after each trial's forecasts.
 
     Raises:
@@ -331,7 +329,7 @@ class Standing:
         name: the policy's.
         utility, cost: means, in units of the on-demand price.
         on_time: share of the trials done by the soft deadline.
-        of_optimum: mean utility over the optimum's; none where that is not above 0.
+        of_optimum: mean utility over the optimum's; None where that is not above 0.
     """
 
     name: str

@@ -68,12 +68,10 @@ class DecisionParts:
             self._write_part()
 
     def add(self, decision: Decision) -> None:
-        """One more decision."""
         schedule = decision.schedule
         self._add(decision, () if schedule is None else schedule.cells, ZERO)
 
     def change(self, change: Change) -> None:
-        """One more row for a task whose plan was changed: its last row counts."""
         refund = change.decision.payment if change.refunded else ZERO
         self._add(change.decision, change.cells, refund)
 

@@ -47,7 +47,7 @@ DECISIONS = pa.schema(
 
 
 def task_columns(cluster: Cluster) -> pa.Schema:
-    """The columns of a task file; node types are fields of its structs."""
+    """Return the columns of a task file; node types are fields of its structs."""
     types = list(cluster.node_types)
     return pa.schema(
         [
@@ -102,7 +102,7 @@ BATCH_ROWS = 8192
 
 
 def read_market(path: Path) -> Instance:
-    """The market of a task file, without its tasks.
+    """Return the market of a task file, without its tasks.
 
     Raises:
         InputError: if the file with the cluster is missing, is no instance, or has tasks itself.
@@ -117,7 +117,7 @@ def read_market(path: Path) -> Instance:
 
 
 def stream_tasks(path: Path, cluster: Cluster, batch_rows: int = BATCH_ROWS) -> Iterator[Task]:
-    """The tasks in a file, in their order; about `batch_rows` of them are held at a time.
+    """Return the tasks in a file, in their order; about `batch_rows` of them are held at a time.
 
     Ids are not compared with each other: that would need all of them.
 
@@ -164,7 +164,7 @@ class _Batch:
         self._columns = {name: batch.column(name) for name in batch.schema.names}
 
     def tasks(self) -> Iterator[Task]:
-        """The tasks, checked against the cluster."""
+        """Return the tasks, checked against the cluster."""
         columns = self._columns
         plain = (
             self._values(columns[name], self._kinds.field(name).type, name)
@@ -217,7 +217,7 @@ class _Batch:
         return lengths
 
     def _quotes(self) -> Iterator[tuple[str, Decimal, int]]:
-        """All quotes of the batch, one task's after the other's."""
+        """Return all quotes of the batch, one task's after the other's."""
         column = self._columns.get("quotes")
         if column is None:
             return iter(())

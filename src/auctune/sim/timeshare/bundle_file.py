@@ -13,10 +13,11 @@ from auctune.sim.timeshare.recorded import RecordedBundle, RecordedCurve, of_kin
 from auctune.sim.toml_file import read_toml
 from auctune.timeshare import Allocator, LearningThread
 from auctune.timeshare.named import (
+    ALLOCATORS,
     DEFAULT_ALLOCATOR,
-    NAMED,
     AllocatorName,
     EstimatorName,
+    make_allocator,
 )
 
 _EXPECTED = "a bundle file in TOML"
@@ -40,7 +41,7 @@ class PoolEntry(BaseModel):
 
 
 class LaraEntry(BaseModel):
-    """[lara]: settings of the allocator, as far as it has them; none: its own."""
+    """[lara]: settings of the allocator, as far as it has them; None: its own."""
 
     model_config = STRICT
 
@@ -105,15 +106,14 @@ class BundleFile(BaseModel):
 
     def allocator(self) -> Allocator:
         """Return the allocator with its settings."""
-        kind = NAMED[self.pool.allocator]
         given = {
             "gamma": self.lara.gamma,
             "batches": self.lara.exploration,
             "estimator": self.lara.estimator,
         }
-        known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
+        known = {field.name for field in fields(ALLOCATORS[self.pool.allocator].settings)}
         said = {key: value for key, value in given.items() if key in known and value is not None}
-        return kind(**said).allocator()
+        return make_allocator(self.pool.allocator, **said)
 
 
 def read_bundle_file(path: Path) -> BundleFile:

@@ -23,7 +23,7 @@ class ContestStanding:
     Attributes:
         name: the allocator's.
         done: mean number of threads done.
-        of_optimum: that over the optimum's; none where that does none.
+        of_optimum: that over the optimum's; None where that does none.
         switches: mean number of turns.
         above: mean of how many more are done than by the first allocator.
     """

@@ -79,7 +79,7 @@ class RecordedCurve:
 
 
 def read_curves(folder: Path = SHIPPED) -> tuple[RecordedCurve, ...]:
-    """The curves of a folder, in the manifest's order.
+    """Return the curves of a folder, in the manifest's order.
 
     Raises:
         InputError: naming the file, and the key or line.
@@ -102,7 +102,7 @@ def read_curves(folder: Path = SHIPPED) -> tuple[RecordedCurve, ...]:
 
 
 def read_curve_file(path: Path) -> LossCurve:
-    """The curve of one file.
+    """Return the curve of one file.
 
     Raises:
         InputError: naming the file and the line: for batches that do not rise, or no number.
@@ -126,7 +126,7 @@ def read_curve_file(path: Path) -> LossCurve:
 
 
 def of_kind(curves: Sequence[RecordedCurve], kind: str) -> RecordedCurve:
-    """The curve of this name, or the first of this kind.
+    """Return the curve of this name, or the first of this kind.
 
     Raises:
         InputError: if there is none.
@@ -169,7 +169,6 @@ class RecordedBundle:
     rates: tuple[float, ...]
 
     def play(self, allocator: Allocator) -> BundleOutcome:
-        """What an allocator makes of it."""
         return play(allocator, self.threads, self.curves, self.rates)
 
     def optimum(self) -> ClairvoyantOptimum:
@@ -178,7 +177,7 @@ class RecordedBundle:
         return clairvoyant_optimum(self.threads, needs)
 
     def attainable(self) -> ClairvoyantOptimum:
-        """The most that can be done one thread after another, with the whole pool for each.
+        """Return the most that can be done one thread after another, with the whole pool for each.
 
         Needs are then whole units of time, up to the first whose mean is at or under the threshold.
         """
@@ -200,7 +199,7 @@ def units_alone(curve: LossCurve, rate: float, threshold: float) -> float:
 
 
 def level_at(curve: LossCurve, rate: float, depth: float) -> float:
-    """The mean loss of the unit of time, with the whole pool, at a share of a curve.
+    """Return the mean loss of the unit of time, with the whole pool, at a share of a curve.
 
     Args:
         curve: the curve.

@@ -157,7 +157,7 @@ def table_bundles(curves: Sequence[RecordedCurve]) -> tuple[RecordedBundle, ...]
 
 
 def make_bundles(table: BundleTable, curves: Sequence[RecordedCurve]) -> list[RecordedBundle]:
-    """The bundles of a table, one for each set of thresholds.
+    """Return the bundles of a table, one for each set of thresholds.
 
     Raises:
         InputError: if there are not as many curves as threads, or no length of a unit fits.
@@ -186,7 +186,7 @@ def make_families(
 def _tried(
     table: BundleTable, curves: Sequence[RecordedCurve]
 ) -> list[list[RecordedBundle | None]]:
-    """For each set of thresholds and each length of a unit a bundle; none where it does not fit."""
+    """For each set of thresholds and each length of a unit a bundle; None where it does not fit."""
     num = len(table.deadlines)
     if len(curves) != num:
         found = f"has {len(curves)} curves of bundle {table.name}"

@@ -49,7 +49,7 @@ class JobLog:
         return math.floor(self.submit_s[-1] / DAY_SECONDS) + 1 if len(self) else 0
 
     def window(self, start_day: float, days: float) -> "JobLog":
-        """The jobs of some days, their times counted from the start of the window.
+        """Return the jobs of some days, their times counted from the start of the window.
 
         Args:
             start_day: days from 0; 1.5 is noon of the second day.
@@ -95,7 +95,7 @@ def make_log(
     left_out: Mapping[str, int] | None = None,
     from_midnight: bool = True,
 ) -> JobLog:
-    """A log of jobs in any order; those submitted at one time stay in theirs.
+    """Return a log of jobs in any order; those submitted at one time stay in theirs.
 
     Args:
         source, submit_s, gpus, duration_s, user, left_out: as in `JobLog`, times from any

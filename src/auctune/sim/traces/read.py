@@ -17,7 +17,7 @@ PLAIN_COLUMNS = ("submit_s", "gpus", "duration_s", "user")
 
 
 def read_plain(path: Path) -> JobLog:
-    """The jobs in a plain CSV file, gzipped or not.
+    """Return the jobs in a plain CSV file, gzipped or not.
 
     Raises:
         InputError: naming file, line and field.
@@ -45,7 +45,7 @@ HELIOS_COLUMNS = ("user", "gpu_num", "submit_time", "duration")
 
 
 def read_helios(path: Path) -> JobLog:
-    """The GPU jobs of a `cluster_log.csv`.
+    """Return the GPU jobs of a `cluster_log.csv`.
 
     Raises:
         InputError: naming file, line and field.
@@ -79,7 +79,7 @@ _FORMAT = "%Y-%m-%d %H:%M:%S"
 
 
 def read_philly(path: Path) -> JobLog:
-    """The jobs of a `cluster_job_log` that ran on GPUs.
+    """Return the jobs of a `cluster_job_log` that ran on GPUs.
 
     Raises:
         InputError: naming file, job and field: `cluster_job_log: [3].attempts[0].end_time`.
@@ -138,7 +138,7 @@ def _gpus(job: Any, where: str) -> int:
 
 
 def _seconds(job: Any, where: str) -> float | None:
-    """Seconds of all attempts that were recorded; none if no attempt was."""
+    """Seconds of all attempts that were recorded; None if no attempt was."""
     total: float | None = None
     for index, attempt in enumerate(_list(job, "attempts", where)):
         inner = f"{where}.attempts[{index}]"
@@ -166,7 +166,7 @@ def _list(value: Any, key: str, where: str) -> list[Any]:
 
 
 def _time(value: Any, where: str) -> float | None:
-    """Seconds from an epoch of the cluster's clock; none if not recorded."""
+    """Seconds from an epoch of the cluster's clock; None if not recorded."""
     if value in _NOT_RECORDED:
         return None
     try:
@@ -249,7 +249,7 @@ def read_pai(path: Path) -> JobLog:
 
 
 def find_table(folder: Path, name: str) -> Path | None:
-    """The file of a table in a folder, gzipped or not; none if there is none."""
+    """Return the file of a table in a folder, gzipped or not; None if there is none."""
     for suffix in (".csv", ".csv.gz"):
         if (folder / f"{name}{suffix}").is_file():
             return folder / f"{name}{suffix}"
@@ -257,7 +257,7 @@ def find_table(folder: Path, name: str) -> Path | None:
 
 
 def _table(folder: Path, name: str) -> pl.DataFrame:
-    """The columns of a table that are needed, times that are not known as null."""
+    """Return the columns of a table that are needed, times that are not known as null."""
     path = find_table(folder, name)
     if path is None:
         raise InputError(str(folder), f"has no {name}.csv", f"{JOBS}.csv and {TASKS}.csv together")
@@ -307,7 +307,7 @@ _BY_NAME = (("cluster_job_log", read_philly), ("cluster_log.csv", read_helios))
 
 
 def read_job_log(path: Path) -> JobLog:
-    """The jobs in a file, or in a folder with the files of one published log.
+    """Return the jobs in a file, or in a folder with the files of one published log.
 
     Raises:
         InputError: naming what is wrong, or the formats that are known.

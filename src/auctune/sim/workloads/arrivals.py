@@ -28,7 +28,7 @@ class Arrived:
 
     Attributes:
         slot: [n] of each, ascending.
-        gpu_seconds: [n] that each took in the log that it comes from; none where there is none.
+        gpu_seconds: [n] that each took in the log that it comes from; None where there is none.
     """
 
     slot: IntArray
@@ -57,7 +57,6 @@ class PoissonArrivals:
         check_finite(self.rate, "rate", "bids a slot >= 0")
 
     def draw(self, slots: int, slot_seconds: float, rng: np.random.Generator) -> Arrived:
-        """Poisson counts, one a slot."""
         counts = rng.poisson(self.rate, slots)
         return Arrived(np.repeat(np.arange(slots), counts))
 
@@ -75,7 +74,7 @@ class LogArrivals:
     Attributes:
         log: the jobs.
         start_day: where the window starts, in days of the log.
-        rate: mean number a slot over the window; none: as many as there are.
+        rate: mean number a slot over the window; None: as many as there are.
     """
 
     log: JobLog
@@ -87,7 +86,7 @@ class LogArrivals:
             check_positive(self.rate, "rate", "bids a slot > 0")
 
     def draw(self, slots: int, slot_seconds: float, rng: np.random.Generator) -> Arrived:
-        """The jobs of the window.
+        """Return the jobs of the window.
 
         Raises:
             InputError: if it goes beyond the log, or has no job at all.
@@ -188,7 +187,7 @@ class BurstyParams:
             raise InputError("bursts", "share more than all jobs", "shares that sum to 1 at most")
 
     def scaled(self, factor: float) -> "BurstyParams":
-        """The process with so many times as many jobs, whose relative ups and downs stay.
+        """Return the process with so many times as many jobs, whose relative ups and downs stay.
 
         Bursts grow or shrink with the rate: everybody submits so many times as much.
         """
@@ -232,7 +231,7 @@ class BurstyArrivals:
 
     Attributes:
         params: the process.
-        rate: mean number a slot, the process scaled to it; none: its own.
+        rate: mean number a slot, the process scaled to it; None: its own.
     """
 
     params: BurstyParams
@@ -243,7 +242,6 @@ class BurstyArrivals:
             check_positive(self.rate, "rate", "bids a slot > 0")
 
     def draw(self, slots: int, slot_seconds: float, rng: np.random.Generator) -> Arrived:
-        """The bids of a horizon; of a single day there may be far more or fewer than the mean."""
         params = self.params
         if self.rate is not None:
             params = params.scaled(self.rate * DAY_SECONDS / slot_seconds / params.jobs_per_day)
@@ -273,7 +271,7 @@ def _spread(counts: NDArray[np.int64], rng: np.random.Generator) -> FloatArray:
 
 
 def _wave(wave: Wave, steps: int, rng: np.random.Generator) -> FloatArray:
-    """The Gaussian process at each step: an autoregression, started as it goes on."""
+    """Return the Gaussian process at each step: an autoregression, started as it goes on."""
     kept = math.exp(-STEP_SECONDS / wave.seconds)
     deviation = math.sqrt(wave.variance)
     noise = rng.standard_normal(steps) * (deviation * math.sqrt(1 - kept * kept))

@@ -43,7 +43,7 @@ class Sources:
         arrivals: how bids arrive; "auto": "log" with a job log, else "poisson". "bursty" is fitted
             to the job log, or, without one, to Philly's.
         start_day: of the log: where its window starts.
-        fit_days: of the log: how much of it "bursty" is fitted to; none: to its end.
+        fit_days: of the log: how much of it "bursty" is fitted to; None: to its end.
         days: length of the horizon, in place of `slots`.
         energy_start_day: where the window of prices starts.
         sample_tokens: tokens of a sample on average, for devices that were profiled.
@@ -73,7 +73,7 @@ KEYS = (*_SCALARS, *_SOURCES, *_TEXTS, *(f"{key}.NAME" for key in _BY_DEVICE))
 
 
 def build_workload(settings: Mapping[str, str], log: JobLog | None = None) -> Instance:
-    """The market that settings describe.
+    """Return the market that settings describe.
 
     Args:
         settings: texts by key; all have defaults.
@@ -99,7 +99,7 @@ def build_workload(settings: Mapping[str, str], log: JobLog | None = None) -> In
 
 
 def is_key(place: str) -> bool:
-    """Whether an error's place is a setting's key, or lies within one."""
+    """Return whether an error's place is a setting's key, or lies within one."""
     head = place.split(".")[0].split("[")[0]
     return head in (*_SCALARS, *_SOURCES, *_TEXTS, *_BY_DEVICE)
 

@@ -43,7 +43,7 @@ class FitParams:
     """What a fit may use.
 
     Attributes:
-        wave_seconds, burst_seconds: times that waves and bursts may have; none: no such thing.
+        wave_seconds, burst_seconds: times that waves and bursts may have; None: no such thing.
         harmonics: of the daily curve.
         long_lag_seconds: from which on correlation is put down to waves alone.
         slot_seconds: of the slots whose jobs are counted for that.
@@ -61,7 +61,7 @@ class FitParams:
 
 
 def fit(log: JobLog, params: FitParams | None = None) -> BurstyParams:
-    """The process that is like a log.
+    """Return the process that is like a log.
 
     Args:
         log: its first and last day count as whole ones; best a window without gaps, of two weeks
@@ -113,7 +113,7 @@ def _correlation(counts: FloatArray, hourly: FloatArray) -> tuple[FloatArray, Fl
 def _waves(
     lags: FloatArray, excess: FloatArray, params: FitParams
 ) -> tuple[tuple[Wave, ...], FloatArray]:
-    """The waves, and their part of g at all lags."""
+    """Return the waves, and their part of g at all lags."""
     times = np.array(params.wave_seconds)
     shapes = np.exp(-lags[:, None] / times)
     used = lags >= (params.long_lag_seconds if params.burst_seconds else 0)
@@ -153,7 +153,7 @@ def _with_share(
     days: int,
     params: FitParams,
 ) -> BurstyParams:
-    """The process with bursts that hold the share of jobs with which it fits best."""
+    """Return the process with bursts that hold the share of jobs with which it fits best."""
     if not bursts:
         return plain
     slots = math.floor(days * DAY_SECONDS / params.slot_seconds)
@@ -231,7 +231,7 @@ class Likeness:
 def compare(
     log: JobLog, process: BurstyParams, *, runs: int = 20, seed: int = 0
 ) -> tuple[Likeness, ...]:
-    """The figures of a log, its last day counted as a whole one, and of a process as long.
+    """Return the figures of a log, its last day counted as a whole one, and of a process as long.
 
     The daily curve's figure is its distance, root mean square over 24 factors of mean 1, to the
     log's curve; for the log itself that of its odd days to its even days, halved: about what

@@ -95,15 +95,12 @@ class AssumedDevice:
             raise InputError("adapter_gb", f"{list(self.adapter_gb)}", "two GB >= 0, ascending")
 
     def compute(self, slot_seconds: float) -> float:
-        """Samples per slot."""
         return self.samples * slot_seconds / self.seconds
 
     def throughput(self, slot_seconds: float, batch: float, share: float) -> float:
-        """Samples per slot of one task."""
         return min(_between(self.alone, batch), share) * self.compute(slot_seconds)
 
     def task_memory_gb(self, batch: float, rank: float) -> float:
-        """Memory of one task."""
         return _between(self.adapter_gb, rank) + self.batch_gb * _between(self.alone, batch)
 
 
@@ -130,12 +127,10 @@ class ProfiledDevice:
 
     @property
     def memory_gb(self) -> float:
-        """Memory that base and tasks can share."""
         return self.profile.memory_gb
 
     @property
     def base_memory_gb(self) -> float:
-        """The base with the activations of a full pass."""
         return self.profile.base_memory_gb
 
     def compute(self, slot_seconds: float) -> float:
@@ -156,13 +151,12 @@ class ProfiledDevice:
         return self.profile.throughput(slot_seconds, self.sample_tokens, max(1, tokens), share)
 
     def task_memory_gb(self, batch: float, rank: float) -> float:
-        """Memory of one task with that rank; activations of its batch are the base's."""
         return self.profile.task_memory_gb(self.ranks[int(rank * len(self.ranks))])
 
 
 @functools.cache
 def shipped_devices() -> Mapping[str, Device]:
-    """The devices that come with auctune, by name."""
+    """Return the devices that come with auctune, by name."""
     folder = importlib.resources.files("auctune.sim.workloads") / "devices"
     files = sorted((file for file in folder.iterdir()), key=lambda file: file.name)
     return {
@@ -173,7 +167,7 @@ def shipped_devices() -> Mapping[str, Device]:
 
 
 def read_device(path: Path, power_kw: float | None, sample_tokens: float) -> Device:
-    """The device in a file: assumed figures, or a profile that was measured.
+    """Return the device in a file: assumed figures, or a profile that was measured.
 
     Args:
         path: the file.

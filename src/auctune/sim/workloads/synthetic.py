@@ -45,7 +45,7 @@ class SyntheticParams:
         needs_vendor: share of such tasks.
         value_median, value_sigma: of the log-normal value per sample, money.
         share: of a node's compute that one task takes at most.
-        base_memory_gb: memory of the base model; none: the most that a device in use says.
+        base_memory_gb: memory of the base model; None: the most that a device in use says.
         price_per_mwh: mean price of electricity, USD, where it is a `DailySwing`.
         seed: of everything drawn.
         work: "drawn", or "log": the GPU time of the log's job, at the speed of the quickest device.
@@ -102,8 +102,8 @@ def make_instance(
 
     Args:
         params: what is bid for, and on what.
-        arrivals: when bids arrive; none: `PoissonArrivals` at `params.rate`.
-        electricity: what it costs; none: a `DailySwing`. With prices that are given, the instance
+        arrivals: when bids arrive; None: `PoissonArrivals` at `params.rate`.
+        electricity: what it costs; None: a `DailySwing`. With prices that are given, the instance
             carries the real energy costs beside those that mechanisms see.
 
     Raises:
@@ -161,7 +161,7 @@ def _cluster(params: SyntheticParams, energy: Mapping[str, tuple[float, ...]]) -
 
 
 def _works(params: SyntheticParams, cluster: Cluster, arrived: Arrived) -> list[float | None]:
-    """Samples of each task; none where they are to be drawn."""
+    """Samples of each task; None where they are to be drawn."""
     if params.work == "drawn":
         return [None] * len(arrived.slot)
     if arrived.gpu_seconds is None:

@@ -58,12 +58,12 @@ class Codes(NamedTuple):
 
 
 def is_coded(policy: Policy) -> bool:
-    """Whether a kernel plays this policy."""
+    """Return whether a kernel plays this policy."""
     return isinstance(policy, Ahap | Ahanp | OnDemandOnly | SpotFirst | UniformProgress | Robust)
 
 
 def encode(policies: Sequence[Policy]) -> Codes:
-    """The rows of policies, all of which must have a kernel."""
+    """Return the rows of policies, all of which must have a kernel."""
     rows = [_row(policy) for policy in policies]
     whole = np.array([row[0] for row in rows], dtype=np.int64).reshape(len(rows), 5)
     numbers = np.array([row[1] for row in rows], dtype=np.float64).reshape(len(rows), 4)
@@ -162,7 +162,7 @@ def total_before(pool: Pool, m: int, slot: int) -> int:
 
 @kernel
 def solves_window(terms: Terms, codes: Codes, pool: Pool, m: int, slot: int, window: int) -> bool:
-    """Whether policy m plans by the window program in this slot, with this window."""
+    """Return whether policy m plans by the window program in this slot, with this window."""
     if codes.kind[m] != AHAP or codes.window[m] != window or pool.finish[m] >= 0:
         return False
     ahead = is_ahead(terms, pool.progress[m], slot, codes.line[m])
@@ -199,7 +199,7 @@ def plan_windows(
 def decide_robust(
     terms: Terms, seen: Seen, codes: Codes, pool: Pool, scratch: LimitsScratch, m: int, slot: int
 ) -> tuple[int, int]:
-    """The (on-demand, spot) GPUs of a robust policy in a slot."""
+    """Return the (on-demand, spot) GPUs of a robust policy in a slot."""
     numbers, num_slots = codes.numbers[m], terms.num_slots - slot
     scenarios = Scenarios(
         seen.scenario_price[slot, :num_slots],

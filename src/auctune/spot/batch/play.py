@@ -49,7 +49,6 @@ class BatchOutcome:
 
     @property
     def utility(self) -> Floats:
-        """[j, m] V(T) - C."""
         return self.value - self.cost
 
 
@@ -158,7 +157,7 @@ def _play_coded(
 
 
 def _outlook(codes: Codes, job: SpotJob, forecasts: ForecastTable | None) -> Outlook:
-    """[t, h, i] scenarios up to the deadline; none where no policy looks at them."""
+    """[t, h, i] scenarios up to the deadline; None where no policy looks at them."""
     num_ahead = job.deadline - 1
     if not np.any(codes.kind == ROBUST):
         return Outlook(np.empty((0, 0, 0)), np.empty((0, 0, 0), dtype=np.int64))

@@ -37,7 +37,7 @@ class Arima:
     """AutoARIMA on price and on count.
 
     Attributes:
-        cap: the most spot GPUs there can be; none: no bound.
+        cap: the most spot GPUs there can be; None: no bound.
         season: slots of a season; 1: none. A season of 48 makes a fit take 8 seconds.
         refit: slots from one fit to the next.
         memory: slots of the past that a fit looks at.
@@ -76,7 +76,7 @@ class Arima:
             raise _not_installed() from None
 
     def forecast(self, past: SpotMarket, num_slots: int) -> Forecast:
-        """The slots to come, as the models see them.
+        """Return the slots to come, as the models see them.
 
         Raises:
             InputError: if statsforecast is not installed.
@@ -106,7 +106,7 @@ class Arima:
         return quantiles
 
     def _model(self, seen: Floats) -> Any:
-        """The model fitted last, on what had been seen by then; none if that never changed."""
+        """The model fitted last, on what had been seen by then; None if that never changed."""
         fitted_at = max(len(seen) // self.refit * self.refit, self.least)
         learnt = seen[max(fitted_at - self.memory, 0) : fitted_at]
         if learnt.min() == learnt.max():

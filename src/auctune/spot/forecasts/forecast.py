@@ -45,7 +45,6 @@ class Forecast:
 
     @property
     def num_slots(self) -> int:
-        """Slots ahead."""
         return len(self.price)
 
 
@@ -58,13 +57,13 @@ class Forecaster(Protocol):
 
 
 def point_forecast(price: Floats, available: Ints) -> Forecast:
-    """A forecast without quantiles."""
+    """Return a forecast without quantiles."""
     empty = np.empty((len(price), 0))
     return Forecast(price, available, np.empty(0), empty, empty.astype(np.int64))
 
 
 def check_forecast(forecast: Forecast | None, num_slots: int) -> Forecast:
-    """The forecast, if it reaches `num_slots` ahead.
+    """Return the forecast, if it reaches `num_slots` ahead.
 
     Raises:
         InputError: naming `forecast`.
@@ -97,7 +96,7 @@ class ForecastTable:
     available_quantiles: Ints
 
     def at(self, slot: int) -> Forecast:
-        """The forecast made in a slot."""
+        """Return the forecast made in a slot."""
         return Forecast(
             self.price[slot],
             self.available[slot],
@@ -131,7 +130,7 @@ def make_forecasts(
 
 
 def stack_forecasts(made: Sequence[Forecast]) -> ForecastTable:
-    """The table of forecasts of one forecaster, one a slot, all as far ahead."""
+    """Return the table of forecasts of one forecaster, one a slot, all as far ahead."""
     return ForecastTable(
         price=np.stack([forecast.price for forecast in made]),
         available=np.stack([forecast.available for forecast in made]),

@@ -24,7 +24,6 @@ class PerfectForecaster:
     market: SpotMarket
 
     def forecast(self, past: SpotMarket, num_slots: int) -> Forecast:
-        """What will be; the last slot goes on where the series ends."""
         price, available = what_comes(self.market, past.num_slots, num_slots)
         shape = (num_slots, len(LEVELS))
         return Forecast(
@@ -54,7 +53,7 @@ class SeasonalNaive:
 
     Attributes:
         season: its length in slots: 48 half-hours are a day.
-        cap: the most spot GPUs there can be; none: no bound.
+        cap: the most spot GPUs there can be; None: no bound.
     """
 
     season: int = 48
@@ -67,7 +66,6 @@ class SeasonalNaive:
             raise InputError("cap", f"{self.cap!r}", "a whole number >= 0")
 
     def forecast(self, past: SpotMarket, num_slots: int) -> Forecast:
-        """The slots a season before those to come."""
         season = self.season if past.num_slots >= self.season else 1
         ahead = np.arange(num_slots) % season
         at = past.num_slots - season + ahead

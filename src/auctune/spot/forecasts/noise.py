@@ -27,7 +27,7 @@ class Noise(Protocol):
         ...
 
     def below(self, xi: Floats) -> Floats:
-        """The probability of at most each xi."""
+        """Return the probability of at most each xi."""
         ...
 
 
@@ -36,11 +36,9 @@ class UniformNoise:
     """xi uniform in [-1, 1]."""
 
     def draw(self, random: np.random.Generator, count: int) -> Floats:
-        """Independent draws."""
         return random.uniform(-1.0, 1.0, count)
 
     def below(self, xi: Floats) -> Floats:
-        """(1 + xi) / 2, within 0 and 1."""
         return np.clip((1.0 + xi) / 2.0, 0.0, 1.0)
 
 
@@ -58,7 +56,6 @@ class HeavyTailedNoise:
         check_positive(self.clip, "clip", "a number > 0")
 
     def draw(self, random: np.random.Generator, count: int) -> Floats:
-        """Independent draws."""
         # By the inverse of its distribution, so that each draw takes one number of the stream.
         u = random.uniform(0.0, 1.0, count)
         with np.errstate(divide="ignore"):
@@ -66,7 +63,6 @@ class HeavyTailedNoise:
         return np.clip(t, -self.clip, self.clip)
 
     def below(self, xi: Floats) -> Floats:
-        """1/2 + xi / (2 sqrt(2 + xi^2)), 0 and 1 beyond the clip."""
         kept = np.clip(xi, -self.clip, self.clip)
         inside = 0.5 + kept / (2.0 * np.sqrt(2.0 + kept * kept))
         return np.where(xi < -self.clip, 0.0, np.where(xi >= self.clip, 1.0, inside))
@@ -94,7 +90,6 @@ class Proportional:
         check_finite(self.error, "error", "a number >= 0")
 
     def scale(self, values: Floats, mean: float) -> Floats:
-        """e x."""
         return self.error * values
 
 
@@ -112,7 +107,6 @@ class Fixed:
         check_finite(self.error, "error", "a number >= 0")
 
     def scale(self, values: Floats, mean: float) -> Floats:
-        """e mean(x)."""
         return np.full(values.shape, self.error * mean)
 
 
@@ -138,7 +132,6 @@ class NoisyForecaster:
     seed: int = 0
 
     def forecast(self, past: SpotMarket, num_slots: int) -> Forecast:
-        """What will be, blurred."""
         made = past.num_slots - 1
         price, available = what_comes(self.market, past.num_slots, num_slots)
         counts = available.astype(np.float64)
@@ -181,7 +174,6 @@ class PosteriorForecaster:
     memory: int = 480
 
     def forecast(self, past: SpotMarket, num_slots: int) -> Forecast:
-        """The noisy forecast, and what it makes likely."""
         noisy = self.noisy
         points = noisy.forecast(past, num_slots)
         first = max(past.num_slots - self.memory, 0)

@@ -56,7 +56,7 @@ def react(
     available: int,
     available_before: int,
 ) -> tuple[int, int]:
-    """The (on-demand, spot) GPUs of a slot."""
+    """Return the (on-demand, spot) GPUs of a slot."""
     compared = slot > 0 and available_before > 0
     if not is_ahead(terms, progress, slot, line):
         count = scaled_count(terms, growth, last)
@@ -104,7 +104,6 @@ class Ahanp:
 
     @property
     def name(self) -> str:
-        """With its threshold, and what else is not the default."""
         others = {"drop": self.drop, "shrink": self.shrink, "growth": self.growth}
         parts = [f",{key}={value:g}" for key, value in others.items() if value != _DEFAULTS[key]]
         parts += [f",line={self.line}"] if self.line != _LINE else []
@@ -112,11 +111,9 @@ class Ahanp:
 
     @property
     def horizon(self) -> int:
-        """It looks at no forecast."""
         return 0
 
     def start(self, job: SpotJob) -> "AhanpRun":
-        """A run for one job."""
         return AhanpRun(self, job)
 
 
@@ -129,7 +126,6 @@ class AhanpRun:
         self._terms = make_terms(job, 1.0)
 
     def allocate(self, observation: SpotObservation) -> SpotAllocation:
-        """By progress, price and the change of what is there."""
         params = self._params
         on_demand, spot = react(
             self._terms,

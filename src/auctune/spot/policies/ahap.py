@@ -4,7 +4,7 @@ In each slot t a plan is made for the window t..e-1, e = min(t + w, d); slot t i
 are forecast.
 
 - Progress at or above the line: in each slot of the window where price <= sigma, min(A, N_max) spot
-  GPUs, none if that is under N_min; no on-demand. The line is Z_exp(t) = L (t + 1) / d, even
+  GPUs, or None if that is under N_min; no on-demand. The line is Z_exp(t) = L (t + 1) / d, even
   progress at the end of slot t = 0, 1, ...: the paper counts its slots from 1. With
   `line="slot_start"` it is L t / d; every job is then ahead in its first slot.
 - Else the window program (10), `auctune.spot.window`.
@@ -65,7 +65,7 @@ def rounded_mean(total: int, count: int) -> int:
 def combine(
     terms: Terms, plans: Ints, commitment: int, slot: int, ahead: bool, available: int
 ) -> tuple[int, int]:
-    """The (on-demand, spot) GPUs of a slot, from the last plans.
+    """Return the (on-demand, spot) GPUs of a slot, from the last plans.
 
     Args:
         terms: the job.
@@ -126,18 +126,15 @@ class Ahap:
 
     @property
     def name(self) -> str:
-        """With its parameters."""
         always = ",plan_always" if self.plan_always else ""
         line = f",line={self.line}" if self.line != _LINE else ""
         return f"ahap(w={self.window},c={self.commitment},sigma={self.sigma:g}{always}{line})"
 
     @property
     def horizon(self) -> int:
-        """w - 1 slots after the present one."""
         return self.window - 1
 
     def start(self, job: SpotJob) -> "AhapRun":
-        """A run for one job."""
         return AhapRun(self, job)
 
 
@@ -156,7 +153,6 @@ class AhapRun:
         self._plans = np.zeros((self._commitment, self._window, 2), dtype=np.int64)
 
     def allocate(self, observation: SpotObservation) -> SpotAllocation:
-        """Plan, and hold what the last plans say in the mean."""
         terms, scratch = self._prepared(observation.on_demand_price)
         params, slot = self._params, observation.slot
         end = window_end(terms, slot, self._window)

@@ -29,7 +29,7 @@ from auctune.spot.terms import (
 
 @kernel
 def least_steady_count(terms: Terms, slot: int, progress: float, last: int) -> int:
-    """The least count that meets the deadline if it is held from `slot` on; else N_max."""
+    """Return the least count that meets the deadline if it is held from `slot` on; else N_max."""
     for n in range(terms.n_min, terms.n_max):
         if rest_of(terms, progress + steady_work(terms, n, last, terms.num_slots - slot)) == 0.0:
             return n
@@ -42,16 +42,13 @@ class OnDemandOnly:
 
     @property
     def name(self) -> str:
-        """The paper's."""
         return "od-only"
 
     @property
     def horizon(self) -> int:
-        """It looks at no forecast."""
         return 0
 
     def start(self, job: SpotJob) -> "OnDemandOnlyRun":
-        """A run for one job."""
         return OnDemandOnlyRun(job)
 
 
@@ -62,7 +59,6 @@ class OnDemandOnlyRun:
         self._terms = make_terms(job, 1.0)
 
     def allocate(self, observation: SpotObservation) -> SpotAllocation:
-        """The least count that meets the deadline."""
         count = least_steady_count(
             self._terms, observation.slot, observation.progress, observation.last.total
         )
@@ -71,7 +67,7 @@ class OnDemandOnlyRun:
 
 # MSU: all the spot there is, at any price, until the deadline presses.
 #
-# In each slot min(A_t, N_max) spot GPUs, none if that is under N_min, as long as N_max GPUs from
+# In each slot min(A_t, N_max) spot GPUs, or None if that is under N_min, as long as N_max GPUs from
 # the next slot on can still do the rest by d. Otherwise N_max now: spot first, on-demand for the
 # rest. So the deadline is met whenever N_max GPUs from the beginning meet it. That is stronger
 # than the MSU of Kong et al. (arXiv 2512.20967), which switches "near the deadline" and can be
@@ -82,7 +78,7 @@ class OnDemandOnlyRun:
 def all_spot(
     terms: Terms, slot: int, progress: float, last: int, available: int
 ) -> tuple[int, int]:
-    """The (on-demand, spot) GPUs of a slot."""
+    """Return the (on-demand, spot) GPUs of a slot."""
     spot = usable_spot(terms, available)
     if fits_after(terms, slot, progress, last, spot):
         return 0, spot
@@ -95,16 +91,13 @@ class SpotFirst:
 
     @property
     def name(self) -> str:
-        """The paper's."""
         return "msu"
 
     @property
     def horizon(self) -> int:
-        """It looks at no forecast."""
         return 0
 
     def start(self, job: SpotJob) -> "SpotFirstRun":
-        """A run for one job."""
         return SpotFirstRun(job)
 
 
@@ -115,7 +108,6 @@ class SpotFirstRun:
         self._terms = make_terms(job, 1.0)
 
     def allocate(self, observation: SpotObservation) -> SpotAllocation:
-        """All spot, or all that can be held."""
         on_demand, spot = all_spot(
             self._terms,
             observation.slot,
@@ -135,7 +127,7 @@ class SpotFirstRun:
 #
 # - The line rises evenly to L by d less what one start costs: line(t) = min(L, L t / (d - 1 +
 # mu_1)).
-# - Ahead of the line: min(A_t, N_max) spot GPUs, none if that is under N_min.
+# - Ahead of the line: min(A_t, N_max) spot GPUs, or None if that is under N_min.
 # - Behind it (Z < line(t)): the least count, at least that many spot GPUs and N_min, with which the
 #   progress is on the line again at the end of the slot; N_max if none regains it. Spot first,
 #   on-demand for the rest.
@@ -155,7 +147,7 @@ def line(terms: Terms, slot: int) -> float:
 def is_behind(
     terms: Terms, hysteresis: float, slot: int, progress: float, last: int, last_on_demand: int
 ) -> bool:
-    """Whether on-demand GPUs are called for."""
+    """Return whether on-demand GPUs are called for."""
     goal = line(terms, slot)
     if last_on_demand > 0:
         goal += hysteresis * (1.0 - terms.share[GROWN]) * terms.work[UNCHANGED, last]
@@ -182,7 +174,7 @@ def uniform(
     last_on_demand: int,
     available: int,
 ) -> tuple[int, int]:
-    """The (on-demand, spot) GPUs of a slot."""
+    """Return the (on-demand, spot) GPUs of a slot."""
     count = usable_spot(terms, available)
     if is_behind(terms, hysteresis, slot, progress, last, last_on_demand):
         count = regaining_count(terms, slot, progress, last, min(available, terms.n_max))
@@ -209,17 +201,14 @@ class UniformProgress:
 
     @property
     def name(self) -> str:
-        """The paper's; with the hysteresis where it is not the default."""
         told = self.hysteresis != _HYSTERESIS
         return f"up(hysteresis={self.hysteresis:g})" if told else "up"
 
     @property
     def horizon(self) -> int:
-        """It looks at no forecast."""
         return 0
 
     def start(self, job: SpotJob) -> "UniformProgressRun":
-        """A run for one job."""
         return UniformProgressRun(self, job)
 
 
@@ -231,7 +220,6 @@ class UniformProgressRun:
         self._terms = make_terms(job, 1.0)
 
     def allocate(self, observation: SpotObservation) -> SpotAllocation:
-        """Spot, and on-demand if behind."""
         on_demand, spot = uniform(
             self._terms,
             self._hysteresis,

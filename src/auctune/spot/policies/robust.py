@@ -55,7 +55,6 @@ class Robust:
 
     @property
     def name(self) -> str:
-        """With its parameters; a persistence or cap that is not said is the default."""
         cap = "" if self.cost_cap is None else f",cost_cap={self.cost_cap:g}"
         kept = self.persistence
         held = "" if kept == _PERSISTENCE else f",persistence={kept:g}"
@@ -63,11 +62,9 @@ class Robust:
 
     @property
     def horizon(self) -> None:
-        """All slots up to the deadline."""
         return
 
     def start(self, job: SpotJob) -> "RobustRun":
-        """A run for one job."""
         return RobustRun(self, job)
 
 
@@ -81,7 +78,6 @@ class RobustRun:
         self._scratch: LimitsScratch | None = None
 
     def allocate(self, observation: SpotObservation) -> SpotAllocation:
-        """What the best plan within the limits holds now."""
         terms, scratch = self._prepared(observation.on_demand_price)
         params, num_ahead = self._params, terms.num_slots - observation.slot - 1
         forecast = check_forecast(observation.forecast, num_ahead) if num_ahead else None
@@ -108,7 +104,7 @@ def make_scenarios(
     num_ahead: int,
     persistence: float,
 ) -> Scenarios:
-    """The slot that is seen, and scenarios of those after it."""
+    """Return the slot that is seen, and scenarios of those after it."""
     outlook = make_outlook(forecast or point_forecast(np.empty(0), np.empty(0, dtype=np.int64)))
     num = outlook.price.shape[1]
     price = np.empty((1 + num_ahead, num))

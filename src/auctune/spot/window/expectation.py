@@ -34,7 +34,7 @@ class Outlook(NamedTuple):
 
 
 def make_outlook(forecast: Forecast | ForecastTable) -> Outlook:
-    """The scenarios of one forecast, or of all in a table.
+    """Return the scenarios of one forecast, or of all in a table.
 
     A forecast without quantiles is one scenario.
     """

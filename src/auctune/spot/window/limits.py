@@ -88,7 +88,7 @@ def best_beside(
     late: float,
     dear: float,
 ) -> int:
-    """The place of what is best beside two multipliers, in `scratch`."""
+    """Return the place of what is best beside two multipliers, in `scratch`."""
     size = scratch.size[0]
     for i in range(size):
         if scratch.late[i] == late and scratch.dear[i] == dear:
@@ -112,7 +112,7 @@ def least_late(
     dear: float,
     risk: float,
 ) -> float:
-    """The first lambda at which the risk is known to be kept, or `NONE`."""
+    """Return the first lambda at which the risk is known to be kept, or `NONE`."""
     stake = terms.value + ending_cost(terms, terms.workload)
     for i in range(1, len(LATE_LADDER)):
         x, y = LATE_LADDER[i - 1] * stake, LATE_LADDER[i] * stake
@@ -176,7 +176,7 @@ def choose_within(
     done: int,
     last: int,
 ) -> int:
-    """The count for the slot that is seen, by the best plan within the limits.
+    """Return the count for the slot that is seen, by the best plan within the limits.
 
     Args:
         terms: the job.

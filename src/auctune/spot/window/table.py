@@ -61,7 +61,7 @@ def check_room(num_tables: int, n_max: int, units: int) -> None:
 
 @kernel
 def cheapest_spot(count: int, price: float, available: int, on_demand_price: float) -> int:
-    """Spot GPUs among `count`: all there are where spot is cheaper, none where it is not."""
+    """Spot GPUs among `count`: all there are where spot is cheaper, None where it is not."""
     return min(count, available) if price < on_demand_price else 0
 
 
@@ -76,13 +76,13 @@ def fill_costs(terms: Terms, price: float, available: int, costs: Floats) -> Non
 
 @kernel
 def target_units(terms: Terms, target: float) -> int:
-    """The steps of the grid that reach `target`."""
+    """Return the steps of the grid that reach `target`."""
     return int(np.ceil((target - TOLERANCE * terms.workload) / terms.step))
 
 
 @kernel
 def units_done(terms: Terms, progress: float) -> int:
-    """The whole steps of the grid that have been done."""
+    """Return the whole steps of the grid that have been done."""
     return int(np.floor((progress + TOLERANCE * terms.workload) / terms.step))
 
 
@@ -163,7 +163,7 @@ TIE = 1e-12
 def worth_of_count(
     terms: Terms, costs: Floats, after: Floats, stride: int, k: int, high: int, last: int, n: int
 ) -> float:
-    """The value of holding n GPUs in a slot that begins with k done after `last` GPUs."""
+    """Return the value of holding n GPUs in a slot that begins with k done after `last` GPUs."""
     if n == 0:
         return float(after[0, k])
     then = min(k + terms.units[change(n, last), n], high)
@@ -182,7 +182,7 @@ def best_count(
     high: int,
     last: int,
 ) -> tuple[int, float]:
-    """The best count for a slot by the rule of ties, and its value."""
+    """Return the best count for a slot by the rule of ties, and its value."""
     most = worth_of_count(terms, costs, after, stride, k, high, last, 0)
     for n in range(terms.n_min, terms.n_max + 1):
         most = max(most, worth_of_count(terms, costs, after, stride, k, high, last, n))

@@ -20,7 +20,7 @@ from auctune.timeshare.allocation.moore_hodgson import choose
 
 @kernel
 def apart(left: Floats, possible: Bools, near: float) -> bool:
-    """Whether the nearest deadline is less than `near` of the farthest one away.
+    """Return whether the nearest deadline is less than `near` of the farthest one away.
 
     Args:
         left: [k] units of time until the deadlines.
@@ -94,7 +94,7 @@ def scale(eta: Floats) -> None:
 
 @kernel
 def share_evenly(chosen: Bools, eta: Floats) -> int:
-    """The pool in even parts for the chosen threads; returns how many they are."""
+    """Return the pool in even parts for the chosen threads; returns how many they are."""
     count = 0
     for one in chosen:
         if one:
@@ -212,11 +212,9 @@ class MooreHodgson:
 
     @property
     def name(self) -> str:
-        """The paper's."""
         return "lara"
 
     def share(self, demand: Demand, eta: Floats) -> None:
-        """Those of C, each just in time."""
         share_by_lara(demand, eta)
 
 
@@ -230,11 +228,9 @@ class EarliestFirst:
 
     @property
     def name(self) -> str:
-        """By the rule's name in scheduling."""
         return "edf"
 
     def share(self, demand: Demand, eta: Floats) -> None:
-        """All for one."""
         share_by_due(demand, eta)
 
 
@@ -254,11 +250,9 @@ class Paced:
 
     @property
     def name(self) -> str:
-        """Ours."""
         return "paced"
 
     def share(self, demand: Demand, eta: Floats) -> None:
-        """All for one, or some for all of C."""
         share_by_closeness(demand, self.near, eta)
 
 
@@ -268,11 +262,9 @@ class LeastResourcesFirst:
 
     @property
     def name(self) -> str:
-        """The paper's."""
         return "lrf"
 
     def share(self, demand: Demand, eta: Floats) -> None:
-        """All for one."""
         share_by_need(demand, eta)
 
 
@@ -282,9 +274,7 @@ class EasiestFirst:
 
     @property
     def name(self) -> str:
-        """The paper's."""
         return "etf"
 
     def share(self, demand: Demand, eta: Floats) -> None:
-        """All for one."""
         share_by_ease(demand, eta)

@@ -33,7 +33,7 @@ class Need:
 
 
 def need_at_sight(samples: float, loss: float, threshold: float) -> Need | None:
-    """What a thread's last unit says by itself; none if a law must be asked.
+    """Return what a thread's last unit says by itself; None if a law must be asked.
 
     Args:
         samples: batches so far.
@@ -145,13 +145,11 @@ class ObjectBank:
         self._needs = Needs(*(np.full(len(estimators), np.inf) for _ in range(3)))
 
     def observe(self, samples: Floats, loss: Floats, fresh: Bools) -> None:
-        """Learn from a unit of time."""
         for k in np.flatnonzero(fresh):
             self._estimators[k].observe(float(samples[k]), float(loss[k]))
         self._stale |= fresh
 
     def needs(self, thresholds: Floats) -> Needs:
-        """Needs of all threads."""
         for k in np.flatnonzero(self._stale | (thresholds != self._thresholds)):
             need = self._estimators[k].need(float(thresholds[k]))
             self._needs.batches[k] = need.batches

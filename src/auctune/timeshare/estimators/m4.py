@@ -116,7 +116,7 @@ def narrow(x: Floats, y: Floats, low: float, rounds: int, logs: Floats, best: Fl
 
 @kernel
 def fit(samples: Floats, y: Floats, rounds: int, best: Floats) -> float:
-    """The best law; returns the mean of ln s.
+    """Return the best law; returns the mean of ln s.
 
     The sum of squares is small where l_inf is far below all losses, as their logarithms then hardly
     differ, and has a narrow valley near the least of them: both are searched.
@@ -148,15 +148,12 @@ class M4:
 
     @property
     def name(self) -> str:
-        """The paper's."""
         return "m4"
 
     def start(self) -> "M4Run":
-        """For one thread."""
         return M4Run(self)
 
     def start_bank(self, num_threads: int) -> ObjectBank:
-        """For many."""
         return ObjectBank([self.start() for _ in range(num_threads)])
 
 
@@ -170,14 +167,12 @@ class M4Run:
         self._last = 0.0, 0.0
 
     def observe(self, samples: float, loss: float) -> None:
-        """Learn from a unit of time."""
         self._last = samples, loss
         if 0.0 < loss < math.inf:
             self._samples.append(samples)
             self._losses.append(loss)
 
     def need(self, threshold: float) -> Need:
-        """Batches until the loss is at or under a threshold."""
         samples, loss = self._last
         seen = need_at_sight(samples, loss, threshold)
         if seen is not None:
@@ -198,7 +193,6 @@ class M4Run:
         return Need(ends[0], min(ends), max(ends))
 
     def copy(self) -> "M4Run":
-        """Another one that has seen the same."""
         twin = M4Run(self._params)
         twin._samples, twin._losses = self._samples.copy(), self._losses.copy()
         twin._last = self._last

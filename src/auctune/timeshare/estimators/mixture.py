@@ -184,7 +184,7 @@ def crossings(
 
 @kernel
 def quantile(ends: Floats, weights: Floats, share: float) -> float:
-    """The least end with at least this share of all weight up to it."""
+    """Return the least end with at least this share of all weight up to it."""
     total = 0.0
     for weight in weights:
         total += weight
@@ -206,7 +206,7 @@ def foretell(
     ends: Floats,
     weights: Floats,
 ) -> tuple[float, float, float]:
-    """The need of one thread with its deciles; the last two arguments are scratch, [g p]."""
+    """Return the need of one thread with its deciles; the last two arguments are scratch, [g p]."""
     samples, loss = head[SAMPLES], head[LOSS]
     if samples == 0.0:
         return np.inf, 1.0, np.inf
@@ -294,15 +294,12 @@ class Mixture:
 
     @property
     def name(self) -> str:
-        """Ours."""
         return "mixture"
 
     def start(self) -> "MixtureRun":
-        """For one thread."""
         return MixtureRun(self)
 
     def start_bank(self, num_threads: int) -> "MixtureBank":
-        """For many."""
         return MixtureBank(self, num_threads)
 
 
@@ -319,7 +316,6 @@ class MixtureBank:
         self._needs = Needs(*(np.empty(num_threads) for _ in range(3)))
 
     def observe(self, samples: Floats, loss: Floats, fresh: Bools) -> None:
-        """Learn from a unit of time."""
         observe_all(
             self._heads,
             self._groups,
@@ -332,7 +328,6 @@ class MixtureBank:
         )
 
     def needs(self, thresholds: Floats) -> Needs:
-        """Needs of all threads."""
         tau, needs = self._params.tau, self._needs
         foretell_all(
             self._heads,
@@ -347,7 +342,6 @@ class MixtureBank:
         return needs
 
     def copy(self) -> "MixtureBank":
-        """Another one that has seen the same."""
         twin = MixtureBank(self._params, len(self._heads))
         pairs = (
             (twin._heads, self._heads),
@@ -366,16 +360,13 @@ class MixtureRun:
         self._bank = MixtureBank(params, 1)
 
     def observe(self, samples: float, loss: float) -> None:
-        """Learn from a unit of time."""
         self._bank.observe(np.array([samples]), np.array([loss]), np.array([True]))
 
     def need(self, threshold: float) -> Need:
-        """Batches until the loss is at or under a threshold."""
         batches, low, high = self._bank.needs(np.array([threshold]))
         return Need(float(batches[0]), float(low[0]), float(high[0]))
 
     def copy(self) -> "MixtureRun":
-        """Another one that has seen the same."""
         twin = object.__new__(MixtureRun)
         twin._bank = self._bank.copy()
         return twin

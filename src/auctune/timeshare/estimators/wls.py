@@ -76,7 +76,7 @@ def solve(state: Floats, line: Floats) -> tuple[float, float]:
 
 @kernel
 def foretell(state: Floats, line: Floats, threshold: float) -> tuple[float, float, float]:
-    """The need of one thread with its quantiles."""
+    """Return the need of one thread with its quantiles."""
     loss, samples, weight = state[LOSS], state[SAMPLES], state[WEIGHT]
     if samples == 0.0:
         return np.inf, 1.0, np.inf
@@ -152,20 +152,16 @@ class Wls:
 
     @property
     def name(self) -> str:
-        """The paper's."""
         return "wls"
 
     @property
     def line(self) -> Floats:
-        """theta_0."""
         return np.array([-self.exponent, self.log_scale])
 
     def start(self) -> "WlsRun":
-        """For one thread."""
         return WlsRun(self)
 
     def start_bank(self, num_threads: int) -> "WlsBank":
-        """For many."""
         return WlsBank(self, num_threads)
 
 
@@ -184,15 +180,12 @@ class Ls:
 
     @property
     def name(self) -> str:
-        """Least squares."""
         return "ls"
 
     def start(self) -> "WlsRun":
-        """For one thread."""
         return WlsRun(Wls(1.0, self.regularization))
 
     def start_bank(self, num_threads: int) -> "WlsBank":
-        """For many."""
         return WlsBank(Wls(1.0, self.regularization), num_threads)
 
 
@@ -204,20 +197,16 @@ class WlsRun:
         self._state = _fresh_states(params, 1)[0]
 
     def observe(self, samples: float, loss: float) -> None:
-        """Learn from a unit of time."""
         observe(self._state, self._gamma, self._line, samples, loss)
 
     @property
     def theta(self) -> tuple[float, float]:
-        """[-b, ln a] of now."""
         return solve(self._state, self._line)
 
     def need(self, threshold: float) -> Need:
-        """Batches until the loss is at or under a threshold."""
         return Need(*foretell(self._state, self._line, threshold))
 
     def copy(self) -> "WlsRun":
-        """Another one that has seen the same."""
         twin = object.__new__(WlsRun)
         twin._gamma, twin._line, twin._state = self._gamma, self._line, self._state.copy()
         return twin
@@ -232,11 +221,9 @@ class WlsBank:
         self._needs = Needs(*(np.empty(num_threads) for _ in range(3)))
 
     def observe(self, samples: Floats, loss: Floats, fresh: Bools) -> None:
-        """Learn from a unit of time."""
         observe_all(self._states, self._gamma, self._line, samples, loss, fresh)
 
     def needs(self, thresholds: Floats) -> Needs:
-        """Needs of all threads."""
         foretell_all(self._states, self._line, thresholds, *self._needs)
         return self._needs
 

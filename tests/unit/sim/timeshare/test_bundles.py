@@ -22,7 +22,7 @@ from auctune.timeshare import (
     Wls,
     play,
 )
-from auctune.timeshare.named import DEFAULT_ALLOCATOR, NAMED
+from auctune.timeshare.named import DEFAULT_ALLOCATOR, make_allocator
 from support.calibrated import calibrated_bundle
 from support.loss_curves import made_up_curve
 from support.timeshare_files import BUNDLE, write_bundle, write_curves
@@ -37,7 +37,7 @@ def curves(tmp_path_factory: pytest.TempPathFactory) -> tuple[RecordedCurve, ...
 def test_a_hopeless_job_with_the_nearest_deadline_takes_nothing_from_the_others(
     hopeless: float,
 ) -> None:
-    default = NAMED[DEFAULT_ALLOCATOR]().allocator()
+    default = make_allocator(DEFAULT_ALLOCATOR)
     for index in range(3):
         bundle = calibrated_bundle(index, hopeless)
         assert bundle.attainable().num_done == 4
