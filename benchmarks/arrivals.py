@@ -24,7 +24,7 @@ from auctune.numerics.rng import stream
 from auctune.sim.traces import JobLog, read_job_log
 from auctune.sim.traces.job_log import DAY_SECONDS
 from auctune.sim.workloads.arrivals import BurstyArrivals, BurstyParams
-from auctune.sim.workloads.bursty_fit import SLOT_SECONDS, FitParams, Likeness, compare, fit
+from auctune.sim.workloads.bursty_fit import SLOT_SECONDS, FitParams, GoodnessOfFit, compare, fit
 
 LADDER = (60.0, 180.0, 600.0, 1800.0, 7200.0, 43_200.0)
 PROCESSES: Mapping[str, FitParams] = {
@@ -53,7 +53,7 @@ def main() -> None:
         args.svg.write_text(chart(log, fitted, args.svg_days), encoding="utf-8")
 
 
-def show(likeness: Mapping[str, tuple[Likeness, ...]]) -> None:
+def show(likeness: Mapping[str, tuple[GoodnessOfFit, ...]]) -> None:
     """One row a figure: the log's, and of each process the mean and the middle 80% of its runs."""
     table = Table()
     table.add_column("figure")

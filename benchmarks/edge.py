@@ -32,7 +32,7 @@ from auctune.edge import (
 )
 from auctune.edge.search import offers
 from auctune.numerics.rng import stream
-from auctune.sim.edge.contest import bound_of, parse_player, play
+from auctune.sim.edge.comparison import bound_of, parse_player, play
 from auctune.sim.edge.instance_file import EdgeInstance
 from auctune.sim.edge.settings import EdgeSetting, make_instance, paper_testbed
 

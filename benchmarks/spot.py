@@ -44,7 +44,7 @@ from auctune.spot.forecasts import (
     UniformNoise,
     make_forecasts,
 )
-from auctune.spot.terms import Terms, is_ahead, line_code, make_terms, work_of
+from auctune.spot.terms import JobConstants, is_ahead, job_constants, line_code, work_of
 from auctune.spot.window.table import take_better, target_units, units_done
 
 T = TypeVar("T")
@@ -110,7 +110,7 @@ def window_steps(case: Case, pool: tuple[Ahap, ...], batch: BatchOutcome) -> int
     """Additions and maxima that the window programs of a batch had to do."""
     steps = 0
     for j, job in enumerate(case.jobs):
-        terms = make_terms(job, 1.0)
+        terms = job_constants(job, 1.0)
         progress = progress_by_slot(terms, batch.held[j])
         for window in {policy.window for policy in pool}:
             members = [m for m, policy in enumerate(pool) if policy.window == window]
@@ -128,7 +128,7 @@ def window_steps(case: Case, pool: tuple[Ahap, ...], batch: BatchOutcome) -> int
     return steps
 
 
-def progress_by_slot(terms: Terms, held: Ints) -> Floats:
+def progress_by_slot(terms: JobConstants, held: Ints) -> Floats:
     """[m, t] work done when each slot began."""
     num_policies, num_slots, _ = held.shape
     progress = np.zeros((num_policies, num_slots + 1))

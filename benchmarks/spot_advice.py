@@ -25,7 +25,7 @@ import numpy as np
 
 from auctune.numerics.rng import stream
 from auctune.sim.spot.advice import advise
-from auctune.sim.spot.forecasts import Seasonal
+from auctune.sim.spot.forecasts import SeasonalSpec
 from auctune.sim.spot.generator import V100_MARKET
 from auctune.sim.spot.trace import FixedPrice, FromFile, MarketRecipe, read_market
 from auctune.sim.spot.trials import benchmark_markets, draw_starts
@@ -87,10 +87,10 @@ def line(name: str, policy: Policy, moments: Moments) -> str:
     """What was said of a policy, and what came."""
     said, came = [], []
     for market, slot in moments:
-        advice = advise(JOB, policy, Seasonal(), market.until(slot), slot)
+        advice = advise(JOB, policy, SeasonalSpec(), market.until(slot), slot)
         forecasts = None
         if policy.horizon != 0:
-            forecaster = Seasonal().forecaster(market.until(slot), 0)
+            forecaster = SeasonalSpec().forecaster(market.until(slot), 0)
             forecasts = make_forecasts(forecaster, market, slot, JOB.deadline, JOB.deadline - 1)
         outcome = play(policy, JOB, market.between(slot, slot + JOB.deadline), forecasts)
         said.append((advice.risk, advice.cost, advice.cost_p50, advice.cost_p90))

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from auctune.sim.spot.forecasts import parse_foretelling
+from auctune.sim.spot.forecasts import parse_forecaster
 from auctune.sim.spot.trials import (
-    Rivalry,
+    PolicyComparison,
     benchmark_markets,
     draw_starts,
     make_trials,
@@ -77,20 +77,22 @@ POOLS: dict[str, list[Policy]] = {
 }
 
 
-def line(name: str, pool: list[Policy], all_of_them: list[Policy], rivalry: Rivalry) -> str:
+def line(
+    name: str, pool: list[Policy], all_of_them: list[Policy], comparison: PolicyComparison
+) -> str:
     """The best of a pool."""
     indices = [all_of_them.index(policy) for policy in pool]
-    best = max(indices, key=lambda index: float(rivalry.outcome.utility[:, index].mean()))
-    standing = rivalry.standing(best)
-    shares = " | ".join(share_of(rivalry, best, n_max) for n_max in (None, 8, 12, 16))
-    late = 1 - standing.on_time.value
-    return f"| {name} | {len(pool)} | {standing.name} | {late:.2f} | {shares} |"
+    best = max(indices, key=lambda index: float(comparison.outcome.utility[:, index].mean()))
+    score = comparison.score(best)
+    shares = " | ".join(share_of(comparison, best, n_max) for n_max in (None, 8, 12, 16))
+    late = 1 - score.on_time.value
+    return f"| {name} | {len(pool)} | {score.name} | {late:.2f} | {shares} |"
 
 
-def share_of(rivalry: Rivalry, policy: int, n_max: int | None) -> str:
+def share_of(comparison: PolicyComparison, policy: int, n_max: int | None) -> str:
     """Mean utility over the optimum's, of jobs with so many GPUs."""
-    of = np.array([n_max is None or job.n_max == n_max for job in rivalry.trials.jobs])
-    return f"{rivalry.outcome.utility[of, policy].mean() / rivalry.optimum[of].mean():.3f}"
+    of = np.array([n_max is None or job.n_max == n_max for job in comparison.trials.jobs])
+    return f"{comparison.outcome.utility[of, policy].mean() / comparison.optimum[of].mean():.3f}"
 
 
 def main() -> None:
@@ -106,14 +108,14 @@ def main() -> None:
     for pool in POOLS.values():
         policies += [policy for policy in pool if policy not in policies]
     trials = make_trials(
-        JOB, markets, starts, parse_foretelling(given.forecast, "--forecast"), policies
+        JOB, markets, starts, parse_forecaster(given.forecast, "--forecast"), policies
     )
     varied = parse_variation(FIG_9, "jobs").draw(JOB, given.jobs, seed=0)
-    rivalry = play_all(replace(trials, varied=varied), policies)
+    comparison = play_all(replace(trials, varied=varied), policies)
     print("| pool | policies | its best | late | all | N_max = 8 | 12 | 16 |")
     print("| --- | --: | --- | --: | --: | --: | --: | --: |")
     for name, pool in POOLS.items():
-        print(line(name, pool, policies, rivalry))
+        print(line(name, pool, policies, comparison))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import numpy as np
 
 from auctune.charts.curves import series_chart
 from auctune.charts.render import to_svg
-from auctune.charts.spot import Band, spot_likeness_chart
+from auctune.charts.spot import Band, goodness_of_fit_chart
 from auctune.numerics.arrays import Floats, Ints
 from auctune.sim.spot.generator import (
     CountParams,
@@ -28,7 +28,7 @@ from auctune.sim.spot.generator import (
     generate_prices,
 )
 from auctune.sim.spot.statistics import (
-    SpotLikeness,
+    GoodnessOfFit,
     compare,
     count_figures,
     price_figures,
@@ -80,18 +80,18 @@ def read_prices(folder: Path) -> list[Floats]:
     ]
 
 
-def like_counts(record: Ints, law: CountParams) -> Sequence[SpotLikeness]:
+def like_counts(record: Ints, law: CountParams) -> Sequence[GoodnessOfFit]:
     def figures(seed: int) -> dict[str, float]:
         return count_figures(generate_counts(law, len(record), seed, SLOT), CAP)
 
     return compare(count_figures(record, CAP), figures, RUNS)
 
 
-def like_counts_of(records: list[Ints], law: CountParams) -> Sequence[SpotLikeness]:
+def like_counts_of(records: list[Ints], law: CountParams) -> Sequence[GoodnessOfFit]:
     return like_counts(records[0], law)
 
 
-def like_prices(records: list[Floats], law: PriceParams) -> Sequence[SpotLikeness]:
+def like_prices(records: list[Floats], law: PriceParams) -> Sequence[GoodnessOfFit]:
     """Figures of a zone, their means over zones, beside those of made-up zones."""
     each = [price_figures(price) for price in records]
     means = {name: float(np.mean([figures[name] for figures in each])) for name in each[0]}
@@ -106,7 +106,7 @@ def print_halves(
     what: str,
     records: list[Series],
     fit: Callable[[list[Series]], Law],
-    like: Callable[[list[Series], Law], Sequence[SpotLikeness]],
+    like: Callable[[list[Series], Law], Sequence[GoodnessOfFit]],
 ) -> None:
     half = len(records[0]) // 2
     first, second = [r[:half] for r in records], [r[half:] for r in records]
@@ -114,7 +114,7 @@ def print_halves(
     print_rows(f"{what}, fitted to the second half, against the first", like(first, fit(second)))
 
 
-def print_rows(title: str, rows: Sequence[SpotLikeness]) -> None:
+def print_rows(title: str, rows: Sequence[GoodnessOfFit]) -> None:
     print(f"{title}: {sum(row.within for row in rows)} of {len(rows)} within\n")
     print("| figure | record | made up, mean | middle 80% | within |")
     print("| --- | --- | --- | --- | --- |")
@@ -142,7 +142,7 @@ def draw_counts(record: Ints, law: CountParams, out: Path) -> None:
         correlation_band(record.astype(float), [c.astype(float) for c in made]),
         Band("hours", "share of empty slots in runs that long", *runs),
     ]
-    (out / "spot-counts-likeness.svg").write_text(to_svg(spot_likeness_chart(panels)))
+    (out / "spot-counts-likeness.svg").write_text(to_svg(goodness_of_fit_chart(panels)))
 
 
 def draw_prices(records: list[Floats], law: PriceParams, out: Path) -> None:

@@ -4,7 +4,7 @@
 
 | what | how |
 | --- | --- |
-| round | `allocate` of a planner past its exploration: losses of a unit of time of all threads learned, needs foretold, shares made; kernels compiled before; median and least of R rounds |
+| round | `allocate` of a planner past its exploration: losses of a unit of time of all threads learned, needs predicted, shares made; kernels compiled before; median and least of R rounds |
 | parts | the same for `observe` and `needs` of the estimators' banks alone |
 | limit | the logarithms, exponentials and square roots that a thread's unit cannot do without (WLS: 3, 2, 2; mixture: 6, 5, 1) at the rate of a loop that does nothing else, and K log2 K comparisons of a heap |
 
@@ -91,7 +91,7 @@ def time_planner(planner: Planner, num_threads: int, num_rounds: int) -> list[fl
 
 
 def time_estimator(estimator: Estimator, num_threads: int, num_rounds: int) -> list[float]:
-    """Milliseconds of learning and foretelling of each round."""
+    """Milliseconds of learning and forecaster_spec of each round."""
     rounds = make_rounds(num_threads, num_rounds + WARM_UP)
     bank = estimator.start_bank(num_threads)
     thresholds = np.array([t.threshold for t in make_threads(num_threads, 1)])

@@ -7,7 +7,7 @@ import polars as pl
 from rich.console import Console
 
 from auctune.charts.curves import edge_use_chart
-from auctune.sim.edge.contest import parse_player, play, use_by_slot
+from auctune.sim.edge.comparison import parse_player, play, use_by_slot
 from auctune.sim.edge.settings import paper_testbed
 from auctune.sim.figures import Rows, show, write_chart, write_data
 from edge_harness.options import Figure, Options, main

@@ -89,11 +89,11 @@ def table(frame: pl.DataFrame) -> Rows:
 
 
 def _error(made: pl.DataFrame, column: str, digits: int) -> str:
-    """Mean absolute error, and the share of the variance that was foretold."""
+    """Mean absolute error, and the share of the variance that was predicted."""
     came, said = made[column].to_numpy(), made[f"{column}_said"].to_numpy()
     error = np.abs(said - came).mean()
-    foretold = 1 - np.square(said - came).mean() / came.var() if came.var() > 0 else 1.0
-    return f"{error:.{digits}f} ({foretold:.0%})"
+    predicted = 1 - np.square(said - came).mean() / came.var() if came.var() > 0 else 1.0
+    return f"{error:.{digits}f} ({predicted:.0%})"
 
 
 def _tables(markets: Markets, options: Options) -> Mapping[str, Sequence[ForecastTable]]:

@@ -120,7 +120,7 @@ def notes(frame: pl.DataFrame, options: Options) -> list[str]:
 
 
 def _utility(trials: Trials, kind: NoiseKind, error: float, seed: int) -> Floats:
-    forecasts = trials.foretold(partial(kind.forecaster, error=error, seed=seed))
+    forecasts = trials.predicted(partial(kind.forecaster, error=error, seed=seed))
     return trials.played(default_pool(), forecasts)
 
 

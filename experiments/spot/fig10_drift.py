@@ -186,7 +186,7 @@ def _phases(num_jobs: int) -> list[slice]:
 
 def _of_phase(trials: Trials, part: slice, kind: NoiseKind, error: float, seed: int) -> Floats:
     own = Trials(trials.markets, trials.jobs[part], trials.starts[part])
-    forecasts = own.foretold(partial(kind.forecaster, error=error, seed=seed))
+    forecasts = own.predicted(partial(kind.forecaster, error=error, seed=seed))
     return own.played(default_pool(), forecasts)
 
 

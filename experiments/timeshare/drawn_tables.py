@@ -17,7 +17,7 @@ from auctune.domain import InputError
 from auctune.numerics.rng import stream
 from auctune.sim.figures import Rows, show, write_chart, write_data
 from auctune.sim.spot.statistics import mean_of
-from auctune.sim.timeshare.contest import compete
+from auctune.sim.timeshare.comparison import compare_allocators
 from auctune.sim.timeshare.recorded import RecordedBundle
 from auctune.sim.timeshare.table_bundles import MIXED, PURE, BundleTable, make_bundles
 from timeshare_harness.cells import done_cell
@@ -57,8 +57,8 @@ def drawn(table_made: BundleTable, options: Options, index: int) -> list[Recorde
 def _measured(bundles: list[RecordedBundle]) -> list[Mapping[str, object]]:
     tried = explorations()
     named = {**RIVALS, **OTHERS}
-    contest = compete(bundles, [*named.values(), *tried.values()])
-    done = dict(zip([*named, *tried], contest.done.T, strict=True))
+    comparison = compare_allocators(bundles, [*named.values(), *tried.values()])
+    done = dict(zip([*named, *tried], comparison.done.T, strict=True))
     best = max(tried, key=lambda share: done[share].mean())
     done[BEST] = done[best]
     return [

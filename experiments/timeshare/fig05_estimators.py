@@ -1,4 +1,4 @@
-"""Figure 5: how well needs are foretold, and how long a prediction takes.
+"""Figure 5: how well needs are predicted, and how long a prediction takes.
 
 The error is |S' - S| / S, at most 10, asked after 60, 80, ..., 200 units of time of a thread that
 learns alone; four thresholds a curve. Engression, a network that is trained anew for each
@@ -20,7 +20,7 @@ from auctune.timeshare.estimators import Estimator
 from timeshare_harness.options import Figure, Options, main
 
 NAME = "fig05_estimators"
-TITLE = "Figure 5: error of needs that were foretold"
+TITLE = "Figure 5: error of needs that were predicted"
 ESTIMATORS: Mapping[str, Estimator] = {
     "WLS": Wls(),
     "LS": Ls(),

@@ -15,7 +15,7 @@ from auctune.charts.estimates import Estimate, Panel, estimates_chart
 from auctune.charts.theme import AnyChart
 from auctune.sim.figures import Rows, show, write_chart, write_data
 from auctune.sim.spot.statistics import mean_of, ratio_of
-from auctune.sim.timeshare.contest import compete
+from auctune.sim.timeshare.comparison import compare_allocators
 from auctune.sim.timeshare.recorded import RecordedBundle
 from auctune.sim.timeshare.table_bundles import draw_bundle
 from timeshare_harness.cells import done_cell
@@ -48,15 +48,15 @@ def run(options: Options, console: Console) -> pl.DataFrame:
 
 def _measured(size: int, bundles: Sequence[RecordedBundle]) -> list[Mapping[str, object]]:
     tried = explorations([share for share in EXPLORATIONS if share != USUAL_SHARE])
-    contest = compete(bundles, [*RIVALS.values(), *tried.values()])
-    done = dict(zip([*RIVALS, *tried], contest.done.T, strict=True))
+    comparison = compare_allocators(bundles, [*RIVALS.values(), *tried.values()])
+    done = dict(zip([*RIVALS, *tried], comparison.done.T, strict=True))
     best = max(tried, key=lambda share: done[share].mean())
     explored = {BEST: best if done[best].mean() > done["LARA"].mean() else USUAL_SHARE}
     done[BEST] = done[best] if explored[BEST] == best else done["LARA"]
     attainable = float(np.mean([bundle.attainable().num_done for bundle in bundles]))
     rows: list[Mapping[str, object]] = []
     for name in (*RIVALS, BEST):
-        mean, ratio = mean_of(done[name]), ratio_of(done[name], contest.optimum)
+        mean, ratio = mean_of(done[name]), ratio_of(done[name], comparison.optimum)
         assert ratio is not None
         spent = round_milliseconds(RIVALS[name], bundles[0]) if name in TIMED else None
         rows.append(
@@ -69,7 +69,7 @@ def _measured(size: int, bundles: Sequence[RecordedBundle]) -> list[Mapping[str,
                 "half": mean.half_width,
                 "ratio": ratio.value,
                 "ratio_half": ratio.half_width,
-                "optimum": float(contest.optimum.mean()),
+                "optimum": float(comparison.optimum.mean()),
                 "attainable": attainable,
                 "milliseconds": spent,
             }

@@ -74,7 +74,7 @@ def errors_alone(
 
 
 def microseconds(recorded: RecordedCurve, threshold: float, estimator: Estimator) -> float:
-    """Of learning one loss and foretelling the need, one thread by itself."""
+    """Of learning one loss and forecaster_spec the need, one thread by itself."""
     samples, losses = unit_means(recorded.curve, UNITS)
     run, spent = estimator.start(), []
     for batches, loss in zip(samples[:_TIMED].tolist(), losses[:_TIMED].tolist(), strict=True):

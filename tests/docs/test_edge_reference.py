@@ -7,7 +7,7 @@ from pathlib import Path
 from auctune.edge import AntMan, ErisParams, ErisPlayer, Liquid, Tiresias
 from auctune.run.edge.report import JobBill
 from auctune.run.edge.training_file import read_training
-from auctune.sim.edge.contest import bound_of, play, report
+from auctune.sim.edge.comparison import bound_of, play, report
 from auctune.sim.edge.decision_file import edge_decision_json
 from auctune.sim.edge.instance_file import (
     EdgeInstanceModel,

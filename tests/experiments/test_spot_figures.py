@@ -110,7 +110,7 @@ def test_forecasts_of_the_jobs_alone_are_those_of_every_slot(market: Markets) ->
     trials = drawn_jobs(market, 3, 0)
     kind = KINDS["fixed magnitude, heavy-tailed"]
 
-    alone = trials.foretold(lambda one: kind.forecaster(one, 0.3, seed=5))
+    alone = trials.predicted(lambda one: kind.forecaster(one, 0.3, seed=5))
     for at, job, table in zip(trials.starts, trials.jobs, alone, strict=True):
         whole = market.markets[at.market]
         said = kind.forecaster(whole, 0.3, seed=5).forecast(whole.until(at.slot + 2), 5)

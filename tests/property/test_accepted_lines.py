@@ -6,7 +6,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from auctune.auction.book import Book
+from auctune.auction.ledger import CapacityLedger
 from auctune.domain import (
     Cell,
     Cluster,
@@ -24,7 +24,9 @@ from support.playing import offer_all
 from support.recording import Recorder, assert_alike, rebuilt
 
 
-def plan_costs(book: Book, task: Task, line: MenuLine, prices: tuple[np.ndarray, ...]) -> float:
+def plan_costs(
+    book: CapacityLedger, task: Task, line: MenuLine, prices: tuple[np.ndarray, ...]
+) -> float:
     """What the line's cells cost at prices summed by cell, from the domain's types alone."""
     lam, phi = prices
     cluster, total = book.cluster, 0.0
@@ -124,7 +126,7 @@ def test_the_price_of_a_taken_plan_is_that_of_its_cells() -> None:
     market = random_market(np.random.default_rng(54), num_tasks=60)
     mechanism = AUCTIONS["critical-masked-sum-set-range"](market.cluster)
     offer_all(mechanism, market.tasks[:15])
-    book = Book(market.cluster, prune=False)
+    book = CapacityLedger(market.cluster, prune=False)
     taken = 0
     for task in market.tasks[15:]:
         menu = mechanism.quote(task, task.arrival)

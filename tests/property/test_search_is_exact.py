@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auctune.auction.book import Book
+from auctune.auction.ledger import CapacityLedger
 from auctune.auction.search import ScheduleSearch
 from auctune.domain import Cell, Task
 from support.brute_force import Market, best_choice
@@ -17,10 +17,10 @@ from support.thorough import drawn
 
 
 @st.composite
-def states(draw: st.DrawFn, num_types: int) -> tuple[Book, Task, Floats, Floats]:
+def states(draw: st.DrawFn, num_types: int) -> tuple[CapacityLedger, Task, Floats, Floats]:
     """A book with some of it sold, free prices that follow no rule, and a task."""
     cluster = draw(clusters(max_types=num_types, max_slots=5 if num_types == 1 else 4))
-    book = Book(cluster, prune=False)
+    book = CapacityLedger(cluster, prune=False)
     sell_at_random(draw, book)
     shape = book.usage.compute.shape
     levels = draw(st.sampled_from([[0.0], [0.0, 0.25, 1.0], None]))
@@ -30,7 +30,7 @@ def states(draw: st.DrawFn, num_types: int) -> tuple[Book, Task, Floats, Floats]
     return book, draw(tasks(cluster)), lam, phi
 
 
-def sell_at_random(draw: st.DrawFn, book: Book) -> None:
+def sell_at_random(draw: st.DrawFn, book: CapacityLedger) -> None:
     share = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])
     for slot in range(book.horizon.num_slots):
         for node in range(len(book.node_ids)):
@@ -38,10 +38,10 @@ def sell_at_random(draw: st.DrawFn, book: Book) -> None:
             compute = draw(share) * book.capacity.compute[kind]
             memory = draw(share) * book.capacity.memory[kind]
             throughput = np.full(len(book.type_names), compute)
-            book.take(np.array([slot]), np.array([node]), throughput, float(memory))
+            book.allocate(np.array([slot]), np.array([node]), throughput, float(memory))
 
 
-def market_of(book: Book, lam: Floats, phi: Floats) -> Market:
+def market_of(book: CapacityLedger, lam: Floats, phi: Floats) -> Market:
     def by_cell(array: Floats) -> dict[Cell, float]:
         return {
             Cell(slot, node): float(array[slot, n])
@@ -97,7 +97,7 @@ def test_search_is_exact_with_six_types_whose_counts_are_too_many_to_go_over(
 
 
 def assert_exact(
-    book: Book, task: Task, lam: Floats, phi: Floats, aggregate: str, masked: bool
+    book: CapacityLedger, task: Task, lam: Floats, phi: Floats, aggregate: str, masked: bool
 ) -> bool:
     """Compare with brute force; whether there was a schedule at all."""
     search = ScheduleSearch(book, lam, phi, aggregate=aggregate, masked=masked)

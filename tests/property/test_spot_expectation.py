@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auctune.spot import SpotJob
-from auctune.spot.terms import make_terms
+from auctune.spot.terms import job_constants
 from auctune.spot.window.expectation import (
     Multipliers,
     Scenarios,
@@ -35,7 +35,7 @@ def test_the_expected_value_is_the_best_of_all_reactions(data: st.DataObject) ->
     late, dear = data.draw(st.sampled_from([0.0, 5.0])), data.draw(st.sampled_from([0.0, 0.5]))
     last = data.draw(st.sampled_from([0, *range(job.n_min, job.n_max + 1)]))
     on_demand = data.draw(st.sampled_from([0.75, 1.0]))
-    terms = make_terms(job, on_demand)
+    terms = job_constants(job, on_demand)
     done = data.draw(st.integers(0, units_done(terms, job.workload)))
 
     scenarios = Scenarios(

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auctune.spot import SpotJob
-from auctune.spot.terms import make_terms
+from auctune.spot.terms import job_constants
 from auctune.spot.window.program import fill_window, follow, make_scratch
 from auctune.spot.window.table import units_done
 from support.spot_cases import even_jobs, markets
@@ -21,7 +21,7 @@ def test_the_plan_is_the_best_of_all(data: st.DataObject) -> None:
     end = min(slot + data.draw(st.integers(1, 3)), job.deadline)
     market = data.draw(markets(end - slot, most=3))
     last = data.draw(st.sampled_from([0, *range(job.n_min, job.n_max + 1)]))
-    terms = make_terms(job, market.on_demand_price)
+    terms = job_constants(job, market.on_demand_price)
     done = data.draw(st.integers(0, units_done(terms, job.workload)))
     progress = round(done * terms.step, 9)
 
@@ -53,7 +53,7 @@ def test_the_plan_is_the_best_of_all(data: st.DataObject) -> None:
 
 def test_of_equal_plans_the_one_with_more_spot_now_is_taken() -> None:
     job = SpotJob(workload=2.0, deadline=2, n_max=2, value=10.0)
-    terms = make_terms(job, 1.0)
+    terms = job_constants(job, 1.0)
     scratch = make_scratch(terms, 2)
     price, available = np.array([0.5, 0.5]), np.array([2, 2])
     # One unit is left: one GPU in either slot does it at the same price.
@@ -65,7 +65,7 @@ def test_of_equal_plans_the_one_with_more_spot_now_is_taken() -> None:
 
 def test_of_equal_plans_with_no_spot_on_demand_waits() -> None:
     job = SpotJob(workload=2.0, deadline=2, n_max=2, value=10.0)
-    terms = make_terms(job, 1.0)
+    terms = job_constants(job, 1.0)
     scratch = make_scratch(terms, 2)
     price, available = np.array([0.5, 0.5]), np.array([0, 0])
     high = fill_window(terms, scratch, price, available, 0, 2, 0)

@@ -10,7 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from auctune.auction.dual.problem import Buffers, Taken, Window, make_buffers, price_starts
+from auctune.auction.dual.problem import (
+    AggregateDemand,
+    Buffers,
+    Window,
+    make_buffers,
+    price_starts,
+)
 from auctune.numerics.arrays import FIT, Floats
 from support.dual_oracle import least_cost
 from support.kernels import Kernel, plain
@@ -70,13 +76,13 @@ class Question:
         price_starts(self.window, prices, delays, buffers.start_price)
         return buffers
 
-    def nothing_taken(self) -> Taken:
+    def nothing_taken(self) -> AggregateDemand:
         """Zeros to add cells to."""
         zeros = np.zeros_like(self.weight)
-        return Taken(zeros, zeros.copy(), TIMES, MEMORY_GB)
+        return AggregateDemand(zeros, zeros.copy(), TIMES, MEMORY_GB)
 
 
-def ask(kernel: Kernel, question: Question) -> tuple[float, Taken]:
+def ask(kernel: Kernel, question: Question) -> tuple[float, AggregateDemand]:
     """What a kernel says that the task would gain, and the cells that it took."""
     taken = question.nothing_taken()
     needed = question.work * (1 - FIT)
@@ -84,7 +90,7 @@ def ask(kernel: Kernel, question: Question) -> tuple[float, Taken]:
     return question.bid - kernel(*asked), taken
 
 
-def check_cells(question: Question, gain: float, taken: Taken) -> None:
+def check_cells(question: Question, gain: float, taken: AggregateDemand) -> None:
     """What was taken is one schedule whose cost leaves this gain, and nothing where it is 0."""
     if gain == 0.0:
         assert not taken.samples.any()

@@ -5,7 +5,7 @@ from decimal import Decimal
 import numpy as np
 from numpy.typing import NDArray
 
-from auctune.auction.book import Book
+from auctune.auction.ledger import CapacityLedger
 from auctune.domain import Cluster, Node, NodeType, Quote, Task
 
 Floats = NDArray[np.float64]
@@ -13,7 +13,7 @@ Floats = NDArray[np.float64]
 
 def random_state(
     rng: np.random.Generator, num_types: int, *, slots: int = 5, nodes: int = 4
-) -> tuple[Book, Task, Floats, Floats]:
+) -> tuple[CapacityLedger, Task, Floats, Floats]:
     """A book with about half of it sold, prices between 0 and 1, and a task that often fits."""
     types = {
         f"type{k}": NodeType(
@@ -27,14 +27,14 @@ def random_state(
     cluster = Cluster(
         slots, 60.0, 1.0, types, tuple(Node(f"n{i}", f"type{k}") for i, k in enumerate(kinds))
     )
-    book = Book(cluster, prune=False)
+    book = CapacityLedger(cluster, prune=False)
     for slot in range(slots):
         for node in range(nodes):
             k = book.capacity.type_of[node]
             share = rng.uniform(0, 0.8, 2)
             sold = np.full(num_types, share[0] * book.capacity.compute[k])
             memory = float(share[1] * book.capacity.memory[k])
-            book.take(np.array([slot]), np.array([node]), sold, memory)
+            book.allocate(np.array([slot]), np.array([node]), sold, memory)
     lam, phi = rng.uniform(0, 1, (2, slots, nodes))
     if rng.random() < 0.3:  # few levels: many ties between thresholds
         lam, phi = np.round(lam, 1), np.round(phi, 1)

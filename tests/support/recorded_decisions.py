@@ -39,7 +39,7 @@ from auctune.sim.edge.settings import EdgeSetting, make_instance
 from auctune.sim.engine import simulate
 from auctune.sim.instance import Instance
 from auctune.sim.outages import Outages
-from auctune.sim.spot.forecasts import parse_foretelling
+from auctune.sim.spot.forecasts import parse_forecaster
 from auctune.sim.spot.generator import V100_MARKET
 from auctune.sim.timeshare.recorded import SHIPPED, read_curves
 from auctune.sim.timeshare.table_bundles import table_bundles
@@ -249,7 +249,7 @@ def _spot() -> Iterator[tuple[str, str]]:
             best = offline_optimum(job, cut)
             yield f"spot, optimum, job {number} at {start}", digest([best, offline_bound(job, cut)])
         for forecaster in FORECASTERS:
-            made = parse_foretelling(forecaster, "").forecaster(market, 4)
+            made = parse_forecaster(forecaster, "").forecaster(market, 4)
             forecasts = make_forecasts(made, market, 60, job.deadline, job.deadline - 1)
             cut = market.between(60, 60 + job.deadline)
             played = []

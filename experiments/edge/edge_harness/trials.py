@@ -7,7 +7,7 @@ import polars as pl
 from rich.console import Console
 from rich.progress import Progress
 
-from auctune.sim.edge.contest import bound_of, parse_player, play
+from auctune.sim.edge.comparison import bound_of, parse_player, play
 from auctune.sim.edge.instance_file import EdgeInstance
 from auctune.sim.edge.settings import EdgeSetting, make_instance
 from edge_harness.options import SMALLER, Options

@@ -150,7 +150,7 @@ def play_margins(trials: Trials, pool: Sequence[Policy] | None = None) -> Margin
         "MSU": SpotFirst(),
         "UP": UniformProgress(),
     }
-    foreseen = trials.foretold(PerfectForecaster)
+    foreseen = trials.predicted(PerfectForecaster)
     mean = trials.played([*ours, *others.values()], foreseen).mean(axis=0)
     with_forecast = [m for m, policy in enumerate(ours) if isinstance(policy, Ahap)]
     without = [m for m, policy in enumerate(ours) if isinstance(policy, Ahanp)]

@@ -142,10 +142,10 @@ def series_of(
     plain = trials.utility((*pool, SpotFirst(), UniformProgress(), OnDemandOnly()), perfect)
     made = made_forecasts(trials.markets, forecasts, options)
     name = LAST if options.quick else forecasts
-    foretold = trials.utility(pool[:NUM_AHAP], made)
+    predicted = trials.utility(pool[:NUM_AHAP], made)
     found = [
         _best(f"AHAP, {PERFECT}", pool, plain[:, :NUM_AHAP]),
-        _best(f"AHAP, {name}", pool, foretold),
+        _best(f"AHAP, {name}", pool, predicted),
         _best("AHANP", pool[NUM_AHAP:], plain[:, NUM_AHAP:-3]),
         Series("UP", "up", plain[:, -2]),
         Series("MSU", "msu", plain[:, -3]),

@@ -49,7 +49,7 @@ class Trials:
             for at, job in zip(self.starts, self.jobs, strict=True)
         ]
 
-    def foretold(self, make: MakeForecaster, horizon: int = HORIZON) -> list[ForecastTable]:
+    def predicted(self, make: MakeForecaster, horizon: int = HORIZON) -> list[ForecastTable]:
         """[j] made in the slots of the jobs alone."""
         by_market = [make(market) for market in self.markets.markets]
         return [

@@ -23,10 +23,10 @@ from auctune.numerics.rng import stream
 from auctune.timeshare.estimators.estimator import (
     HIGH_LEVEL,
     LOW_LEVEL,
+    EstimatorLoop,
     Need,
-    ObjectBank,
-    batches_until,
-    need_at_sight,
+    crossing_point,
+    first_need,
 )
 
 # Units of time before anything is fitted.
@@ -76,9 +76,9 @@ class Engression:
         """For one thread."""
         return EngressionRun(self)
 
-    def start_bank(self, num_threads: int) -> ObjectBank:
+    def start_bank(self, num_threads: int) -> EstimatorLoop:
         """For many."""
-        return ObjectBank([self.start() for _ in range(num_threads)])
+        return EstimatorLoop([self.start() for _ in range(num_threads)])
 
 
 class EngressionRun:
@@ -101,7 +101,7 @@ class EngressionRun:
     def need(self, threshold: float) -> Need:
         """Batches until the loss is at or under a threshold."""
         samples, loss = self._last
-        seen = need_at_sight(samples, loss, threshold)
+        seen = first_need(samples, loss, threshold)
         if seen is not None:
             return seen
         if len(self._points) < _FEWEST:
@@ -110,7 +110,7 @@ class EngressionRun:
             self._fit()
         level = math.log(threshold)
         low, batches, high = (
-            batches_until(crossing(self._ahead, curve, level), samples) for curve in self._levels
+            crossing_point(crossing(self._ahead, curve, level), samples) for curve in self._levels
         )
         return Need(batches, low, high)
 

@@ -12,13 +12,13 @@ from auctune.sim.timeshare.recorded import RecordedBundle
 from auctune.sim.timeshare.table_bundles import MIXED, PURE, make_bundles, make_families
 from auctune.timeshare import (
     Allocator,
-    Doubt,
     EarliestFirst,
     EasiestFirst,
     Exploration,
+    HybridEdf,
     LeastResourcesFirst,
     Mixture,
-    Paced,
+    OptimisticFilter,
     Planner,
     ShortestFirst,
     Thompson,
@@ -46,8 +46,8 @@ OTHERS: Mapping[str, Allocator] = {
     "LARA, mixture": Planner(Mixture()),
     "LARA, UCB": Planner(balancing=Ucb()),
     "LARA, Thompson": Planner(balancing=Thompson()),
-    f"{OWN}, WLS": Planner(Wls(), Doubt(), Paced()),
-    f"{OWN}, one by one": Planner(Mixture(), Doubt(near=2.0), EarliestFirst()),
+    f"{OWN}, WLS": Planner(Wls(), OptimisticFilter(), HybridEdf()),
+    f"{OWN}, one by one": Planner(Mixture(), OptimisticFilter(near=2.0), EarliestFirst()),
 }
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
-from auctune.auction.book import Book
 from auctune.auction.horizon import Shift
+from auctune.auction.ledger import CapacityLedger
 from auctune.domain import (
     Cell,
     Commitment,
@@ -42,7 +42,7 @@ class CellMarket(ABC):
 
     by_slot = False
 
-    def __init__(self, book: Book) -> None:
+    def __init__(self, book: CapacityLedger) -> None:
         self.book = book
         # The latest slot that has begun.
         self._now = -1
@@ -88,13 +88,13 @@ class CellMarket(ABC):
     def release(self, task: Task, cells: Sequence[tuple[int, str]]) -> None:
         """Take cells that an admitted task no longer needs back into the market."""
         rows, nodes = self.book.indices(cells)
-        self.book.give_back(rows, nodes, self.book.throughput(task), task.memory_gb)
+        self.book.release(rows, nodes, self.book.throughput(task), task.memory_gb)
         self._on_allocation(rows, nodes)
 
     def assign(self, task: Task, cells: Sequence[tuple[int, str]]) -> None:
         """Give cells to a task that has paid for others; only their use moves prices."""
         rows, nodes = self.book.indices(cells)
-        self.book.take(rows, nodes, self.book.throughput(task), task.memory_gb)
+        self.book.allocate(rows, nodes, self.book.throughput(task), task.memory_gb)
         self._on_allocation(rows, nodes)
 
     def lose_node(self, node: str, now: int, running: Sequence[Commitment]) -> list[Replanned]:
@@ -117,10 +117,10 @@ class CellMarket(ABC):
                 self._begin(event)
             case NodeLost():
                 self._begin(self.entering(event.now))
-                self._on_allocation(*self.book.lose(event.node, event.now))
+                self._on_allocation(*self.book.fail_node(event.node, event.now))
             case NodeReturned():
                 self._begin(self.entering(event.now))
-                self._on_allocation(*self.book.restore(event.node, event.now))
+                self._on_allocation(*self.book.restore_node(event.node, event.now))
             case Replanned():
                 self.release(event.task, event.given_up)
                 self.assign(event.task, event.found)

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from auctune.auction.book import Book
 from auctune.auction.horizon import Shift
+from auctune.auction.ledger import CapacityLedger
 from auctune.auction.market_ops import CellMarket
 from auctune.auction.params import PdftspParams
 from auctune.auction.plan import Plan, price_plan, read_plan
 from auctune.auction.pricing import BidEvidence, make_pricing
-from auctune.auction.search import Found, ScheduleSearch
+from auctune.auction.search import BestSchedule, ScheduleSearch
 from auctune.auction.search.problem import Request
 from auctune.domain import (
     Cell,
@@ -69,7 +69,7 @@ class Pdftsp(CellMarket):
         history: Sequence[Sequence[Task]] = (),
     ) -> None:
         self.params = params = params or PdftspParams()
-        super().__init__(Book(cluster, prune=params.pricing != "paper", energy=energy))
+        super().__init__(CapacityLedger(cluster, prune=params.pricing != "paper", energy=energy))
         # The latest slot at whose beginning prices were updated.
         self._last_update = -1
         self.pricing = make_pricing(self.book, params, history)
@@ -128,7 +128,7 @@ class Pdftsp(CellMarket):
         request = market._search.request(task, now)
         return market._decide(task, request, market._search.find(request, task))
 
-    def _decide(self, task: Task, request: Request, best: Found | None) -> Decision:
+    def _decide(self, task: Task, request: Request, best: BestSchedule | None) -> Decision:
         if best is None:
             feasible = self._search.could_ever_run(request)
             reason = Reason.NO_CAPACITY if feasible else Reason.NO_FEASIBLE_SCHEDULE
@@ -151,10 +151,10 @@ class Pdftsp(CellMarket):
 
     def _allocate(self, request: Request, rows: Ints, nodes: Ints, value: float) -> None:
         self.pricing.on_selection(rows, nodes, request, value)
-        self.book.take(rows, nodes, request.throughput, request.memory_gb)
+        self.book.allocate(rows, nodes, request.throughput, request.memory_gb)
         self.pricing.on_allocation(rows, nodes)
 
-    def _has_room(self, plan: Found, request: Request) -> bool:
+    def _has_room(self, plan: BestSchedule, request: Request) -> bool:
         return self._is_masked or self.book.has_room(
             plan.slots, plan.nodes, request.throughput, request.memory_gb
         )
@@ -313,7 +313,7 @@ class Pdftsp(CellMarket):
         self._learn_from(task, decision, event.now)
 
 
-def _value(task: Task, best: Found) -> float:
+def _value(task: Task, best: BestSchedule) -> float:
     """Return the bid less the vendor's price and the operating cost (b_il)."""
     vendor = 0.0 if best.quote is None else float(best.quote.price)
     return float(task.bid) - vendor - best.operating_cost

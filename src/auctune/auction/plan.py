@@ -6,7 +6,7 @@ price of a plan is the same number to the last bit whoever asks.
 
 from typing import NamedTuple
 
-from auctune.auction.book import Book
+from auctune.auction.ledger import CapacityLedger
 from auctune.domain import Decision, PricedCell, PricedPlan, Quote, Schedule, Task
 from auctune.numerics.arrays import FIT, Floats, Ints
 
@@ -19,7 +19,7 @@ class Plan(NamedTuple):
     quote: Quote | None
 
 
-def read_plan(book: Book, task: Task, schedule: Schedule, now: int) -> Plan | None:
+def read_plan(book: CapacityLedger, task: Task, schedule: Schedule, now: int) -> Plan | None:
     """`schedule` as arrays; None if the task could not run by it from slot `now` on.
 
     That is: its vendor is none of the task's, or is not ready by its first slot; it ends after
@@ -41,7 +41,7 @@ def read_plan(book: Book, task: Task, schedule: Schedule, now: int) -> Plan | No
 
 
 def price_plan(
-    book: Book, task: Task, plan: Plan, lam: Floats, phi: Floats, *, at_dearest: bool
+    book: CapacityLedger, task: Task, plan: Plan, lam: Floats, phi: Floats, *, at_dearest: bool
 ) -> PricedPlan:
     """Return what a plan costs; the `price` is left to the mechanism.
 
@@ -77,8 +77,10 @@ def price_plan(
     return PricedPlan(schedule, cells, vendor, _added(costs), compute, memory, None)
 
 
-def sell_for_bid(book: Book, task: Task, quote: Quote | None, slots: Ints, nodes: Ints) -> Decision:
-    """Book these cells for `task`, which pays its bid.
+def sell_for_bid(
+    book: CapacityLedger, task: Task, quote: Quote | None, slots: Ints, nodes: Ints
+) -> Decision:
+    """Allocate these cells to `task`, which pays its bid.
 
     Args:
         book: the cells, with room.
@@ -87,7 +89,7 @@ def sell_for_bid(book: Book, task: Task, quote: Quote | None, slots: Ints, nodes
         slots, nodes: its cells in slot order, rows of the book and indices.
     """
     throughput = book.throughput(task)
-    book.take(slots, nodes, throughput, task.memory_gb)
+    book.allocate(slots, nodes, throughput, task.memory_gb)
     types = book.capacity.type_of[nodes]
     operating = book.operating_cost(task, throughput)[types, slots]
     vendor_price = 0.0 if quote is None else float(quote.price)

@@ -22,7 +22,7 @@ from auctune.charts.palette import DARK, LIGHT, Palette
 from auctune.charts.payments import Bill, payment_chart
 from auctune.charts.plan import PlanRow, plan_chart
 from auctune.charts.render import to_figure, to_inline_svg, to_png, to_svg
-from auctune.charts.spot import DiaryPoint, Rival, spot_diary_chart, spot_rivals_chart
+from auctune.charts.spot import PolicyPoint, SlotPoint, policy_comparison_chart, spot_job_chart
 
 __all__ = [
     "DARK",
@@ -30,14 +30,14 @@ __all__ = [
     "Bill",
     "BoundLine",
     "Contestant",
-    "DiaryPoint",
     "Growth",
     "HeatGrid",
     "LossCurve",
     "MenuPoint",
     "Palette",
     "PlanRow",
-    "Rival",
+    "PolicyPoint",
+    "SlotPoint",
     "compute_price_map",
     "cumulative_chart",
     "edge_use_chart",
@@ -48,8 +48,8 @@ __all__ = [
     "menu_chart",
     "payment_chart",
     "plan_chart",
-    "spot_diary_chart",
-    "spot_rivals_chart",
+    "policy_comparison_chart",
+    "spot_job_chart",
     "to_figure",
     "to_inline_svg",
     "to_png",

@@ -22,7 +22,7 @@ PROGRESS_HEIGHT = 120
 
 
 @dataclass(frozen=True, slots=True)
-class DiaryPoint:
+class SlotPoint:
     """One slot.
 
     Attributes:
@@ -44,8 +44,8 @@ class DiaryPoint:
     cost: float
 
 
-def spot_diary_chart(
-    points: Sequence[DiaryPoint], num_slots: int, palette: Palette = LIGHT, *, width: int = 720
+def spot_job_chart(
+    points: Sequence[SlotPoint], num_slots: int, palette: Palette = LIGHT, *, width: int = 720
 ) -> AnyChart:
     """Three panels over the slots up to the deadline.
 
@@ -70,7 +70,7 @@ def spot_diary_chart(
     return apply_theme(panels.resolve_scale(color="independent"), palette)
 
 
-def _row(point: DiaryPoint) -> dict[str, Any]:
+def _row(point: SlotPoint) -> dict[str, Any]:
     return {
         "slot": point.slot,
         "end": point.slot + 1,
@@ -92,7 +92,7 @@ def _prices(data: alt.InlineData, num_slots: int, palette: Palette, width: int) 
 
 
 def _held(
-    points: Sequence[DiaryPoint],
+    points: Sequence[SlotPoint],
     data: alt.InlineData,
     num_slots: int,
     palette: Palette,
@@ -133,7 +133,7 @@ def _held(
 
 
 def _progress(
-    points: Sequence[DiaryPoint],
+    points: Sequence[SlotPoint],
     data: alt.InlineData,
     num_slots: int,
     palette: Palette,
@@ -182,7 +182,7 @@ class Band:
     high: Sequence[float]
 
 
-def spot_likeness_chart(
+def goodness_of_fit_chart(
     bands: Sequence[Band], palette: Palette = LIGHT, *, width: int = 720
 ) -> AnyChart:
     """Panels side by side: the record as a line, the middle 80% of what was made up as a band.
@@ -226,7 +226,7 @@ _MOST_NAME = 260
 
 
 @dataclass(frozen=True, slots=True)
-class Rival:
+class PolicyPoint:
     """One policy.
 
     Attributes:
@@ -242,8 +242,8 @@ class Rival:
     on_time: float
 
 
-def spot_rivals_chart(
-    rivals: Sequence[Rival], optimum: float, palette: Palette = LIGHT, *, width: int = 720
+def policy_comparison_chart(
+    rivals: Sequence[PolicyPoint], optimum: float, palette: Palette = LIGHT, *, width: int = 720
 ) -> AnyChart:
     """Return a bar of mean utility a policy with its interval; the optimum as a line.
 
@@ -286,7 +286,7 @@ def spot_rivals_chart(
     return apply_theme(sized, palette)
 
 
-def _rival_row(rival: Rival) -> dict[str, Any]:
+def _rival_row(rival: PolicyPoint) -> dict[str, Any]:
     return {
         "name": rival.name,
         "utility": rival.utility,

@@ -16,7 +16,7 @@ from auctune.edge.job import EdgeJob, check_most
 from auctune.edge.ledger import EdgeLedger
 from auctune.edge.market import EdgeMarket
 from auctune.edge.prices import EdgePrices, PaperPrices, cost_of
-from auctune.edge.search.problem import Question, ask
+from auctune.edge.search.problem import Subproblem, make_subproblem
 from auctune.edge.search.search import chunks_of, write_plan
 from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.rng import stream
@@ -30,7 +30,7 @@ from auctune.numerics.rng import stream
 
 
 @dataclass(slots=True, eq=False)
-class Underway:
+class RunningJob:
     """A job that a baseline has taken up.
 
     Attributes:
@@ -59,7 +59,7 @@ class Underway:
         return EdgePlan(tuple(self.parts))
 
 
-def outcome(one: Underway | None, job_id: str) -> EdgeDecision:
+def outcome(one: RunningJob | None, job_id: str) -> EdgeDecision:
     """Return the decision on a job, in hindsight: rejected if it did not finish."""
     if one is None or not one.is_done:
         return EdgeDecision(job_id, admitted=False, reason=Reason.NO_CAPACITY)
@@ -91,11 +91,11 @@ class Floor:
         self._slot = EdgeLedger(replace(market, slots=1))
         self._pricing = PaperPrices()
 
-    def take_up(self, job: EdgeJob, num_workers: int) -> Underway:
+    def take_up(self, job: EdgeJob, num_workers: int) -> RunningJob:
         """Return a job that has not begun."""
-        return Underway(job, chunks_of(self.ledger, job), num_workers)
+        return RunningJob(job, chunks_of(self.ledger, job), num_workers)
 
-    def run(self, one: Underway, slot: int, *, fewer: bool = False) -> bool:
+    def run(self, one: RunningJob, slot: int, *, fewer: bool = False) -> bool:
         """Run a job in a slot with its workers, if they fit; or with fewer, where that will do.
 
         Returns:
@@ -114,11 +114,11 @@ class Floor:
         one.served += sum(part.workers.values())
         return True
 
-    def place(self, one: Underway, slot: int, *, fewer: bool = False) -> SlotPlan | None:
+    def place(self, one: RunningJob, slot: int, *, fewer: bool = False) -> SlotPlan | None:
         """One slot of a job with its workers; None where they do not fit."""
         self._slot.used[0] = self.ledger.used[slot]
         self._slot.traffic[0] = self.ledger.traffic[slot]
-        question = ask(self._slot, self._pricing(self._slot), one.job, one.left)
+        question = make_subproblem(self._slot, self._pricing(self._slot), one.job, one.left)
         crew = _crew(question, one.num_workers, fewer=fewer)
         if crew is None:
             return None
@@ -133,7 +133,7 @@ class Floor:
         return plan.slots[0]
 
 
-def _crew(question: Question, num_workers: int, *, fewer: bool) -> tuple[int, Ints, float] | None:
+def _crew(question: Subproblem, num_workers: int, *, fewer: bool) -> tuple[int, Ints, float] | None:
     """Site of the server, chunks [R] that the workers can train, MB of traffic left."""
     workers, chunks = question.level_workers, question.level_chunks
     price, levels = question.worker_price[0], question.levels[0]
@@ -221,7 +221,7 @@ class Tiresias:
     def play(self, market: EdgeMarket, jobs: Sequence[EdgeJob]) -> list[EdgeDecision]:
         floor = Floor(market)
         known = {job.id: floor.take_up(job, self.workers) for job in jobs}
-        waiting: list[Underway] = []
+        waiting: list[RunningJob] = []
         for slot in range(market.slots):
             waiting += [known[job.id] for job in jobs if job.arrival == slot]
             waiting.sort(key=lambda one: (self._queue(one), one.job.arrival, one.job.id))
@@ -232,11 +232,11 @@ class Tiresias:
             ]
         return [outcome(_unless_a_loss(known[job.id]), job.id) for job in jobs]
 
-    def _queue(self, one: Underway) -> int:
+    def _queue(self, one: RunningJob) -> int:
         return (one.served // self.queue).bit_length()
 
 
-def _unless_a_loss(one: Underway) -> Underway | None:
+def _unless_a_loss(one: RunningJob) -> RunningJob | None:
     return one if one.is_done and one.cost <= one.job.value(one.plan.finish) else None
 
 
@@ -276,8 +276,8 @@ class Liquid:
 
     def play(self, market: EdgeMarket, jobs: Sequence[EdgeJob]) -> list[EdgeDecision]:
         floor, empty = Floor(market), Floor(market)
-        known: dict[str, Underway] = {}
-        waiting: list[Underway] = []
+        known: dict[str, RunningJob] = {}
+        waiting: list[RunningJob] = []
         for slot in range(market.slots):
             for job in jobs:
                 if job.arrival == slot:
@@ -340,7 +340,7 @@ class AntMan:
         floor = Floor(market)
         known = {job.id: floor.take_up(job, self.workers) for job in jobs}
         sure = {job.id for job in jobs if self._is_guaranteed(job)}
-        waiting: list[Underway] = []
+        waiting: list[RunningJob] = []
         for slot in range(market.slots):
             waiting += [known[job.id] for job in jobs if job.arrival == slot]
             # Who runs already keeps its workers.

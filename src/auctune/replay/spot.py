@@ -44,7 +44,7 @@ from auctune.service.zones.spot.job import CAP_REACHED, SpotJobState
 from auctune.service.zones.spot.state import SpotState, empty_model
 from auctune.service.zones.spot.supply import load_market
 from auctune.sim.comparison import Contender
-from auctune.sim.spot.forecasts import parse_foretelling
+from auctune.sim.spot.forecasts import parse_forecaster
 from auctune.sim.spot.trials import widest_horizon
 from auctune.spot import Policy, SpotJob, SpotMarket, play
 from auctune.spot.forecasts import ForecastTable, stack_forecasts
@@ -199,7 +199,7 @@ class PastJob:
         horizon = widest_horizon([policy], self.job)
         if not horizon:
             return None
-        forecaster = parse_foretelling(self.forecast, "forecast").forecaster(self.history, 0)
+        forecaster = parse_forecaster(self.forecast, "forecast").forecaster(self.history, 0)
         seen = SpotMarket(
             np.concatenate([self.history.price, self.market.price]),
             np.concatenate([self.history.available, self.market.available]),

@@ -27,7 +27,7 @@ from auctune.spot.policy import (
     SpotOutcome,
 )
 from auctune.spot.pool import default_pool
-from auctune.spot.terms import least_utility, value_of_finish, worth_at_deadline
+from auctune.spot.terms import least_utility, value_at_deadline, value_of_finish
 
 __all__ = [
     "IDLE",
@@ -59,6 +59,6 @@ __all__ = [
     "play",
     "play_batch",
     "settle",
+    "value_at_deadline",
     "value_of_finish",
-    "worth_at_deadline",
 ]

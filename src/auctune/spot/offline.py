@@ -15,13 +15,13 @@ from auctune.spot.terms import (
     SHRUNK,
     TOLERANCE,
     UNCHANGED,
-    Terms,
+    JobConstants,
     WorkGrid,
     exact_grid,
-    make_terms,
-    rest_of,
+    job_constants,
+    remaining_work,
     rounded_grid,
-    worth_of_rest,
+    terminal_value,
 )
 from auctune.spot.window.program import WindowScratch, fill_window, follow, make_scratch
 from auctune.spot.window.table import cheapest_spot, fill_costs
@@ -57,7 +57,7 @@ class _Front:
 class Labels:
     """Labels of one job in one market."""
 
-    def __init__(self, terms: Terms, market: SpotMarket, bounds: Floats, high: int) -> None:
+    def __init__(self, terms: JobConstants, market: SpotMarket, bounds: Floats, high: int) -> None:
         """Prepare.
 
         Args:
@@ -90,7 +90,9 @@ class Labels:
             history.append(fronts)
         best, count, label = attained, -1, -1
         for n, front in fronts.items():
-            worth = [worth_of_rest(self._terms, rest_of(self._terms, z)) for z in front.work]
+            worth = [
+                terminal_value(self._terms, remaining_work(self._terms, z)) for z in front.work
+            ]
             utility = np.array(worth) - front.cost
             i = int(np.argmax(utility))
             if utility[i] > best:
@@ -251,7 +253,7 @@ class Program:
     """The window program over the whole job, in a known market of as many slots."""
 
     def __init__(self, job: SpotJob, market: SpotMarket, grid: WorkGrid) -> None:
-        self.terms: Terms = make_terms(job, market.on_demand_price, grid)
+        self.terms: JobConstants = job_constants(job, market.on_demand_price, grid)
         self._market = market
         self._scratch: WindowScratch = make_scratch(self.terms, job.deadline)
         self.high = int(

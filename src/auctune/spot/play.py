@@ -13,12 +13,12 @@ from auctune.spot.market import SpotMarket
 from auctune.spot.policy import IDLE, Policy, SpotAllocation, SpotObservation, SpotOutcome, check
 from auctune.spot.terms import (
     UNCHANGED,
-    Terms,
+    JobConstants,
     change,
-    ending_cost,
-    ending_slots,
-    make_terms,
-    rest_of,
+    job_constants,
+    remaining_work,
+    termination_cost,
+    termination_slots,
     value_at,
 )
 
@@ -61,7 +61,7 @@ def play(
         InfeasibleAllocationError: if the policy breaks a constraint.
     """
     market = market.between(0, job.deadline)
-    account = _Account(make_terms(job, market.on_demand_price))
+    account = _Account(job_constants(job, market.on_demand_price))
     run = policy.start(job)
     for over in past:
         run.allocate(over.observation)
@@ -95,7 +95,7 @@ def settle(job: SpotJob, market: SpotMarket, allocations: Sequence[SpotAllocatio
         InfeasibleAllocationError: if an allocation breaks a constraint.
     """
     market = market.between(0, job.deadline)
-    account = _Account(make_terms(job, market.on_demand_price))
+    account = _Account(job_constants(job, market.on_demand_price))
     for slot, allocation in enumerate(allocations[: job.deadline]):
         if account.done:
             break
@@ -107,7 +107,7 @@ def settle(job: SpotJob, market: SpotMarket, allocations: Sequence[SpotAllocatio
 class _Account:
     """Progress and cost of a job while it runs."""
 
-    def __init__(self, terms: Terms) -> None:
+    def __init__(self, terms: JobConstants) -> None:
         self._terms = terms
         self._allocations: list[SpotAllocation] = []
         self._by_slot: list[float] = []
@@ -124,7 +124,7 @@ class _Account:
             rest = terms.workload - self.progress
             self.progress += float(terms.work[row, count])
             self.cost += allocation.on_demand * terms.on_demand_price + allocation.spot * price
-            if rest_of(terms, self.progress) == 0.0:
+            if remaining_work(terms, self.progress) == 0.0:
                 self.done = True
                 # The slot begins with its overhead; the work comes after it.
                 whole = float(terms.work[UNCHANGED, count])
@@ -140,19 +140,19 @@ class _Account:
         self.last = past.allocation
         self._allocations.append(past.allocation)
         self._by_slot.append(self.progress)
-        if rest_of(self._terms, self.progress) == 0.0:
+        if remaining_work(self._terms, self.progress) == 0.0:
             self.done = True
             self._finish = float(len(self._allocations))
 
     def close(self) -> SpotOutcome:
         terms = self._terms
-        rest = rest_of(terms, self.progress)
-        finish = self._finish if self.done else terms.num_slots + ending_slots(terms, rest)
+        rest = remaining_work(terms, self.progress)
+        finish = self._finish if self.done else terms.num_slots + termination_slots(terms, rest)
         return SpotOutcome(
             allocations=tuple(self._allocations),
             progress=tuple(self._by_slot),
             slot_cost=self.cost,
-            ending_cost=ending_cost(terms, rest),
+            ending_cost=termination_cost(terms, rest),
             finish=finish,
             value=value_at(terms, finish),
         )

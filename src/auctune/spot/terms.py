@@ -105,7 +105,7 @@ ProgressLine = Literal["slot_end", "slot_start"]
 SLOT_START, SLOT_END = 0, 1
 
 
-class Terms(NamedTuple):
+class JobConstants(NamedTuple):
     """One job in one market's units.
 
     Attributes:
@@ -131,10 +131,12 @@ class Terms(NamedTuple):
     units: Ints
 
 
-def make_terms(job: SpotJob, on_demand_price: float, grid: WorkGrid | None = None) -> Terms:
+def job_constants(
+    job: SpotJob, on_demand_price: float, grid: WorkGrid | None = None
+) -> JobConstants:
     """Return the terms of a job; `grid` is that of plans unless another is given."""
     grid = grid or plan_grid(job)
-    return Terms(
+    return JobConstants(
         workload=float(job.workload),
         num_slots=job.deadline,
         hard_deadline=float(job.hard_deadline),
@@ -158,13 +160,13 @@ def change(count: int, last: int) -> int:
 
 
 @kernel
-def work_of(terms: Terms, count: int, last: int) -> float:
+def work_of(terms: JobConstants, count: int, last: int) -> float:
     """mu H(n): work of a slot with `count` GPUs after one with `last`."""
     return float(terms.work[change(count, last), count])
 
 
 @kernel
-def rest_of(terms: Terms, progress: float) -> float:
+def remaining_work(terms: JobConstants, progress: float) -> float:
     """(L - Z)^+: work still to do; 0 within the tolerance."""
     rest = terms.workload - progress
     return rest if rest > TOLERANCE * terms.workload else 0.0
@@ -186,13 +188,13 @@ def line_code(line: ProgressLine) -> int:
 
 
 @kernel
-def expected_progress(terms: Terms, num_slots: int) -> float:
+def expected_progress(terms: JobConstants, num_slots: int) -> float:
     """Work that even progress has done after `num_slots` slots: L num_slots / d (eq. 6)."""
     return terms.workload * num_slots / terms.num_slots
 
 
 @kernel
-def is_ahead(terms: Terms, progress: float, slot: int, line: int) -> bool:
+def is_ahead(terms: JobConstants, progress: float, slot: int, line: int) -> bool:
     """Return whether the progress at the start of a slot has reached the line.
 
     Args:
@@ -212,14 +214,14 @@ def spot_first(total: int, available: int) -> tuple[int, int]:
 
 
 @kernel
-def usable_spot(terms: Terms, available: int) -> int:
+def usable_spot(terms: JobConstants, available: int) -> int:
     """Spot GPUs that can run the job by themselves: min(A, N_max), or 0 under N_min."""
     spot = min(available, terms.n_max)
     return spot if spot >= terms.n_min else 0
 
 
 @kernel
-def steady_work(terms: Terms, count: int, last: int, num_slots: int) -> float:
+def steady_work(terms: JobConstants, count: int, last: int, num_slots: int) -> float:
     """Work of `count` GPUs held for `num_slots` slots after a slot with `last`."""
     if num_slots <= 0:
         return 0.0
@@ -227,12 +229,12 @@ def steady_work(terms: Terms, count: int, last: int, num_slots: int) -> float:
 
 
 @kernel
-def fits_after(terms: Terms, slot: int, progress: float, last: int, count: int) -> bool:
+def fits_after(terms: JobConstants, slot: int, progress: float, last: int, count: int) -> bool:
     """Return whether N_max GPUs from slot t + 1 on meet the deadline when slot t holds `count`."""
     if count > 0:
         progress = progress + work_of(terms, count, last)
     ahead = steady_work(terms, terms.n_max, count, terms.num_slots - slot - 1)
-    return rest_of(terms, progress + ahead) == 0.0
+    return remaining_work(terms, progress + ahead) == 0.0
 
 
 # What a finished job is worth, and how a late one ends.
@@ -248,7 +250,7 @@ def fits_after(terms: Terms, slot: int, progress: float, last: int, count: int) 
 
 
 @kernel
-def value_at(terms: Terms, finish: float) -> float:
+def value_at(terms: JobConstants, finish: float) -> float:
     """V(T)."""
     soft = float(terms.num_slots)
     if finish <= soft:
@@ -259,32 +261,34 @@ def value_at(terms: Terms, finish: float) -> float:
 
 
 @kernel
-def ending_slots(terms: Terms, rest: float) -> float:
+def termination_slots(terms: JobConstants, rest: float) -> float:
     """delta: slots that N_max on-demand GPUs need for `rest`."""
     return rest / float(terms.work[GROWN, terms.n_max])
 
 
 @kernel
-def ending_cost(terms: Terms, rest: float) -> float:
+def termination_cost(terms: JobConstants, rest: float) -> float:
     """p_o N_max delta."""
-    return terms.on_demand_price * terms.n_max * ending_slots(terms, rest)
+    return terms.on_demand_price * terms.n_max * termination_slots(terms, rest)
 
 
 @kernel
-def worth_of_rest(terms: Terms, rest: float) -> float:
+def terminal_value(terms: JobConstants, rest: float) -> float:
     """V(d + delta) - p_o N_max delta, for what is left at the deadline."""
-    return value_at(terms, terms.num_slots + ending_slots(terms, rest)) - ending_cost(terms, rest)
+    return value_at(terms, terms.num_slots + termination_slots(terms, rest)) - termination_cost(
+        terms, rest
+    )
 
 
 def value_of_finish(job: SpotJob, finish: float) -> float:
     """V(T) (eq. 4); `finish` in slots from the job's start."""
-    return value_at(make_terms(job, 1.0), float(finish))
+    return value_at(job_constants(job, 1.0), float(finish))
 
 
-def worth_at_deadline(job: SpotJob, progress: float, on_demand_price: float = 1.0) -> float:
+def value_at_deadline(job: SpotJob, progress: float, on_demand_price: float = 1.0) -> float:
     """Vt(Z) (eq. 9): the value, less the cost of the ending, with `progress` done at d."""
-    terms = make_terms(job, on_demand_price)
-    return worth_of_rest(terms, rest_of(terms, float(progress)))
+    terms = job_constants(job, on_demand_price)
+    return terminal_value(terms, remaining_work(terms, float(progress)))
 
 
 def least_utility(job: SpotJob, highest_price: float, on_demand_price: float = 1.0) -> float:
@@ -295,6 +299,6 @@ def least_utility(job: SpotJob, highest_price: float, on_demand_price: float = 1
         highest_price: p_max, that no spot price passes.
         on_demand_price: p_o.
     """
-    terms = make_terms(job, on_demand_price)
-    slots = job.deadline + ending_slots(terms, terms.workload)
+    terms = job_constants(job, on_demand_price)
+    slots = job.deadline + termination_slots(terms, terms.workload)
     return -job.n_max * max(on_demand_price, highest_price) * slots

@@ -6,9 +6,9 @@ After Wang et al., "Learning with Adaptive Resource Allocation" (LARA), ICML 202
 from auctune.timeshare.allocation import (
     EarliestFirst,
     EasiestFirst,
+    HybridEdf,
     LeastResourcesFirst,
     MooreHodgson,
-    Paced,
     moore_hodgson,
 )
 from auctune.timeshare.allocator import (
@@ -19,7 +19,7 @@ from auctune.timeshare.allocator import (
     Observation,
     Shares,
 )
-from auctune.timeshare.balancing import Doubt, Exploration, Thompson, Ucb
+from auctune.timeshare.balancing import Exploration, OptimisticFilter, Thompson, Ucb
 from auctune.timeshare.baselines import (
     ClairvoyantOptimum,
     ShortestFirst,
@@ -38,10 +38,10 @@ __all__ = [
     "AllocatorRun",
     "BundleOutcome",
     "ClairvoyantOptimum",
-    "Doubt",
     "EarliestFirst",
     "EasiestFirst",
     "Exploration",
+    "HybridEdf",
     "InfeasibleSharesError",
     "LearningThread",
     "LeastResourcesFirst",
@@ -51,7 +51,7 @@ __all__ = [
     "MooreHodgson",
     "Need",
     "Observation",
-    "Paced",
+    "OptimisticFilter",
     "Planner",
     "Shares",
     "ShortestFirst",

@@ -224,7 +224,7 @@ PART = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class OptimisticFilter:
     """How much doubt there is.
 
     Attributes:
@@ -253,7 +253,7 @@ class Doubt:
 class DoubtRun:
     """The benefit of the doubt at work."""
 
-    def __init__(self, params: Doubt, bundle: BundleArrays) -> None:
+    def __init__(self, params: OptimisticFilter, bundle: BundleArrays) -> None:
         self._params, self._start, self._deadline = params, bundle.start, bundle.deadline
         self._units = np.zeros(len(bundle.start))
 

@@ -15,13 +15,13 @@ from typing import Any, Literal
 
 from auctune.timeshare.allocation.rule import (
     EasiestFirst,
+    HybridEdf,
     LeastResourcesFirst,
     MooreHodgson,
-    Paced,
     Rule,
 )
 from auctune.timeshare.allocator import Allocator
-from auctune.timeshare.balancing import Balancing, Doubt, Exploration, Thompson, Ucb
+from auctune.timeshare.balancing import Balancing, Exploration, OptimisticFilter, Thompson, Ucb
 from auctune.timeshare.baselines import ShortestFirst, Uniform
 from auctune.timeshare.estimators.estimator import Estimator
 from auctune.timeshare.estimators.m4 import M4
@@ -132,8 +132,8 @@ def _exploring(rule: Rule) -> NamedAllocator:
 
 
 def _headway(settings: HeadwaySettings) -> Allocator:
-    doubt = Doubt(settings.units, settings.doubt, settings.near)
-    return settings.planner(doubt, Paced(settings.near))
+    doubt = OptimisticFilter(settings.units, settings.doubt, settings.near)
+    return settings.planner(doubt, HybridEdf(settings.near))
 
 
 ALLOCATORS: Mapping[str, NamedAllocator] = {

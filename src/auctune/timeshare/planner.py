@@ -1,7 +1,7 @@
 """Allocators that plan: an estimator, a balance of exploring and planning, and a rule.
 
 Each unit of time (LARA, Algorithm 2): learn the losses of the unit before; if there are threads to
-be explored, share evenly among them; else foretell the needs, correct them, and share by the rule.
+be explored, share evenly among them; else predict the needs, correct them, and share by the rule.
 """
 
 from collections.abc import Sequence
@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from auctune.numerics.arrays import Bools, Floats
-from auctune.timeshare.allocation.rule import Demand, MooreHodgson, Paced, Rule
+from auctune.timeshare.allocation.rule import Demand, HybridEdf, MooreHodgson, Rule
 from auctune.timeshare.allocator import Observation, Shares
-from auctune.timeshare.balancing import Balancing, Doubt, Exploration
+from auctune.timeshare.balancing import Balancing, Exploration, OptimisticFilter
 from auctune.timeshare.estimators.estimator import Estimator
 from auctune.timeshare.estimators.wls import Wls
 from auctune.timeshare.thread import LearningThread, bundle_arrays
@@ -20,10 +20,10 @@ from auctune.timeshare.thread import LearningThread, bundle_arrays
 
 @dataclass(frozen=True, slots=True)
 class Planner:
-    """An allocator that foretells needs; by default LARA as published.
+    """An allocator that predicts needs; by default LARA as published.
 
     Attributes:
-        estimator: foretells needs.
+        estimator: predicts needs.
         balancing: says what is explored first, and corrects needs.
         rule: makes shares of them.
     """
@@ -52,7 +52,7 @@ def headway(estimator: Estimator | None = None) -> Planner:
     mixture does of slow threads, keeps a hopeless thread with the nearest deadline in C, and that
     thread takes the time of all others.
     """
-    return Planner(estimator or Wls(), Doubt(), Paced())
+    return Planner(estimator or Wls(), OptimisticFilter(), HybridEdf())
 
 
 class PlannerRun:

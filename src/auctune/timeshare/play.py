@@ -96,7 +96,7 @@ def play(
         raise InputError("curves", found, "one of each for each thread")
     if not (np.isfinite(rate) & (rate > 0)).all():
         raise InputError("batches_per_unit", f"{rate.tolist()}", "numbers > 0")
-    game = _Game(bundle.threshold, curves, rate)
+    game = _Replay(bundle.threshold, curves, rate)
     run = allocator.start(threads)
     for time in range(int(bundle.deadline.max())):
         if (game.done | (bundle.deadline <= time)).all():
@@ -111,7 +111,7 @@ def play(
     return game.close()
 
 
-class _Game:
+class _Replay:
     """Where all threads stand."""
 
     def __init__(self, threshold: Floats, curves: Sequence[LossCurve], rate: Floats) -> None:

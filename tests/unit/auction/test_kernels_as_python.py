@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from auctune.auction.baselines.charging import earliest_cells
-from auctune.auction.book import Book
 from auctune.auction.candidates import list_candidates
+from auctune.auction.ledger import CapacityLedger
 from auctune.auction.pricing.exponential import _price
 from auctune.auction.search.cells import _insert, could_ever_run, fits
 from auctune.auction.search.covering import _sift_down, _sift_up, dual_price, fill_rest
@@ -159,4 +159,4 @@ def test_could_ever_run_agrees(rng: np.random.Generator) -> None:
 
 def test_an_empty_book_shows_one_node_of_each_type(rng: np.random.Generator) -> None:
     book, _, _, _ = random_state(rng, 2)
-    assert Book(book.cluster, prune=True).usage.num_candidates.tolist() == [[1, 1]] * 5
+    assert CapacityLedger(book.cluster, prune=True).usage.num_candidates.tolist() == [[1, 1]] * 5

@@ -7,18 +7,18 @@ import pytest
 from auctune.charts import (
     DARK,
     LIGHT,
-    DiaryPoint,
     Palette,
-    Rival,
-    spot_diary_chart,
-    spot_rivals_chart,
+    PolicyPoint,
+    SlotPoint,
+    policy_comparison_chart,
+    spot_job_chart,
     to_svg,
 )
 
 POINTS = [
-    DiaryPoint(0, 0.3, 4, 0, 4, 3.6, 3.0, 1.2),
-    DiaryPoint(1, 0.4, 0, 2, 0, 5.5, 6.0, 2.0),
-    DiaryPoint(2, 0.5, 0, 0, 0, 5.5, 9.0, 0.0),
+    SlotPoint(0, 0.3, 4, 0, 4, 3.6, 3.0, 1.2),
+    SlotPoint(1, 0.4, 0, 2, 0, 5.5, 6.0, 2.0),
+    SlotPoint(2, 0.5, 0, 0, 0, 5.5, 9.0, 0.0),
 ]
 
 
@@ -30,7 +30,7 @@ def rows(chart: Any, key: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("palette", [LIGHT, DARK])
 def test_a_diary_draws_each_kind_held_in_its_slot(palette: Palette) -> None:
-    chart = spot_diary_chart(POINTS, 5, palette)
+    chart = spot_job_chart(POINTS, 5, palette)
     bars = rows(chart, "high")
     assert [(bar["kind"], bar["low"], bar["high"]) for bar in bars] == [
         ("spot", 0, 4),
@@ -42,8 +42,8 @@ def test_a_diary_draws_each_kind_held_in_its_slot(palette: Palette) -> None:
 
 
 def test_rivals_stand_in_their_order_beside_the_optimum() -> None:
-    rivals = [Rival("b", 3.0, 2.5, 3.5, 0.9), Rival("a", -1.0, -2.0, 0.0, 0.25)]
-    chart = spot_rivals_chart(rivals, 4.0)
+    rivals = [PolicyPoint("b", 3.0, 2.5, 3.5, 0.9), PolicyPoint("a", -1.0, -2.0, 0.0, 0.25)]
+    chart = policy_comparison_chart(rivals, 4.0)
     svg = to_svg(chart)
     assert "optimum 4.00" in svg
     assert "25% on time" in svg
@@ -53,6 +53,6 @@ def test_rivals_stand_in_their_order_beside_the_optimum() -> None:
 
 def test_nothing_to_draw_is_refused() -> None:
     with pytest.raises(ValueError, match="no slot"):
-        spot_diary_chart([], 5)
+        spot_job_chart([], 5)
     with pytest.raises(ValueError, match="no policy"):
-        spot_rivals_chart([], 1.0)
+        policy_comparison_chart([], 1.0)

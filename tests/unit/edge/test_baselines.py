@@ -16,7 +16,7 @@ from auctune.edge import (
     Site,
     Tiresias,
 )
-from auctune.sim.edge.contest import play
+from auctune.sim.edge.comparison import play
 from auctune.sim.edge.instance_file import EdgeInstance
 from auctune.sim.edge.settings import EdgeSetting, make_instance
 

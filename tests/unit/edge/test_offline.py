@@ -22,7 +22,7 @@ from auctune.edge import (
 from auctune.edge.offline.program import ProgramBuilder
 from auctune.numerics.highs import solve
 from auctune.numerics.rng import stream
-from auctune.sim.edge.contest import book, play
+from auctune.sim.edge.comparison import book, play
 from auctune.sim.edge.instance_file import EdgeInstance
 from support.edge_cases import small_job, small_market
 from support.thorough import THOROUGH

@@ -10,7 +10,7 @@ from auctune.edge import EdgeLedger, PaperPrices, SharePrices, best_plan, cost_o
 from auctune.edge.prices import EdgePricing
 from auctune.edge.search import offers
 from auctune.edge.search.forward import spend_data
-from auctune.edge.search.problem import Question, ask, fill_table, levels_of
+from auctune.edge.search.problem import Subproblem, fill_table, levels_of, make_subproblem
 from auctune.edge.search.search import chunks_of, tables
 from auctune.numerics.arrays import Floats
 from auctune.numerics.rng import stream
@@ -26,7 +26,9 @@ def draw(seed: int):  # type: ignore[no-untyped-def]
     return used_ledger(random, market), small_job(random, market), PRICINGS[seed % 2]
 
 
-def slot_cost(question: Question, row: int, trained: tuple[int, ...], server: int) -> float | None:
+def slot_cost(
+    question: Subproblem, row: int, trained: tuple[int, ...], server: int
+) -> float | None:
     """Eq. 8 for chunks [R] by the site that trains them; none where they do not fit."""
     levels = np.searchsorted(question.level_chunks, trained)
     room = question.levels[row].copy()
@@ -46,7 +48,7 @@ def slot_cost(question: Question, row: int, trained: tuple[int, ...], server: in
     )
 
 
-def cheapest(question: Question, row: int, chunks: int) -> float:
+def cheapest(question: Subproblem, row: int, chunks: int) -> float:
     """The least cost of so many chunks in a slot, by trying all."""
     num_sites = len(question.data)
     splits = itertools.product(range(chunks + 1), repeat=num_sites)
@@ -64,7 +66,9 @@ def test_slot_curves_are_close_to_the_best_and_never_below_it() -> None:
     exact = compared = 0
     for seed in range(12 if not THOROUGH else 60):
         ledger, job, pricing = draw(seed)
-        question = ask(ledger, pricing(ledger, job.arrival), job, chunks_of(ledger, job))
+        question = make_subproblem(
+            ledger, pricing(ledger, job.arrival), job, chunks_of(ledger, job)
+        )
         curve, _, _ = tables(question)
         for chunks in range(1, min(5, job.num_chunks) + 1):
             best = cheapest(question, 0, chunks)
@@ -87,7 +91,9 @@ def plain_table(curve: Floats) -> Floats:
 def test_the_table_is_the_plain_recursion() -> None:
     for seed in range(10):
         ledger, job, pricing = draw(seed)
-        question = ask(ledger, pricing(ledger, job.arrival), job, chunks_of(ledger, job))
+        question = make_subproblem(
+            ledger, pricing(ledger, job.arrival), job, chunks_of(ledger, job)
+        )
         curve, _, best = tables(question)
         assert np.array_equal(best, plain_table(curve))
 

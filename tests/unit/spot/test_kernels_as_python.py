@@ -10,7 +10,7 @@ from auctune.spot import Ahap, Policy, SpotJob, default_pool, offline_optimum, p
 from auctune.spot.batch import kernel as batch_kernel
 from auctune.spot.batch import play as batch_play
 from auctune.spot.policies import Robust, SpotFirst, UniformProgress, ahanp, ahap, baselines
-from auctune.spot.terms import make_terms
+from auctune.spot.terms import job_constants
 from auctune.spot.window import expectation, limits, program, table
 from support.kernels import plain
 from support.spot_cases import perfect
@@ -25,7 +25,7 @@ def rng() -> np.random.Generator:
 
 
 def test_tables_and_plans(rng: np.random.Generator) -> None:
-    terms = make_terms(JOB, 1.0)
+    terms = job_constants(JOB, 1.0)
     for seed in range(5):
         market = random_market(6, seed)
         tables, plans = [], []
@@ -45,7 +45,7 @@ def test_tables_and_plans(rng: np.random.Generator) -> None:
 
 
 def test_one_slot_of_a_table_and_its_best_count(rng: np.random.Generator) -> None:
-    terms = make_terms(JOB, 1.0)
+    terms = job_constants(JOB, 1.0)
     high = table.target_units(terms, terms.workload)
     after = rng.uniform(0, 40, (9, high + 1))
     costs = np.empty(9)
@@ -68,7 +68,7 @@ def test_one_slot_of_a_table_and_its_best_count(rng: np.random.Generator) -> Non
 
 
 def test_decisions_of_policies(rng: np.random.Generator) -> None:
-    terms = make_terms(JOB, 1.0)
+    terms = job_constants(JOB, 1.0)
     for _ in range(200):
         slot, last = int(rng.integers(0, 6)), int(rng.choice([0, 2, 5, 8]))
         progress, available = float(rng.uniform(0, 30)), int(rng.integers(0, 12))
@@ -116,7 +116,7 @@ def test_whole_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "fill_expected", plain(expectation.fill_expected))
     for name in ("best_beside", "least_late", "least_dear", "multipliers_for"):
         monkeypatch.setattr(limits, name, plain(getattr(limits, name)))
-    monkeypatch.setattr(batch_kernel, "choose_within", plain(limits.choose_within))
+    monkeypatch.setattr(batch_kernel, "choose_constrained", plain(limits.choose_constrained))
     monkeypatch.setattr(batch_kernel, "decide_robust", plain(batch_kernel.decide_robust))
     slow = play_batch(pool, [JOB], [market], [forecasts])
     assert np.array_equal(compiled.utility, slow.utility)

@@ -16,7 +16,7 @@ from auctune.spot import (
 )
 from auctune.spot.offline import Program, best_by_labels
 from auctune.spot.terms import exact_grid, rounded_grid
-from auctune.spot.window.table import check_room
+from auctune.spot.window.table import check_memory
 from support.spot_markets import random_market
 
 
@@ -72,8 +72,8 @@ def test_tables_that_do_not_fit_are_refused_before_they_are_made() -> None:
     fits = re.search(r"n_max <= (\d+) or (\d+) tables", str(it.value))
     assert fits is not None
     most_gpus, most_slots = int(fits[1]), int(fits[2])
-    check_room(3000, most_gpus, 20001)
-    check_room(most_slots, 64, 20001)
+    check_memory(3000, most_gpus, 20001)
+    check_memory(most_slots, 64, 20001)
     for slots, counts in ((3000, most_gpus + 1), (most_slots + 1, 64)):
         with pytest.raises(InputError):
-            check_room(slots, counts, 20001)
+            check_memory(slots, counts, 20001)

@@ -1,6 +1,6 @@
 import pytest
 
-from auctune.spot import SpotJob, least_utility, value_of_finish, worth_at_deadline
+from auctune.spot import SpotJob, least_utility, value_at_deadline, value_of_finish
 
 JOB = SpotJob(workload=80, deadline=10, value=100, n_max=16)
 
@@ -20,14 +20,14 @@ def test_with_the_hard_deadline_at_the_soft_one_lateness_is_worth_nothing() -> N
 
 def test_what_is_left_at_the_deadline_runs_on_the_most_on_demand_gpus() -> None:
     # 16 GPUs do 0.9 * 16 = 14.4 in a slot that starts them.
-    assert worth_at_deadline(JOB, 80) == 100
-    assert worth_at_deadline(JOB, 85) == 100
-    assert worth_at_deadline(JOB, 80 - 14.4) == pytest.approx(80 - 16)
-    assert worth_at_deadline(JOB, 80 - 7.2, on_demand_price=2) == pytest.approx(90 - 16)
+    assert value_at_deadline(JOB, 80) == 100
+    assert value_at_deadline(JOB, 85) == 100
+    assert value_at_deadline(JOB, 80 - 14.4) == pytest.approx(80 - 16)
+    assert value_at_deadline(JOB, 80 - 7.2, on_demand_price=2) == pytest.approx(90 - 16)
 
 
 def test_an_ending_past_the_hard_deadline_is_still_paid() -> None:
-    assert worth_at_deadline(JOB, 0) == pytest.approx(0 - 16 * 80 / 14.4)
+    assert value_at_deadline(JOB, 0) == pytest.approx(0 - 16 * 80 / 14.4)
 
 
 def test_no_run_is_worse_than_all_gpus_at_the_highest_price_to_the_end() -> None:

@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 from auctune.domain import InputError
-from auctune.timeshare import Doubt, Exploration, LearningThread, Observation, Paced, Thompson, Ucb
+from auctune.timeshare import (
+    Exploration,
+    HybridEdf,
+    LearningThread,
+    Observation,
+    OptimisticFilter,
+    Thompson,
+    Ucb,
+)
 from auctune.timeshare.estimators import Needs
 
 THREADS = [LearningThread(name, 0, 100, 0.1) for name in "abcd"]
@@ -105,7 +113,7 @@ def test_infinite_deciles_are_drawn_without_overflow() -> None:
 
 
 def test_doubt_is_read_in_favour_of_the_thread() -> None:
-    run = Doubt(units=2, doubt=4.0, near=2.0).start(THREADS)
+    run = OptimisticFilter(units=2, doubt=4.0, near=2.0).start(THREADS)
     # 90 units of 10 batches are left.
     said = Needs(
         np.array([800.0, 2000.0, 9000.0, math.inf]),
@@ -128,7 +136,7 @@ def test_unknown_threads_need_half_an_even_part_while_deadlines_are_close() -> N
         for name, due in zip("abcd", (60, 60, 100, 110), strict=True)
     ]
     said = Needs(np.full(4, 7.0), np.full(4, 1.0), np.full(4, 9.0))
-    run = Doubt(units=2).start(close)
+    run = OptimisticFilter(units=2).start(close)
     # At time 10, 50 to 100 units are left: 25 of 10 batches for each, half of it less those had.
     assert run.corrected(seen(), said).tolist() == [125.0, 75.0, 25.0, 1.0]
     # Who is done takes no part.
@@ -150,7 +158,7 @@ def test_an_unknown_thread_needs_no_more_than_its_time() -> None:
         done=np.zeros(2, dtype=np.bool_),
         received=np.zeros(2),
     )
-    assert Doubt(near=0.0).start(two).corrected(asked, said).tolist() == [20.0, 55.0]
+    assert OptimisticFilter(near=0.0).start(two).corrected(asked, said).tolist() == [20.0, 55.0]
 
 
 @pytest.mark.parametrize(
@@ -160,10 +168,10 @@ def test_an_unknown_thread_needs_no_more_than_its_time() -> None:
         (lambda: Exploration(share=1.5), "share"),
         (lambda: Ucb(math.nan), "beta"),
         (lambda: Thompson(-1), "seed"),
-        (lambda: Doubt(units=0), "units"),
-        (lambda: Doubt(doubt=-1.0), "doubt"),
-        (lambda: Doubt(near=-1.0), "near"),
-        (lambda: Paced(near=math.nan), "near"),
+        (lambda: OptimisticFilter(units=0), "units"),
+        (lambda: OptimisticFilter(doubt=-1.0), "doubt"),
+        (lambda: OptimisticFilter(near=-1.0), "near"),
+        (lambda: HybridEdf(near=math.nan), "near"),
     ],
 )
 def test_wrong_parameters_are_named(make: Any, place: str) -> None:

@@ -9,7 +9,6 @@ import pytest
 from auctune.domain import InputError
 from auctune.timeshare import (
     Allocator,
-    Doubt,
     EarliestFirst,
     EasiestFirst,
     Exploration,
@@ -20,6 +19,7 @@ from auctune.timeshare import (
     Ls,
     Mixture,
     Observation,
+    OptimisticFilter,
     Planner,
     Shares,
     ShortestFirst,
@@ -43,7 +43,7 @@ ALLOCATORS: list[Allocator] = [
     Planner(rule=EasiestFirst()),
     Planner(Ls(), Ucb()),
     Planner(Mixture(), Thompson()),
-    Planner(Mixture(), Doubt(4), EarliestFirst()),
+    Planner(Mixture(), OptimisticFilter(4), EarliestFirst()),
 ]
 
 

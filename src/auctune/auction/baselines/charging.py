@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from auctune.auction.book import Book, Capacity, Usage
+from auctune.auction.ledger import Capacity, CapacityLedger, Usage
 from auctune.auction.market_ops import CellMarket
 from auctune.auction.plan import Plan, price_plan, read_plan
 from auctune.domain import (
@@ -32,7 +32,7 @@ from auctune.numerics.jit import kernel
 
 
 def find_earliest(
-    book: Book, usage: Usage, task: Task, first: int, *, alone: bool
+    book: CapacityLedger, usage: Usage, task: Task, first: int, *, alone: bool
 ) -> tuple[Ints, Ints] | None:
     """Return the cells with which a task finishes first, as rows and node indices.
 
@@ -132,7 +132,7 @@ class BidCharging(CellMarket):
     def __init__(
         self, cluster: Cluster, *, energy: EnergyForecast | None = None, alone: bool = False
     ) -> None:
-        super().__init__(Book(cluster, prune=False, energy=energy))
+        super().__init__(CapacityLedger(cluster, prune=False, energy=energy))
         self._alone = alone
 
     def advance(self, now: int) -> tuple[Event, ...]:

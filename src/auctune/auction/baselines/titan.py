@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from auctune.auction.baselines.charging import BidCharging, find_earliest
 from auctune.auction.baselines.greedy import random_vendor
-from auctune.auction.book import empty_usage
+from auctune.auction.ledger import empty_usage
 from auctune.auction.offline.optimum import sell_in_rounds
 from auctune.auction.offline.program import (
     Chosen,

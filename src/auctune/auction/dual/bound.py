@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from auctune.auction.dual.columns import TaskColumns, to_columns, whole_supply
-from auctune.auction.dual.dual import DescentParams, Dual, DualPrices, descend, usual_prices
+from auctune.auction.dual.dual import DescentParams, Dual, DualPrices, descend, initial_prices
 from auctune.domain import Cluster, Task
 from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.highs import INFINITY, Program, SolveOptions, Status, solve
@@ -52,7 +52,9 @@ class CuttingParams:
             raise ValueError(f"step is {self.step!r}; expected a number in (0, 1]")
 
 
-def cut_down(dual: Dual, best: DualPrices, params: CuttingParams) -> tuple[DualPrices, float]:
+def minimize_by_cuts(
+    dual: Dual, best: DualPrices, params: CuttingParams
+) -> tuple[DualPrices, float]:
     """Prices at the dual's minimum or near it, from prices near it.
 
     Returns:
@@ -247,7 +249,7 @@ def lagrangian_bound(
     best = _descents(dual, params)
     lower = None
     if columns.throughput.size * cluster.slots <= params.cutting.max_cells:
-        best, lower = cut_down(dual, best, params.cutting)
+        best, lower = minimize_by_cuts(dual, best, params.cutting)
     value = _certified(dual, best)
     gap = None if lower is None else max(0.0, value - lower)
     return DualBound(value, best.lam, best.phi, gap)
@@ -259,7 +261,7 @@ def _descents(dual: Dual, params: BoundParams) -> DualPrices:
     What a descent has learned of the curvature is of no use across an edge; without it the next
     one goes on.
     """
-    first = descend(dual.relaxed(), usual_prices(dual), params.relaxed)
+    first = descend(dual.relaxed(), initial_prices(dual), params.relaxed)
     best = DualPrices(math.inf, first.lam, first.phi)
     while (left := params.max_responses - dual.num_responses) > 0:
         steps = min(params.descent.max_steps, left)

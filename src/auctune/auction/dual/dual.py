@@ -153,8 +153,6 @@ def _units(columns: TaskColumns, weights: Floats) -> Units:
 # start: the currency changes nothing but rounding, and one absurd bid, which gets what it wants at
 # any price, does not hide what is gained on the others.
 
-__all__ = ["DescentParams", "DualPrices", "descend", "minimize_dual", "usual_prices"]
-
 
 @dataclass(frozen=True, slots=True)
 class DescentParams:
@@ -201,10 +199,10 @@ def minimize_dual(
         params: when to end.
     """
     dual = Dual(supply, columns, weights, answers)
-    return descend(dual, start or usual_prices(dual), params or DescentParams())
+    return descend(dual, start or initial_prices(dual), params or DescentParams())
 
 
-def usual_prices(dual: Dual) -> DualPrices:
+def initial_prices(dual: Dual) -> DualPrices:
     """Return the median value of a sample in every slot, and memory for nothing."""
     shape = dual.supply.compute.shape
     return DualPrices(math.inf, np.full(shape, dual.units.per_sample), np.zeros(shape))
@@ -212,7 +210,7 @@ def usual_prices(dual: Dual) -> DualPrices:
 
 def descend(dual: Dual, start: DualPrices, params: DescentParams) -> DualPrices:
     """Prices near the minimum of a dual."""
-    fall = _Fall(dual, start)
+    fall = _DescentObjective(dual, start)
     with one_thread():
         minimize(
             fall.value_and_slope,
@@ -236,7 +234,7 @@ def descend(dual: Dual, start: DualPrices, params: DescentParams) -> DualPrices:
 _LEAST_SLOPE = 1e-12
 
 
-class _Fall:
+class _DescentObjective:
     """The dual less what it is at the start, as a function of one vector near 1."""
 
     def __init__(self, dual: Dual, start: DualPrices) -> None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from auctune.auction.dual.problem import Buffers, Taken, Window, count_cells, keep_least
+from auctune.auction.dual.problem import AggregateDemand, Buffers, Window, count_cells, keep_least
 from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.jit import kernel
 
@@ -14,14 +14,14 @@ from auctune.numerics.jit import kernel
 
 
 @kernel
-def answer_of_one_type(
+def respond_one_type(
     window: Window,
     k: int,
     s: float,
     needed: float,
     bid: float,
     buffers: Buffers,
-    taken: Taken,
+    taken: AggregateDemand,
 ) -> float:
     """The task's least cost, its cells added to what is taken; or its bid, if that is no more."""
     span = window.last + 1 - window.begin
@@ -55,7 +55,7 @@ def _take_cheapest(
     num_cells: int,
     dearest: float,
     weight: Floats,
-    taken: Taken,
+    taken: AggregateDemand,
 ) -> None:
     samples, gigabytes = taken.samples, taken.gigabytes
     more_samples, more_gb = taken.times * s, taken.times * taken.memory_gb
@@ -86,7 +86,7 @@ CLASH = -1.0
 
 
 @kernel
-def answer_of_two_types(
+def respond_two_types(
     window: Window,
     a: int,
     b: int,
@@ -94,7 +94,7 @@ def answer_of_two_types(
     needed: float,
     bid: float,
     buffers: Buffers,
-    taken: Taken,
+    taken: AggregateDemand,
 ) -> float:
     """The task's least cost, its cells added to what is taken; or its bid, if that is no more.
 
@@ -171,7 +171,7 @@ def _take_both(
     dearest_a: float,
     dearest_b: float,
     weight: Floats,
-    taken: Taken,
+    taken: AggregateDemand,
     adding: bool,
 ) -> bool:
     """Walk the cheapest cells of both types, adding them or not; whether no slot holds two.
@@ -212,13 +212,13 @@ _MOST_STATES = 20_000
 
 
 @kernel
-def answer_of_many_types(
+def respond_many_types(
     window: Window,
     speed: Floats,
     needed: float,
     bid: float,
     buffers: Buffers,
-    taken: Taken,
+    taken: AggregateDemand,
 ) -> float:
     """The task's least cost, its cells added to what is taken; or its bid, if that is no more.
 
@@ -279,7 +279,7 @@ def _best_path(
     needed: float,
     bid: float,
     buffers: Buffers,
-    taken: Taken,
+    taken: AggregateDemand,
     done: Floats,
     states: Ints,
     previous: Ints,

@@ -27,7 +27,7 @@ class Buffers(NamedTuple):
     start_price: Floats  # [T] of the vendor with which a task could start there
 
 
-class Taken(NamedTuple):
+class AggregateDemand(NamedTuple):
     """Where a task's cells are added up."""
 
     samples: Floats  # [T, K]

@@ -14,19 +14,19 @@ finds the same edge by sorting.
 
 import numpy as np
 
-from auctune.auction.dual.problem import Buffers, Taken, Window
+from auctune.auction.dual.problem import AggregateDemand, Buffers, Window
 from auctune.numerics.arrays import Floats
 from auctune.numerics.jit import kernel
 
 
 @kernel
-def answer_with_cut_cells(
+def respond_relaxed(
     window: Window,
     speed: Floats,
     needed: float,
     bid: float,
     buffers: Buffers,
-    taken: Taken,
+    taken: AggregateDemand,
 ) -> float:
     """The task's least cost, its cells added to what is taken; or its bid, if that is no more."""
     cost, start, low, high, share = _best_start(window, speed, needed, bid, buffers)
@@ -37,7 +37,7 @@ def answer_with_cut_cells(
 
 
 @kernel
-def pays_with_cut_cells(
+def pays_relaxed(
     window: Window, speed: Floats, needed: float, bid: float, buffers: Buffers
 ) -> bool:
     """Whether the bid is more than the least cost; if not, no schedule of whole cells pays."""
@@ -155,7 +155,7 @@ def _take(
     mu: float,
     share: float,
     weight: Floats,
-    taken: Taken,
+    taken: AggregateDemand,
 ) -> None:
     """Add this share of the cells of a corner to what is taken."""
     if share <= 0.0:

@@ -16,12 +16,18 @@ import numpy as np
 from auctune.auction.dual.exact import (
     CLASH,
     TOO_MANY,
-    answer_of_many_types,
-    answer_of_one_type,
-    answer_of_two_types,
+    respond_many_types,
+    respond_one_type,
+    respond_two_types,
 )
-from auctune.auction.dual.problem import Buffers, Taken, Window, make_buffers, price_starts
-from auctune.auction.dual.relaxed import answer_with_cut_cells, pays_with_cut_cells
+from auctune.auction.dual.problem import (
+    AggregateDemand,
+    Buffers,
+    Window,
+    make_buffers,
+    price_starts,
+)
+from auctune.auction.dual.relaxed import pays_relaxed, respond_relaxed
 from auctune.numerics.arrays import FIT, Floats, Ints
 from auctune.numerics.jit import kernel
 
@@ -76,9 +82,9 @@ def respond(
             buffers.weight,
         )  # fmt: skip
         price_starts(window, prices, delays, buffers.start_price)
-        taken = Taken(samples, gigabytes, weights[i], memory_gb[i])
+        taken = AggregateDemand(samples, gigabytes, weights[i], memory_gb[i])
         needed = work[i] * (1.0 - FIT)
-        spent[i] = _answer(window, speed, needed, bid[i], relaxed, buffers, taken)
+        spent[i] = _respond_one(window, speed, needed, bid[i], relaxed, buffers, taken)
 
 
 @kernel
@@ -109,14 +115,14 @@ def _weigh(
 
 
 @kernel
-def _answer(
+def _respond_one(
     window: Window,
     speed: Floats,
     needed: float,
     bid: float,
     relaxed: bool,
     buffers: Buffers,
-    taken: Taken,
+    taken: AggregateDemand,
 ) -> float:
     """Return what one task spends, its cells added to what is taken."""
     last, before, num_used = -1, -1, 0
@@ -128,16 +134,16 @@ def _answer(
     if num_used == 0:
         return bid
     if num_used == 1:
-        return answer_of_one_type(window, last, speed[last], needed, bid, buffers, taken)
+        return respond_one_type(window, last, speed[last], needed, bid, buffers, taken)
     if not relaxed:
         if num_used == 2:
-            spent = answer_of_two_types(window, before, last, speed, needed, bid, buffers, taken)
+            spent = respond_two_types(window, before, last, speed, needed, bid, buffers, taken)
             if spent != CLASH:
                 return spent
         # Many times as fast as the search of all states, which it often saves.
-        if not pays_with_cut_cells(window, speed, needed, bid, buffers):
+        if not pays_relaxed(window, speed, needed, bid, buffers):
             return bid
-        spent = answer_of_many_types(window, speed, needed, bid, buffers, taken)
+        spent = respond_many_types(window, speed, needed, bid, buffers, taken)
         if spent != TOO_MANY:
             return spent
-    return answer_with_cut_cells(window, speed, needed, bid, buffers, taken)
+    return respond_relaxed(window, speed, needed, bid, buffers, taken)

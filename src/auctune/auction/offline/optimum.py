@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auctune.auction.book import Book
+from auctune.auction.ledger import CapacityLedger
 from auctune.auction.offline.program import (
     Chosen,
     Room,
@@ -33,8 +33,10 @@ Weigh = Callable[[Sequence[Task]], tuple[Room, list[Chosen]]]
 """Chooses among tasks for the room that is left now."""
 
 
-def sell_in_rounds(book: Book, tasks: Sequence[Task], weigh: Weigh) -> dict[str, Decision]:
-    """Book cells for the tasks that `weigh` chooses; the decisions of those, by task id."""
+def sell_in_rounds(
+    book: CapacityLedger, tasks: Sequence[Task], weigh: Weigh
+) -> dict[str, Decision]:
+    """Allocate cells to the tasks that `weigh` chooses; return their decisions by task id."""
     sold: dict[str, Decision] = {}
     waiting, again = list(tasks), True
     while again:
@@ -49,7 +51,7 @@ def sell_in_rounds(book: Book, tasks: Sequence[Task], weigh: Weigh) -> dict[str,
     return sold
 
 
-def _place(book: Book, room: Room, one: Chosen) -> Ints | None:
+def _place(book: CapacityLedger, room: Room, one: Chosen) -> Ints | None:
     """A node for each cell; None if one has none, or if the work is done but for a tolerance."""
     throughput = book.throughput(one.task)
     if float(throughput[room.type_of[one.groups]].sum()) < one.task.work * (1 - FIT):
@@ -66,7 +68,9 @@ def _place(book: Book, room: Room, one: Chosen) -> Ints | None:
     return nodes
 
 
-def _best_fit(book: Book, row: int, kind: int, samples: float, memory_gb: float) -> int | None:
+def _best_fit(
+    book: CapacityLedger, row: int, kind: int, samples: float, memory_gb: float
+) -> int | None:
     """Of the nodes of a type with room in a row, the one with least room left; the first such."""
     capacity = book.capacity
     nodes = capacity.nodes_of[capacity.first_of[kind] : capacity.first_of[kind + 1]]
@@ -134,7 +138,7 @@ def offline_optimum(
         InputError: if a task does not fit this cluster's types and horizon.
     """
     options = options or SolveOptions()
-    book = Book(cluster, prune=False)
+    book = CapacityLedger(cluster, prune=False)
     for task in tasks:
         book.check(task)
     room = room_by_node(book)
@@ -161,7 +165,7 @@ def _sell_by_type(
     cluster: Cluster, tasks: Sequence[Task], options: SolveOptions
 ) -> tuple[dict[str, Decision], float]:
     """Return a good guess, and a first bound: the same program by node type is far smaller."""
-    book = Book(cluster, prune=False)
+    book = CapacityLedger(cluster, prune=False)
     bounds: list[float] = []
     limits = replace(options, gap=max(options.gap, _GUESS.gap), max_nodes=_GUESS.max_nodes)
 
@@ -180,7 +184,7 @@ def _welfare(sold: Mapping[str, Decision]) -> float:
     return math.fsum(decision.value or 0.0 for decision in sold.values())
 
 
-def _reject(book: Book, task: Task, room: Room) -> Decision:
+def _reject(book: CapacityLedger, task: Task, room: Room) -> Decision:
     """Args: room: of the market while it was empty."""
     wanted = demand(book, room, replace(task, bid=LARGEST), task.arrival, task.quotes)
     # Nobody is short of room where all is planned at once: others are worth more.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from auctune.auction.book import Book
+from auctune.auction.ledger import CapacityLedger
 from auctune.domain import Decision, Quote, Task
 from auctune.numerics.arrays import FIT, Bools, Floats, Ints
 from auctune.numerics.highs import Program
@@ -63,19 +63,19 @@ class Room:
         return compute @ member, memory @ member
 
 
-def room_by_node(book: Book) -> Room:
+def room_by_node(book: CapacityLedger) -> Room:
     """Return the room left, each node by itself."""
     types = book.capacity.type_of
     return Room(*_left(book), np.arange(len(types)), types)
 
 
-def room_by_type(book: Book) -> Room:
+def room_by_type(book: CapacityLedger) -> Room:
     """Return the room left, added up over the nodes of a type."""
     types = book.capacity.type_of
     return Room(*_left(book), types, np.arange(len(book.capacity.compute)))
 
 
-def _left(book: Book) -> tuple[Floats, Floats]:
+def _left(book: CapacityLedger) -> tuple[Floats, Floats]:
     capacity, types = book.capacity, book.capacity.type_of
     compute = capacity.compute[types] * (1 + FIT) - book.usage.compute
     memory = capacity.memory[types] * (1 + FIT) - book.usage.memory
@@ -109,7 +109,9 @@ class Demand:
     costs: Floats
 
 
-def demand(book: Book, room: Room, task: Task, now: int, quotes: Sequence[Quote]) -> Demand | None:
+def demand(
+    book: CapacityLedger, room: Room, task: Task, now: int, quotes: Sequence[Quote]
+) -> Demand | None:
     """Return what `task` may do from slot `now` on.
 
     Args:
@@ -235,7 +237,7 @@ class WelfareProgram:
             found.append(Chosen(demand.task, quote, demand.rows[kept], demand.groups[kept]))
         return found
 
-    def columns(self, book: Book, decisions: Mapping[str, Decision]) -> Floats:
+    def columns(self, book: CapacityLedger, decisions: Mapping[str, Decision]) -> Floats:
         """Decisions by task id as a solution; `chosen` the other way round, for a program by node.
 
         Tasks without a decision, or with one that the program does not offer, are not admitted.
@@ -259,7 +261,7 @@ class WelfareProgram:
         return primal
 
 
-def welfare_program(book: Book, room: Room, demands: Sequence[Demand]) -> WelfareProgram:
+def welfare_program(book: CapacityLedger, room: Room, demands: Sequence[Demand]) -> WelfareProgram:
     """Return the program of these tasks on this room."""
     sizes = [len(demand.quotes) + len(demand.rows) for demand in demands]
     first_column = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64))).astype(np.int64)
@@ -350,7 +352,11 @@ def _work_rows(demand: Demand) -> Iterator[Floats]:
 
 
 def _add_capacity(
-    entries: _Entries, book: Book, room: Room, demands: Sequence[Demand], first_column: Ints
+    entries: _Entries,
+    book: CapacityLedger,
+    room: Room,
+    demands: Sequence[Demand],
+    first_column: Ints,
 ) -> None:
     if not demands:
         return

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from auctune.auction.book import Book
+from auctune.auction.ledger import CapacityLedger
 from auctune.auction.params import PdftspParams
 from auctune.auction.pricing.base import PriceUpdate, Pricing
 from auctune.auction.pricing.evidence import BidEvidence
@@ -22,7 +22,9 @@ __all__ = [
 ]
 
 
-def make_pricing(book: Book, params: PdftspParams, history: Sequence[Sequence[Task]]) -> Pricing:
+def make_pricing(
+    book: CapacityLedger, params: PdftspParams, history: Sequence[Sequence[Task]]
+) -> Pricing:
     """Return the prices of a new market.
 
     Args:

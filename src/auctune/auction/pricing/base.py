@@ -6,8 +6,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from auctune.auction.book import Book
 from auctune.auction.horizon import Shift, load_rows, save_rows
+from auctune.auction.ledger import CapacityLedger
 from auctune.auction.search.problem import Request
 from auctune.domain import Saved, Task
 from auctune.numerics.arrays import Floats, Ints
@@ -26,7 +26,7 @@ class Pricing:
     Rows are those of the book. `now` is a slot, all other slots here are rows.
     """
 
-    def __init__(self, book: Book) -> None:
+    def __init__(self, book: CapacityLedger) -> None:
         self._book = book
         self.lam: Floats = np.zeros_like(book.usage.compute)
         self.phi: Floats = np.zeros_like(book.usage.memory)

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from auctune.auction.book import Book, Capacity, Usage
 from auctune.auction.horizon import Shift
+from auctune.auction.ledger import Capacity, CapacityLedger, Usage
 from auctune.auction.pricing.base import PriceUpdate, Pricing
 from auctune.domain import Saved, Task
 from auctune.numerics.arrays import Floats, Ints
@@ -38,7 +38,7 @@ class ExponentialPricing(Pricing):
         compute, memory: (L, U) for each; None: as bids of earlier slots reveal.
     """
 
-    def __init__(self, book: Book, compute: Range | None, memory: Range | None) -> None:
+    def __init__(self, book: CapacityLedger, compute: Range | None, memory: Range | None) -> None:
         super().__init__(book)
         self._fixed = (compute, memory)
         self._revealed = RevealedRange()

@@ -17,10 +17,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from auctune.auction.book import Book
 from auctune.auction.dual.columns import Supply, TaskColumns
 from auctune.auction.dual.dual import DescentParams, DualPrices, minimize_dual
 from auctune.auction.horizon import Shift
+from auctune.auction.ledger import CapacityLedger
 from auctune.auction.pricing.base import PriceUpdate, Pricing
 from auctune.auction.pricing.demand_history import (
     DayRecord,
@@ -62,7 +62,7 @@ class LearnedPricing(Pricing):
         history: bids of earlier days, the earliest first, each with slots from 0 on.
     """
 
-    def __init__(self, book: Book, history: Sequence[Sequence[Task]] = ()) -> None:
+    def __init__(self, book: CapacityLedger, history: Sequence[Sequence[Task]] = ()) -> None:
         super().__init__(book)
         self._num_day = max(1, round(_DAY_SECONDS / book.cluster.slot_seconds))
         self._params = _forecast_params(book, self._num_day)
@@ -224,7 +224,7 @@ class LearnedPricing(Pricing):
         return free
 
 
-def _forecast_params(book: Book, num_day: int) -> ForecastParams:
+def _forecast_params(book: CapacityLedger, num_day: int) -> ForecastParams:
     hour = max(1.0, 3600 / book.cluster.slot_seconds)
     # Answers of tasks that several types can run take longer.
     scenarios, samples, recent = (8, 5, 2) if len(book.type_names) == 1 else (6, 4, 1)

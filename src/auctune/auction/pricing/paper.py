@@ -6,7 +6,7 @@ For each cell of the chosen schedule, with C the node's compute and m its memory
 Prices start at 0 and never fall, and depend on the order in which tasks came.
 """
 
-from auctune.auction.book import Book
+from auctune.auction.ledger import CapacityLedger
 from auctune.auction.pricing.base import Pricing
 from auctune.auction.search.problem import Request
 from auctune.numerics.arrays import Ints
@@ -22,7 +22,7 @@ class PaperPricing(Pricing):
             advance and contains the bid being priced.
     """
 
-    def __init__(self, book: Book, alpha: float, beta: float) -> None:
+    def __init__(self, book: CapacityLedger, alpha: float, beta: float) -> None:
         super().__init__(book)
         self._alpha, self._beta = alpha, beta
 

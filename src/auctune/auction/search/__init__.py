@@ -1,5 +1,5 @@
 """Exact search for the least-cost schedule of one task."""
 
-from auctune.auction.search.schedule_search import Found, ScheduleSearch
+from auctune.auction.search.schedule_search import BestSchedule, ScheduleSearch
 
-__all__ = ["Found", "ScheduleSearch"]
+__all__ = ["BestSchedule", "ScheduleSearch"]

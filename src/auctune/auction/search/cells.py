@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from auctune.auction.book import Capacity
+from auctune.auction.ledger import Capacity
 from auctune.auction.search.problem import (
     Best,
     Cells,

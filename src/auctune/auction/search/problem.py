@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from auctune.auction.book import Capacity, Usage
+from auctune.auction.ledger import Capacity, Usage
 from auctune.numerics.arrays import FIT, Floats, Ints
 from auctune.numerics.jit import kernel
 

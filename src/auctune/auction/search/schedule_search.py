@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from auctune.auction.book import Book, Capacity, Usage
+from auctune.auction.ledger import Capacity, CapacityLedger, Usage
 from auctune.auction.search.cells import consider, could_ever_run, gather
 from auctune.auction.search.counts import sort_slots
 from auctune.auction.search.covering import cheapest_slots, cover, dual_price
@@ -193,7 +193,7 @@ def _search_sum(search: Search, window: Window) -> int:
 _FIRST_LABELS = 4096
 
 
-class Found(NamedTuple):
+class BestSchedule(NamedTuple):
     """The best schedule of a task, as arrays.
 
     Attributes:
@@ -221,7 +221,7 @@ class ScheduleSearch:
     """
 
     def __init__(
-        self, book: Book, lam: Floats, phi: Floats, *, aggregate: str, masked: bool
+        self, book: CapacityLedger, lam: Floats, phi: Floats, *, aggregate: str, masked: bool
     ) -> None:
         self._book = book
         self._cells = (*book.capacity, *book.usage, lam, phi)
@@ -255,7 +255,7 @@ class ScheduleSearch:
             np.array(delays, dtype=np.int64),
         )
 
-    def find(self, request: Request, task: Task, *, masked: bool = False) -> Found | None:
+    def find(self, request: Request, task: Task, *, masked: bool = False) -> BestSchedule | None:
         """Return the best schedule, or None where there is none.
 
         Args:
@@ -274,13 +274,15 @@ class ScheduleSearch:
         if status != FOUND:
             return None
         slots, nodes = self._memory.best_cells[:, :num_cells].copy()
-        return Found(cost, operating, slots, nodes, task.quotes[quote] if task.quotes else None)
+        return BestSchedule(
+            cost, operating, slots, nodes, task.quotes[quote] if task.quotes else None
+        )
 
     def could_ever_run(self, request: Request) -> bool:
         """Return whether there is a schedule in an empty market."""
         return could_ever_run(self._book.capacity, request)
 
-    def schedule(self, found: Found) -> Schedule:
+    def schedule(self, found: BestSchedule) -> Schedule:
         """`found` in the terms of the domain."""
         cells = self._book.cells(found.slots, found.nodes)
         return Schedule(cells, None if found.quote is None else found.quote.vendor)

@@ -180,7 +180,7 @@ def slot_reach(phi_now: Floats, units: Ints, j: int) -> int:
 
 
 @kernel
-def cheap_thresholds(search: Search, window: Window) -> Thresholds:
+def warm_start(search: Search, window: Window) -> Thresholds:
     """The dearest prices of a schedule that is cheap cell by cell; infinite if there is none."""
     entries, request, units = search.entries, search.request, search.units
     start, lams, phis = entries.start, entries.lam, entries.phi
@@ -279,7 +279,7 @@ def search_max(search: Search, window: Window, floor: float) -> int:
     per_phi = num_cells * search.request.memory_gb
     # With one type, bounds are too cheap for a start to pay.
     if best.cost[0] == np.inf and only_type(units) < 0:
-        start = cheap_thresholds(search, window)
+        start = warm_start(search, window)
         reach_up_to(search, window, start.lam)
         least, second = least_by_counts(counting, start.lam, start.phi, start.phi)
         only = second > least * (1.0 + SLACK)

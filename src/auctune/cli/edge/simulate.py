@@ -13,7 +13,7 @@ from auctune.cli._support.outputs import check_output_paths, write_files, write_
 from auctune.cli._support.progress import warn_compiling
 from auctune.cli._support.tables import make_table, print_table
 from auctune.domain.errors import InputError
-from auctune.sim.edge.contest import (
+from auctune.sim.edge.comparison import (
     DEFAULT_PLAYERS,
     EdgeBound,
     EdgePlayed,
@@ -22,7 +22,7 @@ from auctune.sim.edge.contest import (
     play,
     use_by_slot,
 )
-from auctune.sim.edge.contest import report as figures_of
+from auctune.sim.edge.comparison import report as figures_of
 from auctune.sim.edge.decision_file import write_edge_decisions
 from auctune.sim.edge.instance_file import read_edge_instance, write_edge_instance
 from auctune.sim.edge.settings import make_instance, setting_of

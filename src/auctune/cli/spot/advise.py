@@ -30,7 +30,7 @@ from auctune.domain.checks import check_count
 from auctune.domain.errors import InputError
 from auctune.sim.spot.advice import Advice
 from auctune.sim.spot.advice import advise as compute_advice
-from auctune.sim.spot.forecasts import Foretelling
+from auctune.sim.spot.forecasts import ForecasterSpec
 from auctune.sim.spot.job_file import JobFile
 from auctune.spot import PastSlot, Robust, SpotJob, SpotMarket
 from auctune.spot import Policy as SpotPolicy
@@ -98,7 +98,7 @@ class _AdviceInput:
 
     file: JobFile
     policy: SpotPolicy
-    forecaster: Foretelling
+    forecaster: ForecasterSpec
     seen: SpotMarket
     start: int
     past: tuple[PastSlot, ...]

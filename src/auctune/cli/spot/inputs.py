@@ -13,7 +13,7 @@ from auctune.domain.checks import check_count
 from auctune.domain.errors import InputError
 from auctune.registry import spot_policy
 from auctune.sim.spot import trials as spot_trials
-from auctune.sim.spot.forecasts import Foretelling, parse_foretelling, user_cache
+from auctune.sim.spot.forecasts import ForecasterSpec, parse_forecaster, user_cache
 from auctune.sim.spot.job_file import JobFile, read_job_file
 from auctune.sim.spot.pool_file import read_pool as read_pool_file
 from auctune.sim.spot.trace import FixedPrice as FixedPriceSource
@@ -105,13 +105,13 @@ def read_pool(pool: str) -> tuple[SpotPolicy, ...]:
     return default_pool() if pool == DEFAULT_POOL else read_pool_file(Path(pool))
 
 
-def read_forecaster(label: str) -> Foretelling:
+def read_forecaster(label: str) -> ForecasterSpec:
     """Return the forecaster that a label such as `noisy:error=0.3` names.
 
     Raises:
         InputError: naming `--forecast`.
     """
-    return parse_foretelling(label, "--forecast")
+    return parse_forecaster(label, "--forecast")
 
 
 def read_inputs(
@@ -197,7 +197,7 @@ def make_trials(
     inputs: SpotInputs,
     starts: Sequence[Start],
     policies: Sequence[SpotPolicy],
-    forecaster: Foretelling,
+    forecaster: ForecasterSpec,
     options: TrialOptions,
     advance: spot_trials.Advance | None = None,
 ) -> spot_trials.Trials:

@@ -27,8 +27,15 @@ from auctune.cli.spot.inputs import (
 )
 from auctune.cli.spot.tables import print_comparison, print_schedule, print_trials
 from auctune.registry import spot_policy_names
-from auctune.sim.spot.files import DiaryLine, diary, write_diaries
-from auctune.sim.spot.trials import Standing, Start, Trials, optimum_of, play_all, write_rivalry
+from auctune.sim.spot.files import SlotLine, slot_lines, write_slot_lines
+from auctune.sim.spot.trials import (
+    PolicyScore,
+    Start,
+    Trials,
+    optimum_of,
+    play_all,
+    write_comparison,
+)
 from auctune.spot import Policy as SpotPolicy
 from auctune.spot import SpotJob, SpotOutcome, play
 
@@ -67,7 +74,7 @@ def simulate(
     outcomes, schedules, optima = _play(chosen, trials)
     places = [(one.market, one.slot) for one in starts]
     write_files(
-        {options.out: lambda opened: write_diaries(places, schedules, opened.buffer)},
+        {options.out: lambda opened: write_slot_lines(places, schedules, opened.buffer)},
         options.charts,
         {"spot-diary": lambda: _draw_schedule(schedules[0], inputs.job)},
     )
@@ -123,9 +130,9 @@ def compare(
         comparison = play_all(trials, policies)
     shown = [(one.name, index) for index, one in enumerate(named)]
     shown += _extremes(comparison.ranked(), policies, pooled)
-    rows = [(label, comparison.standing(index)) for label, index in shown]
+    rows = [(label, comparison.score(index)) for label, index in shown]
     write_files(
-        {options.out: lambda opened: write_rivalry(comparison, opened.buffer)},
+        {options.out: lambda opened: write_comparison(comparison, opened.buffer)},
         options.charts,
         {"spot-policies": lambda: _draw_policies(rows, float(comparison.optimum.mean()))},
     )
@@ -134,14 +141,14 @@ def compare(
 
 def _play(
     policy: SpotPolicy, trials: Trials
-) -> tuple[list[SpotOutcome], list[list[DiaryLine]], list[float]]:
+) -> tuple[list[SpotOutcome], list[list[SlotLine]], list[float]]:
     """Return outcome, schedule and optimum of each trial."""
     # The optimum first: it is the larger program, and is refused if it exceeds memory.
     optima = optimum_of(trials).tolist()
     pairs = zip(trials.markets, trials.forecasts, strict=True)
     outcomes = [play(policy, trials.job, market, forecasts) for market, forecasts in pairs]
     schedules = [
-        diary(trials.job, market, outcome)
+        slot_lines(trials.job, market, outcome)
         for market, outcome in zip(trials.markets, outcomes, strict=True)
     ]
     return outcomes, schedules, optima
@@ -161,17 +168,17 @@ def _extremes(
     ]
 
 
-def _draw_schedule(lines: Sequence[DiaryLine], job: SpotJob) -> "AnyChart":
-    from auctune.charts.spot import DiaryPoint, spot_diary_chart
+def _draw_schedule(lines: Sequence[SlotLine], job: SpotJob) -> "AnyChart":
+    from auctune.charts.spot import SlotPoint, spot_job_chart
 
-    return spot_diary_chart([DiaryPoint(**asdict(line)) for line in lines], job.deadline)
+    return spot_job_chart([SlotPoint(**asdict(line)) for line in lines], job.deadline)
 
 
-def _draw_policies(rows: Sequence[tuple[str, Standing]], optimum: float) -> "AnyChart":
-    from auctune.charts.spot import Rival, spot_rivals_chart
+def _draw_policies(rows: Sequence[tuple[str, PolicyScore]], optimum: float) -> "AnyChart":
+    from auctune.charts.spot import PolicyPoint, policy_comparison_chart
 
     rivals = [
-        Rival(label, one.utility.value, one.utility.low, one.utility.high, one.on_time.value)
+        PolicyPoint(label, one.utility.value, one.utility.low, one.utility.high, one.on_time.value)
         for label, one in rows
     ]
-    return spot_rivals_chart(rivals, optimum)
+    return policy_comparison_chart(rivals, optimum)

@@ -9,11 +9,11 @@ import typer
 from auctune.cli._support.tables import make_table, print_table
 from auctune.numerics.arrays import Floats
 from auctune.sim.spot.advice import Advice
-from auctune.sim.spot.files import DiaryLine
+from auctune.sim.spot.files import SlotLine
 from auctune.sim.spot.job_file import MarketEntry
 from auctune.sim.spot.selection import Selection, heaviest_ever, name_of, share_of_best, weight_of
 from auctune.sim.spot.statistics import Estimate
-from auctune.sim.spot.trials import Standing, Start, Trials
+from auctune.sim.spot.trials import PolicyScore, Start, Trials
 from auctune.spot import SpotJob, SpotMarket, SpotOutcome
 
 _SLACK = 1e-9
@@ -23,7 +23,7 @@ _MAX_POLICIES = 5
 def print_schedule(
     name: str,
     job: SpotJob,
-    lines: Sequence[DiaryLine],
+    lines: Sequence[SlotLine],
     outcome: SpotOutcome,
     optimum: float,
     money: MarketEntry,
@@ -81,7 +81,9 @@ def print_trials(
     typer.echo(f"mean utility {utility:.3f}; {_ratio_text(utility, sum(optima) / num)}")
 
 
-def print_comparison(rows: Sequence[tuple[str, Standing]], optimum: Floats, trials: Trials) -> None:
+def print_comparison(
+    rows: Sequence[tuple[str, PolicyScore]], optimum: Floats, trials: Trials
+) -> None:
     """Print a line per policy, then the optimum."""
     numbers = ("utility", "cost", "on time", "of optimum")
     table = make_table("policy", *numbers, right=numbers)

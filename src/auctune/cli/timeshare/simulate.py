@@ -16,7 +16,12 @@ from auctune.domain.errors import InputError
 from auctune.registry import timeshare_allocator, timeshare_allocator_names
 from auctune.sim.spot.statistics import Estimate
 from auctune.sim.timeshare.bundle_file import bundle_of_file, read_bundle_file
-from auctune.sim.timeshare.contest import Contest, compete, write_contest, write_play
+from auctune.sim.timeshare.comparison import (
+    AllocatorComparison,
+    compare_allocators,
+    write_comparison,
+    write_play,
+)
 from auctune.sim.timeshare.recorded import SHIPPED, RecordedBundle, read_curves
 from auctune.sim.timeshare.table_bundles import draw_bundle, table_bundles
 from auctune.timeshare import Allocator, BundleOutcome, ClairvoyantOptimum
@@ -97,9 +102,9 @@ def compare(
         played = [_read_bundle(bundle, curves)]
     with ProgressBars() as bars:
         advance = bars.counter("bundles", len(played))
-        contest = compete(played, allocators, advance)
-    write_files({out: lambda opened: write_contest(contest, opened.buffer)})
-    _print_comparison(labels, contest)
+        comparison = compare_allocators(played, allocators, advance)
+    write_files({out: lambda opened: write_comparison(comparison, opened.buffer)})
+    _print_comparison(labels, comparison)
 
 
 def _read_allocators(labels: Sequence[str]) -> list[Allocator]:
@@ -143,21 +148,21 @@ def _print_outcome(
     )
 
 
-def _print_comparison(labels: Sequence[str], contest: Contest) -> None:
+def _print_comparison(labels: Sequence[str], comparison: AllocatorComparison) -> None:
     numbers = ("done", "of optimum", "switches")
     table = make_table("allocator", *numbers, right=numbers)
     for index, label in enumerate(labels):
-        standing = contest.standing(index)
-        ratio = standing.of_optimum
+        score = comparison.score(index)
+        ratio = score.of_optimum
         table.add_row(
             label,
-            _interval(standing.done, 2),
+            _interval(score.done, 2),
             "" if ratio is None else _interval(ratio, 3),
-            f"{standing.switches.value:.0f}",
+            f"{score.switches.value:.0f}",
         )
     print_table(table)
-    num = len(contest.bundles)
-    mean = contest.optimum.mean()
+    num = len(comparison.bundles)
+    mean = comparison.optimum.mean()
     typer.echo(f"{num} bundle{'s' * (num > 1)}; clairvoyant optimum {mean:.2f}")
 
 

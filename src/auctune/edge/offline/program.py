@@ -10,7 +10,7 @@ from auctune.edge.decision import EdgePlan
 from auctune.edge.job import EdgeJob
 from auctune.edge.ledger import EdgeLedger
 from auctune.edge.prices import EdgePrices, PaperPrices
-from auctune.edge.search.problem import Question, ask
+from auctune.edge.search.problem import Subproblem, make_subproblem
 from auctune.edge.search.search import chunks_of, write_plan
 from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.highs import INFINITY, Program
@@ -124,7 +124,7 @@ class Limits:
 def limits_of(ledger: EdgeLedger, job: EdgeJob) -> Limits:
     """Return the limits of a job in what is left of a market, from its arrival on."""
     data = chunks_of(ledger, job)
-    question = ask(ledger, PaperPrices()(ledger, job.arrival), job, data)
+    question = make_subproblem(ledger, PaperPrices()(ledger, job.arrival), job, data)
     top = int(question.levels.max(initial=0))
     chunks, workers = question.level_chunks, question.level_workers
     rate = float((workers[1 : top + 1] / chunks[1 : top + 1]).min()) if top else float(workers[-1])
@@ -140,7 +140,7 @@ def limits_of(ledger: EdgeLedger, job: EdgeJob) -> Limits:
     )
 
 
-def _reach(row: int, question: Question, rate: float, job: EdgeJob) -> int:
+def _reach(row: int, question: Subproblem, rate: float, job: EdgeJob) -> int:
     chunks, total = question.level_chunks, int(question.data.sum())
     alone = np.minimum(chunks[question.levels[row]], total)
     beside = chunks[np.maximum(question.levels_beside[row], 0)]

@@ -22,7 +22,7 @@ OWN, MIXED, BROUGHT = 0, 1, 2
 
 
 @kernel
-def tier_keys(
+def cost_class_keys(
     site: int,
     price: float,
     chunk_price: float,
@@ -49,7 +49,7 @@ def tier_keys(
 
 
 @kernel
-def walk(
+def greedy_fill(
     server: int,
     target: int,
     worker_price: Floats,
@@ -96,7 +96,7 @@ def walk(
     level[:] = 0
     trained[:] = 0
     own_keys = np.empty(3)
-    tier_keys(
+    cost_class_keys(
         server, worker_price[server], chunk_price, level_workers, level_chunks, data, own_keys
     )
     total, spent, num_slack = 0, 0.0, 0
@@ -172,7 +172,7 @@ def walk(
 
 
 @kernel
-def sort_tiers(
+def sort_cost_classes(
     worker_price: Floats,
     parameter_price: float,
     chunk_price: float,
@@ -184,7 +184,7 @@ def sort_tiers(
     """[3 R] tiers of all sites by rising price a chunk, every worker away from the server; fills
     `keys` [3 R]."""
     for site in range(len(data)):
-        tier_keys(
+        cost_class_keys(
             site,
             worker_price[site] + parameter_price,
             chunk_price,

@@ -11,7 +11,7 @@ Kernels: S slots, R sites, D chunks.
 
 import numpy as np
 
-from auctune.edge.search.fill import sort_tiers, walk
+from auctune.edge.search.fill import greedy_fill, sort_cost_classes
 from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.jit import kernel
 
@@ -56,14 +56,14 @@ def build_plan(
             continue
         parameter_price = parameter_mb * traffic_price[t]
         chunk_price = chunk_mb * traffic_price[t]
-        order = sort_tiers(
+        order = sort_cost_classes(
             worker_price[t], parameter_price, chunk_price, level_workers, level_chunks, left, keys
         )
         most, least = 0, np.inf
         for server in range(num_sites):
             if levels_beside[t, server] < 0:
                 continue
-            reached = walk(
+            reached = greedy_fill(
                 server, target, worker_price[t], parameter_price, chunk_price, room[t],
                 chunk_mb, parameter_mb, level_workers, level_chunks, levels[t],
                 levels_beside[t], left, order, keys, cost, level, filled, slack,

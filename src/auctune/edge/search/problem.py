@@ -8,7 +8,7 @@ import numpy as np
 from auctune.edge.job import EdgeJob, workers_for
 from auctune.edge.ledger import EdgeLedger
 from auctune.edge.prices import EdgePrices
-from auctune.edge.search.fill import sort_tiers, walk
+from auctune.edge.search.fill import greedy_fill, sort_cost_classes
 from auctune.numerics.arrays import FIT, Floats, Ints
 from auctune.numerics.jit import kernel
 
@@ -23,10 +23,10 @@ from auctune.numerics.jit import kernel
 
 # A plan may cost this much more for a whole site, or all traffic, in a slot, if that takes less:
 # of plans that are free, as all are while nothing is sold, the one that leaves most is best.
-THRIFT = 1e-4
+TIE_BREAK = 1e-4
 
 
-class Question(NamedTuple):
+class Subproblem(NamedTuple):
     """One job at the prices and in the room of a moment."""
 
     first: int  # the slot of row 0
@@ -43,14 +43,14 @@ class Question(NamedTuple):
     data: Ints  # [R] chunks left
 
 
-def ask(ledger: EdgeLedger, prices: EdgePrices, job: EdgeJob, data: Ints) -> Question:
+def make_subproblem(ledger: EdgeLedger, prices: EdgePrices, job: EdgeJob, data: Ints) -> Subproblem:
     """The question of a job of which `data` [R] chunks are left, from slot `prices.first` on."""
     market, first = ledger.market, prices.first
     worker, server = market.needs(job.worker), market.needs(job.server)
     free = ledger.free(first)
     level_workers, level_chunks = levels_of(job, int(data.sum()))
     shares = np.where(ledger.capacity > 0, ledger.capacity, 1.0)
-    thrift = THRIFT / len(market.types) / shares
+    thrift = TIE_BREAK / len(market.types) / shares
     beta = prices.beta + thrift
     beside = np.where(
         # A server that occupies nothing fits everywhere, but for a lost site.
@@ -58,11 +58,11 @@ def ask(ledger: EdgeLedger, prices: EdgePrices, job: EdgeJob, data: Ints) -> Que
         _highest(free - server, worker, level_workers),
         -1,
     )
-    return Question(
+    return Subproblem(
         first=first,
         worker_price=beta @ worker,
         server_price=beta @ server,
-        traffic_price=prices.alpha + THRIFT / market.traffic_mb_per_slot,
+        traffic_price=prices.alpha + TIE_BREAK / market.traffic_mb_per_slot,
         room=ledger.room(first),
         chunk_mb=market.chunk_mb,
         parameter_mb=job.parameter_mb,
@@ -151,13 +151,13 @@ def slot_curves(
         reach[t] = 0
         parameter_price = parameter_mb * traffic_price[t]
         chunk_price = chunk_mb * traffic_price[t]
-        order = sort_tiers(
+        order = sort_cost_classes(
             worker_price[t], parameter_price, chunk_price, level_workers, level_chunks, data, keys
         )
         for server in range(num_sites):
             if levels_beside[t, server] < 0:
                 continue
-            reached = walk(
+            reached = greedy_fill(
                 server, total, worker_price[t], parameter_price, chunk_price, room[t],
                 chunk_mb, parameter_mb, level_workers, level_chunks, levels[t],
                 levels_beside[t], data, order, keys, cost, level, trained, slack,

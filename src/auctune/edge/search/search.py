@@ -17,7 +17,13 @@ from auctune.edge.job import EdgeJob
 from auctune.edge.ledger import EdgeLedger
 from auctune.edge.prices import EdgePricing
 from auctune.edge.search.forward import build_plan, plan_cost
-from auctune.edge.search.problem import Question, ask, fill_table, read_split, slot_curves
+from auctune.edge.search.problem import (
+    Subproblem,
+    fill_table,
+    make_subproblem,
+    read_split,
+    slot_curves,
+)
 from auctune.numerics.arrays import Floats, Ints
 
 
@@ -64,7 +70,7 @@ def offers(
     if data is None:
         data = chunks_of(ledger, job)
     prices = pricing(ledger, first)
-    question = ask(ledger, prices, job, data)
+    question = make_subproblem(ledger, prices, job, data)
     curve, reach, best = tables(question)
     needs = _needed(question)
     worker = prices.beta @ ledger.market.needs(job.worker)
@@ -88,7 +94,7 @@ def offers(
             return
 
 
-def tables(question: Question) -> tuple[Floats, Ints, Floats]:
+def tables(question: Subproblem) -> tuple[Floats, Ints, Floats]:
     """Slot curves [S, D + 1], their reach [S], and the table [S + 1, D + 1]."""
     num_slots, total = len(question.room), int(question.data.sum())
     curve = np.empty((num_slots, total + 1))
@@ -104,7 +110,7 @@ def chunks_of(ledger: EdgeLedger, job: EdgeJob) -> Ints:
     return np.array([job.chunks.get(site, 0) for site in ledger.market.site_ids], dtype=np.int64)
 
 
-def _needed(question: Question) -> Ints:
+def _needed(question: Subproblem) -> Ints:
     """[D + 1] workers for each number of chunks at one site."""
     chunks = np.arange(int(question.data.sum()) + 1)
     needed: Ints = question.level_workers[np.searchsorted(question.level_chunks, chunks)]
@@ -112,7 +118,7 @@ def _needed(question: Question) -> Ints:
 
 
 def _build(
-    question: Question, curve: Floats, reach: Ints, best: Floats, row: int
+    question: Subproblem, curve: Floats, reach: Ints, best: Floats, row: int
 ) -> tuple[Ints, Ints, Ints] | None:
     """Servers [S], trained and taken [S, R] of the plan that ends by a row; None if it fails."""
     num_slots, num_sites = row + 1, len(question.data)

@@ -12,7 +12,7 @@ from auctune.edge.prices import ErisParams
 from auctune.run.edge.folder import EdgeFolder
 from auctune.run.edge.resources import gpus_wanted
 from auctune.run.edge.training_file import read_training
-from auctune.sim.edge.contest import parse_player
+from auctune.sim.edge.comparison import parse_player
 from auctune.sim.edge.instance_file import EdgeInstance, read_edge_instance
 from auctune.train.edge.recipe import Recipe
 

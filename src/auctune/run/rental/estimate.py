@@ -7,7 +7,7 @@ from auctune.domain import InputError
 from auctune.parameter_text import parse_label
 from auctune.registry import spot_policy
 from auctune.sim.spot.advice import Advice, advise
-from auctune.sim.spot.forecasts import Foretelling, parse_foretelling
+from auctune.sim.spot.forecasts import ForecasterSpec, parse_forecaster
 from auctune.spot.job import SpotJob
 from auctune.spot.market import SpotMarket
 from auctune.spot.policy import Policy
@@ -43,13 +43,13 @@ class Renting:
         name, settings = parse_label(self.policy, "policy", "policy")
         return spot_policy(name, settings)
 
-    def read_foretelling(self) -> Foretelling:
+    def read_foretelling(self) -> ForecasterSpec:
         """The way to forecast.
 
         Raises:
             InputError: naming `forecast` or the setting.
         """
-        return parse_foretelling(self.forecast, "forecast")
+        return parse_forecaster(self.forecast, "forecast")
 
 
 def longest_deadline(seen: SpotMarket) -> int:

@@ -29,7 +29,7 @@ from auctune.run.spot.report import SpotRunReport
 from auctune.run.spot.trace import MarketTrace
 from auctune.run.spot_ray_params import SpotRayParams
 from auctune.sim.spot.files import read_record
-from auctune.sim.spot.forecasts import parse_foretelling
+from auctune.sim.spot.forecasts import parse_forecaster
 from auctune.sim.spot.job_file import JobFile
 from auctune.sim.spot.trace import MarketRecipe, read_market
 from auctune.spot.job import SpotJob
@@ -216,7 +216,7 @@ def make_foresight(
     Raises:
         InputError: if there is no such forecaster here.
     """
-    foretelling = parse_foretelling(settings.forecast, "forecast")
+    foretelling = parse_forecaster(settings.forecast, "forecast")
     if policy.horizon == 0:
         return NoForesight()
     forecaster = foretelling.forecaster(market, settings.seed)

@@ -8,7 +8,7 @@ import numpy as np
 
 from auctune.domain import InputError
 from auctune.numerics.arrays import Floats, Ints
-from auctune.sim.spot.forecasts import Foretelling
+from auctune.sim.spot.forecasts import ForecasterSpec
 from auctune.sim.spot.trials import widest_horizon
 from auctune.spot import (
     IDLE,
@@ -134,7 +134,7 @@ class Advice:
 def advise(
     job: SpotJob,
     policy: Policy,
-    foretelling: Foretelling,
+    forecaster_spec: ForecasterSpec,
     seen: SpotMarket,
     start: int,
     *,
@@ -149,7 +149,7 @@ def advise(
     Args:
         job: the job.
         policy: by which it was run so far, and is to be run.
-        foretelling: how to forecast; not one that knows the future.
+        forecaster_spec: how to forecast; not one that knows the future.
         seen: the market, its last slot the present one.
         start: slot of it in which the job began.
         past: the job's slots before the present one, if it runs; None: they are played.
@@ -164,12 +164,12 @@ def advise(
             tell what may come, or the forecaster knows the future.
     """
     slot = seen.num_slots - 1 - start
-    _check(job, foretelling, seen, start, slot)
+    _check(job, forecaster_spec, seen, start, slot)
     # A deadline that is near leaves slots beyond it out.
     num_ahead = job.deadline - 1 - slot + delay
     first = start + delay
     futures = likely_futures(seen, num_ahead, most_futures) if num_ahead else [seen]
-    table = _Forecasts(foretelling, seen, first, widest_horizon([policy], job), job.deadline)
+    table = _Forecasts(forecaster_spec, seen, first, widest_horizon([policy], job), job.deadline)
     outcomes = []
     tables = [table.of(market) for market in futures]
     for number in range(max(len(futures), len(speeds))):
@@ -186,14 +186,19 @@ class _Forecasts:
     """Forecasts in all slots of the job; what is fitted to the past serves all futures."""
 
     def __init__(
-        self, foretelling: Foretelling, seen: SpotMarket, start: int, horizon: int, deadline: int
+        self,
+        forecaster_spec: ForecasterSpec,
+        seen: SpotMarket,
+        start: int,
+        horizon: int,
+        deadline: int,
     ) -> None:
         self._horizon = horizon
         self._ahead = range(max(start, seen.num_slots), start + deadline)
         self._forecaster: Forecaster | None = None
         self._made: list[Forecast] = []
         if horizon:
-            self._forecaster = foretelling.forecaster(seen, seed=0)
+            self._forecaster = forecaster_spec.forecaster(seen, seed=0)
             self._made = [self._at(seen, slot) for slot in range(start, seen.num_slots)]
 
     def of(self, market: SpotMarket) -> ForecastTable | None:
@@ -230,8 +235,10 @@ def _summary(job: SpotJob, seen: SpotMarket, start: int, outcomes: Sequence[Spot
     )
 
 
-def _check(job: SpotJob, foretelling: Foretelling, seen: SpotMarket, start: int, slot: int) -> None:
-    if foretelling.knows_future:
+def _check(
+    job: SpotJob, forecaster_spec: ForecasterSpec, seen: SpotMarket, start: int, slot: int
+) -> None:
+    if forecaster_spec.knows_future:
         raise InputError("forecast", "knows the future", "seasonal or arima, to advise by")
     if not 0 <= start < seen.num_slots:
         expected = f"a slot of the market, 0 to {seen.num_slots - 1}"

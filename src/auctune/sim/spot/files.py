@@ -66,7 +66,7 @@ def read_record(recipe: MarketRecipe) -> SpotRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class DiaryLine:
+class SlotLine:
     """One slot of a job.
 
     Attributes:
@@ -88,7 +88,7 @@ class DiaryLine:
     cost: float
 
 
-def diary(job: SpotJob, market: SpotMarket, outcome: SpotOutcome) -> list[DiaryLine]:
+def slot_lines(job: SpotJob, market: SpotMarket, outcome: SpotOutcome) -> list[SlotLine]:
     """Return the slots of a job up to that in which its work was done.
 
     Args:
@@ -102,7 +102,7 @@ def diary(job: SpotJob, market: SpotMarket, outcome: SpotOutcome) -> list[DiaryL
     ):
         price = float(market.price[slot])
         lines.append(
-            DiaryLine(
+            SlotLine(
                 slot=slot,
                 price=price,
                 available=int(market.available[slot]),
@@ -116,8 +116,8 @@ def diary(job: SpotJob, market: SpotMarket, outcome: SpotOutcome) -> list[DiaryL
     return lines
 
 
-def write_diaries(
-    starts: Sequence[tuple[int, int]], diaries: Sequence[Sequence[DiaryLine]], file: BinaryIO
+def write_slot_lines(
+    starts: Sequence[tuple[int, int]], diaries: Sequence[Sequence[SlotLine]], file: BinaryIO
 ) -> None:
     """Write a row for each slot of each job, as parquet.
 

@@ -44,7 +44,7 @@ from auctune.spot.forecasts import (
 # No count is ever thought to pass the most that a market has had.
 
 
-class Foretelling(Protocol):
+class ForecasterSpec(Protocol):
     """A way to forecast, before a market is known."""
 
     @property
@@ -63,8 +63,8 @@ class Foretelling(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Perfect:
-    """Perfect foresight."""
+class PerfectSpec:
+    """PerfectSpec foresight."""
 
     knows_future = True
 
@@ -73,8 +73,8 @@ class Perfect:
 
 
 @dataclass(frozen=True, slots=True)
-class Seasonal:
-    """Seasonal naive.
+class SeasonalSpec:
+    """SeasonalSpec naive.
 
     Attributes:
         season: in slots; None: a day.
@@ -94,7 +94,7 @@ class Seasonal:
 
 
 @dataclass(frozen=True, slots=True)
-class ByArima:
+class ArimaSpec:
     """ARIMA; the settings are those of `auctune.spot.forecasts.Arima`."""
 
     season: int = 1
@@ -116,7 +116,7 @@ class ByArima:
 
 
 @dataclass(frozen=True, slots=True)
-class Noisy:
+class NoisySpec:
     """The truth and noise.
 
     Attributes:
@@ -143,20 +143,20 @@ class Noisy:
         return PosteriorForecaster(NoisyForecaster(market, size, law, highest_count(market), seed))
 
 
-_KINDS: Mapping[str, type[Perfect | Seasonal | ByArima | Noisy]] = {
-    "perfect": Perfect,
-    "seasonal": Seasonal,
-    "arima": ByArima,
-    "noisy": Noisy,
+_KINDS: Mapping[str, type[PerfectSpec | SeasonalSpec | ArimaSpec | NoisySpec]] = {
+    "perfect": PerfectSpec,
+    "seasonal": SeasonalSpec,
+    "arima": ArimaSpec,
+    "noisy": NoisySpec,
 }
 
 
 def forecaster_names() -> tuple[str, ...]:
-    """Return all that `parse_foretelling` knows."""
+    """Return all that `parse_forecaster` knows."""
     return tuple(_KINDS)
 
 
-def parse_foretelling(label: str, place: str) -> Foretelling:
+def parse_forecaster(label: str, place: str) -> ForecasterSpec:
     """Return the way to forecast of a text such as `noisy:error=0.3:noise=heavy`.
 
     Args:
@@ -201,7 +201,7 @@ class SharedForecasts:
             self._made[slot] = self._forecaster.forecast(past, self._horizon)
         return self._made[slot]
 
-    def keep(self) -> None:
+    def save(self) -> None:
         """Nothing to do: they are quicker made than read."""
 
 
@@ -249,17 +249,17 @@ def market_forecasts(
     Raises:
         InputError: if the folder cannot be written, or a file of it is damaged.
     """
-    kept = KeptForecasts(forecaster, market, horizon, folder)
+    kept = CachedForecasts(forecaster, market, horizon, folder)
     made = []
     for slot in range(market.num_slots):
         made.append(kept.at(slot))
         if progress is not None:
             progress(slot + 1, market.num_slots)
-    kept.keep()
+    kept.save()
     return stack_forecasts(made)
 
 
-class KeptForecasts(SharedForecasts):
+class CachedForecasts(SharedForecasts):
     """The forecasts of one market, from a file as far as they are there.
 
     Args:
@@ -283,7 +283,7 @@ class KeptForecasts(SharedForecasts):
         # Before the minutes that forecasts may take.
         _make_folder(folder)
 
-    def keep(self) -> None:
+    def save(self) -> None:
         """Write the file anew, if anything was made.
 
         Raises:

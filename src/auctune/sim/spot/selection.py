@@ -262,7 +262,7 @@ def share_of_best(selection: Selection, utility: Floats) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Likes:
+class PolicyGroup:
     """Policies that came to the same in every job: no learner can tell them apart.
 
     Attributes:
@@ -274,7 +274,7 @@ class Likes:
     members: tuple[int, ...]
 
 
-def heaviest_ever(selection: Selection, utility: Floats, most: int) -> list[Likes]:
+def heaviest_ever(selection: Selection, utility: Floats, most: int) -> list[PolicyGroup]:
     """Groups of like policies, that with the most weight over all jobs first.
 
     Args:
@@ -286,17 +286,17 @@ def heaviest_ever(selection: Selection, utility: Floats, most: int) -> list[Like
     groups: dict[bytes, list[int]] = {}
     for policy in range(utility.shape[1]):
         groups.setdefault(utility[:, policy].tobytes(), []).append(policy)
-    likes = [Likes(members[0], tuple(members)) for members in groups.values()]
+    likes = [PolicyGroup(members[0], tuple(members)) for members in groups.values()]
     likes.sort(key=lambda group: -float(total[list(group.members)].sum()))
     return likes[:most]
 
 
-def weight_of(selection: Selection, group: Likes) -> Floats:
+def weight_of(selection: Selection, group: PolicyGroup) -> Floats:
     """[k + 1] of all policies of a group together."""
     return np.asarray(selection.weights[:, list(group.members)].sum(axis=1))
 
 
-def name_of(group: Likes, names: Sequence[str]) -> str:
+def name_of(group: PolicyGroup, names: Sequence[str]) -> str:
     """Return the first one's name, and how many there are beside it."""
     others = len(group.members) - 1
     return names[group.first] + (f" and {others} alike" if others else "")

@@ -159,7 +159,7 @@ LAGS = {"half an hour": 1, "2 hours": 4, "6 hours": 12, "a day": 48, "3 days": 1
 
 
 @dataclass(frozen=True, slots=True)
-class SpotLikeness:
+class GoodnessOfFit:
     """One figure.
 
     Attributes:
@@ -222,7 +222,7 @@ def run_lengths(held: NDArray[np.bool_]) -> Ints:
 
 def compare(
     record: dict[str, float], figures_of_seed: Callable[[int], dict[str, float]], runs: int = 200
-) -> tuple[SpotLikeness, ...]:
+) -> tuple[GoodnessOfFit, ...]:
     """Return the figures of a record beside those of made-up series.
 
     Args:
@@ -235,7 +235,7 @@ def compare(
     for name, value in record.items():
         values = np.array([figures[name] for figures in made])
         low, high = np.quantile(values, [0.1, 0.9]).tolist()
-        rows.append(SpotLikeness(name, value, float(values.mean()), low, high))
+        rows.append(GoodnessOfFit(name, value, float(values.mean()), low, high))
     return tuple(rows)
 
 

@@ -17,9 +17,9 @@ from auctune.domain.checks import check_positive
 from auctune.numerics.arrays import Floats
 from auctune.numerics.rng import stream
 from auctune.sim.spot.forecasts import (
+    CachedForecasts,
     DescribedForecaster,
-    Foretelling,
-    KeptForecasts,
+    ForecasterSpec,
     SharedForecasts,
 )
 from auctune.sim.spot.statistics import Estimate, mean_of, ratio_of
@@ -257,7 +257,7 @@ def make_trials(
     job: SpotJob,
     markets: Sequence[SpotMarket],
     starts: Sequence[Start],
-    foretelling: Foretelling,
+    forecaster_spec: ForecasterSpec,
     policies: Sequence[Policy],
     *,
     seed: int = 0,
@@ -270,7 +270,7 @@ def make_trials(
         job: to be tried.
         markets: all their slots.
         starts: where it is tried.
-        foretelling: how to forecast.
+        forecaster_spec: how to forecast.
         policies: that will be tried.
         seed: of noise.
         cache: folder for the forecasts of those that are slow; None: they are not kept.
@@ -285,7 +285,7 @@ def make_trials(
     forecasts: list[ForecastTable | None] = [None] * len(starts)
     if horizon:
         made = {
-            number: _forecasts_of(foretelling, markets[number], seed, horizon, cache)
+            number: _forecasts_of(forecaster_spec, markets[number], seed, horizon, cache)
             for number in sorted({start.market for start in starts})
         }
         for index, start in enumerate(starts):
@@ -294,17 +294,17 @@ def make_trials(
             if advance is not None:
                 advance()
         for one in made.values():
-            one.keep()
+            one.save()
     return Trials(job, tuple(starts), tuple(cut), tuple(forecasts))
 
 
 def _forecasts_of(
-    foretelling: Foretelling, market: SpotMarket, seed: int, horizon: int, cache: Path | None
+    forecaster_spec: ForecasterSpec, market: SpotMarket, seed: int, horizon: int, cache: Path | None
 ) -> SharedForecasts:
-    forecaster = foretelling.forecaster(market, seed)
+    forecaster = forecaster_spec.forecaster(market, seed)
     # Who says what its forecasts depend on is slow.
     if cache is not None and isinstance(forecaster, DescribedForecaster):
-        return KeptForecasts(forecaster, market, horizon, cache)
+        return CachedForecasts(forecaster, market, horizon, cache)
     return SharedForecasts(forecaster, market, horizon)
 
 
@@ -322,7 +322,7 @@ _SLACK = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class PolicyScore:
     """What a policy makes of the trials.
 
     Attributes:
@@ -340,7 +340,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rivalry:
+class PolicyComparison:
     """All that was played; j trials, m policies.
 
     Attributes:
@@ -355,11 +355,11 @@ class Rivalry:
     outcome: BatchOutcome
     optimum: Floats
 
-    def standing(self, policy: int) -> Standing:
+    def score(self, policy: int) -> PolicyScore:
         """Of one policy."""
         utility = self.outcome.utility[:, policy]
         late = self.outcome.finish[:, policy] > self.trials.job.deadline + _SLACK
-        return Standing(
+        return PolicyScore(
             self.names[policy],
             mean_of(utility),
             mean_of(self.outcome.cost[:, policy]),
@@ -373,12 +373,12 @@ class Rivalry:
         return [int(index) for index in np.argsort(-mean, kind="stable")]
 
 
-def play_all(trials: Trials, policies: Sequence[Policy]) -> Rivalry:
+def play_all(trials: Trials, policies: Sequence[Policy]) -> PolicyComparison:
     """Play all policies, and find the optimum of each trial."""
     # Before what may take long: it is the larger program, and refused where it has no room.
     optimum = optimum_of(trials)
     outcome = play_batch(policies, trials.jobs, trials.markets, trials.forecasts)
-    return Rivalry(trials, tuple(policy.name for policy in policies), outcome, optimum)
+    return PolicyComparison(trials, tuple(policy.name for policy in policies), outcome, optimum)
 
 
 def optimum_of(trials: Trials) -> Floats:
@@ -388,10 +388,10 @@ def optimum_of(trials: Trials) -> Floats:
         return np.array([optimum.utility for optimum in found])
 
 
-def write_rivalry(rivalry: Rivalry, file: BinaryIO) -> None:
+def write_comparison(comparison: PolicyComparison, file: BinaryIO) -> None:
     """Write a row for each trial and policy, as parquet."""
-    trials, outcome = rivalry.trials, rivalry.outcome
-    num, width = trials.num_trials, len(rivalry.names)
+    trials, outcome = comparison.trials, comparison.outcome
+    num, width = trials.num_trials, len(comparison.names)
     starts = trials.starts
     pl.DataFrame(
         {
@@ -401,11 +401,11 @@ def write_rivalry(rivalry: Rivalry, file: BinaryIO) -> None:
             "workload": np.repeat([job.workload for job in trials.jobs], width),
             "n_min": np.repeat(np.array([j.n_min for j in trials.jobs], dtype=np.int32), width),
             "n_max": np.repeat(np.array([j.n_max for j in trials.jobs], dtype=np.int32), width),
-            "policy": list(rivalry.names) * num,
+            "policy": list(comparison.names) * num,
             "value": outcome.value.ravel(),
             "cost": outcome.cost.ravel(),
             "finish": outcome.finish.ravel(),
             "utility": outcome.utility.ravel(),
-            "optimum": np.repeat(rivalry.optimum, width),
+            "optimum": np.repeat(comparison.optimum, width),
         }
     ).write_parquet(file)

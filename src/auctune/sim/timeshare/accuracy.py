@@ -1,4 +1,4 @@
-"""How well estimators foretell needs on recorded curves; LARA, section 4.4.
+"""How well estimators predict needs on recorded curves; LARA, section 4.4.
 
 A thread learns alone, the same number of batches in each unit of time, up to its threshold: the
 loss at a share of its curve. At 60, 80, ..., 200 units it is asked what it still needs, S', and
@@ -50,7 +50,7 @@ class Accuracy:
         errors: mean error by number of units seen, as of `POINTS`; NaN where nothing was asked.
         mean, median: of all errors.
         log_error: mean of |ln (S' / S)|.
-        microseconds: for learning a unit and foretelling, as one thread among many.
+        microseconds: for learning a unit and forecaster_spec, as one thread among many.
     """
 
     name: str
@@ -87,7 +87,7 @@ def unit_means(curve: LossCurve, num_units: int) -> tuple[Floats, Floats]:
 
 
 def measure(estimator: Estimator, trials: Sequence[Trial]) -> Accuracy:
-    """Ask an estimator on all trials; one at least."""
+    """Measure an estimator on all trials; one at least."""
     asked: list[tuple[int, float, float]] = []
     for trial in trials:
         run = estimator.start()

@@ -212,7 +212,7 @@ LAGS = (1, 6, 36, 144)
 
 
 @dataclass(frozen=True, slots=True)
-class Likeness:
+class GoodnessOfFit:
     """One figure, of a log and of a process.
 
     Attributes:
@@ -230,7 +230,7 @@ class Likeness:
 
 def compare(
     log: JobLog, process: BurstyParams, *, runs: int = 20, seed: int = 0
-) -> tuple[Likeness, ...]:
+) -> tuple[GoodnessOfFit, ...]:
     """Return the figures of a log, its last day counted as a whole one, and of a process as long.
 
     The daily curve's figure is its distance, root mean square over 24 factors of mean 1, to the
@@ -259,7 +259,7 @@ def compare(
     for figure, value in real.items():
         values = [one[figure] for one in found]
         low, high = np.quantile(values, (0.1, 0.9)).tolist()
-        rows.append(Likeness(figure, value, float(np.mean(values)), low, high))
+        rows.append(GoodnessOfFit(figure, value, float(np.mean(values)), low, high))
     return tuple(rows)
 
 

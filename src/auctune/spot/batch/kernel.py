@@ -21,17 +21,17 @@ from auctune.spot.policies.baselines import all_spot, least_steady_count, unifor
 from auctune.spot.policy import Policy
 from auctune.spot.terms import (
     UNCHANGED,
-    Terms,
+    JobConstants,
     change,
-    ending_cost,
-    ending_slots,
     is_ahead,
     line_code,
-    rest_of,
+    remaining_work,
+    termination_cost,
+    termination_slots,
     value_at,
 )
 from auctune.spot.window.expectation import Scenarios
-from auctune.spot.window.limits import Limits, LimitsScratch, choose_within
+from auctune.spot.window.limits import Limits, LimitsScratch, choose_constrained
 from auctune.spot.window.program import WindowScratch, fill_window, follow, window_end
 from auctune.spot.window.table import cheapest_spot, units_done
 
@@ -161,7 +161,9 @@ def total_before(pool: Pool, m: int, slot: int) -> int:
 
 
 @kernel
-def solves_window(terms: Terms, codes: Codes, pool: Pool, m: int, slot: int, window: int) -> bool:
+def solves_window(
+    terms: JobConstants, codes: Codes, pool: Pool, m: int, slot: int, window: int
+) -> bool:
     """Return whether policy m plans by the window program in this slot, with this window."""
     if codes.kind[m] != AHAP or codes.window[m] != window or pool.finish[m] >= 0:
         return False
@@ -171,7 +173,7 @@ def solves_window(terms: Terms, codes: Codes, pool: Pool, m: int, slot: int, win
 
 @kernel
 def plan_windows(
-    terms: Terms, seen: Seen, codes: Codes, pool: Pool, scratch: WindowScratch, slot: int
+    terms: JobConstants, seen: Seen, codes: Codes, pool: Pool, scratch: WindowScratch, slot: int
 ) -> None:
     """Write the plans of all policies that plan by the window program, window by window."""
     prices, available = seen.price_ahead[slot], seen.available_ahead[slot]
@@ -197,7 +199,13 @@ def plan_windows(
 
 @kernel
 def decide_robust(
-    terms: Terms, seen: Seen, codes: Codes, pool: Pool, scratch: LimitsScratch, m: int, slot: int
+    terms: JobConstants,
+    seen: Seen,
+    codes: Codes,
+    pool: Pool,
+    scratch: LimitsScratch,
+    m: int,
+    slot: int,
 ) -> tuple[int, int]:
     """Return the (on-demand, spot) GPUs of a robust policy in a slot."""
     numbers, num_slots = codes.numbers[m], terms.num_slots - slot
@@ -209,7 +217,7 @@ def decide_robust(
     )
     limits = Limits(numbers[0], numbers[1] - pool.slot_cost[m])
     done, last = units_done(terms, pool.progress[m]), total_before(pool, m, slot)
-    count = choose_within(terms, scratch, scenarios, limits, done, last)
+    count = choose_constrained(terms, scratch, scenarios, limits, done, last)
     price, available = seen.price[slot], seen.available[slot]
     spot = cheapest_spot(count, price, available, terms.on_demand_price)
     return count - spot, spot
@@ -217,7 +225,13 @@ def decide_robust(
 
 @kernel
 def decide(
-    terms: Terms, seen: Seen, codes: Codes, pool: Pool, scratch: LimitsScratch, m: int, slot: int
+    terms: JobConstants,
+    seen: Seen,
+    codes: Codes,
+    pool: Pool,
+    scratch: LimitsScratch,
+    m: int,
+    slot: int,
 ) -> tuple[int, int]:
     """The (on-demand, spot) GPUs of policy m in a slot; AHAP's window plans are made before."""
     progress, numbers, kind = pool.progress[m], codes.numbers[m], codes.kind[m]
@@ -264,7 +278,7 @@ def decide(
 
 @kernel
 def run_slot(
-    terms: Terms, pool: Pool, m: int, slot: int, price: float, on_demand: int, spot: int
+    terms: JobConstants, pool: Pool, m: int, slot: int, price: float, on_demand: int, spot: int
 ) -> None:
     """Pay for a slot and work it off."""
     count = on_demand + spot
@@ -273,7 +287,7 @@ def run_slot(
         rest = terms.workload - pool.progress[m]
         pool.progress[m] += terms.work[row, count]
         pool.slot_cost[m] += on_demand * terms.on_demand_price + spot * price
-        if rest_of(terms, pool.progress[m]) == 0.0:
+        if remaining_work(terms, pool.progress[m]) == 0.0:
             used = 1.0 - terms.share[row] + rest / terms.work[UNCHANGED, count]
             pool.finish[m] = slot + min(used, 1.0)
     pool.held[m, slot, 0], pool.held[m, slot, 1] = on_demand, spot
@@ -281,7 +295,7 @@ def run_slot(
 
 @kernel
 def play_pool(
-    terms: Terms,
+    terms: JobConstants,
     seen: Seen,
     codes: Codes,
     scratch: Scratch,
@@ -304,8 +318,8 @@ def play_pool(
                 on_demand, spot = decide(terms, seen, codes, pool, scratch.limits, m, slot)
                 run_slot(terms, pool, m, slot, seen.price[slot], on_demand, spot)
     for m in range(len(codes.kind)):
-        rest = rest_of(terms, pool.progress[m])
+        rest = remaining_work(terms, pool.progress[m])
         if pool.finish[m] < 0:
-            pool.finish[m] = terms.num_slots + ending_slots(terms, rest)
+            pool.finish[m] = terms.num_slots + termination_slots(terms, rest)
         value[m] = value_at(terms, pool.finish[m])
-        cost[m] = pool.slot_cost[m] + ending_cost(terms, rest)
+        cost[m] = pool.slot_cost[m] + termination_cost(terms, rest)

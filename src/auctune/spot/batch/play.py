@@ -25,8 +25,8 @@ from auctune.spot.job import SpotJob
 from auctune.spot.market import SpotMarket
 from auctune.spot.play import play
 from auctune.spot.policy import Policy
-from auctune.spot.terms import Terms, make_terms
-from auctune.spot.window.expectation import Outlook, make_outlook
+from auctune.spot.terms import JobConstants, job_constants
+from auctune.spot.window.expectation import ScenarioTree, make_scenario_tree
 from auctune.spot.window.limits import make_limits_scratch
 from auctune.spot.window.program import make_scratch
 
@@ -87,7 +87,7 @@ def play_batch(
     known = {
         (id(job), market.on_demand_price): job for job, market in zip(jobs, markets, strict=True)
     }
-    terms = {key: make_terms(job, key[1]) for key, job in known.items()}
+    terms = {key: job_constants(job, key[1]) for key, job in known.items()}
 
     def one(j: int) -> _JobOutcome:
         outcome = _empty(len(policies), jobs[j].deadline)
@@ -130,7 +130,7 @@ def _empty(num_policies: int, num_slots: int) -> _JobOutcome:
 def _play_coded(
     codes: Codes,
     places: Sequence[int],
-    terms: Terms,
+    terms: JobConstants,
     job: SpotJob,
     market: SpotMarket,
     forecasts: ForecastTable | None,
@@ -156,18 +156,18 @@ def _play_coded(
     outcome.finish[places], outcome.held[places] = pool.finish, pool.held
 
 
-def _outlook(codes: Codes, job: SpotJob, forecasts: ForecastTable | None) -> Outlook:
+def _outlook(codes: Codes, job: SpotJob, forecasts: ForecastTable | None) -> ScenarioTree:
     """[t, h, i] scenarios up to the deadline; None where no policy looks at them."""
     num_ahead = job.deadline - 1
     if not np.any(codes.kind == ROBUST):
-        return Outlook(np.empty((0, 0, 0)), np.empty((0, 0, 0), dtype=np.int64))
+        return ScenarioTree(np.empty((0, 0, 0)), np.empty((0, 0, 0), dtype=np.int64))
     if num_ahead == 0:
-        return Outlook(np.empty((1, 0, 1)), np.empty((1, 0, 1), dtype=np.int64))
+        return ScenarioTree(np.empty((1, 0, 1)), np.empty((1, 0, 1), dtype=np.int64))
     check_forecast(None if forecasts is None else forecasts.at(0), num_ahead)
     assert forecasts is not None
-    outlook = make_outlook(forecasts)
+    outlook = make_scenario_tree(forecasts)
     rows = slice(0, job.deadline)
-    return Outlook(outlook.price[rows, :num_ahead], outlook.available[rows, :num_ahead])
+    return ScenarioTree(outlook.price[rows, :num_ahead], outlook.available[rows, :num_ahead])
 
 
 def _seen(
@@ -175,7 +175,7 @@ def _seen(
     market: SpotMarket,
     forecasts: ForecastTable | None,
     window: int,
-    outlook: Outlook,
+    outlook: ScenarioTree,
 ) -> Seen:
     market = market.between(0, job.deadline)
     price_ahead = np.zeros((job.deadline, window))

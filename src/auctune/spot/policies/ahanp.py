@@ -23,19 +23,19 @@ from auctune.numerics.jit import kernel
 from auctune.spot.job import SpotJob
 from auctune.spot.policy import SpotAllocation, SpotObservation
 from auctune.spot.terms import (
+    JobConstants,
     ProgressLine,
-    Terms,
     check_line,
     is_ahead,
+    job_constants,
     line_code,
-    make_terms,
     spot_first,
     usable_spot,
 )
 
 
 @kernel
-def scaled_count(terms: Terms, factor: float, count: int) -> int:
+def scaled_count(terms: JobConstants, factor: float, count: int) -> int:
     """factor * n, rounded half up, within N_min and N_max."""
     scaled = int(np.floor(factor * count + 0.5))
     return min(max(scaled, terms.n_min), terms.n_max)
@@ -43,7 +43,7 @@ def scaled_count(terms: Terms, factor: float, count: int) -> int:
 
 @kernel
 def react(
-    terms: Terms,
+    terms: JobConstants,
     sigma: float,
     drop: float,
     shrink: float,
@@ -123,7 +123,7 @@ class AhanpRun:
     def __init__(self, params: Ahanp, job: SpotJob) -> None:
         self._params = params
         self._line = line_code(params.line)
-        self._terms = make_terms(job, 1.0)
+        self._terms = job_constants(job, 1.0)
 
     def allocate(self, observation: SpotObservation) -> SpotAllocation:
         params = self._params

@@ -27,12 +27,12 @@ from auctune.spot.forecasts.forecast import Forecast, check_forecast
 from auctune.spot.job import SpotJob
 from auctune.spot.policy import SpotAllocation, SpotObservation
 from auctune.spot.terms import (
+    JobConstants,
     ProgressLine,
-    Terms,
     check_line,
     is_ahead,
+    job_constants,
     line_code,
-    make_terms,
     usable_spot,
 )
 from auctune.spot.window.program import (
@@ -47,7 +47,7 @@ from auctune.spot.window.table import units_done
 
 @kernel
 def plan_cheap_spot(
-    terms: Terms, sigma: float, prices: Floats, available: Ints, num_slots: int, plan: Ints
+    terms: JobConstants, sigma: float, prices: Floats, available: Ints, num_slots: int, plan: Ints
 ) -> None:
     """Write the plan of a job that is ahead: all spot where it is cheap."""
     for h in range(num_slots):
@@ -63,7 +63,7 @@ def rounded_mean(total: int, count: int) -> int:
 
 @kernel
 def combine(
-    terms: Terms, plans: Ints, commitment: int, slot: int, ahead: bool, available: int
+    terms: JobConstants, plans: Ints, commitment: int, slot: int, ahead: bool, available: int
 ) -> tuple[int, int]:
     """Return the (on-demand, spot) GPUs of a slot, from the last plans.
 
@@ -145,7 +145,7 @@ class AhapRun:
         self._params = params
         self._job = job
         self._line = line_code(params.line)
-        self._terms: Terms | None = None
+        self._terms: JobConstants | None = None
         self._scratch: WindowScratch | None = None
         # A job has no more slots to plan for, and no more plans that have a say.
         self._window = min(params.window, job.deadline)
@@ -173,9 +173,9 @@ class AhapRun:
         )
         return SpotAllocation(on_demand, spot)
 
-    def _prepared(self, on_demand_price: float) -> tuple[Terms, WindowScratch]:
+    def _prepared(self, on_demand_price: float) -> tuple[JobConstants, WindowScratch]:
         if self._terms is None or self._scratch is None:
-            self._terms = make_terms(self._job, on_demand_price)
+            self._terms = job_constants(self._job, on_demand_price)
             self._scratch = make_scratch(self._terms, self._window)
         return self._terms, self._scratch
 

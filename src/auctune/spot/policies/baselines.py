@@ -10,10 +10,10 @@ from auctune.spot.terms import (
     GROWN,
     TOLERANCE,
     UNCHANGED,
-    Terms,
+    JobConstants,
     fits_after,
-    make_terms,
-    rest_of,
+    job_constants,
+    remaining_work,
     spot_first,
     steady_work,
     usable_spot,
@@ -28,10 +28,13 @@ from auctune.spot.terms import (
 
 
 @kernel
-def least_steady_count(terms: Terms, slot: int, progress: float, last: int) -> int:
+def least_steady_count(terms: JobConstants, slot: int, progress: float, last: int) -> int:
     """Return the least count that meets the deadline if it is held from `slot` on; else N_max."""
     for n in range(terms.n_min, terms.n_max):
-        if rest_of(terms, progress + steady_work(terms, n, last, terms.num_slots - slot)) == 0.0:
+        if (
+            remaining_work(terms, progress + steady_work(terms, n, last, terms.num_slots - slot))
+            == 0.0
+        ):
             return n
     return terms.n_max
 
@@ -56,7 +59,7 @@ class OnDemandOnlyRun:
     """OD-Only at work."""
 
     def __init__(self, job: SpotJob) -> None:
-        self._terms = make_terms(job, 1.0)
+        self._terms = job_constants(job, 1.0)
 
     def allocate(self, observation: SpotObservation) -> SpotAllocation:
         count = least_steady_count(
@@ -76,7 +79,7 @@ class OnDemandOnlyRun:
 
 @kernel
 def all_spot(
-    terms: Terms, slot: int, progress: float, last: int, available: int
+    terms: JobConstants, slot: int, progress: float, last: int, available: int
 ) -> tuple[int, int]:
     """Return the (on-demand, spot) GPUs of a slot."""
     spot = usable_spot(terms, available)
@@ -105,7 +108,7 @@ class SpotFirstRun:
     """MSU at work."""
 
     def __init__(self, job: SpotJob) -> None:
-        self._terms = make_terms(job, 1.0)
+        self._terms = job_constants(job, 1.0)
 
     def allocate(self, observation: SpotObservation) -> SpotAllocation:
         on_demand, spot = all_spot(
@@ -137,7 +140,7 @@ class SpotFirstRun:
 
 
 @kernel
-def line(terms: Terms, slot: int) -> float:
+def line(terms: JobConstants, slot: int) -> float:
     """Work that should be done when `slot` begins."""
     slots = terms.num_slots - 1.0 + float(terms.share[GROWN])
     return min(terms.workload, terms.workload * slot / slots)
@@ -145,7 +148,12 @@ def line(terms: Terms, slot: int) -> float:
 
 @kernel
 def is_behind(
-    terms: Terms, hysteresis: float, slot: int, progress: float, last: int, last_on_demand: int
+    terms: JobConstants,
+    hysteresis: float,
+    slot: int,
+    progress: float,
+    last: int,
+    last_on_demand: int,
 ) -> bool:
     """Return whether on-demand GPUs are called for."""
     goal = line(terms, slot)
@@ -155,7 +163,7 @@ def is_behind(
 
 
 @kernel
-def regaining_count(terms: Terms, slot: int, progress: float, last: int, spot: int) -> int:
+def regaining_count(terms: JobConstants, slot: int, progress: float, last: int, spot: int) -> int:
     """The least count from `spot` and N_min on that is on the line after the slot; else N_max."""
     goal = line(terms, slot + 1) - TOLERANCE * terms.workload
     for n in range(max(spot, terms.n_min), terms.n_max):
@@ -166,7 +174,7 @@ def regaining_count(terms: Terms, slot: int, progress: float, last: int, spot: i
 
 @kernel
 def uniform(
-    terms: Terms,
+    terms: JobConstants,
     hysteresis: float,
     slot: int,
     progress: float,
@@ -217,7 +225,7 @@ class UniformProgressRun:
 
     def __init__(self, params: UniformProgress, job: SpotJob) -> None:
         self._hysteresis = params.hysteresis
-        self._terms = make_terms(job, 1.0)
+        self._terms = job_constants(job, 1.0)
 
     def allocate(self, observation: SpotObservation) -> SpotAllocation:
         on_demand, spot = uniform(

@@ -21,9 +21,14 @@ from auctune.domain.checks import check_positive
 from auctune.spot.forecasts.forecast import Forecast, check_forecast, point_forecast
 from auctune.spot.job import SpotJob
 from auctune.spot.policy import SpotAllocation, SpotObservation
-from auctune.spot.terms import Terms, make_terms
-from auctune.spot.window.expectation import SCENARIO_LEVELS, Scenarios, make_outlook
-from auctune.spot.window.limits import Limits, LimitsScratch, choose_within, make_limits_scratch
+from auctune.spot.terms import JobConstants, job_constants
+from auctune.spot.window.expectation import SCENARIO_LEVELS, Scenarios, make_scenario_tree
+from auctune.spot.window.limits import (
+    Limits,
+    LimitsScratch,
+    choose_constrained,
+    make_limits_scratch,
+)
 from auctune.spot.window.table import cheapest_spot, units_done
 
 _PERSISTENCE = 0.5
@@ -74,7 +79,7 @@ class RobustRun:
     def __init__(self, params: Robust, job: SpotJob) -> None:
         self._params = params
         self._job = job
-        self._terms: Terms | None = None
+        self._terms: JobConstants | None = None
         self._scratch: LimitsScratch | None = None
 
     def allocate(self, observation: SpotObservation) -> SpotAllocation:
@@ -86,14 +91,14 @@ class RobustRun:
         limits = Limits(float(params.risk), float(cap - observation.cost))
         done = int(units_done(terms, observation.progress))
         last = observation.last.total
-        count = int(choose_within(terms, scratch, scenarios, limits, done, last))
+        count = int(choose_constrained(terms, scratch, scenarios, limits, done, last))
         price, available = observation.price, observation.available
         spot = int(cheapest_spot(count, price, available, terms.on_demand_price))
         return SpotAllocation(count - spot, spot)
 
-    def _prepared(self, on_demand_price: float) -> tuple[Terms, LimitsScratch]:
+    def _prepared(self, on_demand_price: float) -> tuple[JobConstants, LimitsScratch]:
         if self._terms is None or self._scratch is None:
-            self._terms = make_terms(self._job, on_demand_price)
+            self._terms = job_constants(self._job, on_demand_price)
             self._scratch = make_limits_scratch(self._terms, len(SCENARIO_LEVELS))
         return self._terms, self._scratch
 
@@ -105,7 +110,9 @@ def make_scenarios(
     persistence: float,
 ) -> Scenarios:
     """Return the slot that is seen, and scenarios of those after it."""
-    outlook = make_outlook(forecast or point_forecast(np.empty(0), np.empty(0, dtype=np.int64)))
+    outlook = make_scenario_tree(
+        forecast or point_forecast(np.empty(0), np.empty(0, dtype=np.int64))
+    )
     num = outlook.price.shape[1]
     price = np.empty((1 + num_ahead, num))
     available = np.empty((1 + num_ahead, num), dtype=np.int64)

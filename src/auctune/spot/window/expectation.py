@@ -7,8 +7,14 @@ import numpy as np
 from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.jit import kernel
 from auctune.spot.forecasts.forecast import Forecast, ForecastTable
-from auctune.spot.terms import UNCHANGED, Terms, ending_cost, ending_slots, value_at
-from auctune.spot.window.table import best_count, check_room, fill_costs, fill_slot, target_units
+from auctune.spot.terms import (
+    UNCHANGED,
+    JobConstants,
+    termination_cost,
+    termination_slots,
+    value_at,
+)
+from auctune.spot.window.table import best_count, check_memory, fill_costs, fill_slot, target_units
 
 # Scenarios of the slots to come, from the quantiles of forecasts.
 #
@@ -21,7 +27,7 @@ SCENARIO_LEVELS = np.array([0.1, 0.3, 0.5, 0.7, 0.9])
 PAIRED = np.array([1, 4, 2, 0, 3])
 
 
-class Outlook(NamedTuple):
+class ScenarioTree(NamedTuple):
     """What the slots after one may bring, as likely in each scenario.
 
     Attributes:
@@ -33,16 +39,18 @@ class Outlook(NamedTuple):
     available: Ints
 
 
-def make_outlook(forecast: Forecast | ForecastTable) -> Outlook:
+def make_scenario_tree(forecast: Forecast | ForecastTable) -> ScenarioTree:
     """Return the scenarios of one forecast, or of all in a table.
 
     A forecast without quantiles is one scenario.
     """
     if len(forecast.levels) == 0:
-        return Outlook(forecast.price[..., None], forecast.available[..., None])
+        return ScenarioTree(forecast.price[..., None], forecast.available[..., None])
     price = _at_levels(forecast.levels, forecast.price_quantiles)[..., PAIRED]
     counts = _at_levels(forecast.levels, forecast.available_quantiles.astype(np.float64))
-    return Outlook(np.ascontiguousarray(price), np.asarray(np.floor(counts + 0.5), dtype=np.int64))
+    return ScenarioTree(
+        np.ascontiguousarray(price), np.asarray(np.floor(counts + 0.5), dtype=np.int64)
+    )
 
 
 def _at_levels(levels: Floats, quantiles: Floats) -> Floats:
@@ -100,7 +108,7 @@ class Multipliers(NamedTuple):
     """
 
     late: float
-    dear: float
+    cost: float
 
 
 class ExpectationScratch(NamedTuple):
@@ -121,14 +129,14 @@ class ExpectationScratch(NamedTuple):
     best: Floats
 
 
-def make_expectation_scratch(terms: Terms, num_scenarios: int) -> ExpectationScratch:
+def make_expectation_scratch(terms: JobConstants, num_scenarios: int) -> ExpectationScratch:
     """Buffers for one job.
 
     Raises:
         InputError: if they would take too much memory.
     """
     units = int(target_units(terms, terms.workload)) + 1
-    check_room(2 * num_scenarios + 1, terms.n_max, units)
+    check_memory(2 * num_scenarios + 1, terms.n_max, units)
     shape = (num_scenarios, terms.n_max + 1, units)
     # Rows of counts under N_min are never read, but they are mixed.
     return ExpectationScratch(
@@ -141,23 +149,25 @@ def make_expectation_scratch(terms: Terms, num_scenarios: int) -> ExpectationScr
 
 
 @kernel
-def fill_late_end(terms: Terms, prices: Multipliers, low: int, high: int, out: Floats) -> None:
+def fill_end_with_multipliers(
+    terms: JobConstants, prices: Multipliers, low: int, high: int, out: Floats
+) -> None:
     """[k] what is left at the deadline is worth, less the multipliers' prices."""
     for k in range(low, high):
         rest = terms.workload - k * terms.step
-        value = value_at(terms, terms.num_slots + ending_slots(terms, rest))
-        out[k] = value - (1.0 + prices.dear) * ending_cost(terms, rest) - prices.late
+        value = value_at(terms, terms.num_slots + termination_slots(terms, rest))
+        out[k] = value - (1.0 + prices.cost) * termination_cost(terms, rest) - prices.late
     out[high] = terms.value
 
 
 @kernel
-def fill_priced_costs(
-    terms: Terms, prices: Multipliers, price: float, available: int, costs: Floats
+def fill_costs_with_multiplier(
+    terms: JobConstants, prices: Multipliers, price: float, available: int, costs: Floats
 ) -> None:
     """[n] costs of a slot with their multiplier."""
     fill_costs(terms, price, available, costs)
     for n in range(len(costs)):
-        costs[n] *= 1.0 + prices.dear
+        costs[n] *= 1.0 + prices.cost
 
 
 @kernel
@@ -180,7 +190,7 @@ def mix(scratch: ExpectationScratch, scenarios: Scenarios, low: int, top: int) -
 
 @kernel
 def fill_expected(
-    terms: Terms,
+    terms: JobConstants,
     scratch: ExpectationScratch,
     scenarios: Scenarios,
     prices: Multipliers,
@@ -201,7 +211,7 @@ def fill_expected(
     high = target_units(terms, terms.workload)
     low = min(low, high)
     num_scenarios = len(scenarios.weight)
-    fill_late_end(terms, prices, low, high, scratch.mean[0])
+    fill_end_with_multipliers(terms, prices, low, high, scratch.mean[0])
     for i in range(num_scenarios):
         scratch.ahead[i, 0, low : high + 1] = scratch.mean[0, low : high + 1]
     fastest = terms.units[UNCHANGED, terms.n_max]
@@ -209,7 +219,7 @@ def fill_expected(
     for h in range(len(scenarios.price) - 1, 0, -1):
         top = min(low + h * fastest, high)
         for i in range(num_scenarios):
-            fill_priced_costs(
+            fill_costs_with_multiplier(
                 terms, prices, scenarios.price[h, i], scenarios.available[h, i], scratch.costs
             )
             fill_slot(
@@ -230,7 +240,7 @@ def fill_expected(
 
 @kernel
 def choose_now(
-    terms: Terms,
+    terms: JobConstants,
     scratch: ExpectationScratch,
     scenarios: Scenarios,
     prices: Multipliers,
@@ -240,7 +250,7 @@ def choose_now(
 ) -> tuple[int, float]:
     """The best count for the slot that is seen, and the expected value with the multipliers."""
     price, available = scenarios.price[0, 0], scenarios.available[0, 0]
-    fill_priced_costs(terms, prices, price, available, scratch.costs)
+    fill_costs_with_multiplier(terms, prices, price, available, scratch.costs)
     stride = 0 if len(scenarios.price) == 1 else 1
     return best_count(
         terms,

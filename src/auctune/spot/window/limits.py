@@ -15,7 +15,7 @@ import numpy as np
 
 from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.jit import kernel
-from auctune.spot.terms import Terms, ending_cost
+from auctune.spot.terms import JobConstants, termination_cost
 from auctune.spot.window.expectation import (
     ExpectationScratch,
     Multipliers,
@@ -26,8 +26,8 @@ from auctune.spot.window.expectation import (
 )
 
 # Shares of what is at stake: the job's value and the cost of running it all after the deadline.
-LATE_LADDER = np.array([0.0, 0.001, 0.1, 0.5, 2.0, 10.0])
-DEAR_LADDER = np.array([0.0, 0.001, 0.25, 1.0, 4.0, 20.0])
+LATE_MULTIPLIERS = np.array([0.0, 0.001, 0.1, 0.5, 2.0, 10.0])
+COST_MULTIPLIERS = np.array([0.0, 0.001, 0.25, 1.0, 4.0, 20.0])
 
 # No step of a ladder is known to keep the limit.
 NONE = -1.0
@@ -64,10 +64,10 @@ class LimitsScratch(NamedTuple):
     value: Floats
 
 
-def make_limits_scratch(terms: Terms, num_scenarios: int) -> LimitsScratch:
+def make_limits_scratch(terms: JobConstants, num_scenarios: int) -> LimitsScratch:
     """Buffers for one job."""
     # A ladder of lambda, and two of nu.
-    most = len(LATE_LADDER) + 2 * len(DEAR_LADDER)
+    most = len(LATE_MULTIPLIERS) + 2 * len(COST_MULTIPLIERS)
     return LimitsScratch(
         make_expectation_scratch(terms, num_scenarios),
         np.zeros(1, dtype=np.int64),
@@ -79,8 +79,8 @@ def make_limits_scratch(terms: Terms, num_scenarios: int) -> LimitsScratch:
 
 
 @kernel
-def best_beside(
-    terms: Terms,
+def solve_with_multipliers(
+    terms: JobConstants,
     scratch: LimitsScratch,
     scenarios: Scenarios,
     done: int,
@@ -103,8 +103,8 @@ def best_beside(
 
 
 @kernel
-def least_late(
-    terms: Terms,
+def least_late_multiplier(
+    terms: JobConstants,
     scratch: LimitsScratch,
     scenarios: Scenarios,
     done: int,
@@ -113,19 +113,19 @@ def least_late(
     risk: float,
 ) -> float:
     """Return the first lambda at which the risk is known to be kept, or `NONE`."""
-    stake = terms.value + ending_cost(terms, terms.workload)
-    for i in range(1, len(LATE_LADDER)):
-        x, y = LATE_LADDER[i - 1] * stake, LATE_LADDER[i] * stake
-        lower = best_beside(terms, scratch, scenarios, done, last, x, dear)
-        upper = best_beside(terms, scratch, scenarios, done, last, y, dear)
+    stake = terms.value + termination_cost(terms, terms.workload)
+    for i in range(1, len(LATE_MULTIPLIERS)):
+        x, y = LATE_MULTIPLIERS[i - 1] * stake, LATE_MULTIPLIERS[i] * stake
+        lower = solve_with_multipliers(terms, scratch, scenarios, done, last, x, dear)
+        upper = solve_with_multipliers(terms, scratch, scenarios, done, last, y, dear)
         if (scratch.value[lower] - scratch.value[upper]) / (y - x) <= risk:
             return float(y)
     return NONE
 
 
 @kernel
-def least_dear(
-    terms: Terms,
+def least_cost_multiplier(
+    terms: JobConstants,
     scratch: LimitsScratch,
     scenarios: Scenarios,
     done: int,
@@ -136,10 +136,10 @@ def least_dear(
     """The first nu at which the cost is known to be kept, or `NONE`; 0 where there is no limit."""
     if left == np.inf:
         return 0.0
-    for i in range(1, len(DEAR_LADDER)):
-        x, y = DEAR_LADDER[i - 1], DEAR_LADDER[i]
-        lower = best_beside(terms, scratch, scenarios, done, last, late, x)
-        upper = best_beside(terms, scratch, scenarios, done, last, late, y)
+    for i in range(1, len(COST_MULTIPLIERS)):
+        x, y = COST_MULTIPLIERS[i - 1], COST_MULTIPLIERS[i]
+        lower = solve_with_multipliers(terms, scratch, scenarios, done, last, late, x)
+        upper = solve_with_multipliers(terms, scratch, scenarios, done, last, late, y)
         if (scratch.value[lower] - scratch.value[upper]) / (y - x) <= left:
             return float(y)
     return NONE
@@ -147,7 +147,7 @@ def least_dear(
 
 @kernel
 def multipliers_for(
-    terms: Terms,
+    terms: JobConstants,
     scratch: LimitsScratch,
     scenarios: Scenarios,
     limits: Limits,
@@ -155,21 +155,21 @@ def multipliers_for(
     last: int,
 ) -> tuple[float, float]:
     """lambda and nu that keep both limits, or the cost's where both cannot be kept."""
-    alone = least_dear(terms, scratch, scenarios, done, last, 0.0, limits.left)
+    alone = least_cost_multiplier(terms, scratch, scenarios, done, last, 0.0, limits.left)
     if alone == NONE:
-        return 0.0, DEAR_LADDER[-1]
+        return 0.0, COST_MULTIPLIERS[-1]
     if limits.risk == 1.0:
         return 0.0, alone
-    late = least_late(terms, scratch, scenarios, done, last, alone, limits.risk)
+    late = least_late_multiplier(terms, scratch, scenarios, done, last, alone, limits.risk)
     if late == NONE:
-        late = LATE_LADDER[-1] * (terms.value + ending_cost(terms, terms.workload))
-    both = least_dear(terms, scratch, scenarios, done, last, late, limits.left)
+        late = LATE_MULTIPLIERS[-1] * (terms.value + termination_cost(terms, terms.workload))
+    both = least_cost_multiplier(terms, scratch, scenarios, done, last, late, limits.left)
     return (0.0, alone) if both == NONE else (late, both)
 
 
 @kernel
-def choose_within(
-    terms: Terms,
+def choose_constrained(
+    terms: JobConstants,
     scratch: LimitsScratch,
     scenarios: Scenarios,
     limits: Limits,
@@ -188,4 +188,6 @@ def choose_within(
     """
     scratch.size[0] = 0
     late, dear = multipliers_for(terms, scratch, scenarios, limits, done, last)
-    return int(scratch.chosen[best_beside(terms, scratch, scenarios, done, last, late, dear)])
+    return int(
+        scratch.chosen[solve_with_multipliers(terms, scratch, scenarios, done, last, late, dear)]
+    )

@@ -13,11 +13,11 @@ import numpy as np
 
 from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.jit import kernel
-from auctune.spot.terms import Terms, expected_progress
+from auctune.spot.terms import JobConstants, expected_progress
 from auctune.spot.window.table import (
     best_count,
     cheapest_spot,
-    check_room,
+    check_memory,
     fill_costs,
     fill_end,
     fill_slot,
@@ -40,14 +40,14 @@ class WindowScratch(NamedTuple):
     best: Floats
 
 
-def make_scratch(terms: Terms, window: int) -> WindowScratch:
+def make_scratch(terms: JobConstants, window: int) -> WindowScratch:
     """Buffers for windows up to `window` slots of one job.
 
     Raises:
         InputError: if they would take too much memory.
     """
     units = int(target_units(terms, terms.workload)) + 1
-    check_room(max(window, 1), terms.n_max, units)
+    check_memory(max(window, 1), terms.n_max, units)
     return WindowScratch(
         values=np.empty((max(window, 1), terms.n_max + 1, units)),
         costs=np.empty(terms.n_max + 1),
@@ -56,14 +56,14 @@ def make_scratch(terms: Terms, window: int) -> WindowScratch:
 
 
 @kernel
-def window_end(terms: Terms, slot: int, window: int) -> int:
+def window_end(terms: JobConstants, slot: int, window: int) -> int:
     """e = min(t + w, d)."""
     return min(slot + window, terms.num_slots)
 
 
 @kernel
 def fill_window(
-    terms: Terms,
+    terms: JobConstants,
     scratch: WindowScratch,
     prices: Floats,
     available: Ints,
@@ -107,7 +107,7 @@ def fill_window(
 
 @kernel
 def follow(
-    terms: Terms,
+    terms: JobConstants,
     scratch: WindowScratch,
     prices: Floats,
     available: Ints,

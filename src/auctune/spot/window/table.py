@@ -5,14 +5,22 @@ import numpy as np
 from auctune.domain import InputError
 from auctune.numerics.arrays import Floats
 from auctune.numerics.jit import kernel
-from auctune.spot.terms import GROWN, SHRUNK, TOLERANCE, UNCHANGED, Terms, change, worth_of_rest
+from auctune.spot.terms import (
+    GROWN,
+    SHRUNK,
+    TOLERANCE,
+    UNCHANGED,
+    JobConstants,
+    change,
+    terminal_value,
+)
 
 # Of all tables of one program; on each processor there may be one.
 MOST_BYTES = 2 * 2**30
 _NUMBER = 8
 
 
-def check_room(num_tables: int, n_max: int, units: int) -> None:
+def check_memory(num_tables: int, n_max: int, units: int) -> None:
     """Refuse tables that are too large.
 
     Args:
@@ -66,7 +74,7 @@ def cheapest_spot(count: int, price: float, available: int, on_demand_price: flo
 
 
 @kernel
-def fill_costs(terms: Terms, price: float, available: int, costs: Floats) -> None:
+def fill_costs(terms: JobConstants, price: float, available: int, costs: Floats) -> None:
     """[n] the least cost of holding n GPUs in a slot."""
     dear = terms.on_demand_price
     for n in range(terms.n_max + 1):
@@ -75,23 +83,23 @@ def fill_costs(terms: Terms, price: float, available: int, costs: Floats) -> Non
 
 
 @kernel
-def target_units(terms: Terms, target: float) -> int:
+def target_units(terms: JobConstants, target: float) -> int:
     """Return the steps of the grid that reach `target`."""
     return int(np.ceil((target - TOLERANCE * terms.workload) / terms.step))
 
 
 @kernel
-def units_done(terms: Terms, progress: float) -> int:
+def units_done(terms: JobConstants, progress: float) -> int:
     """Return the whole steps of the grid that have been done."""
     return int(np.floor((progress + TOLERANCE * terms.workload) / terms.step))
 
 
 @kernel
-def fill_end(terms: Terms, target: float, low: int, high: int, out: Floats) -> None:
+def fill_end(terms: JobConstants, target: float, low: int, high: int, out: Floats) -> None:
     """[k] the worth of what is left of `target` at the window's end, for k in low..high."""
     for k in range(low, high):
-        out[k] = worth_of_rest(terms, target - k * terms.step)
-    out[high] = worth_of_rest(terms, 0.0)
+        out[k] = terminal_value(terms, target - k * terms.step)
+    out[high] = terminal_value(terms, 0.0)
 
 
 @kernel
@@ -112,7 +120,7 @@ def take_better(
 
 @kernel
 def fill_slot(
-    terms: Terms,
+    terms: JobConstants,
     costs: Floats,
     after: Floats,
     stride: int,
@@ -160,8 +168,15 @@ TIE = 1e-12
 
 
 @kernel
-def worth_of_count(
-    terms: Terms, costs: Floats, after: Floats, stride: int, k: int, high: int, last: int, n: int
+def value_of_count(
+    terms: JobConstants,
+    costs: Floats,
+    after: Floats,
+    stride: int,
+    k: int,
+    high: int,
+    last: int,
+    n: int,
 ) -> float:
     """Return the value of holding n GPUs in a slot that begins with k done after `last` GPUs."""
     if n == 0:
@@ -172,7 +187,7 @@ def worth_of_count(
 
 @kernel
 def best_count(
-    terms: Terms,
+    terms: JobConstants,
     costs: Floats,
     price: float,
     available: int,
@@ -183,9 +198,9 @@ def best_count(
     last: int,
 ) -> tuple[int, float]:
     """Return the best count for a slot by the rule of ties, and its value."""
-    most = worth_of_count(terms, costs, after, stride, k, high, last, 0)
+    most = value_of_count(terms, costs, after, stride, k, high, last, 0)
     for n in range(terms.n_min, terms.n_max + 1):
-        most = max(most, worth_of_count(terms, costs, after, stride, k, high, last, n))
+        most = max(most, value_of_count(terms, costs, after, stride, k, high, last, n))
     least = most - TIE * (terms.value + abs(most))
     chosen, chosen_spot = -1, -1
     for i in range(terms.n_min - 1, terms.n_max + 1):
@@ -194,7 +209,7 @@ def best_count(
         # Among equally many spot GPUs the counts rise, so the first has the fewest on-demand.
         if (
             spot > chosen_spot
-            and worth_of_count(terms, costs, after, stride, k, high, last, n) >= least
+            and value_of_count(terms, costs, after, stride, k, high, last, n) >= least
         ):
             chosen, chosen_spot = n, spot
     return chosen, most

@@ -5,9 +5,9 @@ from auctune.timeshare.allocation.rule import (
     Demand,
     EarliestFirst,
     EasiestFirst,
+    HybridEdf,
     LeastResourcesFirst,
     MooreHodgson,
-    Paced,
     Rule,
 )
 
@@ -15,9 +15,9 @@ __all__ = [
     "Demand",
     "EarliestFirst",
     "EasiestFirst",
+    "HybridEdf",
     "LeastResourcesFirst",
     "MooreHodgson",
-    "Paced",
     "Rule",
     "moore_hodgson",
 ]

@@ -235,7 +235,7 @@ class EarliestFirst:
 
 
 @dataclass(frozen=True, slots=True)
-class Paced:
+class HybridEdf:
     """The earliest first while deadlines are apart; the paper's shares while they are close.
 
     Attributes:

@@ -2,11 +2,11 @@
 
 from auctune.timeshare.estimators.estimator import (
     Estimator,
-    EstimatorBank,
+    EstimatorLoop,
     LossEstimator,
     Need,
     Needs,
-    ObjectBank,
+    VectorizedEstimator,
 )
 from auctune.timeshare.estimators.m4 import M4
 from auctune.timeshare.estimators.mixture import Mixture
@@ -15,12 +15,12 @@ from auctune.timeshare.estimators.wls import Ls, Wls
 __all__ = [
     "M4",
     "Estimator",
-    "EstimatorBank",
+    "EstimatorLoop",
     "LossEstimator",
     "Ls",
     "Mixture",
     "Need",
     "Needs",
-    "ObjectBank",
+    "VectorizedEstimator",
     "Wls",
 ]

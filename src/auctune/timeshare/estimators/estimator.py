@@ -32,7 +32,7 @@ class Need:
     high: float
 
 
-def need_at_sight(samples: float, loss: float, threshold: float) -> Need | None:
+def first_need(samples: float, loss: float, threshold: float) -> Need | None:
     """Return what a thread's last unit says by itself; None if a law must be asked.
 
     Args:
@@ -53,7 +53,7 @@ _MOST_LOG = math.log(MOST_BATCHES)
 
 
 @kernel
-def batches_until(log_end: float, samples: float) -> float:
+def crossing_point(log_end: float, samples: float) -> float:
     """Whole batches from `samples` up to e^log_end, one at least; infinite beyond all sense."""
     # Not <=: NaN, of infinities that cancel, is out of reach as well.
     if not log_end <= _MOST_LOG:
@@ -97,7 +97,7 @@ class LossEstimator(Protocol):
         ...
 
 
-class EstimatorBank(Protocol):
+class VectorizedEstimator(Protocol):
     """An estimator at work on all threads of a bundle."""
 
     def observe(self, samples: Floats, loss: Floats, fresh: Bools) -> None:
@@ -116,7 +116,7 @@ class EstimatorBank(Protocol):
 
 
 class Estimator(Protocol):
-    """Parameters of a way of foretelling: a frozen dataclass."""
+    """Parameters of a way of forecaster_spec: a frozen dataclass."""
 
     @property
     def name(self) -> str:
@@ -127,12 +127,12 @@ class Estimator(Protocol):
         """At work on one thread, that has learned nothing."""
         ...
 
-    def start_bank(self, num_threads: int) -> EstimatorBank:
+    def start_bank(self, num_threads: int) -> VectorizedEstimator:
         """At work on so many."""
         ...
 
 
-class ObjectBank:
+class EstimatorLoop:
     """One estimator for each thread.
 
     A need is asked for again only where a unit of time was learned from or the threshold is new.

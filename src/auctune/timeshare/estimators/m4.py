@@ -21,10 +21,10 @@ from auctune.numerics.arrays import Floats
 from auctune.numerics.jit import kernel
 from auctune.timeshare.estimators.estimator import (
     SPREAD,
+    EstimatorLoop,
     Need,
-    ObjectBank,
-    batches_until,
-    need_at_sight,
+    crossing_point,
+    first_need,
 )
 
 # The ends keep so far, relatively, from all losses seen.
@@ -153,8 +153,8 @@ class M4:
     def start(self) -> "M4Run":
         return M4Run(self)
 
-    def start_bank(self, num_threads: int) -> ObjectBank:
-        return ObjectBank([self.start() for _ in range(num_threads)])
+    def start_bank(self, num_threads: int) -> EstimatorLoop:
+        return EstimatorLoop([self.start() for _ in range(num_threads)])
 
 
 class M4Run:
@@ -174,7 +174,7 @@ class M4Run:
 
     def need(self, threshold: float) -> Need:
         samples, loss = self._last
-        seen = need_at_sight(samples, loss, threshold)
+        seen = first_need(samples, loss, threshold)
         if seen is not None:
             return seen
         if len(self._losses) < 3:
@@ -189,7 +189,7 @@ class M4Run:
         # By how much ln of the law's right side must still fall from its mean.
         drop = mean_z - math.log(threshold - lower) - alpha * (mean_w - math.log(upper - threshold))
         sd = SPREAD * math.sqrt(left / max(len(self._losses) - 5, 1))
-        ends = [batches_until(centre + (drop + by) / c, samples) for by in (0.0, -sd, sd)]
+        ends = [crossing_point(centre + (drop + by) / c, samples) for by in (0.0, -sd, sd)]
         return Need(ends[0], min(ends), max(ends))
 
     def copy(self) -> "M4Run":

@@ -9,7 +9,13 @@ from auctune.domain import InputError
 from auctune.domain.checks import check_count, check_finite, check_positive
 from auctune.numerics.arrays import Bools, Floats
 from auctune.numerics.jit import kernel
-from auctune.timeshare.estimators.estimator import HIGH_LEVEL, LOW_LEVEL, Need, Needs, batches_until
+from auctune.timeshare.estimators.estimator import (
+    HIGH_LEVEL,
+    LOW_LEVEL,
+    Need,
+    Needs,
+    crossing_point,
+)
 
 # Moments of the laws of `Mixture`, and how they learn from a unit of time.
 #
@@ -60,8 +66,8 @@ def outlier_weight(head: Floats, error: float, batches: float, clip: float) -> f
 
 
 @kernel
-def foretold(groups: Floats, members: Floats, x: Floats, y: float, learned: float) -> float:
-    """The mixture's error at a unit (observed less foretold); members' errors are written."""
+def predicted(groups: Floats, members: Floats, x: Floats, y: float, learned: float) -> float:
+    """The mixture's error at a unit (observed less predicted); members' errors are written."""
     total, best = 0.0, 0.0
     for g in range(len(groups)):
         for p in range(len(x)):
@@ -112,7 +118,7 @@ def observe(
     if head[COUNT] > FEWEST:
         # Errors are remembered by data as well, but for the last units at most.
         learned = max(1.0 - math.exp(-forward), 0.02) * batches / head[UNIT]
-        error = foretold(groups, members, x, y, learned)
+        error = predicted(groups, members, x, y, learned)
         weight *= outlier_weight(head, error, batches, clip)
     for g in range(len(groups)):
         fade = math.exp(-kappas[g] * forward)
@@ -197,7 +203,7 @@ def quantile(ends: Floats, weights: Floats, share: float) -> float:
 
 
 @kernel
-def foretell(
+def predict(
     head: Floats,
     groups: Floats,
     members: Floats,
@@ -219,14 +225,14 @@ def foretell(
     level = math.log(threshold) + tau * math.sqrt(head[VARIANCE] / head[UNIT])
     crossings(groups, members, head[ORIGIN], level, ends, weights)
     return (
-        batches_until(quantile(ends, weights, 0.5), samples),
-        batches_until(quantile(ends, weights, LOW_LEVEL), samples),
-        batches_until(quantile(ends, weights, HIGH_LEVEL), samples),
+        crossing_point(quantile(ends, weights, 0.5), samples),
+        crossing_point(quantile(ends, weights, LOW_LEVEL), samples),
+        crossing_point(quantile(ends, weights, HIGH_LEVEL), samples),
     )
 
 
 @kernel
-def foretell_all(
+def predict_all(
     heads: Floats,
     groups: Floats,
     members: Floats,
@@ -241,7 +247,7 @@ def foretell_all(
     ends, weights = np.empty(num_members), np.empty(num_members)
     for k in range(len(heads)):
         if heads[k, THRESHOLD] != thresholds[k]:
-            need[k], low[k], high[k] = foretell(
+            need[k], low[k], high[k] = predict(
                 heads[k], groups[k], members[k], tau, thresholds[k], ends, weights
             )
             heads[k, THRESHOLD] = thresholds[k]
@@ -261,7 +267,7 @@ def foretell_all(
 #
 # - a unit counts by its batches, at the middle of them, and less when it is an outlier (Huber): a
 #   share decides how much a loss is worth;
-# - members are weighted by 1 / E, E the mean squared error with which they foretold the next unit;
+# - members are weighted by 1 / E, E the mean squared error with which they predicted the next unit;
 # - the need is the weighted median of the members' crossings, `low` and `high` the outer deciles;
 # - a thread is done when a loss is *observed* at or under eps, and the least of noisy losses lies
 #   under their mean: the level looked for is that of eps e^(tau sigma), sigma the noise of a unit.
@@ -329,7 +335,7 @@ class MixtureBank:
 
     def needs(self, thresholds: Floats) -> Needs:
         tau, needs = self._params.tau, self._needs
-        foretell_all(
+        predict_all(
             self._heads,
             self._groups,
             self._members,

@@ -27,7 +27,7 @@ from auctune.domain import InputError
 from auctune.domain.checks import check_finite, check_positive
 from auctune.numerics.arrays import Bools, Floats
 from auctune.numerics.jit import kernel
-from auctune.timeshare.estimators.estimator import SPREAD, Need, Needs, batches_until
+from auctune.timeshare.estimators.estimator import SPREAD, Need, Needs, crossing_point
 
 # Columns of a thread's state.
 SAMPLES, LOSS, WEIGHT, WEIGHT_SQUARES, MEAN_X, MEAN_Y, SXX, SXY, SYY, START = range(10)
@@ -75,7 +75,7 @@ def solve(state: Floats, line: Floats) -> tuple[float, float]:
 
 
 @kernel
-def foretell(state: Floats, line: Floats, threshold: float) -> tuple[float, float, float]:
+def predict(state: Floats, line: Floats, threshold: float) -> tuple[float, float, float]:
     """Return the need of one thread with its quantiles."""
     loss, samples, weight = state[LOSS], state[SAMPLES], state[WEIGHT]
     if samples == 0.0:
@@ -88,7 +88,7 @@ def foretell(state: Floats, line: Floats, threshold: float) -> tuple[float, floa
     level = math.log(threshold)
     need = np.inf
     if slope < 0.0:
-        need = batches_until((level - intercept) / slope, samples)
+        need = crossing_point((level - intercept) / slope, samples)
     own = slope - line[0]
     spread = max(0.0, state[SYY] - 2.0 * own * state[SXY] + own * own * state[SXX])
     # As many observations as have the same variance of their mean, two of them used up.
@@ -102,9 +102,9 @@ def foretell(state: Floats, line: Floats, threshold: float) -> tuple[float, floa
     low, high = np.inf, np.inf
     if of_slope - slope > 0.0:
         ahead = max(0.0, drop - of_mean) / (of_slope - slope)
-        low = batches_until(state[MEAN_X] + ahead, samples)
+        low = crossing_point(state[MEAN_X] + ahead, samples)
     if -slope - of_slope > 0.0:
-        high = batches_until(state[MEAN_X] + (drop + of_mean) / (-slope - of_slope), samples)
+        high = crossing_point(state[MEAN_X] + (drop + of_mean) / (-slope - of_slope), samples)
     return need, min(low, need), max(high, need)
 
 
@@ -119,12 +119,12 @@ def observe_all(
 
 
 @kernel
-def foretell_all(
+def predict_all(
     states: Floats, line: Floats, thresholds: Floats, need: Floats, low: Floats, high: Floats
 ) -> None:
     """Needs of all threads; the last three written."""
     for k in range(len(states)):
-        need[k], low[k], high[k] = foretell(states[k], line, thresholds[k])
+        need[k], low[k], high[k] = predict(states[k], line, thresholds[k])
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +204,7 @@ class WlsRun:
         return solve(self._state, self._line)
 
     def need(self, threshold: float) -> Need:
-        return Need(*foretell(self._state, self._line, threshold))
+        return Need(*predict(self._state, self._line, threshold))
 
     def copy(self) -> "WlsRun":
         twin = object.__new__(WlsRun)
@@ -224,7 +224,7 @@ class WlsBank:
         observe_all(self._states, self._gamma, self._line, samples, loss, fresh)
 
     def needs(self, thresholds: Floats) -> Needs:
-        foretell_all(self._states, self._line, thresholds, *self._needs)
+        predict_all(self._states, self._line, thresholds, *self._needs)
         return self._needs
 
 

@@ -16,7 +16,7 @@ from auctune.auction.dual import (
     to_columns,
     whole_supply,
 )
-from auctune.auction.dual.dual import Dual, DualPrices, _Fall
+from auctune.auction.dual.dual import Dual, DualPrices, _DescentObjective
 from auctune.domain import Cluster, Node, NodeType, Task
 from auctune.numerics.arrays import Floats
 from auctune.sim.instance import Instance
@@ -29,11 +29,11 @@ from support.thorough import drawn
 SLACK = 1e-6
 
 
-def fall_of(market: PricedMarket) -> tuple[_Fall, Floats, Floats]:
+def fall_of(market: PricedMarket) -> tuple[_DescentObjective, Floats, Floats]:
     """The dual from the market's prices on, and both of its prices as the descent has them."""
     dual = Dual(market.supply, market.columns, market.weights)
-    there = _Fall(dual, DualPrices(0.0, market.other_lam, market.other_phi)).start
-    fall = _Fall(dual, DualPrices(0.0, market.lam, market.phi))
+    there = _DescentObjective(dual, DualPrices(0.0, market.other_lam, market.other_phi)).start
+    fall = _DescentObjective(dual, DualPrices(0.0, market.lam, market.phi))
     return fall, fall.start, there
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from auctune.auction.dual.exact import answer_of_one_type
+from auctune.auction.dual.exact import respond_one_type
 from auctune.auction.dual.problem import Window
 from auctune.numerics.arrays import FIT
 from support.dual_questions import Question, both_ways, check_cells, questions
@@ -27,7 +27,7 @@ def ask(kernel: Kernel, question: Question) -> float:
     return gain
 
 
-@pytest.mark.parametrize("kernel", both_ways(answer_of_one_type))
+@pytest.mark.parametrize("kernel", both_ways(respond_one_type))
 @drawn(70)
 @given(question=questions(num_able=1, num_types=2, max_slots=7))
 def test_the_answer_is_the_best_of_all_schedules(kernel: Kernel, question: Question) -> None:
@@ -45,24 +45,24 @@ FOUR_SLOTS = Question(
 )
 
 
-@pytest.mark.parametrize("kernel", both_ways(answer_of_one_type))
+@pytest.mark.parametrize("kernel", both_ways(respond_one_type))
 def test_work_that_is_no_multiple_of_the_speed_takes_a_whole_last_cell(kernel: Kernel) -> None:
     assert ask(kernel, FOUR_SLOTS) == 10.0 - (1.0 + 1.0 + 2.0)
 
 
-@pytest.mark.parametrize("kernel", both_ways(answer_of_one_type))
+@pytest.mark.parametrize("kernel", both_ways(respond_one_type))
 def test_a_bid_that_equals_the_least_cost_takes_nothing(kernel: Kernel) -> None:
     equal = replace(FOUR_SLOTS, bid=4.0)
     assert ask(kernel, equal) == 0.0
 
 
-@pytest.mark.parametrize("kernel", both_ways(answer_of_one_type))
+@pytest.mark.parametrize("kernel", both_ways(respond_one_type))
 def test_more_cells_than_the_window_has_slots_are_no_schedule(kernel: Kernel) -> None:
     assert ask(kernel, replace(FOUR_SLOTS, work=8.0)) == 10.0 - 7.0
     assert ask(kernel, replace(FOUR_SLOTS, work=8.1)) == 0.0
 
 
-@pytest.mark.parametrize("kernel", both_ways(answer_of_one_type))
+@pytest.mark.parametrize("kernel", both_ways(respond_one_type))
 def test_a_dear_quick_vendor_is_taken_where_its_slots_are_worth_it(kernel: Kernel) -> None:
     quotes = ((0.5, 1), (1.0, 0))
     # The slow vendor leaves slots of 3 + 1 + 2, the quick one has 1 + 1 + 2 for 0.5 more.
@@ -71,13 +71,13 @@ def test_a_dear_quick_vendor_is_taken_where_its_slots_are_worth_it(kernel: Kerne
     assert ask(kernel, replace(FOUR_SLOTS, quotes=dearer)) == 10.0 - 6.5
 
 
-@pytest.mark.parametrize("kernel", both_ways(answer_of_one_type))
+@pytest.mark.parametrize("kernel", both_ways(respond_one_type))
 @pytest.mark.parametrize("work", [1e20, 1e300])
 def test_work_beyond_all_integers_gets_nothing(kernel: Kernel, work: float) -> None:
     assert ask(kernel, replace(FOUR_SLOTS, work=work)) == 0.0
 
 
-@pytest.mark.parametrize("kernel", both_ways(answer_of_one_type))
+@pytest.mark.parametrize("kernel", both_ways(respond_one_type))
 @pytest.mark.parametrize("dear", [1e12, 1e17, 1e300])
 def test_dear_cells_leave_no_rounding_behind(kernel: Kernel, dear: float) -> None:
     weight = np.array([9.9, 9.9, 9.9, dear, dear, dear])[:, None]

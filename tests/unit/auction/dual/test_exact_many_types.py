@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auctune.auction.dual.exact import TOO_MANY, answer_of_many_types
+from auctune.auction.dual.exact import TOO_MANY, respond_many_types
 from auctune.auction.dual.problem import Window
 from support.dual_questions import Question, ask, both_ways, check_cells, questions
 from support.kernels import Kernel
@@ -20,7 +20,7 @@ any_able = st.one_of(
 )
 
 
-@pytest.mark.parametrize("kernel", both_ways(answer_of_many_types))
+@pytest.mark.parametrize("kernel", both_ways(respond_many_types))
 @drawn(40)
 @given(question=any_able)
 def test_the_answer_is_the_best_of_all_schedules(kernel: Kernel, question: Question) -> None:
@@ -30,7 +30,7 @@ def test_the_answer_is_the_best_of_all_schedules(kernel: Kernel, question: Quest
     assert gain == pytest.approx(best, abs=1e-9)
 
 
-@pytest.mark.parametrize("kernel", both_ways(answer_of_many_types))
+@pytest.mark.parametrize("kernel", both_ways(respond_many_types))
 def test_too_many_counts_of_cells_are_said_to_be_and_nothing_is_taken(kernel: Kernel) -> None:
     weight, speed = np.ones((30, 3)), np.array([0.1, 0.12, 0.125])
     question = Question(Window(0, 0, 29), weight, speed, 3.75, 9.0, ((0.0, 0),))
@@ -40,7 +40,7 @@ def test_too_many_counts_of_cells_are_said_to_be_and_nothing_is_taken(kernel: Ke
     assert not taken.samples.any()
 
 
-@pytest.mark.parametrize("kernel", both_ways(answer_of_many_types))
+@pytest.mark.parametrize("kernel", both_ways(respond_many_types))
 @pytest.mark.parametrize("work", [1e20, 1e300])
 def test_work_beyond_all_integers_gets_nothing(kernel: Kernel, work: float) -> None:
     three = Question(Window(0, 0, 2), np.ones((3, 3)), np.full(3, 2.0), work, 9.0, ((0.0, 0),))

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import event, given
 
-from auctune.auction.dual.exact import CLASH, answer_of_two_types
-from auctune.auction.dual.problem import Taken, Window
+from auctune.auction.dual.exact import CLASH, respond_two_types
+from auctune.auction.dual.problem import AggregateDemand, Window
 from auctune.numerics.arrays import FIT
 from support.dual_questions import Question, both_ways, check_cells, questions
 from support.thorough import drawn
@@ -16,7 +16,7 @@ from support.thorough import drawn
 Kernel = Callable[..., Any]
 
 
-def ask(kernel: Kernel, question: Question) -> tuple[float, Taken]:
+def ask(kernel: Kernel, question: Question) -> tuple[float, AggregateDemand]:
     a, b = (int(k) for k in np.flatnonzero(question.speed))
     taken = question.nothing_taken()
     needed = question.work * (1 - FIT)
@@ -40,7 +40,7 @@ def meeting_allowed(question: Question) -> float:
     return doubled.least_cost
 
 
-@pytest.mark.parametrize("kernel", both_ways(answer_of_two_types))
+@pytest.mark.parametrize("kernel", both_ways(respond_two_types))
 @drawn(40)
 @given(question=questions(num_able=2, num_types=3, max_slots=5))
 def test_the_answer_is_the_best_of_all_schedules_or_a_clash(
@@ -60,7 +60,7 @@ def test_the_answer_is_the_best_of_all_schedules_or_a_clash(
 @drawn(40)
 @given(question=questions(num_able=2, num_types=2, max_slots=4))
 def test_a_clash_is_never_claimed_where_meeting_could_not_pay(question: Question) -> None:
-    if ask(answer_of_two_types, question)[0] == CLASH:
+    if ask(respond_two_types, question)[0] == CLASH:
         assert meeting_allowed(question) < question.bid
 
 
@@ -71,13 +71,13 @@ def slots(weight: list[list[float]], work: float) -> Question:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("kernel", both_ways(answer_of_two_types))
+@pytest.mark.parametrize("kernel", both_ways(respond_two_types))
 def test_the_cheapest_cells_of_both_types_in_one_slot_clash(kernel: Kernel) -> None:
     gain, _ = ask(kernel, slots([[1.0, 0.5], [9.0, 8.0]], 3.0))
     assert gain == CLASH
 
 
-@pytest.mark.parametrize("kernel", both_ways(answer_of_two_types))
+@pytest.mark.parametrize("kernel", both_ways(respond_two_types))
 def test_equal_weights_keep_out_of_each_others_way(kernel: Kernel) -> None:
     question = slots([[1.0, 0.5], [1.0, 0.5]], 3.0)
     gain, taken = ask(kernel, question)
@@ -85,14 +85,14 @@ def test_equal_weights_keep_out_of_each_others_way(kernel: Kernel) -> None:
     check_cells(question, gain, taken)
 
 
-@pytest.mark.parametrize("kernel", both_ways(answer_of_two_types))
+@pytest.mark.parametrize("kernel", both_ways(respond_two_types))
 def test_two_slow_cells_are_taken_where_one_quick_cell_costs_more(kernel: Kernel) -> None:
     for quick, best in ((3.0, 2.0), (1.5, 1.5)):
         gain, _ = ask(kernel, slots([[quick, 1.0], [quick, 1.0]], 2.0))
         assert gain == 10.0 - best
 
 
-@pytest.mark.parametrize("kernel", both_ways(answer_of_two_types))
+@pytest.mark.parametrize("kernel", both_ways(respond_two_types))
 @pytest.mark.parametrize("work", [1e20, 1e300])
 def test_work_beyond_all_integers_gets_nothing(kernel: Kernel, work: float) -> None:
     gain, taken = ask(kernel, slots([[1.0, 1.0], [1.0, 1.0]], work))
@@ -100,7 +100,7 @@ def test_work_beyond_all_integers_gets_nothing(kernel: Kernel, work: float) -> N
     assert not taken.samples.any()
 
 
-@pytest.mark.parametrize("kernel", both_ways(answer_of_two_types))
+@pytest.mark.parametrize("kernel", both_ways(respond_two_types))
 @pytest.mark.parametrize("dear", [1e12, 1e17, 1e300])
 def test_dear_cells_leave_no_rounding_behind(kernel: Kernel, dear: float) -> None:
     question = slots([[dear, 4.9], [dear, 4.9], [dear, dear], [dear, dear]], 2.0)

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from auctune.auction.dual.problem import Taken, Window
-from auctune.auction.dual.relaxed import answer_with_cut_cells
+from auctune.auction.dual.problem import AggregateDemand, Window
+from auctune.auction.dual.relaxed import respond_relaxed
 from auctune.numerics.arrays import FIT, Floats
 from support.dual_questions import MEMORY_GB, TIMES, Question, ask, both_ways, questions
 from support.kernels import Kernel
@@ -44,7 +44,7 @@ def cut_cells_gain(question: Question) -> float:
     return max(0.0, question.bid - min(costs))
 
 
-@pytest.mark.parametrize("kernel", both_ways(answer_with_cut_cells))
+@pytest.mark.parametrize("kernel", both_ways(respond_relaxed))
 @drawn(100)
 @given(question=any_able)
 def test_the_answer_is_the_linear_program_s(kernel: Kernel, question: Question) -> None:
@@ -56,23 +56,23 @@ def test_the_answer_is_the_linear_program_s(kernel: Kernel, question: Question) 
 @drawn(100)
 @given(question=any_able)
 def test_no_schedule_of_whole_cells_gains_more(question: Question) -> None:
-    gain, _ = ask(answer_with_cut_cells, question)
+    gain, _ = ask(respond_relaxed, question)
     assert gain >= question.bid - question.least_cost - 1e-9
 
 
 @drawn(100)
 @given(question=any_able, seed=st.integers(0, 99))
 def test_what_it_takes_is_the_slope_of_its_gain(question: Question, seed: int) -> None:
-    gain, taken = ask(answer_with_cut_cells, question)
+    gain, taken = ask(respond_relaxed, question)
     change = np.random.default_rng(seed).uniform(-0.3, 0.6, question.weight.shape)
     change = np.maximum(change, -question.weight)
     asked = question.window, question.weight + change, question.speed, question.work
     there = Question(*asked, question.bid, question.quotes)
     cells = taken.gigabytes / (TIMES * MEMORY_GB)
-    assert ask(answer_with_cut_cells, there)[0] >= gain - (cells * change).sum() - 1e-7
+    assert ask(respond_relaxed, there)[0] >= gain - (cells * change).sum() - 1e-7
 
 
-def check_shares(question: Question, gain: float, taken: Taken) -> None:
+def check_shares(question: Question, gain: float, taken: AggregateDemand) -> None:
     """Shares of cells, at most one cell a slot, that do the work and cost what is left."""
     cells = taken.gigabytes / (TIMES * MEMORY_GB)
     np.testing.assert_allclose(taken.samples, cells * TIMES * question.speed, atol=1e-12)
@@ -97,7 +97,7 @@ TWO_SLOTS = Question(
 )
 
 
-@pytest.mark.parametrize("kernel", both_ways(answer_with_cut_cells))
+@pytest.mark.parametrize("kernel", both_ways(respond_relaxed))
 def test_only_the_marginal_step_is_taken_in_part(kernel: Kernel) -> None:
     # Both slots run the slow type for 2; half a step of 3 to the quick one does the rest.
     gain, taken = ask(kernel, TWO_SLOTS)
@@ -105,7 +105,7 @@ def test_only_the_marginal_step_is_taken_in_part(kernel: Kernel) -> None:
     assert taken.samples.sum() / TIMES == pytest.approx(2.5)
 
 
-@pytest.mark.parametrize("kernel", both_ways(answer_with_cut_cells))
+@pytest.mark.parametrize("kernel", both_ways(respond_relaxed))
 @pytest.mark.parametrize("work", [1e20, 1e300])
 def test_work_beyond_all_integers_gets_nothing(kernel: Kernel, work: float) -> None:
     gain, taken = ask(kernel, Question(TWO_SLOTS.window, TWO_SLOTS.weight, TWO_SLOTS.speed, work,

@@ -8,7 +8,7 @@ import pytest
 
 from auctune.edge import ErisPlayer, Tiresias
 from auctune.numerics.jit import compiling
-from auctune.sim.edge.contest import play
+from auctune.sim.edge.comparison import play
 from auctune.sim.edge.decision_file import read_edge_decisions
 from auctune.sim.edge.instance_file import read_edge_instance, write_edge_instance
 from auctune.sim.edge.settings import make_instance, paper_testbed

@@ -10,7 +10,17 @@ from auctune.registry import timeshare_allocator, timeshare_allocator_names
 from auctune.sim.timeshare.bundle_file import bundle_of_file, read_bundle_file
 from auctune.sim.timeshare.recorded import read_curves
 from auctune.sim.timeshare.table_bundles import draw_bundle
-from auctune.timeshare import Allocator, Doubt, Exploration, Ls, Paced, Planner, Wls, headway, lara
+from auctune.timeshare import (
+    Allocator,
+    Exploration,
+    HybridEdf,
+    Ls,
+    OptimisticFilter,
+    Planner,
+    Wls,
+    headway,
+    lara,
+)
 from support.command_line import run_auctune
 from support.timeshare_files import write_bundle, write_curves
 
@@ -46,7 +56,7 @@ def test_simulate_shows_and_writes_what_the_allocator_does(ask: Ask, tmp_path: P
 
 
 def test_compare_shows_and_writes_all_allocators_on_drawn_bundles(ask: Ask, tmp_path: Path) -> None:
-    out = tmp_path / "contest.parquet"
+    out = tmp_path / "comparison.parquet"
     code, shown, _ = ask("compare", "--threads", "4", "--bundles", "3", "--seed", "7", "--out", out)
     assert code == 0
     frame = pl.read_parquet(out)
@@ -107,6 +117,6 @@ def test_names_stand_for_allocators_with_their_settings() -> None:
     settings = {"estimator": "ls", "exploration": "0.2"}
     assert made("lara", settings) == Planner(Ls(), Exploration(share=0.2))
     settings = {"estimator": "wls", "gamma": "0.8", "units": "4", "doubt": "2", "near": "0.7"}
-    expected = Planner(Wls(0.8), Doubt(4, 2.0, 0.7), Paced(0.7))
+    expected = Planner(Wls(0.8), OptimisticFilter(4, 2.0, 0.7), HybridEdf(0.7))
     assert made("headway", settings) == expected
     assert len({made(name, {}) for name in timeshare_allocator_names()}) == 8

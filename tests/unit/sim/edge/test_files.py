@@ -8,7 +8,7 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.edge import ByDuration, ErisPlayer
-from auctune.sim.edge.contest import play
+from auctune.sim.edge.comparison import play
 from auctune.sim.edge.decision_file import read_edge_decisions, write_edge_decisions
 from auctune.sim.edge.instance_file import (
     EdgeInstance,

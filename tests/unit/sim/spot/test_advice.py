@@ -5,7 +5,7 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.sim.spot.advice import advise, likely_futures
-from auctune.sim.spot.forecasts import Seasonal, parse_foretelling
+from auctune.sim.spot.forecasts import SeasonalSpec, parse_forecaster
 from auctune.spot import (
     IDLE,
     Ahap,
@@ -73,7 +73,7 @@ def test_in_a_market_that_never_changes_nothing_is_uncertain() -> None:
     market = SpotMarket(np.full(40, 0.4), np.full(40, 4))
     for policy in (SpotFirst(), OnDemandOnly(), Ahap(window=3)):
         whole = SpotMarket(np.full(44, 0.4), np.full(44, 4))
-        said = advise(JOB, policy, Seasonal(), market, 38)
+        said = advise(JOB, policy, SeasonalSpec(), market, 38)
         forecasts = None
         if policy.horizon:
             from auctune.spot.forecasts import PerfectForecaster, make_forecasts
@@ -92,7 +92,7 @@ def test_in_a_market_that_never_changes_nothing_is_uncertain() -> None:
 def test_what_a_future_holds_does_not_change_what_is_held_now() -> None:
     market = daily_market(60)
     said = {
-        advise(JOB, Ahap(window=3), Seasonal(), market, 58, most_futures=n).now
+        advise(JOB, Ahap(window=3), SeasonalSpec(), market, 58, most_futures=n).now
         for n in (1, 7, None)
     }
     assert len(said) == 1
@@ -117,7 +117,7 @@ def test_the_risk_is_the_share_of_futures_that_are_late() -> None:
     slots = np.arange(396)
     market = SpotMarket(np.full(396, 0.3), np.where(slots % 8 < 4, 6, 0))
     job = replace(JOB, workload=10.0, deadline=2)
-    said = advise(job, SpotAlone(), Seasonal(), market, 395)
+    said = advise(job, SpotAlone(), SeasonalSpec(), market, 395)
     futures = likely_futures(market, 1)
     assert said.risk == np.mean([future.available[396] == 0 for future in futures])
     # A slot with spot is the last of its four in one case of four.
@@ -128,17 +128,17 @@ def test_the_risk_is_the_share_of_futures_that_are_late() -> None:
 def test_a_job_that_is_not_running_is_not_advised() -> None:
     market = daily_market(60)
     with pytest.raises(InputError, match="start: 60"):
-        advise(JOB, SpotFirst(), Seasonal(), market, 60)
+        advise(JOB, SpotFirst(), SeasonalSpec(), market, 60)
     with pytest.raises(InputError, match="fewer than 4, the job's deadline"):
-        advise(JOB, SpotFirst(), Seasonal(), market, 55)
+        advise(JOB, SpotFirst(), SeasonalSpec(), market, 55)
     for label in ("perfect", "noisy:error=0.2"):
         with pytest.raises(InputError, match="knows the future"):
-            advise(JOB, SpotFirst(), parse_foretelling(label, "forecast"), market, 58)
+            advise(JOB, SpotFirst(), parse_forecaster(label, "forecast"), market, 58)
 
 
 def test_a_job_that_is_done_holds_nothing() -> None:
     market = SpotMarket(np.full(40, 0.4), np.full(40, 6))
-    said = advise(replace(JOB, workload=4.0), SpotFirst(), Seasonal(), market, 37)
+    said = advise(replace(JOB, workload=4.0), SpotFirst(), SeasonalSpec(), market, 37)
     assert said.is_done
     assert said.now.total == 0
 
@@ -148,7 +148,7 @@ def test_advice_on_a_run_goes_on_from_what_it_did_and_paid() -> None:
     seen = SpotObservation(0, 0.4, 4, 4, 1.0, 0.0, 0.0, IDLE, None)
     # The model would have had 3.6 done; the run lost most of it, and paid 2.5.
     past = (PastSlot(seen, SpotAllocation(0, 4), 1.0, 2.5),)
-    said = advise(JOB, OnDemandOnly(), Seasonal(), market, 38, past=past)
+    said = advise(JOB, OnDemandOnly(), SeasonalSpec(), market, 38, past=past)
     assert (said.slot, said.progress) == (1, 1.0)
     # 11 are left for three slots: 4 GPUs, and no change.
     assert said.now == SpotAllocation(4, 0)

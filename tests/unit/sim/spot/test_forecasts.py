@@ -6,7 +6,7 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.sim.spot.forecasts import (
-    KeptForecasts,
+    CachedForecasts,
     forecast_digest,
     forecasts_of_job,
     market_forecasts,
@@ -56,11 +56,11 @@ def test_forecasts_are_made_once_and_come_back_to_the_last_bit(tmp_path: Path) -
 def test_a_file_grows_by_the_slots_that_are_asked_for(tmp_path: Path) -> None:
     market, forecaster = random_market(20, seed=1), Counted()
     for slots in ([3, 4], [4, 9, 3], []):
-        kept = KeptForecasts(forecaster, market, 4, tmp_path)
+        kept = CachedForecasts(forecaster, market, 4, tmp_path)
         for slot in slots:
             expected = SeasonalNaive(3, 12).forecast(market.until(slot), 4)
             assert kept.at(slot).price_quantiles.tolist() == expected.price_quantiles.tolist()
-        kept.keep()
+        kept.save()
     assert forecaster.asked == [4, 5, 10]
 
 

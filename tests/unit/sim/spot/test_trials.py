@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from auctune.sim.spot.forecasts import forecaster_names, parse_foretelling
+from auctune.sim.spot.forecasts import forecaster_names, parse_forecaster
 from auctune.sim.spot.statistics import mean_of, ratio_of
 from auctune.sim.spot.trials import (
     Start,
@@ -12,7 +12,7 @@ from auctune.sim.spot.trials import (
     make_trials,
     play_all,
     widest_horizon,
-    write_rivalry,
+    write_comparison,
 )
 from auctune.spot import Ahap, OnDemandOnly, Policy, Robust, SpotFirst, SpotJob, play
 from auctune.spot.forecasts import Forecaster, PerfectForecaster, make_forecasts
@@ -70,26 +70,26 @@ def test_forecasts_reach_as_far_as_any_policy_looks_and_the_job_lasts() -> None:
 def test_a_rivalry_is_the_policies_played_one_by_one() -> None:
     policies: tuple[Policy, ...] = (SpotFirst(), Robust(), Ahap(window=3))
     starts = draw_starts(MARKETS, 15, JOB.deadline, past=0, seed=2)
-    trials = make_trials(JOB, MARKETS, starts, parse_foretelling("seasonal", ""), policies)
-    rivalry = play_all(trials, policies)
+    trials = make_trials(JOB, MARKETS, starts, parse_forecaster("seasonal", ""), policies)
+    comparison = play_all(trials, policies)
     for j in range(15):
         for m, policy in enumerate(policies):
             alone = play(policy, JOB, trials.markets[j], trials.forecasts[j])
-            assert rivalry.outcome.utility[j, m] == alone.utility
-        assert rivalry.optimum[j] >= rivalry.outcome.utility[j].max() - 1e-9
-    means = [rivalry.standing(m).utility.value for m in rivalry.ranked()]
+            assert comparison.outcome.utility[j, m] == alone.utility
+        assert comparison.optimum[j] >= comparison.outcome.utility[j].max() - 1e-9
+    means = [comparison.score(m).utility.value for m in comparison.ranked()]
     assert means == sorted(means, reverse=True)
     file = io.BytesIO()
-    write_rivalry(rivalry, file)
+    write_comparison(comparison, file)
     file.seek(0)
     frame = pl.read_parquet(file)
-    assert np.array_equal(frame["utility"].to_numpy().reshape(15, 3), rivalry.outcome.utility)
+    assert np.array_equal(frame["utility"].to_numpy().reshape(15, 3), comparison.outcome.utility)
 
 
 @pytest.mark.parametrize("name", [name for name in forecaster_names() if name != "arima"])
 def test_each_forecaster_is_had_by_its_name(name: str) -> None:
     market = daily_market(60)
-    made = parse_foretelling(name, "--forecast").forecaster(market, 0)
+    made = parse_forecaster(name, "--forecast").forecaster(market, 0)
     forecast = made.forecast(market.until(40), 3)
     assert forecast.num_slots == 3
     assert len(forecast.levels) > 0

@@ -6,13 +6,13 @@ import pytest
 from auctune.domain import InputError
 from auctune.spot import Ahap, Policy, SpotAllocation, SpotJob, SpotMarket, play, play_batch
 from auctune.spot.policies.ahap import combine
-from auctune.spot.terms import ProgressLine, make_terms
+from auctune.spot.terms import ProgressLine, job_constants
 from support.spot_cases import forecast_of, perfect
 from support.spot_markets import random_market
 from support.spot_seen import seen
 
 JOB = SpotJob(workload=80, deadline=10, n_min=2, n_max=12)
-TERMS = make_terms(JOB, 1.0)
+TERMS = job_constants(JOB, 1.0)
 
 
 @pytest.mark.parametrize(("line", "progress"), [("slot_end", 16.0), ("slot_start", 8.0)])

@@ -16,7 +16,7 @@ from auctune.spot import (
     UniformProgress,
     play,
 )
-from auctune.spot.terms import make_terms, steady_work
+from auctune.spot.terms import job_constants, steady_work
 from support.spot_cases import even_jobs, markets, uneven_jobs
 from support.spot_seen import seen
 
@@ -80,7 +80,7 @@ def test_the_deadline_is_met_whenever_the_most_gpus_could_meet_it(data: st.DataO
     market = data.draw(markets(job.deadline))
     policies: list[Policy] = [OnDemandOnly(), SpotFirst(), UniformProgress()]
     policy = data.draw(st.sampled_from(policies))
-    most = steady_work(make_terms(job, 1.0), job.n_max, 0, job.deadline)
+    most = steady_work(job_constants(job, 1.0), job.n_max, 0, job.deadline)
     if most >= job.workload:
         assert play(policy, job, market).finish <= job.deadline
 

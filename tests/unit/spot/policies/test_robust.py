@@ -12,14 +12,14 @@ from auctune.domain import InputError
 from auctune.spot import Robust, SpotJob, SpotMarket, offline_optimum, play
 from auctune.spot.forecasts import ForecastTable
 from auctune.spot.policies.robust import make_scenarios
-from auctune.spot.terms import ending_cost, make_terms
+from auctune.spot.terms import job_constants, termination_cost
 from auctune.spot.window.limits import (
-    DEAR_LADDER,
-    LATE_LADDER,
+    COST_MULTIPLIERS,
+    LATE_MULTIPLIERS,
     Limits,
-    best_beside,
     make_limits_scratch,
     multipliers_for,
+    solve_with_multipliers,
 )
 from support.spot_cases import even_jobs, forecast_of, markets, perfect
 from support.spot_seen import seen
@@ -92,13 +92,15 @@ def test_a_cap_on_cost_makes_it_late_rather_than_dear() -> None:
 def test_the_first_multiplier_whose_slope_keeps_the_limit_is_taken(
     risk: float, left: float
 ) -> None:
-    terms = make_terms(SpotJob(workload=4.0, deadline=2, n_max=4, value=6.0), 1.0)
+    terms = job_constants(SpotJob(workload=4.0, deadline=2, n_max=4, value=6.0), 1.0)
     observation = seen(0, price=0.9, available=4)
     scenarios = make_scenarios(observation, gamble(0.5).at(0), 1, 0.5)
 
     def expected(late: float, dear: float) -> float:
         scratch = make_limits_scratch(terms, len(scenarios.weight))
-        return float(scratch.value[best_beside(terms, scratch, scenarios, 0, 0, late, dear)])
+        return float(
+            scratch.value[solve_with_multipliers(terms, scratch, scenarios, 0, 0, late, dear)]
+        )
 
     def first(ladder: list[float], limit: float, worth: Callable[[float], float]) -> float | None:
         if limit == np.inf:
@@ -107,9 +109,9 @@ def test_the_first_multiplier_whose_slope_keeps_the_limit_is_taken(
         kept = [slope <= limit for slope in slopes]
         return ladder[1 + kept.index(True)] if any(kept) else None
 
-    stake = terms.value + ending_cost(terms, terms.workload)
-    steps = [share * stake for share in LATE_LADDER.tolist()]
-    dear = first(DEAR_LADDER.tolist(), left, lambda y: expected(0.0, y))
+    stake = terms.value + termination_cost(terms, terms.workload)
+    steps = [share * stake for share in LATE_MULTIPLIERS.tolist()]
+    dear = first(COST_MULTIPLIERS.tolist(), left, lambda y: expected(0.0, y))
     late: float | None = 0.0
     if dear is None:
         dear = 20.0
@@ -118,7 +120,7 @@ def test_the_first_multiplier_whose_slope_keeps_the_limit_is_taken(
         late = first(steps, risk, lambda y: expected(y, alone))
         late = steps[-1] if late is None else late
         kept = late
-        both = first(DEAR_LADDER.tolist(), left, lambda y: expected(kept, y))
+        both = first(COST_MULTIPLIERS.tolist(), left, lambda y: expected(kept, y))
         late, dear = (0.0, alone) if both is None else (kept, both)
     scratch = make_limits_scratch(terms, len(scenarios.weight))
     found = multipliers_for(terms, scratch, scenarios, Limits(risk, left), 0, 0)

@@ -9,16 +9,16 @@ from auctune.domain import InputError
 from auctune.timeshare import (
     EarliestFirst,
     EasiestFirst,
+    HybridEdf,
     LeastResourcesFirst,
     MooreHodgson,
-    Paced,
     moore_hodgson,
 )
 from auctune.timeshare.allocation import Demand, Rule
 from auctune.timeshare.allocation.rule import relative_shares
 
 INF = math.inf
-RULES = [MooreHodgson(), EarliestFirst(), Paced(), LeastResourcesFirst(), EasiestFirst()]
+RULES = [MooreHodgson(), EarliestFirst(), HybridEdf(), LeastResourcesFirst(), EasiestFirst()]
 
 
 def demand(
@@ -66,13 +66,13 @@ def test_one_at_a_time_the_earliest_of_the_choice_is_first() -> None:
 
 def test_threads_share_only_while_deadlines_are_close() -> None:
     close, apart = demand([3.0, 3.0], [10.0, 20.0]), demand([3.0, 3.0], [9.0, 20.0])
-    assert shares(Paced(), close) == shares(MooreHodgson(), close)
-    assert min(shares(Paced(), close)) > 0
-    assert shares(Paced(), apart) == [1.0, 0.0]
-    assert shares(Paced(near=2.0), close) == [1.0, 0.0]
+    assert shares(HybridEdf(), close) == shares(MooreHodgson(), close)
+    assert min(shares(HybridEdf(), close)) > 0
+    assert shares(HybridEdf(), apart) == [1.0, 0.0]
+    assert shares(HybridEdf(near=2.0), close) == [1.0, 0.0]
     # Neither who is not active nor who is out of reach makes deadlines far apart.
     beside = demand([3.0, 3.0, 9.0, INF], [10.0, 20.0, 99.0, 1.0], [True, True, False, True])
-    assert shares(Paced(), beside)[:2] == shares(MooreHodgson(), close)
+    assert shares(HybridEdf(), beside)[:2] == shares(MooreHodgson(), close)
 
 
 def test_the_least_need_and_the_easiest_thread_get_all() -> None:

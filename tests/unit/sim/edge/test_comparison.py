@@ -4,7 +4,7 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.edge import Eris, ErisParams, ErisPlayer, Tiresias
-from auctune.sim.edge.contest import (
+from auctune.sim.edge.comparison import (
     DEFAULT_PLAYERS,
     bound_of,
     parse_player,

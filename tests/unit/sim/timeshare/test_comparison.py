@@ -10,11 +10,11 @@ import polars as pl
 import pytest
 
 from auctune.sim.timeshare.accuracy import MOST_ERROR, POINTS, make_trials, measure
-from auctune.sim.timeshare.contest import compete, write_contest, write_play
+from auctune.sim.timeshare.comparison import compare_allocators, write_comparison, write_play
 from auctune.sim.timeshare.recorded import RecordedCurve, read_curves
 from auctune.sim.timeshare.table_bundles import draw_bundle
 from auctune.timeshare import Need, ShortestFirst, Uniform, Wls, headway
-from auctune.timeshare.estimators import ObjectBank
+from auctune.timeshare.estimators import EstimatorLoop
 from support.timeshare_files import write_curves
 
 
@@ -29,20 +29,20 @@ def test_a_contest_counts_what_single_plays_do(
     bundles = [draw_bundle(curves, 6, 1, index=index) for index in range(4)]
     allocators = (Uniform(), ShortestFirst(), headway())
     heard: list[int] = []
-    contest = compete(bundles, allocators, lambda: heard.append(1))
+    comparison = compare_allocators(bundles, allocators, lambda: heard.append(1))
     assert len(heard) == 4
     for j, bundle in enumerate(bundles):
-        assert contest.done[j].tolist() == [bundle.play(a).num_done for a in allocators]
-        assert contest.optimum[j] == bundle.optimum().num_done
-    standing = contest.standing(1)
-    assert standing.done.value == contest.done[:, 1].mean()
-    assert standing.of_optimum is not None
-    assert standing.of_optimum.value == contest.done[:, 1].sum() / contest.optimum.sum()
-    assert standing.above.value == (contest.done[:, 1] - contest.done[:, 0]).mean()
+        assert comparison.done[j].tolist() == [bundle.play(a).num_done for a in allocators]
+        assert comparison.optimum[j] == bundle.optimum().num_done
+    score = comparison.score(1)
+    assert score.done.value == comparison.done[:, 1].mean()
+    assert score.of_optimum is not None
+    assert score.of_optimum.value == comparison.done[:, 1].sum() / comparison.optimum.sum()
+    assert score.above.value == (comparison.done[:, 1] - comparison.done[:, 0]).mean()
     file = io.BytesIO()
-    write_contest(contest, file)
+    write_comparison(comparison, file)
     frame = pl.read_parquet(file.getvalue())
-    assert frame["done"].to_list() == contest.done.ravel().tolist()
+    assert frame["done"].to_list() == comparison.done.ravel().tolist()
     assert frame["allocator"].to_list()[:3] == [a.name for a in allocators]
 
 
@@ -68,8 +68,8 @@ class Oracle:
     def start(self) -> "OracleRun":
         return OracleRun(self)
 
-    def start_bank(self, num_threads: int) -> ObjectBank:
-        return ObjectBank([self.start() for _ in range(num_threads)])
+    def start_bank(self, num_threads: int) -> EstimatorLoop:
+        return EstimatorLoop([self.start() for _ in range(num_threads)])
 
 
 class OracleRun:

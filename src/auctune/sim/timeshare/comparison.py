@@ -17,7 +17,7 @@ Advance = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
-class ContestStanding:
+class AllocatorScore:
     """What an allocator makes of the bundles.
 
     Attributes:
@@ -36,7 +36,7 @@ class ContestStanding:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Contest:
+class AllocatorComparison:
     """All that was played; j bundles, m allocators.
 
     Attributes:
@@ -52,10 +52,10 @@ class Contest:
     switches: Floats
     optimum: Floats
 
-    def standing(self, allocator: int) -> ContestStanding:
+    def score(self, allocator: int) -> AllocatorScore:
         """Of one allocator."""
         done = self.done[:, allocator]
-        return ContestStanding(
+        return AllocatorScore(
             self.allocators[allocator],
             mean_of(done),
             ratio_of(done, self.optimum),
@@ -64,11 +64,11 @@ class Contest:
         )
 
 
-def compete(
+def compare_allocators(
     bundles: Sequence[RecordedBundle],
     allocators: Sequence[Allocator],
     advance: Advance | None = None,
-) -> Contest:
+) -> AllocatorComparison:
     """Play all allocators on all bundles; one of each at least."""
     done = np.zeros((len(bundles), len(allocators)))
     switches, optimum = np.zeros_like(done), np.zeros(len(bundles))
@@ -80,19 +80,21 @@ def compete(
         if advance is not None:
             advance()
     names = tuple(allocator.name for allocator in allocators)
-    return Contest(tuple(bundle.name for bundle in bundles), names, done, switches, optimum)
+    return AllocatorComparison(
+        tuple(bundle.name for bundle in bundles), names, done, switches, optimum
+    )
 
 
-def write_contest(contest: Contest, file: BinaryIO) -> None:
+def write_comparison(comparison: AllocatorComparison, file: BinaryIO) -> None:
     """Write a row for each bundle and allocator, as parquet."""
-    num, width = contest.done.shape
+    num, width = comparison.done.shape
     pl.DataFrame(
         {
-            "bundle": np.repeat(np.array(contest.bundles), width),
-            "allocator": list(contest.allocators) * num,
-            "done": contest.done.ravel().astype(np.int32),
-            "switches": contest.switches.ravel().astype(np.int32),
-            "optimum": np.repeat(contest.optimum.astype(np.int32), width),
+            "bundle": np.repeat(np.array(comparison.bundles), width),
+            "allocator": list(comparison.allocators) * num,
+            "done": comparison.done.ravel().astype(np.int32),
+            "switches": comparison.switches.ravel().astype(np.int32),
+            "optimum": np.repeat(comparison.optimum.astype(np.int32), width),
         }
     ).write_parquet(file)
 

@@ -54,7 +54,7 @@ class Usage(NamedTuple):
     num_candidates: Ints  # [T, K]
 
 
-class Book:
+class CapacityLedger:
     """The state of a cluster's cells.
 
     Args:
@@ -141,11 +141,11 @@ class Book:
         memory[np.isinf(memory)] = 1.0
         return compute, memory
 
-    def take(self, rows: Ints, nodes: Ints, throughput: Floats, memory_gb: float) -> None:
+    def allocate(self, rows: Ints, nodes: Ints, throughput: Floats, memory_gb: float) -> None:
         """Sell these cells to a task."""
         self._change(rows, nodes, throughput, memory_gb, 1)
 
-    def give_back(self, rows: Ints, nodes: Ints, throughput: Floats, memory_gb: float) -> None:
+    def release(self, rows: Ints, nodes: Ints, throughput: Floats, memory_gb: float) -> None:
         """Undo `take`."""
         self._change(rows, nodes, throughput, memory_gb, -1)
 
@@ -186,7 +186,7 @@ class Book:
             self._use_up(node, shift.first, shift.last, np.inf)
         return shift
 
-    def lose(self, node_id: str, now: int) -> tuple[Ints, Ints]:
+    def fail_node(self, node_id: str, now: int) -> tuple[Ints, Ints]:
         """Take a node off the market from slot `now` on; its cells there, as `indices`.
 
         Raises:
@@ -198,7 +198,7 @@ class Book:
         self._lost.add(node)
         return self._set_rest(node, now, np.inf)
 
-    def restore(self, node_id: str, now: int) -> tuple[Ints, Ints]:
+    def restore_node(self, node_id: str, now: int) -> tuple[Ints, Ints]:
         """Undo `lose` from slot `now` on: the node is empty; its cells there.
 
         Raises:
