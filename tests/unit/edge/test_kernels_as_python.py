@@ -18,11 +18,11 @@ def plain(compiled: Callable[..., Any]) -> Callable[..., Any]:
 
 
 KERNELS = {
-    fill: ("tier_keys", "walk", "sort_tiers"),
-    problem: ("sort_tiers", "walk", "slot_curves", "fill_table", "read_split"),
+    fill: ("cost_class_keys", "greedy_fill", "sort_cost_classes"),
+    problem: ("sort_cost_classes", "greedy_fill", "slot_curves", "fill_table", "read_split"),
     forward: (
-        "sort_tiers",
-        "walk",
+        "sort_cost_classes",
+        "greedy_fill",
         "take_data",
         "spend_data",
         "_dearness",

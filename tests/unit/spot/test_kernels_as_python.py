@@ -114,7 +114,12 @@ def test_whole_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_play, "play_pool", plain(batch_kernel.play_pool))
     monkeypatch.setattr(expectation, "mix", plain(expectation.mix))
     monkeypatch.setattr(limits, "fill_expected", plain(expectation.fill_expected))
-    for name in ("best_beside", "least_late", "least_dear", "multipliers_for"):
+    for name in (
+        "solve_with_multipliers",
+        "least_late_multiplier",
+        "least_cost_multiplier",
+        "multipliers_for",
+    ):
         monkeypatch.setattr(limits, name, plain(getattr(limits, name)))
     monkeypatch.setattr(batch_kernel, "choose_constrained", plain(limits.choose_constrained))
     monkeypatch.setattr(batch_kernel, "decide_robust", plain(batch_kernel.decide_robust))
