@@ -20,7 +20,7 @@ class TimeshareKind(MeteredKind):
 
     zone = "pool"
     weight = 1.2
-    faults = (ChildKilled("the pool", b"open_pool.worker"),)
+    faults = (ChildKilled("the pool", b"pool.worker"),)
 
     def settings(self, site: Site) -> str:
         """Its table in auctune.toml."""

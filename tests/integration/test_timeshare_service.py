@@ -14,8 +14,8 @@ import orjson
 import pytest
 from sqlalchemy import create_engine, select
 
-from auctune.run.event_log import EventRecord, read_events
-from auctune.run.open_pool.folder import OpenPoolFolder
+from auctune.run.event_log import read_events
+from auctune.run.pool.events import JobJoined, PoolDirectory, QuantumTrained, read_event
 from auctune.service.storage.tables import entries, events
 from support.processes import kill
 from support.replayed import replayed
@@ -116,24 +116,15 @@ def test_targets_are_met_or_not_and_each_unit_is_charged_once_whatever_is_killed
     assert again["num_charges"] > 2
 
 
-def one_joined(event: EventRecord) -> tuple[list[str], list[float]]:
-    """Who was loaded, and how long that took."""
-    return [event["id"]], [event["seconds"]]
-
-
 def check_charges(data: Path, jobs: set[str]) -> None:
-    """What the service took over and charged is what the pool's journal says."""
-    journal = read_events(OpenPoolFolder(data / "work" / "pool").event_log)
-    trained = [
-        (event["time"], name, seconds)
-        for event in journal
-        if event["type"] in ("joined", "unit")
-        for name, seconds in zip(
-            *((event["names"], event["seconds"]) if event["type"] == "unit" else one_joined(event)),
-            strict=True,
-        )
-        if seconds
-    ]
+    """What the service recorded and charged is what the pool's log says."""
+    trained = []
+    for event in map(read_event, read_events(PoolDirectory(data / "work" / "pool").event_log)):
+        if isinstance(event, JobJoined):
+            trained.append((event.time, event.id, event.seconds))
+        elif isinstance(event, QuantumTrained):
+            rows = zip(event.jobs, event.seconds, strict=True)
+            trained += [(event.time, name, seconds) for name, seconds in rows if seconds]
     engine = create_engine(f"sqlite:///{data / 'auctune.db'}")
     with engine.connect() as connection:
         metered = [

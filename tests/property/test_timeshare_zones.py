@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from auctune.replay.timeshare import TimeshareVerifier
-from auctune.run.event_log import EventRecord
-from auctune.run.open_pool.how import How
+from auctune.run.pool.events import ExitReason, JobJoined, PoolEvent, QuantumTrained
 from auctune.service.ledger import is_balanced
 from auctune.service.storage.events import EventType
 from auctune.service.storage.read_model import Status
@@ -52,16 +51,15 @@ def test_state_is_the_fold_of_the_log_and_what_is_used_is_charged_once() -> None
     assert all(codes[code] for code in failures), codes
 
 
-def used_by_job(journal: Iterable[EventRecord]) -> dict[str, Decimal]:
-    """What each job used of the pool, by the journal alone, in money."""
+def used_by_job(events: Iterable[PoolEvent]) -> dict[str, Decimal]:
+    """What each job used of the pool, by the pool's log alone, in money."""
     used: dict[str, Decimal] = {}
-    for event in journal:
-        if event["type"] == "unit":
-            pairs = list(zip(event["names"], event["seconds"], strict=True))
-        elif event["type"] == "joined":
-            pairs = [(event["id"], event["seconds"])]
-        else:
-            pairs = []
+    for event in events:
+        pairs: list[tuple[str, float]] = []
+        if isinstance(event, QuantumTrained):
+            pairs = list(zip(event.jobs, event.seconds, strict=True))
+        elif isinstance(event, JobJoined):
+            pairs = [(event.id, event.seconds)]
         for name, seconds in pairs:
             amount = (PRICE * Decimal(seconds)).quantize(Decimal("0.0001"))
             used[name] = used.get(name, Decimal(0)) + amount
@@ -70,7 +68,7 @@ def used_by_job(journal: Iterable[EventRecord]) -> dict[str, Decimal]:
 
 def check_charges(player: PoolPlayer) -> int:
     """Check that each unit of a job is charged once; return how many open ones had any."""
-    used = used_by_job(player.made.journal)
+    used = used_by_job(player.made.pool_log)
     jobs = player.made.zone.state.jobs.values()
     for job in jobs:
         assert job.meter.charged == min(job.meter.cap, used.get(job.id, Decimal(0)))
@@ -82,7 +80,7 @@ def check_charges(player: PoolPlayer) -> int:
 
 def check_cancelled(player: PoolPlayer) -> int:
     """Check that cancelled jobs paid for their last units; return how many had any."""
-    used = used_by_job(player.made.journal)
+    used = used_by_job(player.made.pool_log)
     charged: dict[str, Decimal] = {}
     num_paid = 0
     most: dict[str, Decimal] = {}
@@ -138,7 +136,7 @@ def test_whoever_trains_and_cancels_again_and_again_pays_for_all_of_it(
     assert not made.zone.state.jobs
     assert not made.zone.state.cancelled
     assert all(is_balanced(entries) for _, entries in made.log.entries)
-    used = sum(used_by_job(made.journal).values(), Decimal(0))
+    used = sum(used_by_job(made.pool_log).values(), Decimal(0))
     sums = made.log.balances()
     # Half a second to load each, and all of its unit but what another job had.
     assert sums["user:ann"] == -sums["revenue"] == used == num_jobs * Decimal(5)
@@ -167,7 +165,7 @@ def test_a_job_that_had_left_the_pool_is_over_once_it_is_cancelled() -> None:
     made = PooledZone()
     made.decide("job")
     made.joins("job")
-    made.leaves("job", How.REACHED)
+    made.leaves("job", ExitReason.TARGET_REACHED)
     assert made.zone.cancel("job")
     made.keep()
     assert not made.zone.state.cancelled

@@ -1,8 +1,11 @@
 """A market of a rented zone and a pool, whose processes' words a test says; with a log of both."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from auctune.run.pool.events import ExitReason, JobLeft, PoolEvent
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.spot.gateway import SpotGateway
@@ -12,6 +15,7 @@ from auctune.service.zones.spot.zone import SpotZone
 from auctune.service.zones.timeshare.gateway import TimeshareGateway
 from auctune.service.zones.timeshare.pool import on_event
 from auctune.service.zones.timeshare.zone import TimeshareZone
+from support.pool_events import joined, quantum
 from support.serving import SLOT_SECONDS, Served
 
 JOBS = "/v1/fine_tuning/jobs"
@@ -130,38 +134,32 @@ class Pool:
 
     def join(self, job: str) -> None:
         """It may learn from now on."""
-        self._say({"type": "joined", "id": job, "rate": 12.0, "memory": 9, "seconds": 0.0})
+        self._send(lambda time: joined(job, time, rate=12.0))
 
     def train(self, **losses: float) -> None:
         """A unit that all share alike."""
         names = list(losses)
         for name in names:
             self._learned[name] = self._learned.get(name, 0) + 5
-        self._say(
-            {
-                "type": "unit",
-                "span": 1.0,
-                "names": names,
-                "shares": [1 / len(names)] * len(names),
-                "batches": [5] * len(names),
-                "losses": list(losses.values()),
-                "seconds": [SLOT_SECONDS / len(names)] * len(names),
-                "learned": [[self._learned[name] * 4, self._learned[name] * 64] for name in names],
-            }
+        event = partial(
+            quantum,
+            shares={name: 1 / len(names) for name in names},
+            batches=[5] * len(names),
+            losses=list(losses.values()),
+            seconds=[SLOT_SECONDS / len(names)] * len(names),
+            read=[(self._learned[name] * 4, self._learned[name] * 64) for name in names],
         )
+        self._send(event)
 
     def leave(self, job: str, how: str) -> None:
         """It is gone, its adapter packed."""
-        best = {"batches": 5, "loss": 0.4}
-        self._say({"type": "left", "id": job, "how": how, "why": "", "best": best})
+        self._send(lambda _: JobLeft(job, ExitReason(how), "", (5, 0.4)))
         self.actor.submit(lambda zone: zone.finish(job, ["file-a"])).result(60)
 
-    def _say(self, event: dict[str, Any]) -> None:
+    def _send(self, make: Callable[[int], PoolEvent]) -> None:
+        """Send the event that `make` returns for the quantum of now."""
         self._number += 1
         number = self._number
-
-        def say(zone: TimeshareZone) -> None:
-            unit = zone.clock.slot()
-            on_event(zone, number, {**event, "time": unit}, {})
-
-        self.actor.submit(say).result(60)
+        self.actor.submit(lambda zone: on_event(zone, number, make(zone.clock.slot()), {})).result(
+            60
+        )

@@ -5,10 +5,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from auctune.run.pool.events import PoolEvent
 from auctune.service.zones.spot.gateway import SpotGateway
 from auctune.service.zones.spot.worker import on_message
 from auctune.service.zones.timeshare.gateway import TimeshareGateway
 from auctune.service.zones.timeshare.pool import on_event
+from support.pool_events import joined, quantum
 from support.serving import Served, make_file, make_pool, make_zone, serving
 from support.spot_zones import spot_zone
 
@@ -52,29 +54,25 @@ class Pool:
 
     def join(self, job: str) -> None:
         """A job comes."""
-        self._say(
-            {
-                "type": "joined",
-                "id": job,
-                "time": self._unit(),
-                "rate": 9.0,
-                "memory": 1,
-                "seconds": 0.0,
-            }
-        )
+        self._send(joined(job, self._unit()))
 
     def train(self, shares: dict[str, float], loss: float, seconds: float = 40.0) -> None:
         """A unit passes."""
         count = len(shares)
-        event = {"type": "unit", "time": self._unit(), "span": 1.0, "names": list(shares)}
-        event |= {"shares": list(shares.values()), "batches": [4] * count}
-        event |= {"losses": [loss] * count, "seconds": [seconds] * count}
-        self._say(event | {"learned": [[32 * self._number, 320 * self._number]] * count})
+        event = quantum(
+            self._unit(),
+            shares,
+            batches=[4] * count,
+            losses=[loss] * count,
+            seconds=[seconds] * count,
+            read=[(32 * self._number, 320 * self._number)] * count,
+        )
+        self._send(event)
 
     def _unit(self) -> int:
         return self._served.service.zones[POOL].clock.slot()
 
-    def _say(self, event: dict[str, Any]) -> None:
+    def _send(self, event: PoolEvent) -> None:
         zone = self._served.service.zones[POOL]
         assert isinstance(zone, TimeshareGateway)
         self._number += 1

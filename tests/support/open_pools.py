@@ -1,46 +1,49 @@
-"""Standing pools of lines, wanted by a script, and stopped in the middle."""
+"""Open pools of lines whose desired jobs follow a script, stopped in the middle."""
 
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from auctune.run.event_log import EventLog, EventRecord
-from auctune.run.open_pool.folder import OpenPoolFolder
-from auctune.run.open_pool.open_pool import OpenPool
-from auctune.run.open_pool.open_thread import ThreadShop
-from auctune.run.open_pool.pool_params import OpenPoolParams
-from auctune.run.open_pool.wanted import Wanted
-from auctune.run.timeshare.foresight import ThreadView
-from auctune.run.timeshare.pace import CountedPace
+from auctune.run.event_log import EventLog
+from auctune.run.pool.clock import Clock
+from auctune.run.pool.epoch import PoolParams
+from auctune.run.pool.events import (
+    VERSION,
+    PoolDirectory,
+    PoolEvent,
+    PoolStarted,
+    PoolUpdate,
+    read_event,
+)
+from auctune.run.pool.jobs import JobFactory
+from auctune.run.pool.pool import OpenPool
+from auctune.run.pool.state import DesiredJobs
 from support.pool_threads import ReadingLine, make_line
 
-Script = Callable[[int], Wanted]
-"""Who is wanted as a unit begins."""
+Script = Callable[[int], DesiredJobs]
+"""Desired jobs as a quantum begins."""
 
-MOST_UNITS = 60
-
-
-class CutError(Exception):
-    """Stands for a kill."""
+MAX_QUANTA = 60
 
 
 @dataclass
-class LineShop:
-    """Makes lines, and cuts them off at some turn.
+class LineFactory:
+    """Makes lines, and raises an error at some batch.
 
     Attributes:
-        left: turns until then.
-        there: ids of threads that were made and not let go.
+        left: batches until then.
+        loaded: ids of jobs that were made and not released.
     """
 
     left: int = 10**9
-    there: set[str] = field(default_factory=set)
+    loaded: set[str] = field(default_factory=set)
 
-    def make(self, thread: str, lasting: Mapping[str, Any]) -> ReadingLine:
-        """A line of the seed that is on record."""
-        made = make_line(lasting["seed"])
-        self.there.add(thread)
+    def make(self, job: str, settings: Mapping[str, Any]) -> ReadingLine:
+        """Return a line of the seed in its settings."""
+        made = make_line(settings["seed"])
+        self.loaded.add(job)
         step = made.step
 
         def burning(batches: int) -> float:
@@ -52,49 +55,66 @@ class LineShop:
         made.step = burning  # type: ignore[method-assign]
         return made
 
-    def let_go(self, thread: str) -> None:
-        """It is not there any more."""
-        self.there.remove(thread)
+    def release(self, job: str) -> None:
+        """Note that it is not needed any more."""
+        self.loaded.remove(job)
 
 
 @dataclass
-class Heard:
-    """What a pool tells, by number; cut off after so many events."""
+class Updates:
+    """Events that a pool reported, by number; stops it after so many."""
 
     left: int = 10**9
-    events: dict[int, EventRecord] = field(default_factory=dict)
+    events: dict[int, PoolEvent] = field(default_factory=dict)
 
-    def __call__(self, number: int, event: EventRecord, views: Sequence[ThreadView]) -> None:
+    def __call__(self, update: PoolUpdate) -> None:
         """Keep it."""
         self.left -= 1
         if self.left <= 0:
             raise KeyboardInterrupt
-        assert number not in self.events
-        self.events[number] = event
+        assert update.number not in self.events
+        self.events[update.number] = update.event
+
+
+def open_pool(
+    params: PoolParams,
+    directory: PoolDirectory,
+    log: EventLog,
+    clock: Clock,
+    factory: JobFactory,
+    updates: Updates,
+    now: Callable[[], float] = time.perf_counter,
+) -> OpenPool:
+    """Return a pool that was restored from its log."""
+    started = PoolStarted(VERSION, params.allocator.name)
+    pool = OpenPool(params, factory, clock, directory, log, started, updates, now)
+    pool.restore()
+    return pool
 
 
 def play_pool(
-    params: OpenPoolParams,
+    params: PoolParams,
     root: Path,
     script: Script,
-    shop: ThreadShop | None = None,
-    heard: Heard | None = None,
-) -> list[EventRecord]:
-    """Run a pool until its script wants nobody any more, or it is cut off; its journal.
+    factory: JobFactory | None = None,
+    updates: Updates | None = None,
+) -> list[PoolEvent]:
+    """Run a pool until its script desires no job any more, or it is stopped; return its log.
 
     Raises:
-        KeyboardInterrupt: if it was cut off.
+        KeyboardInterrupt: if it was stopped.
     """
-    place = OpenPoolFolder(root)
-    journal = EventLog(place.event_log)
+    directory = PoolDirectory(root)
+    log = EventLog(directory.event_log)
     try:
-        pool = OpenPool(params, shop or LineShop(), CountedPace(), place, journal, heard or Heard())
-        pool.take_up()
-        while pool.state.last < MOST_UNITS:
-            wanted = script(pool.state.last + 1)
-            pool.follow(wanted)
-            if not pool.run_unit() and not wanted.keys() - pool.state.gone:
-                return list(journal.events)
+        pool = open_pool(
+            params, directory, log, Clock(), factory or LineFactory(), updates or Updates()
+        )
+        while pool.state.last < MAX_QUANTA:
+            desired = script(pool.state.last + 1)
+            pool.reconcile(desired)
+            if not pool.run_quantum() and not desired.keys() - pool.state.gone:
+                return [read_event(record) for record in log.events]
         raise AssertionError("the pool never came to its end")
     finally:
-        journal.close()
+        log.close()

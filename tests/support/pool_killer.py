@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 from auctune.numerics.rng import stream
-from auctune.run.timeshare.job import run_pool
-from auctune.run.timeshare.order import PoolOrder, PoolThread
+from auctune.run.pool.bundle import Bundle, BundleJob, run_bundle
+from auctune.run.pool.epoch import PoolParams
 from auctune.timeshare.balancing import Exploration
 from auctune.timeshare.estimators.wls import Wls
 from auctune.timeshare.planner import Planner
@@ -42,12 +42,12 @@ class Fuse:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def killed_order(turns: int = UNHARMED) -> PoolOrder:
+def killed_bundle(turns: int = UNHARMED) -> Bundle:
     """A bundle of three, whose process dies at a turn."""
     fuse = Fuse(turns)
-    return PoolOrder(
-        threads=[
-            PoolThread(
+    return Bundle(
+        jobs=[
+            BundleJob(
                 LearningThread(f"line{seed}", 0, 10 + seed, 0.4 / seed),
                 _maker(seed, fuse),
                 {"seed": seed},
@@ -55,10 +55,13 @@ def killed_order(turns: int = UNHARMED) -> PoolOrder:
             )
             for seed in (1, 2, 3)
         ],
-        allocator=Planner(balancing=Exploration(batches=8)),
-        estimator=Wls(),
-        # Room for one at work and little beside it: threads leave within units.
-        memory_bytes=140,
+        params=PoolParams(
+            allocator=Planner(balancing=Exploration(batches=8)),
+            estimator=Wls(),
+            # Room for one at work and little beside it: jobs leave within quanta.
+            memory_bytes=140,
+            saved_every=0.0,
+        ),
     )
 
 
@@ -83,7 +86,7 @@ def _run_in_child(folder: Path, turns: int) -> bool:
     child = os.fork()
     if child == 0:
         torch.set_num_threads(1)
-        run_pool(killed_order(turns), folder, resume=begun, saved_every=0.0)
+        run_bundle(killed_bundle(turns), folder, resume=begun)
         os._exit(0)
     status = os.waitpid(child, 0)[1]
     if os.WIFSIGNALED(status):
@@ -94,8 +97,8 @@ def _run_in_child(folder: Path, turns: int) -> bool:
 
 def _load_kernels() -> None:
     """Once, instead of in each fork."""
-    order, curve = killed_order(), LossCurve(np.array([1.0, 500.0]), np.array([9.0, 0.5]))
-    play(order.allocator, order.learning, [curve] * 3, [8.0] * 3)
+    bundle, curve = killed_bundle(), LossCurve(np.array([1.0, 500.0]), np.array([9.0, 0.5]))
+    play(bundle.params.allocator, bundle.threads, [curve] * 3, [8.0] * 3)
 
 
 def main() -> None:

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.nn.functional import mse_loss
 
-from auctune.run.timeshare.order import PoolThread
+from auctune.run.pool.bundle import BundleJob
 from auctune.timeshare.thread import LearningThread
 from auctune.train.module_job import ModuleJob, RowSource, supervised
 
@@ -43,9 +43,9 @@ def pool_thread(
     start: int = 0,
     seed: int = 0,
     rate: float | None = 10.0,
-) -> PoolThread:
+) -> BundleJob:
     """A line that is to be fitted by a deadline."""
-    return PoolThread(
+    return BundleJob(
         LearningThread(name, start, deadline, threshold),
         lambda: make_line(seed),
         {"kind": "line", "seed": seed},

@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Iterable
 from decimal import Decimal
-from typing import Any
 
 import numpy as np
 
 from auctune.domain import InputError, write_snapshot
 from auctune.domain.data_size import DataSize
-from auctune.run.open_pool.how import How
+from auctune.run.pool.events import ExitReason, JobLeft, JobNoted, PoolEvent
 from auctune.service.jobs.training import Training
 from auctune.service.ledger import is_balanced
 from auctune.service.zones.core.clock import SlotClock
@@ -18,6 +17,7 @@ from auctune.service.zones.timeshare.decision import EstimateInputs, TimeshareBi
 from auctune.service.zones.timeshare.pool import on_event
 from auctune.service.zones.timeshare.state import TimeshareModel, empty_model
 from auctune.service.zones.timeshare.zone import TimeshareZone
+from support.pool_events import joined, quantum
 from support.zones import EPOCH, MemoryLog, SetClock
 
 PRICE = Decimal("0.5")
@@ -30,13 +30,13 @@ def estimate() -> Estimate:
 
 
 class PooledZone:
-    """The zone, and what its pool's journal says."""
+    """The zone, and its pool's log."""
 
     def __init__(self) -> None:
         self.now = SetClock()
         self.clock = SlotClock(EPOCH, SECONDS, self.now)
         self.log = MemoryLog()
-        self.journal: list[dict[str, Any]] = []
+        self.pool_log: list[PoolEvent] = []
         # Whether the service is gone while its pool goes on to the end of a unit, or two.
         self.is_away = False
         self._open(empty_model({}))
@@ -62,7 +62,7 @@ class PooledZone:
         """Go on from the log, and have the pool tell again what is not on record."""
         self._open(self.folded())
         self.is_away = False
-        for number, event in enumerate(self.journal, start=1):
+        for number, event in enumerate(self.pool_log, start=1):
             on_event(self.zone, number, event, {})
         self.keep()
 
@@ -91,46 +91,33 @@ class PooledZone:
         self.zone.decide(self.asked(job, cap, owner))
         self.keep()
 
-    def says(self, event: dict[str, Any], *, heard: bool = True) -> None:
+    def says(self, event: PoolEvent, *, heard: bool = True) -> None:
         """The pool puts something on record; the service is gone from here on if it is not heard.
 
         It hears of it after its restart.
         """
-        self.journal.append(event)
+        self.pool_log.append(event)
         self.is_away |= not heard
         if not self.is_away:
-            on_event(self.zone, len(self.journal), event, {})
+            on_event(self.zone, len(self.pool_log), event, {})
             self.keep()
 
     def joins(self, job: str, *, heard: bool = True) -> None:
         """It joins."""
-        event = {
-            "type": "joined",
-            "id": job,
-            "time": self.clock.slot(),
-            "rate": 5.0,
-            "memory": 9,
-            "seconds": 0.5,
-        }
-        self.says(event, heard=heard)
+        self.says(joined(job, self.clock.slot(), 0.5), heard=heard)
 
     def trains(self, jobs: dict[str, tuple[int, float, float]], *, heard: bool = True) -> None:
         """A unit: batches, loss and seconds by job."""
-        rows = list(jobs.values())
-        self.says(
-            {
-                "type": "unit",
-                "time": self.clock.slot(),
-                "span": 1.0,
-                "names": list(jobs),
-                "shares": [1 / len(rows)] * len(rows),
-                "batches": [batches for batches, _, _ in rows],
-                "losses": [loss for _, loss, _ in rows],
-                "seconds": [seconds for _, _, seconds in rows],
-                "learned": [[40, 1200]] * len(rows),
-            },
-            heard=heard,
+        batches, losses, seconds = zip(*jobs.values(), strict=True)
+        event = quantum(
+            self.clock.slot(),
+            {job: 1 / len(jobs) for job in jobs},
+            batches=batches,
+            losses=losses,
+            seconds=seconds,
+            read=[(40, 1200)] * len(jobs),
         )
+        self.says(event, heard=heard)
         self.now.time += SECONDS
 
     def drops(self, members: Iterable[str]) -> None:
@@ -142,15 +129,16 @@ class PooledZone:
         seq = self.zone.state.seq
         for job in members:
             if job not in self.zone.state.jobs:
-                self.leaves(job, How.DROPPED, has_best=False)
+                self.leaves(job, ExitReason.CANCELLED, has_best=False)
         self.zone.settle_dropped(seq)
         self.keep()
 
-    def leaves(self, job: str, how: How, *, has_best: bool = True, heard: bool = True) -> None:
+    def leaves(
+        self, job: str, reason: ExitReason, *, has_best: bool = True, heard: bool = True
+    ) -> None:
         """It leaves."""
-        best = {"batches": 3, "loss": 0.4} if has_best else None
-        event = {"type": "left", "id": job, "how": how.value, "why": "", "best": best}
-        self.says(event, heard=heard)
+        best = (3, 0.4) if has_best else None
+        self.says(JobLeft(job, reason, "", best), heard=heard)
 
     def ends(self, job: str, files: list[str]) -> None:
         """Its adapter is packed."""
@@ -291,8 +279,9 @@ class PoolPlayer:
     def leave(self) -> None:
         job = self._some(self.members)
         self.members.remove(job)
-        how = [one for one in How if one is not How.DROPPED][int(self.rng.integers(len(How) - 1))]
-        self.made.leaves(job, how, has_best=self.rng.random() < 0.8, heard=self._is_heard())
+        reasons = [one for one in ExitReason if one is not ExitReason.CANCELLED]
+        reason = reasons[int(self.rng.integers(len(reasons)))]
+        self.made.leaves(job, reason, has_best=self.rng.random() < 0.8, heard=self._is_heard())
 
     def follow(self) -> None:
         self.made.drops(self.members)
@@ -320,7 +309,7 @@ class PoolPlayer:
 
     def note(self) -> None:
         job = self._some(self.members)
-        self.made.says({"type": "noted", "id": job, "text": "slow"}, heard=self._is_heard())
+        self.made.says(JobNoted(job, "slow"), heard=self._is_heard())
 
     def restart(self) -> None:
         self.made.restart()

@@ -180,7 +180,7 @@ class ServiceProcess:
 
     def pools(self) -> list[int]:
         """The processes of its pools."""
-        return self._children_of(b"auctune.run.open_pool.worker")
+        return self._children_of(b"auctune.run.pool.worker")
 
     def ask(
         self,

@@ -24,7 +24,7 @@ from auctune.domain.data_size import DataSize
 from auctune.registry import timeshare_allocator
 from auctune.replay.compare import Progress, ReplayInput, ZoneReplay
 from auctune.replay.verify import Body, LogVerifier, Rule
-from auctune.run.open_pool.how import How
+from auctune.run.pool.events import ExitReason
 from auctune.service.jobs.training import Training
 from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.service.zones.core.clock import SlotClock
@@ -289,7 +289,10 @@ class RecordedJob:
     @property
     def is_comparable(self) -> bool:
         """Return whether the job has ended, and its shares alone decided how."""
-        return self.how in (How.REACHED, How.MISSED, How.ENDED) and not self.is_paused
+        return (
+            self.how in (ExitReason.TARGET_REACHED, ExitReason.DEADLINE_MISSED, ExitReason.STOPPED)
+            and not self.is_paused
+        )
 
     def apply(self, event: ZoneEvent) -> None:
         """Apply a later event of the job."""
@@ -346,8 +349,8 @@ def past_jobs(recorded: Sequence[RecordedJob], unit_seconds: float, newest: int)
                     losses=tuple(one.losses),
                     rate=one.num_batches / one.seconds * unit_seconds if one.seconds else one.rate,
                     counts=one.is_comparable,
-                    is_done=one.how == How.REACHED,
-                    is_capped=one.how == How.ENDED,
+                    is_done=one.how == ExitReason.TARGET_REACHED,
+                    is_capped=one.how == ExitReason.STOPPED,
                 )
             )
     return jobs

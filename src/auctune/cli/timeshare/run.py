@@ -13,14 +13,18 @@ from rich.text import Text
 
 from auctune.cli._support.runs import NewRunFolder, Resume, resumable, run_folder
 from auctune.run.base_cache import base_cache
-from auctune.run.timeshare.folder import PoolFolder
-from auctune.run.timeshare.foresight import ThreadView
+from auctune.run.pool.events import (
+    JobNoted,
+    JobOutlook,
+    PoolDirectory,
+    PoolUpdate,
+    QuantumTrained,
+)
 from auctune.sim.timeshare.bundle_file import read_bundle_file
 
 if TYPE_CHECKING:
-    from auctune.run.timeshare.order import PoolOrder
-    from auctune.run.timeshare.report import PoolReport
-    from auctune.run.timeshare.state import UnitRecord
+    from auctune.run.pool.bundle import Bundle
+    from auctune.run.pool.report import PoolReport
 
 _COLOURS = {"done": "green", "in time": "green", "late": "yellow", "missed": "red"}
 
@@ -43,34 +47,31 @@ def run(
     a run that was stopped or killed with --resume.
     """
     required = {"BUNDLE.toml": (bundle, "a bundle file, or --resume DIR")}
-    folder = PoolFolder(run_folder(context, out, resume, required, allowed=("saved_every",)))
+    directory = PoolDirectory(run_folder(context, out, resume, required, allowed=("saved_every",)))
     console = Console(highlight=False)
     with console.status("starting"):
-        from auctune.run.timeshare.from_file import keep_bundle, kept_beside
-        from auctune.run.timeshare.job import nothing, run_pool
+        from auctune.run.pool import bundle as runs
 
-    with resumable("timeshare run", folder.root, folder.bundle.is_file):
+    copy = runs.bundle_file(directory)
+    with resumable("timeshare run", directory.root, copy.is_file):
         if bundle is None:
-            # A run that was stopped before its start starts now.
-            begun, prepare = folder.has_started, nothing
-            order = _read_order(folder.bundle, kept_beside(folder))
+            job_set = _read_bundle(copy, runs.stored_beside(directory), saved_every)
         else:
-            begun, prepare = False, partial(keep_bundle, bundle, folder)
-            order = _read_order(bundle, bundle.resolve().parent)
+            job_set = _read_bundle(bundle, bundle.resolve().parent, saved_every)
         with RunDisplay(console) as display:
-            report = run_pool(
-                order,
-                folder.root,
-                listener=display,
-                resume=begun,
-                saved_every=saved_every,
-                prepare=prepare,
+            report = runs.run_bundle(
+                job_set,
+                directory.root,
+                on_update=display,
+                # A run that was stopped before its start starts now.
+                resume=bundle is None and directory.has_started,
+                prepare=partial(runs.store_bundle_file, bundle, directory) if bundle else None,
             )
-    _print_report(report, folder)
+    _print_report(report, directory)
 
 
 class RunDisplay:
-    """Listener of a run (`PoolListener`): a live table on a terminal, else lines on verdicts.
+    """Callback of a run: a live table on a terminal, else lines on changed verdicts.
 
     A context manager.
     """
@@ -89,50 +90,56 @@ class RunDisplay:
         if self._console.is_terminal:
             self._live.stop()
 
-    def unit_done(self, unit: "UnitRecord", views: Sequence[ThreadView]) -> None:
+    def __call__(self, update: PoolUpdate) -> None:
+        event = update.event
+        if isinstance(event, JobNoted):
+            self._console.print(f"{event.id}: {event.text}", style="yellow", markup=False)
+        elif isinstance(event, QuantumTrained):
+            self._show_quantum(event.time, update.outlooks)
+
+    def _show_quantum(self, time: int, outlooks: Sequence[JobOutlook]) -> None:
         if self._console.is_terminal:
-            self._live.update(_thread_table(unit.time, views), refresh=True)
+            self._live.update(_thread_table(time, outlooks), refresh=True)
             return
-        for view in views:
-            if self._verdicts.get(view.name) != view.verdict:
-                self._verdicts[view.name] = view.verdict
-                loss = "" if view.loss is None else f", loss {view.loss:.4g}"
+        for one in outlooks:
+            if self._verdicts.get(one.id) != one.status:
+                self._verdicts[one.id] = one.status
+                loss = "" if one.loss is None else f", loss {one.loss:.4g}"
                 self._console.print(
-                    f"unit {unit.time:4d}  {view.name}: {view.verdict}, "
-                    f"{view.batches} batches{loss}"
+                    f"unit {time:4d}  {one.id}: {one.status}, {one.batches} batches{loss}"
                 )
 
-    def noted(self, text: str) -> None:
-        self._console.print(text, style="yellow", markup=False)
 
-
-def _thread_table(time: int, views: Sequence[ThreadView]) -> Table:
+def _thread_table(time: int, outlooks: Sequence[JobOutlook]) -> Table:
     table = Table(title=f"unit {time}", title_justify="left")
     table.add_column("thread", no_wrap=True)
     for name in ("share", "batches", "loss", "target", "finish", "deadline"):
         table.add_column(name, justify="right")
     table.add_column("verdict")
-    for view in views:
+    for one in outlooks:
         table.add_row(
-            Text(view.name),
-            f"{view.share:.0%}" if view.share else "-",
-            f"{view.batches:,}",
-            "-" if view.loss is None else f"{view.loss:.4g}",
-            f"{view.threshold:g}",
-            "-" if view.finish is None else f"{view.finish:,.0f}",
-            f"{view.deadline}",
-            Text(view.verdict, style=_COLOURS.get(view.verdict, "")),
+            Text(one.id),
+            f"{one.share:.0%}" if one.share else "-",
+            f"{one.batches:,}",
+            "-" if one.loss is None else f"{one.loss:.4g}",
+            f"{one.threshold:g}",
+            "-" if one.finish is None else f"{one.finish:,.0f}",
+            f"{one.deadline}",
+            Text(one.status, style=_COLOURS.get(one.status, "")),
         )
     return table
 
 
-def _read_order(bundle: Path, beside: Path) -> "PoolOrder":
-    from auctune.run.timeshare.from_file import make_order
+def _read_bundle(path: Path, beside: Path, saved_every: float) -> "Bundle":
+    from auctune.run.pool.bundle import read_bundle
 
-    return make_order(read_bundle_file(bundle), bundle, beside, base_cache())
+    file = read_bundle_file(path)
+    return read_bundle(file, path, beside, base_cache(), saved_every)
 
 
-def _print_report(report: "PoolReport", folder: PoolFolder) -> None:
+def _print_report(report: "PoolReport", directory: PoolDirectory) -> None:
+    from auctune.run.pool.report import report_page
+
     figures = report.figures
     for thread in figures["threads"]:
         end = f"done at {thread['finish']:g}" if thread["done"] else "missed"
@@ -140,6 +147,6 @@ def _print_report(report: "PoolReport", folder: PoolFolder) -> None:
     typer.echo(f"{figures['done']} of {figures['threads_total']} threads done")
     for note in figures["notes"]:
         typer.echo(f"note: {note}")
-    typer.echo(f"report:  {folder.report}")
+    typer.echo(f"report:  {report_page(directory.root)}")
     if figures["done"]:
-        typer.echo(f"results: {folder.root / 'results'}/")
+        typer.echo(f"results: {directory.results}/")

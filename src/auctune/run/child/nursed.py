@@ -24,7 +24,7 @@ STATUS = struct.Struct("!i")
 PROGRAMS = frozenset(
     {
         "auctune.run.executor.worker",
-        "auctune.run.open_pool.worker",
+        "auctune.run.pool.worker",
         "auctune.run.open_sites.worker",
         "auctune.run.sampling.worker",
         "auctune.run.spot.rented_job",

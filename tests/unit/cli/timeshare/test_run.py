@@ -9,8 +9,7 @@ import pytest
 from rich.console import Console
 
 from auctune.cli.timeshare.run import RunDisplay
-from auctune.run.timeshare.foresight import ThreadView, Verdict
-from auctune.run.timeshare.state import UnitRecord, read_unit
+from auctune.run.pool.events import JobOutlook, JobStatus, PoolUpdate, QuantumTrained
 from auctune.train.module_job import ModuleJob
 from lara_tasks.tasks import make_task
 from support.command_line import run_auctune
@@ -49,12 +48,9 @@ def make_tired(seed: int, device: str) -> ModuleJob:
     return thread
 
 
-UNIT = read_unit(
-    {
-        "time": 7, "moment": 8.0, "span": 1.0, "shares": [0.25], "batches": [5],
-        "losses": [1.5], "seconds": [0.1],
-    }
-)  # fmt: skip
+QUANTUM = QuantumTrained(
+    7, 8.0, 1.0, ["digits"], [0.25], [5], [1.5], [0.1], rates=[5.0], read=[(0, 0)]
+)
 
 Ask = Callable[..., tuple[int, str, list[str]]]
 
@@ -136,21 +132,21 @@ def test_a_run_that_ends_with_a_threads_error_says_how_to_go_on(ask: Ask, tmp_pa
     assert f"resume with: auctune timeshare run --resume {tmp_path / 'out'}" in errors[-1]
 
 
-def _view(verdict: Verdict) -> ThreadView:
-    return ThreadView("digits", 0.25, 1234, 1.5, 0.5, 90, 42.4, verdict)
+def _outlook(status: JobStatus) -> JobOutlook:
+    return JobOutlook("digits", 0.25, 1234, 1.5, 0.5, 90, 42.4, status)
 
 
-def _watched(units: list[tuple[UnitRecord, ThreadView]], *, terminal: bool) -> str:
+def _shown(outlooks: list[JobOutlook], *, terminal: bool) -> str:
     text = StringIO()
     console = Console(file=text, force_terminal=terminal, width=100, color_system=None)
     with RunDisplay(console) as display:
-        for unit, view in units:
-            display.unit_done(unit, [view])
+        for outlook in outlooks:
+            display(PoolUpdate(1, QUANTUM, [outlook]))
     return text.getvalue()
 
 
 def test_a_terminal_shows_a_table_of_all_threads() -> None:
-    shown = _watched([(UNIT, _view(Verdict.IN_TIME))], terminal=True)
+    shown = _shown([_outlook(JobStatus.IN_TIME)], terminal=True)
     line = next(line for line in shown.splitlines() if "digits" in line)
     for cell in ("25%", "1,234", "1.5", "0.5", "42", "90", "in time"):
         assert cell in line
@@ -158,8 +154,8 @@ def test_a_terminal_shows_a_table_of_all_threads() -> None:
 
 
 def test_elsewhere_a_line_is_written_when_it_stands_otherwise() -> None:
-    units = [(UNIT, _view(verdict)) for verdict in (Verdict.LATE, Verdict.LATE, Verdict.DONE)]
-    lines = _watched(units, terminal=False).splitlines()
+    statuses = (JobStatus.LATE, JobStatus.LATE, JobStatus.DONE)
+    lines = _shown([_outlook(status) for status in statuses], terminal=False).splitlines()
     assert lines == [
         "unit    7  digits: late, 1234 batches, loss 1.5",
         "unit    7  digits: done, 1234 batches, loss 1.5",

@@ -8,7 +8,7 @@ from pydantic_core import to_jsonable_python
 from auctune.domain import Money, Reason, round_money
 from auctune.domain.data_size import DataSize
 from auctune.domain.money import ZERO
-from auctune.run.open_pool.pool_params import MAX_OVERRUN_UNITS
+from auctune.run.pool.process import MAX_OVERRUN_QUANTA
 from auctune.service.jobs.training import ZoneBid
 from auctune.service.zones.core.metered import Estimate, reserved_amount
 
@@ -69,4 +69,4 @@ def charge_amount(seconds: float, price: Money, left: Money) -> Money:
 
 def held_after_cancel(price: Money, unit_seconds: float, left: Money) -> Money:
     """Return the amount still set aside of a cancelled job: the most that one unit may cost."""
-    return charge_amount(MAX_OVERRUN_UNITS * unit_seconds, price, left)
+    return charge_amount(MAX_OVERRUN_QUANTA * unit_seconds, price, left)

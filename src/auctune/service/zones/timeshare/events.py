@@ -106,7 +106,7 @@ class JobLeft(EventData):
     """A job left the pool.
 
     Attributes:
-        how: as of `auctune.run.open_pool.how.How`.
+        how: as of `auctune.run.pool.events.ExitReason`.
         why: an error in words, or empty.
         best: loss of the unit whose adapter is the result, or None.
     """

@@ -5,7 +5,7 @@ from typing import Any
 from auctune.domain import Money
 from auctune.run.base_facts import Alone, Report, learn_base
 from auctune.run.executor import NodeSettings
-from auctune.run.open_pool.messages import PoolSettings
+from auctune.run.pool.process import PoolSettings
 from auctune.service.config.timeshare import TimeshareConfig
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.dependencies import BaseProfiles, DataDirs
@@ -65,7 +65,7 @@ class TimeshareLoader(LanguageZoneLoader[TimeshareConfig, TimeshareZone, Timesha
             base=node.base,
             cache=node.cache,
             epoch=self.clock.epoch,
-            unit_seconds=self.clock.slot_seconds,
+            quantum_seconds=self.clock.slot_seconds,
             allocator=entry.allocator,
             device=node.device,
             dtype=node.dtype,

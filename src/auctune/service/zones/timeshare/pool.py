@@ -2,89 +2,106 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from auctune.domain import Money
-from auctune.service.zones.core.events import JobTrained
-from auctune.service.zones.timeshare.decision import charge_amount
-from auctune.service.zones.timeshare.events import (
+from auctune.run.pool.events import (
     JobJoined,
     JobLeft,
-    PoolNoted,
-    TimeshareMetered,
-    UnitTrained,
+    JobNoted,
+    JobRejected,
+    PoolEvent,
+    QuantumTrained,
 )
+from auctune.service.zones.core.events import JobTrained
+from auctune.service.zones.timeshare.decision import charge_amount
+from auctune.service.zones.timeshare.events import JobJoined as JobJoinedPool
+from auctune.service.zones.timeshare.events import JobLeft as JobLeftPool
+from auctune.service.zones.timeshare.events import PoolNoted, TimeshareMetered, UnitTrained
 from auctune.service.zones.timeshare.job import TimeshareJob
 from auctune.service.zones.timeshare.zone import TimeshareZone
 
 NODE = "pool"
 """Name of the node that trains the jobs of a timeshare zone."""
 
-Views = Mapping[str, Mapping[str, Any]]
+Outlooks = Mapping[str, Mapping[str, Any]]
+"""Finish and status of each job of a quantum, by id."""
 
 
-def on_event(zone: TimeshareZone, number: int, event: Mapping[str, Any], views: Views) -> None:
-    """Record an event of the pool's journal, unless it is recorded already.
+def on_event(zone: TimeshareZone, number: int, event: PoolEvent, outlooks: Outlooks) -> None:
+    """Record an event of the pool's log, unless it is recorded already.
 
-    `views` are forecasts of a unit's jobs; empty when the journal is sent again.
+    `outlooks` are of a quantum's jobs; empty when the log is sent again.
     """
     if number <= zone.state.journal_offset:
         return
-    kind, job = event["type"], event.get("id")
-    if kind == "unit":
-        with zone.atomic():
-            _unit(zone, number, event, views)
-    elif kind == "joined" and zone.state.charged_job(event["id"]) is not None:
-        with zone.atomic():
-            _joined(zone, number, event)
-    elif job not in zone.state.jobs:
-        # The job was cancelled meanwhile.
-        return
-    elif kind == "left":
-        best = event["best"]
-        loss = None if best is None else best["loss"]
-        zone.record(JobLeft(number=number, how=event["how"], why=event["why"], best=loss), job)
-    elif kind == "refused":
-        why = f"{event['place']} {event['found']}".strip()
-        zone.fail(job, "training_failed", why, None)
-    elif kind == "noted":
-        zone.record(PoolNoted(number=number, text=event["text"]), job)
+    match event:
+        case QuantumTrained():
+            with zone.atomic():
+                _quantum(zone, number, event, outlooks)
+        case JobJoined():
+            job = zone.state.charged_job(event.id)
+            if job is not None:
+                with zone.atomic():
+                    _joined(zone, number, event, job)
+        case JobLeft() | JobRejected() | JobNoted():
+            # A job may have been cancelled meanwhile.
+            if event.id in zone.state.jobs:
+                _changed(zone, number, event)
+        case _:
+            pass
 
 
-def _joined(zone: TimeshareZone, number: int, event: Mapping[str, Any]) -> None:
+def _changed(zone: TimeshareZone, number: int, event: JobLeft | JobRejected | JobNoted) -> None:
+    match event:
+        case JobLeft():
+            loss = None if event.best is None else event.best[1]
+            left = JobLeftPool(number=number, how=event.reason.value, why=event.why, best=loss)
+            zone.record(left, event.id)
+        case JobRejected():
+            zone.fail(event.id, "training_failed", f"{event.place} {event.found}".strip(), None)
+        case JobNoted():
+            zone.record(PoolNoted(number=number, text=event.text), event.id)
+
+
+def _joined(zone: TimeshareZone, number: int, event: JobJoined, job: TimeshareJob) -> None:
     """Record that a job was loaded; loading takes time of the pool, and is charged."""
-    job, unit, seconds = zone.state.charged_job(event["id"]), event["time"], event["seconds"]
-    assert job is not None
-    joined = JobJoined(number=number, unit=unit, rate=event["rate"], memory=event["memory"])
+    joined = JobJoinedPool(
+        number=number, unit=event.time, rate=event.rate, memory=event.memory_bytes
+    )
     zone.record(joined, job.id)
-    if job.departure is None and seconds:
-        row = {"seconds": seconds, "batches": 0, "losses": math.nan}
-        _meter(zone, job, unit, row, 0.0, {})
+    if job.departure is None and event.seconds:
+        _meter(zone, job, event.time, _Row(0, math.nan, event.seconds, (0, 0), 0.0), {})
 
 
-def _unit(zone: TimeshareZone, number: int, event: Mapping[str, Any], views: Views) -> None:
-    shares = dict(zip(event["names"], event["shares"], strict=True))
-    zone.record(UnitTrained(number=number, unit=event["time"], span=event["span"], shares=shares))
-    for place, name in enumerate(event["names"]):
-        job = zone.state.charged_job(name)
-        if job is not None and job.departure is None and event["seconds"][place]:
-            row = {key: event[key][place] for key in ("batches", "losses", "seconds", "learned")}
-            _trained(zone, job, event["time"], row, shares[name], views.get(name, {}))
+class _Row(NamedTuple):
+    """What a job had of a quantum."""
+
+    batches: int
+    loss: float
+    seconds: float
+    read: tuple[int, int]
+    share: float
+
+
+def _quantum(zone: TimeshareZone, number: int, event: QuantumTrained, outlooks: Outlooks) -> None:
+    shares = dict(zip(event.jobs, event.shares, strict=True))
+    zone.record(UnitTrained(number=number, unit=event.time, span=event.span, shares=shares))
+    columns = (event.batches, event.losses, event.seconds, event.read, event.shares)
+    for name, *values in zip(event.jobs, *columns, strict=True):
+        job, row = zone.state.charged_job(name), _Row(*values)
+        if job is not None and job.departure is None and row.seconds:
+            _trained(zone, job, event.time, row, outlooks.get(name, {}))
 
 
 def _trained(
-    zone: TimeshareZone,
-    job: TimeshareJob,
-    unit: int,
-    row: Mapping[str, Any],
-    share: float,
-    view: Mapping[str, Any],
+    zone: TimeshareZone, job: TimeshareJob, unit: int, row: _Row, outlook: Mapping[str, Any]
 ) -> None:
-    loss = _meter(zone, job, unit, row, share, view)
-    if not row["batches"] or job.id in zone.state.cancelled:
+    loss = _meter(zone, job, unit, row, outlook)
+    if not row.batches or job.id in zone.state.cancelled:
         return
-    steps = job.progress.steps + row["batches"]
-    rows, tokens = row["learned"]
+    steps = job.progress.steps + row.batches
+    rows, tokens = row.read
     result = {
         "rows": rows,
         "total_rows": 0,
@@ -95,31 +112,26 @@ def _trained(
         "validation": [],
         "note": "",
     }
-    trained = JobTrained(node=NODE, slot=unit, seconds=row["seconds"], result=result)
+    trained = JobTrained(node=NODE, slot=unit, seconds=row.seconds, result=result)
     zone.record(trained, job.id)
 
 
 def _meter(
-    zone: TimeshareZone,
-    job: TimeshareJob,
-    unit: int,
-    row: Mapping[str, Any],
-    share: float,
-    view: Mapping[str, Any],
+    zone: TimeshareZone, job: TimeshareJob, unit: int, row: _Row, outlook: Mapping[str, Any]
 ) -> float | None:
     """Charge a job for seconds of the pool; return its loss, or None if it is not finite."""
-    loss = row["losses"] if math.isfinite(row["losses"]) else None
+    loss = row.loss if math.isfinite(row.loss) else None
     metered = TimeshareMetered(
         slot=job.meter.next_slot,
-        amount=charge_amount(row["seconds"], zone.price, job.meter.remaining),
+        amount=charge_amount(row.seconds, zone.price, job.meter.remaining),
         cost=Money(0),
         unit=unit,
-        seconds=row["seconds"],
-        batches=row["batches"],
+        seconds=row.seconds,
+        batches=row.batches,
         loss=loss,
-        share=share,
-        finish=view.get("finish"),
-        verdict=view.get("verdict"),
+        share=row.share,
+        finish=outlook.get("finish"),
+        verdict=outlook.get("status"),
     )
     zone.record(metered, job.id)
     return loss

@@ -10,10 +10,9 @@ from auctune.device_profile import Profile
 from auctune.domain import Money
 from auctune.run.child import Hear, Message
 from auctune.run.executor.orders import adapter_folder
-from auctune.run.open_pool.folder import OpenPoolFolder
-from auctune.run.open_pool.messages import PoolSettings
-from auctune.run.open_pool.process import PoolProcess
-from auctune.run.open_pool.wanted import WantedThread, Wish
+from auctune.run.pool.events import PoolDirectory, read_event
+from auctune.run.pool.process import PoolProcess, PoolSettings
+from auctune.run.pool.state import DesiredJob, DesiredStatus
 from auctune.service.jobs.device_limits import step_seconds
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
@@ -50,29 +49,29 @@ class TimeshareWorker(ZoneWorker[TimeshareZone]):
         settings: PoolSettings,
         dependencies: ZoneDependencies,
     ) -> None:
-        self._folder = OpenPoolFolder(Path(settings.folder))
-        super().__init__(actor, clock, self._folder.results, dependencies)
+        self._directory = PoolDirectory(Path(settings.folder))
+        super().__init__(actor, clock, self._directory.results, dependencies)
         self._profile, self._settings = profile, settings
         self._supervisor = ProcessSupervisor(
             actor.name, self._launch, self._on_message, _is_progress
         )
         self._process: PoolProcess | None = None
-        self._journal_offset = 0
+        self._log_offset = 0
         # The jobs that the pool was sent last, and the newest event that they followed from.
-        self._sent: tuple[WantedThread, ...] | None = None
+        self._sent: tuple[DesiredJob, ...] | None = None
         self._sent_seq = 0
 
     async def _stop_processes(self) -> None:
         await asyncio.to_thread(self._supervisor.stop)
 
     async def _run_slot(self) -> None:
-        self._journal_offset = await self._actor.call(lambda zone: zone.state.journal_offset)
+        self._log_offset = await self._actor.call(lambda zone: zone.state.journal_offset)
         if await asyncio.to_thread(self._supervisor.poll):
             self._sent = None
-        desired, seq, cancelled = await self._actor.call(self._desired_threads)
+        desired, seq, cancelled = await self._actor.call(self._desired_jobs)
         is_new = desired != self._sent or cancelled > self._sent_seq
         if is_new and self._process is not None:
-            self._process.want(desired, seq)
+            self._process.reconcile(desired, seq)
             self._sent, self._sent_seq = desired, seq
         if self._supervisor.is_crash_looping:
             await self._actor.call(_fail_overdue)
@@ -83,53 +82,56 @@ class TimeshareWorker(ZoneWorker[TimeshareZone]):
 
     def _result_folder(self, job: TimeshareJob) -> Path | None:
         assert job.departure is not None
-        return None if job.departure.best is None else adapter_folder(self._folder.result(job.id))
+        return (
+            None if job.departure.best is None else adapter_folder(self._directory.result(job.id))
+        )
 
     def _launch(self, on_message: Hear) -> PoolProcess:
-        settings = replace(self._settings, after=self._journal_offset)
+        settings = replace(self._settings, after=self._log_offset)
         log = self._logs / f"{self._actor.name}.log"
         self._process = PoolProcess(settings, on_message, lock=self._lock, log=log)
         return self._process
 
     def _on_message(self, message: Message) -> None:
         """Handle a message of the pool, on a thread of its process."""
-        if message["kind"] == "followed":
+        if message["kind"] == "reconciled":
             seq = message["seq"]
             self._post(lambda zone: zone.settle_dropped(seq))
         elif message["kind"] == "event":
-            number, event, views = message["number"], message["event"], message["views"]
-            self._post(lambda zone: on_event(zone, number, event, views))
+            number, outlooks = message["number"], message["outlooks"]
+            event = read_event(message["event"])
+            self._post(lambda zone: on_event(zone, number, event, outlooks))
 
-    def _desired_threads(self, zone: TimeshareZone) -> tuple[tuple[WantedThread, ...], int, int]:
+    def _desired_jobs(self, zone: TimeshareZone) -> tuple[tuple[DesiredJob, ...], int, int]:
         """Return the jobs that the pool should run, and the newest event and cancellation."""
         state = zone.state
         jobs = [job for job in state.jobs.values() if job.phase is not Phase.TRAINED]
         cancelled = max((one.seq for one in state.cancelled.values()), default=0)
-        return tuple(self._thread(job, zone.price) for job in jobs), state.seq, cancelled
+        return tuple(self._desired_job(job, zone.price) for job in jobs), state.seq, cancelled
 
-    def _thread(self, job: TimeshareJob, price: Money) -> WantedThread:
-        settings = job.training.hyperparameters()
-        lasting = {key: value for key, value in settings.items() if key not in _UNUSED_SETTINGS}
-        lasting["target_modules"] = list(lasting["target_modules"])
+    def _desired_job(self, job: TimeshareJob, price: Money) -> DesiredJob:
+        training = job.training.hyperparameters()
+        settings = {key: value for key, value in training.items() if key not in _UNUSED_SETTINGS}
+        settings["target_modules"] = list(settings["target_modules"])
         # Relative, so that a data folder can be moved with its pools.
         data = self._files.blobs.path(job.training.data)
-        lasting["data"] = os.path.relpath(data, self._folder.root)
-        wish = Wish.REST if job.phase is Phase.PAUSED else Wish.LEARN
+        settings["data"] = os.path.relpath(data, self._directory.root)
+        status = DesiredStatus.PAUSED if job.phase is Phase.PAUSED else DesiredStatus.RUNNING
         if job.is_cap_reached and price:
-            wish = Wish.END
-        return WantedThread(
+            status = DesiredStatus.STOPPED
+        return DesiredJob(
             id=job.id,
             deadline=job.deadline_unit,
             threshold=job.target_loss,
-            lasting=lasting,
-            batches_per_unit=self._clock.slot_seconds
+            settings=settings,
+            batches_per_quantum=self._clock.slot_seconds
             / step_seconds(job.training, job.size, self._profile),
-            wish=wish,
+            status=status,
         )
 
 
 def _is_progress(message: Message) -> bool:
-    return bool(message["kind"] == "event" and message["event"]["type"] == "unit")
+    return bool(message["kind"] == "event" and message["event"]["type"] == "quantum")
 
 
 def _fail_overdue(zone: TimeshareZone) -> None:

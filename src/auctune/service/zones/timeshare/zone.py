@@ -3,7 +3,7 @@
 from typing import Any
 
 from auctune.domain import Money
-from auctune.run.open_pool.how import How
+from auctune.run.pool.events import ExitReason
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.zone import EventWriter, Zone
 from auctune.service.zones.timeshare.decision import (
@@ -59,7 +59,7 @@ class TimeshareZone(Zone[TimeshareJob, TimeshareBid]):
         if found is None:
             return False
         assert found.departure is not None
-        if found.departure.reason == How.REACHED and files:
+        if found.departure.reason == ExitReason.TARGET_REACHED and files:
             return super().finish(job, files)
         self.record(TimeshareFailed(**_failure(found), files=files), job)
         return True
@@ -94,13 +94,13 @@ def _failure(job: TimeshareJob) -> dict[str, Any]:
     assert job.departure is not None
     how, param, refund = job.departure.reason, None, False
     best = "" if job.best is None else f"; its best loss was {job.best:.6g}"
-    if how == How.MISSED:
+    if how == ExitReason.DEADLINE_MISSED:
         code, param = "target_not_reached", "market.target_loss"
         message = f"target not reached by its deadline: {job.target_loss:g}{best}"
-    elif how == How.SLOW:
+    elif how == ExitReason.TOO_SLOW:
         code, param = "step_too_long", "hyperparameters.batch_size"
         message = f"{job.departure.why}, longer than a job may hold the pool{best}"
-    elif how == How.ENDED:
+    elif how == ExitReason.STOPPED:
         code, param = "cap_reached", "market.max_cost"
         message = f"its cost has reached max_cost before the target loss, {job.target_loss:g}{best}"
     else:

@@ -46,7 +46,7 @@ class Played:
         )
 
 
-UNIT: Message = {"kind": "event", "event": {"type": "unit"}}
+UNIT: Message = {"kind": "event", "event": {"type": "quantum"}}
 
 
 def test_one_that_ended_is_started_at_once_and_then_after_growing_pauses() -> None:

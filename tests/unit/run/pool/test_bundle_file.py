@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from auctune.domain import InputError
-from auctune.run.timeshare.from_file import make_order
+from auctune.run.pool.bundle import Bundle, read_bundle
 from auctune.sim.timeshare.bundle_file import read_bundle_file
 from auctune.timeshare.allocation.rule import MooreHodgson
 from auctune.timeshare.balancing import Exploration
@@ -51,10 +51,14 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
+def read(path: Path, beside: Path) -> Bundle:
+    return read_bundle(read_bundle_file(path), path, beside, beside, 30.0)
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_examples_are_bundles(path: Path, tmp_path: Path) -> None:
-    order = make_order(read_bundle_file(path), path, path.parent, tmp_path)
-    assert len(order.threads) >= 2
+    bundle = read(path, path.parent)
+    assert len(bundle.jobs) >= 2
 
 
 def test_a_file_says_all_of_a_run(tmp_path: Path) -> None:
@@ -63,33 +67,35 @@ def test_a_file_says_all_of_a_run(tmp_path: Path) -> None:
         '[pool]\nmemory_gb = 0.5\ncpu_threads = 2\nallocator = "lara"\n'
         "[lara]\ngamma = 0.8\nexploration = 40\n" + THREAD,
     )
-    order = make_order(read_bundle_file(path), path, tmp_path, tmp_path)
-    assert order.allocator == Planner(Wls(gamma=0.8), Exploration(batches=40), MooreHodgson())
-    assert (order.memory_bytes, order.cpu_threads, order.unit_seconds) == (500_000_000, 2, None)
-    thread = order.threads[0]
-    assert (thread.learning.id, thread.learning.deadline, thread.batches_per_unit) == ("a", 9, 3.0)
-    assert thread.make().step(1) > 0
+    bundle = read(path, tmp_path)
+    params = bundle.params
+    assert params.allocator == Planner(Wls(gamma=0.8), Exploration(batches=40), MooreHodgson())
+    assert (params.memory_bytes, params.cpu_threads) == (500_000_000, 2)
+    assert params.quantum_seconds is None
+    job = bundle.jobs[0]
+    assert (job.thread.id, job.thread.deadline, job.rate) == ("a", 9, 3.0)
+    assert job.make().step(1) > 0
 
 
 def test_a_thread_of_ones_own_is_a_function_that_can_be_imported(tmp_path: Path) -> None:
     kind = f"{__name__}:slope_line"
     text = thread_of(kind) + "settings = { slope = 2.0 }\n"
     path = write(tmp_path, text)
-    order = make_order(read_bundle_file(path), path, tmp_path, tmp_path)
-    assert order.threads[0].make().step(3) == make_line(0, 2.0).step(3)
+    bundle = read(path, tmp_path)
+    assert bundle.jobs[0].make().step(3) == make_line(0, 2.0).step(3)
 
 
 def test_a_function_that_returns_no_thread_is_named_when_it_is_called(tmp_path: Path) -> None:
     path = write(tmp_path, thread_of(f"{__name__}:no_thread"))
-    order = make_order(read_bundle_file(path), path, tmp_path, tmp_path)
+    bundle = read(path, tmp_path)
     with pytest.raises(InputError, match=":no_thread returned str without 'batches'"):
-        order.threads[0].make()
+        bundle.jobs[0].make()
 
 
 def test_an_adapter_is_a_thread_with_the_settings_of_a_job(tmp_path: Path) -> None:
     settings = 'settings = { data = "rows.jsonl", rank = 4, target_modules = ["c_attn"] }\n'
     path = write(tmp_path, thread_of("lora") + settings)
-    assert make_order(read_bundle_file(path), path, tmp_path, tmp_path).threads
+    assert read(path, tmp_path).jobs
 
 
 @pytest.mark.parametrize(
@@ -153,4 +159,4 @@ def test_an_adapter_is_a_thread_with_the_settings_of_a_job(tmp_path: Path) -> No
 def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None:
     path = write(tmp_path, text)
     with pytest.raises(InputError, match=message):
-        make_order(read_bundle_file(path), path, tmp_path, tmp_path)
+        read(path, tmp_path)

@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,14 +11,11 @@ import pytest
 import torch
 
 from auctune.domain import InputError
-from auctune.run.timeshare.failures import ThreadFailedError
-from auctune.run.timeshare.folder import PoolFolder
-from auctune.run.timeshare.foresight import ThreadView, Verdict
-from auctune.run.timeshare.job import run_pool
-from auctune.run.timeshare.listener import SilentListener
-from auctune.run.timeshare.order import PoolOrder, PoolThread
-from auctune.run.timeshare.report import PoolReport
-from auctune.run.timeshare.state import UnitRecord
+from auctune.run.pool.bundle import Bundle, BundleJob, run_bundle
+from auctune.run.pool.epoch import PoolParams
+from auctune.run.pool.events import JobNoted, JobOutlook, JobStatus, PoolDirectory, PoolUpdate
+from auctune.run.pool.jobs import JobFailedError
+from auctune.run.pool.report import PoolReport
 from auctune.timeshare.allocator import (
     Allocator,
     BundleOutcome,
@@ -41,7 +38,7 @@ pytest_plugins = ["support.one_thread"]
 LARA = Planner(balancing=Exploration(batches=12))
 
 
-THREADS = (
+JOBS = (
     pool_thread("quick", deadline=12, threshold=0.5, seed=1),
     pool_thread("slow", deadline=16, threshold=0.05, seed=2, rate=6.5),
     pool_thread("late", start=5, deadline=18, threshold=0.3, seed=3),
@@ -49,21 +46,25 @@ THREADS = (
 )
 
 
-def order_of(
-    allocator: Allocator = LARA, threads: Sequence[PoolThread] = THREADS, **more: object
-) -> PoolOrder:
-    order = PoolOrder(threads=threads, allocator=allocator, estimator=Wls())
-    return replace(order, **more)  # type: ignore[arg-type]
+def bundle_of(
+    allocator: Allocator = LARA,
+    jobs: Sequence[BundleJob] = JOBS,
+    *,
+    saved_every: float = 30.0,
+    memory_bytes: int | None = None,
+) -> Bundle:
+    params = PoolParams(allocator, Wls(), memory_bytes=memory_bytes, saved_every=saved_every)
+    return Bundle(jobs, params)
 
 
-def simulate(order: PoolOrder) -> BundleOutcome:
-    """The same bundle over the curves of its own threads, each recorded alone."""
+def simulate(bundle: Bundle) -> BundleOutcome:
+    """The same bundle over the curves of its own jobs, each recorded alone."""
     curves = []
-    for thread in order.threads:
-        losses = thread.make().losses(300)  # type: ignore[attr-defined]
+    for job in bundle.jobs:
+        losses = job.make().losses(300)  # type: ignore[attr-defined]
         curves.append(LossCurve(np.arange(1.0, 301.0), losses))
-    rates = [thread.batches_per_unit or np.nan for thread in order.threads]
-    return play(order.allocator, order.learning, curves, rates)
+    rates = [job.rate or np.nan for job in bundle.jobs]
+    return play(bundle.params.allocator, bundle.threads, curves, rates)
 
 
 def assert_same(found: BundleOutcome, expected: BundleOutcome) -> None:
@@ -75,23 +76,17 @@ def assert_same(found: BundleOutcome, expected: BundleOutcome) -> None:
 
 
 @dataclass
-class Seeing(SilentListener):
-    """Keeps what it is told."""
+class Updates:
+    """Keeps outlooks and notes."""
 
-    seen: list[dict[str, ThreadView]]
+    outlooks: list[dict[str, JobOutlook]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
-    def unit_done(self, unit: UnitRecord, views: Sequence[ThreadView]) -> None:
-        self.seen.append({view.name: view for view in views})
-
-
-@dataclass
-class Telling(SilentListener):
-    """Keeps the notes."""
-
-    told: list[str]
-
-    def noted(self, text: str) -> None:
-        self.told.append(text)
+    def __call__(self, update: PoolUpdate) -> None:
+        if update.outlooks:
+            self.outlooks.append({one.id: one for one in update.outlooks})
+        if isinstance(update.event, JobNoted):
+            self.notes.append(f"{update.event.id}: {update.event.text}")
 
 
 @dataclass(frozen=True)
@@ -100,21 +95,22 @@ class Run:
 
     folder: Path
     report: PoolReport
-    seen: list[dict[str, ThreadView]]
+    outlooks: list[dict[str, JobOutlook]]
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory, one_thread: None) -> Run:
-    folder, seeing = tmp_path_factory.mktemp("pool") / "whole", Seeing([])
-    return Run(folder, run_pool(order_of(), folder, listener=seeing, saved_every=0.0), seeing.seen)
+    folder, updates = tmp_path_factory.mktemp("pool") / "whole", Updates()
+    report = run_bundle(bundle_of(saved_every=0.0), folder, on_update=updates)
+    return Run(folder, report, updates.outlooks)
 
 
 def test_a_real_run_and_its_simulation_agree(whole: Run, tmp_path: Path) -> None:
-    for order, report in (
-        (order_of(), whole.report),
-        (order_of(Uniform()), run_pool(order_of(Uniform()), tmp_path / "run")),
+    for bundle, report in (
+        (bundle_of(), whole.report),
+        (bundle_of(Uniform()), run_bundle(bundle_of(Uniform()), tmp_path / "run")),
     ):
-        expected = simulate(order)
+        expected = simulate(bundle)
         assert_same(report.outcome, expected)
         assert report.outcome.switches == expected.switches
         assert 0 < report.outcome.num_done < 4
@@ -126,7 +122,7 @@ def test_too_little_memory_for_all_changes_who_is_there_and_nothing_else(
     free = whole.report
     sizes = [thread["memory_bytes"] for thread in free.figures["threads"]]
     limit = max(sizes) + 20
-    tight = run_pool(order_of(memory_bytes=limit), tmp_path / "tight")
+    tight = run_bundle(bundle_of(memory_bytes=limit), tmp_path / "tight")
     assert_same(tight.outcome, free.outcome)
     assert tight.figures["most_bytes"] <= limit < free.figures["most_bytes"]
     assert tight.figures["switching"]["resumed"] > 3
@@ -134,7 +130,7 @@ def test_too_little_memory_for_all_changes_who_is_there_and_nothing_else(
 
 def test_a_thread_that_does_not_fit_alone_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="memory: 30 bytes, but 'quick' takes"):
-        run_pool(order_of(memory_bytes=30), tmp_path / "run")
+        run_bundle(bundle_of(memory_bytes=30), tmp_path / "run")
 
 
 class StoppedError(Exception):
@@ -174,12 +170,12 @@ def test_a_run_that_is_stopped_again_and_again_comes_to_the_same_end(
     # Each goes further, as without checkpoints all is trained again.
     while report is None:
         fuse = Fuse(16 + 11 * stops)
-        threads = [replace(one, make=fuse.within(one.make)) for one in THREADS]
-        order = order_of(threads=threads, memory_bytes=memory)
-        begun = PoolFolder(folder).has_started
+        jobs = [replace(one, make=fuse.within(one.make)) for one in JOBS]
+        bundle = bundle_of(jobs=jobs, saved_every=saved_every, memory_bytes=memory)
+        has_started = PoolDirectory(folder).has_started
         try:
-            report = run_pool(order, folder, resume=begun, saved_every=saved_every)
-        except ThreadFailedError:
+            report = run_bundle(bundle, folder, resume=has_started)
+        except JobFailedError:
             stops += 1
     assert stops > 2
     assert_same(report.outcome, whole.report.outcome)
@@ -197,16 +193,17 @@ def test_a_last_line_that_was_cut_costs_a_unit_and_a_damaged_checkpoint_is_noted
 ) -> None:
     folder = tmp_path / "run"
     shutil.copytree(whole.folder, folder)
-    lines = PoolFolder(folder).event_log.read_bytes().splitlines(keepends=True)
-    PoolFolder(folder).event_log.write_bytes(b"".join(lines[:-1]) + lines[-1][:-9])
+    directory = PoolDirectory(folder)
+    lines = directory.event_log.read_bytes().splitlines(keepends=True)
+    directory.event_log.write_bytes(b"".join(lines[:-1]) + lines[-1][:-9])
     # The last unit's own checkpoints are as old as the one before the cut.
-    (newest,) = sorted(PoolFolder(folder).checkpoints(0).iterdir())[-1:]
+    (newest,) = sorted((directory.checkpoints / "quick").iterdir())[-1:]
     (newest / "state.json").write_text("{}")
-    told = Telling([])
-    again = run_pool(order_of(), folder, resume=True, listener=told)
+    updates = Updates()
+    again = run_bundle(bundle_of(), folder, resume=True, on_update=updates)
     assert_same(again.outcome, whole.report.outcome)
     (note,) = again.figures["notes"]
-    assert told.told == [note]
+    assert updates.notes == [note]
     assert "quick: " in note
     assert "state.json has 2 of" in note
 
@@ -216,41 +213,41 @@ def test_a_thread_that_fails_is_named_and_leaves_nothing_that_did_not_begin(
     tmp_path: Path, where: str
 ) -> None:
     fuse = Fuse(2 if where == "made" else 12)
-    broken = replace(THREADS[1], make=fuse.within(THREADS[1].make))
-    order = order_of(threads=[THREADS[0], broken])
+    broken = replace(JOBS[1], make=fuse.within(JOBS[1].make))
+    bundle = bundle_of(jobs=[JOBS[0], broken])
     expected = "slow failed while it was made" if where == "made" else "slow failed in unit"
-    with pytest.raises(ThreadFailedError, match=rf"{expected}.*StoppedError.*test_run_pool\.py:"):
-        run_pool(order, tmp_path / "run")
+    with pytest.raises(JobFailedError, match=rf"{expected}.*StoppedError.*test_bundle\.py:"):
+        run_bundle(bundle, tmp_path / "run")
     assert (tmp_path / "run").exists() == (where == "unit")
 
 
 def test_a_run_that_has_ended_says_again_what_came_of_it(whole: Run, tmp_path: Path) -> None:
     shutil.copytree(whole.folder, tmp_path / "run")
     (tmp_path / "run" / "report.html").unlink()
-    again = run_pool(order_of(), tmp_path / "run", resume=True)
+    again = run_bundle(bundle_of(), tmp_path / "run", resume=True)
     assert_same(again.outcome, whole.report.outcome)
     assert (tmp_path / "run" / "report.html").is_file()
 
 
 def test_a_folder_goes_on_with_its_own_bundle_alone(whole: Run, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no run"):
-        run_pool(order_of(), tmp_path / "none", resume=True)
+        run_bundle(bundle_of(), tmp_path / "none", resume=True)
     with pytest.raises(InputError, match="is not empty"):
-        run_pool(order_of(), whole.folder)
+        run_bundle(bundle_of(), whole.folder)
     with pytest.raises(InputError, match=r"allocator: 'uniform'; expected .* the run began"):
-        run_pool(order_of(Uniform()), whole.folder, resume=True)
-    with pytest.raises(InputError, match="threads"):
-        run_pool(order_of(threads=THREADS[:2]), whole.folder, resume=True)
+        run_bundle(bundle_of(Uniform()), whole.folder, resume=True)
+    with pytest.raises(InputError, match="jobs"):
+        run_bundle(bundle_of(jobs=JOBS[:2]), whole.folder, resume=True)
 
 
 def test_who_watches_is_told_how_it_stands_with_each_thread(whole: Run) -> None:
     report = whole.report
-    assert len(whole.seen) == report.figures["units"]
-    first, last = whole.seen[0], whole.seen[-1]
-    assert first["late"].verdict is Verdict.WAITING
-    assert last["hopeless"].verdict is Verdict.MISSED
+    assert len(whole.outlooks) == report.figures["units"]
+    first, last = whole.outlooks[0], whole.outlooks[-1]
+    assert first["late"].status is JobStatus.NOT_STARTED
+    assert last["hopeless"].status is JobStatus.MISSED
     for name, done, finish in zip(last, report.outcome.done, report.outcome.finish, strict=True):
-        assert (last[name].verdict is Verdict.DONE) == done
+        assert (last[name].status is JobStatus.DONE) == done
         assert not done or last[name].finish == finish
     assert last["quick"].batches == report.outcome.samples[0]
 
@@ -259,11 +256,11 @@ def test_what_was_learned_is_handed_out_for_threads_that_are_done(whole: Run) ->
     report = whole.report
     names = {
         thread.id
-        for thread, done in zip(order_of().learning, report.outcome.done, strict=True)
+        for thread, done in zip(bundle_of().threads, report.outcome.done, strict=True)
         if done
     }
     assert {path.name for path in (whole.folder / "results").iterdir()} == names
-    found = load_latest(whole.folder / "state" / "threads" / "000")
+    found = load_latest(whole.folder / "state" / "checkpoints" / "quick")
     assert found is not None
     # It is the thread trained alone for as many batches.
     alone = make_line(1)
@@ -273,8 +270,8 @@ def test_what_was_learned_is_handed_out_for_threads_that_are_done(whole: Run) ->
 
 
 def test_the_report_names_all_threads_and_its_figures_are_plain_json(tmp_path: Path) -> None:
-    threads = (*THREADS[:1], pool_thread("<b>", deadline=3, threshold=1e-9, seed=9))
-    report = run_pool(order_of(threads=threads), tmp_path / "run")
+    jobs = (*JOBS[:1], pool_thread("<b>", deadline=3, threshold=1e-9, seed=9))
+    report = run_bundle(bundle_of(jobs=jobs), tmp_path / "run")
     page = (tmp_path / "run" / "report.html").read_text()
     assert "quick: threshold 0.5" in page
     assert "dashed: the threshold." in page
@@ -298,27 +295,28 @@ class Careless:
 
 def test_shares_of_threads_that_may_not_learn_end_the_run(tmp_path: Path) -> None:
     with pytest.raises(InfeasibleSharesError, match="unit 0: careless gives shares"):
-        run_pool(order_of(Careless()), tmp_path / "run")
+        run_bundle(bundle_of(Careless()), tmp_path / "run")
 
 
 def test_units_without_a_length_need_stated_rates() -> None:
     with pytest.raises(InputError, match=r"threads\[0\].batches_per_unit: is missing"):
-        order_of(threads=[pool_thread("a", deadline=3, threshold=1.0, rate=None)])
+        bundle_of(jobs=[pool_thread("a", deadline=3, threshold=1.0, rate=None)])
 
 
 def test_what_a_thread_notes_on_its_data_is_told_and_reported_once(tmp_path: Path) -> None:
     def make() -> PreemptibleJob:
-        thread = THREADS[0].make()
+        thread = JOBS[0].make()
         thread.notes = ("rows lose their ends",)  # type: ignore[attr-defined]
         return thread
 
-    order, telling = order_of(threads=[replace(THREADS[0], make=make)]), Telling([])
-    report = run_pool(order, tmp_path / "run", listener=telling, saved_every=0.0)
-    assert telling.told == ["quick: rows lose their ends"]
-    assert report.figures["notes"] == telling.told
+    updates = Updates()
+    bundle = bundle_of(jobs=[replace(JOBS[0], make=make)], saved_every=0.0)
+    report = run_bundle(bundle, tmp_path / "run", on_update=updates)
+    assert updates.notes == ["quick: rows lose their ends"]
+    assert report.figures["notes"] == updates.notes
     # Stopped before its end was on record.
-    journal = PoolFolder(tmp_path / "run").event_log
-    lines = journal.read_bytes().splitlines(keepends=True)
-    journal.write_bytes(b"".join(lines[:-1]))
-    report = run_pool(order, tmp_path / "run", listener=telling, resume=True)
-    assert report.figures["notes"] == telling.told == ["quick: rows lose their ends"]
+    log = PoolDirectory(tmp_path / "run").event_log
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join(lines[:-1]))
+    report = run_bundle(bundle, tmp_path / "run", on_update=updates, resume=True)
+    assert report.figures["notes"] == updates.notes == ["quick: rows lose their ends"]

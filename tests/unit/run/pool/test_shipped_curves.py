@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from auctune.run.timeshare.job import run_pool
-from auctune.run.timeshare.order import PoolOrder, PoolThread
+from auctune.run.pool.bundle import Bundle, BundleJob, run_bundle
+from auctune.run.pool.epoch import PoolParams
 from auctune.sim.timeshare.recorded import of_kind, read_curves
 from auctune.timeshare import LearningThread, Wls, lara, play
 from lara_tasks.tasks import make_task
@@ -23,7 +23,7 @@ RATES = (40.0, 30.0, 20.0)
 def test_a_real_run_is_what_the_shipped_curves_foretell(tmp_path: Path) -> None:
     torch.set_num_threads(1)
     threads = [
-        PoolThread(
+        BundleJob(
             LearningThread(name, 0, deadline, threshold),
             partial(make_task, kind, 1),
             {"kind": kind},
@@ -31,10 +31,10 @@ def test_a_real_run_is_what_the_shipped_curves_foretell(tmp_path: Path) -> None:
         )
         for (name, kind, threshold, deadline), rate in zip(BUNDLE, RATES, strict=True)
     ]
-    order = PoolOrder(threads=threads, allocator=lara(), estimator=Wls())
-    found = run_pool(order, tmp_path / "run").outcome
+    bundle = Bundle(threads, PoolParams(lara(), Wls()))
+    found = run_bundle(bundle, tmp_path / "run").outcome
     curves = [of_kind(read_curves(), name).curve for name, *_ in BUNDLE]
-    expected = play(order.allocator, order.learning, curves, RATES)
+    expected = play(bundle.params.allocator, bundle.threads, curves, RATES)
     assert np.array_equal(found.done, expected.done)
     assert found.done.tolist() == [True, True, False]
     # Another processor or release rounds otherwise; here it is the file's five digits.

@@ -1,6 +1,6 @@
 """A run that is killed by SIGKILL at any batch, again and again, comes to the same end.
 
-`test_run_pool` stops runs within units in one process; here the process goes, and memory is short.
+`test_bundle` stops runs within units in one process; here the process goes, and memory is short.
 """
 
 import os
@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from auctune.run.event_log import EventLog
-from auctune.run.timeshare.job import run_pool
-from support.pool_killer import killed_order
+from auctune.run.pool.bundle import run_bundle
+from support.pool_killer import killed_bundle
 
 TESTS = Path(__file__).parents[3]
 
@@ -22,7 +22,7 @@ TESTS = Path(__file__).parents[3]
 @pytest.mark.thorough
 def test_a_killed_run_goes_on_to_the_same_end(tmp_path: Path) -> None:
     torch.set_num_threads(1)
-    whole = run_pool(killed_order(), tmp_path / "whole")
+    whole = run_bundle(killed_bundle(), tmp_path / "whole")
     folder = tmp_path / "run"
     paths = os.pathsep.join([str(TESTS), *filter(None, sys.path)])
     killer = subprocess.run(
@@ -35,13 +35,13 @@ def test_a_killed_run_goes_on_to_the_same_end(tmp_path: Path) -> None:
     )
     assert killer.returncode == 0, killer.stderr
     assert int(killer.stdout) >= 2
-    again = run_pool(killed_order(), folder, resume=True)
+    again = run_bundle(killed_bundle(), folder, resume=True)
     for field in ("done", "finish", "samples", "shares", "losses"):
         one, two = getattr(again.outcome, field), getattr(whole.outcome, field)
         assert np.array_equal(one, two, equal_nan=field == "losses"), field
     assert again.figures["notes"] == []
     journal = EventLog(folder / "state" / "journal.jsonl")
-    times = [event["time"] for event in journal.events if event["type"] == "unit"]
+    times = [event["time"] for event in journal.events if event["type"] == "quantum"]
     journal.close()
     # No unit is on record twice.
     assert times == list(range(len(times)))

@@ -1,0 +1,264 @@
+"""Epoch of a pool: quanta in which the same jobs share it, under one run of the allocator."""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from auctune.domain.checks import check_positive
+from auctune.numerics.arrays import Floats, Ints
+from auctune.run.pool.clock import Clock, Quantum
+from auctune.run.pool.events import JobOutlook, JobStatus, QuantumTrained
+from auctune.run.pool.jobs import DeviceMemory, JobCheckpoints, Jobs, job_errors
+from auctune.run.pool.state import JobSetState, Member
+from auctune.timeshare.allocator import Allocator, InfeasibleSharesError
+from auctune.timeshare.estimators.estimator import Estimator
+from auctune.train.preemptible import StepTooLongError
+
+# A job that is slower than its rate says ends its time slice after this many times its share.
+SLICE_SLACK = 1.5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PoolParams:
+    """Settings of a pool.
+
+    Attributes:
+        allocator: how jobs share.
+        estimator: forecasts when each will be done.
+        quantum_seconds: of real time; None if a quantum lasts as long as its batches take, and
+            every job states how many they are. Then a run has the same end each time.
+        memory_bytes: of the device that all jobs may take together, or None for all.
+        cpu_threads: of torch.
+        saved_every: seconds between checkpoints of a job.
+    """
+
+    allocator: Allocator
+    estimator: Estimator
+    quantum_seconds: float | None = None
+    memory_bytes: int | None = None
+    cpu_threads: int = 1
+    saved_every: float = 30.0
+
+    def __post_init__(self) -> None:
+        if self.quantum_seconds is not None:
+            check_positive(self.quantum_seconds, "quantum_seconds", "a number > 0")
+        if self.memory_bytes is not None:
+            check_positive(self.memory_bytes, "memory", "a number of bytes > 0")
+
+
+@dataclass(frozen=True)
+class PoolResources:
+    """What the epochs of a pool share.
+
+    Attributes:
+        params: settings of the pool.
+        jobs: all loaded jobs, by id.
+        device: that they share.
+        checkpoints: of the jobs.
+        clock: of the pool.
+        now: monotonic clock, in seconds.
+    """
+
+    params: PoolParams
+    jobs: Jobs
+    device: DeviceMemory
+    checkpoints: JobCheckpoints
+    clock: Clock
+    now: Callable[[], float] = time.perf_counter
+
+
+class Epoch:
+    """Trains quanta of a fixed set of jobs.
+
+    Args:
+        resources: of the pool.
+        members: the jobs, brought to where the log says.
+        quanta: recorded quanta, which the allocator sees again; those without any of the jobs are
+            left out.
+
+    Attributes:
+        state: of the jobs.
+        too_slow: jobs whose batch was stopped in the newest quantum, with the reason.
+    """
+
+    def __init__(
+        self,
+        resources: PoolResources,
+        members: Sequence[Member],
+        quanta: Sequence[QuantumTrained],
+    ) -> None:
+        self._resources = resources
+        threads = [member.thread for member in members]
+        self.state = JobSetState(members)
+        self.too_slow: dict[str, str] = {}
+        self._threads = threads
+        self._allocator = resources.params.allocator.start(threads)
+        self._bank = resources.params.estimator.start_bank(len(threads))
+        for quantum in quanta:
+            if not set(self.state.names).isdisjoint(quantum.jobs):
+                self._allocator.allocate(self.state.observe(quantum.time))
+                self.apply(quantum)
+
+    def next_quantum(self, last: int) -> Quantum | None:
+        """Return the quantum after `last` that begins now, or None if no job can train again."""
+        earliest = max(last + 1, int(self.state.bundle.start.min()))
+        if self.state.is_over(earliest):
+            return None
+        quantum = self._resources.clock.next_quantum(earliest)
+        return None if self.state.is_over(quantum.time) else quantum
+
+    def train(self, quantum: Quantum) -> QuantumTrained:
+        """Train a quantum; it counts once it is recorded and applied.
+
+        Raises:
+            InfeasibleSharesError: if the allocator gives shares to jobs that are not active.
+            JobFailedError: if the code of a job raises an error.
+        """
+        state, resources = self.state, self._resources
+        clock = resources.clock
+        shares = self._allocator.allocate(state.observe(quantum.time)).eta
+        self._check(quantum.time, shares)
+        quantum = self._without_swaps(quantum, shares)
+        due = clock.fit(quantum, state.due(shares, quantum.span), state.rates)
+        batches, losses, seconds = self._train_slices(quantum, due)
+        is_new = state.samples == 0
+        rates = clock.update_rates(state.rates, batches.astype(np.float64), seconds, is_new)
+        return QuantumTrained(
+            time=quantum.time,
+            moment=clock.moment(),
+            span=quantum.span,
+            jobs=list(state.names),
+            shares=shares.tolist(),
+            batches=batches.tolist(),
+            losses=losses.tolist(),
+            seconds=seconds.tolist(),
+            rates=rates.tolist(),
+            read=[getattr(resources.jobs[name], "learned", (0, 0)) for name in state.names],
+        )
+
+    def apply(self, quantum: QuantumTrained) -> list[str]:
+        """Apply a recorded quantum; return the jobs that reached their thresholds in it."""
+        reached = self.state.apply(quantum)
+        self._bank.observe(self.state.samples, self.state.losses, self.state.batches > 0)
+        return [self.state.names[index] for index in reached]
+
+    def outlooks(self, time: int) -> list[JobOutlook]:
+        """Return the outlook of each job after quantum `time`, the newest."""
+        thresholds = np.array([thread.threshold for thread in self._threads])
+        needs = self._bank.needs(thresholds).batches
+        return [self._outlook(index, time, float(need)) for index, need in enumerate(needs)]
+
+    def _check(self, time: int, shares: Floats) -> None:
+        bundle = self.state.bundle
+        active = (bundle.start <= time) & (bundle.deadline > time) & ~self.state.done
+        if shares.shape != active.shape or shares[~active].any():
+            name = self._resources.params.allocator.name
+            raise InfeasibleSharesError(
+                f"unit {time}: {name} gives shares to threads that are not active"
+            )
+
+    def _without_swaps(self, quantum: Quantum, shares: Floats) -> Quantum:
+        """Return the quantum less the time that swapping jobs will take."""
+        seconds = self._resources.params.quantum_seconds
+        if seconds is None:
+            return quantum
+        names = [self.state.names[index] for index in np.flatnonzero(shares)]
+        cost = self._resources.device.swap_seconds(names)
+        return Quantum(quantum.time, max(0.0, quantum.span - cost / seconds))
+
+    def _train_slices(self, quantum: Quantum, due: Floats) -> tuple[Ints, Floats, Floats]:
+        """Return [k] batches, mean losses and seconds of each job's time slice."""
+        state, resources = self.state, self._resources
+        # A share that is to buy a whole batch misses it by rounding.
+        target = np.floor(due + 1e-9).astype(np.int64)
+        batches = np.zeros(len(target), dtype=np.int64)
+        sums, seconds = np.zeros(len(target)), np.zeros(len(target))
+        self.too_slow = {}
+        order = self._order(target)
+        for place, index in enumerate(order):
+            name = state.names[index]
+            job = resources.jobs[name]
+            resources.device.swap_in(name, [state.names[one] for one in order[place + 1 :]])
+            # Now, and not when it leaves: no checkpoint may be ahead of the log.
+            resources.checkpoints.save_if_due(name, job)
+            if seconds.any() and resources.clock.is_over(quantum):
+                break
+            begun = resources.now()
+            max_seconds = self._max_slice_seconds(due[index] / state.rates[index])
+            # One batch at a time: a quantum, and a slice, is overrun by one at most.
+            while batches[index] < target[index]:
+                is_late = resources.clock.is_over(quantum) or resources.now() - begun > max_seconds
+                if batches[index] and is_late:
+                    break
+                try:
+                    with job_errors(name, f"in unit {quantum.time}"):
+                        sums[index] += job.step(1)
+                except StepTooLongError as error:
+                    self.too_slow[name] = str(error)
+                    break
+                batches[index] += 1
+            seconds[index] = resources.now() - begun
+        losses = np.full(len(target), np.nan)
+        np.divide(sums, batches, out=losses, where=batches > 0)
+        return batches, losses, seconds
+
+    def _order(self, target: Ints) -> list[int]:
+        """Return the jobs that train, resident ones first.
+
+        Among these the one with the most carry-over is first, so that it is not always the same
+        for which time runs out.
+        """
+        state = self.state
+        behind = state.carry_over / state.rates
+        order = sorted(np.flatnonzero(target).tolist(), key=lambda index: -behind[index])
+        device = self._resources.device
+        return sorted(order, key=lambda index: not device.is_resident(state.names[index]))
+
+    def _max_slice_seconds(self, quanta: float) -> float:
+        """Return how long a time slice may last that should take so many quanta."""
+        seconds = self._resources.params.quantum_seconds
+        return math.inf if seconds is None else SLICE_SLACK * quanta * seconds
+
+    def _outlook(self, index: int, time: int, need: float) -> JobOutlook:
+        state, thread = self.state, self._threads[index]
+        finish = self._finish(index, time, need)
+        loss = float(state.last_losses[index]) if state.samples[index] else None
+        return JobOutlook(
+            id=thread.id,
+            share=float(state.shares[index]),
+            batches=int(state.samples[index]),
+            loss=loss,
+            threshold=thread.threshold,
+            deadline=thread.deadline,
+            finish=finish,
+            status=self._status(index, time, loss, finish, need),
+        )
+
+    def _finish(self, index: int, time: int, need: float) -> float | None:
+        if self.state.done[index]:
+            return float(self.state.finish[index])
+        speed = float(self.state.shares[index] * self.state.rates[index])
+        if not speed > 0 or math.isinf(need):
+            return None
+        return time + 1 + need / speed
+
+    def _status(
+        self, index: int, time: int, loss: float | None, finish: float | None, need: float
+    ) -> JobStatus:
+        thread = self._threads[index]
+        if self.state.done[index]:
+            return JobStatus.DONE
+        if time + 1 >= thread.deadline:
+            return JobStatus.MISSED
+        if loss is None:
+            return JobStatus.NOT_STARTED if time < thread.start else JobStatus.TRAINING
+        if not math.isfinite(loss):
+            return JobStatus.DIVERGED
+        if math.isinf(need):
+            return JobStatus.UNREACHABLE
+        if finish is None:
+            return JobStatus.NO_SHARE
+        return JobStatus.IN_TIME if finish <= thread.deadline else JobStatus.LATE

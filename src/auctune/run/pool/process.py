@@ -1,0 +1,111 @@
+"""Process of an open pool: its settings, and the messages between it and its owner.
+
+| to the pool | from the pool |
+| --- | --- |
+| reconcile {jobs, seq} | preparing {what, share}, ready {base_digest}, alive |
+| stop | event {number, event, outlooks} |
+| | reconciled {seq} |
+| | failed {place, found, expected} |
+
+`jobs` are all that the pool should have (`DesiredJob`), each time: a message that is repeated
+changes nothing, and one that was lost is made good by the next. `seq` numbers the owner's state
+that they follow from; `reconciled` returns it once the pool has dropped all other jobs, and has
+sent every event about them. Events are those of the pool's log (`auctune.run.pool.events`): a
+process that starts first sends those that its owner does not have. `outlooks` give finish and
+status of each job of a quantum that has just been trained; an event that is sent again has none.
+"""
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from auctune.run.child import ChildProcess, Hear, Message
+from auctune.run.child.process import device_in_child
+from auctune.run.pool.state import DesiredJob, DesiredJobs
+from auctune.timeshare.named import DEFAULT_ALLOCATOR, AllocatorName
+
+WORKER = ("-m", "auctune.run.pool.worker")
+
+MAX_STEP_QUANTA = 4.0
+"""Quanta for which a batch may hold the pool, which checks deadlines and cancellations between
+batches. A batch that by the profile takes a quantum is admitted: this leaves room for its error."""
+
+MAX_OVERRUN_QUANTA = 1.0 + MAX_STEP_QUANTA
+"""Quanta that one may last: it is overrun by one batch at most."""
+
+_JOBS = TypeAdapter(list[DesiredJob])
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSettings:
+    """Settings of a pool's process.
+
+    Attributes:
+        folder: of the pool (`PoolDirectory`).
+        base: name of the base model.
+        cache: folder of base models that are built here.
+        epoch: unix time at which quantum 0 began.
+        quantum_seconds: length of a quantum.
+        allocator: how jobs share, by name.
+        after: number of the newest event that the owner has.
+        device, dtype: where and how it computes.
+        threads: of torch on a CPU.
+        memory_bytes: that adapters may take on the device together, or None for all.
+    """
+
+    folder: str
+    base: str
+    cache: str
+    epoch: float
+    quantum_seconds: float
+    allocator: AllocatorName = DEFAULT_ALLOCATOR
+    after: int = 0
+    device: str = "cpu"
+    dtype: str = "float32"
+    threads: int = 1
+    memory_bytes: int | None = None
+
+
+def reconcile_message(jobs: Iterable[DesiredJob], seq: int) -> Message:
+    """Return the message that lists all desired jobs."""
+    return {"do": "reconcile", "jobs": [asdict(job) for job in jobs], "seq": seq}
+
+
+def read_reconcile(message: Message) -> tuple[DesiredJobs, int]:
+    """Return the jobs of `reconcile_message` by id, and its `seq`."""
+    return {job.id: job for job in _JOBS.validate_python(message["jobs"])}, message["seq"]
+
+
+class PoolProcess(ChildProcess):
+    """Handle of a process that runs an open pool; it ends at once when its owner does.
+
+    Args:
+        settings: of the pool.
+        hear, lock, log: as of `ChildProcess`.
+        program: arguments for the interpreter.
+    """
+
+    def __init__(
+        self,
+        settings: PoolSettings,
+        hear: Hear,
+        *,
+        lock: int | None = None,
+        log: Path | None = None,
+        program: Sequence[str] = WORKER,
+    ) -> None:
+        device = settings.device
+        seen = replace(settings, device=device_in_child(device, os.environ))
+        super().__init__(program, asdict(seen), hear, lock=lock, log=log, device=device)
+
+    def reconcile(self, jobs: Iterable[DesiredJob], seq: int) -> None:
+        """Send the list of all desired jobs.
+
+        Args:
+            jobs: all of them.
+            seq: comes back in `reconciled` once the pool trains no others.
+        """
+        self.tell(reconcile_message(jobs, seq))

@@ -1,0 +1,189 @@
+"""Worker process of an open pool: loads the base once, then trains quanta until it is stopped.
+
+It follows the protocol of auctune.run.pool.process. Its log is the truth of what was trained: what
+its owner has not recorded is sent again.
+"""
+
+import json
+import queue
+import sys
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from auctune.domain import AuctuneError, InputError
+from auctune.run.child.messages import error_record
+from auctune.run.child.parent import Parent
+from auctune.run.event_log import EventLog
+from auctune.run.pool.clock import WallClock
+from auctune.run.pool.epoch import PoolParams
+from auctune.run.pool.events import (
+    VERSION,
+    PoolDirectory,
+    PoolStarted,
+    PoolUpdate,
+    event_record,
+    read_event,
+)
+from auctune.run.pool.pool import OpenPool
+from auctune.run.pool.process import MAX_STEP_QUANTA, PoolSettings, read_reconcile
+from auctune.run.pool.state import DesiredJobs
+from auctune.run.unix_time import unix_time
+from auctune.timeshare.estimators.mixture import Mixture
+from auctune.timeshare.named import NAMED
+from auctune.timeshare.play import play
+from auctune.timeshare.thread import LearningThread, LossCurve
+from auctune.train.base import load_base
+from auctune.train.deterministic import deterministic, prepare_deterministic
+from auctune.train.job import LoraJob
+from auctune.train.preemptible import LoraJobFactory, PreemptibleLoraJob
+from auctune.train.tiny import tiny_folder
+
+# How often deadlines are checked that pass while no job trains.
+_IDLE_SECONDS = 1.0
+
+
+class LoraJobs:
+    """Job factory whose settings are the fields of `LoraJob`, without its id and schedule.
+
+    Args:
+        factory: of jobs that share a base model.
+        beside: folder that paths of data start from.
+    """
+
+    def __init__(self, factory: LoraJobFactory, beside: Path) -> None:
+        self._factory, self._beside = factory, beside
+
+    def make(self, job: str, settings: Mapping[str, Any]) -> PreemptibleLoraJob:
+        values = dict(settings)
+        values["data"] = self._beside / values["data"]
+        values["target_modules"] = tuple(values.get("target_modules", ()))
+        try:
+            lora_job = LoraJob(id=job, schedule="constant", **values)
+        except TypeError as error:
+            raise InputError("settings", str(error), "settings of a job") from None
+        # The trainer's own checkpoints are never written: the pool writes the jobs'.
+        return self._factory.make(lora_job, self._beside / "none")
+
+    def release(self, job: str) -> None:
+        self._factory.release(job)
+
+
+class PoolWorker:
+    """Runs an open pool for its owner.
+
+    Args:
+        settings: of the pool.
+        parent: the owner.
+    """
+
+    def __init__(self, settings: PoolSettings, parent: Parent) -> None:
+        self._settings, self._parent = settings, parent
+        cache = Path(settings.cache)
+        prepare_deterministic()
+        if settings.base == "tiny":
+            what = "building the tiny base (once on this machine)"
+            tiny_folder(
+                cache, progress=lambda share: parent.say("preparing", what=what, share=share)
+            )
+        base = load_base(settings.base, cache=cache, device=settings.device, dtype=settings.dtype)
+        self._digest = base.digest
+        max_step_seconds = MAX_STEP_QUANTA * settings.quantum_seconds
+        self._jobs = LoraJobs(LoraJobFactory(base, max_step_seconds), Path(settings.folder))
+
+    def run(self) -> None:
+        """Train until it is stopped.
+
+        Raises:
+            InputError: if another process has its directory, or its log is damaged.
+            JobFailedError: if the code of a job raises an error: the job has left, and the process
+                is to be restarted.
+        """
+        settings, parent = self._settings, self._parent
+        directory = PoolDirectory(Path(settings.folder))
+        with (
+            directory.open(resume=directory.has_started),
+            closing(EventLog(directory.event_log)) as log,
+            deterministic(threads=settings.threads),
+        ):
+            params = _params(settings)
+            _load_kernels(params)
+            seconds = settings.quantum_seconds
+            clock = WallClock(seconds, settings.epoch, parent.stop, now=unix_time)
+            started = PoolStarted(VERSION, params.allocator.name)
+            pool = OpenPool(params, self._jobs, clock, directory, log, started, self._send)
+            parent.say("ready", base_digest=self._digest)
+            for number, record in enumerate(log.events, start=1):
+                if number > settings.after:
+                    self._send(PoolUpdate(number, read_event(record)))
+            pool.restore()
+            self._train(pool)
+
+    def _train(self, pool: OpenPool) -> None:
+        newest, reconciled = None, None
+        while newest is None and not self._parent.stop.is_set():
+            newest = self._newest(_IDLE_SECONDS)
+        while newest is not None and not self._parent.stop.is_set():
+            desired, seq = newest
+            is_complete = pool.reconcile(desired)
+            if seq != reconciled:
+                self._parent.say("reconciled", seq=seq)
+                reconciled = seq
+            has_trained = pool.run_quantum()
+            idle_seconds = 0.0 if has_trained or not is_complete else _IDLE_SECONDS
+            newest = self._newest(idle_seconds) or newest
+
+    def _newest(self, seconds: float) -> tuple[DesiredJobs, int] | None:
+        """Return the newest `reconcile` message, or None if none came within so many seconds."""
+        found: tuple[DesiredJobs, int] | None = None
+        try:
+            while True:
+                message = self._parent.orders.get(block=seconds > 0, timeout=seconds)
+                if message["do"] == "reconcile":
+                    found = read_reconcile(message)
+                seconds = 0.0
+        except queue.Empty:
+            return found
+
+    def _send(self, update: PoolUpdate) -> None:
+        outlooks = {one.id: {"finish": one.finish, "status": one.status} for one in update.outlooks}
+        event = event_record(update.event)
+        self._parent.say("event", number=update.number, event=event, outlooks=outlooks)
+
+
+def _params(settings: PoolSettings) -> PoolParams:
+    return PoolParams(
+        allocator=NAMED[settings.allocator]().allocator(),
+        estimator=Mixture(),
+        quantum_seconds=settings.quantum_seconds,
+        memory_bytes=settings.memory_bytes,
+        cpu_threads=settings.threads,
+    )
+
+
+def _load_kernels(params: PoolParams) -> None:
+    """Compile the kernels of allocator and estimator now, and not in the first jobs' time."""
+    curve = LossCurve(np.array([1.0, 500.0]), np.array([9.0, 0.5]))
+    threads = [LearningThread(name, 0, 30, 0.6) for name in ("one", "other")]
+    play(params.allocator, threads, [curve] * 2, [8.0] * 2)
+    bank = params.estimator.start_bank(1)
+    bank.observe(np.array([8.0]), np.array([2.0]), np.array([True]))
+    bank.needs(np.array([1.0]))
+
+
+def main() -> None:
+    """Run a pool's process; its settings are the only argument, as JSON."""
+    parent = Parent()
+    try:
+        PoolWorker(PoolSettings(**json.loads(sys.argv[1])), parent).run()
+    except AuctuneError as error:
+        parent.say("failed", **error_record(error))
+        parent.leave(1)
+    parent.leave()
+
+
+if __name__ == "__main__":
+    main()
