@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import create_engine, select
 
 from auctune.run.event_log import read_events
-from auctune.run.pool.events import JobJoined, PoolDirectory, QuantumTrained, read_event
+from auctune.run.pool.events import JobJoined, OpenPoolDirectory, QuantumTrained, read_event
 from auctune.service.storage.tables import entries, events
 from support.processes import kill
 from support.replayed import replayed
@@ -119,7 +119,7 @@ def test_targets_are_met_or_not_and_each_unit_is_charged_once_whatever_is_killed
 def check_charges(data: Path, jobs: set[str]) -> None:
     """What the service recorded and charged is what the pool's log says."""
     trained = []
-    for event in map(read_event, read_events(PoolDirectory(data / "work" / "pool").event_log)):
+    for event in map(read_event, read_events(OpenPoolDirectory(data / "work" / "pool").event_log)):
         if isinstance(event, JobJoined):
             trained.append((event.time, event.id, event.seconds))
         elif isinstance(event, QuantumTrained):

@@ -11,7 +11,7 @@ from auctune.run.pool.clock import Clock
 from auctune.run.pool.epoch import PoolParams
 from auctune.run.pool.events import (
     VERSION,
-    PoolDirectory,
+    OpenPoolDirectory,
     PoolEvent,
     PoolStarted,
     PoolUpdate,
@@ -78,7 +78,7 @@ class Updates:
 
 def open_pool(
     params: PoolParams,
-    directory: PoolDirectory,
+    directory: OpenPoolDirectory,
     log: EventLog,
     clock: Clock,
     factory: JobFactory,
@@ -104,7 +104,7 @@ def play_pool(
     Raises:
         KeyboardInterrupt: if it was stopped.
     """
-    directory = PoolDirectory(root)
+    directory = OpenPoolDirectory(root)
     log = EventLog(directory.event_log)
     try:
         pool = open_pool(

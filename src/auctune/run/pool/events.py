@@ -26,7 +26,7 @@ class PoolDirectory(RunDirectory):
       results/JOB             result of a job
       state/journal.jsonl     event log
       state/checkpoints/JOB   checkpoints from which a job is resumed
-      state/best/JOB          checkpoint of the job's lowest loss (of open pools)
+      state/best/JOB          checkpoint of the job's lowest loss, in an open pool
     """
 
     @property
@@ -47,6 +47,14 @@ class PoolDirectory(RunDirectory):
     def result(self, job: str) -> Path:
         """Return the folder of a job's result."""
         return self.results / job
+
+
+class OpenPoolDirectory(PoolDirectory):
+    """Directory of an open pool, whose results are in `state/results` until they are archived."""
+
+    @property
+    def results(self) -> Path:
+        return self.state / "results"
 
 
 class ExitReason(StrEnum):

@@ -22,7 +22,7 @@ from auctune.run.pool.clock import WallClock
 from auctune.run.pool.epoch import PoolParams
 from auctune.run.pool.events import (
     VERSION,
-    PoolDirectory,
+    OpenPoolDirectory,
     PoolStarted,
     PoolUpdate,
     event_record,
@@ -103,7 +103,7 @@ class PoolWorker:
                 is to be restarted.
         """
         settings, parent = self._settings, self._parent
-        directory = PoolDirectory(Path(settings.folder))
+        directory = OpenPoolDirectory(Path(settings.folder))
         with (
             directory.open(resume=directory.has_started),
             closing(EventLog(directory.event_log)) as log,

@@ -20,7 +20,7 @@ from auctune.run.pool.events import (
     JobJoined,
     JobLeft,
     JobRejected,
-    PoolDirectory,
+    OpenPoolDirectory,
     PoolEvent,
     QuantumTrained,
     read_event,
@@ -128,11 +128,11 @@ def test_a_pool_that_is_killed_at_any_moment_goes_on_to_the_same_end(
     assert without_clock(found) == without_clock(whole)
     assert endings(found) == {"quick": "dropped", "slow": "missed", "late": "ended"}
     for name in ("slow", "late"):
-        one, two = (PoolDirectory(tmp_path / root).result(name) for root in ("run", "whole"))
+        one, two = (OpenPoolDirectory(tmp_path / root).result(name) for root in ("run", "whole"))
         file = "model.safetensors"
         assert (one / file).read_bytes() == (two / file).read_bytes()
-    assert not PoolDirectory(tmp_path / "run").result("quick").exists()
-    assert not [*PoolDirectory(tmp_path / "run").checkpoints.iterdir()]
+    assert not OpenPoolDirectory(tmp_path / "run").result("quick").exists()
+    assert not [*OpenPoolDirectory(tmp_path / "run").checkpoints.iterdir()]
 
 
 def without_clock(events: list[PoolEvent]) -> str:
@@ -155,7 +155,7 @@ def test_what_is_handed_out_is_the_unit_with_the_least_loss(tmp_path: Path) -> N
     alone.step(rows // 4)
     (tmp_path / "alone").mkdir()
     alone.save_result(tmp_path / "alone")
-    handed = PoolDirectory(tmp_path).result("late") / "model.safetensors"
+    handed = OpenPoolDirectory(tmp_path).result("late") / "model.safetensors"
     assert handed.read_bytes() == (tmp_path / "alone" / "model.safetensors").read_bytes()
 
 
@@ -246,7 +246,7 @@ def run_timed(
     root: Path, factory: JobFactory, hand: Hand, desired: DesiredJobs, most: float
 ) -> list[PoolEvent]:
     """A pool in quanta of a second; all its events up to a moment."""
-    directory = PoolDirectory(root)
+    directory = OpenPoolDirectory(root)
     log = EventLog(directory.event_log)
     try:
         params = PoolParams(Uniform(), Wls(), quantum_seconds=1.0)
@@ -334,8 +334,8 @@ def test_a_batch_of_an_adapter_that_takes_too_long_ends_its_job_and_no_other(
     assert first.batches[first.jobs.index("alice")] == 0
     assert first.seconds[first.jobs.index("alice")] > 0
     assert all(quantum.batches[quantum.jobs.index("bob")] for quantum in quanta(found))
-    assert PoolDirectory(tmp_path / "pool").result("bob").exists()
-    assert not PoolDirectory(tmp_path / "pool").result("alice").exists()
+    assert OpenPoolDirectory(tmp_path / "pool").result("bob").exists()
+    assert not OpenPoolDirectory(tmp_path / "pool").result("alice").exists()
 
 
 def test_those_that_join_leave_time_to_those_that_are_there(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from auctune.device_profile import Profile
 from auctune.domain import Money
 from auctune.run.child import Hear, Message
 from auctune.run.executor.orders import adapter_folder
-from auctune.run.pool.events import PoolDirectory, read_event
+from auctune.run.pool.events import OpenPoolDirectory, read_event
 from auctune.run.pool.process import PoolProcess, PoolSettings
 from auctune.run.pool.state import DesiredJob, DesiredStatus
 from auctune.service.jobs.device_limits import step_seconds
@@ -49,7 +49,7 @@ class TimeshareWorker(ZoneWorker[TimeshareZone]):
         settings: PoolSettings,
         dependencies: ZoneDependencies,
     ) -> None:
-        self._directory = PoolDirectory(Path(settings.folder))
+        self._directory = OpenPoolDirectory(Path(settings.folder))
         super().__init__(actor, clock, self._directory.results, dependencies)
         self._profile, self._settings = profile, settings
         self._supervisor = ProcessSupervisor(
