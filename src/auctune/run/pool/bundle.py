@@ -30,9 +30,9 @@ from auctune.sim.timeshare.bundle_file import BundleFile
 from auctune.timeshare.named import make_estimator
 from auctune.timeshare.thread import LearningThread, bundle_arrays
 from auctune.train.base import check_device
-from auctune.train.deterministic import deterministic, prepare_deterministic
 from auctune.train.job_kinds import JobKinds
 from auctune.train.preemptible import PreemptibleJob
+from auctune.train.reproducible import deterministic, prepare_deterministic
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -37,9 +37,9 @@ from auctune.timeshare.named import NAMED
 from auctune.timeshare.play import play
 from auctune.timeshare.thread import LearningThread, LossCurve
 from auctune.train.base import load_base
-from auctune.train.deterministic import deterministic, prepare_deterministic
 from auctune.train.job import LoraJob
 from auctune.train.preemptible import LoraJobFactory, PreemptibleLoraJob
+from auctune.train.reproducible import deterministic, prepare_deterministic
 from auctune.train.tiny import tiny_folder
 
 # How often deadlines are checked that pass while no job trains.
