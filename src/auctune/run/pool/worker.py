@@ -33,7 +33,7 @@ from auctune.run.pool.process import MAX_STEP_QUANTA, PoolSettings, read_reconci
 from auctune.run.pool.state import DesiredJobs
 from auctune.run.unix_time import unix_time
 from auctune.timeshare.estimators.mixture import Mixture
-from auctune.timeshare.named import NAMED
+from auctune.timeshare.named import make_allocator
 from auctune.timeshare.play import play
 from auctune.timeshare.thread import LearningThread, LossCurve
 from auctune.train.base import load_base
@@ -156,7 +156,7 @@ class PoolWorker:
 
 def _params(settings: PoolSettings) -> PoolParams:
     return PoolParams(
-        allocator=NAMED[settings.allocator]().allocator(),
+        allocator=make_allocator(settings.allocator),
         estimator=Mixture(),
         quantum_seconds=settings.quantum_seconds,
         memory_bytes=settings.memory_bytes,
