@@ -22,6 +22,7 @@ from support.markets import random_market
 from support.mechanisms import AUCTIONS, MECHANISMS, Make
 from support.playing import offer_all
 from support.recording import Recorder, assert_alike, rebuilt
+from support.thorough import rotated
 
 
 def plan_costs(
@@ -44,7 +45,7 @@ def plan_costs(
     return total + vendors.get(line.schedule.vendor or "", 0.0)
 
 
-@pytest.mark.parametrize("make", AUCTIONS.values(), ids=AUCTIONS)
+@pytest.mark.parametrize("make", rotated(AUCTIONS).values(), ids=rotated(AUCTIONS))
 def test_a_line_taken_at_once_is_what_an_offer_by_its_deadline_would_get(make: Make) -> None:
     rng = np.random.default_rng(51)
     taken = 0
@@ -65,7 +66,7 @@ def test_a_line_taken_at_once_is_what_an_offer_by_its_deadline_would_get(make: M
     assert taken > 30
 
 
-@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("name", rotated(MECHANISMS))
 def test_old_lines_are_honoured_or_leave_no_trace(name: str) -> None:
     rng = np.random.default_rng(52)
     honoured = refused = 0
@@ -103,7 +104,7 @@ def test_old_lines_are_honoured_or_leave_no_trace(name: str) -> None:
         assert honoured == refused == 0
 
 
-@pytest.mark.parametrize("make", AUCTIONS.values(), ids=AUCTIONS)
+@pytest.mark.parametrize("make", rotated(AUCTIONS).values(), ids=rotated(AUCTIONS))
 def test_what_was_taken_is_rebuilt(make: Make) -> None:
     rng = np.random.default_rng(53)
     taken = 0

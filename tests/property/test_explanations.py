@@ -22,6 +22,7 @@ from auctune.domain.money import LARGEST, round_money
 from auctune.numerics.arrays import TIE
 from support.markets import random_market
 from support.mechanisms import AUCTIONS, MECHANISMS, Make
+from support.thorough import rotated
 
 MASKED = {name: make for name, make in AUCTIONS.items() if "-masked-" in name}
 
@@ -67,7 +68,7 @@ def node_types(mechanism: Admission) -> dict[str, str]:
     return {node.id: node.type for node in nodes}
 
 
-@pytest.mark.parametrize("name", AUCTIONS)
+@pytest.mark.parametrize("name", rotated(AUCTIONS))
 def test_parts_add_up_to_the_price_of_the_decision(name: str) -> None:
     priced = 0
     for mechanism, task, decision, told in explained(AUCTIONS[name], 61):
@@ -92,7 +93,7 @@ def test_parts_add_up_to_the_price_of_the_decision(name: str) -> None:
     assert priced > 30
 
 
-@pytest.mark.parametrize("name", AUCTIONS)
+@pytest.mark.parametrize("name", rotated(AUCTIONS))
 def test_nothing_that_was_passed_over_is_cheaper(name: str) -> None:
     others = 0
     for _, task, _, told in explained(AUCTIONS[name], 62):

@@ -30,6 +30,7 @@ from auctune.sim.tally import Accounts, vendor_price
 from support.markets import random_market
 from support.mechanisms import MECHANISMS, Make
 from support.recording import Recorder, assert_same_state
+from support.thorough import rotated
 
 
 def random_outages(rng: np.random.Generator, cluster: Cluster) -> list[Outage]:
@@ -49,7 +50,7 @@ def played(make: Make, seed: int) -> tuple[list[Outage], SimulationResult]:
     return outages, simulate(market, make(market.cluster), outages=outages)
 
 
-@pytest.mark.parametrize("make", MECHANISMS.values(), ids=MECHANISMS)
+@pytest.mark.parametrize("make", rotated(MECHANISMS).values(), ids=rotated(MECHANISMS))
 def test_final_plans_can_be_carried_out_and_refunds_are_whole(make: Make) -> None:
     replanned = refunded = 0
     for seed in range(12):
@@ -111,7 +112,7 @@ def final_cells(decision: Decision, change: object) -> Sequence[Cell]:
     return decision.schedule.cells if decision.schedule else ()
 
 
-@pytest.mark.parametrize("make", MECHANISMS.values(), ids=MECHANISMS)
+@pytest.mark.parametrize("make", rotated(MECHANISMS).values(), ids=rotated(MECHANISMS))
 def test_replay_leads_to_the_same_state(make: Make) -> None:
     replanned = 0
     for seed in range(6):
@@ -182,7 +183,7 @@ def test_a_task_that_nothing_can_finish_gets_its_money_back(name: str) -> None:
     assert report.utilization.compute == (0.5, 0, 0, 0, 0, 0)
 
 
-@pytest.mark.parametrize("make", MECHANISMS.values(), ids=MECHANISMS)
+@pytest.mark.parametrize("make", rotated(MECHANISMS).values(), ids=rotated(MECHANISMS))
 def test_a_lost_node_sells_nothing_until_it_returns(make: Make) -> None:
     mechanism = make(CLUSTER)
     mechanism.lose_node("a", 1, [])

@@ -12,7 +12,7 @@ from support.instances import instances
 from support.markets import random_market
 from support.mechanisms import AUCTIONS, Make, maker, params_by_name
 from support.playing import answer, offer_all
-from support.thorough import drawn
+from support.thorough import drawn, rotated
 
 COMPLETE = {
     name: maker(params)
@@ -35,7 +35,7 @@ def assert_lines_hold(mechanism: Admission, task: Task) -> int:
     return len(menu.lines)
 
 
-@pytest.mark.parametrize("make", AUCTIONS.values(), ids=AUCTIONS)
+@pytest.mark.parametrize("make", rotated(AUCTIONS).values(), ids=rotated(AUCTIONS))
 def test_each_line_is_what_an_offer_with_that_deadline_charges(make: Make) -> None:
     rng = np.random.default_rng(12)
     lines = []
@@ -47,7 +47,7 @@ def test_each_line_is_what_an_offer_with_that_deadline_charges(make: Make) -> No
     assert max(lines) > 1
 
 
-@pytest.mark.parametrize("make", AUCTIONS.values(), ids=AUCTIONS)
+@pytest.mark.parametrize("make", rotated(AUCTIONS).values(), ids=rotated(AUCTIONS))
 @drawn(15)
 @given(instance=instances())
 def test_lines_hold_on_degenerate_markets(make: Make, instance: tuple[Cluster, list[Task]]) -> None:

@@ -14,10 +14,10 @@ from support.instances import instances
 from support.markets import random_market
 from support.mechanisms import AUCTIONS, MECHANISMS, TRUTHFUL, Make
 from support.playing import answer, offer_all
-from support.thorough import drawn
+from support.thorough import drawn, rotated
 
 
-@pytest.mark.parametrize("make", MECHANISMS.values(), ids=MECHANISMS)
+@pytest.mark.parametrize("make", rotated(MECHANISMS).values(), ids=rotated(MECHANISMS))
 @drawn(25)
 @given(instance=instances())
 def test_nobody_pays_more_than_the_bid(make: Make, instance: tuple[Cluster, list[Task]]) -> None:
@@ -29,7 +29,7 @@ def test_nobody_pays_more_than_the_bid(make: Make, instance: tuple[Cluster, list
             assert decision.payment == 0
 
 
-@pytest.mark.parametrize("make", MECHANISMS.values(), ids=MECHANISMS)
+@pytest.mark.parametrize("make", rotated(MECHANISMS).values(), ids=rotated(MECHANISMS))
 def test_nobody_pays_more_than_the_bid_on_crowded_markets(make: Make) -> None:
     rng = np.random.default_rng(3)
     for _ in range(10):
@@ -40,7 +40,7 @@ def test_nobody_pays_more_than_the_bid_on_crowded_markets(make: Make) -> None:
             assert decision.payment <= (task.bid if decision.admitted else 0)
 
 
-@pytest.mark.parametrize("make", TRUTHFUL.values(), ids=TRUTHFUL)
+@pytest.mark.parametrize("make", rotated(TRUTHFUL).values(), ids=rotated(TRUTHFUL))
 def test_the_price_is_the_greatest_bid_that_is_rejected(make: Make) -> None:
     rng = np.random.default_rng(4)
     prices = 0
@@ -60,7 +60,7 @@ def test_the_price_is_the_greatest_bid_that_is_rejected(make: Make) -> None:
     assert prices > 3
 
 
-@pytest.mark.parametrize("make", AUCTIONS.values(), ids=AUCTIONS)
+@pytest.mark.parametrize("make", rotated(AUCTIONS).values(), ids=rotated(AUCTIONS))
 def test_price_payment_and_plan_do_not_depend_on_the_bid(make: Make) -> None:
     rng = np.random.default_rng(5)
     compared = 0

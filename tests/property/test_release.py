@@ -7,9 +7,10 @@ from auctune.auction import Pdftsp
 from auctune.auction.baselines.charging import BidCharging
 from support.markets import random_market
 from support.mechanisms import MECHANISMS, Make
+from support.thorough import rotated
 
 
-@pytest.mark.parametrize("make", MECHANISMS.values(), ids=MECHANISMS)
+@pytest.mark.parametrize("make", rotated(MECHANISMS).values(), ids=rotated(MECHANISMS))
 def test_all_cells_given_back_leave_an_empty_market(make: Make) -> None:
     rng = np.random.default_rng(15)
     for _ in range(10):
@@ -31,7 +32,7 @@ def test_all_cells_given_back_leave_an_empty_market(make: Make) -> None:
                 np.testing.assert_array_equal(now, before)
 
 
-@pytest.mark.parametrize("make", MECHANISMS.values(), ids=MECHANISMS)
+@pytest.mark.parametrize("make", rotated(MECHANISMS).values(), ids=rotated(MECHANISMS))
 def test_cells_given_back_leave_what_others_hold(make: Make) -> None:
     rng = np.random.default_rng(16)
     market = random_market(rng, num_tasks=40)

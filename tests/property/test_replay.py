@@ -13,7 +13,7 @@ from support.markets import random_market
 from support.mechanisms import MECHANISMS, Make
 from support.playing import offer_all
 from support.recording import Recorder, assert_alike, play_day, rebuilt
-from support.thorough import drawn
+from support.thorough import drawn, rotated
 from support.windows import in_window
 
 
@@ -28,7 +28,7 @@ def assert_rebuilt(make: Make, cluster: Cluster, tasks: list[Task], seed: int) -
     return sum(isinstance(event, PricesLearned) for event in recorder.events)
 
 
-@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("name", rotated(MECHANISMS))
 def test_a_rebuilt_mechanism_goes_on_identically_on_crowded_markets(name: str) -> None:
     rng = np.random.default_rng(7)
     lessons = 0
@@ -39,7 +39,7 @@ def test_a_rebuilt_mechanism_goes_on_identically_on_crowded_markets(name: str) -
     assert (lessons > 5) == ("learned" in name or "revealed" in name)
 
 
-@pytest.mark.parametrize("make", MECHANISMS.values(), ids=MECHANISMS)
+@pytest.mark.parametrize("make", rotated(MECHANISMS).values(), ids=rotated(MECHANISMS))
 @drawn(20)
 @given(instance=instances())
 def test_a_rebuilt_mechanism_goes_on_identically_on_degenerate_markets(
@@ -48,7 +48,7 @@ def test_a_rebuilt_mechanism_goes_on_identically_on_degenerate_markets(
     assert_rebuilt(make, *instance, seed=0)
 
 
-@pytest.mark.parametrize("name", ENDLESS)
+@pytest.mark.parametrize("name", rotated(ENDLESS))
 def test_a_rebuilt_mechanism_goes_on_identically_for_days_without_an_end(name: str) -> None:
     lessons = 0
     for seed in range(3):
@@ -103,14 +103,14 @@ def test_who_calls_advance_first_has_all_lessons_on_record() -> None:
         assert decision.task == task.id
 
 
-@pytest.mark.parametrize("make", MECHANISMS.values(), ids=MECHANISMS)
+@pytest.mark.parametrize("make", rotated(MECHANISMS).values(), ids=rotated(MECHANISMS))
 def test_the_same_bids_get_the_same_answers(make: Make) -> None:
     market = random_market(np.random.default_rng(8), num_tasks=60)
     answers = offer_all(make(market.cluster), market.tasks)
     assert offer_all(make(market.cluster), market.tasks) == answers
 
 
-@pytest.mark.parametrize("make", MECHANISMS.values(), ids=MECHANISMS)
+@pytest.mark.parametrize("make", rotated(MECHANISMS).values(), ids=rotated(MECHANISMS))
 def test_a_slot_offered_at_once_is_a_loop_unless_its_bids_are_weighed(make: Make) -> None:
     market = random_market(np.random.default_rng(9), num_tasks=60)
     mechanism = make(market.cluster)
@@ -122,7 +122,7 @@ def test_a_slot_offered_at_once_is_a_loop_unless_its_bids_are_weighed(make: Make
     assert is_a_loop != mechanism.by_slot
 
 
-@pytest.mark.parametrize("make", MECHANISMS.values(), ids=MECHANISMS)
+@pytest.mark.parametrize("make", rotated(MECHANISMS).values(), ids=rotated(MECHANISMS))
 def test_quotes_have_no_side_effects(make: Make) -> None:
     market = random_market(np.random.default_rng(10), num_tasks=40)
     silent, asked = make(market.cluster), make(market.cluster)

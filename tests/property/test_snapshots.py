@@ -12,6 +12,7 @@ from support.endless import ENDLESS, days_of_six_slots
 from support.markets import random_market
 from support.mechanisms import MECHANISMS
 from support.recording import Recorder, assert_alike, assert_same_state, play_day
+from support.thorough import rotated
 from support.windows import in_window
 
 
@@ -21,7 +22,7 @@ def restored(made: Admission, saved: Admission) -> Admission:
     return made
 
 
-@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("name", rotated(MECHANISMS))
 def test_a_restored_mechanism_goes_on_identically(name: str) -> None:
     rng = np.random.default_rng(31)
     for _ in range(6):
@@ -34,7 +35,7 @@ def test_a_restored_mechanism_goes_on_identically(name: str) -> None:
         assert_alike(first, second, market.tasks[moment:])
 
 
-@pytest.mark.parametrize("name", ENDLESS)
+@pytest.mark.parametrize("name", rotated(ENDLESS))
 def test_it_does_so_for_days_without_an_end(name: str) -> None:
     rng = np.random.default_rng(32)
     for seed in range(3):

@@ -10,6 +10,7 @@ import pytest
 from auctune.domain import Cell, InputError, Schedule
 from auctune.service.zones.auction.job import AuctionJob
 from auctune.service.zones.core.job import Phase
+from support.thorough import rotated
 from support.zone_player import ZonePlayer, assert_same
 from support.zones import MadeUpZone
 
@@ -20,7 +21,7 @@ MECHANISMS = {
 }
 
 
-@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("name", rotated(MECHANISMS))
 def test_state_is_the_fold_of_the_log_and_promises_are_kept(name: str) -> None:
     seen: Counter[str] = Counter()
     statuses: Counter[str] = Counter()

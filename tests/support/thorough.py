@@ -1,8 +1,13 @@
 """How much of what could be tested is: `make test` has a sample, `make thorough` all."""
 
 import os
+import time
+from collections.abc import Mapping
+from typing import TypeVar
 
 from hypothesis import settings
+
+T = TypeVar("T")
 
 THOROUGH = os.environ.get("AUCTUNE_THOROUGH") == "1"
 _SHARE = 1.0 if THOROUGH else 0.25
@@ -17,3 +22,20 @@ def drawn(count: int) -> settings:
     """
     quick = max(_FEWEST, round(count * _SHARE))
     return settings(max_examples=min(count, quick), deadline=None)
+
+
+# Set before workers start, so that all of them collect the same tests at midnight too.
+_ROTATION = int(os.environ.setdefault("AUCTUNE_ROTATION", str(int(time.time() // 86_400))))
+_ROTATION_DAYS = 3
+
+
+def rotated(options: Mapping[str, T]) -> dict[str, T]:
+    """Return every third option, each day others; all of them in a thorough run.
+
+    `AUCTUNE_ROTATION=N`, the number of a day, repeats the choice of that day.
+    """
+    if THOROUGH:
+        return dict(options)
+    chosen = range(_ROTATION % _ROTATION_DAYS, len(options), _ROTATION_DAYS)
+    names = list(options)
+    return {names[index]: options[names[index]] for index in chosen}
