@@ -3,15 +3,15 @@
 import pytest
 
 from support.kernel_cache import share_kernels
-from support.one_nursery import open_nursery
+from support.one_fork_server import open_fork_server
 from support.thorough import THOROUGH
 
 share_kernels()
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure() -> None:
     """Before any process is started."""
-    open_nursery(config)
+    open_fork_server()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -81,7 +81,7 @@ class NodeProcessKilled:
     def strike(self, stage: Stage, draw: random.Random) -> Cure | None:
         """See `Fault`."""
         # They are the cluster's children, and look after themselves there.
-        found = _children(stage.cluster.pid, b"auctune.run.executor.worker")
+        found = _children(stage.cluster.pid, b"auctune.run.workers.node")
         if found:
             kill(draw.choice(found))
         return None

@@ -7,7 +7,7 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.run.base_facts import learn_base
-from auctune.run.executor import NodeSettings
+from auctune.run.runtime.messages import NodeSettings
 from auctune.train.base import Base
 
 pytest_plugins = ["support.tiny_bases"]

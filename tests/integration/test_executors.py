@@ -11,16 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from auctune.run.child import Message
-from auctune.run.executor import (
-    KeeperParams,
-    LocalExecutor,
-    LoraJob,
-    NodeSettings,
-    TaskOrder,
-)
+from auctune.run.runtime.channel import Message
+from auctune.run.runtime.local import LocalLauncher
+from auctune.run.runtime.messages import NodeSettings, TaskQuota
+from auctune.run.runtime.supervisor import Executor, SupervisorPolicy
 from auctune.train.base import load_base
 from auctune.train.checkpoint import load_latest
+from auctune.train.job import LoraJob
 from auctune.train.trainer import CHECKPOINTS, MultiLoraTrainer
 from support.executor_kinds import ExecutorKind
 from support.heard import Heard, closing
@@ -49,15 +46,15 @@ def make_job(folder: Path, name: str, **changes: object) -> LoraJob:
     return replace(job, **changes)  # type: ignore[arg-type]
 
 
-def make_order(folder: Path, job: LoraJob, number: int, target: int) -> TaskOrder:
-    return TaskOrder(job, folder / "work" / job.id, number, target, folder / "out" / job.id)
+def make_order(folder: Path, job: LoraJob, number: int, target: int) -> TaskQuota:
+    return TaskQuota(job, folder / "work" / job.id, number, target, folder / "out" / job.id)
 
 
 def adapter(folder: Path, name: str) -> bytes:
     return (folder / "out" / name / "adapter_model.safetensors").read_bytes()
 
 
-def checkpointed(order: TaskOrder) -> int:
+def checkpointed(order: TaskQuota) -> int:
     """Rows of a task in its newest checkpoint."""
     found = load_latest(order.folder / CHECKPOINTS)
     return 0 if found is None else found[0].state["cursor"]["done"]
@@ -78,15 +75,15 @@ def test_a_node_killed_and_frozen_within_slots_leaves_the_weights_of_an_undistur
 ) -> None:
     heard = Heard()
     settings = NodeSettings("tiny", str(tiny_cache), mode="exact")
-    params = KeeperParams(silent_seconds=6.0)
+    params = SupervisorPolicy(heartbeat_seconds=6.0)
     disturbances = [signal.SIGKILL, signal.SIGSTOP]
-    with closing(kind.make({"alpha": settings}, heard.hear, params=params)) as executor:
+    with closing(kind.make({"alpha": settings}, heard.hear, policy=params)) as executor:
         for slot in range(SLOTS):
             target = ROWS * EPOCHS * (slot + 1) // SLOTS
             orders = [
                 make_order(tmp_path, make_job(tmp_path, name), slot + 1, target) for name in TASKS
             ]
-            executor.start(slot, "alpha", orders, until=time.time() + 600)
+            executor.train(slot, "alpha", orders, until=time.time() + 600)
             if disturbances:
                 heard.wait_for("progress", stale=False)
                 os.kill(pid_of(heard), disturbances.pop(0))
@@ -126,7 +123,7 @@ def test_a_slot_ends_in_time_with_what_was_trained_and_a_bad_task_alone(
         for slot in range(2):
             orders = [make_order(tmp_path, job, slot + 1, 10**9) for job in (long, large, gone)]
             until = time.time() + 3.0
-            executor.start(slot, "alpha", orders, until)
+            executor.train(slot, "alpha", orders, until)
             answer = heard.wait_for("trained")
             # A busy machine may hold up a process, but not for as long as a batch here lasts.
             assert answer["saved_at"] < until + 2.0
@@ -138,8 +135,8 @@ def test_a_slot_ends_in_time_with_what_was_trained_and_a_bad_task_alone(
                 assert checkpointed(order) == result["rows"]
                 rows[order.job.id] = result["rows"]
         last = make_order(tmp_path, long, 3, 10**9)
-        executor.start(2, "alpha", [last], time.time() + 600.0)
-        heard.wait_for("progress", order="2/alpha/1")
+        executor.train(2, "alpha", [last], time.time() + 600.0)
+        heard.wait_for("progress", request="2/alpha/1")
     # It puts away what it has trained when it is asked to end.
     assert checkpointed(last) > rows["long"]
 
@@ -153,11 +150,11 @@ def test_a_task_whose_data_take_long_to_tokenize_takes_no_slot_from_another(
     # Its price counts no more than 32 tokens of each row.
     large.data.write_text(60 * ('{"text": "' + "rain and sun " * 15_000 + '"}\n'))
     settings = {"alpha": NodeSettings("tiny", str(tiny_cache))}
-    with closing(LocalExecutor(settings, heard.hear)) as executor:
+    with closing(Executor(settings, LocalLauncher(settings), heard.hear)) as executor:
         heard.wait_for("ready")
         orders = [make_order(tmp_path, job, 1, 10**9) for job in (large, small)]
         until = time.time() + 3.0
-        executor.start(0, "alpha", orders, until)
+        executor.train(0, "alpha", orders, until)
         assert heard.wait_for("noted")["task"] == "large"
         answer = heard.wait_for("trained")
         assert answer["saved_at"] < until + 2.0
@@ -166,7 +163,7 @@ def test_a_task_whose_data_take_long_to_tokenize_takes_no_slot_from_another(
         assert "large" not in answer["results"]
         # It goes on where it stopped, and is trained once it is through.
         last = make_order(tmp_path, large, 2, 10**9)
-        executor.start(1, "alpha", [last], time.time() + 600.0)
+        executor.train(1, "alpha", [last], time.time() + 600.0)
         assert heard.wait_for("trained")["results"]["large"]["state"] == "done"
 
 
@@ -196,8 +193,8 @@ def test_nodes_end_by_themselves_if_their_market_is_killed(
 
 
 PARENT_MODULES = (
-    "auctune.run.executor.cluster.executor",
-    "auctune.run.executor.local",
+    "auctune.run.runtime.ray.launch",
+    "auctune.run.runtime.local",
     "auctune.run.data.client",
     "auctune.run.base_facts",
     "auctune.run.sampling",

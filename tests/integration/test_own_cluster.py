@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from auctune.run.executor import KeeperParams, LoraJob, NodeSettings, RayExecutor, RayParams
-from auctune.run.executor.messages import TaskOrder
-from support import scripted_node
+from auctune.run.runtime.messages import NodeSettings, TaskQuota
+from auctune.run.runtime.ray.launch import RayLauncher
+from auctune.run.runtime.ray.params import RayParams
+from auctune.run.runtime.supervisor import Executor, SupervisorPolicy
+from auctune.train.job import LoraJob
 from support.executor_kinds import NEEDS_RAY
 from support.heard import Heard, closing
 from support.market_runs import living, parent_of, poll
@@ -25,7 +27,7 @@ from ray._raylet import GcsClient
 GcsClient(address=sys.argv[1]).internal_kv_get(b"key", None, timeout=10)
 print("connected")
 """
-QUICK = KeeperParams(first_pause=0.1, retry_seconds=0.5)
+QUICK = SupervisorPolicy(min_backoff_seconds=0.1, retry_seconds=0.5)
 
 
 def scripted(folder: Path, *words: str) -> NodeSettings:
@@ -65,14 +67,11 @@ def test_a_cluster_of_its_own_is_closed_to_others_and_has_its_lost_node_again(
 ) -> None:
     heard = Heard()
     work = tmp_path / "work"
-    executor = RayExecutor(
-        {"alpha": scripted(tmp_path / "alpha", "good")},
-        work,
-        heard.hear,
-        ray=RayParams(lease_seconds=2.0),
-        params=QUICK,
-        program=(scripted_node.__file__,),
+    settings = {"alpha": scripted(tmp_path / "alpha", "good")}
+    launcher = RayLauncher(
+        settings, work, params=RayParams(lease_seconds=2.0), module="support.scripted_node"
     )
+    executor = Executor(settings, launcher, heard.hear, QUICK)
     with closing(executor):
         pid = heard.wait_for("started")["pid"]
         heard.wait_for("ready")
@@ -82,9 +81,9 @@ def test_a_cluster_of_its_own_is_closed_to_others_and_has_its_lost_node_again(
         folder = Path(json.loads((work / "ray-cluster.json").read_bytes())["folder"])
         check_closed_to_others(folder, pid)
         os.kill(raylet, signal.SIGKILL)
-        assert heard.wait_for("ended")["endings"] == 1
+        assert heard.wait_for("ended")["exits"] == 1
         assert poll(lambda: not living([pid]))
         job = LoraJob("task", Path("data"))
-        executor.start(0, "alpha", [TaskOrder(job, Path("a"), 1, 8, Path("b"))], time.time() + 600)
+        executor.train(0, "alpha", [TaskQuota(job, Path("a"), 1, 8, Path("b"))], time.time() + 600)
         assert not heard.wait_for("trained")["stale"]
     assert not folder.exists()

@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from auctune.run.base_facts import Elsewhere, learn_base
-from auctune.run.child import Message
-from auctune.run.executor import KeeperParams, LoraJob, NodeSettings, RayExecutor, RayParams
-from auctune.run.executor.kept import KeptExecutor
-from auctune.run.executor.messages import TaskOrder
+from auctune.run.runtime.channel import Message
+from auctune.run.runtime.messages import NodeSettings, TaskQuota
+from auctune.run.runtime.ray.launch import RayLauncher
+from auctune.run.runtime.ray.params import RayParams
+from auctune.run.runtime.supervisor import Executor, SupervisorPolicy
 from auctune.service.zones.auction.executors import RayExecutorFactory
 from auctune.train.base import load_base
+from auctune.train.job import LoraJob
 from auctune.train.trainer import MultiLoraTrainer
 from support.executor_kinds import LEASE_SECONDS, NEEDS_RAY
 from support.heard import Heard, closing
@@ -27,16 +29,16 @@ pytest_plugins = ["support.tiny_bases", "support.executor_fixtures"]
 pytestmark = [pytest.mark.slow, pytest.mark.thorough, NEEDS_RAY]
 
 ROWS, EPOCHS = 40, 6
-QUICK = KeeperParams(first_pause=0.1, retry_seconds=0.5)
+QUICK = SupervisorPolicy(min_backoff_seconds=0.1, retry_seconds=0.5)
 
 
 @dataclass
 class AtWork:
     """Nodes under an executor on the cluster, of which one trains."""
 
-    executor: KeptExecutor
+    executor: Executor
     heard: Heard
-    order: TaskOrder
+    order: TaskQuota
 
     def last(self, kind: str, node: str = "alpha") -> Message:
         """The newest message of a kind."""
@@ -51,7 +53,7 @@ def bridge_of() -> int:
     """The bridge that this process has started."""
     for child in Path(f"/proc/{os.getpid()}/task").glob("*/children"):
         for pid in child.read_text().split():
-            if b"executor.cluster.bridge" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            if b"runtime.ray.bridge" in Path(f"/proc/{pid}/cmdline").read_bytes():
                 return int(pid)
     raise AssertionError("there is no bridge")
 
@@ -61,7 +63,7 @@ def train_disturbed(
     cache: Path,
     folder: Path,
     disturb: Callable[[AtWork], None],
-    params: KeeperParams = QUICK,
+    params: SupervisorPolicy = QUICK,
     missing_seconds: float = 4.0,
 ) -> None:
     """Train a task on a node, disturb it at work, and compare with training without processes."""
@@ -75,16 +77,19 @@ def train_disturbed(
         max_length=32,
     )
     heard = Heard()
-    order = TaskOrder(job, folder / "work" / "task", 1, ROWS * EPOCHS // 2, folder / "out")
-    ray = RayParams(cluster.address, lease_seconds=LEASE_SECONDS, missing_seconds=missing_seconds)
+    order = TaskQuota(job, folder / "work" / "task", 1, ROWS * EPOCHS // 2, folder / "out")
+    ray = RayParams(
+        address=cluster.address, lease_seconds=LEASE_SECONDS, missing_seconds=missing_seconds
+    )
     settings = {"alpha": NodeSettings("tiny", str(cache), mode="exact")}
-    executor = RayExecutor(settings, folder / "work", heard.hear, ray=ray, params=params)
+    launcher = RayLauncher(settings, folder / "work", params=ray)
+    executor = Executor(settings, launcher, heard.hear, params)
     with closing(executor):
-        executor.start(0, "alpha", [order], time.time() + 600)
+        executor.train(0, "alpha", [order], time.time() + 600)
         at_work = AtWork(executor, heard, order)
         at_work.answer()
-        at_work.order = TaskOrder(job, order.folder, 2, ROWS * EPOCHS, order.adapter)
-        executor.start(1, "alpha", [at_work.order], time.time() + 600)
+        at_work.order = TaskQuota(job, order.folder, 2, ROWS * EPOCHS, order.adapter)
+        executor.train(1, "alpha", [at_work.order], time.time() + 600)
         heard.wait_for("progress", stale=False)
         pid = at_work.last("started")["pid"]
         disturb(at_work)
@@ -108,7 +113,7 @@ def test_a_node_that_loses_its_power_goes_on_where_it_was_when_it_is_back(
         assert at_work.heard.wait_for("unanswered")["why"] == "the node is lost"
         nodes.tell("start", "alpha")
         at_work.heard.wait_for("back")
-        at_work.executor.start(2, "alpha", [at_work.order], time.time() + 600)
+        at_work.executor.train(2, "alpha", [at_work.order], time.time() + 600)
 
     train_disturbed(nodes, tiny_cache, tmp_path, cut_power)
 
@@ -120,7 +125,7 @@ def test_a_new_head_and_all_nodes_anew_lose_nothing(
         nodes.tell("head")
 
     # Nodes need longer to come back than a node may be missing.
-    params = replace(QUICK, tries=100)
+    params = replace(QUICK, max_exits=100)
     train_disturbed(nodes, tiny_cache, tmp_path, restart, params, missing_seconds=120.0)
 
 
@@ -157,7 +162,7 @@ def test_a_base_is_learned_where_its_node_is(
     nodes: RayNodes, tiny_cache: Path, tmp_path: Path
 ) -> None:
     settings = NodeSettings("tiny", str(tiny_cache))
-    params = RayParams(nodes.address, lease_seconds=LEASE_SECONDS)
+    params = RayParams(address=nodes.address, lease_seconds=LEASE_SECONDS)
     where, kept = RayExecutorFactory(params, {"gamma": "auctune:beta"}), tmp_path / "kept"
     with where.probe("gamma", settings, tmp_path / "work") as start:
         assert start is not None

@@ -82,7 +82,7 @@ def test_a_node_that_dies_again_and_again_ends_the_run_in_one_line_and_resumably
     assert child.wait() == 1
     last = child.text.splitlines()[-1]
     assert last.startswith("auctune: node ")
-    assert "ended 3 times in slot 0: killed by SIGKILL" in last
+    assert "ended 3 times in a row: killed by SIGKILL" in last
     assert last.endswith(f"resume with: auctune run --resume {out}")
     assert "Traceback" not in child.text
 

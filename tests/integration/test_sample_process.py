@@ -10,9 +10,9 @@ from peft import PeftModel
 
 from auctune.domain import InputError
 from auctune.domain.dataset import RowKind
-from auctune.run.sampling import SampleError, SampleOrder, SampleParams, sample
+from auctune.run.sampling import SampleError, SampleOrder, sample
 from auctune.train.base import Base
-from auctune.train.job import LoraJob
+from auctune.train.job import LoraJob, SampleParams
 from auctune.train.trainer import MultiLoraTrainer
 
 pytest_plugins = ["support.tiny_bases"]

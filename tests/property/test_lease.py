@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auctune.run.child import Message
-from auctune.run.executor.cluster.exchange import Reply, Request
-from auctune.run.executor.cluster.lease import Lease
-from auctune.run.executor.cluster.post import Post
-from auctune.run.executor.cluster.relay import Relay
+from auctune.run.runtime.channel import Message
+from auctune.run.runtime.ray.exchange import Reply, Request
+from auctune.run.runtime.ray.lease import Lease
+from auctune.run.runtime.ray.post import Post
+from auctune.run.runtime.ray.relay import Relay
 from support.thorough import drawn
 
 SECONDS = 3.0

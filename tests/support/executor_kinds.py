@@ -1,15 +1,19 @@
 """Executors of both kinds for the same tests: child processes, and nodes of a Ray cluster."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
 
 import pytest
 
-from auctune.run.executor import HearNode, LocalExecutor, NodeSettings, RayExecutor, RayParams
-from auctune.run.executor.kept import KeptExecutor
+from auctune.run.runtime.local import NODE_WORKER, LocalLauncher
+from auctune.run.runtime.messages import NodeSettings
+from auctune.run.runtime.ray.launch import RayLauncher
+from auctune.run.runtime.ray.params import RayParams
+from auctune.run.runtime.supervisor import Executor, OnNodeMessage, SupervisorPolicy
+from auctune.run.runtime.worker import NodeLauncher
 
 NEEDS_RAY = pytest.mark.skipif(
     find_spec("ray") is None, reason="Ray is not here: the extra `ray` has it"
@@ -21,41 +25,54 @@ KINDS = ["local", pytest.param("ray", marks=[pytest.mark.thorough, NEEDS_RAY])]
 LEASE_SECONDS = 3.0
 
 
-class ExecutorKind(Protocol):
-    """Makes executors of one kind."""
+class ExecutorKind(ABC):
+    """Makes executors of one kind.
 
-    @property
-    def address(self) -> str:
-        """Of the cluster; none: empty."""
-        ...
+    Attributes:
+        address: of the cluster; empty: there is none.
+    """
+
+    address: str
 
     def make(
-        self, settings: Mapping[str, NodeSettings], hear: HearNode, **options: Any
-    ) -> KeptExecutor:
-        """An executor; options that both kinds have."""
-        ...
+        self,
+        settings: Mapping[str, NodeSettings],
+        on_message: OnNodeMessage,
+        *,
+        policy: SupervisorPolicy | None = None,
+        logs: Path | None = None,
+        module: str = NODE_WORKER,
+    ) -> Executor:
+        """An executor of these nodes."""
+        return Executor(settings, self.launcher(settings, logs, module), on_message, policy)
+
+    @abstractmethod
+    def launcher(
+        self, settings: Mapping[str, NodeSettings], logs: Path | None, module: str
+    ) -> NodeLauncher:
+        """What starts their workers."""
 
 
-class Local:
+class Local(ExecutorKind):
     """Nodes are child processes."""
 
     address = ""
 
-    def make(
-        self, settings: Mapping[str, NodeSettings], hear: HearNode, **options: Any
-    ) -> KeptExecutor:
-        return LocalExecutor(settings, hear, **options)
+    def launcher(
+        self, settings: Mapping[str, NodeSettings], logs: Path | None, module: str
+    ) -> NodeLauncher:
+        return LocalLauncher(settings, logs=logs, module=module)
 
 
 @dataclass
-class OnRay:
-    """Nodes are on a cluster that is adopted."""
+class OnRay(ExecutorKind):
+    """Nodes are on an external cluster."""
 
     address: str
     work: Path
 
-    def make(
-        self, settings: Mapping[str, NodeSettings], hear: HearNode, **options: Any
-    ) -> KeptExecutor:
-        ray = RayParams(self.address, lease_seconds=LEASE_SECONDS)
-        return RayExecutor(settings, self.work, hear, ray=ray, **options)
+    def launcher(
+        self, settings: Mapping[str, NodeSettings], logs: Path | None, module: str
+    ) -> NodeLauncher:
+        params = RayParams(address=self.address, lease_seconds=LEASE_SECONDS)
+        return RayLauncher(settings, self.work, params=params, logs=logs, module=module)

@@ -4,8 +4,9 @@ import sys
 import threading
 from pathlib import Path
 
-from auctune.run.child import Message
-from auctune.run.executor import NodeSettings
+from auctune.run.runtime.channel import Message
+from auctune.run.runtime.local import start_fork_server
+from auctune.run.runtime.messages import NodeSettings
 from support.executor_kinds import Local, OnRay
 
 
@@ -18,6 +19,7 @@ def main() -> None:
         if message["kind"] in ("started", "ready"):
             print(message["kind"], message.get("pid"), flush=True)
 
+    start_fork_server()
     kind.make({"alpha": settings, "beta": settings}, hear)
     threading.Event().wait()
 

@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from auctune.run.child import Message
-from auctune.run.executor import HearNode
-from auctune.run.executor.kept import KeptExecutor
+from auctune.run.runtime.channel import Message
+from auctune.run.runtime.supervisor import Executor, OnNodeMessage
 
 WAIT_SECONDS = 120.0
 
@@ -20,7 +19,7 @@ class Heard:
     _inbox: "queue.SimpleQueue[tuple[str, Message]]" = field(default_factory=queue.SimpleQueue)
 
     @property
-    def hear(self) -> HearNode:
+    def hear(self) -> OnNodeMessage:
         """For an executor to call."""
         return lambda node, message: self._inbox.put((node, message))
 
@@ -38,7 +37,7 @@ class Heard:
 
 
 @contextmanager
-def closing(executor: KeptExecutor) -> Iterator[KeptExecutor]:
+def closing(executor: Executor) -> Iterator[Executor]:
     """Ends an executor's processes with the block."""
     try:
         yield executor

@@ -147,7 +147,7 @@ class Child:
 
     def nodes(self) -> list[int]:
         """Ids of its node processes."""
-        return [pid for pid, parent in _parents().items() if parent == self.pid]
+        return [pid for pid, parent in _parents().items() if parent == self.pid and _is_worker(pid)]
 
     def _read(self) -> None:
         assert self.process.stdout is not None
@@ -229,12 +229,18 @@ def descendants(pid: int) -> list[int]:
     return found[1:]
 
 
-# How a nursery entitles the children that it makes for others.
+# The title of workers that a fork server has forked, with the process that they belong to.
 _MADE_FOR = re.compile(rb"auctune -m \S+ for (\d+): ")
 
 
+def _is_worker(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return b"auctune.run.workers.node" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
+
+
 def _parents() -> dict[int, int]:
-    """Parents by process, of all but zombies; a nursery's children have whom they are for."""
+    """Parents by process, of all but zombies; forked workers have the one they belong to."""
     found = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):

@@ -1,24 +1,17 @@
 """A process that draws without charts: it answers, says that it cannot, or ends."""
 
-import os
-
-from auctune.run.child.parent import Parent
+from auctune.run.runtime.channel import ParentChannel
 
 
-def main() -> None:
+def main(parent: ParentChannel, _argument: None) -> None:
     """Do what the name of a chart says."""
-    parent = Parent()
     drawn = 0
     while True:
-        order = parent.orders.get()
+        order = parent.inbox.get()
         if order["do"] != "draw" or order["chart"] == "end":
-            os._exit(3)
+            parent.exit(3)
         if order["chart"] == "fail":
-            parent.say("failed", id=order["id"], reason="no such thing")
+            parent.send("failed", id=order["id"], reason="no such thing")
         else:
             drawn += 1
-            parent.say("drawn", id=order["id"], html=f"<p>{order['chart']} {drawn}</p>")
-
-
-if __name__ == "__main__":
-    main()
+            parent.send("drawn", id=order["id"], html=f"<p>{order['chart']} {drawn}</p>")

@@ -10,33 +10,26 @@
 | other | answers with the process's id |
 """
 
-import json
 import os
-import sys
 import time
 from pathlib import Path
+from typing import Any
 
-from auctune.run.child.parent import Parent
+from auctune.run.runtime.channel import ParentChannel
 
 
-def main() -> None:
-    parent = Parent()
-    tried = Path(json.loads(sys.argv[1])["cache"]) / "tried"
-    while (asked := parent.orders.get())["do"] != "stop":
+def main(parent: ParentChannel, settings: dict[str, Any]) -> None:
+    tried = Path(settings["cache"]) / "tried"
+    while (asked := parent.inbox.get())["do"] != "stop":
         word = asked["base"]
         if word == "crash" or (word == "crash once" and not tried.exists()):
             with tried.open("a") as file:
                 file.write(f"{word}\n")
-            parent.leave(5)
+            parent.exit(5)
         elif word == "refuse":
-            parent.say("failed", id=asked["id"], place="base", found="this", expected="that")
+            parent.send("failed", id=asked["id"], place="base", found="this", expected="that")
         elif word != "hang":
             if word.startswith("wait "):
                 while not Path(word.removeprefix("wait ")).exists():
                     time.sleep(0.01)
-            parent.say("done", id=asked["id"], value=os.getpid())
-    parent.leave()
-
-
-if __name__ == "__main__":
-    main()
+            parent.send("done", id=asked["id"], value=os.getpid())

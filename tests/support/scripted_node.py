@@ -6,43 +6,36 @@ starts); `cache` is a folder in which it counts its starts.
 | word | it |
 | --- | --- |
 | die | ends before it is ready |
-| crash | ends when it gets an order |
+| crash | ends when it gets a request |
 | idle | is ready, and never answers |
-| repeat | answers each order twice, and then an order that nobody gave |
+| repeat | answers each request twice, and then one that was never sent |
 | good | answers |
 """
 
 import json
-import sys
 from pathlib import Path
+from typing import Any
 
-from auctune.run.child.parent import Parent
+from auctune.run.runtime.channel import ParentChannel
 
 
-def main() -> None:
-    parent = Parent()
-    settings = json.loads(sys.argv[1])
+def main(parent: ParentChannel, settings: dict[str, Any]) -> None:
     starts = Path(settings["cache"]) / "starts"
     count = int(starts.read_text()) if starts.exists() else 0
     starts.write_text(str(count + 1))
     words = json.loads(settings["base"])
     word = words[min(count, len(words) - 1)]
     if word == "die":
-        parent.leave(3)
-    parent.say("ready", base_digest="none")
-    while (message := parent.orders.get())["do"] != "stop":
+        parent.exit(3)
+    parent.send("ready", base_digest="none")
+    while (message := parent.inbox.get())["do"] != "stop":
         if message["do"] == "ping":
-            parent.say("pong")
+            parent.send("pong")
         elif word == "crash":
-            parent.leave(4)
+            parent.exit(4)
         elif word != "idle":
             answer = {"slot": message["slot"], "results": {}, "refused": {}}
-            parent.say("trained", order=message["order"], **answer)
+            parent.send("trained", request=message["id"], **answer)
             if word == "repeat":
-                parent.say("trained", order=message["order"], **answer)
-                parent.say("progress", order="99/alpha/1", task="a")
-    parent.leave()
-
-
-if __name__ == "__main__":
-    main()
+                parent.send("trained", request=message["id"], **answer)
+                parent.send("progress", request="99/alpha/1", task="a")

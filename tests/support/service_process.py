@@ -176,7 +176,7 @@ class ServiceProcess:
 
     def workers(self) -> list[int]:
         """Its node processes, wherever on this machine they were started."""
-        return self._children_of(b"auctune.run.executor.worker")
+        return self._children_of(b"auctune.run.workers.node")
 
     def pools(self) -> list[int]:
         """The processes of its pools."""

@@ -44,7 +44,7 @@ from support.zones import made_up_profile, record
 
 T = TypeVar("T")
 
-_WORDS = (str(Path(__file__).with_name("word_data.py")),)
+_WORDS = "support.word_data"
 
 EPOCH = 1_800_000_000.0
 SLOT_SECONDS = 60.0
@@ -315,7 +315,7 @@ async def _serve(
         }
         with open_store(folder) as store:
             steady = SteadyClock(2 * SLOT_SECONDS, unix=clock, boot=clock.since_boot)
-            data = DataClient(folder / "cache", program=_WORDS) if cache is None else None
+            data = DataClient(folder / "cache", module=_WORDS) if cache is None else None
             opened = await build_service(
                 file,
                 facts,

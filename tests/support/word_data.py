@@ -7,19 +7,15 @@ from typing import Any
 from auctune.domain import AuctuneError, InputError
 from auctune.domain.data_size import DataSize
 from auctune.domain.dataset import DataSet, iterate_lines, read_dataset
-from auctune.run.child import Message
-from auctune.run.child.messages import error_record
-from auctune.run.child.parent import Parent
 from auctune.run.data.archive import archive_folder
-from auctune.run.data.facts import Appraisal, DataFacts, Offer
+from auctune.run.data.facts import APPRAISALS, FACTS, REPAIR_PARAMS, Appraisal, DataFacts, Offer
 from auctune.run.data.image_rows import image_facts
-from auctune.run.data.messages import read_params
+from auctune.run.runtime.channel import Message, ParentChannel, error_record
 from auctune.run.vendors import RepairVendor
 from auctune.train.stored_tokens import tokens_folder
 
 
-def main() -> None:
-    parent = Parent()
+def main(parent: ParentChannel, _settings: dict[str, Any]) -> None:
     work = {
         "size": _size,
         "store": _store,
@@ -29,14 +25,13 @@ def main() -> None:
         "images": _images,
         "archive": _archive,
     }
-    while (asked := parent.orders.get())["do"] != "stop":
+    while (asked := parent.inbox.get())["do"] != "stop":
         try:
             value = work[asked["do"]](asked)
         except AuctuneError as error:
-            parent.say("failed", id=asked["id"], **error_record(error))
+            parent.send("failed", id=asked["id"], **error_record(error))
         else:
-            parent.say("done", id=asked["id"], value=value)
-    parent.leave()
+            parent.send("done", id=asked["id"], value=value)
 
 
 def _facts(dataset: DataSet, lines: list[str], max_length: int) -> DataFacts:
@@ -57,7 +52,8 @@ def _lines(path: Path, place: str) -> list[str]:
 def _size(asked: Message) -> Any:
     path, place = Path(asked["path"]), asked["place"]
     dataset = read_dataset(path, place)
-    return asdict(_facts(dataset, _lines(path, place), asked["max_length"]))
+    facts = _facts(dataset, _lines(path, place), asked["max_length"])
+    return FACTS.dump_python(facts, mode="json")
 
 
 def _store(asked: Message) -> None:
@@ -83,18 +79,18 @@ def _appraise(asked: Message) -> Any:
     trial = path.with_suffix(".trial")
     offers = []
     for record in asked["vendors"]:
-        vendor = RepairVendor(read_params(record))
+        vendor = RepairVendor(REPAIR_PARAMS.validate_python(record))
         quote = vendor.quote(path)
         if quote is not None:
             vendor.repair(path, trial)
             repaired = read_dataset(trial, place)
             offers.append(Offer(quote, _facts(repaired, _lines(trial, place), asked["max_length"])))
             trial.unlink()
-    return Appraisal(_raw_size(lines), tuple(offers)).to_record()
+    return APPRAISALS.dump_python(Appraisal(_raw_size(lines), tuple(offers)), mode="json")
 
 
 def _repair(asked: Message) -> Any:
-    vendor = RepairVendor(read_params(asked["vendor"]))
+    vendor = RepairVendor(REPAIR_PARAMS.validate_python(asked["vendor"]))
     return vendor.repair(Path(asked["source"]), Path(asked["target"])).to_json()
 
 
@@ -104,7 +100,3 @@ def _images(asked: Message) -> Any:
 
 def _archive(asked: Message) -> Any:
     return asdict(archive_folder(Path(asked["folder"]), Path(asked["target"]), asked["name"]))
-
-
-if __name__ == "__main__":
-    main()

@@ -12,6 +12,7 @@ from auctune.device_profile import Mix, Origin, Profile, SweepPoint
 from auctune.domain import Cluster, Node, NodeType, RepeatedEnergy
 from auctune.domain.data_size import DataSize
 from auctune.registry import build
+from auctune.run.runtime.supervisor import Executor
 from auctune.service.datasets.offers import VendorOffer
 from auctune.service.jobs.training import Training
 from auctune.service.ledger import Entry
@@ -117,19 +118,16 @@ class MemoryLog:
 
 
 @dataclass
-class OrdersKept:
+class OrdersKept(Executor):
     """An executor that trains nothing: a test answers what was ordered."""
 
-    nodes: tuple[str, ...] = ()
     orders: dict[tuple[int, str], list[Any]] = field(default_factory=dict)
     given: list[tuple[int, str, str]] = field(default_factory=list)
 
-    def start(
-        self, slot: int, node: str, orders: Sequence[Any], until: float | None = None
-    ) -> None:
+    def train(self, slot: int, node: str, tasks: Sequence[Any], until: float | None = None) -> None:
         """Keep an order."""
-        self.orders[slot, node] = list(orders)
-        self.given += [(slot, node, order.job.id) for order in orders]
+        self.orders[slot, node] = list(tasks)
+        self.given += [(slot, node, task.job.id) for task in tasks]
 
     def close(self) -> None:
         """Nothing is under way."""

@@ -8,7 +8,9 @@ from pydantic import Field, model_validator
 
 from auctune.domain import InputError
 from auctune.run.base_facts import Alone, Report, learn_base
-from auctune.run.executor import LocalExecutor, NodeSettings
+from auctune.run.runtime.local import LocalLauncher
+from auctune.run.runtime.messages import NodeSettings
+from auctune.run.runtime.supervisor import Executor
 from auctune.service.config.fields import Amount, RelativePath
 from auctune.service.config.zone import DeviceRequirement, LanguageZoneConfig, ZoneRequirements
 from auctune.service.zones.core.actor import ZoneActor
@@ -80,8 +82,8 @@ class FcfsLoader(LanguageZoneLoader[FcfsConfig, FcfsZone, FcfsModel]):
         return FcfsWorker(
             actor,
             self.clock,
-            lambda on_message: LocalExecutor(
-                settings, on_message, logs=dirs.logs, lock=shared.lock
+            lambda on_message: Executor(
+                settings, LocalLauncher(settings, logs=dirs.logs, lock=shared.lock), on_message
             ),
             dirs.work(self.entry.name),
             shared,

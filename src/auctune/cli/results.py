@@ -17,7 +17,8 @@ from auctune.domain.base_name import HUB, resolve_base
 from auctune.domain.dataset import RowKind, iterate_lines, read_row
 from auctune.domain.errors import AuctuneError, InputError
 from auctune.run.base_cache import base_cache
-from auctune.run.sampling import SampleOrder, SampleParams, sample
+from auctune.run.sampling import SampleOrder, sample
+from auctune.train.job import SampleParams
 
 _NETWORK = "network"
 # The job's record: its decision, payment and training.

@@ -19,10 +19,10 @@ from pathlib import Path
 from auctune.atomic_files import write_atomically
 from auctune.device_profile import Profile, read_profile, write_profile
 from auctune.domain import InputError
-from auctune.run.child import Hear, Message
-from auctune.run.child.messages import read_error
-from auctune.run.executor import NodeError, NodeProcess, NodeSettings
-from auctune.run.executor.link import NodeLink
+from auctune.run.runtime.channel import Message, OnMessage, read_error
+from auctune.run.runtime.local import start_node
+from auctune.run.runtime.messages import NodeError, NodeSettings, measure_request
+from auctune.run.runtime.worker import WorkerHandle
 from auctune.train.host import cpu_name, library_versions
 from auctune.train.tiny import TINY
 
@@ -32,7 +32,7 @@ Report = Callable[[str, float], None]
 """Told what is being done, and the share of it done, from 0 to 1."""
 
 
-StartNode = Callable[[NodeSettings, Hear], NodeLink]
+StartNode = Callable[[NodeSettings, OnMessage], WorkerHandle]
 """Starts a node's process on a machine of its own."""
 
 
@@ -109,7 +109,7 @@ def learn_base(
     known = None if before is None else _recall(settings.base, before, kept)
     if known is not None:
         return known if profile is None else _with(known, profile)
-    facts = _ask(settings, kept, report, alone, profile, NodeProcess)
+    facts = _ask(settings, kept, report, alone, profile, start_node)
     # The tiny base has a folder only now; another's may have changed meanwhile.
     after = _shortcut(settings, kept)
     is_of_device = facts.profile.origin.device == settings.device
@@ -237,7 +237,7 @@ def _ask(
         except InputError:
             # Not measured yet, or by another release.
             alone(report)
-            process.measure("quick")
+            process.send(measure_request("quick"))
             text = _await("measured", inbox, process, report)["profile"]
             profile = Profile.from_json(text, "profile")
             write_profile(profile, file)
@@ -249,7 +249,7 @@ def _ask(
 def _await(
     kind: str,
     inbox: "queue.SimpleQueue[Message | None]",
-    process: NodeLink,
+    process: WorkerHandle,
     report: Report,
     *,
     waits: bool = True,
@@ -257,7 +257,7 @@ def _await(
     while True:
         message = inbox.get()
         if message is None:
-            raise NodeError(f"the base cannot be measured: {process.ending()}")
+            raise NodeError(f"the base cannot be measured: {process.exit_reason()}")
         if message["kind"] == kind:
             return message
         if message["kind"] == "failed":

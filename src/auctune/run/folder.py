@@ -61,9 +61,10 @@ class RunFolder:
         """The profile measured for a node type."""
         return self.state / "profiles" / f"{node_type}.json"
 
-    def log(self, node: str) -> Path:
-        """What a node's process wrote on standard error."""
-        return self.state / "nodes" / f"{node}.log"
+    @property
+    def logs(self) -> Path:
+        """What the nodes' workers wrote on standard error."""
+        return self.state / "nodes"
 
     def work(self, task: str) -> Path:
         """A task's checkpoints and repaired data."""

@@ -1,5 +1,6 @@
 """`auctune run`: a market file to the end, or an earlier run from where it was."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from rich.console import Console
@@ -8,14 +9,22 @@ from auctune.device_profile import Profile, read_profile
 from auctune.domain import InputError
 from auctune.run.base_cache import base_cache
 from auctune.run.beginning import begin, check_new
-from auctune.run.child import nursery
 from auctune.run.console import RunConsole
 from auctune.run.event_log import EventLog, EventRecord
 from auctune.run.folder import RunFolder
 from auctune.run.market_run import MarketRun
-from auctune.run.prepared import Prepared, beside, prepare, relocate
+from auctune.run.prepared import Prepared, beside, node_settings, prepare, relocate
 from auctune.run.report_data import MarketReport
+from auctune.run.runtime.local import LocalLauncher, start_fork_server
+from auctune.run.runtime.messages import NodeSettings
+from auctune.run.runtime.ray.launch import RayLauncher
+from auctune.run.runtime.ray.params import RayParams
+from auctune.run.runtime.supervisor import Executor, OnNodeMessage, SupervisorPolicy
+from auctune.run.runtime.worker import NodeLauncher
 from auctune.run.state import VERSION
+
+# A worker saves all of its tasks before it exits, however large they are.
+_POLICY = SupervisorPolicy(stop_seconds=30.0)
 
 
 def run_market(market: Path, out: Path, console: Console, *, fresh: bool = False) -> MarketReport:
@@ -33,7 +42,8 @@ def run_market(market: Path, out: Path, console: Console, *, fresh: bool = False
     """
     folder = RunFolder(out)
     check_new(folder, fresh=fresh)
-    with RunConsole(console) as shown, nursery():
+    start_fork_server()
+    with RunConsole(console) as shown:
         prepared = prepare(market, beside(market), base_cache(), {}, shown.preparing)
         shown.prepared()
         out.mkdir(parents=True, exist_ok=True)
@@ -55,7 +65,8 @@ def resume_market(out: Path, console: Console) -> MarketReport:
     folder = RunFolder(out)
     if not folder.exists():
         raise InputError(f"--resume {out}", "holds no run", "the --out folder of an earlier run")
-    with folder.locked() as lock, RunConsole(console) as shown, nursery():
+    start_fork_server()
+    with folder.locked() as lock, RunConsole(console) as shown:
         begun = _read_begun(folder)
         folder.drop_drafts()
         prepared = prepare(
@@ -112,13 +123,43 @@ def _read_begun(folder: RunFolder) -> EventRecord:
 
 
 def _run(prepared: Prepared, folder: RunFolder, lock: int, shown: RunConsole) -> MarketReport:
+    def make_executor(on_message: OnNodeMessage) -> Executor:
+        settings = {
+            node.id: node_settings(
+                prepared.market,
+                node.type,
+                prepared.base,
+                base_cache(),
+                prepared.profiles[node.type],
+            )
+            for node in prepared.cluster.nodes
+        }
+        return Executor(settings, _launcher(prepared, folder, settings, lock), on_message, _POLICY)
+
     journal = EventLog(folder.event_log)
     try:
         for text in prepared.notes:
             shown.noted(text)
-        return MarketRun(prepared, folder, journal, base_cache(), shown, lock).run()
+        return MarketRun(prepared, folder, journal, shown, make_executor).run()
     finally:
         journal.close()
+
+
+def _launcher(
+    prepared: Prepared, folder: RunFolder, settings: Mapping[str, NodeSettings], lock: int
+) -> NodeLauncher:
+    """Return the launcher that the market file names."""
+    market = prepared.market
+    if market.executor == "local":
+        return LocalLauncher(settings, logs=folder.logs, lock=lock)
+    return RayLauncher(
+        settings,
+        folder.state / "work",
+        params=market.ray or RayParams(),
+        resources={node.id: node.resource for node in market.nodes if node.resource is not None},
+        logs=folder.logs,
+        lock=lock,
+    )
 
 
 def _kept_profiles(folder: RunFolder) -> dict[str, Profile]:

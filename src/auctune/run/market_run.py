@@ -11,27 +11,27 @@ was, with the same decisions and payments.
 """
 
 import queue
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from math import floor
-from pathlib import Path
 
 from auctune.domain import InputError, Offered, Released
 from auctune.domain.data_size import DataSize
-from auctune.run.child import Message
 from auctune.run.event_log import EventLog
-from auctune.run.executor import NodeError, NodeProcess, TaskOrder
-from auctune.run.executor.node_process import Inbox, into
 from auctune.run.folder import RunFolder
 from auctune.run.listener import Listener
 from auctune.run.market.demand import samples_of
 from auctune.run.outcome import write_decisions, write_outcome, write_task
-from auctune.run.prepared import Prepared, node_settings
+from auctune.run.prepared import Prepared
 from auctune.run.records import decision_record
 from auctune.run.report_data import MarketReport
+from auctune.run.runtime.channel import Message
+from auctune.run.runtime.messages import NodeError, TaskQuota
+from auctune.run.runtime.supervisor import Executor, OnNodeMessage
 from auctune.run.state import RunState, TaskRecord
 
-_NODE_TRIES = 3
+MakeExecutor = Callable[[OnNodeMessage], Executor]
+"""Makes the executor of the nodes, given the callback for their messages."""
 
 
 class MarketRun:
@@ -41,9 +41,8 @@ class MarketRun:
         prepared: the market.
         folder: where it lives; its journal is open and begun.
         journal: what happened so far.
-        cache: folder of bases that are built here.
         listener: told what happens.
-        lock: descriptor of the folder's lock; node processes hold it too.
+        make_executor: makes the executor, if training is left to be done.
     """
 
     def __init__(
@@ -51,20 +50,20 @@ class MarketRun:
         prepared: Prepared,
         folder: RunFolder,
         journal: EventLog,
-        cache: Path,
         listener: Listener,
-        lock: int,
+        make_executor: MakeExecutor,
     ) -> None:
         self._prepared = prepared
         self._folder = folder
         self._journal = journal
-        self._cache = cache
         self._listener = listener
-        self._lock = lock
+        self._make_executor = make_executor
         self._slow: set[str] = set()
         self._bids = {bid.task.id: bid for bid in prepared.bids}
-        self._inbox: Inbox = queue.Queue()
-        self._nodes: dict[str, NodeProcess] = {}
+        self._inbox: queue.SimpleQueue[tuple[str, Message]] = queue.SimpleQueue()
+        self._executor: Executor | None = None
+        # How nodes exited that have not answered since.
+        self._exits: dict[str, str] = {}
         self.state = RunState.fold(journal.events)
         self._rebuild_mechanism()
 
@@ -72,14 +71,15 @@ class MarketRun:
         """Run what is left of the market, and write its outcome.
 
         Raises:
-            NodeError: if a node's process dies again and again.
+            NodeError: if a node's worker exits again and again.
             InputError: if a task cannot be trained as it stands.
         """
         try:
             if self._is_work_left():
-                # They take seconds to load the base, while bids are decided.
-                for node in self._prepared.cluster.nodes:
-                    self._process(node.id)
+                # Workers take seconds to load the base, while bids are decided.
+                self._executor = self._make_executor(
+                    lambda node, message: self._inbox.put((node, message))
+                )
             for slot in range(self.state.next_slot, self._prepared.cluster.slots):
                 events = len(self._journal.events)
                 self._decide(slot)
@@ -88,10 +88,8 @@ class MarketRun:
                 if len(self._journal.events) > events:
                     self._note({"type": "slot_done", "slot": slot})
         finally:
-            for process in self._nodes.values():
-                process.ask_to_stop()
-            for process in self._nodes.values():
-                process.stop()
+            if self._executor is not None:
+                self._executor.close()
         if not self.state.ended:
             self._note({"type": "ended"})
         return write_outcome(self._folder, self._prepared, self.state)
@@ -159,59 +157,74 @@ class MarketRun:
                 self._tell(f"{name}: repaired, it is more work than was sold; its last slot grows")
 
     def _train(self, slot: int) -> None:
-        orders = self._orders(slot)
-        tries = dict.fromkeys(orders, 1)
-        for node, work in orders.items():
-            self._process(node).train(slot, work)
-            self._show(slot, [order.job.id for order in work])
-        waiting = set(orders)
+        """Have all nodes train a slot; a node that cannot be placed is waited for."""
+        quotas = self._quotas(slot)
+        for node in quotas:
+            self._start(slot, node, quotas[node])
+        waiting = set(quotas)
         while waiting:
             node, message = self._inbox.get()
-            if message is None:
-                how = self._bury(node)
-                if node not in waiting:
-                    continue
-                if tries[node] == _NODE_TRIES:
-                    raise NodeError(f"node {node} ended {_NODE_TRIES} times in slot {slot}: {how}")
-                tries[node] += 1
-                self._tell(f"slot {slot}: node {node} ended ({how}) and was started again")
-                self._process(node).train(slot, orders[node])
-            elif message["kind"] == "progress":
-                self._listener.training(
-                    slot, message["task"], message["rows"], message["total_rows"], message["loss"]
-                )
-            elif message["kind"] == "noted":
-                self._tell_of(message["task"], message["text"])
-            elif message["kind"] == "failed":
-                raise _node_failure(node, message)
-            elif message["kind"] == "trained":
-                for name, error in message["refused"].items():
-                    if not error.get("out_of_memory"):
-                        raise _node_failure(node, error)
-                    self._run_out(slot, node, name, error["found"])
-                waiting.discard(node)
-                self._take(slot, node, message)
+            is_current = node in waiting and not message.get("stale")
+            match message["kind"]:
+                case "trained" if is_current:
+                    waiting.discard(node)
+                    self._exits.pop(node, None)
+                    self._on_trained(slot, node, message)
+                case "progress" if is_current:
+                    self._listener.training(
+                        slot,
+                        message["task"],
+                        message["rows"],
+                        message["total_rows"],
+                        message["loss"],
+                    )
+                case "noted":
+                    self._tell_of(message["task"], message["text"])
+                case "failed" if is_current or not message["request"]:
+                    raise _node_failure(node, message)
+                case "ended":
+                    self._exits[node] = f"ended {message['exits']} times in a row: {message['how']}"
+                    if node in waiting:
+                        self._tell(f"slot {slot}: node {node} ended ({message['how']})")
+                case "lost" if node not in self._exits:
+                    self._tell(f"node {node} is lost ({message['how']}), and is waited for")
+                case "unanswered" if node in waiting and node in self._exits:
+                    raise NodeError(f"node {node} {self._exits[node]}")
+                case "back" if node in waiting:
+                    self._start(slot, node, quotas[node])
         # In the order of decisions and not of messages: what is released moves prices.
         for name, record in self.state.tasks.items():
             if record.finished_slot == slot:
                 self._finish(slot, name, record)
 
-    def _orders(self, slot: int) -> dict[str, list[TaskOrder]]:
-        """What is left to be trained in a slot, by node."""
-        orders: dict[str, list[TaskOrder]] = {}
+    def _start(self, slot: int, node: str, quotas: list[TaskQuota]) -> None:
+        assert self._executor is not None
+        self._executor.train(slot, node, quotas)
+        self._show(slot, [quota.job.id for quota in quotas])
+
+    def _on_trained(self, slot: int, node: str, message: Message) -> None:
+        for name, error in message["refused"].items():
+            if not error.get("out_of_memory"):
+                raise _node_failure(node, error)
+            self._run_out(slot, node, name, error["found"])
+        self._take(slot, node, message)
+
+    def _quotas(self, slot: int) -> dict[str, list[TaskQuota]]:
+        """Return what is left to be trained in a slot, by node."""
+        quotas: dict[str, list[TaskQuota]] = {}
         for name, record in self.state.tasks.items():
             if record.finished_slot is not None:
                 continue
             for cell in record.cells:
                 if cell.slot == slot and (slot, cell.node) not in self.state.trained:
-                    orders.setdefault(cell.node, []).append(self._order(name, record, slot))
-        return orders
+                    quotas.setdefault(cell.node, []).append(self._quota(name, record, slot))
+        return quotas
 
-    def _order(self, name: str, record: TaskRecord, slot: int) -> TaskOrder:
+    def _quota(self, name: str, record: TaskRecord, slot: int) -> TaskQuota:
         job = self._bids[name].job
         if record.repair is not None:
             job = replace(job, data=self._folder.repaired(name))
-        return TaskOrder(
+        return TaskQuota(
             job=job,
             folder=self._folder.work(name),
             number=slot + 1,
@@ -239,27 +252,6 @@ class MarketRun:
         )
         rows = sold * self._prepared.market.sample_tokens / size.mean_tokens
         return min(total, floor(rows))
-
-    def _process(self, node: str) -> NodeProcess:
-        if node not in self._nodes:
-            kinds = {entry.id: entry.type for entry in self._prepared.cluster.nodes}
-            market, kind = self._prepared.market, kinds[node]
-            settings = node_settings(
-                market, kind, self._prepared.base, self._cache, self._prepared.profiles[kind]
-            )
-            log = self._folder.log(node)
-            log.parent.mkdir(exist_ok=True)
-            self._nodes[node] = NodeProcess(
-                settings, into(self._inbox, node), lock=self._lock, log=log
-            )
-        return self._nodes[node]
-
-    def _bury(self, node: str) -> str:
-        """Let go of a process that has ended; says how it did."""
-        process = self._nodes.pop(node)
-        how = process.ending()
-        process.stop()
-        return how
 
     def _take(self, slot: int, node: str, message: Message) -> None:
         results: Mapping[str, Message] = message["results"]

@@ -14,12 +14,13 @@ from auctune.domain import Admission, Cluster, InputError, Task
 from auctune.domain.base_name import resolve_base
 from auctune.registry import build, check_settings
 from auctune.run.data.examiner import Examiner
-from auctune.run.executor import NodeError, NodeProcess, NodeSettings
-from auctune.run.executor.node_process import Inbox, into
 from auctune.run.input_file import InputFile
 from auctune.run.market.demand import Appraiser, Bid, Request, make_bids
 from auctune.run.market.market_file import MarketFile, Resolve, read_market
 from auctune.run.market.supply import make_cluster, threads_per_node
+from auctune.run.runtime.channel import Message
+from auctune.run.runtime.local import start_node
+from auctune.run.runtime.messages import NodeError, NodeSettings, measure_request
 from auctune.run.vendors import RepairVendor
 from auctune.sim.engine import warm_up
 from auctune.sim.instance import Instance
@@ -220,6 +221,8 @@ def _check_auction(market: MarketFile) -> None:
 
 
 def _check_devices(market: MarketFile) -> None:
+    if market.uses_external_cluster:
+        return
     for name, entry in market.node_types.items():
         try:
             check_device(entry.device, market.dtype)
@@ -250,15 +253,15 @@ def _load_base(name: str, dtype: str, cache: Path, report: Report) -> Base:
 
 def _measure(market: MarketFile, name: str, base: str, cache: Path, report: Report) -> Profile:
     """Measure a node type in a process like the one that will train."""
-    inbox: Inbox = queue.Queue()
-    process = NodeProcess(node_settings(market, name, base, cache), into(inbox, name))
+    inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+    process = start_node(node_settings(market, name, base, cache), inbox.put)
     try:
         while True:
-            _, message = inbox.get()
+            message = inbox.get()
             if message is None:
-                raise NodeError(f"measuring {name} failed: {process.ending()}")
+                raise NodeError(f"measuring {name} failed: {process.exit_reason()}")
             if message["kind"] == "ready":
-                process.measure("quick")
+                process.send(measure_request("quick"))
             elif message["kind"] == "measuring":
                 report(f"measuring {name}: {message['what']}", message["share"])
             elif message["kind"] == "failed":

@@ -19,9 +19,8 @@ from typing import Any
 
 from auctune.domain import Cell, Decision
 from auctune.run.event_log import EventRecord
-from auctune.run.executor import TaskResult
-from auctune.run.executor.messages import read_result
 from auctune.run.records import read_decision
+from auctune.run.runtime.messages import TaskResult, read_result
 
 VERSION = 1
 

@@ -17,8 +17,8 @@ import uvloop
 
 from auctune.domain import AuctuneError, InputError
 from auctune.run.base_facts import Report
-from auctune.run.child import nursery
 from auctune.run.run_directory import NODES_LOCK, lock_file
+from auctune.run.runtime.local import start_fork_server
 from auctune.run.unix_time import SteadyClock
 from auctune.service import logging
 from auctune.service.accounts.keys import Role, generate_key
@@ -85,8 +85,8 @@ def serve(
         _bind(config.host, config.port) as listening,
         lock_file(place.data / NODES_LOCK, str(place.data)) as lock,
         logging.configure(place.data / "logs"),
-        nursery(),
     ):
+        start_fork_server()
         bind(store.writer, place.data, store.label)
         with ExitStack() as ends:
             facts = _profile_zones(config.zones, place, report, ends)

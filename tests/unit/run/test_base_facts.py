@@ -1,18 +1,16 @@
 """What is learned of a base elsewhere: each time anew, and as it was last if nobody is there."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from auctune.device_profile import Profile
 from auctune.domain import InputError
 from auctune.run.base_facts import BaseFacts, Elsewhere, StartNode, learn_base
-from auctune.run.child import Hear, Message
-from auctune.run.executor import NodeError, NodeSettings
-from auctune.run.executor.link import NodeLink
+from auctune.run.runtime.channel import Message, OnMessage
+from auctune.run.runtime.messages import NodeError, NodeSettings
+from auctune.run.runtime.worker import WorkerHandle
 from support.zones import made_up_profile
 
 SETTINGS = NodeSettings("tiny", "cache")
@@ -28,23 +26,21 @@ class Scripted:
     pid = None
     is_gone = False
 
-    def ping(self) -> None: ...
-    def measure(self, effort: str) -> None: ...
-    def train(self, slot: int, orders: Sequence[Any], **_: Any) -> None: ...
-    def ask_to_stop(self) -> None: ...
+    def send(self, message: Message) -> None: ...
+    def request_stop(self) -> None: ...
     def kill(self) -> None: ...
 
-    def ending(self) -> str:
+    def exit_reason(self) -> str:
         return "the node was lost"
 
-    def stop(self, seconds: float = 30.0) -> None:
+    def stop(self, timeout: float = 30.0) -> None:
         self.stopped = True
 
 
 def saying(*messages: Message | None) -> tuple[StartNode, Scripted]:
     link = Scripted()
 
-    def start(_: NodeSettings, hear: Hear) -> NodeLink:
+    def start(_: NodeSettings, hear: OnMessage) -> WorkerHandle:
         for message in messages:
             hear(message)
         return link

@@ -2,8 +2,8 @@ from dataclasses import asdict
 from decimal import Decimal
 
 from auctune.domain import Cell, Decision, Reason, Schedule
-from auctune.run.executor import TaskResult
 from auctune.run.records import decision_record, read_decision
+from auctune.run.runtime.messages import TaskResult
 from auctune.run.state import RunState
 
 CELLS = (Cell(0, "alpha"), Cell(2, "beta"), Cell(3, "beta"))

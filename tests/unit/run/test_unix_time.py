@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import pytest
 
 from auctune.run import unix_time as module
-from auctune.run.child import ChildProcess, Message
+from auctune.run.runtime.channel import Message
+from auctune.run.runtime.local import WorkerProcess
 from auctune.run.unix_time import SteadyClock, clock_environment, unix_time
 
 LIMIT = 120.0
@@ -104,12 +105,11 @@ def test_a_child_that_starts_after_many_small_steps_believes_them_as_its_service
         machine.wait(1.0)
         assert parent() == machine.unix
     said: list[Message | None] = []
-    code = "import json, os; print(json.dumps({'clock': os.environ['AUCTUNE_CLOCK']}))"
-    process = ChildProcess(("-c", code), None, said.append)
-    process.ending()
+    process = WorkerProcess("support.environment", "AUCTUNE_CLOCK", said.append)
+    process.exit_reason()
     process.kill()
     assert said[0] is not None
-    limit, offset = map(float, said[0]["clock"].split(":"))
+    limit, offset = map(float, said[0]["value"].split(":"))
     child = SteadyClock(limit, offset, lambda: machine.unix, lambda: machine.boot)
     assert child() == parent() == machine.unix
     machine.unix += LIMIT + 1

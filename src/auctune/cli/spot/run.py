@@ -106,7 +106,7 @@ class ClusterOptions:
                 "--device", f"{device!r}", "cuda, as Ray assigns a GPU to each instance"
             )
 
-        from auctune.run.executor.cluster.params import check_ray
+        from auctune.run.runtime.ray.params import check_ray
         from auctune.run.spot_ray_params import SpotRayParams
 
         check_ray("--provider ray")

@@ -17,18 +17,17 @@ from typing import Any, TypeVar
 from auctune.domain import InputError
 from auctune.domain.data_size import DataSize
 from auctune.domain.dataset import DEFAULT_MAX_ROW_CHARACTERS
-from auctune.run.child import Message
 from auctune.run.data.archive import Archived
-from auctune.run.data.facts import Appraisal, DataFacts
+from auctune.run.data.facts import APPRAISALS, FACTS, REPAIR_PARAMS, Appraisal, DataFacts
 from auctune.run.data.image_rows import ImageFacts
-from auctune.run.data.messages import params_record
 from auctune.run.data.process import DataError, DataProcess, Request
+from auctune.run.runtime.channel import Message
 from auctune.run.vendors import RepairParams, RepairReport
 from auctune.train.stored_tokens import tokens_folder
 
 __all__ = ["WORKER", "DataClient", "DataError", "tokens_folder"]
 
-WORKER = ("-m", "auctune.run.data.worker")
+WORKER = "auctune.run.workers.data"
 
 SMALL_BYTES = 256 * 1024
 """Size up to which a file does not wait for larger ones: a second of work, more or less."""
@@ -66,7 +65,7 @@ class DataClient:
         hub: whether bases with a hub's name may be fetched; else only what is here already.
         seconds: that a request may take which is not about one file, and a repair at most.
         log: file for what the processes write on standard error; `None`: nobody keeps it.
-        program: the processes', as arguments for the interpreter.
+        module: of the worker.
         memory_bytes: that a request may take, beside what its process takes without it.
         max_row_characters: of a row's line; a file with a longer one is refused.
         max_file_seconds: that a request about a file may take, however large the file is.
@@ -80,7 +79,7 @@ class DataClient:
         hub: bool = False,
         seconds: float = 600.0,
         log: Path | None = None,
-        program: Sequence[str] = WORKER,
+        module: str = WORKER,
         memory_bytes: int = _MEMORY_BYTES,
         max_row_characters: int = DEFAULT_MAX_ROW_CHARACTERS,
         max_file_seconds: float = 1800.0,
@@ -98,7 +97,7 @@ class DataClient:
         }
         environment = _ENVIRONMENT | ({} if hub else _OFFLINE)
         self._short, self._long = (
-            DataProcess(f"data process, {kind}", program, argument, environment, log)
+            DataProcess(f"data process, {kind}", module, argument, environment, log)
             for kind in ("short", "long")
         )
 
@@ -142,7 +141,7 @@ class DataClient:
         asked: Message = {"do": "size", "base": base, "path": str(path)}
         asked |= {"place": place, "max_length": max_length}
         asked["store"] = store and _size(path) > SMALL_BYTES
-        return self._ask(asked, DataFacts.from_record, owner, path)
+        return self._ask(asked, FACTS.validate_python, owner, path)
 
     def store(
         self, base: str, path: Path, place: str, max_length: int, *, owner: str = ""
@@ -177,15 +176,18 @@ class DataClient:
         """Look at a data set that is to be repaired; `vendors` are asked, and work on trial."""
         asked: Message = {"do": "appraise", "base": base, "path": str(path)}
         asked |= {"place": place, "max_length": max_length}
-        asked |= {"vendors": [params_record(vendor) for vendor in vendors]}
-        return self._ask(asked, Appraisal.from_record, owner, path)
+        asked |= {"vendors": [REPAIR_PARAMS.dump_python(vendor, mode="json") for vendor in vendors]}
+        return self._ask(asked, APPRAISALS.validate_python, owner, path)
 
     def repair(
         self, source: Path, target: Path, vendor: RepairParams, *, owner: str = ""
     ) -> "Future[RepairReport]":
         """Have a vendor repair `source`; `target` appears whole or not at all."""
         asked: Message = {"do": "repair", "source": str(source), "target": str(target)}
-        asked |= {"vendor": params_record(vendor), "place": "training_file"}
+        asked |= {
+            "vendor": REPAIR_PARAMS.dump_python(vendor, mode="json"),
+            "place": "training_file",
+        }
         return self._ask(asked, RepairReport.from_json, owner, source)
 
     def images(self, path: Path, place: str, *, owner: str = "") -> "Future[ImageFacts]":

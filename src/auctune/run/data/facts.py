@@ -1,13 +1,14 @@
-"""What can be known of a data set before it is trained on."""
+"""Results of the data worker: what is known of a data set before it is trained on."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+
+from pydantic import TypeAdapter
 
 from auctune.domain import Quote
 from auctune.domain.data_size import DataSize
 from auctune.domain.dataset import RowKind
-from auctune.domain.money import parse_money
+from auctune.run.vendors import RepairParams
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +45,6 @@ class DataFacts:
             self.context_tokens,
         )
 
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> "DataFacts":
-        """The facts from the plain values that `asdict` gives."""
-        return cls(**dict(record) | {"kind": RowKind(record["kind"])})
-
 
 @dataclass(frozen=True, slots=True)
 class Offer:
@@ -70,31 +66,7 @@ class Appraisal:
     size: DataSize
     offers: tuple[Offer, ...]
 
-    def to_record(self) -> dict[str, Any]:
-        """Plain values."""
-        return {
-            "size": self.size.to_record(),
-            "offers": [
-                {
-                    "vendor": offer.quote.vendor,
-                    "price": str(offer.quote.price),
-                    "delay": offer.quote.delay,
-                    "facts": asdict(offer.facts),
-                }
-                for offer in self.offers
-            ],
-        }
 
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> "Appraisal":
-        """The appraisal that `to_record` wrote."""
-        return cls(
-            DataSize.from_record(record["size"]),
-            tuple(
-                Offer(
-                    Quote(offer["vendor"], parse_money(offer["price"], "price"), offer["delay"]),
-                    DataFacts.from_record(offer["facts"]),
-                )
-                for offer in record["offers"]
-            ),
-        )
+FACTS = TypeAdapter(DataFacts)
+APPRAISALS = TypeAdapter(Appraisal)
+REPAIR_PARAMS = TypeAdapter(RepairParams)

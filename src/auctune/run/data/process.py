@@ -12,7 +12,7 @@ error at once.
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from auctune.domain import AuctuneError, InputError
-from auctune.run.child import Calls, ChildProcess, Message
-from auctune.run.child.messages import read_error
+from auctune.run.runtime.channel import Message, read_error
+from auctune.run.runtime.local import WorkerProcess
+from auctune.run.runtime.mailbox import Mailbox
 
 _MAX_TRIES = 2
 _MAX_FAILED = 10_000
-_LOOK_SECONDS = 0.2
+_POLL_SECONDS = 0.2
 _STOP_SECONDS = 2.0
 
 
@@ -115,32 +116,32 @@ class DataProcess:
 
     Args:
         name: of its thread.
-        program: of the process, as arguments for the interpreter.
-        argument: the program's own.
+        module: of the worker.
+        argument: of the worker.
         environment: what differs from this process's own.
-        log: file for what the process writes on standard error; `None`: nobody keeps it.
+        log: file for what the process writes on standard error; `None`: not kept.
     """
 
     def __init__(
         self,
         name: str,
-        program: Sequence[str],
+        module: str,
         argument: object,
         environment: Mapping[str, str],
         log: Path | None,
     ) -> None:
-        self._program = program
+        self._module = module
         self._argument = argument
         self._environment = environment
         self._log = log
-        self._calls = Calls()
+        self._mailbox = Mailbox()
         self._queue = RequestQueue()
         # Requests that wait or run, by key.
         self._shared: dict[str, Request] = {}
         # Errors of those that must not run again, by failure key.
         self._failed: OrderedDict[str, AuctuneError] = OrderedDict()
         self._current: Request | None = None
-        self._process: ChildProcess | None = None
+        self._process: WorkerProcess | None = None
         self._number = 0
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -153,11 +154,11 @@ class DataProcess:
 
     def submit(self, request: Request, future: "Future[Any]") -> None:
         """Queue a request whose answer `future` gets; does not wait."""
-        self._calls.put(partial(self._add, request, future))
+        self._mailbox.post(partial(self._add, request, future))
 
     def close(self) -> None:
         """End the process; requests that are not done fail."""
-        self._calls.close()
+        self._mailbox.close()
         self._thread.join()
 
     def _add(self, request: Request, future: "Future[Any]") -> None:
@@ -176,15 +177,15 @@ class DataProcess:
 
     def _run(self) -> None:
         self._start()
-        while not self._calls.is_closed:
-            self._look()
+        while not self._mailbox.is_closed:
+            self._poll()
             # An answer that has come is not late.
-            self._calls.make(_LOOK_SECONDS)
+            self._mailbox.run_pending(_POLL_SECONDS)
         if self._process is not None:
             self._process.stop(0.0 if self._current is not None else _STOP_SECONDS)
             self._process = None
         # Requests that came last.
-        self._calls.make()
+        self._mailbox.run_pending()
         closed = DataError("the data process was closed")
         if self._current is not None:
             self._current.fail(closed)
@@ -194,18 +195,22 @@ class DataProcess:
 
     def _start(self) -> None:
         self._number += 1
-        hear = partial(self._hear, self._number)
+        on_message = partial(self._post_message, self._number)
         try:
-            self._process = ChildProcess(
-                self._program, self._argument, hear, log=self._log, environment=self._environment
+            self._process = WorkerProcess(
+                self._module,
+                self._argument,
+                on_message,
+                log=self._log,
+                environment=self._environment,
             )
         except OSError as error:
             self._end(f"cannot be started ({error.strerror})")
 
-    def _hear(self, number: int, message: Message | None) -> None:
-        self._calls.put(partial(self._heard, number, message))
+    def _post_message(self, number: int, message: Message | None) -> None:
+        self._mailbox.post(partial(self._on_message, number, message))
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         """Start the next request, or end one that exceeds its time."""
         request = self._current
         if request is None:
@@ -230,13 +235,13 @@ class DataProcess:
         if self._process is None:
             self._start()
         if self._process is not None:
-            self._process.tell(request.message)
+            self._process.send(request.message)
 
-    def _heard(self, number: int, message: Message | None) -> None:
+    def _on_message(self, number: int, message: Message | None) -> None:
         if number != self._number or self._process is None:
             return
         if message is None:
-            self._end(self._process.ending())
+            self._end(self._process.exit_reason())
         elif message["kind"] != "alive":
             request, self._current = self._current, None
             assert request is not None

@@ -14,9 +14,7 @@ cluster: in a process of its own that is no more than a message to the coordinat
 fit onto the cluster, said every second.
 """
 
-import json
 import queue
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,11 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from auctune.domain import InputError
-from auctune.run.child import Message
-from auctune.run.child.messages import error_record
-from auctune.run.child.parent import Parent
-from auctune.run.executor.cluster.clusters import Clustered, open_cluster
 from auctune.run.instances.actor import Call, InstanceActor
+from auctune.run.runtime.channel import Message, ParentChannel, error_record
+from auctune.run.runtime.ray.clusters import Clustered, open_cluster
 
 _LOOK_SECONDS = 0.1
 _FREE_SECONDS = 1.0
@@ -71,7 +67,7 @@ class Bridge:
         cluster: to which this process is connected.
     """
 
-    def __init__(self, plan: Plan, parent: Parent, cluster: Clustered) -> None:
+    def __init__(self, plan: Plan, parent: ParentChannel, cluster: Clustered) -> None:
         import ray
 
         self._plan, self._parent = plan, parent
@@ -79,14 +75,14 @@ class Bridge:
         self._said_free = 0.0
         for name, room in plan.rooms.items():
             cluster.make_room(name, room)
-        parent.say("ready", host=ray.util.get_node_ip_address())
+        parent.send("ready", host=ray.util.get_node_ip_address())
 
     def run(self) -> None:
         """Until the coordinator wants it to end."""
         work = {"launch": self._launch, "end": self._end}
         while True:
             try:
-                message = self._parent.orders.get(timeout=_LOOK_SECONDS)
+                message = self._parent.inbox.get(timeout=_LOOK_SECONDS)
             except queue.Empty:
                 self._look()
                 continue
@@ -126,7 +122,7 @@ class Bridge:
         now = time.monotonic()
         if now - self._said_free > _FREE_SECONDS:
             self._said_free = now
-            self._parent.say("free", count=self._free())
+            self._parent.send("free", count=self._free())
 
     def _say_gone(self, number: int, reference: Any) -> None:
         import ray
@@ -141,7 +137,7 @@ class Bridge:
         except ray.exceptions.RayError as error:
             how, is_lost = f"was lost with its actor ({type(error).__name__})", True
         self._end({"number": number})
-        self._parent.say("gone", number=number, how=how, is_lost=is_lost)
+        self._parent.send("gone", number=number, how=how, is_lost=is_lost)
 
     def _free(self) -> int:
         """How many more spot instances fit onto the nodes that there are."""
@@ -156,23 +152,19 @@ def _fitting(has: Mapping[str, float], needs: Mapping[str, float]) -> int:
     return min(int(has.get(kind, 0.0) / amount + 1e-6) for kind, amount in needs.items())
 
 
-def main() -> None:
-    """Start a bridge; its plan is the only argument, as JSON."""
-    parent = Parent()
-    plan = Plan(**json.loads(sys.argv[1]))
+def main(parent: ParentChannel, argument: dict[str, Any]) -> None:
+    """Run a bridge; the argument is its `Plan`."""
+    plan = Plan(**argument)
 
     def unreachable(why: str) -> None:
-        parent.say("unreachable", why=why)
+        parent.send("unreachable", why=why)
 
     try:
-        with open_cluster(plan.address, Path(plan.work), parent.stop, unreachable) as cluster:
+        with open_cluster(
+            plan.address, Path(plan.work), parent.stop_requested, unreachable
+        ) as cluster:
             if cluster is not None:
                 Bridge(plan, parent, cluster).run()
     except InputError as error:
-        parent.say("failed", **error_record(error))
-        parent.leave(1)
-    parent.leave()
-
-
-if __name__ == "__main__":
-    main()
+        parent.send("failed", **error_record(error))
+        parent.exit(1)

@@ -17,6 +17,7 @@ from auctune.device_profile import physical_device
 from auctune.domain import InputError, Money, parse_money
 from auctune.domain.dataset import RowKind
 from auctune.domain.training import TrainingConfig
+from auctune.run.runtime.ray.params import RayParams, Resource, check_ray
 from auctune.run.vendors import RepairParams
 from auctune.schema import STRICT, Texts, check_schema, hyperparameters_of, with_hyperparameters
 from auctune.train.job import LoraJob
@@ -78,6 +79,7 @@ class NodeEntry(BaseModel):
 
     id: Name
     type: str
+    resource: Resource | None = None
 
 
 class VendorEntry(BaseModel):
@@ -148,11 +150,18 @@ class MarketFile(BaseModel):
     mode: Literal["fused", "exact"] = "fused"
     threads: Annotated[int, Field(ge=1, le=1024)] | None = None
     measure_seconds: Positive = 90.0
+    executor: Literal["local", "ray"] = "local"
+    ray: RayParams | None = None
     auction: dict[str, str | int | float] = Field(default_factory=dict)
     node_types: dict[Name, NodeTypeEntry]
     nodes: list[NodeEntry]
     vendors: list[VendorEntry] = Field(default_factory=list)
     bids: list[BidEntry]
+
+    @property
+    def uses_external_cluster(self) -> bool:
+        """Return whether nodes run on a cluster that the run does not start itself."""
+        return self.ray is not None and self.ray.address is not None
 
 
 Resolve = Callable[[str], Path]
@@ -214,7 +223,27 @@ def _check_nodes(market: MarketFile) -> None:
         if node.type not in market.node_types:
             known = ", ".join(market.node_types) or "none"
             raise InputError(f"nodes[{index}].type", f"{node.type!r} is unknown", f"one of {known}")
-    _check_gpus(market)
+    _check_executor(market)
+    if not market.uses_external_cluster:
+        _check_gpus(market)
+
+
+def _check_executor(market: MarketFile) -> None:
+    """Refuse settings of Ray without it, and devices that an external cluster does not have."""
+    if market.executor == "ray":
+        check_ray("executor")
+        for name, entry in market.node_types.items() if market.uses_external_cluster else ():
+            if entry.measure:
+                found = "is set for a node of another machine"
+                raise InputError(f"node_types.{name}.measure", found, "a profile, measured there")
+            if entry.device.startswith("cuda:"):
+                found = f"{entry.device!r}, where Ray gives each node a GPU of its own"
+                raise InputError(f"node_types.{name}.device", found, "cuda")
+        return
+    places = ["ray"] if market.ray is not None else []
+    places += [f"nodes[{k}].resource" for k, node in enumerate(market.nodes) if node.resource]
+    if places:
+        raise InputError(places[0], "is given with executor 'local'", 'executor = "ray"')
 
 
 def _check_gpus(market: MarketFile) -> None:

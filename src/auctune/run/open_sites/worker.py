@@ -3,19 +3,16 @@
 It speaks the protocol of `auctune.run.open_sites.messages`.
 """
 
-import json
 import queue
-import sys
 from pathlib import Path
+from typing import Any
 
 from auctune.domain import AuctuneError
-from auctune.run.child import Message
-from auctune.run.child.messages import error_record
-from auctune.run.child.parent import Parent
 from auctune.run.open_sites.floor import Floor
 from auctune.run.open_sites.folder import OpenSitesFolder
 from auctune.run.open_sites.messages import SiteOrder, SitesSettings
 from auctune.run.open_sites.nodes import Nodes, connected
+from auctune.run.runtime.channel import Message, ParentChannel, error_record
 from auctune.run.unix_time import unix_time
 from auctune.train.edge.gradients import check_device
 
@@ -31,7 +28,7 @@ class SitesWorker:
         parent: the owner.
     """
 
-    def __init__(self, settings: SitesSettings, parent: Parent) -> None:
+    def __init__(self, settings: SitesSettings, parent: ParentChannel) -> None:
         self._settings, self._parent = settings, parent
         self._place = OpenSitesFolder.at(Path(settings.folder))
         self._place.jobs.mkdir(parents=True, exist_ok=True)
@@ -53,14 +50,14 @@ class SitesWorker:
             floor = Floor(
                 self._place, settings.sites, settings.device, self._say, own_gpus=bool(settings.ray)
             )
-            self._parent.say("ready", lost=sorted(floor.lost))
+            self._parent.send("ready", lost=sorted(floor.lost))
             self._train(floor, nodes)
             floor.close()
 
     def _train(self, floor: Floor, nodes: Nodes) -> None:
-        while not self._parent.stop.is_set():
+        while not self._parent.stop_requested.is_set():
             try:
-                message = self._next or self._parent.orders.get(timeout=_IDLE_SECONDS)
+                message = self._next or self._parent.inbox.get(timeout=_IDLE_SECONDS)
             except queue.Empty:
                 nodes.mend()
                 floor.look()
@@ -80,7 +77,7 @@ class SitesWorker:
             floor.prepare(orders)
             return
         until = {order.job.id: order.until for order in orders}
-        slot, stop = message["slot"], self._parent.stop
+        slot, stop = message["slot"], self._parent.stop_requested
         floor.run_slot(
             slot,
             orders,
@@ -93,7 +90,7 @@ class SitesWorker:
         """Have actors start for the next slot while one goes on."""
         while self._next is None:
             try:
-                message = self._parent.orders.get_nowait()
+                message = self._parent.inbox.get_nowait()
             except queue.Empty:
                 return
             if message["do"] == "ahead":
@@ -103,20 +100,14 @@ class SitesWorker:
 
     def _say(self, kind: str, **values: object) -> None:
         # What was stopped in its midst is no loss: it may be taken up again in its slot.
-        if not (self._parent.stop.is_set() and kind in ("torn", "slot_done")):
-            self._parent.say(kind, **values)
+        if not (self._parent.stop_requested.is_set() and kind in ("torn", "slot_done")):
+            self._parent.send(kind, **values)
 
 
-def main() -> None:
-    """Start the process; its settings are the only argument, as JSON."""
-    parent = Parent()
+def main(parent: ParentChannel, argument: dict[str, Any]) -> None:
+    """Run the worker; the argument is its `SitesSettings`."""
     try:
-        SitesWorker(SitesSettings(**json.loads(sys.argv[1])), parent).run()
+        SitesWorker(SitesSettings(**argument), parent).run()
     except AuctuneError as error:
-        parent.say("failed", **error_record(error))
-        parent.leave(1)
-    parent.leave()
-
-
-if __name__ == "__main__":
-    main()
+        parent.send("failed", **error_record(error))
+        parent.exit(1)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from auctune.domain import AuctuneError, InputError
-from auctune.run.child.messages import error_record
 from auctune.run.event_log import EventLog
 from auctune.run.pool.clock import Clock
 from auctune.run.pool.epoch import Epoch, PoolParams, PoolResources
@@ -38,6 +37,7 @@ from auctune.run.pool.jobs import (
     job_errors,
 )
 from auctune.run.pool.state import DesiredJob, DesiredJobs, DesiredStatus, Member, PoolState
+from auctune.run.runtime.channel import error_record
 from auctune.timeshare.thread import LearningThread
 from auctune.train.preemptible import PreemptibleJob
 

@@ -16,18 +16,18 @@ status of each job of a quantum that has just been trained; an event that is sen
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from auctune.run.child import ChildProcess, Hear, Message
-from auctune.run.child.process import device_in_child
 from auctune.run.pool.state import DesiredJob, DesiredJobs
+from auctune.run.runtime.channel import Message, OnMessage
+from auctune.run.runtime.local import WorkerProcess, device_in_child
 from auctune.timeshare.named import DEFAULT_ALLOCATOR, AllocatorName
 
-WORKER = ("-m", "auctune.run.pool.worker")
+WORKER = "auctune.run.pool.worker"
 
 MAX_STEP_QUANTA = 4.0
 """Quanta for which a batch may hold the pool, which checks deadlines and cancellations between
@@ -79,27 +79,29 @@ def read_reconcile(message: Message) -> tuple[DesiredJobs, int]:
     return {job.id: job for job in _JOBS.validate_python(message["jobs"])}, message["seq"]
 
 
-class PoolProcess(ChildProcess):
+class PoolProcess(WorkerProcess):
     """Handle of a process that runs an open pool; it ends at once when its owner does.
 
     Args:
         settings: of the pool.
-        hear, lock, log: as of `ChildProcess`.
-        program: arguments for the interpreter.
+        on_message, lock, log: as of `WorkerProcess`.
+        module: of the worker.
     """
 
     def __init__(
         self,
         settings: PoolSettings,
-        hear: Hear,
+        on_message: OnMessage,
         *,
         lock: int | None = None,
         log: Path | None = None,
-        program: Sequence[str] = WORKER,
+        module: str = WORKER,
     ) -> None:
         device = settings.device
         seen = replace(settings, device=device_in_child(device, os.environ))
-        super().__init__(program, asdict(seen), hear, lock=lock, log=log, device=device)
+        super().__init__(
+            module, asdict(seen), on_message, lock=lock, log=log, device=device, fork=True
+        )
 
     def reconcile(self, jobs: Iterable[DesiredJob], seq: int) -> None:
         """Send the list of all desired jobs.
@@ -108,4 +110,4 @@ class PoolProcess(ChildProcess):
             jobs: all of them.
             seq: comes back in `reconciled` once the pool trains no others.
         """
-        self.tell(reconcile_message(jobs, seq))
+        self.send(reconcile_message(jobs, seq))

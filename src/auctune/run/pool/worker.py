@@ -4,9 +4,7 @@ It follows the protocol of auctune.run.pool.process. Its log is the truth of wha
 its owner has not recorded is sent again.
 """
 
-import json
 import queue
-import sys
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -15,8 +13,6 @@ from typing import Any
 import numpy as np
 
 from auctune.domain import AuctuneError, InputError
-from auctune.run.child.messages import error_record
-from auctune.run.child.parent import Parent
 from auctune.run.event_log import EventLog
 from auctune.run.pool.clock import WallClock
 from auctune.run.pool.epoch import PoolParams
@@ -31,6 +27,7 @@ from auctune.run.pool.events import (
 from auctune.run.pool.pool import OpenPool
 from auctune.run.pool.process import MAX_STEP_QUANTA, PoolSettings, read_reconcile
 from auctune.run.pool.state import DesiredJobs
+from auctune.run.runtime.channel import ParentChannel, error_record
 from auctune.run.unix_time import unix_time
 from auctune.timeshare.estimators.mixture import Mixture
 from auctune.timeshare.named import make_allocator
@@ -80,14 +77,14 @@ class PoolWorker:
         parent: the owner.
     """
 
-    def __init__(self, settings: PoolSettings, parent: Parent) -> None:
+    def __init__(self, settings: PoolSettings, parent: ParentChannel) -> None:
         self._settings, self._parent = settings, parent
         cache = Path(settings.cache)
         prepare_deterministic()
         if settings.base == "tiny":
             what = "building the tiny base (once on this machine)"
             tiny_folder(
-                cache, progress=lambda share: parent.say("preparing", what=what, share=share)
+                cache, progress=lambda share: parent.send("preparing", what=what, share=share)
             )
         base = load_base(settings.base, cache=cache, device=settings.device, dtype=settings.dtype)
         self._digest = base.digest
@@ -112,10 +109,10 @@ class PoolWorker:
             params = _params(settings)
             _load_kernels(params)
             seconds = settings.quantum_seconds
-            clock = WallClock(seconds, settings.epoch, parent.stop, now=unix_time)
+            clock = WallClock(seconds, settings.epoch, parent.stop_requested, now=unix_time)
             started = PoolStarted(VERSION, params.allocator.name)
             pool = OpenPool(params, self._jobs, clock, directory, log, started, self._send)
-            parent.say("ready", base_digest=self._digest)
+            parent.send("ready", base_digest=self._digest)
             for number, record in enumerate(log.events, start=1):
                 if number > settings.after:
                     self._send(PoolUpdate(number, read_event(record)))
@@ -124,13 +121,13 @@ class PoolWorker:
 
     def _train(self, pool: OpenPool) -> None:
         newest, reconciled = None, None
-        while newest is None and not self._parent.stop.is_set():
+        while newest is None and not self._parent.stop_requested.is_set():
             newest = self._newest(_IDLE_SECONDS)
-        while newest is not None and not self._parent.stop.is_set():
+        while newest is not None and not self._parent.stop_requested.is_set():
             desired, seq = newest
             is_complete = pool.reconcile(desired)
             if seq != reconciled:
-                self._parent.say("reconciled", seq=seq)
+                self._parent.send("reconciled", seq=seq)
                 reconciled = seq
             has_trained = pool.run_quantum()
             idle_seconds = 0.0 if has_trained or not is_complete else _IDLE_SECONDS
@@ -141,7 +138,7 @@ class PoolWorker:
         found: tuple[DesiredJobs, int] | None = None
         try:
             while True:
-                message = self._parent.orders.get(block=seconds > 0, timeout=seconds)
+                message = self._parent.inbox.get(block=seconds > 0, timeout=seconds)
                 if message["do"] == "reconcile":
                     found = read_reconcile(message)
                 seconds = 0.0
@@ -151,7 +148,7 @@ class PoolWorker:
     def _send(self, update: PoolUpdate) -> None:
         outlooks = {one.id: {"finish": one.finish, "status": one.status} for one in update.outlooks}
         event = event_record(update.event)
-        self._parent.say("event", number=update.number, event=event, outlooks=outlooks)
+        self._parent.send("event", number=update.number, event=event, outlooks=outlooks)
 
 
 def _params(settings: PoolSettings) -> PoolParams:
@@ -174,16 +171,10 @@ def _load_kernels(params: PoolParams) -> None:
     bank.needs(np.array([1.0]))
 
 
-def main() -> None:
-    """Run a pool's process; its settings are the only argument, as JSON."""
-    parent = Parent()
+def main(parent: ParentChannel, argument: dict[str, Any]) -> None:
+    """Run a pool; the argument is its `PoolSettings`."""
     try:
-        PoolWorker(PoolSettings(**json.loads(sys.argv[1])), parent).run()
+        PoolWorker(PoolSettings(**argument), parent).run()
     except AuctuneError as error:
-        parent.say("failed", **error_record(error))
-        parent.leave(1)
-    parent.leave()
-
-
-if __name__ == "__main__":
-    main()
+        parent.send("failed", **error_record(error))
+        parent.exit(1)

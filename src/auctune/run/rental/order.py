@@ -13,8 +13,8 @@ from typing import Any
 from auctune.atomic_files import write_atomically
 from auctune.spot.job import LinearScaling, Overhead, SpotJob, TableScaling
 
-PROGRAM = ("-m", "auctune.run.spot.rented_job")
-"""Arguments for the interpreter; its own is the folder, as JSON."""
+WORKER = "auctune.run.spot.rented_job"
+"""Worker module of a rented job; its argument is the folder."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from auctune.run.child.messages import read_error
+from auctune.run.runtime.channel import read_error
 from auctune.run.spot.errors import SpotRunError
 from auctune.run.spot.link import LinkClosedError, Parcel
 from auctune.run.spot.provider import Instance

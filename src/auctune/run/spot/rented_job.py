@@ -16,19 +16,16 @@ The journal of its folder is the truth: a process that goes on first says again 
 by the same numbers, so that who was killed before it heard them hears them.
 """
 
-import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from auctune.domain import AuctuneError
-from auctune.run.child.messages import error_record
-from auctune.run.child.parent import Parent
 from auctune.run.event_log import read_events
 from auctune.run.rental.estimate import Renting
 from auctune.run.rental.order import RentedOrder, read_order, run_folder
+from auctune.run.runtime.channel import ParentChannel, error_record
 from auctune.run.spot.clock import UnixClock
 from auctune.run.spot.cluster.supply import ClusterSupply
 from auctune.run.spot.errors import CapReachedError, StoppedError
@@ -54,7 +51,7 @@ class Teller:
         order: of the job.
     """
 
-    def __init__(self, parent: Parent, order: RentedOrder) -> None:
+    def __init__(self, parent: ParentChannel, order: RentedOrder) -> None:
         self._parent = parent
         self._deadline, self._n_max = order.job.deadline, order.job.n_max
         self._num_held = 0
@@ -75,7 +72,7 @@ class Teller:
         """See `SpotListener`."""
         seen, held = record.observation, record.allocation
         self._price = seen.on_demand_price
-        self._parent.say(
+        self._parent.send(
             "slot",
             slot=seen.slot,
             price=seen.price,
@@ -99,7 +96,7 @@ class Teller:
         """See `SpotListener`."""
         self._losses.clear()
         trained = record.trained or {"steps": None, "tokens": None, "losses": []}
-        self._parent.say(
+        self._parent.send(
             "slot_done",
             slot=record.observation.slot,
             rows=record.rows,
@@ -109,13 +106,13 @@ class Teller:
 
     def ending_begun(self, now: float, num_instances: int) -> None:
         """See `SpotListener`."""
-        self._parent.say("noted", text="past its deadline: the rest runs on demand")
+        self._parent.send("noted", text="past its deadline: the rest runs on demand")
 
     def ending_held(self, since: float, until: float) -> None:
         """See `SpotListener`."""
         found, losses = self._progress, list(self._losses)
         self._losses.clear()
-        self._parent.say(
+        self._parent.send(
             "held",
             slot=self._deadline + self._num_held,
             since=since,
@@ -132,27 +129,25 @@ class Teller:
 
     def noted(self, text: str) -> None:
         """See `SpotListener`."""
-        self._parent.say("noted", text=text)
+        self._parent.send("noted", text=text)
 
     def data_noted(self, text: str) -> None:
         """See `SpotListener`; the service knows it from the size of the data."""
 
 
-def main() -> None:
-    """The argument is the job's folder, as JSON."""
-    parent = Parent()
+def main(parent: ParentChannel, folder: str) -> None:
+    """Run the job of a folder."""
     try:
-        _run(parent, Path(json.loads(sys.argv[1])))
+        _run(parent, Path(folder))
     except StoppedError:
-        parent.say("stopped")
+        parent.send("stopped")
     except CapReachedError as error:
-        parent.say("capped", rate=error.rate)
+        parent.send("capped", rate=error.rate)
     except AuctuneError as error:
-        parent.say("failed", **error_record(error))
-    parent.leave()
+        parent.send("failed", **error_record(error))
 
 
-def _run(parent: Parent, folder: Path) -> None:
+def _run(parent: ParentChannel, folder: Path) -> None:
     order, place = read_order(folder), SpotFolder(run_folder(folder))
     teller = Teller(parent, order)
     teller.repeat(SpotRunState.fold(read_events(place.event_log)))
@@ -162,7 +157,7 @@ def _run(parent: Parent, folder: Path) -> None:
 
     def make_clock(_rows: int) -> UnixClock:
         # A run has loaded its base and its data by the time at which it needs a clock.
-        parent.say("ready")
+        parent.send("ready")
         return UnixClock(order.begins, order.slot_seconds)
 
     report = run_spot_job(
@@ -177,11 +172,11 @@ def _run(parent: Parent, folder: Path) -> None:
         resume=place.has_started,
         saved_every=order.saved_every,
         cap=order.cap,
-        is_stopped=parent.stop.is_set,
+        is_stopped=parent.stop_requested.is_set,
     )
     ended = SpotRunState.fold(read_events(place.event_log)).ended
     assert ended is not None
-    parent.say("ended", state=ended["state"], note=report.note, finish=report.outcome.finish)
+    parent.send("ended", state=ended["state"], note=report.note, finish=report.outcome.finish)
 
 
 def _spot_order(order: RentedOrder) -> SpotOrder:
@@ -228,7 +223,3 @@ def _foresight(policy: Policy, renting: Renting, order: RentedOrder) -> Foresee:
     )
     forecaster = renting.read_foretelling().forecaster(past, seed=0)
     return Foresight(forecaster, past, policy.horizon, order.job.deadline)
-
-
-if __name__ == "__main__":
-    main()

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from auctune.domain import AuctuneError
-from auctune.run.child.messages import error_record
+from auctune.run.runtime.channel import error_record
 from auctune.run.spot.link import Link, LinkClosedError, SocketLink
 from auctune.train.data_parallel.batches import RowRange
 from auctune.train.data_parallel.gradients import GradientWorker

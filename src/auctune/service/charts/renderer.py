@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -14,9 +13,10 @@ import structlog
 from markupsafe import Markup
 
 from auctune.domain import AuctuneError
-from auctune.run.child import ChildProcess, Hear, Message
+from auctune.run.runtime.channel import Message, OnMessage
+from auctune.run.runtime.local import WorkerProcess
 
-WORKER = ("-m", "auctune.service.charts.worker")
+WORKER = "auctune.service.charts.worker"
 _MAX_CACHED = 64
 _SECONDS = 30.0
 
@@ -39,17 +39,17 @@ class ChartSpec:
 class ChartRenderer:
     """The chart process, started on first use; for one event loop.
 
-    Its standard error goes to the file `log`; `program` are the arguments of the interpreter.
+    Its standard error goes to the file `log`; `module` is that of the worker.
     """
 
-    def __init__(self, log: Path | None = None, program: Sequence[str] = WORKER) -> None:
+    def __init__(self, log: Path | None = None, module: str = WORKER) -> None:
         self._log = log
-        self._program = program
+        self._module = module
         self._ids = count(1)
         self._cache: OrderedDict[bytes, str] = OrderedDict()
         self._waiting: dict[int, asyncio.Future[str]] = {}
         self._pending: dict[bytes, asyncio.Future[str]] = {}
-        self._process: ChildProcess | None = None
+        self._process: WorkerProcess | None = None
         self._starting = asyncio.Lock()
 
     async def draw(self, figure: ChartSpec) -> Markup:
@@ -86,7 +86,7 @@ class ChartRenderer:
         number = next(self._ids)
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
-        process.tell({"do": "draw", "id": number, **order})
+        process.send({"do": "draw", "id": number, **order})
         try:
             html = await answer
         finally:
@@ -96,7 +96,7 @@ class ChartRenderer:
             self._cache.popitem(last=False)
         return html
 
-    async def _running(self) -> ChildProcess:
+    async def _running(self) -> WorkerProcess:
         async with self._starting:
             if self._process is None:
                 loop = asyncio.get_running_loop()
@@ -113,16 +113,16 @@ class ChartRenderer:
                     ) from None
             return self._process
 
-    def _start(self, receive: Hear) -> ChildProcess:
+    def _start(self, receive: OnMessage) -> WorkerProcess:
         if self._log is not None:
             self._log.parent.mkdir(parents=True, exist_ok=True)
-        return ChildProcess(self._program, None, receive, log=self._log)
+        return WorkerProcess(self._module, None, receive, log=self._log)
 
     def _receive(self, message: Message | None) -> None:
         if message is None:
             process, self._process = self._process, None
             if process is not None:
-                self._fail(f"the chart process ended: {process.ending()}")
+                self._fail(f"the chart process ended: {process.exit_reason()}")
                 process.kill()
         elif message["kind"] != "alive":
             answer = self._waiting.get(message["id"])

@@ -31,7 +31,7 @@ from auctune.charts.metered import RentedSlot, Spread, metered_chart, rented_cha
 from auctune.charts.render import DrawChart
 from auctune.charts.stacked import StackedSlot, stacked_chart
 from auctune.charts.theme import AnyChart
-from auctune.run.child.parent import Parent
+from auctune.run.runtime.channel import ParentChannel
 
 WIDE, HALF, NARROW = 1040, 496, 316
 # Width of an axis of numbers, which `curves_chart` adds to its own width.
@@ -194,11 +194,10 @@ def draw(chart: str, data: Data, text: str) -> str:
     return html
 
 
-def main() -> None:
+def main(parent: ParentChannel, _argument: None) -> None:
     """Render charts until the parent stops the process."""
-    parent = Parent()
-    while not parent.stop.is_set():
-        order = parent.orders.get()
+    while not parent.stop_requested.is_set():
+        order = parent.inbox.get()
         if order["do"] != "draw":
             continue
         try:
@@ -206,11 +205,6 @@ def main() -> None:
         # An error concerns one chart: report and log it.
         except Exception as error:
             traceback.print_exc(file=sys.stderr)
-            parent.say("failed", id=order["id"], reason=f"{type(error).__name__}: {error}")
+            parent.send("failed", id=order["id"], reason=f"{type(error).__name__}: {error}")
         else:
-            parent.say("drawn", id=order["id"], html=html)
-    parent.leave()
-
-
-if __name__ == "__main__":
-    main()
+            parent.send("drawn", id=order["id"], html=html)

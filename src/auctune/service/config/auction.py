@@ -8,23 +8,19 @@ from pydantic import BaseModel, Field, model_validator
 
 from auctune.device_profile import physical_device
 from auctune.domain import InputError
-from auctune.run.executor import RayParams
+from auctune.run.runtime.ray.params import RayParams, Resource
 from auctune.schema import STRICT
 from auctune.service.config.fields import (
-    ClusterAddress,
     Name,
     NonNegative,
     Positive,
     RelativePath,
-    Resource,
     Share,
     check_unique,
     slots_per_day,
 )
 from auctune.service.config.vendors import BuiltinVendorConfig, VendorConfig
 from auctune.service.config.zone import DeviceRequirement, LanguageZoneConfig, ZoneRequirements
-
-_RAY = RayParams()
 
 
 class NodeTypeConfig(BaseModel):
@@ -84,33 +80,6 @@ class NodeConfig(BaseModel):
     )
 
 
-class RayConfig(BaseModel):
-    """[zones.ray] of kind `auction`."""
-
-    model_config = STRICT
-
-    address: ClusterAddress | None = Field(
-        default=None,
-        description="`HOST:PORT` of the cluster's head; this machine must run a Ray node of it. "
-        "Default: the service starts a cluster on this machine, one Ray node for each node, and "
-        "stops it at its end",
-    )
-    lease_seconds: Positive = Field(
-        default=_RAY.lease_seconds,
-        description="time without a message between service and node after which the node stops "
-        "and is given up. After a start no node is given work for as long",
-    )
-    missing_seconds: Positive = Field(
-        default=_RAY.missing_seconds,
-        description="time without a place on the cluster after which a node is lost until it has "
-        "one",
-    )
-
-    def params(self) -> RayParams:
-        """Return the parameters of the executor."""
-        return RayParams(self.address, self.lease_seconds, self.missing_seconds)
-
-
 class AuctionConfig(LanguageZoneConfig):
     """[[zones]] of kind `auction`."""
 
@@ -139,7 +108,7 @@ class AuctionConfig(LanguageZoneConfig):
         description="where nodes run: `local`, processes of this machine, or `ray`, on a "
         "[Ray cluster](../how-to/run-on-a-cluster.md)",
     )
-    ray: RayConfig | None = Field(
+    ray: RayParams | None = Field(
         default=None,
         description='the [Ray cluster](#zonesray); only with `executor = "ray"`',
         examples=[{"address": "10.0.0.1:6379", "lease_seconds": 8.0, "missing_seconds": 15.0}],

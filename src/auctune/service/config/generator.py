@@ -22,7 +22,8 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from auctune.service.config.auction import AuctionConfig, NodeConfig, NodeTypeConfig, RayConfig
+from auctune.run.runtime.ray.params import RayParams
+from auctune.service.config.auction import AuctionConfig, NodeConfig, NodeTypeConfig
 from auctune.service.config.edge import EdgeConfig, PricingConfig, SiteConfig
 from auctune.service.config.models import (
     KeyConfig,
@@ -51,7 +52,7 @@ TABLES: dict[str, type[BaseModel]] = {
     "[zones.node_types.NAME]": NodeTypeConfig,
     "[[zones.nodes]]": NodeConfig,
     "[zones.ray] of kind spot": SpotRayConfig,
-    "[zones.ray]": RayConfig,
+    "[zones.ray]": RayParams,
     "[zones.builtin_vendor]": BuiltinVendorConfig,
     "[[zones.vendors]]": VendorConfig,
     "[[users]]": UserConfig,

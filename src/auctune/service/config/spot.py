@@ -8,15 +8,14 @@ from pydantic import BaseModel, Field, model_validator
 
 from auctune.domain import InputError
 from auctune.run.rental.estimate import Renting
+from auctune.run.runtime.ray.params import ClusterAddress, Resource
 from auctune.run.spot_ray_params import SpotRayParams
 from auctune.schema import STRICT
 from auctune.service.config.fields import (
-    ClusterAddress,
     Count,
     NonNegative,
     Positive,
     RelativePath,
-    Resource,
     Share,
     slots_per_day,
 )

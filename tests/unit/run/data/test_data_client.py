@@ -12,7 +12,6 @@ import pytest
 from auctune.domain import InputError
 from auctune.run.data import DataClient, DataError
 from auctune.run.data.client import SMALL_BYTES, SMALL_REPAIR_BYTES
-from support import scripted_data
 from support.market_runs import living, poll
 
 WAIT_SECONDS = 120.0
@@ -20,7 +19,7 @@ WAIT_SECONDS = 120.0
 
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[DataClient]:
-    client = DataClient(tmp_path, program=(scripted_data.__file__,))
+    client = DataClient(tmp_path, module="support.scripted_data")
     yield client
     client.close()
 
@@ -123,7 +122,7 @@ def test_a_file_that_ends_its_process_does_so_twice_for_all_its_lengths_that_wai
 def test_a_file_that_takes_longer_than_any_file_may_is_refused_with_what_to_do(
     tmp_path: Path,
 ) -> None:
-    client = DataClient(tmp_path, program=(scripted_data.__file__,), max_file_seconds=0.3)
+    client = DataClient(tmp_path, module="support.scripted_data", max_file_seconds=0.3)
     path = tmp_path / "file"
     path.write_bytes(b"r")
     try:

@@ -10,7 +10,6 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.edge import ByDuration, EdgeJob, Move, SlotPlan
-from auctune.run.child.parent import Parent
 from auctune.run.data.image_rows import read_images
 from auctune.run.edge.checkpoints import Checkpoints
 from auctune.run.open_sites.floor import states_of
@@ -18,6 +17,7 @@ from auctune.run.open_sites.folder import OpenSitesFolder, SiteOutcome
 from auctune.run.open_sites.messages import SiteOrder, SitesSettings, TrainingTerms
 from auctune.run.open_sites.site_data import read_job_data
 from auctune.run.open_sites.worker import SitesWorker
+from auctune.run.runtime.channel import ParentChannel
 from auctune.train.edge.descent import TrainingState
 from support.edge_zones import images_file
 
@@ -125,7 +125,7 @@ def test_what_is_kept_of_a_slot_counts_for_the_steps_that_it_began_after(tmp_pat
 def test_the_process_of_sites_on_a_cluster_needs_no_gpu_of_its_own(tmp_path: Path) -> None:
     settings = SitesSettings(str(tmp_path), {"a": {"gpu": 1.0}}, ray="127.0.0.1:1", device="cuda:9")
     with pytest.raises(InputError, match=r"ray\.address: '127.0.0.1:1' does not answer"):
-        SitesWorker(settings, Parent.__new__(Parent)).run()
+        SitesWorker(settings, ParentChannel.__new__(ParentChannel)).run()
     here = replace(settings, ray="")
     with pytest.raises(InputError, match="'cuda:9' cannot be used"):
-        SitesWorker(here, Parent.__new__(Parent)).run()
+        SitesWorker(here, ParentChannel.__new__(ParentChannel)).run()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from auctune.service.charts.renderer import ChartRenderer, ChartSpec
 
-ODD = (str(Path(__file__).parents[3] / "support/odd_drawing.py"),)
+ODD = "support.odd_drawing"
 MISSING = "could not be drawn now"
 
 
@@ -16,7 +16,7 @@ def figure(chart: str, number: int = 0) -> ChartSpec:
 
 def run(work: Callable[[ChartRenderer], Awaitable[None]]) -> None:
     async def whole() -> None:
-        charts = ChartRenderer(program=ODD)
+        charts = ChartRenderer(module=ODD)
         try:
             await work(charts)
         finally:
@@ -59,7 +59,7 @@ def test_a_process_that_ended_is_started_again() -> None:
 def test_a_process_that_cannot_be_started_is_words(tmp_path: Path) -> None:
     async def work() -> None:
         (tmp_path / "file").write_text("")
-        charts = ChartRenderer(log=tmp_path / "file" / "charts.log", program=ODD)
+        charts = ChartRenderer(log=tmp_path / "file" / "charts.log", module=ODD)
         assert MISSING in await charts.draw(figure("plan"))
         await charts.close()
 

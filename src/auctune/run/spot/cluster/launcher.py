@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from auctune.domain import InputError
-from auctune.run.child import ChildProcess, Message
+from auctune.run.runtime.channel import Message
+from auctune.run.runtime.local import WorkerProcess as LocalWorker
 from auctune.run.spot.cluster.door import Door
 from auctune.run.spot.cluster.late_link import LateLink
 from auctune.run.spot.errors import SpotRunError
@@ -17,7 +18,7 @@ from auctune.run.spot.launcher import WorkerProcess
 from auctune.run.spot.worker import WorkerSettings
 from auctune.run.spot_ray_params import SpotRayParams
 
-BRIDGE = ("-m", "auctune.run.instances.bridge")
+BRIDGE = "auctune.run.instances.bridge"
 
 # A bridge that was heard to load Ray and start a cluster of its own, on a busy machine.
 _START_SECONDS = 180.0
@@ -89,7 +90,7 @@ class _Bridge:
         self._why_silent = ""
         self.free: int | None = None
         self.has_ended = False
-        self._process = ChildProcess(BRIDGE, plan, self._hear, log=log)
+        self._process = LocalWorker(BRIDGE, plan, self._hear, log=log)
         try:
             self._wait(reach_seconds)
             self.door = Door(self.host)
@@ -107,14 +108,14 @@ class _Bridge:
         if is_over:
             worker.end(is_lost=True)
         launch = {"do": "launch", "number": number, "needs": dict(needs)}
-        self._process.tell({**launch, "call": call})
+        self._process.send({**launch, "call": call})
 
     def end(self, number: int) -> None:
         """Have an instance ended."""
         with self._changed:
             is_known = self._workers.pop(number, None) is not None
         if is_known:
-            self._process.tell({"do": "end", "number": number})
+            self._process.send({"do": "end", "number": number})
 
     def count_free(self) -> int:
         """So many more spot instances would fit, by the newest word."""
@@ -135,7 +136,9 @@ class _Bridge:
                 if self._failure is not None:
                     raise self._failure
                 if self.has_ended:
-                    raise SpotRunError(f"there is no way to the cluster: {self._process.ending()}")
+                    raise SpotRunError(
+                        f"there is no way to the cluster: {self._process.exit_reason()}"
+                    )
                 waited = time.monotonic() - begun
                 if self._why_silent and waited > reach_seconds:
                     raise InputError("ray address", self._why_silent, "a cluster that answers")

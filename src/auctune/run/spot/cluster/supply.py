@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from auctune.run.executor.cluster.params import check_ray
+from auctune.run.runtime.ray.params import check_ray
 from auctune.run.spot.availability import Availability, Free, Recorded
 from auctune.run.spot.cluster.launcher import RayLauncher
 from auctune.run.spot.market_provider import MarketProvider, check_reach

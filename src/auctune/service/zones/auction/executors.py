@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from auctune.run.base_facts import StartNode
-from auctune.run.executor import LocalExecutor, NodeSettings, RayExecutor, RayParams
-from auctune.run.executor.cluster.launch import RayLaunch
+from auctune.run.runtime.local import LocalLauncher
+from auctune.run.runtime.messages import NodeSettings
+from auctune.run.runtime.ray.launch import RayLauncher
+from auctune.run.runtime.ray.params import RayParams
+from auctune.run.runtime.supervisor import Executor, OnNodeMessage
 from auctune.service.config.auction import AuctionConfig
 from auctune.service.zones.core.scheduler import MakeExecutor
 
@@ -38,7 +41,9 @@ class LocalExecutorFactory(ExecutorFactory):
     def executor(
         self, settings: Mapping[str, NodeSettings], work: Path, logs: Path, lock: int | None
     ) -> MakeExecutor:
-        return lambda on_message: LocalExecutor(settings, on_message, logs=logs, lock=lock)
+        return lambda on_message: Executor(
+            settings, LocalLauncher(settings, logs=logs, lock=lock), on_message
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +56,13 @@ class RayExecutorFactory(ExecutorFactory):
     def executor(
         self, settings: Mapping[str, NodeSettings], work: Path, logs: Path, lock: int | None
     ) -> MakeExecutor:
-        return lambda on_message: RayExecutor(
-            settings, work, on_message, ray=self.params, marks=self.resources, logs=logs, lock=lock
-        )
+        def make(on_message: OnNodeMessage) -> Executor:
+            launcher = RayLauncher(
+                settings, work, params=self.params, resources=self.resources, logs=logs, lock=lock
+            )
+            return Executor(settings, launcher, on_message)
+
+        return make
 
     @contextmanager
     def probe(self, node: str, settings: NodeSettings, work: Path) -> Iterator[StartNode | None]:
@@ -61,11 +70,11 @@ class RayExecutorFactory(ExecutorFactory):
         if self.params.address is None:
             yield None
             return
-        launch = RayLaunch({node: settings}, work, params=self.params, marks=self.resources)
+        launcher = RayLauncher({node: settings}, work, params=self.params, resources=self.resources)
         try:
-            yield lambda _, on_message: launch.start(node, on_message)
+            yield lambda _, on_message: launcher.start(node, on_message)
         finally:
-            launch.close()
+            launcher.close()
 
 
 def executor_factory(entry: AuctionConfig) -> ExecutorFactory:
@@ -73,4 +82,4 @@ def executor_factory(entry: AuctionConfig) -> ExecutorFactory:
     if entry.executor == "local":
         return LocalExecutorFactory()
     resources = {node.id: node.resource for node in entry.nodes if node.resource is not None}
-    return RayExecutorFactory(RayParams() if entry.ray is None else entry.ray.params(), resources)
+    return RayExecutorFactory(entry.ray or RayParams(), resources)

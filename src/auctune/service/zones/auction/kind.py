@@ -19,9 +19,9 @@ from auctune.domain import (
 from auctune.numerics.jit import COMPILING, kernels_are_compiled
 from auctune.registry import build, check_settings
 from auctune.run.base_facts import Alone, BaseFacts, Elsewhere, Report, learn_base
-from auctune.run.executor import NodeSettings
-from auctune.run.executor.cluster.params import check_ray
 from auctune.run.records import read_decision
+from auctune.run.runtime.messages import NodeSettings
+from auctune.run.runtime.ray.params import check_ray
 from auctune.service.config.auction import AuctionConfig
 from auctune.service.datasets.inspector import DatasetInspector
 from auctune.service.datasets.repairer import builtin_vendor

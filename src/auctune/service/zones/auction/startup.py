@@ -5,13 +5,11 @@ processes find them. `KernelCompilation` compiles them in child processes while 
 does something else; if a child fails, the serving process compiles by itself. To share the work,
 one child starts with what a bid needs, and another with what learning needs.
 
-Run as a program, this module is such a child. It compiles by having a mechanism go through some
+Run as a worker, this module is such a child. It compiles by having a mechanism go through some
 days of a small synthetic market: kernels are compiled for types of arguments, not for sizes.
 """
 
-import json
 import queue
-import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -34,12 +32,12 @@ from auctune.domain import (
 from auctune.numerics.jit import COMPILING, kernels_are_compiled
 from auctune.registry import build
 from auctune.run.base_facts import Report
-from auctune.run.child import ChildProcess, Message
-from auctune.run.child.parent import Parent
+from auctune.run.runtime.channel import Message, ParentChannel
+from auctune.run.runtime.local import WorkerProcess
 from auctune.service.config.auction import AuctionConfig
 from auctune.service.zones.core.startup import StartupTask
 
-_PROGRAM = ("-m", "auctune.service.zones.auction.startup")
+_WORKER = "auctune.service.zones.auction.startup"
 _PARTS: tuple[Literal["bids", "learning"], ...] = ("bids", "learning")
 
 _SLOTS = 8
@@ -83,13 +81,15 @@ class _Compiler:
     def __init__(self, work: dict[str, Any]) -> None:
         self._inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
         self._is_done = False
-        self.process = ChildProcess(_PROGRAM, work, self._inbox.put)
+        self.process = WorkerProcess(_WORKER, work, self._inbox.put)
 
     def wait(self, report: Report) -> None:
         while not self._is_done:
             message = self._inbox.get()
             if message is None:
-                _log.warning("kernels could not be compiled ahead", reason=self.process.ending())
+                _log.warning(
+                    "kernels could not be compiled ahead", reason=self.process.exit_reason()
+                )
             elif message["kind"] == "compiling":
                 report(COMPILING, message["share"])
             self._is_done = message is None or message["kind"] == "compiled"
@@ -181,11 +181,9 @@ def _task(cluster: Cluster, slot: int, number: int) -> Task:
     )
 
 
-def main() -> None:
+def main(parent: ParentChannel, work: dict[str, Any]) -> None:
     """Compile what the argument names, and report the progress to the parent process."""
-    parent = Parent()
-    threading.Thread(target=_leave_on_stop, args=(parent,), daemon=True).start()
-    work: dict[str, Any] = json.loads(sys.argv[1])
+    threading.Thread(target=_exit_on_stop, args=(parent,), daemon=True).start()
     mechanism, settings = work["mechanism"], work["settings"]
     cluster = synthetic_cluster(work["types"])
     if work["part"] == "learning":
@@ -197,16 +195,11 @@ def main() -> None:
         warm_up(
             cluster,
             lambda small, energy: build(mechanism, small, settings, energy=energy),
-            lambda share: parent.say("compiling", share=share),
+            lambda share: parent.send("compiling", share=share),
         )
-    parent.say("compiled")
-    parent.leave()
+    parent.send("compiled")
 
 
-def _leave_on_stop(parent: Parent) -> None:
-    parent.stop.wait()
-    parent.leave()
-
-
-if __name__ == "__main__":
-    main()
+def _exit_on_stop(parent: ParentChannel) -> None:
+    parent.stop_requested.wait()
+    parent.exit()

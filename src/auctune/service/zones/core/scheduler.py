@@ -13,9 +13,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import structlog
 
-from auctune.run.executor import TaskOrder
-from auctune.run.executor.executor import Executor, HearNode
-from auctune.run.executor.orders import adapter_folder, make_order
+from auctune.run.runtime.messages import TaskQuota, adapter_folder, make_quota
+from auctune.run.runtime.supervisor import Executor, OnNodeMessage
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.dependencies import ZoneDependencies
@@ -26,7 +25,7 @@ from auctune.service.zones.core.zone import SlottedZone, lose_to_memory
 
 _log = structlog.get_logger(__name__)
 
-MakeExecutor = Callable[[HearNode], Executor]
+MakeExecutor = Callable[[OnNodeMessage], Executor]
 """Makes the executor of a zone's nodes, given the listener to their messages."""
 
 _SCHEDULED_MESSAGES = ("trained", "failed", "unanswered", "noted", "lost", "back")
@@ -109,7 +108,7 @@ class SlotScheduler(ABC, Generic[Z, J]):
         self._on_slot_begun(zone)
 
     def on_message(self, zone: Z, node: str, message: Mapping[str, Any]) -> None:
-        """Handle a message of a node; see `auctune.run.executor.executor.Executor`."""
+        """Handle a message of a node; see `auctune.run.runtime.supervisor.Executor`."""
         match message["kind"]:
             case "trained" if not message.get("stale"):
                 self._on_trained(zone, node, message)
@@ -130,12 +129,12 @@ class SlotScheduler(ABC, Generic[Z, J]):
             requests = [self._request(zone, job) for job in jobs if self._can_train(zone, job)]
             if requests:
                 self._in_flight[slot, node] = frozenset(one.job.id for one in requests)
-                self._executor.start(slot, node, requests, zone.clock.slot_end(slot))
+                self._executor.train(slot, node, requests, zone.clock.slot_end(slot))
 
-    def _request(self, zone: Z, job: J) -> TaskOrder:
+    def _request(self, zone: Z, job: J) -> TaskQuota:
         training = job.training
         validation = training.validation
-        return make_order(
+        return make_quota(
             job.id,
             training.hyperparameters(),
             self._content(self._training_file(job)),

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import structlog
 
-from auctune.run.child import Hear, Message
+from auctune.run.runtime.channel import Message, OnMessage
 
 _log = structlog.get_logger(__name__)
 
@@ -20,7 +20,7 @@ _STOP_SECONDS = 10.0
 class ManagedProcess(Protocol):
     """Handle of a worker process."""
 
-    def ending(self) -> str:
+    def exit_reason(self) -> str:
         """Return how the process ended."""
         ...
 
@@ -48,7 +48,7 @@ class ProcessSupervisor:
     def __init__(
         self,
         zone: str,
-        launch: Callable[[Hear], ManagedProcess],
+        launch: Callable[[OnMessage], ManagedProcess],
         on_message: Callable[[Message], None],
         is_progress: Callable[[Message], bool],
         now: Callable[[], float] = time.monotonic,
@@ -75,7 +75,7 @@ class ProcessSupervisor:
         now = self._now()
         if self._process is not None:
             if self._has_ended:
-                self._reap(self._process.ending())
+                self._reap(self._process.exit_reason())
             elif now - self._last_message_at > _HEARTBEAT_TIMEOUT_SECONDS:
                 self._reap(f"was silent for {_HEARTBEAT_TIMEOUT_SECONDS:g} s")
         if self._process is not None or now < self._start_at:

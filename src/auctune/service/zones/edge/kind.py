@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from auctune.edge import ByDuration, EdgeJob
-from auctune.run.executor.cluster.params import check_ray
 from auctune.run.open_sites.messages import SitesSettings
+from auctune.run.runtime.ray.params import check_ray
 from auctune.service.config.edge import EdgeConfig, read_supply
 from auctune.service.jobs.training import Defaults
 from auctune.service.zones.core.actor import ZoneActor

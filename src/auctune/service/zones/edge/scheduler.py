@@ -13,9 +13,9 @@ from typing import Any, Protocol
 
 import structlog
 
-from auctune.run.child import Message
 from auctune.run.open_sites.folder import SiteOutcome
 from auctune.run.open_sites.messages import SiteOrder
+from auctune.run.runtime.channel import Message
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.zone import lose_to_memory
 from auctune.service.zones.edge.events import EdgeTrained

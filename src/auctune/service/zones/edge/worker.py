@@ -5,10 +5,10 @@ from pathlib import Path
 
 import structlog
 
-from auctune.run.child import Hear, Message
 from auctune.run.open_sites.folder import OpenSitesFolder
 from auctune.run.open_sites.messages import SitesSettings
 from auctune.run.open_sites.process import SitesProcess
+from auctune.run.runtime.channel import Message, OnMessage
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.dependencies import ZoneDependencies
@@ -74,7 +74,7 @@ class EdgeWorker(ZoneWorker[EdgeZone]):
     def _result_folder(self, job: EdgeJobState) -> Path:
         return self._folder.model(job.id)
 
-    def _launch(self, forward: Hear) -> SitesProcess:
+    def _launch(self, forward: OnMessage) -> SitesProcess:
         def on_message(message: Message | None) -> None:
             if message is None:
                 self._actor.submit(lambda _: self._scheduler.on_process_exit())

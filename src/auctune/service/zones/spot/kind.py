@@ -5,9 +5,9 @@ from typing import Any
 from auctune.domain import InputError
 from auctune.domain.data_size import DataSize
 from auctune.run.base_facts import Alone, BaseFacts, Report, learn_base
-from auctune.run.executor import NodeSettings
 from auctune.run.rental.market import ReplayedRecord
 from auctune.run.rental.order import JobTerms
+from auctune.run.runtime.messages import NodeSettings
 from auctune.service.config.spot import SpotConfig
 from auctune.service.jobs.terms import JobValue
 from auctune.service.jobs.training import Training

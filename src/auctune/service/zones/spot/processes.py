@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from auctune.run.child import ChildProcess
-from auctune.run.rental.order import PROGRAM, RentedOrder, write_order
+from auctune.run.rental.order import WORKER, RentedOrder, write_order
+from auctune.run.runtime.local import WorkerProcess
 from auctune.service.config.spot import SpotConfig
 from auctune.service.zones.core.dependencies import ZoneDependencies
 from auctune.service.zones.spot.job import SpotJobState
@@ -37,8 +37,8 @@ class JobProcessPool:
         self._lock = dependencies.lock
         self._on_message = on_message
         self._guard = threading.Lock()
-        self._running: dict[str, ChildProcess] = {}
-        self._stopping: dict[str, ChildProcess] = {}
+        self._running: dict[str, WorkerProcess] = {}
+        self._stopping: dict[str, WorkerProcess] = {}
         self._started_at: dict[str, float] = {}
 
     def is_running(self, job: str) -> bool:
@@ -65,7 +65,7 @@ class JobProcessPool:
             process = self._running.pop(job, None)
         if process is None:
             return None
-        how = process.ending()
+        how = process.exit_reason()
         process.kill()
         return how
 
@@ -77,7 +77,7 @@ class JobProcessPool:
         for name in names:
             process = self._stopping.get(name)
             if process is not None:
-                process.ask_to_stop()
+                process.request_stop()
         for name in names:
             self._stop(name)
 
@@ -88,12 +88,13 @@ class JobProcessPool:
         folder = self._dirs.work(self._entry.name) / job.id
         write_order(self._order(job), folder)
         self._started_at[job.id] = time.monotonic()
-        process = ChildProcess(
-            PROGRAM,
+        process = WorkerProcess(
+            WORKER,
             str(folder),
             lambda message: self._on_message(job.id, self._timed(job.id, message)),
             lock=self._lock,
             log=self._dirs.logs / f"{self._entry.name}.log",
+            fork=True,
         )
         with self._guard:
             self._running[job.id] = process

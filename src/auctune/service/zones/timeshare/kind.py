@@ -4,8 +4,8 @@ from typing import Any
 
 from auctune.domain import Money
 from auctune.run.base_facts import Alone, Report, learn_base
-from auctune.run.executor import NodeSettings
 from auctune.run.pool.process import PoolSettings
+from auctune.run.runtime.messages import NodeSettings
 from auctune.service.config.timeshare import TimeshareConfig
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.dependencies import BaseProfiles, DataDirs

@@ -8,11 +8,11 @@ from typing import ClassVar
 
 from auctune.device_profile import Profile
 from auctune.domain import Money
-from auctune.run.child import Hear, Message
-from auctune.run.executor.orders import adapter_folder
 from auctune.run.pool.events import OpenPoolDirectory, read_event
 from auctune.run.pool.process import PoolProcess, PoolSettings
 from auctune.run.pool.state import DesiredJob, DesiredStatus
+from auctune.run.runtime.channel import Message, OnMessage
+from auctune.run.runtime.messages import adapter_folder
 from auctune.service.jobs.device_limits import step_seconds
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
@@ -86,7 +86,7 @@ class TimeshareWorker(ZoneWorker[TimeshareZone]):
             None if job.departure.best is None else adapter_folder(self._directory.result(job.id))
         )
 
-    def _launch(self, on_message: Hear) -> PoolProcess:
+    def _launch(self, on_message: OnMessage) -> PoolProcess:
         settings = replace(self._settings, after=self._log_offset)
         log = self._logs / f"{self._actor.name}.log"
         self._process = PoolProcess(settings, on_message, lock=self._lock, log=log)

@@ -12,7 +12,6 @@ from auctune.service.files.blobs import Blobs
 from auctune.service.zones.auction.worker import AuctionWorker
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.dependencies import DataDirs
-from support import word_data
 from support.zones import MadeUpZone
 
 
@@ -29,7 +28,7 @@ def test_the_tokens_of_an_admitted_jobs_data_are_stored_once_and_bad_data_hold_u
     path.write_text("no row\n" * SMALL_BYTES)
 
     library = SimpleNamespace(blobs=blobs)
-    client = DataClient(tmp_path / "cache", program=(word_data.__file__,))
+    client = DataClient(tmp_path / "cache", module="support.word_data")
     inspector = DatasetInspector("tiny", client, cast(Any, library))
 
     none: Any = None

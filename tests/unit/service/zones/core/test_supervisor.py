@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from auctune.run.child import Hear, Message
+from auctune.run.runtime.channel import Message, OnMessage
 from auctune.service.zones.core.supervisor import ProcessSupervisor
 
 
@@ -11,11 +11,11 @@ from auctune.service.zones.core.supervisor import ProcessSupervisor
 class Scripted:
     """A process that does what a test says."""
 
-    hear: Hear
+    hear: OnMessage
     killed: bool = False
     stopped: bool = False
 
-    def ending(self) -> str:
+    def exit_reason(self) -> str:
         """How it ended."""
         return "killed by SIGKILL"
 
@@ -37,7 +37,7 @@ class Played:
     heard: list[Message] = field(default_factory=list)
 
     def keeper(self) -> ProcessSupervisor:
-        def launch(hear: Hear) -> Scripted:
+        def launch(hear: OnMessage) -> Scripted:
             self.started.append(Scripted(hear))
             return self.started[-1]
 

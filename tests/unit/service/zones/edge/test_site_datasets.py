@@ -11,7 +11,6 @@ from auctune.service.files.repository import FileRepository, Purpose
 from auctune.service.jobs.training import Submission, Training
 from auctune.service.storage import Committer, Queries, open_store
 from auctune.service.zones.edge.site_datasets import SiteDatasetResolver
-from support import word_data
 from support.edge_zones import images_file
 
 
@@ -50,7 +49,7 @@ def test_jobs_of_more_files_than_are_kept_are_looked_at_side_by_side(tmp_path: P
         assert await files.cached(submission({"b": names[1]})) is not None
         assert await files.cached(submission({"a": names[0]})) is None
 
-    data = DataClient(tmp_path / "cache", program=(str(Path(word_data.__file__)),))
+    data = DataClient(tmp_path / "cache", module="support.word_data")
     with open_store(tmp_path) as store:
         committer = Committer(store)
         limits = LimitsConfig()

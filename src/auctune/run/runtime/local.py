@@ -1,0 +1,350 @@
+"""Worker processes of this machine: forked by the fork server, or fresh interpreters.
+
+Workers that train on a CPU are forked by the standard library's fork server, which has imported
+torch and transformers beforehand (`auctune.run.runtime.preload`). All others are interpreters of
+their own: CUDA does not survive a fork, and the rest needs none of these libraries.
+"""
+
+import functools
+import json
+import multiprocessing
+import os
+import queue
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, replace
+from multiprocessing import connection, forkserver, reduction
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import IO, Any
+
+from setproctitle import setproctitle
+
+from auctune.run.runtime.channel import Message, OnMessage, encode, run_worker
+from auctune.run.runtime.messages import NodeSettings
+from auctune.run.unix_time import clock_environment
+
+NODE_WORKER = "auctune.run.workers.node"
+
+_STDERR_TAIL = 300
+_PRELOAD = ("__main__", "auctune.run.runtime.preload")
+_FRESH = "from auctune.run.runtime.channel import main; main()"
+_FORKING = multiprocessing.get_context("forkserver")
+# The standard library reaps all children of a process in whatever thread starts or polls one.
+_fork_lock = threading.Lock()
+
+
+@functools.cache
+def start_fork_server() -> None:
+    """Start the fork server of this process; does not wait until it has imported its modules.
+
+    It ends with this process. Without it, and within workers, all workers are fresh interpreters.
+    """
+    forkserver.set_forkserver_preload(list(_PRELOAD))
+    # A file of the user's in the current folder must not shadow a module.
+    before = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        forkserver.ensure_running()
+    finally:
+        del os.environ["PYTHONSAFEPATH"]
+        if before is not None:
+            os.environ["PYTHONSAFEPATH"] = before
+
+
+class WorkerProcess:
+    """Handle of a worker process of this machine; see `WorkerHandle`.
+
+    Args:
+        module: of the worker; its `main` is called with a `ParentChannel` and the argument.
+        argument: plain values.
+        on_message: called on a thread of this handle.
+        lock: descriptor of a lock that the worker holds too, or None.
+        log: file to which its standard error is appended; None: kept only while it runs.
+        environment: what differs from this process's environment.
+        device: that the worker computes on, as torch names it; it sees no GPU but this one.
+        fork: whether the fork server starts it, if there is one and the device is a CPU. It needs
+            what the fork server has imported, and its environment does not differ.
+
+    Raises:
+        OSError: if it cannot be started.
+    """
+
+    def __init__(
+        self,
+        module: str,
+        argument: object,
+        on_message: OnMessage,
+        *,
+        lock: int | None = None,
+        log: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        device: str = "cpu",
+        fork: bool = False,
+    ) -> None:
+        self._on_message = on_message
+        fork = fork and device == "cpu" and not environment and _has_fork_server()
+        full_environment = {
+            **os.environ,
+            **clock_environment(),
+            **(environment or {}),
+            **visible_gpu(device, os.environ),
+        }
+        # Open as long as the process runs, and closed with it.
+        self._stderr: IO[bytes] = tempfile.TemporaryFile() if log is None else log.open("a+b")  # noqa: SIM115
+        self._begin = self._stderr.seek(0, os.SEEK_END)
+        self._connection, worker_end = multiprocessing.Pipe()
+        try:
+            with worker_end:
+                start = _ForkedProcess if fork else _start_interpreter
+                self._process: subprocess.Popen[bytes] | _ForkedProcess = start(
+                    module,
+                    json.dumps(argument),
+                    worker_end.fileno(),
+                    self._stderr.fileno(),
+                    lock,
+                    full_environment,
+                )
+        except OSError:
+            self._connection.close()
+            self._stderr.close()
+            raise
+        # A frozen worker reads nothing; messages to it must not block its parent.
+        self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._threads = [
+            threading.Thread(target=work, daemon=True) for work in (self._receive, self._write)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_gone(self) -> bool:
+        return self._process.poll() is not None
+
+    def send(self, message: Message) -> None:
+        self._outbox.put(encode(message))
+
+    def exit_reason(self) -> str:
+        """Return the signal that ended the process, or its last line on standard error."""
+        code = self._process.wait()
+        if code < 0:
+            return f"killed by {signal.Signals(-code).name}"
+        self._stderr.seek(self._begin)
+        lines = self._stderr.read().decode(errors="replace").strip().splitlines()
+        return lines[-1][:_STDERR_TAIL] if lines else f"exit code {code}"
+
+    def request_stop(self) -> None:
+        self.send({"do": "stop"})
+
+    def stop(self, timeout: float = 30.0) -> None:
+        """Have the worker save its work and exit within so many seconds, or kill it.
+
+        Not to be called on the thread that calls `on_message`.
+        """
+        self.request_stop()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout)
+        self.kill()
+
+    def kill(self) -> None:
+        """Kill the process, if it has not ended, and release the handle."""
+        self._process.kill()
+        self._process.wait()
+        self._outbox.put(None)
+        for thread in self._threads:
+            thread.join()
+        self._connection.close()
+        self._stderr.close()
+
+    def _write(self) -> None:
+        # The end of the worker is reported by the thread that receives.
+        with suppress(OSError):
+            for frame in iter(self._outbox.get, None):
+                self._connection.send_bytes(frame)
+
+    def _receive(self) -> None:
+        # A killed worker may leave half a frame.
+        with suppress(EOFError, OSError):
+            while True:
+                self._on_message(json.loads(self._connection.recv_bytes()))
+        self._on_message(None)
+
+
+class LocalLauncher:
+    """Starts the workers of nodes as processes of this machine.
+
+    Args:
+        settings: of each node, by its id.
+        logs: folder for the nodes' standard error, NODE.log; None: not kept.
+        lock: descriptor of a lock that nodes hold too, or None.
+        module: of the nodes' worker.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, NodeSettings],
+        *,
+        logs: Path | None = None,
+        lock: int | None = None,
+        module: str = NODE_WORKER,
+    ) -> None:
+        self._settings = dict(settings)
+        self._logs = logs
+        self._lock = lock
+        self._module = module
+        if logs is not None:
+            logs.mkdir(parents=True, exist_ok=True)
+
+    def start(self, node: str, on_message: OnMessage) -> WorkerProcess:
+        return start_node(
+            self._settings[node],
+            on_message,
+            lock=self._lock,
+            log=None if self._logs is None else self._logs / f"{node}.log",
+            module=self._module,
+        )
+
+    def close(self) -> None:
+        """Nothing but the workers was started."""
+
+
+def start_node(
+    settings: NodeSettings,
+    on_message: OnMessage,
+    *,
+    lock: int | None = None,
+    log: Path | None = None,
+    module: str = NODE_WORKER,
+) -> WorkerProcess:
+    """Start a node's worker on this machine; arguments as of `WorkerProcess`."""
+    device = settings.device
+    seen = replace(settings, device=device_in_child(device, os.environ))
+    return WorkerProcess(
+        module, asdict(seen), on_message, lock=lock, log=log, device=device, fork=True
+    )
+
+
+def visible_gpu(device: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variable that shows a worker the one GPU that it computes on.
+
+    A process that sees others as well may open a context on the first of them, half a gigabyte that
+    no profile counts. Empty for a CPU, and for "cuda" without a number: such as Ray's nodes, it has
+    a GPU chosen for it.
+    """
+    number = re.fullmatch(r"cuda:(\d+)", device)
+    if number is None:
+        return {}
+    seen = environment.get("CUDA_VISIBLE_DEVICES")
+    if seen is None:
+        return {"CUDA_VISIBLE_DEVICES": number[1]}
+    names, index = seen.split(","), int(number[1])
+    return {"CUDA_VISIBLE_DEVICES": names[index].strip()} if index < len(names) else {}
+
+
+def device_in_child(device: str, environment: Mapping[str, str]) -> str:
+    """Return the name by which a worker started with `device` knows it."""
+    return "cuda" if visible_gpu(device, environment) else device
+
+
+def _has_fork_server() -> bool:
+    return start_fork_server.cache_info().currsize > 0 and not multiprocessing.parent_process()
+
+
+def _start_interpreter(
+    module: str,
+    argument: str,
+    channel: int,
+    stderr: int,
+    lock: int | None,
+    environment: dict[str, str],
+) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        # -P: a file of the user's in the current folder must not shadow a module.
+        [sys.executable, "-P", "-c", _FRESH, module, argument, str(channel)],
+        stdin=subprocess.DEVNULL,
+        stdout=stderr,
+        stderr=stderr,
+        pass_fds=(channel,) if lock is None else (channel, lock),
+        env=environment,
+    )
+
+
+class _ForkedProcess:
+    """A child of the fork server, with the interface of `subprocess.Popen`."""
+
+    def __init__(
+        self,
+        module: str,
+        argument: str,
+        channel: int,
+        stderr: int,
+        lock: int | None,
+        environment: dict[str, str],
+    ) -> None:
+        descriptors = [_Descriptor(one) for one in (channel, stderr, lock) if one is not None]
+        self._process = _FORKING.Process(
+            target=_run_forked,
+            args=(module, argument, descriptors, environment, os.getpid()),
+            daemon=True,
+        )
+        with _fork_lock:
+            try:
+                self._process.start()
+            except EOFError:
+                raise OSError(0, "the fork server has ended") from None
+        assert self._process.pid is not None
+        self.pid: int = self._process.pid
+
+    def poll(self) -> int | None:
+        with _fork_lock:
+            return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        connection.wait([self._process.sentinel], timeout)
+        code = self.poll()
+        if code is None:
+            raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
+        return code
+
+    def kill(self) -> None:
+        with _fork_lock:
+            self._process.kill()
+
+
+class _Descriptor:
+    """A file descriptor that a forked worker inherits, where it is a plain number."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _detach, (reduction.DupFd(self._number),)
+
+
+def _detach(duplicate: Any) -> int:
+    number: int = duplicate.detach()
+    return number
+
+
+def _run_forked(
+    module: str, argument: str, descriptors: list[int], environment: dict[str, str], parent: int
+) -> None:
+    # A lock, if there is one, stays open.
+    channel, stderr, *_ = descriptors
+    for stream in (1, 2):
+        os.dup2(stderr, stream)
+    os.close(stderr)
+    os.environ.clear()
+    os.environ.update(environment)
+    setproctitle(f"auctune -m {module} for {parent}: {argument}")
+    run_worker(module, json.loads(argument), Connection(channel))

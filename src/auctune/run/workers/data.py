@@ -1,0 +1,176 @@
+"""Data worker: runs one request after the other; tokenizers are loaded once each.
+
+A request may allocate a limited amount of memory beside what the process holds without it; one that
+needs more fails alone. Whatever a request raises is its answer: the process continues.
+
+| request | value of `done` |
+| --- | --- |
+| prepare {base} | the longest row that the base can read, or null |
+| size {base, path, place, max_length, store} | `DataFacts`; with `store`, tokens are stored too |
+| store {base, path, place, max_length} | null, once the file's tokens are stored beside it |
+| measure {base, path, place, max_length} | `DataSize` |
+| appraise {base, path, place, max_length, vendors} | `Appraisal` |
+| repair {source, target, vendor} | `RepairReport` |
+| images {path, place} | `ImageFacts` |
+| archive {folder, target, name} | `Archived` |
+
+Each request has an id; the answer is done {id, value} or failed {id, place, found, expected}.
+"""
+
+import resource
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from auctune.atomic_files import clean_temp_files
+from auctune.domain import AuctuneError
+from auctune.run.data.archive import archive_folder
+from auctune.run.data.examiner import Examiner
+from auctune.run.data.facts import APPRAISALS, FACTS, REPAIR_PARAMS
+from auctune.run.data.image_rows import image_facts
+from auctune.run.runtime.channel import Message, ParentChannel, error_record
+from auctune.run.vendors import RepairVendor
+
+
+class RequestHandlers:
+    """Handlers of the requests, by name.
+
+    Args:
+        cache: folder of bases that are built here.
+        max_row_characters, reserve_bytes: as of `Examiner`.
+    """
+
+    def __init__(self, cache: Path, max_row_characters: int, reserve_bytes: int) -> None:
+        self._cache = cache
+        self._max_row_characters = max_row_characters
+        self._reserve_bytes = reserve_bytes
+        self._examiners: dict[str, Examiner] = {}
+        self.by_name: dict[str, Callable[[Message], Any]] = {
+            "prepare": self._prepare,
+            "size": self._size,
+            "store": self._store,
+            "measure": self._measure,
+            "appraise": self._appraise,
+            "repair": self._repair,
+            "images": self._images,
+            "archive": self._archive,
+        }
+
+    def _examiner(self, base: str) -> Examiner:
+        from auctune.train.tokenizer import load_tokenizer
+
+        if base not in self._examiners:
+            tokenizer, context = load_tokenizer(base, cache=self._cache)
+            self._examiners[base] = Examiner(
+                tokenizer, context, self._max_row_characters, self._reserve_bytes
+            )
+        return self._examiners[base]
+
+    def prepare(self, asked: Message) -> None:
+        """Load what a request needs that stays: its memory is not the request's."""
+        if "base" in asked:
+            self._examiner(asked["base"])
+
+    def _prepare(self, asked: Message) -> Any:
+        return self._examiner(asked["base"]).context_tokens
+
+    def _size(self, asked: Message) -> Any:
+        examiner, path = self._examiner(asked["base"]), Path(asked["path"])
+        store = asked["store"]
+        facts = examiner.facts(path, asked["place"], asked["max_length"], store=store)
+        return FACTS.dump_python(facts, mode="json")
+
+    def _store(self, asked: Message) -> None:
+        examiner, path = self._examiner(asked["base"]), Path(asked["path"])
+        examiner.store(path, asked["place"], asked["max_length"])
+
+    def _measure(self, asked: Message) -> Any:
+        examiner, path = self._examiner(asked["base"]), Path(asked["path"])
+        return examiner.raw_size(path, asked["place"], asked["max_length"]).to_record()
+
+    def _appraise(self, asked: Message) -> Any:
+        vendors = [
+            RepairVendor(REPAIR_PARAMS.validate_python(record)) for record in asked["vendors"]
+        ]
+        examiner, path = self._examiner(asked["base"]), Path(asked["path"])
+        appraisal = examiner.appraise(path, asked["place"], asked["max_length"], vendors)
+        return APPRAISALS.dump_python(appraisal, mode="json")
+
+    def _repair(self, asked: Message) -> Any:
+        target = Path(asked["target"])
+        clean_temp_files(target)
+        vendor = RepairVendor(REPAIR_PARAMS.validate_python(asked["vendor"]))
+        return vendor.repair(Path(asked["source"]), target).to_json()
+
+    def _images(self, asked: Message) -> Any:
+        return asdict(image_facts(Path(asked["path"]), asked["place"]))
+
+    def _archive(self, asked: Message) -> Any:
+        target = Path(asked["target"])
+        clean_temp_files(target)
+        return asdict(archive_folder(Path(asked["folder"]), target, asked["name"]))
+
+
+def answer(
+    parent: ParentChannel, handlers: RequestHandlers, asked: Message, memory_bytes: int
+) -> None:
+    """Do a request and send its answer."""
+    place = asked.get("place", "")
+    try:
+        handlers.prepare(asked)
+        with limited_memory(memory_bytes):
+            value = handlers.by_name[asked["do"]](asked)
+    except AuctuneError as error:
+        record = error_record(error)
+    except MemoryError:
+        found = f"needs more than {memory_bytes // 2**20:,} MiB of memory to be examined"
+        record = {"place": place, "found": found, "expected": "fewer rows or images"}
+    # Errors of libraries in Rust are no `Exception`; whatever it is must not end the process.
+    except BaseException as error:
+        # Its text may quote paths, and rows: only the log has it.
+        traceback.print_exc()
+        found = f"could not be examined ({type(error).__name__})"
+        record = {
+            "place": place,
+            "found": found,
+            "expected": "data that can be tokenized",
+        }
+    else:
+        parent.send("done", id=asked["id"], value=value)
+        return
+    parent.send("failed", id=asked["id"], **record)
+
+
+@contextmanager
+def limited_memory(num_bytes: int) -> Iterator[None]:
+    """Limit what the process may allocate within the block; beyond it `MemoryError` is raised.
+
+    Code and files that are mapped do not count.
+    """
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    limit = _data_bytes() + num_bytes
+    limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
+
+
+def _data_bytes() -> int:
+    """Return what counts towards RLIMIT_DATA by now."""
+    status = Path("/proc/self/status").read_text()
+    line = next(line for line in status.splitlines() if line.startswith("VmData:"))
+    return int(line.split()[1]) * 1024
+
+
+def main(parent: ParentChannel, settings: dict[str, Any]) -> None:
+    """Serve requests; the argument is that of `DataClient`."""
+    handlers = RequestHandlers(
+        Path(settings["cache"]), settings["max_row_characters"], settings["reserve_bytes"]
+    )
+    while (asked := parent.inbox.get())["do"] != "stop":
+        answer(parent, handlers, asked, settings["memory_bytes"])

@@ -1,0 +1,16 @@
+"""A worker that sends the value of a variable of its environment, or a node's device and GPU."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from auctune.run.runtime.channel import ParentChannel
+
+
+def main(parent: ParentChannel, argument: str | dict[str, Any]) -> None:
+    """The argument is the variable, or the settings of a node."""
+    if isinstance(argument, str):
+        parent.send("told", value=os.environ.get(argument), cwd=str(Path.cwd()))
+    else:
+        gpu = os.environ.get("CUDA_VISIBLE_DEVICES")
+        parent.send("told", device=argument["device"], gpu=gpu)

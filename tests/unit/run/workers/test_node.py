@@ -1,0 +1,138 @@
+"""A node's slot of several tasks, in this process: what is wrong with one is told of that one."""
+
+import json
+import os
+import queue
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import torch
+
+from auctune.run import unix_time
+from auctune.run.data.examiner import Examiner
+from auctune.run.runtime.channel import ParentChannel
+from auctune.run.runtime.messages import NodeSettings, TaskQuota, TrainSlotRequest
+from auctune.run.unix_time import SteadyClock, since_boot
+from auctune.run.workers.node import NodeWorker
+from auctune.train import tokenized_file
+from auctune.train.job import LoraJob
+from auctune.train.stored_tokens import tokens_folder
+from auctune.train.tokenizer import load_tokenizer
+from auctune.train.trainer import MultiLoraTrainer
+from support.small_bases import build_base, write_rows
+
+OUT_OF_MEMORY = "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"
+
+
+@dataclass
+class Market:
+    """The parent of a node: gives one order, then has it stop."""
+
+    inbox: "queue.SimpleQueue[dict[str, Any]]" = field(default_factory=queue.SimpleQueue)
+    stop_requested: threading.Event = field(default_factory=threading.Event)
+    said: list[dict[str, Any]] = field(default_factory=list)
+
+    def send(self, kind: str, **values: Any) -> None:
+        self.said.append(json.loads(json.dumps({"kind": kind, **values})))
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("base")
+    build_base(folder, "gpt2")
+    return folder
+
+
+def order(folder: Path, name: str) -> TaskQuota:
+    folder.mkdir(exist_ok=True)
+    data = write_rows(folder / f"{name}.jsonl", 4, seed=1)
+    job = LoraJob(id=name, data=data, rank=4, batch_size=2, max_length=24)
+    return TaskQuota(job, folder / name, 1, 4, folder / "results" / name)
+
+
+def train(base: Path, orders: list[TaskQuota], until: float | None = None) -> dict[str, Any]:
+    """What a node says of a slot with these orders, which ends at `until`."""
+    market = Market()
+    worker = NodeWorker(NodeSettings(str(base), str(base)), cast(ParentChannel, market))
+    market.inbox.put(TrainSlotRequest(0, tuple(orders), until, "first").to_message())
+    market.inbox.put({"do": "stop"})
+    worker.run()
+    assert market.said[-1]["kind"] == "trained"
+    return market.said[-1]
+
+
+def test_an_adapter_that_memory_does_not_hold_ends_its_own_task_alone(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = MultiLoraTrainer.load
+
+    def run_out(trainer: MultiLoraTrainer, job: LoraJob, folder: Path) -> Any:
+        if job.id == "large":
+            # No machine's addresses reach that far, so that the allocator itself refuses.
+            torch.empty(1 << 60, dtype=torch.uint8)
+        return load(trainer, job, folder)
+
+    monkeypatch.setattr(MultiLoraTrainer, "load", run_out)
+    large, good = order(tmp_path, "large"), order(tmp_path, "good")
+    trained = train(base, [large, good])
+    assert trained["results"]["good"]["state"] == "done"
+    assert trained["refused"]["large"]["found"] == "out of memory while taking up its adapter"
+    assert trained["refused"]["large"]["out_of_memory"]
+
+
+def test_memory_that_runs_out_as_an_adapter_is_written_leaves_its_checkpoint_to_go_on_from(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export, failures = MultiLoraTrainer.export, ["large"]
+
+    def run_out(trainer: MultiLoraTrainer, job: str, folder: Path) -> Any:
+        if job in failures:
+            failures.remove(job)
+            raise torch.AcceleratorError(OUT_OF_MEMORY)
+        return export(trainer, job, folder)
+
+    monkeypatch.setattr(MultiLoraTrainer, "export", run_out)
+    large, good = order(tmp_path, "large"), order(tmp_path, "good")
+    trained = train(base, [large, good])
+    assert trained["results"]["good"]["exported"]
+    assert trained["refused"]["large"]["found"] == "out of memory while writing its adapter"
+    assert trained["refused"]["large"]["out_of_memory"]
+
+    again = train(base, [large])["results"]["large"]
+    assert (again["rows"], again["state"], again["exported"]) == (4, "done", True)
+    assert (large.adapter / "adapter_model.safetensors").is_file()
+
+
+def test_a_slot_is_trained_while_the_clock_of_the_machine_is_ahead(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The service goes by the time before the clock jumped an hour forward; so do its nodes.
+    believed = SteadyClock(120.0, time.time() - since_boot() - 3600.0)
+    monkeypatch.setattr(unix_time, "_now", believed)
+    trained = train(base, [order(tmp_path, "good")], until=believed() + 600.0)
+    assert trained["results"]["good"]["state"] == "done"
+
+
+@pytest.mark.parametrize("damage", [False, True], ids=["whole", "torn"])
+def test_a_node_trains_alike_from_tokens_that_were_stored_and_from_rows(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: bool
+) -> None:
+    one, other = order(tmp_path, "job"), order(tmp_path / "stored", "job")
+    from_rows = train(base, [one])["results"]["job"]
+    tokenizer, context = load_tokenizer(str(base), cache=base)
+    Examiner(tokenizer, context).facts(other.job.data, "file", other.job.max_length, store=True)
+    if damage:
+        (file,) = tokens_folder(other.job.data).iterdir()
+        os.truncate(file, file.stat().st_size - 40)
+    else:
+        # Nothing can be tokenized.
+        monkeypatch.setattr(tokenized_file, "tokenize_chunk", None)
+    stored = train(base, [other])["results"]["job"]
+    assert stored == from_rows
+    adapters = [one.adapter, other.adapter]
+    first, second = (path / "adapter_model.safetensors" for path in adapters)
+    assert first.read_bytes() == second.read_bytes()
