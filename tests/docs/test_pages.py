@@ -85,7 +85,7 @@ def small_run(tiny_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return folder / "out"
 
 
-# It shows modules of a package, which its own test installs.
+# It quotes modules of a package, which its own test installs.
 ZONE_KIND = Path("docs/how-to/add-a-zone-kind.md")
 WITH_PROGRAMS = [page for page in pages() if programs(page) and page != ZONE_KIND]
 

@@ -24,7 +24,7 @@ from auctune.service.zones.core.state import ZoneModel
 from auctune.service.zones.kinds import find_kind
 from support.command_line import run_auctune
 from support.page_visitor import PageVisitor
-from support.pages import ROOT, blocks
+from support.pages import ROOT, blocks, links
 from support.serving import Served, made_up_facts, serving
 
 pytest_plugins = ["support.tiny_bases"]
@@ -177,7 +177,13 @@ def test_jobs_are_trained_in_order_of_arrival_at_the_price_of_the_page(
     ]
 
 
-def test_the_page_shows_the_files_as_they_are() -> None:
-    shown = {block.text for block in blocks(PAGE, "python") + blocks(PAGE, "ini")}
-    files = [EXAMPLE / "pyproject.toml", *sorted((EXAMPLE / "auctune_fcfs").glob("[a-z]*.py"))]
-    assert {file.read_text() for file in files} == shown
+def test_the_page_links_each_module_and_quotes_them_as_they_are() -> None:
+    modules = sorted((EXAMPLE / "auctune_fcfs").glob("[a-z]*.py"))
+    sources = [module.read_text() for module in modules]
+    linked = {(ROOT / PAGE.parent / link).resolve() for link in links(PAGE)}
+    assert set(modules) <= linked
+    for block in blocks(PAGE, "python"):
+        assert any(block.text in source for source in sources)
+    assert [block.text for block in blocks(PAGE, "ini")] == [
+        (EXAMPLE / "pyproject.toml").read_text()
+    ]
