@@ -6,7 +6,7 @@ import torch
 
 from auctune.domain.errors import InputError
 from auctune.numerics.rng import stream
-from auctune.train.module_job import generator_of
+from lara_tasks.module_job import generator_of
 from lara_tasks.synthetic import (
     BAD,
     BANDS,

@@ -23,7 +23,7 @@ from auctune.timeshare.estimators.wls import Wls
 from auctune.timeshare.planner import Planner
 from auctune.timeshare.play import play
 from auctune.timeshare.thread import LearningThread, LossCurve
-from auctune.train.module_job import ModuleJob
+from lara_tasks.module_job import ModuleJob
 from support.pool_threads import make_line
 
 UNHARMED = 10**9

@@ -6,7 +6,7 @@ from torch.nn.functional import mse_loss
 
 from auctune.run.pool.bundle import BundleJob
 from auctune.timeshare.thread import LearningThread
-from auctune.train.module_job import ModuleJob, RowSource, supervised
+from lara_tasks.module_job import ModuleJob, RowSource, supervised
 
 ROWS = 32
 

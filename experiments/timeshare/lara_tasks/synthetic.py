@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from auctune.domain.errors import InputError
 from auctune.numerics.rng import stream
 from auctune.train.checkpoint import Checkpoint
-from auctune.train.module_job import Batch, generator_of
+from lara_tasks.module_job import Batch, generator_of
 
 
 @cache

@@ -22,7 +22,6 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from auctune.domain.errors import InputError
 from auctune.numerics.rng import stream
-from auctune.train.module_job import BatchSource, ModuleJob, RowSource, supervised
 from lara_tasks import datasets
 from lara_tasks.models import (
     CNN,
@@ -35,6 +34,7 @@ from lara_tasks.models import (
     RowLSTM,
     ViT,
 )
+from lara_tasks.module_job import BatchSource, ModuleJob, RowSource, supervised
 from lara_tasks.synthetic import WORDS, Blur, DaggerSource, digits, reviews, sounds
 
 BATCH_SIZE = 64

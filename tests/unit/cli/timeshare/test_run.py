@@ -10,7 +10,7 @@ from rich.console import Console
 
 from auctune.cli.timeshare.run import RunDisplay
 from auctune.run.pool.events import JobOutlook, JobStatus, PoolUpdate, QuantumTrained
-from auctune.train.module_job import ModuleJob
+from lara_tasks.module_job import ModuleJob
 from lara_tasks.tasks import make_task
 from support.command_line import run_auctune
 

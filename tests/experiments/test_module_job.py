@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from auctune.domain.errors import CheckpointError, InputError
 from auctune.train.checkpoint import Checkpoint
-from auctune.train.module_job import (
+from lara_tasks.module_job import (
     Batch,
     BatchSource,
     LoaderSource,
