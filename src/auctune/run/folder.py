@@ -1,46 +1,85 @@
-"""The folder of one market run, and what lies where in it.
+"""Directory of one market run: its layout, copies of its inputs, and how it is started.
 
 DIR/
   decisions.jsonl, report.json, report.html
   tasks/ID/adapter/       in PEFT's format
   tasks/ID/receipt.json, losses.jsonl, repair.json
-  state/                  what a resumed run goes on from; nothing in it is for people
+  state/                  what a resumed run needs; nothing in it is for people
     inputs/               the market file and every file that it names
     profiles/             measured node types
-    journal.jsonl         what happened, in order
-    work/ID/checkpoints/  and data.jsonl, where a vendor did work
+    journal.jsonl         event log
+    work/ID/checkpoints/  and data.jsonl, where a vendor repaired data
     nodes/ID.log          what a node's process wrote on standard error
   .lock                   held by the process that runs the market, and by its nodes
 
-A run is there if its journal is (auctune.run.beginning).
+A run is started completely or not at all. Its inputs are copied to a staging folder beside the
+state folder, with an event log that says that the run has started. An earlier run, in which the
+inputs may be, is moved into the staging folder once they are copied; then the staged state folder
+is renamed to its place. A start that was killed leaves its staging folder, by which the next one
+knows that other files there are of a run.
 """
 
 import hashlib
 import json
+import shutil
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from auctune.atomic_files import write_atomically
+from auctune.atomic_files import sync_path, write_atomically
 from auctune.domain import InputError
-from auctune.run.event_log import EventRecord
-from auctune.run.run_directory import lock_file
+from auctune.run.event_log import EventLog, EventRecord
+from auctune.run.run_directory import RunDirectory, lock_file
 
-DRAFT = ".state.new"
-LOCK = ".lock"
+STAGING = ".state.new"
 REPORTS = ("decisions.jsonl", "report.json", "report.html")
 
 
 @dataclass(frozen=True, slots=True)
-class RunFolder:
-    """Paths of one run."""
+class InputFile:
+    """A file that a market reads, with its size and time before it was read.
 
-    root: Path
+    Attributes:
+        given: its name in the market file; empty for the market file itself.
+        path: where it is.
+        size: in bytes.
+        changed: time of its last change, in nanoseconds.
+    """
 
-    @property
-    def state(self) -> Path:
-        """What a resumed run needs."""
-        return self.root / "state"
+    given: str
+    path: Path
+    size: int
+    changed: int
+
+    @classmethod
+    def note(cls, given: str, path: Path) -> "InputFile":
+        """Return a file as it is now.
+
+        Raises:
+            OSError: if it does not exist.
+        """
+        stat = path.stat()
+        return cls(given, path, stat.st_size, stat.st_mtime_ns)
+
+    def check_unchanged(self) -> None:
+        """Make sure that it has not changed since.
+
+        Raises:
+            InputError: if it has.
+        """
+        try:
+            unchanged = InputFile.note(self.given, self.path) == self
+        except OSError:
+            unchanged = False
+        if not unchanged:
+            raise InputError(
+                str(self.path), "was changed while the market was prepared", "files that stay"
+            )
+
+
+class RunFolder(RunDirectory):
+    """Directory of one market run."""
 
     @property
     def inputs(self) -> Path:
@@ -52,48 +91,43 @@ class RunFolder:
         """The copy of the market file."""
         return self.resolve("")
 
-    @property
-    def event_log(self) -> Path:
-        """What happened."""
-        return self.state / "journal.jsonl"
-
     def profile(self, node_type: str) -> Path:
-        """The profile measured for a node type."""
+        """Return the profile measured for a node type."""
         return self.state / "profiles" / f"{node_type}.json"
 
     @property
     def logs(self) -> Path:
-        """What the nodes' workers wrote on standard error."""
+        """Standard error of the nodes' workers."""
         return self.state / "nodes"
 
     def work(self, task: str) -> Path:
-        """A task's checkpoints and repaired data."""
+        """Return the folder of a task's checkpoints and repaired data."""
         return self.state / "work" / task
 
     def repaired(self, task: str) -> Path:
-        """A task's data after its vendor's work."""
+        """Return a task's data as its vendor repaired them."""
         return self.work(task) / "data.jsonl"
 
     def result(self, task: str) -> Path:
-        """What a task's owner gets."""
+        """Return the folder of a task's result."""
         return self.root / "tasks" / task
 
     def resolve(self, given: str) -> Path:
-        """Where the copy of a file lies that the market file names; the market file is ""."""
+        """Return the copy of a file that the market file names; the market file is ""."""
         names: dict[str, str] = json.loads((self.inputs / "names.json").read_bytes())
         return self.inputs / names[given]
 
     def exists(self) -> bool:
-        """Whether a run was begun here."""
+        """Return whether a run was started here; its event log may be damaged."""
         return self.event_log.exists()
 
     def digests(self) -> dict[str, str]:
-        """SHA-256 of each file that the run began with, by its path in the state folder."""
+        """Return the SHA-256 of each input of the run, by its path in the state folder."""
         paths = sorted(p for name in ("inputs", "profiles") for p in self.state.glob(f"{name}/*"))
         return {path.relative_to(self.state).as_posix(): _digest(path) for path in paths}
 
     def check_inputs(self, begun: EventRecord) -> None:
-        """Make sure that the inputs are those with which the run began.
+        """Make sure that the inputs are those with which the run was started.
 
         Raises:
             InputError: naming the file that was changed, lost or added.
@@ -107,22 +141,22 @@ class RunFolder:
                     "the copy made then",
                 )
 
-    def drop_drafts(self) -> None:
-        """Remove what writers that were killed have left of files that people see."""
+    def clean_temp_files(self) -> None:
+        """Remove temporary files of reports and results whose writers were killed."""
         for pattern in (*(f".{name}.*" for name in REPORTS), "tasks/*/.*.json*"):
             for path in self.root.glob(pattern):
                 path.unlink()
 
     def locked(self) -> AbstractContextManager[int]:
-        """Hold the run for this process; see `auctune.run.run_directory.lock_file`.
+        """Lock the run for this process, and yield the lock's descriptor.
 
         Raises:
             InputError: if another process holds it.
         """
-        return lock_file(self.root / LOCK, str(self.root))
+        return lock_file(self.lock, str(self.root))
 
     def write_json(self, path: Path, value: object) -> None:
-        """Write a JSON file that appears whole or not at all."""
+        """Write a JSON file that appears complete or not at all."""
         path.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False)
         write_atomically(path, text.encode() + b"\n")
@@ -131,3 +165,96 @@ class RunFolder:
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_new(folder: RunFolder, *, fresh: bool) -> None:
+    """Make sure that a new run may use this directory.
+
+    Args:
+        folder: of the run.
+        fresh: whether an earlier run in it may be deleted.
+
+    Raises:
+        InputError: if it holds an earlier run (and not `fresh`), or anything else.
+    """
+    root = folder.root
+    if root.exists() and not root.is_dir():
+        raise InputError(f"--out {root}", "is a file", "a folder that is new or empty")
+    if folder.exists():
+        if fresh:
+            return
+        raise InputError(
+            f"--out {root}",
+            "holds a run already",
+            f"--resume {root} to go on with it, --fresh to delete it, or another folder",
+        )
+    names = {path.name for path in root.iterdir()} if root.exists() else set()
+    of_a_run = {STAGING, "tasks", *REPORTS} if STAGING in names else set()
+    if names - {folder.lock.name} - of_a_run:
+        raise InputError(f"--out {root}", "holds other files", "a folder that is new or empty")
+
+
+def begin(
+    folder: RunFolder,
+    files: Sequence[InputFile],
+    profiles: Mapping[str, str],
+    begun: EventRecord,
+) -> None:
+    """Start a run, in place of an earlier one; from here on it reads its copies alone.
+
+    Args:
+        folder: locked by this process.
+        files: the market file, and those that it names.
+        profiles: measured ones, as JSON, by node type.
+        begun: first event of the log; the digests of all inputs are added to it.
+
+    Raises:
+        InputError: if a file has changed since it was noted; an earlier run stays then.
+    """
+    staging = RunFolder(folder.root / STAGING)
+    _empty(staging.root)
+    _copy_inputs(staging, files)
+    for name, text in profiles.items():
+        staging.profile(name).parent.mkdir(exist_ok=True)
+        staging.profile(name).write_text(text)
+    log = EventLog(staging.event_log)
+    log.append(begun | {"inputs": staging.digests()})
+    log.close()
+    for path in (staging.state, *staging.state.rglob("*")):
+        sync_path(path)
+    for file in files:
+        file.check_unchanged()
+    _put_aside(folder, staging.root / "earlier")
+    staging.state.replace(folder.state)
+    sync_path(folder.root)
+    shutil.rmtree(staging.root)
+
+
+def _empty(folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    # The folder itself stays throughout: it marks a start that is in progress.
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def _copy_inputs(staging: RunFolder, files: Sequence[InputFile]) -> None:
+    staging.inputs.mkdir(parents=True)
+    names = {}
+    for index, file in enumerate(files):
+        if file.given in names:
+            continue
+        names[file.given] = f"{index:03d}-{file.path.name[-60:]}"
+        shutil.copyfile(file.path, staging.inputs / names[file.given])
+    (staging.inputs / "names.json").write_text(json.dumps(names, indent=1))
+
+
+def _put_aside(folder: RunFolder, place: Path) -> None:
+    """Move an earlier run, its event log first: without it the rest is not a run."""
+    place.mkdir()
+    folder.clean_temp_files()
+    for name in ("state", "tasks", *REPORTS):
+        if (folder.root / name).exists():
+            (folder.root / name).rename(place / name)

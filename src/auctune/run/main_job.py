@@ -8,10 +8,9 @@ from rich.console import Console
 from auctune.device_profile import Profile, read_profile
 from auctune.domain import InputError
 from auctune.run.base_cache import base_cache
-from auctune.run.beginning import begin, check_new
 from auctune.run.console import RunConsole
 from auctune.run.event_log import EventLog, EventRecord
-from auctune.run.folder import RunFolder
+from auctune.run.folder import RunFolder, begin, check_new
 from auctune.run.market_run import MarketRun
 from auctune.run.prepared import Prepared, beside, node_settings, prepare, relocate
 from auctune.run.report_data import MarketReport
@@ -68,7 +67,7 @@ def resume_market(out: Path, console: Console) -> MarketReport:
     start_fork_server()
     with folder.locked() as lock, RunConsole(console) as shown:
         begun = _read_begun(folder)
-        folder.drop_drafts()
+        folder.clean_temp_files()
         prepared = prepare(
             folder.market,
             folder.resolve,

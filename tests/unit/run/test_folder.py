@@ -3,10 +3,8 @@ from pathlib import Path
 import pytest
 
 from auctune.domain import InputError
-from auctune.run.beginning import begin, check_new
 from auctune.run.event_log import EventLog
-from auctune.run.folder import RunFolder
-from auctune.run.input_file import InputFile
+from auctune.run.folder import InputFile, RunFolder, begin, check_new
 
 BEGUN = {"type": "begun", "version": 1}
 
@@ -130,7 +128,7 @@ def test_drafts_of_killed_writers_are_removed(folder: RunFolder) -> None:
     for name in [*drafts, "tasks/a/receipt.json", ".keep"]:
         (folder.root / name).touch()
 
-    folder.drop_drafts()
+    folder.clean_temp_files()
 
     left = {path.name for path in folder.root.rglob("*") if path.is_file()}
     assert left == {"receipt.json", ".keep"}
