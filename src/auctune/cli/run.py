@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 
 from auctune.cli._support.runs import NewRunFolder, Resume, resumable, run_folder
-from auctune.run.folder import RunFolder
+from auctune.run.market.directory import MarketDirectory
 from auctune.run.market.market_file import read_market
 
 
@@ -38,7 +38,7 @@ def run(
         from auctune.run.main_job import resume_market, run_market
         from auctune.run.report_summary import render_summary
 
-    with resumable("run", folder, RunFolder(folder).exists):
+    with resumable("run", folder, MarketDirectory(folder).exists):
         if market is None:
             report = resume_market(folder, console)
         else:

@@ -10,7 +10,7 @@ from auctune.domain import InputError
 from auctune.run.base_cache import base_cache
 from auctune.run.console import RunConsole
 from auctune.run.event_log import EventLog, EventRecord
-from auctune.run.folder import RunFolder, begin, check_new
+from auctune.run.market.directory import MarketDirectory, begin, check_new
 from auctune.run.market_run import MarketRun
 from auctune.run.prepared import Prepared, beside, node_settings, prepare, relocate
 from auctune.run.report_data import MarketReport
@@ -39,7 +39,7 @@ def run_market(market: Path, out: Path, console: Console, *, fresh: bool = False
         InputError: if anything in the market or about the folder is wrong; nothing is written.
         NodeError: if training cannot go on; the run can be resumed.
     """
-    folder = RunFolder(out)
+    folder = MarketDirectory(out)
     check_new(folder, fresh=fresh)
     start_fork_server()
     with RunConsole(console) as shown:
@@ -61,7 +61,7 @@ def resume_market(out: Path, console: Console) -> MarketReport:
         InputError: if there is no run in `out`, or its state is damaged.
         NodeError: as `run_market`.
     """
-    folder = RunFolder(out)
+    folder = MarketDirectory(out)
     if not folder.exists():
         raise InputError(f"--resume {out}", "holds no run", "the --out folder of an earlier run")
     start_fork_server()
@@ -85,7 +85,7 @@ def resume_market(out: Path, console: Console) -> MarketReport:
         return _run(prepared, folder, lock, shown)
 
 
-def _begin(folder: RunFolder, prepared: Prepared) -> None:
+def _begin(folder: MarketDirectory, prepared: Prepared) -> None:
     measured = {
         name: prepared.profiles[name].to_json()
         for name, entry in prepared.market.node_types.items()
@@ -100,7 +100,7 @@ def _begin(folder: RunFolder, prepared: Prepared) -> None:
     begin(folder, prepared.files, measured, begun)
 
 
-def _read_begun(folder: RunFolder) -> EventRecord:
+def _read_begun(folder: MarketDirectory) -> EventRecord:
     """The journal's first event, once all that the run began with is as it was.
 
     Raises:
@@ -121,7 +121,7 @@ def _read_begun(folder: RunFolder) -> EventRecord:
     return begun
 
 
-def _run(prepared: Prepared, folder: RunFolder, lock: int, shown: RunConsole) -> MarketReport:
+def _run(prepared: Prepared, folder: MarketDirectory, lock: int, shown: RunConsole) -> MarketReport:
     def make_executor(on_message: OnNodeMessage) -> Executor:
         settings = {
             node.id: node_settings(
@@ -145,7 +145,7 @@ def _run(prepared: Prepared, folder: RunFolder, lock: int, shown: RunConsole) ->
 
 
 def _launcher(
-    prepared: Prepared, folder: RunFolder, settings: Mapping[str, NodeSettings], lock: int
+    prepared: Prepared, folder: MarketDirectory, settings: Mapping[str, NodeSettings], lock: int
 ) -> NodeLauncher:
     """Return the launcher that the market file names."""
     market = prepared.market
@@ -161,6 +161,6 @@ def _launcher(
     )
 
 
-def _kept_profiles(folder: RunFolder) -> dict[str, Profile]:
+def _kept_profiles(folder: MarketDirectory) -> dict[str, Profile]:
     paths = (folder.state / "profiles").glob("*.json")
     return {path.stem: read_profile(path) for path in sorted(paths)}

@@ -18,9 +18,9 @@ from math import floor
 from auctune.domain import InputError, Offered, Released
 from auctune.domain.data_size import DataSize
 from auctune.run.event_log import EventLog
-from auctune.run.folder import RunFolder
 from auctune.run.listener import Listener
 from auctune.run.market.demand import samples_of
+from auctune.run.market.directory import MarketDirectory
 from auctune.run.outcome import write_decisions, write_outcome, write_task
 from auctune.run.prepared import Prepared
 from auctune.run.records import decision_record
@@ -48,7 +48,7 @@ class MarketRun:
     def __init__(
         self,
         prepared: Prepared,
-        folder: RunFolder,
+        folder: MarketDirectory,
         journal: EventLog,
         listener: Listener,
         make_executor: MakeExecutor,

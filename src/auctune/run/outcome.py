@@ -8,8 +8,8 @@ from pathlib import Path
 from auctune.atomic_files import write_atomically
 from auctune.domain import Decision, Receipt, Task, round_money
 from auctune.domain.money import ZERO
-from auctune.run.folder import RunFolder
 from auctune.run.market.demand import Bid
+from auctune.run.market.directory import MarketDirectory
 from auctune.run.prepared import Prepared
 from auctune.run.records import receipt_record
 from auctune.run.report import write_report
@@ -26,13 +26,13 @@ from auctune.run.vendors import RepairReport
 from auctune.sim.result_file import decision_json
 
 
-def write_decisions(folder: RunFolder, state: RunState) -> None:
+def write_decisions(folder: MarketDirectory, state: RunState) -> None:
     """decisions.jsonl: a line a task, in the order in which they were decided."""
     lines = [json.dumps(decision_json(record.decision)) for record in state.tasks.values()]
     write_atomically(folder.root / "decisions.jsonl", "".join(f"{x}\n" for x in lines).encode())
 
 
-def write_task(folder: RunFolder, bid: Bid, record: TaskRecord) -> None:
+def write_task(folder: MarketDirectory, bid: Bid, record: TaskRecord) -> None:
     """A finished task's receipt, loss curve and vendor's report, beside its adapter."""
     place = folder.result(bid.task.id)
     folder.write_json(place / "receipt.json", receipt_record(make_receipt(bid, record)))
@@ -45,7 +45,7 @@ def write_task(folder: RunFolder, bid: Bid, record: TaskRecord) -> None:
         folder.write_json(place / "repair.json", record.repair)
 
 
-def write_outcome(folder: RunFolder, prepared: Prepared, state: RunState) -> MarketReport:
+def write_outcome(folder: MarketDirectory, prepared: Prepared, state: RunState) -> MarketReport:
     """Everything that a run leaves, written again: it may have been killed while it wrote."""
     write_decisions(folder, state)
     for bid in prepared.bids:
@@ -91,7 +91,7 @@ def operating_cost(task: Task, decision: Decision) -> Decimal:
     return round_money(float(task.bid - vendor_price(task, decision)) - decision.value)
 
 
-def make_report(folder: RunFolder, prepared: Prepared, state: RunState) -> MarketReport:
+def make_report(folder: MarketDirectory, prepared: Prepared, state: RunState) -> MarketReport:
     """The run as its report shows it, finished or not."""
     cluster, market = prepared.cluster, prepared.market
     cells = prepared.mechanism.state()
@@ -140,7 +140,7 @@ def _slow_nodes(prepared: Prepared, state: RunState) -> Iterator[str]:
             )
 
 
-def _report_task(folder: RunFolder, bid: Bid, record: TaskRecord) -> ReportTask:
+def _report_task(folder: MarketDirectory, bid: Bid, record: TaskRecord) -> ReportTask:
     task, decision, result = bid.task, record.decision, record.result
     price = vendor_price(task, decision)
     vendor = None if decision.schedule is None else decision.schedule.vendor

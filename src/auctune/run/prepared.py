@@ -14,8 +14,8 @@ from auctune.domain import Admission, Cluster, InputError, Task
 from auctune.domain.base_name import resolve_base
 from auctune.registry import build, check_settings
 from auctune.run.data.examiner import Examiner
-from auctune.run.folder import InputFile
 from auctune.run.market.demand import Appraiser, Bid, Request, make_bids
+from auctune.run.market.directory import InputFile
 from auctune.run.market.market_file import MarketFile, Resolve, read_market
 from auctune.run.market.supply import make_cluster, threads_per_node
 from auctune.run.runtime.channel import Message

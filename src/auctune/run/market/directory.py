@@ -78,7 +78,7 @@ class InputFile:
             )
 
 
-class RunFolder(RunDirectory):
+class MarketDirectory(RunDirectory):
     """Directory of one market run."""
 
     @property
@@ -167,7 +167,7 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def check_new(folder: RunFolder, *, fresh: bool) -> None:
+def check_new(folder: MarketDirectory, *, fresh: bool) -> None:
     """Make sure that a new run may use this directory.
 
     Args:
@@ -195,7 +195,7 @@ def check_new(folder: RunFolder, *, fresh: bool) -> None:
 
 
 def begin(
-    folder: RunFolder,
+    folder: MarketDirectory,
     files: Sequence[InputFile],
     profiles: Mapping[str, str],
     begun: EventRecord,
@@ -211,7 +211,7 @@ def begin(
     Raises:
         InputError: if a file has changed since it was noted; an earlier run stays then.
     """
-    staging = RunFolder(folder.root / STAGING)
+    staging = MarketDirectory(folder.root / STAGING)
     _empty(staging.root)
     _copy_inputs(staging, files)
     for name, text in profiles.items():
@@ -240,7 +240,7 @@ def _empty(folder: Path) -> None:
             path.unlink()
 
 
-def _copy_inputs(staging: RunFolder, files: Sequence[InputFile]) -> None:
+def _copy_inputs(staging: MarketDirectory, files: Sequence[InputFile]) -> None:
     staging.inputs.mkdir(parents=True)
     names = {}
     for index, file in enumerate(files):
@@ -251,7 +251,7 @@ def _copy_inputs(staging: RunFolder, files: Sequence[InputFile]) -> None:
     (staging.inputs / "names.json").write_text(json.dumps(names, indent=1))
 
 
-def _put_aside(folder: RunFolder, place: Path) -> None:
+def _put_aside(folder: MarketDirectory, place: Path) -> None:
     """Move an earlier run, its event log first: without it the rest is not a run."""
     place.mkdir()
     folder.clean_temp_files()

@@ -4,15 +4,15 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.run.event_log import EventLog
-from auctune.run.folder import InputFile, RunFolder, begin, check_new
+from auctune.run.market.directory import InputFile, MarketDirectory, begin, check_new
 
 BEGUN = {"type": "begun", "version": 1}
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> RunFolder:
+def folder(tmp_path: Path) -> MarketDirectory:
     (tmp_path / "out").mkdir()
-    return RunFolder(tmp_path / "out")
+    return MarketDirectory(tmp_path / "out")
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def files(tmp_path: Path) -> list[InputFile]:
     ]
 
 
-def _begun(folder: RunFolder) -> dict[str, object]:
+def _begun(folder: MarketDirectory) -> dict[str, object]:
     journal = EventLog(folder.event_log)
     journal.close()
     (event,) = journal.events
@@ -33,7 +33,7 @@ def _begun(folder: RunFolder) -> dict[str, object]:
 
 
 def test_a_run_that_has_begun_holds_all_that_it_needs(
-    folder: RunFolder, files: list[InputFile]
+    folder: MarketDirectory, files: list[InputFile]
 ) -> None:
     begin(folder, files, {"fast": "{}"}, BEGUN)
     for file in files:
@@ -48,7 +48,7 @@ def test_a_run_that_has_begun_holds_all_that_it_needs(
     assert {path.name for path in folder.root.iterdir()} == {"state"}
 
 
-def test_a_changed_or_lost_copy_is_named(folder: RunFolder, files: list[InputFile]) -> None:
+def test_a_changed_or_lost_copy_is_named(folder: MarketDirectory, files: list[InputFile]) -> None:
     begin(folder, files, {}, BEGUN)
     folder.resolve("../rows.jsonl").write_text("other rows")
 
@@ -60,7 +60,7 @@ def test_a_changed_or_lost_copy_is_named(folder: RunFolder, files: list[InputFil
 
 
 def test_a_new_run_may_be_made_of_what_lies_in_the_one_that_it_replaces(
-    folder: RunFolder, files: list[InputFile]
+    folder: MarketDirectory, files: list[InputFile]
 ) -> None:
     begin(folder, files, {}, BEGUN)
     (folder.root / "tasks" / "old").mkdir(parents=True)
@@ -75,7 +75,7 @@ def test_a_new_run_may_be_made_of_what_lies_in_the_one_that_it_replaces(
 
 
 def test_inputs_that_change_on_the_way_are_refused_and_the_earlier_run_stays(
-    folder: RunFolder, files: list[InputFile]
+    folder: MarketDirectory, files: list[InputFile]
 ) -> None:
     begin(folder, files, {}, BEGUN)
     files[1].path.write_text("more rows than before")
@@ -87,7 +87,7 @@ def test_inputs_that_change_on_the_way_are_refused_and_the_earlier_run_stays(
 
 
 def test_what_a_killed_beginning_leaves_is_taken_over_by_the_next(
-    folder: RunFolder, files: list[InputFile]
+    folder: MarketDirectory, files: list[InputFile]
 ) -> None:
     begin(folder, files, {}, BEGUN)
     (folder.root / "tasks").mkdir()
@@ -103,14 +103,14 @@ def test_what_a_killed_beginning_leaves_is_taken_over_by_the_next(
 
 
 def test_only_a_folder_that_is_new_empty_or_of_an_earlier_run_will_do(
-    folder: RunFolder, files: list[InputFile], tmp_path: Path
+    folder: MarketDirectory, files: list[InputFile], tmp_path: Path
 ) -> None:
     check_new(folder, fresh=False)
-    check_new(RunFolder(tmp_path / "new"), fresh=True)
+    check_new(MarketDirectory(tmp_path / "new"), fresh=True)
     with folder.locked():
         check_new(folder, fresh=False)
     with pytest.raises(InputError, match="is a file; expected a folder"):
-        check_new(RunFolder(tmp_path / "rows.jsonl"), fresh=True)
+        check_new(MarketDirectory(tmp_path / "rows.jsonl"), fresh=True)
 
     (folder.root / "tasks").mkdir()
     with pytest.raises(InputError, match="holds other files"):
@@ -122,7 +122,7 @@ def test_only_a_folder_that_is_new_empty_or_of_an_earlier_run_will_do(
         check_new(folder, fresh=False)
 
 
-def test_drafts_of_killed_writers_are_removed(folder: RunFolder) -> None:
+def test_drafts_of_killed_writers_are_removed(folder: MarketDirectory) -> None:
     (folder.root / "tasks" / "a").mkdir(parents=True)
     drafts = [".report.html.x1", ".decisions.jsonl.x2", "tasks/a/.receipt.json.x3"]
     for name in [*drafts, "tasks/a/receipt.json", ".keep"]:
