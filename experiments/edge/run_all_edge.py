@@ -9,32 +9,20 @@ docs/explanation/experiments-edge.md are written anew from the data in --out.
 
 from pathlib import Path
 
-import fig03_testbed_welfare
-import fig04_testbed_rejected
-import fig05_testbed_ratio
-import fig06_training
-import fig07_utilization
-import fig08_sites
-import fig09_jobs
-import fig10_profit
-import fig11_price_bases
-from auctune.sim.figures import exits
+from auctune.sim.figures import exits, load_figures
 from edge_harness.options import COMMANDS
 
-FIGURES = {
-    module.FIGURE.name: module.FIGURE
-    for module in (
-        fig03_testbed_welfare,
-        fig04_testbed_rejected,
-        fig05_testbed_ratio,
-        fig06_training,
-        fig07_utilization,
-        fig08_sites,
-        fig09_jobs,
-        fig10_profit,
-        fig11_price_bases,
-    )
-}
+FIGURES = load_figures(
+    "fig03_testbed_welfare",
+    "fig04_testbed_rejected",
+    "fig05_testbed_ratio",
+    "fig06_training",
+    "fig07_utilization",
+    "fig08_sites",
+    "fig09_jobs",
+    "fig10_profit",
+    "fig11_price_bases",
+)
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "experiments-edge.md"
 
 

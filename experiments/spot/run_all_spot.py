@@ -9,36 +9,22 @@ the data in --out.
 
 from pathlib import Path
 
-import fig02_market
-import fig03_forecasts
-import fig05_deadlines
-import fig06_overhead
-import fig07_availability
-import fig08_prices
-import fig09_convergence
-import fig10_drift
-import paper_margins
-import progress_line
-import ranges
-from auctune.sim.figures import exits
+from auctune.sim.figures import exits, load_figures
 from spot_harness.options import COMMANDS
 
-FIGURES = {
-    module.FIGURE.name: module.FIGURE
-    for module in (
-        fig02_market,
-        fig03_forecasts,
-        fig05_deadlines,
-        fig06_overhead,
-        fig07_availability,
-        fig08_prices,
-        fig09_convergence,
-        fig10_drift,
-        progress_line,
-        ranges,
-        paper_margins,
-    )
-}
+FIGURES = load_figures(
+    "fig02_market",
+    "fig03_forecasts",
+    "fig05_deadlines",
+    "fig06_overhead",
+    "fig07_availability",
+    "fig08_prices",
+    "fig09_convergence",
+    "fig10_drift",
+    "progress_line",
+    "ranges",
+    "paper_margins",
+)
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "experiments-spot.md"
 
 

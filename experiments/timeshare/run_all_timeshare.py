@@ -9,34 +9,21 @@ from the data in --out.
 
 from pathlib import Path
 
-import drawn_tables
-import fig04_bundles
-import fig05_estimators
-import fig06_scale
-import fig08_prediction
-import fig09_allocation
-import fig10_fits
-import fig11_sensitivity
-import table01_pure
-import table02_mixed
-from auctune.sim.figures import exits
+from auctune.sim.figures import exits, load_figures
 from timeshare_harness.options import COMMANDS
 
-FIGURES = {
-    module.FIGURE.name: module.FIGURE
-    for module in (
-        table01_pure,
-        table02_mixed,
-        fig04_bundles,
-        fig05_estimators,
-        fig06_scale,
-        fig08_prediction,
-        fig09_allocation,
-        fig10_fits,
-        fig11_sensitivity,
-        drawn_tables,
-    )
-}
+FIGURES = load_figures(
+    "table01_pure",
+    "table02_mixed",
+    "fig04_bundles",
+    "fig05_estimators",
+    "fig06_scale",
+    "fig08_prediction",
+    "fig09_allocation",
+    "fig10_fits",
+    "fig11_sensitivity",
+    "drawn_tables",
+)
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "experiments-timeshare.md"
 
 

@@ -11,7 +11,7 @@ from scipy import stats
 import run_all
 from auctune.domain import InputError
 from auctune.sim.figures import write_tables
-from harness.intervals import interval, t_quantile
+from harness.intervals import interval
 from harness.market import Trace, draw, setting
 from harness.options import parse
 from support.pages import ROOT
@@ -44,13 +44,6 @@ if __name__ == "__main__":
     results = run_jobs(jobs, Path("kept"), workers=workers, console=quiet)
     print([result["square"] for result in results])
 """
-
-
-@pytest.mark.parametrize("confidence", [0.5, 0.8, 0.95, 0.999])
-def test_quantiles_of_t_are_scipys(confidence: float) -> None:
-    for degrees in (1, 2, 3, 4, 5, 9, 10, 31, 100):
-        expected = stats.t.ppf((1 + confidence) / 2, degrees)
-        assert t_quantile(confidence, degrees) == pytest.approx(expected, rel=1e-9)
 
 
 def test_an_interval_is_scipys() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from auctune.timeshare import EarliestFirst, MooreHodgson, moore_hodgson
+from auctune.timeshare import EARLIEST_FIRST, MOORE_HODGSON, moore_hodgson
 from auctune.timeshare.allocation import Demand, Rule
 from auctune.timeshare.allocation.moore_hodgson import choose
 from auctune.timeshare.allocation.rule import relative_shares
@@ -126,7 +126,7 @@ def test_both_rules_do_all_that_was_chosen_when_needs_are_right(seed: int, num: 
     need = random.integers(1, 8, num).astype(np.float64)
     left = np.ceil(random.uniform(1, 4 * num, num))
     most = int(moore_hodgson(need, left).sum())
-    assert len(run_unit_by_unit(EarliestFirst(), need, left)) >= most
+    assert len(run_unit_by_unit(EARLIEST_FIRST, need, left)) >= most
 
 
 @drawn(100)
@@ -139,7 +139,7 @@ def test_the_papers_rule_loses_no_thread_of_the_choice_but_to_whole_units(
     left = np.ceil(random.uniform(1, 4 * num, num))
     # A thread that ends within a unit keeps its share to the unit's end: a unit for each is spare.
     most = int(moore_hodgson(need + 1.0, left).sum())
-    assert len(run_unit_by_unit(MooreHodgson(), need, left)) >= most
+    assert len(run_unit_by_unit(MOORE_HODGSON, need, left)) >= most
 
 
 def test_the_kernel_as_plain_python_chooses_the_same() -> None:

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from auctune.sim.timeshare.recorded import RecordedBundle
 from auctune.sim.timeshare.table_bundles import MIXED, PURE, make_bundles, make_families
 from auctune.timeshare import (
+    EARLIEST_FIRST,
+    EASIEST_FIRST,
+    LEAST_RESOURCES_FIRST,
     Allocator,
-    EarliestFirst,
-    EasiestFirst,
     Exploration,
     HybridEdf,
-    LeastResourcesFirst,
     Mixture,
     OptimisticFilter,
     Planner,
@@ -37,8 +37,8 @@ OWN = "headway"
 RIVALS: Mapping[str, Allocator] = {
     "UA": Uniform(),
     "STF": ShortestFirst(),
-    "LRF": Planner(rule=LeastResourcesFirst()),
-    "ETF": Planner(rule=EasiestFirst()),
+    "LRF": Planner(rule=LEAST_RESOURCES_FIRST),
+    "ETF": Planner(rule=EASIEST_FIRST),
     "LARA": lara(),
     OWN: headway(Mixture()),
 }
@@ -47,7 +47,7 @@ OTHERS: Mapping[str, Allocator] = {
     "LARA, UCB": Planner(balancing=Ucb()),
     "LARA, Thompson": Planner(balancing=Thompson()),
     f"{OWN}, WLS": Planner(Wls(), OptimisticFilter(), HybridEdf()),
-    f"{OWN}, one by one": Planner(Mixture(), OptimisticFilter(near=2.0), EarliestFirst()),
+    f"{OWN}, one by one": Planner(Mixture(), OptimisticFilter(near=2.0), EARLIEST_FIRST),
 }
 
 

@@ -1,15 +1,14 @@
-"""Electricity prices of a market that starts at midnight: made up, or of a day-ahead market.
+"""Electricity prices of a market that starts at midnight: synthetic, or of a day-ahead market.
 
 What a slot costs at them is `auctune.electricity`.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from auctune.electricity import DAY_SECONDS, FloatArray, PriceSeries, slot_costs
+from auctune.electricity import DAY_SECONDS, FloatArray, PriceSeries
 
 
 class Electricity(Protocol):
@@ -56,30 +55,3 @@ class DayAhead:
         """
         edges = self.start_day * DAY_SECONDS + slot_seconds * np.arange(slots + 1, dtype=np.float64)
         return self.series.mean(edges)
-
-
-class PricedEnergy:
-    """Energy costs of a market that never ends, at prices that are known: an `EnergyForecast`.
-
-    Args:
-        prices: from the market's slot 0 on.
-        power_kw: at full load, by node type.
-        slot_seconds: length of a slot.
-    """
-
-    def __init__(
-        self, prices: DayAhead, power_kw: Mapping[str, float], slot_seconds: float
-    ) -> None:
-        self._prices = prices
-        self._power_kw = power_kw
-        self._slot_seconds = slot_seconds
-
-    def __call__(self, node_type: str, slot: int) -> float:
-        """USD for the slot at full load, never below zero.
-
-        Raises:
-            InputError: if the slot lies beyond the prices.
-        """
-        start = self._prices.start_day * DAY_SECONDS + slot * self._slot_seconds
-        price = self._prices.series.mean(np.array([start, start + self._slot_seconds]))
-        return slot_costs(self._power_kw[node_type], price, self._slot_seconds).seen[0]

@@ -4,6 +4,7 @@ pages.
 
 import argparse
 import contextlib
+import importlib
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -86,6 +87,12 @@ def show(console: Console, title: str, table: Rows, notes: Sequence[str] = ()) -
     console.print(shown)
     for note in notes:
         console.print(note)
+
+
+def load_figures(*modules: str) -> dict[str, Figure[Any]]:
+    """Return the `FIGURE` of each of these modules, by its name."""
+    figures = [importlib.import_module(module).FIGURE for module in modules]
+    return {figure.name: figure for figure in figures}
 
 
 def chosen(figures: Mapping[str, AnyFigure], names: str) -> list[AnyFigure]:

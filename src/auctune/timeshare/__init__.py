@@ -4,11 +4,11 @@ After Wang et al., "Learning with Adaptive Resource Allocation" (LARA), ICML 202
 """
 
 from auctune.timeshare.allocation import (
-    EarliestFirst,
-    EasiestFirst,
+    EARLIEST_FIRST,
+    EASIEST_FIRST,
+    LEAST_RESOURCES_FIRST,
+    MOORE_HODGSON,
     HybridEdf,
-    LeastResourcesFirst,
-    MooreHodgson,
     moore_hodgson,
 )
 from auctune.timeshare.allocator import (
@@ -33,22 +33,22 @@ from auctune.timeshare.play import play
 from auctune.timeshare.thread import LearningThread, LossCurve
 
 __all__ = [
+    "EARLIEST_FIRST",
+    "EASIEST_FIRST",
+    "LEAST_RESOURCES_FIRST",
     "M4",
+    "MOORE_HODGSON",
     "Allocator",
     "AllocatorRun",
     "BundleOutcome",
     "ClairvoyantOptimum",
-    "EarliestFirst",
-    "EasiestFirst",
     "Exploration",
     "HybridEdf",
     "InfeasibleSharesError",
     "LearningThread",
-    "LeastResourcesFirst",
     "LossCurve",
     "Ls",
     "Mixture",
-    "MooreHodgson",
     "Need",
     "Observation",
     "OptimisticFilter",

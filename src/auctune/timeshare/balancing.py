@@ -20,7 +20,7 @@ class BalancingRun(Protocol):
     """A balance at work on one bundle."""
 
     def explored(self, observation: Observation, active: Bools) -> Bools:
-        """[k] active threads that share this unit evenly, before any plan; None: plan."""
+        """Return [k], the active threads that share this unit evenly; if there are none, plan."""
         ...
 
     def corrected(self, observation: Observation, needs: Needs) -> Floats:

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from auctune.timeshare.allocation.rule import (
-    EasiestFirst,
+    EASIEST_FIRST,
+    LEAST_RESOURCES_FIRST,
+    MOORE_HODGSON,
     HybridEdf,
-    LeastResourcesFirst,
-    MooreHodgson,
     Rule,
 )
 from auctune.timeshare.allocator import Allocator
@@ -137,13 +137,13 @@ def _headway(settings: HeadwaySettings) -> Allocator:
 
 
 ALLOCATORS: Mapping[str, NamedAllocator] = {
-    "lara": _exploring(MooreHodgson()),
+    "lara": _exploring(MOORE_HODGSON),
     "headway": NamedAllocator(HeadwaySettings, _headway),
-    "lrf": _exploring(LeastResourcesFirst()),
-    "etf": _exploring(EasiestFirst()),
-    "ucb": NamedAllocator(UcbSettings, lambda own: own.planner(Ucb(own.beta), MooreHodgson())),
+    "lrf": _exploring(LEAST_RESOURCES_FIRST),
+    "etf": _exploring(EASIEST_FIRST),
+    "ucb": NamedAllocator(UcbSettings, lambda own: own.planner(Ucb(own.beta), MOORE_HODGSON)),
     "thompson": NamedAllocator(
-        ThompsonSettings, lambda own: own.planner(Thompson(own.seed), MooreHodgson())
+        ThompsonSettings, lambda own: own.planner(Thompson(own.seed), MOORE_HODGSON)
     ),
     "uniform": NamedAllocator(NoSettings, lambda _: Uniform()),
     "stf": NamedAllocator(NoSettings, lambda _: ShortestFirst()),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from auctune.numerics.arrays import Bools, Floats
-from auctune.timeshare.allocation.rule import Demand, HybridEdf, MooreHodgson, Rule
+from auctune.timeshare.allocation.rule import MOORE_HODGSON, Demand, HybridEdf, Rule
 from auctune.timeshare.allocator import Observation, Shares
 from auctune.timeshare.balancing import Balancing, Exploration, OptimisticFilter
 from auctune.timeshare.estimators.estimator import Estimator
@@ -30,7 +30,7 @@ class Planner:
 
     estimator: Estimator = field(default_factory=Wls)
     balancing: Balancing = field(default_factory=Exploration)
-    rule: Rule = field(default_factory=MooreHodgson)
+    rule: Rule = field(default=MOORE_HODGSON)
 
     @property
     def name(self) -> str:
@@ -42,7 +42,7 @@ class Planner:
 
 def lara(exploration: Exploration | None = None, gamma: float = 0.9) -> Planner:
     """LARA as published: WLS, explore-then-exploit, Algorithm 1 with shares just in time."""
-    return Planner(Wls(gamma), exploration or Exploration(), MooreHodgson())
+    return Planner(Wls(gamma), exploration or Exploration(), MOORE_HODGSON)
 
 
 def headway(estimator: Estimator | None = None) -> Planner:

@@ -1,9 +1,19 @@
 """Lines in panels: all is drawn that was given, in one scale and with one legend."""
 
+from typing import Any
+
+import numpy as np
 import pytest
 
 from auctune.charts import DARK, LIGHT, to_svg
-from auctune.charts.curves import MAX_POINTS, Curve, CurvePanel, curves_chart, series_chart
+from auctune.charts.curves import (
+    MAX_POINTS,
+    Curve,
+    CurvePanel,
+    curves_chart,
+    edge_use_chart,
+    series_chart,
+)
 
 
 def test_a_curve_has_its_colour_in_all_panels() -> None:
@@ -60,3 +70,18 @@ def test_a_line_is_on_an_axis_that_begins_where_it_does() -> None:
 def test_no_series_is_refused() -> None:
     with pytest.raises(ValueError, match="one at least"):
         series_chart({"recorded": []}, 600.0, "GPUs")
+
+
+def test_each_resource_is_a_line_to_the_end_of_the_last_slot() -> None:
+    use = {"gpu": np.array([0.0, 0.5]), "data": np.array([1.0, 0.25])}
+    spec: dict[str, Any] = edge_use_chart(use).to_dict()
+    (values,) = spec["datasets"].values()
+    by_name = {name: [(v["slot"], v["share"]) for v in values if v["what"] == name] for name in use}
+    assert by_name["gpu"] == [(0, 0.0), (1, 0.5), (2, 0.5)]
+    assert by_name["data"] == [(0, 1.0), (1, 0.25), (2, 0.25)]
+    assert to_svg(edge_use_chart(use)).startswith("<svg")
+
+
+def test_nothing_is_no_chart() -> None:
+    with pytest.raises(ValueError, match="one resource at least"):
+        edge_use_chart({})

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from auctune.replay.timeshare import PastJob, outcome_under, recorded_outcome
-from auctune.timeshare import LearningThread, LossCurve, MooreHodgson, Planner, Uniform, play
+from auctune.timeshare import MOORE_HODGSON, LearningThread, LossCurve, Planner, Uniform, play
 from auctune.timeshare.allocator import Allocator
 from auctune.timeshare.balancing import Exploration
 from auctune.timeshare.estimators.wls import Wls
 
-LARA = Planner(Wls(), Exploration(None, 0.1), MooreHodgson())
+LARA = Planner(Wls(), Exploration(None, 0.1), MOORE_HODGSON)
 
 
 def thread(

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auctune.domain import EnergyForecast, InputError
+from auctune.domain import InputError
 from auctune.electricity import PriceSeries, read_prices, slot_costs
-from auctune.sim.energy import DailySwing, DayAhead, PricedEnergy
+from auctune.sim.energy import DailySwing, DayAhead
 
 HOURLY = PriceSeries(3600 * np.arange(48.0), np.linspace(-20.0, 74.0, 48))
 
@@ -60,16 +60,6 @@ def test_a_node_of_400_watts_at_50_dollars_costs_two_cents_an_hour() -> None:
     costs = slot_costs(0.4, np.array([50.0, -10.0, 0.0]), 3600.0)
     assert costs.real == pytest.approx((0.02, -0.004, 0.0))
     assert costs.seen == pytest.approx((0.02, 0.0, 0.0))
-
-
-def test_a_market_without_end_pays_the_same_slot_by_slot() -> None:
-    prices = DayAhead(HOURLY, start_day=0.5)
-    energy: EnergyForecast = PricedEnergy(prices, {"big": 0.4, "small": 0.1}, 600.0)
-    for name, power_kw in (("big", 0.4), ("small", 0.1)):
-        costs = slot_costs(power_kw, prices.prices(144, 600.0), 600.0).seen
-        assert [energy(name, slot) for slot in range(144)] == pytest.approx(costs)
-    with pytest.raises(InputError, match="energy_start_day"):
-        energy("big", 216)
 
 
 def test_the_made_up_price_is_cheapest_at_night_and_has_its_mean() -> None:

@@ -8,13 +8,13 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.timeshare import (
+    EARLIEST_FIRST,
+    EASIEST_FIRST,
+    LEAST_RESOURCES_FIRST,
     Allocator,
-    EarliestFirst,
-    EasiestFirst,
     Exploration,
     InfeasibleSharesError,
     LearningThread,
-    LeastResourcesFirst,
     LossCurve,
     Ls,
     Mixture,
@@ -39,11 +39,11 @@ ALLOCATORS: list[Allocator] = [
     ShortestFirst(),
     lara(),
     headway(),
-    Planner(rule=LeastResourcesFirst()),
-    Planner(rule=EasiestFirst()),
+    Planner(rule=LEAST_RESOURCES_FIRST),
+    Planner(rule=EASIEST_FIRST),
     Planner(Ls(), Ucb()),
     Planner(Mixture(), Thompson()),
-    Planner(Mixture(), OptimisticFilter(4), EarliestFirst()),
+    Planner(Mixture(), OptimisticFilter(4), EARLIEST_FIRST),
 ]
 
 

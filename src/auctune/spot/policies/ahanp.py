@@ -20,14 +20,13 @@ import numpy as np
 from auctune.domain import InputError
 from auctune.domain.checks import check_finite, check_positive
 from auctune.numerics.jit import kernel
-from auctune.spot.job import SpotJob
-from auctune.spot.policy import SpotAllocation, SpotObservation
+from auctune.spot.policies.baselines import StatelessPolicy
+from auctune.spot.policy import SpotObservation
 from auctune.spot.terms import (
     JobConstants,
     ProgressLine,
     check_line,
     is_ahead,
-    job_constants,
     line_code,
     spot_first,
     usable_spot,
@@ -76,7 +75,7 @@ _LINE: ProgressLine = "slot_start"
 
 
 @dataclass(frozen=True, slots=True)
-class Ahanp:
+class Ahanp(StatelessPolicy):
     """AHANP. It needs no forecast.
 
     Attributes:
@@ -109,31 +108,14 @@ class Ahanp:
         parts += [f",line={self.line}"] if self.line != _LINE else []
         return f"ahanp(sigma={self.sigma:g}{''.join(parts)})"
 
-    @property
-    def horizon(self) -> int:
-        return 0
-
-    def start(self, job: SpotJob) -> "AhanpRun":
-        return AhanpRun(self, job)
-
-
-class AhanpRun:
-    """AHANP at work."""
-
-    def __init__(self, params: Ahanp, job: SpotJob) -> None:
-        self._params = params
-        self._line = line_code(params.line)
-        self._terms = job_constants(job, 1.0)
-
-    def allocate(self, observation: SpotObservation) -> SpotAllocation:
-        params = self._params
-        on_demand, spot = react(
-            self._terms,
-            params.sigma * observation.on_demand_price,
-            params.drop,
-            params.shrink,
-            params.growth,
-            self._line,
+    def decide(self, terms: JobConstants, observation: SpotObservation) -> tuple[int, int]:
+        return react(
+            terms,
+            self.sigma * observation.on_demand_price,
+            self.drop,
+            self.shrink,
+            self.growth,
+            line_code(self.line),
             observation.slot,
             observation.progress,
             observation.last.total,
@@ -141,4 +123,3 @@ class AhanpRun:
             observation.available,
             observation.available_before,
         )
-        return SpotAllocation(on_demand, spot)

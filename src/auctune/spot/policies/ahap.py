@@ -4,7 +4,7 @@ In each slot t a plan is made for the window t..e-1, e = min(t + w, d); slot t i
 are forecast.
 
 - Progress at or above the line: in each slot of the window where price <= sigma, min(A, N_max) spot
-  GPUs, or None if that is under N_min; no on-demand. The line is Z_exp(t) = L (t + 1) / d, even
+  GPUs, none if that is under N_min; no on-demand. The line is Z_exp(t) = L (t + 1) / d, even
   progress at the end of slot t = 0, 1, ...: the paper counts its slots from 1. With
   `line="slot_start"` it is L t / d; every job is then ahead in its first slot.
 - Else the window program (10), `auctune.spot.window`.

@@ -20,6 +20,35 @@ from auctune.spot.terms import (
     work_of,
 )
 
+
+class StatelessPolicy:
+    """Base of policies that decide each slot from what they observe then, without a forecast."""
+
+    __slots__ = ()
+
+    @property
+    def horizon(self) -> int:
+        return 0
+
+    def start(self, job: SpotJob) -> "StatelessRun":
+        """Return a run for one job."""
+        return StatelessRun(self, job_constants(job, 1.0))
+
+    def decide(self, terms: JobConstants, observation: SpotObservation) -> tuple[int, int]:
+        """Return the (on-demand, spot) GPUs of a slot."""
+        raise NotImplementedError
+
+
+class StatelessRun:
+    """A stateless policy on one job."""
+
+    def __init__(self, policy: StatelessPolicy, terms: JobConstants) -> None:
+        self._policy, self._terms = policy, terms
+
+    def allocate(self, observation: SpotObservation) -> SpotAllocation:
+        return SpotAllocation(*self._policy.decide(self._terms, observation))
+
+
 # OD-Only: on-demand GPUs alone, the fewest that meet the deadline.
 #
 # In each slot the least n in N_min..N_max that finishes by d if it is held from now on, the
@@ -40,37 +69,21 @@ def least_steady_count(terms: JobConstants, slot: int, progress: float, last: in
 
 
 @dataclass(frozen=True, slots=True)
-class OnDemandOnly:
-    """OD-Only. It needs no forecast."""
+class OnDemandOnly(StatelessPolicy):
+    """OD-Only."""
 
     @property
     def name(self) -> str:
         return "od-only"
 
-    @property
-    def horizon(self) -> int:
-        return 0
-
-    def start(self, job: SpotJob) -> "OnDemandOnlyRun":
-        return OnDemandOnlyRun(job)
-
-
-class OnDemandOnlyRun:
-    """OD-Only at work."""
-
-    def __init__(self, job: SpotJob) -> None:
-        self._terms = job_constants(job, 1.0)
-
-    def allocate(self, observation: SpotObservation) -> SpotAllocation:
-        count = least_steady_count(
-            self._terms, observation.slot, observation.progress, observation.last.total
-        )
-        return SpotAllocation(count, 0)
+    def decide(self, terms: JobConstants, observation: SpotObservation) -> tuple[int, int]:
+        last = observation.last.total
+        return least_steady_count(terms, observation.slot, observation.progress, last), 0
 
 
 # MSU: all the spot there is, at any price, until the deadline presses.
 #
-# In each slot min(A_t, N_max) spot GPUs, or None if that is under N_min, as long as N_max GPUs from
+# In each slot min(A_t, N_max) spot GPUs, none if that is under N_min, as long as N_max GPUs from
 # the next slot on can still do the rest by d. Otherwise N_max now: spot first, on-demand for the
 # rest. So the deadline is met whenever N_max GPUs from the beginning meet it. That is stronger
 # than the MSU of Kong et al. (arXiv 2512.20967), which switches "near the deadline" and can be
@@ -89,36 +102,21 @@ def all_spot(
 
 
 @dataclass(frozen=True, slots=True)
-class SpotFirst:
-    """MSU, maximal spot utilization. It needs no forecast."""
+class SpotFirst(StatelessPolicy):
+    """MSU, maximal spot utilization."""
 
     @property
     def name(self) -> str:
         return "msu"
 
-    @property
-    def horizon(self) -> int:
-        return 0
-
-    def start(self, job: SpotJob) -> "SpotFirstRun":
-        return SpotFirstRun(job)
-
-
-class SpotFirstRun:
-    """MSU at work."""
-
-    def __init__(self, job: SpotJob) -> None:
-        self._terms = job_constants(job, 1.0)
-
-    def allocate(self, observation: SpotObservation) -> SpotAllocation:
-        on_demand, spot = all_spot(
-            self._terms,
+    def decide(self, terms: JobConstants, observation: SpotObservation) -> tuple[int, int]:
+        return all_spot(
+            terms,
             observation.slot,
             observation.progress,
             observation.last.total,
             observation.available,
         )
-        return SpotAllocation(on_demand, spot)
 
 
 # UP: uniform progress, with on-demand only behind the line.
@@ -130,7 +128,7 @@ class SpotFirstRun:
 #
 # - The line rises evenly to L by d less what one start costs: line(t) = min(L, L t / (d - 1 +
 # mu_1)).
-# - Ahead of the line: min(A_t, N_max) spot GPUs, or None if that is under N_min.
+# - Ahead of the line: min(A_t, N_max) spot GPUs, none if that is under N_min.
 # - Behind it (Z < line(t)): the least count, at least that many spot GPUs and N_min, with which the
 #   progress is on the line again at the end of the slot; N_max if none regains it. Spot first,
 #   on-demand for the rest.
@@ -195,8 +193,8 @@ _HYSTERESIS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class UniformProgress:
-    """UP. It needs no forecast.
+class UniformProgress(StatelessPolicy):
+    """UP.
 
     Attributes:
         hysteresis: h, restarts that the lead must pay for before on-demand GPUs are given up.
@@ -209,32 +207,16 @@ class UniformProgress:
 
     @property
     def name(self) -> str:
-        told = self.hysteresis != _HYSTERESIS
-        return f"up(hysteresis={self.hysteresis:g})" if told else "up"
+        is_default = self.hysteresis == _HYSTERESIS
+        return "up" if is_default else f"up(hysteresis={self.hysteresis:g})"
 
-    @property
-    def horizon(self) -> int:
-        return 0
-
-    def start(self, job: SpotJob) -> "UniformProgressRun":
-        return UniformProgressRun(self, job)
-
-
-class UniformProgressRun:
-    """UP at work."""
-
-    def __init__(self, params: UniformProgress, job: SpotJob) -> None:
-        self._hysteresis = params.hysteresis
-        self._terms = job_constants(job, 1.0)
-
-    def allocate(self, observation: SpotObservation) -> SpotAllocation:
-        on_demand, spot = uniform(
-            self._terms,
-            self._hysteresis,
+    def decide(self, terms: JobConstants, observation: SpotObservation) -> tuple[int, int]:
+        return uniform(
+            terms,
+            self.hysteresis,
             observation.slot,
             observation.progress,
             observation.last.total,
             observation.last.on_demand,
             observation.available,
         )
-        return SpotAllocation(on_demand, spot)

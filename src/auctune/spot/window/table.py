@@ -69,7 +69,7 @@ def check_memory(num_tables: int, n_max: int, units: int) -> None:
 
 @kernel
 def cheapest_spot(count: int, price: float, available: int, on_demand_price: float) -> int:
-    """Spot GPUs among `count`: all there are where spot is cheaper, None where it is not."""
+    """Spot GPUs among `count`: all there are where spot is cheaper, else 0."""
     return min(count, available) if price < on_demand_price else 0
 
 

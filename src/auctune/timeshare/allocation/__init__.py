@@ -2,22 +2,22 @@
 
 from auctune.timeshare.allocation.moore_hodgson import moore_hodgson
 from auctune.timeshare.allocation.rule import (
+    EARLIEST_FIRST,
+    EASIEST_FIRST,
+    LEAST_RESOURCES_FIRST,
+    MOORE_HODGSON,
     Demand,
-    EarliestFirst,
-    EasiestFirst,
     HybridEdf,
-    LeastResourcesFirst,
-    MooreHodgson,
     Rule,
 )
 
 __all__ = [
+    "EARLIEST_FIRST",
+    "EASIEST_FIRST",
+    "LEAST_RESOURCES_FIRST",
+    "MOORE_HODGSON",
     "Demand",
-    "EarliestFirst",
-    "EasiestFirst",
     "HybridEdf",
-    "LeastResourcesFirst",
-    "MooreHodgson",
     "Rule",
     "moore_hodgson",
 ]

@@ -1,5 +1,6 @@
 """Rules that turn remaining work into shares of the pool."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -207,31 +208,31 @@ def share_by_ease(demand: Demand, eta: Floats) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class MooreHodgson:
-    """LARA's: Algorithm 1 and (3.8)."""
+class KernelRule:
+    """A rule without parameters."""
 
-    @property
-    def name(self) -> str:
-        return "lara"
-
-    def share(self, demand: Demand, eta: Floats) -> None:
-        share_by_lara(demand, eta)
-
-
-@dataclass(frozen=True, slots=True)
-class EarliestFirst:
-    """All for the thread of Algorithm 1's C that is due first.
-
-    C can be done in this order, too, and a need that was said too low then makes one thread late
-    and not, as with shares that are just enough, all of them.
-    """
-
-    @property
-    def name(self) -> str:
-        return "edf"
+    name: str
+    kernel: Callable[[Demand, Floats], None]
 
     def share(self, demand: Demand, eta: Floats) -> None:
-        share_by_due(demand, eta)
+        self.kernel(demand, eta)
+
+
+MOORE_HODGSON = KernelRule("lara", share_by_lara)
+"""LARA's rule, Algorithm 1 and (3.8): those of C, each just in time."""
+
+EARLIEST_FIRST = KernelRule("edf", share_by_due)
+"""All for the thread of Algorithm 1's C that is due first.
+
+C can be done in this order, too, and a need that was predicted too low then makes one thread late
+and not, as with shares that are just enough, all of them.
+"""
+
+LEAST_RESOURCES_FIRST = KernelRule("lrf", share_by_need)
+"""LRF: all for the thread that needs the fewest batches."""
+
+EASIEST_FIRST = KernelRule("etf", share_by_ease)
+"""ETF: all for the thread with the least need by the time it was given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,27 +255,3 @@ class HybridEdf:
 
     def share(self, demand: Demand, eta: Floats) -> None:
         share_by_closeness(demand, self.near, eta)
-
-
-@dataclass(frozen=True, slots=True)
-class LeastResourcesFirst:
-    """LRF: all for the thread that needs the fewest batches."""
-
-    @property
-    def name(self) -> str:
-        return "lrf"
-
-    def share(self, demand: Demand, eta: Floats) -> None:
-        share_by_need(demand, eta)
-
-
-@dataclass(frozen=True, slots=True)
-class EasiestFirst:
-    """ETF: all for the thread with the least need by the time it was given."""
-
-    @property
-    def name(self) -> str:
-        return "etf"
-
-    def share(self, demand: Demand, eta: Floats) -> None:
-        share_by_ease(demand, eta)

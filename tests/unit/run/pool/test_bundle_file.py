@@ -7,7 +7,7 @@ import pytest
 from auctune.domain import InputError
 from auctune.run.pool.bundle import Bundle, read_bundle
 from auctune.sim.timeshare.bundle_file import read_bundle_file
-from auctune.timeshare.allocation.rule import MooreHodgson
+from auctune.timeshare.allocation.rule import MOORE_HODGSON
 from auctune.timeshare.balancing import Exploration
 from auctune.timeshare.estimators.wls import Wls
 from auctune.timeshare.planner import Planner
@@ -69,7 +69,7 @@ def test_a_file_says_all_of_a_run(tmp_path: Path) -> None:
     )
     bundle = read(path, tmp_path)
     params = bundle.params
-    assert params.allocator == Planner(Wls(gamma=0.8), Exploration(batches=40), MooreHodgson())
+    assert params.allocator == Planner(Wls(gamma=0.8), Exploration(batches=40), MOORE_HODGSON)
     assert (params.memory_bytes, params.cpu_threads) == (500_000_000, 2)
     assert params.quantum_seconds is None
     job = bundle.jobs[0]

@@ -1,14 +1,33 @@
-"""Arrivals: seeded, at the rate asked for, and of a log each job in its slot."""
+"""When bids arrive."""
+
+import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import nnls
 
 from auctune.domain import InputError
 from auctune.numerics.rng import stream
 from auctune.sim.traces.job_log import JobLog, make_log
-from auctune.sim.workloads.arrivals import LogArrivals, PoissonArrivals
+from auctune.sim.workloads.arrivals import (
+    PHILLY_2017,
+    Burst,
+    BurstyArrivals,
+    BurstyParams,
+    LogArrivals,
+    PoissonArrivals,
+    Wave,
+)
+from auctune.sim.workloads.bursty_fit import (
+    FitParams,
+    autocorrelation,
+    compare,
+    dispersion,
+    fit,
+    least_squares,
+)
 
 
 def log_of(times: list[float]) -> JobLog:
@@ -80,3 +99,175 @@ def test_rates_that_are_none_are_refused(rate: float) -> None:
         PoissonArrivals(rate)
     with pytest.raises(InputError, match=r"rate: .*bids a slot"):
         LogArrivals(log_of([1.0]), rate=rate)
+
+
+DAY = 86_400.0
+TENTHS = st.integers(-30, 30).map(lambda tenths: tenths / 10)
+
+
+def log_from(params: BurstyParams, days: int, seed: int) -> JobLog:
+    times = params.times(days * DAY, stream(seed, "log"))
+    ones = np.ones(len(times))
+    return make_log("made up", times, ones, ones, [""] * len(times), from_midnight=False)
+
+
+def counts_of(params: BurstyParams, days: int, slot_seconds: float, seed: int = 0) -> np.ndarray:
+    times = params.times(days * DAY, stream(seed, "counts"))
+    slots = round(days * DAY / slot_seconds)
+    return np.bincount((times // slot_seconds).astype(int), minlength=slots).astype(float)
+
+
+def test_without_bursts_and_waves_arrivals_are_poisson() -> None:
+    counts = counts_of(BurstyParams(2000.0), 60, 600.0)
+    assert counts.mean() == pytest.approx(2000 / 144, rel=0.02)
+    assert dispersion(counts) == pytest.approx(1, abs=0.08)
+
+
+def test_quick_bursts_alone_are_dispersed_as_their_sizes_say() -> None:
+    # A share b in geometric bursts of mean n: variance over mean is 1 + 2 b (n - 1).
+    params = BurstyParams(3000.0, bursts=(Burst(0.5, 9.0, 5.0),))
+    counts = counts_of(params, 120, 3600.0)
+    assert counts.mean() == pytest.approx(125, rel=0.03)
+    assert dispersion(counts) == pytest.approx(9.0, rel=0.12)
+
+
+def test_a_wave_alone_is_dispersed_and_correlated_as_its_variance_says() -> None:
+    # Counts of slots much shorter than the wave: 1 + mean (e^v - 1), and correlated accordingly.
+    params = BurstyParams(7200.0, waves=(Wave(0.3, 7200.0),))
+    counts = counts_of(params, 250, 600.0)
+    excess = counts.mean() * np.expm1(0.3)
+    assert dispersion(counts) == pytest.approx(1 + excess, rel=0.15)
+    for lag in (6, 12):
+        expected = counts.mean() * np.expm1(0.3 * np.exp(-lag / 12)) / (1 + excess)
+        assert autocorrelation(counts, lag) == pytest.approx(expected, abs=0.06)
+
+
+def test_the_daily_curve_is_that_of_the_parameters() -> None:
+    hourly = tuple(np.linspace(0.2, 1.8, 24).tolist())
+    counts = counts_of(BurstyParams(5000.0, hourly), 60, 3600.0).reshape(60, 24).mean(axis=0)
+    assert counts / counts.mean() == pytest.approx(hourly, abs=0.06)
+
+
+def test_scaled_up_the_relative_variance_stays() -> None:
+    params = BurstyParams(1440.0, bursts=(Burst(0.6, 20.0, 60.0),), waves=(Wave(0.2, 3600.0),))
+    small, large = counts_of(params, 200, 3600.0), counts_of(params.scaled(5.0), 200, 3600.0)
+    assert large.mean() == pytest.approx(5 * small.mean(), rel=0.05)
+
+    def without_chance(counts: np.ndarray) -> float:
+        return float((counts.var() - counts.mean()) / counts.mean() ** 2)
+
+    assert without_chance(large) == pytest.approx(without_chance(small), rel=0.2)
+
+
+@given(
+    days=st.floats(0.01, 1.5),
+    rate=st.floats(0.1, 30),
+    slot_seconds=st.sampled_from([60.0, 600.0, 777.0]),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=30)
+def test_arrivals_lie_in_their_horizon_in_order_and_repeat(
+    days: float, rate: float, slot_seconds: float, seed: int
+) -> None:
+    slots = max(1, int(days * DAY / slot_seconds))
+    arrivals = BurstyArrivals(PHILLY_2017, rate)
+    slot = arrivals.draw(slots, slot_seconds, stream(seed)).slot
+    assert (np.diff(slot) >= 0).all()
+    assert not len(slot) or (slot[0] >= 0 and slot[-1] < slots)
+    assert np.array_equal(slot, arrivals.draw(slots, slot_seconds, stream(seed)).slot)
+
+
+def test_a_rate_asked_for_is_met_over_many_days() -> None:
+    arrived = BurstyArrivals(PHILLY_2017, 30.0).draw(144 * 400, 600.0, stream(1))
+    assert len(arrived.slot) / (144 * 400) == pytest.approx(30.0, rel=0.15)
+
+
+def test_a_fit_of_a_poisson_log_finds_next_to_no_burstiness() -> None:
+    log = log_from(BurstyParams(1500.0), 28, 1)
+    counts = counts_of(fit(log), 28, 600.0)
+    assert counts.mean() == pytest.approx(1500 / 144, rel=0.05)
+    assert dispersion(counts) < 1.3
+
+
+def test_a_fit_finds_the_dispersion_and_the_memory_of_what_made_the_log() -> None:
+    hourly = 1 + 0.5 * np.sin(2 * np.pi * (np.arange(24) + 0.5) / 24)
+    made_by = BurstyParams(
+        1400.0,
+        tuple(hourly.tolist()),
+        waves=(Wave(0.3, 5400.0),),
+        bursts=(Burst(0.6, 15.0, 120.0),),
+    )
+    found = fit(log_from(made_by, 60, 2))
+    assert found.jobs_per_day == pytest.approx(1400, rel=0.15)
+    assert found.hourly == pytest.approx(hourly, abs=0.25)
+    for slot_seconds in (60.0, 600.0, 3600.0):
+        wanted, made = (
+            float(np.mean([dispersion(counts_of(p, 60, slot_seconds, s)) for s in range(4)]))
+            for p in (made_by, found)
+        )
+        assert made == pytest.approx(wanted, rel=0.25)
+    wanted, made = (autocorrelation(counts_of(p, 60, 600.0), 1) for p in (made_by, found))
+    assert made == pytest.approx(wanted, abs=0.1)
+
+
+def test_a_fit_may_be_kept_from_bursts_or_waves() -> None:
+    log = log_from(PHILLY_2017, 14, 3)
+    assert fit(log, FitParams(wave_seconds=())).waves == ()
+    assert fit(log, FitParams(burst_seconds=())).bursts == ()
+
+
+def test_a_log_too_short_to_fit_is_refused() -> None:
+    with pytest.raises(InputError, match=r"log: has \d+ jobs on 1 days; expected 100 jobs on 2"):
+        fit(log_from(BurstyParams(500.0), 1, 0))
+
+
+@given(
+    rows=st.lists(st.lists(TENTHS, min_size=4, max_size=4), min_size=4, max_size=8),
+    data=st.data(),
+)
+@settings(max_examples=60)
+def test_least_squares_of_nothing_below_zero_is_as_good_as_scipys(
+    rows: list[list[float]], data: st.DataObject
+) -> None:
+    shapes = np.array(rows)
+    target = np.array(data.draw(st.lists(TENTHS, min_size=len(rows), max_size=len(rows))))
+    found = least_squares(shapes, target)
+    assert (found >= 0).all()
+    _, best = nnls(shapes, target)
+    assert np.linalg.norm(shapes @ found - target) == pytest.approx(best, abs=1e-6)
+
+
+def test_likeness_of_a_log_to_what_made_it_is_within_the_range_of_runs() -> None:
+    rows = compare(log_from(PHILLY_2017, 28, 5), PHILLY_2017, runs=15)
+    names = [row.figure for row in rows]
+    assert names[:2] == ["jobs a day", "dispersion, 1 min"]
+    assert all(row.low <= row.high for row in rows)
+    inside = sum(row.low <= row.log <= row.high for row in rows)
+    assert inside >= len(rows) // 2
+    poisson = compare(log_from(PHILLY_2017, 28, 5), BurstyParams(1375.0), runs=5)
+    for row in poisson:
+        if row.figure.startswith("dispersion"):
+            assert row.high < row.log / 3
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: BurstyParams(0.0), "jobs_per_day: 0.0; expected jobs a day > 0"),
+        (lambda: BurstyParams(1.0, (1.0,)), "hourly: has 1 factors; expected 24"),
+        (lambda: BurstyParams(1.0, (2.0,) * 24), "hourly: sums to 48; expected factors of mean 1"),
+        (lambda: BurstyParams(1.0, (-1.0, *[25 / 23] * 23)), r"hourly\[0\]: -1.0"),
+        (lambda: Burst(1.1, 2.0, 1.0), r"share: 1.1; expected a share in \[0, 1\]"),
+        (lambda: Burst(0.1, 0.5, 1.0), "mean_size: 0.5; expected a number of jobs >= 1"),
+        (lambda: Wave(-0.1, 1.0), "variance: -0.1"),
+        (
+            lambda: BurstyParams(1.0, bursts=tuple(itertools.repeat(Burst(0.6, 2.0, 1.0), 2))),
+            "bursts: share more than all jobs",
+        ),
+        (lambda: BurstyArrivals(PHILLY_2017, 0.0), "rate: 0.0; expected bids a slot > 0"),
+    ],
+)
+def test_parameters_out_of_range_are_refused(make: object, message: str) -> None:
+    assert callable(make)
+    with pytest.raises(InputError, match=message):
+        make()

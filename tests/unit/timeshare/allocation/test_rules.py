@@ -7,18 +7,18 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.timeshare import (
-    EarliestFirst,
-    EasiestFirst,
+    EARLIEST_FIRST,
+    EASIEST_FIRST,
+    LEAST_RESOURCES_FIRST,
+    MOORE_HODGSON,
     HybridEdf,
-    LeastResourcesFirst,
-    MooreHodgson,
     moore_hodgson,
 )
 from auctune.timeshare.allocation import Demand, Rule
 from auctune.timeshare.allocation.rule import relative_shares
 
 INF = math.inf
-RULES = [MooreHodgson(), EarliestFirst(), HybridEdf(), LeastResourcesFirst(), EasiestFirst()]
+RULES = [MOORE_HODGSON, EARLIEST_FIRST, HybridEdf(), LEAST_RESOURCES_FIRST, EASIEST_FIRST]
 
 
 def demand(
@@ -45,40 +45,40 @@ def shares(rule: Rule, asked: Demand) -> list[float]:
 def test_shares_are_the_papers_then_scaled() -> None:
     # rel = 2/4, 3/(10 - 2); eta = 1/2, 1/2 * 3/8; of 11/16.
     asked = demand([20.0, 30.0], [4.0, 10.0], rate=10.0)
-    assert shares(MooreHodgson(), asked) == pytest.approx([8 / 11, 3 / 11])
+    assert shares(MOORE_HODGSON, asked) == pytest.approx([8 / 11, 3 / 11])
 
 
 def test_a_thread_that_just_fits_gets_all() -> None:
     asked = demand([0.1 * 3, 5.0], [0.3, 10.0])
-    assert shares(MooreHodgson(), asked) == pytest.approx([1.0, 0.0])
+    assert shares(MOORE_HODGSON, asked) == pytest.approx([1.0, 0.0])
 
 
 def test_the_longest_is_dropped_where_not_all_fit() -> None:
     asked = demand([3.0, 8.0, 4.0], [9.0, 10.0, 11.0])
-    assert shares(MooreHodgson(), asked)[1] == 0.0
+    assert shares(MOORE_HODGSON, asked)[1] == 0.0
     assert moore_hodgson(asked.need, asked.left).tolist() == [True, False, True]
 
 
 def test_one_at_a_time_the_earliest_of_the_choice_is_first() -> None:
     asked = demand([9.0, 3.0, 4.0], [8.0, 10.0, 9.0])
-    assert shares(EarliestFirst(), asked) == [0.0, 0.0, 1.0]
+    assert shares(EARLIEST_FIRST, asked) == [0.0, 0.0, 1.0]
 
 
 def test_threads_share_only_while_deadlines_are_close() -> None:
     close, apart = demand([3.0, 3.0], [10.0, 20.0]), demand([3.0, 3.0], [9.0, 20.0])
-    assert shares(HybridEdf(), close) == shares(MooreHodgson(), close)
+    assert shares(HybridEdf(), close) == shares(MOORE_HODGSON, close)
     assert min(shares(HybridEdf(), close)) > 0
     assert shares(HybridEdf(), apart) == [1.0, 0.0]
     assert shares(HybridEdf(near=2.0), close) == [1.0, 0.0]
     # Neither who is not active nor who is out of reach makes deadlines far apart.
     beside = demand([3.0, 3.0, 9.0, INF], [10.0, 20.0, 99.0, 1.0], [True, True, False, True])
-    assert shares(HybridEdf(), beside)[:2] == shares(MooreHodgson(), close)
+    assert shares(HybridEdf(), beside)[:2] == shares(MOORE_HODGSON, close)
 
 
 def test_the_least_need_and_the_easiest_thread_get_all() -> None:
     asked = demand([9.0, 8.0], [90.0, 20.0])
-    assert shares(LeastResourcesFirst(), asked) == [0.0, 1.0]
-    assert shares(EasiestFirst(), asked) == [1.0, 0.0]
+    assert shares(LEAST_RESOURCES_FIRST, asked) == [0.0, 1.0]
+    assert shares(EASIEST_FIRST, asked) == [1.0, 0.0]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
@@ -88,7 +88,7 @@ def test_infinite_needs_never_enter_the_choice(rule: Rule) -> None:
 
 def test_with_nobody_in_reach_of_its_deadline_the_least_late_gets_all() -> None:
     asked = demand([50.0, 30.0, INF], [10.0, 5.0, 5.0])
-    assert shares(MooreHodgson(), asked) == [1.0, 0.0, 0.0]
+    assert shares(MOORE_HODGSON, asked) == [1.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
