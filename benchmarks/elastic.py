@@ -10,6 +10,7 @@
 """  # noqa: E501
 
 import argparse
+import queue
 import statistics
 import tempfile
 import threading
@@ -26,21 +27,16 @@ from rich.table import Table
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from auctune.run.event_log import EventLog
-from auctune.run.spot import (
-    MarketTrace,
-    MeasuredOverhead,
-    ReplayedMarket,
-    SilentListener,
-    SpotOrder,
-    WallClock,
-    run_spot_job,
-)
-from auctune.run.spot.kind import Kind
-from auctune.run.spot.launcher import FreshLauncher, Launcher, WarmLauncher
-from auctune.run.spot.link import LinkClosedError, SocketLink, make_pair
-from auctune.run.spot.measured import measure_overhead
+from auctune.run.spot.clock import WallClock
+from auctune.run.spot.connection import Connection, ConnectionClosedError, open_pair
+from auctune.run.spot.events import OvertimeStarted, SpotEvent
+from auctune.run.spot.job import SpotRunConfig, run_spot_job
+from auctune.run.spot.launcher import ColdLauncher, LocalProvider, PreforkLauncher
+from auctune.run.spot.overhead import MeasuredOverhead, measure_overhead
+from auctune.run.spot.provider import Launcher, PurchaseOption
 from auctune.run.spot.state import SpotRunState
-from auctune.run.spot.worker import WorkerSettings
+from auctune.run.spot.traces import MarketTrace
+from auctune.run.spot.worker import WorkerMessage, WorkerSettings
 from auctune.spot import SpotAllocation, SpotJob, SpotMarket, SpotObservation
 from auctune.train.base import Base, load_base
 from auctune.train.data_parallel.gradients import GradientWorker
@@ -81,8 +77,10 @@ def seconds_to_start(launcher: Launcher, repeats: int = 3) -> float:
     seconds = []
     for _ in range(repeats):
         started = time.perf_counter()
-        worker = launcher.launch(Kind.ON_DEMAND)
-        worker.link.receive()
+        worker = launcher.launch(PurchaseOption.ON_DEMAND)
+        messages: queue.SimpleQueue[WorkerMessage] = queue.SimpleQueue()
+        worker.start(messages.put)
+        messages.get()
         seconds.append(time.perf_counter() - started)
         worker.kill()
     launcher.close()
@@ -93,11 +91,9 @@ class DeadlineReached(Exception):  # noqa: N818
     """The run has shown what it is there for."""
 
 
-class UpToTheDeadline(SilentListener):
-    """Ends a run whose job is longer."""
-
-    def ending_begun(self, now: float, num_instances: int) -> None:
-        """See `SpotListener`."""
+def stop_at_deadline(event: SpotEvent) -> None:
+    """End a run whose job is longer."""
+    if isinstance(event, OvertimeStarted):
         raise DeadlineReached
 
 
@@ -105,17 +101,17 @@ def measure_run(folder: Path, slot_seconds: float) -> MeasuredOverhead:
     """The overheads of a run whose count rises and falls."""
     job = SpotJob(workload=1e6, deadline=len(COUNTS), n_max=2)
     training = make_job(folder, 32, epochs=100_000)
-    order = SpotOrder(job=job, training=training, base="tiny", micro_batch=4)
+    order = SpotRunConfig(job=job, training=training, base="tiny", micro_batch=4)
     market = SpotMarket(np.full(len(COUNTS), 0.3), np.full(len(COUNTS), 2))
     with suppress(DeadlineReached):
         run_spot_job(
             order,
             UpAndDown(),
-            ReplayedMarket(MarketTrace.of_slots(market)),
+            LocalProvider(MarketTrace.of_slots(market)),
             folder / "run",
             cache=folder,
             make_clock=lambda _: WallClock(slot_seconds),
-            listener=UpToTheDeadline(),
+            on_event=stop_at_deadline,
         )
     journal = EventLog(folder / "run/state/journal.jsonl")
     journal.close()
@@ -145,14 +141,14 @@ def median_seconds(act: Callable[[], object], repeats: int) -> float:
 
 def seconds_to_carry(values: np.ndarray) -> float:
     """Median seconds for weights to a worker and a gradient of the same size back."""
-    ours, theirs = make_pair(60.0)
-    far = SocketLink(theirs)
+    ours, theirs = open_pair(60.0)
+    far = Connection(theirs)
 
     def echo() -> None:
-        with suppress(LinkClosedError):
+        with suppress(ConnectionClosedError):
             while True:
-                parcel = far.receive()
-                far.send(parcel.words, parcel.numbers)
+                message = far.receive()
+                far.send(message.header, message.array)
 
     def there_and_back() -> None:
         ours.send({"kind": "weights"}, values)
@@ -196,7 +192,7 @@ def main() -> None:
         folder = Path(name)
         base = load_base("tiny", cache=folder)
         settings = WorkerSettings(base.source, str(folder), make_job(folder, 32))
-        for kind in (FreshLauncher, WarmLauncher):
+        for kind in (ColdLauncher, PreforkLauncher):
             seconds = seconds_to_start(kind(settings, folder / "log"))
             table.add_row(f"start of a worker, {kind.__name__}", f"{seconds:.3f} s")
         overhead = measure_run(folder, slot_seconds)

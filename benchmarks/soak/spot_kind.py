@@ -22,7 +22,7 @@ class SpotKind(MeteredKind):
 
     zone = "rented"
     weight = 1.5
-    faults = (ChildKilled("a rented job's process", b"rented_job"),)
+    faults = (ChildKilled("the process of a spot job", b"spot.job_process"),)
 
     def settings(self, site: Site) -> str:
         """Its table in auctune.toml, and its market beside it."""

@@ -13,15 +13,19 @@ from torch import Tensor
 
 from auctune.domain import InputError
 from auctune.run.event_log import EventRecord
-from auctune.run.spot import Foresight, MarketTrace, SilentListener, SpotRunError
-from auctune.run.spot.availability import Recorded
-from auctune.run.spot.kind import Kind
-from auctune.run.spot.launcher import WorkerProcess
-from auctune.run.spot.link import Link
-from auctune.run.spot.market_provider import MarketProvider
-from auctune.run.spot.provider import Provider
-from auctune.run.spot.state import SlotRecord
-from auctune.run.spot.worker import WorkerSettings, run
+from auctune.run.spot.connection import Connection
+from auctune.run.spot.events import (
+    DataNoted,
+    InstancesPreempted,
+    OvertimeBilled,
+    RowsTrained,
+    SpotEvent,
+    Warned,
+)
+from auctune.run.spot.from_files import forecast_source
+from auctune.run.spot.provider import InstanceProvider, PurchaseOption, TraceCapacity, WorkerHandle
+from auctune.run.spot.traces import MarketTrace
+from auctune.run.spot.worker import SpotRunError, WorkerSettings, serve
 from auctune.spot import (
     Ahanp,
     Ahap,
@@ -40,14 +44,13 @@ from auctune.spot import (
 )
 from auctune.spot.forecasts.forecast import make_forecasts
 from auctune.spot.forecasts.naive import PerfectForecaster
-from auctune.train.job import Progress
 from support.elastic import is_same
 from support.small_bases import build_base
 from support.spot_policies import fixed
 from support.spot_runs import (
     Site,
     ThreadLauncher,
-    ThreadSupply,
+    ThreadProvider,
     ThreadWorker,
     Work,
     adapter_of,
@@ -89,9 +92,9 @@ def test_a_run_holds_and_pays_what_the_simulator_says(
 ) -> None:
     order = site.with_job(overhead=EVEN)
     forecaster = PerfectForecaster(market)
-    foresee = Foresight(forecaster, None, policy.horizon, order.job.deadline)
+    forecast = forecast_source(policy, order.job.deadline, lambda: forecaster, None)
     supply = site.supply(market)
-    report = site.run(tmp_path / "run", policy, supply, order=order, foresee=foresee)
+    report = site.run(tmp_path / "run", policy, supply, order=order, forecast=forecast)
     horizon = 5 if policy.horizon is None else policy.horizon
     longer = SpotMarket(np.append(market.price, 1.0), np.append(market.available, 0))
     table = make_forecasts(forecaster, longer, 0, 6, max(1, horizon))
@@ -121,31 +124,28 @@ def test_what_is_left_at_the_deadline_is_paid_by_the_fraction(site: Site, tmp_pa
     )
 
 
-class Watching(SilentListener):
-    """Keeps what it is told."""
+class Recording:
+    """Keeps the events of a run."""
 
     def __init__(self) -> None:
         self.taken: list[tuple[float, int]] = []
         self.workers: list[tuple[float, int]] = []
         self.notes: list[str] = []
 
-    def taken_back(self, now: float, count: int) -> None:
-        self.taken.append((now, count))
-
-    def trained(self, now: float, num_workers: int, progress: Progress) -> None:
-        self.workers.append((now, num_workers))
-
-    def noted(self, text: str) -> None:
-        self.notes.append(text)
-
-    def data_noted(self, text: str) -> None:
-        self.notes.append(text)
+    def __call__(self, event: SpotEvent) -> None:
+        match event:
+            case InstancesPreempted(now, count):
+                self.taken.append((now, count))
+            case RowsTrained(now, num_workers, _):
+                self.workers.append((now, num_workers))
+            case Warned(text) | DataNoted(text):
+                self.notes.append(text)
 
 
 def test_rows_that_lose_their_ends_are_noted(site: Site, tmp_path: Path) -> None:
     order = replace(site.order, training=replace(site.order.training, max_length=8))
-    seen = Watching()
-    site.run(tmp_path / "run", OnDemandOnly(), site.supply(MARKET), order=order, listener=seen)
+    seen = Recording()
+    site.run(tmp_path / "run", OnDemandOnly(), site.supply(MARKET), order=order, on_event=seen)
     assert seen.notes[0].startswith("rows longer than max_length = 8 are truncated: ")
 
 
@@ -159,8 +159,8 @@ def test_an_instance_taken_away_in_mid_slot_costs_its_slot_and_no_weights(
         np.array([4, 1, 4, 2, 0, 4]),
     )
     policy = fixed((0, 4), (0, 2), (0, 2), (2, 0), (2, 0), (2, 0))
-    seen = Watching()
-    report = site.run(tmp_path / "run", policy, site.supply(trace), order=order, listener=seen)
+    seen = Recording()
+    report = site.run(tmp_path / "run", policy, site.supply(trace), order=order, on_event=seen)
     assert [count for _, count in seen.taken] == [3, 2]
     assert seen.taken[0][0] == pytest.approx(0.5, abs=0.1)
     assert seen.taken[1][0] == pytest.approx(2.25, abs=0.1)
@@ -168,7 +168,7 @@ def test_an_instance_taken_away_in_mid_slot_costs_its_slot_and_no_weights(
     # Slot 0: half a slot of 4 and half of 1; slot 1: 2; slot 2: a quarter of 2.
     assert report.outcome.progress[:3] == pytest.approx([2.5, 4.5, 5.0], abs=0.51)
     assert report.outcome.slot_cost == pytest.approx(0.3 * 8 + 2 * 3)
-    assert report.num_taken_back == 5
+    assert report.num_preempted == 5
     assert is_same(adapter_of(report), alone)
 
 
@@ -176,31 +176,17 @@ class CoordinatorKilled(BaseException):
     """In place of a signal."""
 
 
-class Killing(SilentListener):
+class Killing:
     """Ends the coordinator's life at an event."""
 
     def __init__(self, event: int) -> None:
         self.left = event
 
-    def _count(self) -> None:
-        self.left -= 1
+    def __call__(self, event: SpotEvent) -> None:
+        if not isinstance(event, Warned | DataNoted | OvertimeBilled):
+            self.left -= 1
         if self.left < 0:
             raise CoordinatorKilled
-
-    def slot_begun(self, record: SlotRecord) -> None:
-        self._count()
-
-    def slot_done(self, record: SlotRecord) -> None:
-        self._count()
-
-    def trained(self, now: float, num_workers: int, progress: Progress) -> None:
-        self._count()
-
-    def taken_back(self, now: float, count: int) -> None:
-        self._count()
-
-    def ending_begun(self, now: float, num_instances: int) -> None:
-        self._count()
 
 
 @pytest.mark.parametrize("saved_every", [0.0, 1e9], ids=["each-turn", "slot-ends"])
@@ -217,7 +203,7 @@ def test_a_coordinator_that_dies_anywhere_loses_nothing_on_record_and_pays_nothi
                 folder,
                 policy,
                 supply,
-                listener=Killing(event),
+                on_event=Killing(event),
                 resume=deaths > 0,
                 saved_every=saved_every,
             )
@@ -241,7 +227,7 @@ def test_what_was_taken_away_before_a_kill_stays_away_after_it(
     whole = site.run(tmp_path / "whole", policy, site.supply(trace))
     with pytest.raises(CoordinatorKilled):
         # On record up to 0.6 of slot 0, where there are four again to be had.
-        site.run(tmp_path / "run", policy, site.supply(trace), listener=Killing(7), saved_every=0.0)
+        site.run(tmp_path / "run", policy, site.supply(trace), on_event=Killing(7), saved_every=0.0)
     events = read_events(tmp_path / "run")
     assert 0.5 < events[-1]["time"] < 0.8
     assert sum(event["type"] == "taken_back" for event in events) == 1
@@ -273,7 +259,7 @@ def test_a_folder_is_used_for_one_run_and_that_run_alone(site: Site, tmp_path: P
         site.run(folder, SpotFirst(), supply, resume=True)
     assert not folder.exists()
     with pytest.raises(CoordinatorKilled):
-        site.run(folder, SpotFirst(), supply, listener=Killing(3))
+        site.run(folder, SpotFirst(), supply, on_event=Killing(3))
     with pytest.raises(InputError, match="is not empty"):
         site.run(folder, SpotFirst(), supply)
     with pytest.raises(InputError, match=r"policy: 'od-only'.*expected 'msu'"):
@@ -310,7 +296,7 @@ def test_a_policy_that_answers_otherwise_than_on_record_is_refused(
 ) -> None:
     policy = Changeable()
     with pytest.raises(CoordinatorKilled):
-        site.run(tmp_path / "run", policy, site.supply(MARKET), listener=Killing(3))
+        site.run(tmp_path / "run", policy, site.supply(MARKET), on_event=Killing(3))
     with pytest.raises(InputError, match=r"slot 0: .*demand=2.*demand=1.*on record"):
         site.run(tmp_path / "run", policy, site.supply(MARKET), resume=True)
 
@@ -324,29 +310,29 @@ def test_what_may_not_be_held_is_neither_rented_nor_paid(
     assert [event["type"] for event in read_events(tmp_path / "run")] == ["begun"]
 
 
-def with_workers(site: Site, wrong: Work, *, of: Callable[[int], bool]) -> ThreadSupply:
+def with_workers(site: Site, wrong: Work, *, of: Callable[[int], bool]) -> ThreadProvider:
     """Instances of which those numbered so have a worker that does something else."""
     right, numbers = honest(site.base), count()
 
     def make(settings: WorkerSettings) -> Work:
         return wrong if of(next(numbers)) else right(settings)
 
-    return ThreadSupply(MarketTrace.of_slots(MARKET), make)
+    return ThreadProvider(MarketTrace.of_slots(MARKET), make)
 
 
-def dying(link: Link) -> None:
+def dying(connection: Connection) -> None:
     """A worker that ends at once."""
-    link.close()
+    connection.close()
 
 
 def test_a_worker_that_dies_is_started_again(
     site: Site, alone: dict[str, Tensor], tmp_path: Path
 ) -> None:
     supply = with_workers(site, dying, of=lambda number: number in (0, 1, 5))
-    seen = Watching()
-    report = site.run(tmp_path / "run", SpotFirst(), supply, listener=seen)
-    restarts = [note for note in seen.notes if "worker died" in note]
-    assert report.num_died == len(restarts) == 3
+    seen = Recording()
+    report = site.run(tmp_path / "run", SpotFirst(), supply, on_event=seen)
+    restarts = [note for note in seen.notes if "worker crashed" in note]
+    assert report.num_crashed == len(restarts) == 3
     assert report.outcome.slot_cost == play(SpotFirst(), site.order.job, MARKET).slot_cost
     assert is_same(adapter_of(report), alone)
 
@@ -358,38 +344,38 @@ class LostWorker(ThreadWorker):
         self._lost = threading.Event()
         super().__init__(self._vanish)
 
-    def is_gone(self) -> bool:
+    def is_lost(self) -> bool:
         return self._lost.is_set()
 
-    def _vanish(self, link: Link) -> None:
+    def _vanish(self, connection: Connection) -> None:
         # Others bring in what this one would have.
         self._lost.set()
-        link.close()
+        connection.close()
 
 
 @dataclass
-class LosingSupply(ThreadSupply):
+class LosingProvider(ThreadProvider):
     """Whose first two machines are lost."""
 
-    def open(self, settings: WorkerSettings, log: Path) -> Provider:
+    def open(self, settings: WorkerSettings, log: Path) -> InstanceProvider:
         honest_ones, numbers = ThreadLauncher(settings, self.make), count()
 
         class Losing:
-            def launch(self, kind: Kind) -> WorkerProcess:
-                return LostWorker() if next(numbers) < 2 else honest_ones.launch(kind)
+            def launch(self, option: PurchaseOption) -> WorkerHandle:
+                return LostWorker() if next(numbers) < 2 else honest_ones.launch(option)
 
             def close(self) -> None:
                 honest_ones.close()
 
-        return MarketProvider(self.trace, Losing(), Recorded(self.trace))
+        return InstanceProvider(self.trace, Losing(), TraceCapacity(self.trace))
 
 
 def test_a_machine_that_is_lost_is_a_preemption_and_no_death(
     site: Site, alone: dict[str, Tensor], tmp_path: Path
 ) -> None:
-    supply = LosingSupply(MarketTrace.of_slots(MARKET), honest(site.base))
+    supply = LosingProvider(MarketTrace.of_slots(MARKET), honest(site.base))
     report = site.run(tmp_path / "run", SpotFirst(), supply)
-    assert (report.num_taken_back, report.num_died) == (2, 0)
+    assert (report.num_preempted, report.num_crashed) == (2, 0)
     first = read_events(tmp_path / "run")[1]
     assert first["allocation"] == {"on_demand": 0, "spot": 3}
     # The slot is paid whole, and the next one finds what the market has.
@@ -404,8 +390,8 @@ def test_an_instance_whose_worker_dies_again_and_again_is_given_back(
 ) -> None:
     # Three instances in slot 0; what is started after them is the second one's again.
     supply = with_workers(site, dying, of=lambda number: number in (1, 3, 4))
-    seen = Watching()
-    report = site.run(tmp_path / "run", SpotFirst(), supply, listener=seen)
+    seen = Recording()
+    report = site.run(tmp_path / "run", SpotFirst(), supply, on_event=seen)
     assert "3 times in a row" in seen.notes[-1]
     assert is_same(adapter_of(report), alone)
 
@@ -423,16 +409,16 @@ def test_workers_that_all_die_end_the_run_in_one_line_and_resumably(
 
 def test_a_worker_on_another_base_is_refused(site: Site, tmp_path: Path) -> None:
     other = build_base(tmp_path / "other", "gpt2", seed=1)
-    supply = ThreadSupply(MarketTrace.of_slots(MARKET), honest(other))
+    supply = ThreadProvider(MarketTrace.of_slots(MARKET), honest(other))
     with pytest.raises(SpotRunError, match="base_digest"):
         site.run(tmp_path / "run", SpotFirst(), supply)
 
 
 def test_what_a_worker_cannot_use_is_said_as_input(site: Site, tmp_path: Path) -> None:
     def refuse(settings: WorkerSettings) -> Work:
-        return lambda link: run(link, replace(settings, base=str(tmp_path / "nowhere")))
+        return lambda link: serve(link, replace(settings, base=str(tmp_path / "nowhere")), None)
 
-    supply = ThreadSupply(MarketTrace.of_slots(MARKET), refuse)
+    supply = ThreadProvider(MarketTrace.of_slots(MARKET), refuse)
     with pytest.raises(InputError, match="nowhere"):
         site.run(tmp_path / "run", SpotFirst(), supply)
 

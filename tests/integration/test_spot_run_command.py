@@ -13,9 +13,8 @@ import pytest
 from safetensors.numpy import load_file
 
 from auctune.numerics.rng import stream
-from auctune.run.spot.folder import SpotFolder
-from auctune.run.spot.from_files import make_order
-from auctune.run.spot.inputs import kept_inputs
+from auctune.run.spot.from_files import make_config
+from auctune.run.spot.inputs import SpotFolder, read_inputs
 from auctune.sim.spot.job_file import read_job_file
 from auctune.spot import SpotFirst, SpotMarket, play
 from auctune.train.base import Base
@@ -122,9 +121,9 @@ def test_on_a_cluster_of_its_own_a_run_costs_and_learns_the_same(
     expected = play(SpotFirst(), job, MARKET.between(1, 5))
     assert f"cost {expected.cost:.3f}" in done.stdout
     assert read_events(site / "out")[0]["provider"] == "ray"
-    inputs = kept_inputs(SpotFolder(site / "out"))
-    order = make_order(inputs.read_job(), inputs)
-    training, micro_batch = order.training, order.micro_batch
+    inputs = read_inputs(SpotFolder(site / "out"))
+    config = make_config(inputs.read_job(), inputs)
+    training, micro_batch = config.training, config.micro_batch
     trainer = ElasticTrainer(tiny_base, training, site / "alone", micro_batch=micro_batch)
     train_with(trainer, [GradientWorker(tiny_base, training)], stream(0))
     trainer.export(site / "alone" / "adapter")

@@ -6,9 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from auctune.run.spot import ModelClock, SilentListener, SpotRunReport
-from auctune.run.spot.errors import CapReachedError, StoppedError
-from auctune.run.spot.state import SlotRecord, SpotRunState
+from auctune.run.spot.clock import ModelClock
+from auctune.run.spot.coordinator import CapReachedError, StoppedError
+from auctune.run.spot.events import OvertimeBilled, SlotStarted, SpotEvent
+from auctune.run.spot.report import SpotRunReport
+from auctune.run.spot.state import SpotRunState
 from auctune.spot import OnDemandOnly, SpotFirst, SpotJob, SpotMarket
 from support.elastic import is_same
 from support.spot_runs import Site, adapter_of, read_adapter, read_events
@@ -27,7 +29,7 @@ class GoingClock(ModelClock):
         now: when somebody comes back.
     """
 
-    goes_on = True
+    runs_while_down = True
 
     def __init__(self, job: SpotJob, num_rows: int, now: float = 0.0) -> None:
         super().__init__(job, num_rows)
@@ -42,18 +44,19 @@ class GoingClock(ModelClock):
 
 
 @dataclass
-class Stopping(SilentListener):
+class Stopping:
     """Wants the run to stop once a slot has begun, or a piece of the ending was held."""
 
     slot: int | None = None
     held: list[tuple[float, float]] = field(default_factory=list)
     is_over: bool = False
 
-    def slot_begun(self, record: SlotRecord) -> None:
-        self.is_over |= record.observation.slot == self.slot
-
-    def ending_held(self, since: float, until: float) -> None:
-        self.held.append((since, until))
+    def __call__(self, event: SpotEvent) -> None:
+        match event:
+            case SlotStarted(record):
+                self.is_over |= record.observation.slot == self.slot
+            case OvertimeBilled(start, end):
+                self.held.append((start, end))
 
 
 class KilledError(Exception):
@@ -66,8 +69,8 @@ class Killing(Stopping):
 
     pieces: int = 1
 
-    def ending_held(self, since: float, until: float) -> None:
-        super().ending_held(since, until)
+    def __call__(self, event: SpotEvent) -> None:
+        super().__call__(event)
         if len(self.held) == self.pieces:
             raise KilledError
 
@@ -83,10 +86,10 @@ def run(
         SpotFirst() if market is STEADY else OnDemandOnly(),
         site.supply(market),
         clock=GoingClock(site.order.job, ROWS, now),
-        listener=stopping,
+        on_event=stopping,
         resume=folder.exists(),
         cap=cap,
-        is_stopped=lambda: stopping.is_over,
+        should_stop=lambda: stopping.is_over,
     )
 
 
@@ -99,7 +102,7 @@ def test_slots_that_passed_are_missed_and_not_paid_and_the_weights_are_the_same(
     # Within slot 3, later than it is worth its price.
     report = run(site, folder, STEADY, 3.75, Stopping())
     slots = SpotRunState.fold(read_events(folder)).slots
-    assert [one.is_missed for one in slots[:5]] == [False, False, True, True, False]
+    assert [one.is_skipped for one in slots[:5]] == [False, False, True, True, False]
     assert [one.paid for one in slots[2:4]] == [0.0, 0.0]
     assert [one.observation.price for one in slots[2:4]] == [0.25, 0.25]
     held = [one.allocation.total for one in slots]
@@ -118,7 +121,7 @@ def test_a_slot_under_way_goes_on_with_what_is_left_of_it_and_is_paid_once(
         run(site, folder, STEADY, 0.0, Stopping(slot=1))
     run(site, folder, STEADY, 1.6, Stopping())
     slots = SpotRunState.fold(read_events(folder)).slots
-    assert not any(one.is_missed for one in slots)
+    assert not any(one.is_skipped for one in slots)
     assert [one.observation.slot for one in slots] == list(range(len(slots)))
 
 

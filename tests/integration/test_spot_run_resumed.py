@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from auctune.domain import InputError
-from auctune.run.spot import SilentListener, SpotRunReport, job
-from auctune.run.spot.state import SlotRecord
+from auctune.run.spot import job
+from auctune.run.spot.events import RowsTrained, SlotStarted, SpotEvent, Warned
+from auctune.run.spot.report import SpotRunReport
 from auctune.spot import SpotFirst, SpotMarket
 from auctune.train.data_parallel.trainer import ElasticTrainer
-from auctune.train.job import Progress
 from support.elastic import is_same
 from support.spot_runs import Site, adapter_of, read_events
 
@@ -55,22 +55,22 @@ def mortal(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Mortal]]:
         yield Mortal
 
 
-class Hearing(SilentListener):
-    """Keeps what is said of a run that goes on."""
+class Recording:
+    """Keeps the events of a resumed run."""
 
     def __init__(self) -> None:
         self.slots: list[int] = []
         self.rows: list[int] = []
         self.notes: list[str] = []
 
-    def slot_begun(self, record: SlotRecord) -> None:
-        self.slots.append(record.observation.slot)
-
-    def trained(self, now: float, num_workers: int, progress: Progress) -> None:
-        self.rows.append(progress.rows)
-
-    def noted(self, text: str) -> None:
-        self.notes.append(text)
+    def __call__(self, event: SpotEvent) -> None:
+        match event:
+            case SlotStarted(record):
+                self.slots.append(record.observation.slot)
+            case RowsTrained(progress=progress):
+                self.rows.append(progress.rows)
+            case Warned(text):
+                self.notes.append(text)
 
 
 @pytest.mark.parametrize("writes", [False, True], ids=["before", "after"])
@@ -102,14 +102,14 @@ def test_a_run_that_goes_on_says_where_it_is_and_what_was_lost(
     newest = max((folder / "state/checkpoints").iterdir())
     (newest / "state.json").write_text("{}")
     mortal.saves_left = 10**9
-    heard = Hearing()
-    site.run(folder, SpotFirst(), supply, resume=True, listener=heard)
-    assert heard.slots[0] == slots[-1]
-    assert heard.rows[0] == 12
-    damaged, lost = heard.notes
+    recorded = Recording()
+    site.run(folder, SpotFirst(), supply, resume=True, on_event=recorded)
+    assert recorded.slots[0] == slots[-1]
+    assert recorded.rows[0] == 12
+    damaged, lost = recorded.notes
     assert newest.name in damaged
-    assert "goes on from row 12" in lost
-    assert "14 rows on record" in lost
+    assert "resumes from row 12" in lost
+    assert "14 recorded rows" in lost
 
 
 def test_checkpoints_without_a_journal_are_no_beginning(

@@ -13,13 +13,12 @@ from torch import Tensor
 
 from auctune.domain import InputError
 from auctune.run.event_log import EventRecord
-from auctune.run.spot import MarketTrace, SilentListener
-from auctune.run.spot.cluster.supply import ClusterSupply
-from auctune.run.spot.errors import StoppedError
-from auctune.run.spot.state import SlotRecord
-from auctune.run.spot_ray_params import SpotRayParams
+from auctune.run.spot.coordinator import StoppedError
+from auctune.run.spot.events import RowsTrained, SlotFinished, SpotEvent
+from auctune.run.spot.job_config import SpotRayParams
+from auctune.run.spot.ray_workers import RayProvider
+from auctune.run.spot.traces import MarketTrace
 from auctune.spot import Overhead, SpotAllocation, SpotFirst, SpotMarket, play
-from auctune.train.job import Progress
 from support.elastic import is_same
 from support.executor_kinds import NEEDS_RAY
 from support.market_runs import descendants
@@ -58,16 +57,17 @@ def test_a_run_pays_what_the_simulator_says_and_learns_as_if_alone(
     assert is_same(adapter_of(report), alone)
 
 
-class At(SilentListener):
+class At:
     """Does something once so many rows are trained by all that are held."""
 
     def __init__(self, rows: int, workers: int, act: Callable[[], object]) -> None:
         self._rows, self._workers, self._act = rows, workers, act
         self.has_acted = False
 
-    def trained(self, now: float, num_workers: int, progress: Progress) -> None:
-        is_time = progress.rows >= self._rows and num_workers >= self._workers
-        if is_time and not self.has_acted:
+    def __call__(self, event: SpotEvent) -> None:
+        if self.has_acted or not isinstance(event, RowsTrained):
+            return
+        if event.progress.rows >= self._rows and event.num_workers >= self._workers:
             self.has_acted = True
             self._act()
 
@@ -78,7 +78,7 @@ def computing() -> list[int]:
     for pid in descendants(os.getpid()):
         with suppress(OSError):
             line = Path(f"/proc/{pid}/cmdline").read_bytes()
-            if b"auctune.run.spot.worker import main" in line:
+            if b"auctune.run.spot.worker" in line or line.startswith(b"ray::GradientActor"):
                 found.append(pid)
     return found
 
@@ -95,7 +95,7 @@ def test_an_instance_taken_away_in_mid_slot_costs_its_slot_and_no_weights(
     )
     policy = fixed(*[(0, 3)] * 6)
     report = site.run(tmp_path / "run", policy, supplier.supply(trace), order=order)
-    assert report.num_taken_back == 2
+    assert report.num_preempted == 2
     assert report.outcome.allocations[0] == SpotAllocation(0, 3)
     assert is_same(adapter_of(report), alone)
 
@@ -110,8 +110,8 @@ def test_a_run_that_is_stopped_leaves_no_worker_and_goes_on(
             folder,
             policy,
             supplier.supply(trace),
-            listener=listener,
-            is_stopped=lambda: listener.has_acted,
+            on_event=listener,
+            should_stop=lambda: listener.has_acted,
         )
     assert not computing()
     report = site.run(folder, policy, supplier.supply(trace), resume=True)
@@ -131,10 +131,10 @@ class TestOnACluster:
         supply = OnRay(rented_nodes.address).supply(MarketTrace.of_slots(PLENTY))
         listener = At(2, 2, lambda: os.kill(computing()[0], signal.SIGKILL))
         folder, policy = tmp_path / "run", fixed(*[(0, 2)] * 6)
-        report = site.run(folder, policy, supply, order=order, listener=listener)
+        report = site.run(folder, policy, supply, order=order, on_event=listener)
         assert listener.has_acted
         assert kinds(folder).count("died") == 1
-        assert report.num_taken_back == 0
+        assert report.num_preempted == 0
         assert is_same(adapter_of(report), site.undisturbed(tmp_path / "alone", order))
 
     def test_a_machine_that_is_lost_takes_its_instances_with_it(
@@ -149,11 +149,11 @@ class TestOnACluster:
         try:
             # There is no spot any more that could be had; what is left runs on demand.
             policy = fixed(*[(0, 2)] * 6)
-            report = site.run(folder, policy, supply, order=order, listener=listener)
+            report = site.run(folder, policy, supply, order=order, on_event=listener)
         finally:
             rented_nodes.tell("start", SPOT)
         assert listener.has_acted
-        assert report.num_taken_back >= 2
+        assert report.num_preempted >= 2
         assert "died" not in kinds(folder)
         assert report.outcome.ending_cost > 0
         assert is_same(adapter_of(report), site.undisturbed(tmp_path / "alone", order))
@@ -164,7 +164,7 @@ class TestOnACluster:
         # By the market there is none.
         none = MarketTrace.of_slots(SpotMarket(np.array(PRICE), np.zeros(6, dtype=np.int64)))
         order = replace(site.order, job=replace(site.order.job, n_max=8))
-        supply = OnRay(rented_nodes.address).supply(none, counts_free=True)
+        supply = OnRay(rented_nodes.address).supply(none, use_cluster_capacity=True)
         report = site.run(tmp_path / "run", SpotFirst(), supply, order=order)
         seen: list[EventRecord] = [
             event for event in read_events(tmp_path / "run") if event["type"] == "slot"
@@ -177,28 +177,22 @@ class TestOnACluster:
     def test_a_spot_instance_without_a_place_is_taken_away(
         self, site: Site, tmp_path: Path, rented_nodes: RayNodes
     ) -> None:
-        class Slots(SilentListener):
-            def __init__(self) -> None:
-                self.done: list[SlotRecord] = []
-
-            def slot_done(self, record: SlotRecord) -> None:
-                self.done.append(record)
-
         assert MISSING_SECONDS > 1.0
         supply = OnRay(rented_nodes.address).supply(MarketTrace.of_slots(PLENTY))
         params = replace(supply.params, spot="auctune:nowhere", missing_seconds=0.5)
-        listener = Slots()
+        events: list[SpotEvent] = []
         report = site.run(
             tmp_path / "run",
             fixed((1, 1), *[(1, 0)] * 5),
             replace(supply, params=params),
-            listener=listener,
+            on_event=events.append,
         )
-        assert report.num_taken_back == listener.done[0].taken_back == 1
+        first = next(event for event in events if isinstance(event, SlotFinished))
+        assert report.num_preempted == first.record.preempted == 1
         assert read_adapter(tmp_path / "run" / "adapter")
 
     def test_a_cluster_that_does_not_answer_is_one_error(self, site: Site, tmp_path: Path) -> None:
         params = SpotRayParams("127.0.0.1:9", reach_seconds=0.5)
-        supply = ClusterSupply(MarketTrace.of_slots(PLENTY), params, 4)
+        supply = RayProvider(MarketTrace.of_slots(PLENTY), params, 4)
         with pytest.raises(InputError, match="ray address"):
             site.run(tmp_path / "run", SpotFirst(), supply)

@@ -65,7 +65,7 @@ def coordinators(service: ServiceProcess) -> list[int]:
     return [
         pid
         for pid in children(service.pid)
-        if b"rented_job" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        if b"spot.job_process" in Path(f"/proc/{pid}/cmdline").read_bytes()
     ]
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from auctune.domain.data_size import DataSize
-from auctune.run.rental.estimate import Renting
-from auctune.run.rental.market import ReplayedRecord
+from auctune.run.spot.strategy import SpotStrategy
+from auctune.run.spot.traces import LoopedTrace
 from auctune.service.jobs.terms import JobValue
 from auctune.service.jobs.training import Training
 from auctune.service.storage.events import EventType
@@ -65,7 +65,7 @@ class LateRentals:
         rental = replace(
             made_up_rental(self.clock),
             market=_random_market(self.rng),
-            renting=Renting("up", "seasonal"),
+            renting=SpotStrategy("up", "seasonal"),
             num_slots=40,
         )
         self.zone = SpotZone("rented", rental, empty_model({}), self.log)
@@ -139,12 +139,12 @@ class LateRentals:
         policy = rental.renting.read_policy().start(terms.job())
         pace = speed / job.speed
         done, cost, last, num_missed = 0.0, 0.0, IDLE, 0
-        before = rental.market.beginning(job.first)[1]
+        before = rental.market.quote(job.first)[1]
         on_message(self.zone, job.id, {"kind": "ready", "seconds": start})
         for slot in range(terms.deadline):
             begins = rental.clock.slot_start(job.first + slot)
             self.clock.time = max(self.clock.time, begins)
-            price, available = rental.market.beginning(job.first + slot)
+            price, available = rental.market.quote(job.first + slot)
             held = policy.allocate(
                 SpotObservation(slot, price, available, before, 1.0, done, cost, last, None)
             )
@@ -190,7 +190,7 @@ def _work(job: Any, count: int, last: int) -> float:
     return effective * float(job.scaling.throughput(count))
 
 
-def _random_market(rng: np.random.Generator) -> ReplayedRecord:
+def _random_market(rng: np.random.Generator) -> LoopedTrace:
     """Prices and counts that wander."""
     num_slots = 2400
     steps = rng.normal(0.0, 0.05, num_slots)
@@ -199,4 +199,4 @@ def _random_market(rng: np.random.Generator) -> ReplayedRecord:
     available = np.clip(np.rint(2.0 + there), 0, 6).astype(np.int64)
     market = SpotMarket(price, available, slot_seconds=SLOT_SECONDS)
     times = np.asarray(np.arange(num_slots) * SLOT_SECONDS, dtype=np.float64)
-    return ReplayedRecord(market, SpotRecord(times, market.price, market.available), 1500)
+    return LoopedTrace(market, SpotRecord(times, market.price, market.available), 1500)

@@ -106,7 +106,7 @@ def _rent(zone: SpotZone, job: SpotJobState | None) -> None:
     if job is None or job.first > zone.state.slot or job.phase is Phase.TRAINED:
         return
     number = job.meter.next_slot
-    seen = zone.rental.market.begun(job.first + number, 1)
+    seen = zone.rental.market.slot_starts(job.first + number, 1)
     price, available = float(seen.price[0]), int(seen.available[0])
     spot = min(1, available)
     words = {"slot": number, "price": price, "on_demand": 1 - spot, "spot": spot}

@@ -10,19 +10,16 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from auctune.run.spot import (
-    MarketTrace,
-    ModelClock,
-    ReplayedMarket,
-    SilentListener,
-    SpotOrder,
-    run_spot_job,
-)
+from auctune.run.spot.clock import ModelClock
+from auctune.run.spot.events import RowsTrained, SpotEvent
+from auctune.run.spot.job import SpotRunConfig, run_spot_job
+from auctune.run.spot.launcher import LocalProvider
+from auctune.run.spot.traces import MarketTrace
 from auctune.spot import SpotFirst, SpotJob
-from auctune.train.job import LoraJob, Progress
+from auctune.train.job import LoraJob
 
 
-def make_order(site: Path) -> SpotOrder:
+def make_order(site: Path) -> SpotRunConfig:
     """A job long enough to be killed twenty times."""
     training = LoraJob(
         id="job",
@@ -36,7 +33,7 @@ def make_order(site: Path) -> SpotOrder:
         seed=5,
     )
     job = SpotJob(workload=24.0, deadline=8, n_max=4)
-    return SpotOrder(job=job, training=training, base=str(site / "base"), micro_batch=1)
+    return SpotRunConfig(job=job, training=training, base=str(site / "base"), micro_batch=1)
 
 
 def make_trace() -> MarketTrace:
@@ -48,11 +45,11 @@ def make_trace() -> MarketTrace:
     )
 
 
-class Telling(SilentListener):
-    """Says on standard output what it is told."""
-
-    def trained(self, now: float, num_workers: int, progress: Progress) -> None:
-        print(json.dumps({"rows": progress.rows, "workers": num_workers}), flush=True)
+def print_rows(event: SpotEvent) -> None:
+    """Print a line whenever rows were trained."""
+    if isinstance(event, RowsTrained):
+        line = {"rows": event.progress.rows, "workers": event.num_workers}
+        print(json.dumps(line), flush=True)
 
 
 def is_begun(folder: Path) -> bool:
@@ -67,11 +64,11 @@ def main(site: Path, folder: Path) -> None:
     run_spot_job(
         order,
         SpotFirst(),
-        ReplayedMarket(make_trace(), warm=True),
+        LocalProvider(make_trace(), warm=True),
         folder,
         cache=site,
         make_clock=lambda rows: ModelClock(order.job, rows),
-        listener=Telling(),
+        on_event=print_rows,
         resume=is_begun(folder),
         saved_every=0.2,
     )

@@ -15,8 +15,8 @@ import orjson
 
 from auctune.domain import InputError, Money, round_money, write_snapshot
 from auctune.domain.data_size import DataSize
-from auctune.run.rental.estimate import Renting
-from auctune.run.rental.market import ReplayedRecord
+from auctune.run.spot.strategy import SpotStrategy
+from auctune.run.spot.traces import LoopedTrace
 from auctune.service.jobs.terms import JobValue
 from auctune.service.jobs.training import Training
 from auctune.service.ledger import HELD, hold_account, is_balanced, user_account
@@ -49,8 +49,8 @@ def made_up_rental(now: Callable[[], float], jobs: int = 4) -> SpotSupply:
         profile=made_up_profile(),
         spare=0.0,
         start_seconds=1.0,
-        market=ReplayedRecord(market, record, 20),
-        renting=Renting("msu", "seasonal"),
+        market=LoopedTrace(market, record, 20),
+        renting=SpotStrategy("msu", "seasonal"),
         clock=SlotClock(EPOCH, SLOT_SECONDS, now),
         num_slots=10,
         max_jobs=jobs,
@@ -176,7 +176,7 @@ class SpotPlayer:
             return True
         missed = self.rng.random() < 0.1
         at = self.zone.state.jobs[name].first + process.slot
-        seen = self.zone.rental.market.begun(at, 1)
+        seen = self.zone.rental.market.slot_starts(at, 1)
         price, available = float(seen.price[0]), int(seen.available[0])
         on_demand = 0 if missed else int(self.rng.integers(0, 3))
         spot = 0 if missed else int(self.rng.integers(0, available + 1))

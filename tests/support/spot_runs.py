@@ -12,16 +12,21 @@ from torch import Tensor
 
 from auctune.numerics.rng import stream
 from auctune.run.event_log import EventLog, EventRecord
-from auctune.run.spot import SpotListener, SpotOrder, SpotRunReport, run_spot_job
-from auctune.run.spot.availability import Recorded
 from auctune.run.spot.clock import ModelClock, SlotClock
-from auctune.run.spot.kind import Kind
-from auctune.run.spot.launcher import WorkerProcess
-from auctune.run.spot.link import Link, LinkClosedError, SocketLink, make_pair
-from auctune.run.spot.market_provider import MarketProvider
-from auctune.run.spot.provider import Provider, Supply
-from auctune.run.spot.trace import MarketTrace
-from auctune.run.spot.worker import Bench, WorkerSettings, run
+from auctune.run.spot.connection import Connection, ConnectionClosedError, open_pair
+from auctune.run.spot.events import OnEvent, ignore_event
+from auctune.run.spot.job import SpotRunConfig, run_spot_job
+from auctune.run.spot.launcher import ConnectedWorker
+from auctune.run.spot.provider import (
+    InstanceProvider,
+    ProviderFactory,
+    PurchaseOption,
+    TraceCapacity,
+    WorkerHandle,
+)
+from auctune.run.spot.report import SpotRunReport
+from auctune.run.spot.traces import MarketTrace
+from auctune.run.spot.worker import LoadedWorker, WorkerSettings, serve
 from auctune.spot import Policy, SpotJob, SpotMarket
 from auctune.train.base import Base
 from auctune.train.data_parallel.gradients import GradientWorker
@@ -30,47 +35,44 @@ from auctune.train.job import LoraJob
 from support.elastic import train_with, weights_of
 from support.small_bases import build_base, write_rows
 
-Work = Callable[[Link], object]
-"""A worker's whole life."""
+Work = Callable[[Connection], object]
+"""What a worker does at its end of a connection, until it returns."""
 
 MakeWork = Callable[[WorkerSettings], Work]
-"""Made in the test's own thread, as transformers and PEFT do not load in several at once."""
+"""Called in the test's own thread, as transformers and PEFT do not load in several at once."""
 
 
 def honest(base: Base) -> MakeWork:
-    """Workers that do what they are there for."""
+    """Workers that compute what they are sent."""
 
     def make(settings: WorkerSettings) -> Work:
-        bench = Bench(GradientWorker(base, settings.job), base.digest)
-        return lambda link: run(link, settings, bench)
+        worker = LoadedWorker.of(GradientWorker(base, settings.job), base.digest)
+        return lambda connection: serve(connection, settings, worker)
 
     return make
 
 
-def mute(link: Link) -> None:
-    """A worker that hears all and never brings anything in."""
-    with suppress(LinkClosedError):
+def mute(connection: Connection) -> None:
+    """A worker that receives everything and never answers."""
+    with suppress(ConnectionClosedError):
         while True:
-            link.receive()
+            connection.receive()
 
 
-class ThreadWorker:
-    """A worker in a thread; it is killed by taking its link away."""
+class ThreadWorker(ConnectedWorker):
+    """A worker in a thread; it is killed by closing its connection."""
 
     def __init__(self, work: Work) -> None:
-        self.link, theirs = make_pair(0.0)
-        self.pid = 0
-        self._theirs = SocketLink(theirs)
+        connection, theirs = open_pair(0.0)
+        super().__init__(connection, pid=0)
+        self._theirs = Connection(theirs)
         self._thread = threading.Thread(target=work, args=(self._theirs,), daemon=True)
         self._thread.start()
-
-    def is_gone(self) -> bool:
-        return False
 
     def kill(self) -> None:
         self._theirs.close()
         self._thread.join()
-        self.link.close()
+        super().kill()
 
 
 @dataclass
@@ -80,15 +82,15 @@ class ThreadLauncher:
     settings: WorkerSettings
     make: MakeWork
 
-    def launch(self, kind: Kind) -> WorkerProcess:
+    def launch(self, option: PurchaseOption) -> WorkerHandle:
         return ThreadWorker(self.make(self.settings))
 
     def close(self) -> None:
-        """Nothing is held."""
+        pass
 
 
 @dataclass
-class ThreadSupply:
+class ThreadProvider:
     """A replayed market whose instances are threads."""
 
     trace: MarketTrace
@@ -97,11 +99,12 @@ class ThreadSupply:
     def check(self, job: SpotJob) -> None:
         """Any job will do."""
 
-    def lasting(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, Any]:
         return {"trace": self.trace.digest}
 
-    def open(self, settings: WorkerSettings, log: Path) -> Provider:
-        return MarketProvider(self.trace, ThreadLauncher(settings, self.make), Recorded(self.trace))
+    def open(self, settings: WorkerSettings, log: Path) -> InstanceProvider:
+        launcher = ThreadLauncher(settings, self.make)
+        return InstanceProvider(self.trace, launcher, TraceCapacity(self.trace))
 
 
 @dataclass(frozen=True)
@@ -114,13 +117,13 @@ class Site:
     """
 
     folder: Path
-    order: SpotOrder
+    order: SpotRunConfig
     base: Base
 
-    def supply(self, market: SpotMarket | MarketTrace) -> ThreadSupply:
+    def supply(self, market: SpotMarket | MarketTrace) -> ThreadProvider:
         """Instances that are threads."""
         trace = market if isinstance(market, MarketTrace) else MarketTrace.of_slots(market)
-        return ThreadSupply(trace, honest(self.base))
+        return ThreadProvider(trace, honest(self.base))
 
     @property
     def settings(self) -> WorkerSettings:
@@ -128,17 +131,17 @@ class Site:
         order = self.order
         return WorkerSettings(base=order.base, cache=str(self.folder), job=order.training)
 
-    def with_job(self, **changes: Any) -> SpotOrder:
+    def with_job(self, **changes: Any) -> SpotRunConfig:
         return replace(self.order, job=replace(self.order.job, **changes))
 
     def run(
         self,
         folder: Path,
         policy: Policy,
-        supply: Supply,
+        supply: ProviderFactory,
         *,
-        order: SpotOrder | None = None,
-        listener: SpotListener | None = None,
+        order: SpotRunConfig | None = None,
+        on_event: OnEvent = ignore_event,
         clock: SlotClock | None = None,
         **options: Any,
     ) -> SpotRunReport:
@@ -150,11 +153,11 @@ class Site:
             folder,
             cache=self.folder,
             make_clock=lambda rows: clock or ModelClock(order.job, rows),
-            listener=listener,
+            on_event=on_event,
             **options,
         )
 
-    def undisturbed(self, folder: Path, order: SpotOrder | None = None) -> dict[str, Tensor]:
+    def undisturbed(self, folder: Path, order: SpotRunConfig | None = None) -> dict[str, Tensor]:
         """The adapter's weights after training in this process, with nothing in the way."""
         order = order or self.order
         base = self.base
@@ -177,7 +180,7 @@ def make_site(folder: Path) -> Site:
         seed=5,
     )
     job = SpotJob(workload=12.0, deadline=6, n_max=4)
-    order = SpotOrder(job=job, training=training, base=str(folder / "base"), micro_batch=2)
+    order = SpotRunConfig(job=job, training=training, base=str(folder / "base"), micro_batch=2)
     return Site(folder, order, base)
 
 

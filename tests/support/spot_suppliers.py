@@ -2,10 +2,11 @@
 
 from typing import Protocol
 
-from auctune.run.spot import MarketTrace, ReplayedMarket
-from auctune.run.spot.cluster.supply import ClusterSupply
-from auctune.run.spot.provider import Supply
-from auctune.run.spot_ray_params import SpotRayParams
+from auctune.run.spot.job_config import SpotRayParams
+from auctune.run.spot.launcher import LocalProvider
+from auctune.run.spot.provider import ProviderFactory
+from auctune.run.spot.ray_workers import RayProvider
+from auctune.run.spot.traces import MarketTrace
 
 # Of `support.ray_nodes`, whose nodes are marked by their names.
 SPOT, ON_DEMAND = "spot", "on-demand"
@@ -16,7 +17,7 @@ MOST = 4
 class Supplier(Protocol):
     """Makes supplies of one kind."""
 
-    def supply(self, trace: MarketTrace) -> Supply:
+    def supply(self, trace: MarketTrace) -> ProviderFactory:
         """After a trace."""
         ...
 
@@ -24,8 +25,8 @@ class Supplier(Protocol):
 class OnThisMachine:
     """Instances are processes."""
 
-    def supply(self, trace: MarketTrace) -> Supply:
-        return ReplayedMarket(trace, warm=True)
+    def supply(self, trace: MarketTrace) -> ProviderFactory:
+        return LocalProvider(trace, warm=True)
 
 
 class OnRay:
@@ -34,8 +35,8 @@ class OnRay:
     def __init__(self, address: str) -> None:
         self.address = address
 
-    def supply(self, trace: MarketTrace, *, counts_free: bool = False) -> ClusterSupply:
+    def supply(self, trace: MarketTrace, *, use_cluster_capacity: bool = False) -> RayProvider:
         params = SpotRayParams(
-            self.address, counts_free=counts_free, missing_seconds=MISSING_SECONDS
+            self.address, use_cluster_capacity=use_cluster_capacity, missing_seconds=MISSING_SECONDS
         )
-        return ClusterSupply(trace, params, MOST)
+        return RayProvider(trace, params, MOST)

@@ -23,9 +23,9 @@ from auctune.registry import spot_policy
 from auctune.replay.compare import Progress, ReplayInput, ZoneReplay
 from auctune.replay.log_range import LogRange
 from auctune.replay.verify import Body, LogVerifier, Rule, noop
-from auctune.run.rental.estimate import Renting
-from auctune.run.rental.market import ReplayedRecord
-from auctune.run.rental.order import JobTerms
+from auctune.run.spot.job_config import SpotJobSpec
+from auctune.run.spot.strategy import SpotStrategy
+from auctune.run.spot.traces import LoopedTrace
 from auctune.service.config.spot import SpotConfig
 from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.service.zones.core.clock import SlotClock
@@ -58,7 +58,7 @@ _SLACK = 1e-9
 class SpotVerifier(LogVerifier[SpotState, None]):
     """Verifies a spot zone's log."""
 
-    def __init__(self, market: ReplayedRecord, clock: SlotClock) -> None:
+    def __init__(self, market: LoopedTrace, clock: SlotClock) -> None:
         super().__init__(empty_model({}))
         self._market, self._clock = market, clock
 
@@ -68,7 +68,7 @@ class SpotVerifier(LogVerifier[SpotState, None]):
         cap = Money(body["request"]["max_cost"])
         left = None if body["budget_remaining"] is None else Money(body["budget_remaining"])
         terms = replace(
-            adapter(JobTerms).validate_python(body["terms"]),
+            adapter(SpotJobSpec).validate_python(body["terms"]),
             deadline=inputs.deadline,
             hard_factor=inputs.hard_factor,
         )
@@ -77,7 +77,7 @@ class SpotVerifier(LogVerifier[SpotState, None]):
             inputs.first,
             inputs.slot,
             inputs.pace,
-            Renting(**body["renting"]),
+            SpotStrategy(**body["renting"]),
             self._market,
             self._clock,
             body["unit_price"],
@@ -93,7 +93,7 @@ class SpotVerifier(LogVerifier[SpotState, None]):
         slot = event.body["slot"]
         if slot <= self.state.slot:
             return None
-        price, available = self._market.beginning(slot)
+        price, available = self._market.quote(slot)
         return {**event.body, "price": price, "available": available}
 
     def _metered(self, event: ZoneEvent) -> Body | None:
@@ -288,15 +288,15 @@ class RecordedJob:
         elif event.type in (EventType.PAUSED, EventType.CANCELLED, EventType.FAILED):
             self.is_disturbed = True
 
-    def past_job(self, market: ReplayedRecord) -> PastJob:
+    def past_job(self, market: LoopedTrace) -> PastJob:
         """Return the job as another policy can play it."""
         body = self.admission
-        terms = adapter(JobTerms).validate_python(body["terms"])
+        terms = adapter(SpotJobSpec).validate_python(body["terms"])
         first, unit_price = body["first"], body["unit_price"]
         return PastJob(
             job=terms.job(),
-            history=market.seen(first - 1),
-            market=market.begun(first, terms.deadline),
+            history=market.history(first - 1),
+            market=market.slot_starts(first, terms.deadline),
             forecast=body["renting"]["forecast"],
             cap=float(Money(body["held"])) / unit_price,
             unit_price=unit_price,
@@ -375,7 +375,7 @@ class SpotReplay(ZoneReplay[RentalOutcome]):
         return [job.past_job(self._market) for job in self._comparable]
 
 
-def _market(log: LogRange, entry: object) -> ReplayedRecord:
+def _market(log: LogRange, entry: object) -> LoopedTrace:
     if not isinstance(entry, SpotConfig):
         expected = f"auctune.toml with zone {log.zone}, which names the files of its market"
         raise InputError("--config", "has no market", f"{expected}: the log has only their digest")

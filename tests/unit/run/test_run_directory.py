@@ -8,7 +8,7 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.run.run_directory import lock_file
-from auctune.run.spot.folder import SpotFolder
+from auctune.run.spot.inputs import SpotFolder
 
 OTHER = InputError("base", "is unknown", "a base")
 

@@ -137,11 +137,11 @@ def _case_of_run(folder: Path, options: AdviceOptions) -> _AdviceInput:
     refuse_combined("--run", dict.fromkeys(changed_options(options), True), "one of the two")
 
     # Imports torch, which only --run needs.
-    from auctune.run.spot.so_far import read_so_far
+    from auctune.run.spot.inputs import read_snapshot
 
-    state = read_so_far(folder)
+    state = read_snapshot(folder)
     (policy,), forecaster = read_policies([state.policy]), read_forecaster(state.forecast)
-    return _AdviceInput(state.file, policy, forecaster, state.seen, state.start, state.past)
+    return _AdviceInput(state.file, policy, forecaster, state.history, state.start, state.past)
 
 
 def _past_of(market: SpotMarket, now: int | None) -> SpotMarket:

@@ -3,10 +3,9 @@
 import re
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import partial
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Self
 
 import typer
 from rich.console import Console
@@ -37,11 +36,10 @@ from auctune.sim.spot.job_file import JobFile, read_job_file
 from auctune.spot import SpotJob
 
 if TYPE_CHECKING:
-    from auctune.run.spot.folder import SpotFolder
-    from auctune.run.spot.inputs import RunInputs
+    from auctune.run.spot.events import SpotEvent
+    from auctune.run.spot.inputs import RunInputs, SpotFolder
+    from auctune.run.spot.job_config import SpotRayParams
     from auctune.run.spot.report import SpotRunReport
-    from auctune.run.spot.state import SlotRecord
-    from auctune.train.job import Progress as TrainingProgress
 
 # A finish this close after the deadline is a rounding error.
 _SLACK = 1e-9
@@ -82,8 +80,8 @@ class ClusterOptions:
         typer.Option(metavar="NAME", help="Custom resource of Ray nodes for on-demand instances."),
     ] = "auctune:on-demand"
 
-    def record(self, *, warm: bool, device: str) -> dict[str, Any] | None:
-        """Return the record that a run stores, or `None` for local processes.
+    def params(self, *, warm: bool, device: str) -> "SpotRayParams | None":
+        """Return the parameters of a cluster, or `None` for local processes.
 
         Raises:
             InputError: if an option is malformed, or does not apply to the provider.
@@ -107,7 +105,7 @@ class ClusterOptions:
             )
 
         from auctune.run.runtime.ray.params import check_ray
-        from auctune.run.spot_ray_params import SpotRayParams
+        from auctune.run.spot.job_config import SpotRayParams
 
         check_ray("--provider ray")
         return SpotRayParams(
@@ -115,7 +113,7 @@ class ClusterOptions:
             self.spot_resource,
             self.on_demand_resource,
             self.availability == "cluster",
-        ).to_record()
+        )
 
 
 @option_groups
@@ -176,7 +174,7 @@ def run(
     read_forecaster(forecast)
     console = Console(highlight=False)
     with console.status("starting"):
-        from auctune.run.spot.inputs import RunSettings, given_inputs
+        from auctune.run.spot.inputs import RunSettings, find_inputs
 
     if job is None or market is None:
         _resume(folder, console)
@@ -186,13 +184,13 @@ def run(
         policy=policy, forecast=forecast, start=start, warm=warm, seed=seed,
         slot_seconds=None if model_time else real_seconds,
         device=device, dtype=dtype, threads=threads, base="", fixed_price=fixed_price,
-        ray=cluster.record(warm=warm, device=device),
+        ray=cluster.params(warm=warm, device=device),
     )  # fmt: skip
-    _start(given_inputs(job, market, prices, settings), folder, console)
+    _start(find_inputs(job, market, prices, settings), folder, console)
 
 
 class RunDisplay:
-    """Listener of a run (`SpotListener`): a line per slot, and a bar on a terminal.
+    """Subscriber of a run: a line per slot, and a bar on a terminal.
 
     A context manager.
     """
@@ -220,58 +218,58 @@ class RunDisplay:
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
-    def slot_begun(self, record: "SlotRecord") -> None:
-        seen, held = record.observation, record.allocation
-        self._cost = seen.cost + record.paid
-        self._console.print(
-            f"slot {seen.slot:3d}  price {seen.price:.3f}, {seen.available} spot available; "
-            f"holds {held.on_demand} on-demand + {held.spot} spot; cost {self._cost:.3f}"
-        )
+    def __call__(self, event: "SpotEvent") -> None:
+        from auctune.run.spot import events
 
-    def trained(self, now: float, num_workers: int, progress: "TrainingProgress") -> None:
-        self._loss = progress.loss if progress.loss is not None else self._loss
-        self._share = progress.rows / progress.total_rows
-        state = f"{num_workers} workers, slot {now:.2f}, cost {self._cost:.3f}{self._loss_text()}"
-        self._bar.update(
-            self._task, total=progress.total_rows, completed=progress.rows, state=state
-        )
-
-    def taken_back(self, now: float, count: int) -> None:
-        self._console.print(f"          {count} spot preempted at {now:.2f}", style="red")
-
-    def slot_done(self, record: "SlotRecord") -> None:
-        pace = min(1.0, (record.observation.slot + 1) / self._job.deadline)
-        self._console.print(
-            f"          {self._share:.1%} done, even pace {pace:.1%}{self._loss_text()}"
-        )
-
-    def ending_begun(self, now: float, num_instances: int) -> None:
-        self._console.print(
-            f"deadline  {1 - self._share:.1%} remains; {num_instances} on-demand until done",
-            style="red",
-        )
-
-    def ending_held(self, since: float, until: float) -> None:
-        """Print nothing: the bar shows the progress."""
-
-    def noted(self, text: str) -> None:
-        self._console.print(text, style="yellow", markup=False)
-
-    def data_noted(self, text: str) -> None:
-        self.noted(text)
+        match event:
+            case events.SlotStarted(record):
+                seen, held = record.observation, record.allocation
+                self._cost = seen.cost + record.paid
+                self._console.print(
+                    f"slot {seen.slot:3d}  price {seen.price:.3f}, {seen.available} spot "
+                    f"available; holds {held.on_demand} on-demand + {held.spot} spot; "
+                    f"cost {self._cost:.3f}"
+                )
+            case events.RowsTrained(now, num_workers, progress):
+                self._loss = progress.loss if progress.loss is not None else self._loss
+                self._share = progress.rows / progress.total_rows
+                state = f"{num_workers} workers, slot {now:.2f}, cost {self._cost:.3f}"
+                self._bar.update(
+                    self._task,
+                    total=progress.total_rows,
+                    completed=progress.rows,
+                    state=f"{state}{self._loss_text()}",
+                )
+            case events.InstancesPreempted(now, count):
+                self._console.print(f"          {count} spot preempted at {now:.2f}", style="red")
+            case events.SlotFinished(record):
+                pace = min(1.0, (record.observation.slot + 1) / self._job.deadline)
+                self._console.print(
+                    f"          {self._share:.1%} done, even pace {pace:.1%}{self._loss_text()}"
+                )
+            case events.OvertimeStarted(num_instances=count):
+                self._console.print(
+                    f"deadline  {1 - self._share:.1%} remains; {count} on-demand until done",
+                    style="red",
+                )
+            case events.Warned(text) | events.DataNoted(text):
+                self._console.print(text, style="yellow", markup=False)
+            case events.OvertimeBilled():
+                # The bar shows the progress.
+                pass
 
     def _loss_text(self) -> str:
         return "" if self._loss is None else f", loss {self._loss:.3f}"
 
 
 def _start(inputs: "RunInputs", out: Path, console: Console) -> None:
-    from auctune.run.spot.folder import SpotFolder
-    from auctune.run.spot.from_files import begin_files
+    from auctune.run.spot.from_files import start_run
+    from auctune.run.spot.inputs import SpotFolder
 
     folder, job = SpotFolder(out), inputs.read_job()
     try:
         with _resumable(folder), RunDisplay(job.spot_job(), console) as display:
-            report = begin_files(inputs, out, cache=base_cache(), listener=display)
+            report = start_run(inputs, out, cache=base_cache(), on_event=display)
     except InputError as error:
         if error.place in _SETTINGS:
             raise error.at(f"--{error.place}") from None
@@ -280,21 +278,18 @@ def _start(inputs: "RunInputs", out: Path, console: Console) -> None:
 
 
 def _resume(path: Path, console: Console) -> None:
-    from auctune.run.spot.folder import SpotFolder
-    from auctune.run.spot.from_files import resume_files
-    from auctune.run.spot.inputs import kept_inputs
+    from auctune.run.spot.from_files import resume_run
+    from auctune.run.spot.inputs import SpotFolder, read_inputs
 
     folder = SpotFolder(path)
-    job = kept_inputs(folder).read_job()
+    job = read_inputs(folder).read_job()
     with _resumable(folder), RunDisplay(job.spot_job(), console) as display:
-        report = resume_files(path, cache=base_cache(), listener=display)
+        report = resume_run(path, cache=base_cache(), on_event=display)
     _print_report(report, job, folder)
 
 
 def _resumable(folder: "SpotFolder") -> AbstractContextManager[None]:
-    from auctune.run.spot.inputs import has_inputs
-
-    return resumable("spot run", folder.root, partial(has_inputs, folder))
+    return resumable("spot run", folder.root, folder.settings.exists)
 
 
 def _print_report(report: "SpotRunReport", file: JobFile, folder: "SpotFolder") -> None:
@@ -304,7 +299,7 @@ def _print_report(report: "SpotRunReport", file: JobFile, folder: "SpotFolder") 
     held = outcome.allocations
     typer.echo(
         f"rented {sum(one.on_demand for one in held)} on-demand and "
-        f"{sum(one.spot for one in held)} spot GPU-slots; {report.num_taken_back} preempted"
+        f"{sum(one.spot for one in held)} spot GPU-slots; {report.num_preempted} preempted"
     )
     if outcome.ending_cost > 0:
         typer.echo(f"after the deadline, {job.n_max} on-demand: {outcome.ending_cost:.3f}")

@@ -1,4 +1,4 @@
-"""What time it is in a job: slots since it began, with a fraction."""
+"""Clocks of a run: time in slots since the job began, with a fraction."""
 
 import time
 from collections.abc import Callable
@@ -10,134 +10,112 @@ from auctune.spot.job import SpotJob
 
 
 class SlotClock(Protocol):
-    """A clock that a run looks at.
+    """The clock of a run.
 
     Attributes:
-        is_real: whether time passes by itself, so that overheads can be measured by it.
-        goes_on: whether it passes while the run is not there, too: slots may be missed then.
+        is_real: whether time passes by itself, so that overheads can be measured.
+        runs_while_down: whether it also runs while the run does not: slots may then be skipped.
     """
 
     is_real: bool
-    goes_on: bool
+    runs_while_down: bool
 
     def start(self, now: float) -> None:
-        """Begin at a time: 0, or the last one on record of a run that goes on."""
+        """Set the time: 0, or the last recorded one of a resumed run."""
         ...
 
     def now(self) -> float:
-        """The time."""
+        """Return the time."""
         ...
 
-    def hold(self, count: int, last: int) -> None:
-        """From now on `count` instances are held, after `last` in the slot before."""
+    def on_allocation(self, count: int, last: int) -> None:
+        """Note that `count` instances are held from now on, after `last` in the slot before."""
         ...
 
-    def worked(self, rows: int, count: int) -> None:
-        """`count` instances have trained so many rows since this was last told."""
+    def on_trained(self, rows: int, count: int) -> None:
+        """Note that `count` instances trained `rows` more rows."""
         ...
 
     def seconds_until(self, moment: float) -> float:
-        """How long one may wait before looking at the clock again."""
+        """Return how long to wait at most before reading the clock again."""
         ...
 
-    def idle(self, moment: float) -> None:
-        """Let time pass up to a moment, as nothing can be done before it."""
+    def sleep_until(self, moment: float) -> None:
+        """Let time pass up to a moment."""
         ...
 
 
 class WallClock:
-    """Real time, at so many seconds a slot.
+    """Real time while the run goes on.
 
     Args:
-        slot_seconds: how long a slot lasts here; it may be shorter than in the market replayed.
+        slot_seconds: length of a slot; it may be shorter than in the replayed market.
     """
 
     is_real = True
-    goes_on = False
+    runs_while_down = False
 
     def __init__(self, slot_seconds: float) -> None:
         check_positive(slot_seconds, "slot_seconds", "a number > 0")
         self.slot_seconds = slot_seconds
-        self._origin = time.monotonic()
+        self._seconds: Callable[[], float] = time.monotonic
+        self._origin = self._seconds()
 
     def start(self, now: float) -> None:
-        """See `SlotClock`."""
-        self._origin = time.monotonic() - now * self.slot_seconds
+        self._origin = self._seconds() - now * self.slot_seconds
 
     def now(self) -> float:
-        """See `SlotClock`."""
-        return (time.monotonic() - self._origin) / self.slot_seconds
+        return (self._seconds() - self._origin) / self.slot_seconds
 
-    def hold(self, count: int, last: int) -> None:
-        """Real time does not care."""
+    def on_allocation(self, count: int, last: int) -> None:
+        pass
 
-    def worked(self, rows: int, count: int) -> None:
-        """Real time does not care."""
+    def on_trained(self, rows: int, count: int) -> None:
+        pass
 
     def seconds_until(self, moment: float) -> float:
-        """See `SlotClock`."""
         return max(0.0, (moment - self.now()) * self.slot_seconds)
 
-    def idle(self, moment: float) -> None:
-        """See `SlotClock`."""
+    def sleep_until(self, moment: float) -> None:
         time.sleep(self.seconds_until(moment))
 
 
-class UnixClock:
-    """Real time since a moment: a deadline stays where it is, whoever is killed when.
+class UnixClock(WallClock):
+    """Real time since a fixed moment: deadlines stay where they are when a run is killed.
+
+    The time is below 0 before slot 0.
 
     Args:
         begins: unix time of slot 0.
-        slot_seconds: how long a slot lasts.
-        unix: tells unix time.
+        slot_seconds: length of a slot.
+        unix: returns unix time.
     """
 
-    is_real = True
-    goes_on = True
+    runs_while_down = True
 
     def __init__(
         self, begins: float, slot_seconds: float, unix: Callable[[], float] = unix_time
     ) -> None:
-        check_positive(slot_seconds, "slot_seconds", "a number > 0")
-        self._begins = begins
-        self._slot_seconds = slot_seconds
-        self._unix = unix
+        super().__init__(slot_seconds)
+        self._seconds, self._origin = unix, begins
 
     def start(self, now: float) -> None:
-        """Nobody sets this one."""
-
-    def now(self) -> float:
-        """See `SlotClock`; below 0 before slot 0."""
-        return (self._unix() - self._begins) / self._slot_seconds
-
-    def hold(self, count: int, last: int) -> None:
-        """Real time does not care."""
-
-    def worked(self, rows: int, count: int) -> None:
-        """Real time does not care."""
-
-    def seconds_until(self, moment: float) -> float:
-        """See `SlotClock`."""
-        return max(0.0, (moment - self.now()) * self._slot_seconds)
-
-    def idle(self, moment: float) -> None:
-        """See `SlotClock`."""
-        time.sleep(self.seconds_until(moment))
+        pass
 
 
 class ModelClock:
-    """Time as the model counts it: what a run costs does not depend on how busy a machine is.
+    """Time by the job's model: the cost of a run does not depend on how busy the machine is.
 
-    A slot begins with its overhead; after that n instances do H(n) of the workload a slot (Kong et
+    A slot begins with its overhead; then n instances do H(n) of the workload in a slot (Kong et
     al., arXiv 2512.20967, eqs. 1 and 2). After the deadline they do mu_1 H(n) (eq. 7).
 
     Args:
-        job: whose model.
+        job: with the model.
         num_rows: rows that stand for the whole workload.
     """
 
     is_real = False
-    goes_on = False
+    runs_while_down = False
 
     def __init__(self, job: SpotJob, num_rows: int) -> None:
         self._job = job
@@ -145,31 +123,26 @@ class ModelClock:
         self._now = 0.0
 
     def start(self, now: float) -> None:
-        """See `SlotClock`."""
         self._now = now
 
     def now(self) -> float:
-        """See `SlotClock`."""
         return self._now
 
-    def hold(self, count: int, last: int) -> None:
-        """See `SlotClock`; the overhead passes at once."""
+    def on_allocation(self, count: int, last: int) -> None:
         overhead = self._job.overhead
         if self._now < self._job.deadline and count > 0 and count != last:
             self._now += 1.0 - (overhead.mu1 if count > last else overhead.mu2)
 
-    def worked(self, rows: int, count: int) -> None:
-        """See `SlotClock`."""
+    def on_trained(self, rows: int, count: int) -> None:
         if rows:
-            pace = float(self._job.scaling.throughput(count))
+            throughput = float(self._job.scaling.throughput(count))
             if self._now >= self._job.deadline:
-                pace *= self._job.overhead.mu1
-            self._now += rows * self._work_of_row / pace
+                throughput *= self._job.overhead.mu1
+            self._now += rows * self._work_of_row / throughput
 
     def seconds_until(self, moment: float) -> float:
-        """Until something has been done time stands still, however long that takes."""
+        # Time stands still until rows are trained, however long that takes.
         return float("inf")
 
-    def idle(self, moment: float) -> None:
-        """See `SlotClock`."""
+    def sleep_until(self, moment: float) -> None:
         self._now = max(self._now, moment)

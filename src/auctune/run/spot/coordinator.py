@@ -1,105 +1,171 @@
-"""The coordinator: slot by slot it looks at the market, asks the policy, rents, trains and saves.
+"""Coordinator of a run: slot by slot it decides, acquires instances, trains, and saves.
 
-Each decision is in the journal before anything is rented by it, so a slot is paid once, whoever is
-killed when. A run that goes on does so at the last moment on record, in the slot that it was in,
-with the instances that were left of it; training goes on from the newest checkpoint. Where time
-goes on meanwhile, slots that passed are missed: nothing was held in them, and nothing is paid.
+A decision is in the event log before anything is rented by it, so a slot is paid once, whoever is
+killed when. A resumed run continues at the last recorded time, in the slot that it was in, with the
+instances that remained of it, and from the newest checkpoint. Where the clock runs while the run
+does not, slots that passed are skipped: nothing was held in them, and nothing is paid.
 """
 
 import time
-from collections.abc import Sequence
-from math import inf
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import floor, inf
 
-from auctune.domain import InputError
-from auctune.run.spot.ending import hold_piece
-from auctune.run.spot.errors import CapReachedError, SpotRunError, StoppedError
-from auctune.run.spot.kind import Kind
-from auctune.run.spot.measured import ReadyTimes
-from auctune.run.spot.observing import observe
-from auctune.run.spot.parts import Parts
-from auctune.run.spot.provider import Instance
-from auctune.run.spot.records import allocation_record, observation_record
-from auctune.run.spot.state import SpotRunState
-from auctune.spot.policy import IDLE, SpotAllocation, SpotObservation, check
+from auctune.domain import AuctuneError, InputError
+from auctune.run.event_log import EventLog
+from auctune.run.spot.clock import SlotClock
+from auctune.run.spot.events import (
+    InstancesPreempted,
+    OnEvent,
+    OvertimeBilled,
+    OvertimeStarted,
+    RowsTrained,
+    SlotFinished,
+    SlotStarted,
+    Warned,
+)
+from auctune.run.spot.overhead import ReadinessTracker
+from auctune.run.spot.provider import Instance, InstanceProvider, PurchaseOption
+from auctune.run.spot.state import SpotRunState, to_record
+from auctune.run.spot.worker import SpotRunError
+from auctune.run.spot.worker_pool import WorkerPool
+from auctune.spot.forecasts.forecast import Forecast
+from auctune.spot.job import SpotJob
+from auctune.spot.policy import IDLE, Policy, SpotAllocation, SpotObservation, check
+from auctune.train.data_parallel.trainer import ElasticTrainer
 
-# The provider is asked so often at least whether it has taken anything away.
-_LOOK_SECONDS = 0.1
+ForecastSource = Callable[[Sequence[SpotObservation], SpotObservation], Forecast | None]
+"""Observations of the earlier slots, and of the present one without a forecast -> its forecast."""
+
+
+def no_forecast(past: Sequence[SpotObservation], present: SpotObservation) -> None:
+    """Return None: the forecast of policies that use none."""
+
+
+# The provider is asked at least this often for preemptions.
+_POLL_SECONDS = 0.1
 # A model's clock adds up fractions of slots.
 _SLACK = 1e-9
-# Where time goes on, a slot of which more has passed is not worth its price.
-_LATE = 0.5
-# A worker that dies so many times without bringing anything in will not do better.
-_DEATHS = 3
+# Where the clock runs on, a slot of which more has passed is not worth its price.
+_MAX_LATENESS = 0.5
+# A worker that crashes this often without delivering a micro-batch will not recover.
+_MAX_CONSECUTIVE_CRASHES = 3
+
+
+class CapReachedError(AuctuneError):
+    """The next slot would cost more than may be paid; all that was paid is recorded.
+
+    Attributes:
+        rate: cost of the next slot, in prices of the market.
+    """
+
+    def __init__(self, rate: float) -> None:
+        super().__init__(f"the next slot would cost {rate:g} more")
+        self.rate = rate
+
+
+class StoppedError(AuctuneError):
+    """The run was stopped; it can be resumed."""
 
 
 class Coordinator:
     """One run, new or resumed.
 
+    Args:
+        job: bounds, deadline, workload.
+        policy: chooses allocations.
+        forecast: makes the policy's forecasts.
+        trainer: state of the training.
+        pool: the workers.
+        provider: of instances.
+        clock: of the run.
+        log: the event log, begun.
+        on_event: called with every event.
+        saved_every: seconds between checkpoints within a slot.
+        cap: maximum cost.
+        should_stop: returns whether the run is to stop.
+
     Attributes:
-        state: what it has come to.
+        state: of the run.
 
     Raises:
-        InputError: if the policy does not answer as the journal says that it did.
+        InputError: if the policy's answers differ from the recorded ones.
     """
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._job, self._trainer, self._crew = parts.job, parts.trainer, parts.crew
-        self._clock, self._provider = parts.clock, parts.provider
-        self.state = SpotRunState.fold(parts.journal.events)
-        self._policy = parts.policy.start(parts.job)
-        self._ask_again()
-        self._deaths: dict[str, int] = {}
-        self._begin_at = self.state.time_at(self._trainer.rows)
-        self._finish = self._finish_on_record() if self._trainer.is_done else None
-        self._ready = ReadyTimes(0.0, ())
+    def __init__(
+        self,
+        *,
+        job: SpotJob,
+        policy: Policy,
+        forecast: ForecastSource,
+        trainer: ElasticTrainer,
+        pool: WorkerPool,
+        provider: InstanceProvider,
+        clock: SlotClock,
+        log: EventLog,
+        on_event: OnEvent,
+        saved_every: float,
+        cap: float,
+        should_stop: Callable[[], bool],
+    ) -> None:
+        self._job, self._forecast, self._trainer = job, forecast, trainer
+        self._pool, self._provider, self._clock = pool, provider, clock
+        self._log, self._on_event = log, on_event
+        self._saved_every, self._cap, self._should_stop = saved_every, cap, should_stop
+        self.state = SpotRunState.fold(log.events)
+        self._policy = policy.start(job)
+        self._replay_policy()
+        self._crashes: dict[str, int] = {}
+        self._start_time = self.state.time_at(trainer.rows)
+        self._finish = self._recorded_finish() if trainer.is_done else None
+        self._readiness = ReadinessTracker(0.0, ())
         self._losses: list[tuple[int, int, float]] = []
-        self._saved_rows = self._trainer.rows
+        self._saved_rows = trainer.rows
         self._saved_at = time.monotonic()
 
     def run(self) -> None:
         """Run what is left of the job.
 
         Raises:
-            InfeasibleAllocationError: if the policy wants what may not be held.
-            SpotRunError: if a worker dies again and again.
+            InfeasibleAllocationError: if the policy's allocation is not allowed.
+            SpotRunError: if a worker crashes again and again.
             InputError: if workers cannot use the job.
-            CapReachedError: if what comes next would cost more than may be paid.
-            StoppedError: if it is to stop; a checkpoint is written.
+            CapReachedError: if the next slot would cost more than the cap.
+            StoppedError: if the run was stopped; a checkpoint is written.
         """
-        self._clock.start(self._begin_at)
+        self._clock.start(self._start_time)
         if self.state.slots:
-            self._tell_resumed()
+            self._report_resumed()
         while not self._trainer.is_done and self._slot < self._job.deadline:
             self._run_slot()
         if self.state.current is not None:
-            self._close_slot()
+            self._finish_slot()
         if not self._trainer.is_done:
-            self._run_ending()
+            self._run_overtime()
 
     def end(self) -> None:
-        """Put on record that all is done, the adapter handed out."""
+        """Record the end of the run, after its adapter is written."""
         assert self._finish is not None
         progress = self._trainer.progress()
-        self._note("ended", finish=self._finish, state=progress.state, note=progress.note)
-
-    def _finish_on_record(self) -> float:
-        """When the last row was trained; a run that was killed since took no time since."""
-        if self.state.ending is not None:
-            return self._begin_at
-        # A slot's end is on record once its checkpoint is written, a little after the end.
-        return min(self._begin_at, float(len(self.state.slots)))
+        self._record("ended", finish=self._finish, state=progress.state, note=progress.note)
 
     @property
     def _slot(self) -> int:
-        """The slot that goes on, or that comes next."""
+        """The current slot, or the next one."""
         return len(self.state.slots) - (self.state.current is not None)
 
-    def _ask_again(self) -> None:
-        """Bring the policy to where it was: what it answered stands."""
+    def _recorded_finish(self) -> float:
+        """Return when the last row was trained, for a run that was killed after that."""
+        if self.state.overtime_started is not None:
+            return self._start_time
+        # The end of a slot is recorded after its checkpoint, a little after the slot's end.
+        return min(self._start_time, float(len(self.state.slots)))
+
+    def _replay_policy(self) -> None:
+        """Bring the policy to its state; its recorded answers stand."""
         for record in self.state.slots:
             answer = self._policy.allocate(record.observation)
-            if not record.is_missed and answer != record.allocation:
+            if not record.is_skipped and answer != record.allocation:
                 raise InputError(
                     f"slot {record.observation.slot}",
                     f"{answer} is the policy's answer, {record.allocation} is on record",
@@ -109,196 +175,245 @@ class Coordinator:
     def _run_slot(self) -> None:
         slot, resumed = self._slot, self.state.current is not None
         if not resumed:
-            if self._clock.goes_on and self._clock.now() > slot + _LATE:
-                self._miss(slot)
+            if self._clock.runs_while_down and self._clock.now() > slot + _MAX_LATENESS:
+                self._skip_slot(slot)
                 return
             # Within the slack it may be a little early.
-            self._idle(float(slot))
-            self._take_back()
+            self._sleep_until(float(slot))
+            self._check_preemptions()
             self._decide(slot)
-        elif self._clock.goes_on and self._clock.now() >= slot + 1.0:
-            self._close_slot()
+        elif self._clock.runs_while_down and self._clock.now() >= slot + 1.0:
+            self._finish_slot()
             return
         record = self.state.slots[-1]
         if resumed:
-            self._parts.listener.slot_begun(record)
-        self._hold(record.left)
-        # A slot's overhead is known only if it was seen from its beginning.
-        held = [instance.id for instance in self._crew.instances]
-        self._ready = ReadyTimes(float(slot), [] if resumed else held)
-        for instance in self._crew.ready:
-            self._ready.ready(instance.id, self._clock.now())
-        self._work(until=slot + 1.0)
-        self._close_slot()
+            self._on_event(SlotStarted(record))
+        self._scale_to(record.remaining)
+        # A slot's overhead is known only if it was observed from its start.
+        held = [instance.id for instance in self._pool.instances]
+        self._readiness = ReadinessTracker(float(slot), [] if resumed else held)
+        for instance in self._pool.ready:
+            self._readiness.ready(instance.id, self._clock.now())
+        self._train(until=slot + 1.0)
+        self._finish_slot()
 
-    def _miss(self, slot: int) -> None:
-        """Let a slot pass in which no process of the job ran; the policy sees it all the same."""
+    def _skip_slot(self, slot: int) -> None:
+        """Record a slot in which no process of the job ran; the policy observes it all the same."""
         observation = self._observe(slot, float(slot))
         self._policy.allocate(observation)
-        self._hold(IDLE)
-        self._note("missed", observation=observation_record(observation))
-        self._parts.listener.slot_begun(self.state.slots[-1])
-        self._parts.listener.slot_done(self.state.slots[-1])
+        self._scale_to(IDLE)
+        self._record("missed", observation=to_record(observation))
+        self._on_event(SlotStarted(self.state.slots[-1]))
+        self._on_event(SlotFinished(self.state.slots[-1]))
 
     def _decide(self, slot: int) -> None:
-        """Ask the policy what to hold, and pay it."""
+        """Let the policy choose an allocation, and pay for it."""
         observation = self._observe(slot, self._clock.now())
         allocation = self._policy.allocate(observation)
         check(allocation, self._job, observation.available, slot)
         spot_cost = allocation.spot * observation.price
         paid = allocation.on_demand * observation.on_demand_price + spot_cost
-        if self.state.slot_cost + paid > self._parts.cap:
+        if self.state.slot_cost + paid > self._cap:
             raise CapReachedError(paid)
-        self._clock.hold(allocation.total, observation.last.total)
-        self._note(
+        self._clock.on_allocation(allocation.total, observation.last.total)
+        self._record(
             "slot",
-            observation=observation_record(observation),
-            allocation=allocation_record(allocation),
+            observation=to_record(observation),
+            allocation=to_record(allocation),
             paid=paid,
         )
-        self._parts.listener.slot_begun(self.state.slots[-1])
+        self._on_event(SlotStarted(self.state.slots[-1]))
 
     def _observe(self, slot: int, now: float) -> SpotObservation:
-        # Z, in the job's units: all rows are its whole workload.
-        done = float(self._job.workload) * self._trainer.rows / self._trainer.total_rows
-        return observe(self._parts, self.state, slot, now, done)
+        quote = self._provider.quote(now)
+        before = self.state.slots[-1].observation.available if slot else quote.available
+        observation = SpotObservation(
+            slot=slot,
+            price=quote.price,
+            available=quote.available,
+            available_before=before,
+            on_demand_price=quote.on_demand_price,
+            # Z, in the job's units: all rows are its whole workload.
+            progress=float(self._job.workload) * self._trainer.rows / self._trainer.total_rows,
+            cost=self.state.slot_cost,
+            last=self.state.allocation_before(slot),
+            forecast=None,
+        )
+        past = [record.observation for record in self.state.slots]
+        return replace(observation, forecast=self._forecast(past, observation))
 
-    def _close_slot(self) -> None:
-        """Write a checkpoint, and end the slot."""
+    def _finish_slot(self) -> None:
+        """Write a checkpoint, and record the end of the slot."""
         self._save()
-        lost = None
+        overhead = None
         if self._clock.is_real:
             end = self._slot + 1.0
-            seen = min(self._clock.now(), end) if self._trainer.is_done else end
-            lost = self._ready.lost(end, seen)
+            until = min(self._clock.now(), end) if self._trainer.is_done else end
+            overhead = self._readiness.overhead(end, until)
         progress = self._trainer.progress()
         losses, self._losses = [*self._losses, *progress.losses], []
         trained = {"steps": progress.steps, "tokens": progress.tokens, "losses": losses}
-        self._note("slot_done", rows=self._trainer.rows, lost=lost, trained=trained)
-        self._parts.listener.slot_done(self.state.slots[-1])
+        self._record("slot_done", rows=self._trainer.rows, lost=overhead, trained=trained)
+        self._on_event(SlotFinished(self.state.slots[-1]))
 
-    def _run_ending(self) -> None:
-        """All that the job can use, on demand, until it is done."""
-        if self.state.ending is None:
-            self._idle(float(self._job.deadline))
-            self._note("ending")
-        self._ready = ReadyTimes(0.0, ())
-        self._hold(SpotAllocation(self._job.n_max, 0))
-        self._parts.listener.ending_begun(self._clock.now(), self._job.n_max)
-        if self._clock.goes_on:
+    def _run_overtime(self) -> None:
+        """Train on demand until the job is done, with all instances that it can use."""
+        if self.state.overtime_started is None:
+            self._sleep_until(float(self._job.deadline))
+            self._record("ending")
+        self._readiness = ReadinessTracker(0.0, ())
+        self._scale_to(SpotAllocation(self._job.n_max, 0))
+        self._on_event(OvertimeStarted(self._clock.now(), self._job.n_max))
+        if self._clock.runs_while_down:
             since = self._clock.now()
             while not self._trainer.is_done:
-                since = hold_piece(self._parts, self.state, since, self._work, self._save)
+                since = self._run_overtime_interval(since)
         else:
-            self._work(until=inf)
+            self._train(until=inf)
         self._save()
 
-    def _hold(self, wanted: SpotAllocation) -> None:
-        """Give back what is too much, the newest first, and rent what is missing."""
-        for kind, count in ((Kind.ON_DEMAND, wanted.on_demand), (Kind.SPOT, wanted.spot)):
-            held = [instance for instance in self._crew.instances if instance.kind is kind]
+    def _run_overtime_interval(self, since: float) -> float:
+        """Train to the end of a slot or to the cap, and record the interval; return its end.
+
+        As with a slot, the checkpoint is written before the interval is recorded: a run that is
+        killed never trains, and pays for, the same rows twice.
+
+        Raises:
+            CapReachedError: if nothing more may be paid.
+        """
+        rate = self._provider.quote(since).on_demand_price * self._job.n_max
+        spent = self.state.slot_cost + self.state.overtime_slots * rate
+        max_slots = (self._cap - spent) / rate
+        if max_slots < _SLACK:
+            raise CapReachedError(rate)
+        end = min(floor(since + _SLACK) + 1.0, since + max_slots)
+        until = since
+        try:
+            self._train(end)
+        finally:
+            # The last batch may end a little later: that is part of the next interval.
+            until = min(max(self._clock.now(), since), end)
+            self._save()
+            self._append({"type": "held", "time": until, "since": since})
+            self._on_event(OvertimeBilled(since, until))
+        return until
+
+    def _scale_to(self, target: SpotAllocation) -> None:
+        """Release surplus instances, the newest first, and acquire missing ones."""
+        for option, count in (
+            (PurchaseOption.ON_DEMAND, target.on_demand),
+            (PurchaseOption.SPOT, target.spot),
+        ):
+            held = [instance for instance in self._pool.instances if instance.option is option]
             for instance in held[count:]:
-                self._crew.leave(instance)
+                self._pool.remove(instance)
                 self._provider.release(instance)
             if count > len(held):
-                for instance in self._provider.acquire(kind, count - len(held), self._clock.now()):
-                    self._crew.join(instance)
+                new = self._provider.acquire(option, count - len(held), self._clock.now())
+                for instance in new:
+                    self._pool.add(instance)
 
-    def _work(self, until: float) -> None:
-        """Train until a moment, or to the end of the job."""
+    def _train(self, until: float) -> None:
+        """Train until a time, or to the end of the job."""
         while not self._trainer.is_done and self._clock.now() < until - _SLACK:
-            self._take_back()
-            if self._parts.is_stopped():
+            self._check_preemptions()
+            if self._should_stop():
                 self._save()
-                raise StoppedError("it was to stop")
-            if not self._crew.instances:
-                self._idle(until)
+                raise StoppedError("the run was stopped")
+            if not self._pool.instances:
+                self._sleep_until(until)
             elif rows := self._trainer.advance():
-                self._clock.worked(rows, len(self._crew.instances))
-                self._tell()
+                self._clock.on_trained(rows, len(self._pool.instances))
+                self._report_trained()
             else:
-                self._listen(min(_LOOK_SECONDS, self._clock.seconds_until(until)))
-            if time.monotonic() - self._saved_at >= self._parts.saved_every:
+                self._poll(min(_POLL_SECONDS, self._clock.seconds_until(until)))
+            if time.monotonic() - self._saved_at >= self._saved_every:
                 self._save()
         if self._trainer.is_done and self._finish is None:
             self._finish = min(self._clock.now(), until)
 
-    def _idle(self, moment: float) -> None:
-        """Let time pass, but hear if the run is to stop."""
-        while self._clock.goes_on and (left := self._clock.seconds_until(moment)) > _LOOK_SECONDS:
-            if self._parts.is_stopped():
-                raise StoppedError("it was to stop")
+    def _sleep_until(self, moment: float) -> None:
+        """Let time pass, in short intervals where the run may be stopped meanwhile."""
+        while (
+            self._clock.runs_while_down
+            and (left := self._clock.seconds_until(moment)) > _POLL_SECONDS
+        ):
+            if self._should_stop():
+                raise StoppedError("the run was stopped")
             now = self._clock.now()
-            self._clock.idle(now + (moment - now) * _LOOK_SECONDS / left)
-        self._clock.idle(moment)
+            self._clock.sleep_until(now + (moment - now) * _POLL_SECONDS / left)
+        self._clock.sleep_until(moment)
 
-    def _listen(self, seconds: float) -> None:
-        turn = self._crew.turn(seconds)
+    def _poll(self, seconds: float) -> None:
+        result = self._pool.poll(seconds)
         now = self._clock.now()
-        for instance in turn.ready:
-            self._ready.ready(instance.id, now)
-        # Whoever takes an instance away takes its worker, which may be heard first.
-        taken = self._take_back() if turn.lost else ()
-        for instance in turn.lost:
-            if instance not in taken:
-                self._replace(instance)
-        for instance in turn.brought:
-            self._deaths.pop(instance.id, None)
+        for instance in result.ready:
+            self._readiness.ready(instance.id, now)
+        # A preempted instance takes its worker with it, whose exit may be noticed first.
+        preempted = self._check_preemptions() if result.exited else ()
+        for instance in result.exited:
+            if instance not in preempted:
+                self._restart(instance)
+        for instance in result.delivered:
+            self._crashes.pop(instance.id, None)
 
-    def _tell(self) -> None:
-        now, num_ready = self._clock.now(), len(self._crew.ready)
+    def _report_trained(self) -> None:
+        now, num_ready = self._clock.now(), len(self._pool.ready)
         progress = self._trainer.progress()
         self._losses += progress.losses
-        self._parts.listener.trained(now, num_ready, progress)
+        self._on_event(RowsTrained(now, num_ready, progress))
 
-    def _tell_resumed(self) -> None:
-        """Say where a run that was begun goes on."""
-        self._tell()
+    def _report_resumed(self) -> None:
+        self._report_trained()
         if self._trainer.rows < self.state.rows:
-            self._parts.listener.noted(
-                f"goes on from row {self._trainer.rows}: there is no whole checkpoint of the "
-                f"{self.state.rows} rows on record"
+            self._on_event(
+                Warned(
+                    f"resumes from row {self._trainer.rows}: there is no complete checkpoint of "
+                    f"the {self.state.rows} recorded rows"
+                )
             )
 
-    def _take_back(self) -> Sequence[Instance]:
-        """Learn what the provider has taken away."""
+    def _check_preemptions(self) -> Sequence[Instance]:
+        """Remove preempted instances; return them."""
         now = self._clock.now()
-        taken = self._provider.taken_back(now)
-        for instance in taken:
-            self._crew.leave(instance)
-            self._ready.taken_back(instance.id, now)
-        if taken and self.state.current is not None:
-            self._note("taken_back", count=len(taken))
-            self._parts.listener.taken_back(now, len(taken))
-        return taken
+        preempted = self._provider.check_preemptions(now)
+        for instance in preempted:
+            self._pool.remove(instance)
+            self._readiness.preempted(instance.id, now)
+        if preempted and self.state.current is not None:
+            self._record("taken_back", count=len(preempted))
+            self._on_event(InstancesPreempted(now, len(preempted)))
+        return preempted
 
-    def _replace(self, instance: Instance) -> None:
-        """Start a worker again that has died, on the instance that is paid."""
-        deaths = self._deaths.get(instance.id, 0) + 1
-        self._deaths[instance.id] = deaths
-        self._note("died", instance=instance.id)
-        if deaths < _DEATHS:
-            again = self._provider.restart(instance)
-            if again is not None:
-                self._parts.listener.noted(f"{instance.id}: its worker died and is started again")
-                self._crew.join(again)
+    def _restart(self, instance: Instance) -> None:
+        """Restart a crashed worker on its instance, which is paid."""
+        crashes = self._crashes.get(instance.id, 0) + 1
+        self._crashes[instance.id] = crashes
+        self._record("died", instance=instance.id)
+        if crashes < _MAX_CONSECUTIVE_CRASHES:
+            restarted = self._provider.restart(instance)
+            if restarted is not None:
+                self._on_event(Warned(f"{instance.id}: its worker crashed and is restarted"))
+                self._pool.add(restarted)
             return
         self._provider.release(instance)
-        last_words = f"{instance.id}: its worker died {deaths} times in a row; see workers.log"
-        if not self._crew.instances:
-            raise SpotRunError(last_words)
-        self._parts.listener.noted(f"{last_words}; given back")
+        why = f"{instance.id}: its worker crashed {crashes} times in a row; see workers.log"
+        if not self._pool.instances:
+            raise SpotRunError(why)
+        self._on_event(Warned(f"{why}; released"))
 
     def _save(self) -> None:
         if self._trainer.rows != self._saved_rows:
-            # On record first: rows that a checkpoint brings back took the time that is on record.
-            self._note("saved", rows=self._trainer.rows)
+            # Recorded first: the rows of a checkpoint took the time that is recorded.
+            self._record("saved", rows=self._trainer.rows)
             self._trainer.save()
             self._saved_rows = self._trainer.rows
         self._saved_at = time.monotonic()
 
-    def _note(self, kind: str, **values: object) -> None:
-        """Put an event on record, then act on it."""
-        event = {"type": kind, "time": self._clock.now(), **values}
-        self._parts.journal.append(event)
+    def _record(self, kind: str, **values: object) -> None:
+        """Record an event at the present time, before acting on it."""
+        self._append({"type": kind, "time": self._clock.now(), **values})
+
+    def _append(self, event: dict[str, object]) -> None:
+        self._log.append(event)
         self.state.apply(event)

@@ -1,80 +1,77 @@
-"""A real run from files: what `run_spot_job` needs, made of what a person wrote."""
+"""A run from files: the arguments of `run_spot_job`, from a job file and a recorded market."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from auctune.domain import InputError
 from auctune.domain.dataset import read_dataset
-from auctune.parameter_text import parse_label
-from auctune.registry import spot_policy
 from auctune.run.spot.clock import ModelClock, SlotClock, WallClock
-from auctune.run.spot.cluster.supply import ClusterSupply
-from auctune.run.spot.folder import SpotFolder
-from auctune.run.spot.foresight import Foresee, Foresight, NoForesight
+from auctune.run.spot.coordinator import ForecastSource, no_forecast
+from auctune.run.spot.events import OnEvent
 from auctune.run.spot.inputs import (
     RunInputs,
     RunSettings,
+    SpotFolder,
+    copy_inputs,
     inputs_in,
-    keep_inputs,
-    kept_inputs,
+    read_inputs,
 )
-from auctune.run.spot.job import nothing, run_spot_job
-from auctune.run.spot.listener import SpotListener
-from auctune.run.spot.market_provider import ReplayedMarket
-from auctune.run.spot.order import SpotOrder
-from auctune.run.spot.provider import Supply
+from auctune.run.spot.job import SpotRunConfig, run_spot_job
+from auctune.run.spot.job_config import SpotRayParams
+from auctune.run.spot.launcher import LocalProvider
+from auctune.run.spot.provider import ProviderFactory
+from auctune.run.spot.ray_workers import RayProvider
 from auctune.run.spot.report import SpotRunReport
-from auctune.run.spot.trace import MarketTrace
-from auctune.run.spot_ray_params import SpotRayParams
+from auctune.run.spot.strategy import read_policy
+from auctune.run.spot.traces import MarketTrace
 from auctune.sim.spot.files import read_record
 from auctune.sim.spot.forecasts import parse_forecaster
 from auctune.sim.spot.job_file import JobFile
 from auctune.sim.spot.trace import MarketRecipe, read_market
+from auctune.spot.forecasts.forecast import Forecast, Forecaster
 from auctune.spot.job import SpotJob
 from auctune.spot.market import SpotMarket
-from auctune.spot.policy import Policy
+from auctune.spot.policy import Policy, SpotObservation
 from auctune.train.job import LoraJob
 
 
-def begin_files(
-    given: RunInputs, folder: Path, *, cache: Path, listener: SpotListener
-) -> SpotRunReport:
-    """Run the job of some files, of which the folder gets copies.
+def start_run(inputs: RunInputs, folder: Path, *, cache: Path, on_event: OnEvent) -> SpotRunReport:
+    """Run the job of some files, which are copied into the run's folder.
 
     Args:
-        given: the files.
+        inputs: the files.
         folder: of the run; new or empty.
         cache: folder of bases that are built here.
-        listener: told of everything.
+        on_event: called with every event.
 
     Raises:
-        InputError: if a file is wrong, or as of `run_spot_job`; the folder is then as it was.
+        InputError: if a file is wrong, or as of `run_spot_job`; the folder is then unchanged.
         InfeasibleAllocationError: as of `run_spot_job`.
         SpotRunError: as of `run_spot_job`.
     """
-    check_files(given)
+    check_inputs(inputs)
     place = SpotFolder(folder)
-    kept = inputs_in(place, given.settings, has_prices=given.prices is not None)
+    copies = inputs_in(place, inputs.settings, has_prices=inputs.prices is not None)
     return _run(
-        given,
-        make_order(given.read_job(), kept),
+        inputs,
+        make_config(inputs.read_job(), copies),
         place,
         cache=cache,
-        listener=listener,
-        prepare=lambda: keep_inputs(given, place),
+        on_event=on_event,
+        prepare=lambda: copy_inputs(inputs, place),
         resume=False,
     )
 
 
-def resume_files(folder: Path, *, cache: Path, listener: SpotListener) -> SpotRunReport:
-    """Go on with the run in a folder; one that was stopped before it began begins now.
+def resume_run(folder: Path, *, cache: Path, on_event: OnEvent) -> SpotRunReport:
+    """Resume the run in a folder, or begin it if it was stopped before its first event.
 
     Args:
         folder: of the run.
         cache: folder of bases that are built here.
-        listener: told of everything.
+        on_event: called with every event.
 
     Raises:
         InputError: if there is no run, or a copy is wrong, or as of `run_spot_job`.
@@ -82,26 +79,25 @@ def resume_files(folder: Path, *, cache: Path, listener: SpotListener) -> SpotRu
         SpotRunError: as of `run_spot_job`.
     """
     place = SpotFolder(folder)
-    kept = kept_inputs(place)
-    order = make_order(kept.read_job(), kept)
+    inputs = read_inputs(place)
     return _run(
-        kept,
-        order,
+        inputs,
+        make_config(inputs.read_job(), inputs),
         place,
         cache=cache,
-        listener=listener,
-        prepare=nothing,
+        on_event=on_event,
+        prepare=lambda: None,
         resume=place.has_started,
     )
 
 
 def _run(
     inputs: RunInputs,
-    order: SpotOrder,
+    config: SpotRunConfig,
     place: SpotFolder,
     *,
     cache: Path,
-    listener: SpotListener,
+    on_event: OnEvent,
     prepare: Callable[[], object],
     resume: bool,
 ) -> SpotRunReport:
@@ -109,27 +105,28 @@ def _run(
     recipe = inputs.recipe(inputs.read_job())
     market = read_market(recipe)
     policy = read_policy(settings.policy)
+    trace = make_trace(recipe, market, config.job, settings.start)
 
     def make_clock(rows: int) -> SlotClock:
         if settings.slot_seconds is None:
-            return ModelClock(order.job, rows)
+            return ModelClock(config.job, rows)
         return WallClock(settings.slot_seconds)
 
     return run_spot_job(
-        order,
+        config,
         policy,
-        make_supply(make_trace(recipe, market, order.job, settings.start), order.job, settings),
+        make_provider(trace, config.job.n_max, ray=settings.ray, warm=settings.warm),
         place.root,
         cache=cache,
         make_clock=make_clock,
-        foresee=make_foresight(policy, order.job, market, settings),
-        listener=listener,
+        forecast=_forecast_source(policy, config.job, market, settings),
+        on_event=on_event,
         resume=resume,
         prepare=prepare,
     )
 
 
-def check_files(inputs: RunInputs) -> None:
+def check_inputs(inputs: RunInputs) -> None:
     """Refuse what cannot be run, before anything is copied or loaded.
 
     Raises:
@@ -139,24 +136,24 @@ def check_files(inputs: RunInputs) -> None:
     recipe = inputs.recipe(file)
     market = read_market(recipe)
     policy = read_policy(settings.policy)
-    order = make_order(file, inputs)
-    trace = make_trace(recipe, market, order.job, settings.start)
-    make_supply(trace, order.job, settings).check(order.job)
-    make_foresight(policy, order.job, market, settings)
-    # By the name that the user gave it, not by that of its copy.
+    job = make_config(file, inputs).job
+    trace = make_trace(recipe, market, job, settings.start)
+    make_provider(trace, job.n_max, ray=settings.ray, warm=settings.warm).check(job)
+    _forecast_source(policy, job, market, settings)
+    # Errors name the user's file, not its copy.
     read_dataset(inputs.data)
 
 
-def make_order(file: JobFile, inputs: RunInputs) -> SpotOrder:
-    """What is to be trained.
+def make_config(file: JobFile, inputs: RunInputs) -> SpotRunConfig:
+    """Return what is to be run.
 
     Raises:
-        InputError: if the job says nothing of training.
+        InputError: if the job has no training section.
     """
     training, settings = file.training, inputs.settings
     if training is None:
         raise InputError(f"{inputs.job}: training", "is missing", "[training], for a real run")
-    return SpotOrder(
+    return SpotRunConfig(
         job=file.spot_job(),
         training=LoraJob("job", inputs.data, **training.hyperparameters()),
         base=settings.base,
@@ -167,25 +164,8 @@ def make_order(file: JobFile, inputs: RunInputs) -> SpotOrder:
     )
 
 
-def read_policy(label: str) -> Policy:
-    """The policy of a text.
-
-    Raises:
-        InputError: naming `policy` or the setting.
-    """
-    name, settings = parse_label(label, "policy", "policy")
-    return spot_policy(name, settings)
-
-
-def make_supply(trace: MarketTrace, job: SpotJob, settings: RunSettings) -> Supply:
-    """Who rents out instances."""
-    if settings.ray is None:
-        return ReplayedMarket(trace, settings.warm)
-    return ClusterSupply(trace, SpotRayParams.from_record(settings.ray), job.n_max)
-
-
 def make_trace(recipe: MarketRecipe, market: SpotMarket, job: SpotJob, start: int) -> MarketTrace:
-    """The market from the job's beginning on, as fine as its files.
+    """Return the market from the job's start on, as fine as its files.
 
     Raises:
         InputError: if it ends before the job's deadline.
@@ -208,17 +188,58 @@ def make_trace(recipe: MarketRecipe, market: SpotMarket, job: SpotJob, start: in
     )
 
 
-def make_foresight(
+def make_provider(
+    trace: MarketTrace, n_max: int, *, ray: SpotRayParams | None, warm: bool
+) -> ProviderFactory:
+    """Return the provider of a trace: on a cluster if `ray` says where, otherwise local."""
+    return LocalProvider(trace, warm) if ray is None else RayProvider(trace, ray, n_max)
+
+
+def forecast_source(
+    policy: Policy,
+    deadline: int,
+    make_forecaster: Callable[[], Forecaster],
+    history: SpotMarket | None,
+) -> ForecastSource:
+    """Return a function that forecasts the slots up to the deadline, or to the policy's horizon.
+
+    Args:
+        policy: with its horizon, in slots; None: all slots up to the deadline.
+        deadline: of the job.
+        make_forecaster: called if the policy uses forecasts.
+        history: slots before the job's first; None: there are none.
+    """
+    if policy.horizon == 0:
+        return no_forecast
+    forecaster = make_forecaster()
+
+    def forecast(past: Sequence[SpotObservation], present: SpotObservation) -> Forecast | None:
+        ahead = deadline - 1 - present.slot
+        if policy.horizon is not None:
+            ahead = min(ahead, policy.horizon)
+        if not ahead:
+            return None
+        seen = [*past, present]
+        price = np.array([observation.price for observation in seen])
+        available = np.array([observation.available for observation in seen])
+        if history is not None:
+            price = np.concatenate([history.price, price])
+            available = np.concatenate([history.available, available])
+        return forecaster.forecast(SpotMarket(price, available, present.on_demand_price), ahead)
+
+    return forecast
+
+
+def _forecast_source(
     policy: Policy, job: SpotJob, market: SpotMarket, settings: RunSettings
-) -> Foresee:
-    """What the policy gets to see of the time to come.
+) -> ForecastSource:
+    """Return the forecasts of a run.
 
     Raises:
-        InputError: if there is no such forecaster here.
+        InputError: if there is no such forecaster.
     """
-    foretelling = parse_forecaster(settings.forecast, "forecast")
-    if policy.horizon == 0:
-        return NoForesight()
-    forecaster = foretelling.forecaster(market, settings.seed)
+    spec = parse_forecaster(settings.forecast, "forecast")
     history = market.between(0, settings.start) if settings.start else None
-    return Foresight(forecaster, history, policy.horizon, job.deadline)
+    return forecast_source(
+        policy, job.deadline, lambda: spec.forecaster(market, settings.seed), history
+    )

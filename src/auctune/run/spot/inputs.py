@@ -1,24 +1,64 @@
-"""What a run of files was started with, copied into its folder: it goes on from there alone.
+"""Folder of a spot run: its files, the copies of its inputs, and a snapshot of its progress.
 
-inputs/
-  job.toml        the job
-  market          the market's file, gzipped or not
-  prices          the prices' file, where they came from another
-  data            the training rows
-  settings.json   how it is run (`RunSettings`), and the price that never changes, if any
+DIR/
+  adapter/                in PEFT's format, once the job is done
+  bill.json               allocations and payments, by slot
+  inputs/job.toml         the job
+  inputs/market           the market's file, gzipped or not
+  inputs/prices           the prices' file, if they came from another one
+  inputs/data             the training rows
+  inputs/settings.json    `RunSettings`
+  state/journal.jsonl     event log (auctune.run.spot.state)
+  state/checkpoints/
+  state/workers.log       standard error of the workers
+  .lock                   held by the coordinator
+
+A run is resumed from its folder alone.
 """
 
-import json
 import shutil
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+
+import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
 from auctune.atomic_files import write_atomically
 from auctune.domain import InputError
-from auctune.run.spot.folder import SpotFolder
+from auctune.run.event_log import read_events
+from auctune.run.run_directory import RunDirectory
+from auctune.run.spot.job_config import SpotRayParams
+from auctune.run.spot.state import SlotRecord, SpotRunState
 from auctune.sim.spot.job_file import JobFile, read_job_file
-from auctune.sim.spot.trace import FixedPrice, FromFile, MarketRecipe
+from auctune.sim.spot.trace import FixedPrice, FromFile, MarketRecipe, read_market
+from auctune.spot.market import SpotMarket
+from auctune.spot.play import PastSlot
+
+
+@dataclass(frozen=True, slots=True)
+class SpotFolder(RunDirectory):
+    """Paths of a run."""
+
+    @property
+    def adapter(self) -> Path:
+        """The result."""
+        return self.root / "adapter"
+
+    @property
+    def bill(self) -> Path:
+        """Allocations and payments."""
+        return self.root / "bill.json"
+
+    @property
+    def log(self) -> Path:
+        """Standard error of the workers."""
+        return self.state / "workers.log"
+
+    @property
+    def settings(self) -> Path:
+        """Settings of the run."""
+        return self.inputs / "settings.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,18 +66,15 @@ class RunSettings:
     """How a job is run.
 
     Attributes:
-        policy: NAME[:KEY=VALUE...].
-        forecast: likewise.
+        policy, forecast: as `NAME[:KEY=VALUE...]`.
         start: slot of the market in which the job begins.
-        slot_seconds: how long a slot lasts here; none: as the model counts time, whatever it
-            takes.
-        warm: workers are forked from a process that has loaded everything.
+        slot_seconds: length of a slot; None: time advances by the model, without waiting.
+        warm: fork workers from a process that has everything loaded.
         device, dtype, threads: of workers.
         seed: of noise in forecasts.
         base: the base model's name; a folder by its absolute path.
-        fixed_price: a price that never changes; none: as files say.
-        ray: of the cluster on which instances are, as `SpotRayParams.to_record` has it; none: they
-            are processes here.
+        fixed_price: a constant price; None: those of the files.
+        ray: cluster on which instances run; None: they are processes of this machine.
     """
 
     policy: str
@@ -51,15 +88,18 @@ class RunSettings:
     seed: int
     base: str
     fixed_price: float | None
-    ray: dict[str, Any] | None = None
+    ray: SpotRayParams | None = None
+
+
+_SETTINGS = TypeAdapter(RunSettings)
 
 
 @dataclass(frozen=True, slots=True)
 class RunInputs:
-    """A run's files, wherever they lie.
+    """Files and settings of a run.
 
     Attributes:
-        job, market, prices, data: the files; no prices: those of the market.
+        job, market, prices, data: the files; `prices` is None if the market's file has them.
         settings: how it is run.
     """
 
@@ -70,7 +110,7 @@ class RunInputs:
     settings: RunSettings
 
     def read_job(self) -> JobFile:
-        """The job's file.
+        """Read the job's file.
 
         Raises:
             InputError: naming the key.
@@ -78,7 +118,7 @@ class RunInputs:
         return read_job_file(self.job)
 
     def recipe(self, file: JobFile) -> MarketRecipe:
-        """What the market is put together from."""
+        """Return where the market's counts and prices come from."""
         price: FromFile | FixedPrice | None = None
         if self.prices is not None:
             price = FromFile(self.prices)
@@ -92,14 +132,11 @@ class RunInputs:
         )
 
 
-_NAMES = tuple(field.name for field in fields(RunSettings))
-
-
-def given_inputs(job: Path, market: Path, prices: Path | None, settings: RunSettings) -> RunInputs:
-    """The files of a new run; data and a base's folder are found beside the job's file.
+def find_inputs(job: Path, market: Path, prices: Path | None, settings: RunSettings) -> RunInputs:
+    """Return the inputs of a new run, with data and base found beside the job's file.
 
     Raises:
-        InputError: if the job says nothing of training.
+        InputError: if the job has no training section, or its data do not exist.
     """
     training = read_job_file(job).training
     if training is None:
@@ -110,64 +147,110 @@ def given_inputs(job: Path, market: Path, prices: Path | None, settings: RunSett
     base = training.base
     if base != "tiny" and (job.parent / base).is_dir():
         base = str((job.parent / base).resolve())
-    values = asdict(settings) | {"base": base}
-    return RunInputs(job, market, prices, data, RunSettings(**values))
+    return RunInputs(job, market, prices, data, replace(settings, base=base))
 
 
-def keep_inputs(given: RunInputs, place: SpotFolder) -> RunInputs:
-    """Copy the files of a new run into its folder.
+def copy_inputs(inputs: RunInputs, place: SpotFolder) -> RunInputs:
+    """Copy the inputs of a new run into its folder; return the copies.
 
     Raises:
-        InputError: if a file cannot be read or the folder not be written.
+        InputError: if a file cannot be read or the folder cannot be written.
     """
-    kept = inputs_in(place, given.settings, has_prices=given.prices is not None)
+    copies = inputs_in(place, inputs.settings, has_prices=inputs.prices is not None)
     try:
         place.inputs.mkdir(parents=True, exist_ok=True)
         for name in ("job", "market", "prices", "data"):
-            source, target = getattr(given, name), getattr(kept, name)
+            source, target = getattr(inputs, name), getattr(copies, name)
             if source is not None:
                 shutil.copyfile(source, target)
         # Written last: a folder without it holds no run.
-        text = json.dumps(asdict(given.settings) | {"prices": given.prices is not None}, indent=2)
-        write_atomically(_settings_file(place), text.encode() + b"\n")
+        write_atomically(place.settings, _SETTINGS.dump_json(inputs.settings, indent=2) + b"\n")
     except OSError as error:
         found = f"cannot be copied to ({error.strerror})"
         raise InputError(str(place.inputs), found, "room for the run's inputs") from None
-    return kept
+    return copies
 
 
-def kept_inputs(place: SpotFolder) -> RunInputs:
-    """The files of a run that was begun.
+def read_inputs(place: SpotFolder) -> RunInputs:
+    """Return the copied inputs of a run.
 
     Raises:
-        InputError: if there is none.
+        InputError: if the folder holds no run.
     """
-    path = _settings_file(place)
     try:
-        record: dict[str, Any] = json.loads(path.read_bytes())
-        has_prices = bool(record.pop("prices"))
-        # A run of before there were clusters is on none.
-        given = {name: record[name] for name in _NAMES if name in record}
-        settings = RunSettings(**given)
+        settings = _SETTINGS.validate_json(place.settings.read_bytes())
     except FileNotFoundError:
         found = "holds no run"
         raise InputError(str(place.root), found, "the folder of a run that was started") from None
-    except (ValueError, KeyError, AttributeError, TypeError):
-        raise InputError(str(path), "is damaged", "the settings of a run") from None
-    return inputs_in(place, settings, has_prices=has_prices)
-
-
-def has_inputs(place: SpotFolder) -> bool:
-    """Whether there is a run to go on with, or to begin."""
-    return _settings_file(place).exists()
+    except ValidationError:
+        raise InputError(str(place.settings), "is damaged", "the settings of a run") from None
+    return inputs_in(place, settings, has_prices=(place.inputs / "prices").exists())
 
 
 def inputs_in(place: SpotFolder, settings: RunSettings, *, has_prices: bool) -> RunInputs:
-    """Where the files of a run lie in its folder."""
+    """Return the paths of the copies in a run's folder."""
     folder = place.inputs
     prices = folder / "prices" if has_prices else None
     return RunInputs(folder / "job.toml", folder / "market", prices, folder / "data", settings)
 
 
-def _settings_file(place: SpotFolder) -> Path:
-    return place.inputs / "settings.json"
+@dataclass(frozen=True, slots=True)
+class RunSnapshot:
+    """A run at the start of its current slot.
+
+    Attributes:
+        file: the job's.
+        policy, forecast: as `NAME[:KEY=VALUE...]`.
+        start: slot of the market in which the job began.
+        history: the market up to the present slot; from the job's start on as the run saw it.
+        past: the finished slots, with what was done and paid.
+    """
+
+    file: JobFile
+    policy: str
+    forecast: str
+    start: int
+    history: SpotMarket
+    past: tuple[PastSlot, ...]
+
+
+def read_snapshot(folder: Path) -> RunSnapshot:
+    """Read how far a run has come, without disturbing it.
+
+    Raises:
+        InputError: if the folder holds no run, or one whose deadline is over.
+    """
+    place = SpotFolder(folder)
+    inputs = read_inputs(place)
+    state = SpotRunState.fold(read_events(place.event_log))
+    if state.ended is not None or state.overtime_started is not None:
+        raise InputError(str(folder), "holds a run that is over", "one that has slots to come")
+    if not state.slots:
+        raise InputError(str(folder), "holds a run without a slot", "one that has begun")
+    file, settings = inputs.read_job(), inputs.settings
+    market = read_market(inputs.recipe(file))
+    return RunSnapshot(
+        file=file,
+        policy=settings.policy,
+        forecast=settings.forecast,
+        start=settings.start,
+        history=_history(market.between(0, settings.start), state.slots, market),
+        past=tuple(
+            PastSlot(
+                record.observation,
+                record.allocation,
+                following.observation.progress,
+                record.paid,
+            )
+            for record, following in pairwise(state.slots)
+        ),
+    )
+
+
+def _history(before: SpotMarket, slots: list[SlotRecord], market: SpotMarket) -> SpotMarket:
+    return SpotMarket(
+        np.concatenate((before.price, [one.observation.price for one in slots])),
+        np.concatenate((before.available, [one.observation.available for one in slots])),
+        market.on_demand_price,
+        market.slot_seconds,
+    )

@@ -1,196 +1,227 @@
-"""One job from its order to its adapter and its bill, new or resumed."""
+"""One job from its configuration to its adapter and its bill, new or resumed."""
 
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from dataclasses import asdict, dataclass, replace
 from math import inf
 from pathlib import Path
+from typing import Any
 
 from auctune.atomic_files import clean_temp_files
 from auctune.domain import InputError
+from auctune.domain.checks import check_count
 from auctune.run.event_log import EventLog
 from auctune.run.spot.clock import SlotClock
-from auctune.run.spot.coordinator import Coordinator
-from auctune.run.spot.crew import Crew
-from auctune.run.spot.folder import SpotFolder
-from auctune.run.spot.foresight import Foresee, NoForesight
-from auctune.run.spot.listener import SilentListener, SpotListener
-from auctune.run.spot.order import SpotOrder
-from auctune.run.spot.parts import Parts, never
-from auctune.run.spot.provider import Supply
+from auctune.run.spot.coordinator import Coordinator, ForecastSource, no_forecast
+from auctune.run.spot.events import DataNoted, OnEvent, Warned, ignore_event
+from auctune.run.spot.inputs import SpotFolder
+from auctune.run.spot.provider import ProviderFactory
 from auctune.run.spot.report import SpotRunReport, make_report, write_bill
 from auctune.run.spot.state import VERSION, SpotRunState
 from auctune.run.spot.worker import WorkerSettings
+from auctune.run.spot.worker_pool import WorkerPool
+from auctune.spot.job import SpotJob
 from auctune.spot.policy import Policy
 from auctune.train.base import load_base
 from auctune.train.data_parallel.trainer import ElasticTrainer
+from auctune.train.job import LoraJob
 
 # Gradients are summed and adapters written on the CPU: the coordinator may be on a head without a
-# GPU, and would keep one busy with a base that it hardly uses. Workers check their own device.
+# GPU, and would occupy one with a base that it hardly uses. Workers check their own device.
 _COORDINATOR_DEVICE = "cpu"
-
-NO_FORESIGHT = NoForesight()
 
 MakeClock = Callable[[int], SlotClock]
 """Rows of the whole workload -> the clock of the run."""
 
 
-def nothing() -> None:
-    """There is nothing to prepare."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpotRunConfig:
+    """What to run: the job as the market sees it, and as the trainer does.
+
+    Attributes:
+        job: workload, deadline, value and bounds; all rows of all epochs are its workload.
+        training: the adapter; a batch is that of all instances.
+        base: the base model's name.
+        micro_batch: rows that go through the model together on one instance.
+        device, dtype: where and how workers compute; the coordinator computes on the CPU.
+        threads: of torch on a CPU, in each process.
+    """
+
+    job: SpotJob
+    training: LoraJob
+    base: str
+    micro_batch: int
+    device: str = "cpu"
+    dtype: str = "float32"
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.micro_batch <= self.training.batch_size:
+            expected = f"1 to batch_size = {self.training.batch_size} rows"
+            raise InputError("micro_batch", f"{self.micro_batch!r}", expected)
+        check_count(self.threads, "threads", 1)
+
+    def identity(self) -> dict[str, Any]:
+        """Return what must be the same when a run is resumed, as JSON can hold it."""
+        training = asdict(self.training)
+        # Files may move; their contents are compared by digests.
+        for name in ("data", "validation"):
+            del training[name]
+        return {
+            "job": repr(self.job),
+            "training": training | {"target_modules": list(self.training.target_modules)},
+            "base": self.base,
+            "micro_batch": self.micro_batch,
+            "dtype": self.dtype,
+            "threads": self.threads,
+        }
+
+    def worker_settings(self, cache: Path) -> WorkerSettings:
+        """Return the settings of the workers; they need no validation rows."""
+        return WorkerSettings(
+            base=self.base,
+            cache=str(cache.resolve()),
+            job=replace(self.training, validation=None, patience=0),
+            device=self.device,
+            dtype=self.dtype,
+            threads=self.threads,
+        )
 
 
 def run_spot_job(
-    order: SpotOrder,
+    config: SpotRunConfig,
     policy: Policy,
-    supply: Supply,
+    factory: ProviderFactory,
     folder: Path,
     *,
     cache: Path,
     make_clock: MakeClock,
-    foresee: Foresee = NO_FORESIGHT,
-    listener: SpotListener | None = None,
+    forecast: ForecastSource = no_forecast,
+    on_event: OnEvent = ignore_event,
     resume: bool = False,
     saved_every: float = 30.0,
-    prepare: Callable[[], object] = nothing,
+    prepare: Callable[[], object] = lambda: None,
     cap: float = inf,
-    is_stopped: Callable[[], bool] = never,
+    should_stop: Callable[[], bool] = lambda: False,
 ) -> SpotRunReport:
-    """Run a job on instances that come and go.
+    """Run a job on preemptible instances.
 
     Args:
-        order: the job.
-        policy: what to hold.
-        supply: who rents out instances.
-        folder: of the run (auctune.run.spot.folder); new or empty, unless it is resumed.
+        config: the job.
+        policy: chooses allocations.
+        factory: opens the provider of instances.
+        folder: of the run (`SpotFolder`); new or empty, unless it is resumed.
         cache: folder of bases that are built here.
         make_clock: see `auctune.run.spot.clock`.
-        foresee: makes the policy's forecasts; see `Foresight`.
-        listener: told of everything.
-        resume: go on with the run in `folder`.
+        forecast: makes the policy's forecasts.
+        on_event: called with every event.
+        resume: continue the run in `folder`.
         saved_every: seconds between checkpoints within a slot; there is one at each slot's end.
-        prepare: called when the folder is this run's, before the order's data are read.
-        cap: the most that may be paid, in the market's unit.
-        is_stopped: asked again and again whether the run is to stop; it can be resumed.
+        prepare: called when the folder is locked, before the job's data are read.
+        cap: maximum cost, in the market's unit.
+        should_stop: returns whether the run is to stop; it can be resumed.
 
     Raises:
-        InputError: if the folder holds a run already, or none to go on with, or another one; if
-            the order or the supply cannot be used.
-        InfeasibleAllocationError: if the policy wants what may not be held.
-        SpotRunError: if workers die again and again.
-        CapReachedError: if what comes next would cost more than `cap`.
-        StoppedError: if it was to stop.
+        InputError: if the folder holds a run already, or none to resume, or another one; if the
+            job or the provider cannot be used.
+        InfeasibleAllocationError: if the policy's allocation is not allowed.
+        SpotRunError: if workers crash again and again.
+        CapReachedError: if the next slot would cost more than `cap`.
+        StoppedError: if it was stopped.
     """
-    place, listener = SpotFolder(folder), listener or SilentListener()
-    supply.check(order.job)
+    place = SpotFolder(folder)
+    factory.check(config.job)
     with place.open(resume=resume):
         prepare()
-        with closing(EventLog(place.event_log)) as journal:
-            trainer, base_digest = _begin(journal, place, order, policy, supply, cache)
+        with closing(EventLog(place.event_log)) as log:
+            trainer, base_digest = _begin(log, place, config, policy, factory, cache)
             for warning in trainer.loaded.warnings:
-                listener.noted(warning)
+                on_event(Warned(warning))
             for note in trainer.loaded.notes:
-                listener.data_noted(note)
-            if SpotRunState.fold(journal.events).ended is None:
-                with closing(supply.open(_worker_settings(order, cache), place.log)) as provider:
-                    parts = Parts(
-                        job=order.job,
+                on_event(DataNoted(note))
+            if SpotRunState.fold(log.events).ended is None:
+                settings = config.worker_settings(cache)
+                with closing(factory.open(settings, place.log)) as provider:
+                    coordinator = Coordinator(
+                        job=config.job,
                         policy=policy,
-                        foresee=foresee,
+                        forecast=forecast,
                         trainer=trainer,
-                        crew=Crew(trainer, base_digest),
+                        pool=WorkerPool(trainer, base_digest),
                         provider=provider,
                         clock=make_clock(trainer.total_rows),
-                        journal=journal,
-                        listener=listener,
+                        log=log,
+                        on_event=on_event,
                         saved_every=saved_every,
                         cap=cap,
-                        is_stopped=is_stopped,
+                        should_stop=should_stop,
                     )
-                    _finish(Coordinator(parts), trainer, place)
-            return _report(journal, order, trainer, place)
+                    coordinator.run()
+                    # The adapter is written before the end is recorded.
+                    if trainer.progress().state == "done":
+                        trainer.export(place.adapter)
+                    coordinator.end()
+            state = SpotRunState.fold(log.events)
+            report = make_report(state, config.job, trainer.total_rows, place.adapter)
+            clean_temp_files(place.bill)
+            write_bill(place.bill, state, config.job, report)
+            return report
 
 
 def _begin(
-    journal: EventLog,
+    log: EventLog,
     place: SpotFolder,
-    order: SpotOrder,
+    config: SpotRunConfig,
     policy: Policy,
-    supply: Supply,
+    factory: ProviderFactory,
     cache: Path,
 ) -> tuple[ElasticTrainer, str]:
-    """Take up the training, and put on record what is run if nothing is.
+    """Load the training state, and record the identity of a new run.
 
     Returns:
         The trainer, and its base's digest.
 
     Raises:
-        InputError: if something else was begun here.
+        InputError: if another run is in the folder.
     """
-    lasting = {"version": VERSION, "policy": policy.name} | order.lasting() | supply.lasting()
-    _check_same(journal, lasting)
-    base = load_base(order.base, cache=cache, device=_COORDINATOR_DEVICE, dtype=order.dtype)
+    identity = {
+        "version": VERSION,
+        "policy": policy.name,
+        **config.identity(),
+        **factory.identity(),
+    }
+    _check_identity(log, identity)
+    base = load_base(config.base, cache=cache, device=_COORDINATOR_DEVICE, dtype=config.dtype)
     trainer = ElasticTrainer(
         base,
-        order.training,
+        config.training,
         place.state,
-        micro_batch=order.micro_batch,
-        threads=order.threads,
+        micro_batch=config.micro_batch,
+        threads=config.threads,
     )
     digests = {"base_digest": base.digest, "data_digest": trainer.data_digest}
-    _check_same(journal, digests)
-    if not journal.events:
-        _check_untrained(trainer, place)
-        journal.append({"type": "begun", "time": 0.0, **lasting, **digests})
+    _check_identity(log, digests)
+    if not log.events:
+        if trainer.rows:
+            # What was paid for these rows is not known.
+            found = f"has no whole event beside checkpoints of {trainer.rows} rows"
+            raise InputError(
+                str(place.event_log), found, "the event log of the run, or a new folder"
+            )
+        log.append({"type": "begun", "time": 0.0, **identity, **digests})
     return trainer, base.digest
 
 
-def _finish(coordinator: Coordinator, trainer: ElasticTrainer, place: SpotFolder) -> None:
-    """Run to the end, and hand out the adapter before the end is on record."""
-    coordinator.run()
-    if trainer.progress().state == "done":
-        trainer.export(place.adapter)
-    coordinator.end()
-
-
-def _report(
-    journal: EventLog, order: SpotOrder, trainer: ElasticTrainer, place: SpotFolder
-) -> SpotRunReport:
-    state = SpotRunState.fold(journal.events)
-    report = make_report(state, order.job, trainer.total_rows, place.adapter)
-    clean_temp_files(place.bill)
-    write_bill(place.bill, state, order.job, report)
-    return report
-
-
-def _check_same(journal: EventLog, lasting: Mapping[str, object]) -> None:
-    """Make sure that a run goes on with what it was begun with.
+def _check_identity(log: EventLog, identity: Mapping[str, object]) -> None:
+    """Compare with the first event, if there is one.
 
     Raises:
         InputError: naming what differs.
     """
-    for name, value in lasting.items():
-        for begun in journal.events[:1]:
-            if begun.get(name) != value:
-                expected = f"{begun.get(name)!r}, with which the run began"
-                raise InputError(name, f"{value!r}", expected)
-
-
-def _check_untrained(trainer: ElasticTrainer, place: SpotFolder) -> None:
-    """Make sure that nothing was trained of which nobody knows what was paid for it.
-
-    Raises:
-        InputError: if there are checkpoints.
-    """
-    if trainer.rows:
-        found = f"has no whole event beside checkpoints of {trainer.rows} rows"
-        raise InputError(str(place.event_log), found, "the journal of the run, or a new folder")
-
-
-def _worker_settings(order: SpotOrder, cache: Path) -> WorkerSettings:
-    return WorkerSettings(
-        base=order.base,
-        cache=str(cache.resolve()),
-        job=order.training,
-        device=order.device,
-        dtype=order.dtype,
-        threads=order.threads,
-    )
+    if not log.events:
+        return
+    begun = log.events[0]
+    for name, value in identity.items():
+        if begun.get(name) != value:
+            expected = f"{begun.get(name)!r}, with which the run began"
+            raise InputError(name, f"{value!r}", expected)

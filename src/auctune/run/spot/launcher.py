@@ -1,4 +1,4 @@
-"""How the process of an instance comes to be on this machine."""
+"""Workers as processes of this machine, and the provider that rents them."""
 
 import os
 import select
@@ -6,192 +6,113 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, Any
 
-from auctune.run.spot.errors import SpotRunError
-from auctune.run.spot.kind import Kind
-from auctune.run.spot.link import Link, make_pair
-from auctune.run.spot.nursery import PID
-from auctune.run.spot.worker import WorkerSettings
+from auctune.run.runtime.channel import read_error
+from auctune.run.spot.connection import Connection, ConnectionClosedError, open_pair
+from auctune.run.spot.provider import (
+    InstanceProvider,
+    Launcher,
+    PurchaseOption,
+    TraceCapacity,
+    check_trace_length,
+)
+from auctune.run.spot.traces import MarketTrace
+from auctune.run.spot.worker import (
+    PID,
+    PREFORK,
+    SpotRunError,
+    Weights,
+    WorkerExited,
+    WorkerExitedError,
+    WorkerFailed,
+    WorkerMessage,
+    WorkerReady,
+    WorkerSettings,
+    dump_settings,
+)
+from auctune.spot.job import SpotJob
+from auctune.train.data_parallel.batches import Contribution, RowRange
 
-# A worker that waits for its next part takes a message at once; this is for a busy machine.
-PATIENCE_SECONDS = 60.0
-
-# Before anything is loaded, which takes seconds, and minutes with many at once: Ctrl-C reaches all
-# processes of a terminal, but the coordinator ends its workers itself, or by its end. Not by -m,
-# which would load the module a second time, beside its package's.
-_WORKER = """
-import signal, sys
-signal.signal(signal.SIGINT, signal.SIG_IGN)
-from auctune.run.tether import tether
-tether(int(sys.argv[1]))
-from auctune.run.spot.worker import main
-main()
-"""
-# A process that forks has one thread.
-_NURSERY = """
-import signal
-signal.signal(signal.SIGINT, signal.SIG_IGN)
-from auctune.run.spot.nursery import main
-main()
-"""
+# A worker accepts a message at once, unless the machine is busy.
+SEND_TIMEOUT = 60.0
 
 
-class WorkerProcess(Protocol):
-    """A worker's process, as whoever launched it holds it."""
+class ConnectedWorker:
+    """A `WorkerHandle` over a connection.
 
-    @property
-    def link(self) -> Link:
-        """To speak with it; nothing is said before it is ready."""
-        ...
+    Args:
+        connection: to the worker.
+        pid: of its process.
+    """
 
-    @property
-    def pid(self) -> int:
-        """Of the process; 0 on another machine."""
-        ...
+    def __init__(self, connection: Connection, pid: int) -> None:
+        self.connection = connection
+        self.pid = pid
+        # Of the weights that it was sent last.
+        self._step = -1
 
-    def is_gone(self) -> bool:
-        """Whether its machine was lost, with it; may wait a while where the worker has just ended.
+    def start(self, on_message: Callable[[WorkerMessage], None]) -> None:
+        def receive() -> None:
+            with suppress(ConnectionClosedError):
+                while True:
+                    on_message(self._receive())
+            on_message(WorkerExited())
 
-        A worker that ends by itself leaves its machine to another one.
-        """
-        ...
+        threading.Thread(target=receive, daemon=True).start()
+
+    def compute(self, part: RowRange, weights: Weights) -> None:
+        try:
+            if self._step != weights.step:
+                self.connection.send({"kind": "weights"}, weights.values)
+                self._step = weights.step
+            self.connection.send({"kind": "part", "first": part.first, "stop": part.stop})
+        except ConnectionClosedError as error:
+            raise WorkerExitedError(str(error)) from None
+
+    def is_lost(self) -> bool:
+        # A process that exits leaves its instance to another.
+        return False
 
     def kill(self) -> None:
-        """End it at once by SIGKILL, if it has not ended, and let go of it; may be repeated."""
-        ...
+        self.connection.close()
+
+    def _receive(self) -> WorkerMessage:
+        message = self.connection.receive()
+        header = dict(message.header)
+        match header.pop("kind"):
+            case "ready":
+                return WorkerReady(**header)
+            case "gradient":
+                return Contribution(message.array, header["loss"])
+            case _:
+                return WorkerFailed(read_error(header, SpotRunError))
 
 
-class Launcher(Protocol):
-    """Starts workers of one job."""
-
-    def launch(self, kind: Kind) -> WorkerProcess:
-        """Start one; does not wait until it is ready.
-
-        Args:
-            kind: of the instance on which it is.
-
-        Raises:
-            SpotRunError: if this machine has no room for another process.
-        """
-        ...
-
-    def close(self) -> None:
-        """No more workers are wanted; those that there are stay."""
-        ...
-
-
-class FreshLauncher:
-    """Each worker is an interpreter of its own that loads everything, as a new machine would.
-
-    Args:
-        settings: of the workers.
-        log: file to which their standard error is added.
-    """
-
-    def __init__(self, settings: WorkerSettings, log: Path) -> None:
-        self._settings = settings
-        self._log = log
-
-    def launch(self, kind: Kind) -> WorkerProcess:
-        """See `Launcher`."""
-        with _starting():
-            link, theirs = make_pair(PATIENCE_SECONDS)
-            with theirs, self._log.open("ab") as log:
-                arguments = (str(theirs.fileno()), self._settings.to_json())
-                return _FreshWorker(link, _start(_WORKER, arguments, theirs, log))
-
-    def close(self) -> None:
-        """Nothing is held."""
-
-
-class WarmLauncher:
-    """Workers are forked from a process that has loaded everything (auctune.run.spot.nursery).
-
-    Args:
-        settings, log: as for `FreshLauncher`.
-
-    Raises:
-        SpotRunError: if that process cannot load what the settings say.
-    """
-
-    def __init__(self, settings: WorkerSettings, log: Path) -> None:
-        with _starting():
-            self._stream, theirs = socket.socketpair()
-            with theirs, log.open("ab") as file:
-                arguments = (str(theirs.fileno()), settings.to_json())
-                self._nursery = _start(_NURSERY, arguments, theirs, file)
-        try:
-            self._read_pid()
-        except BaseException:
-            self.close()
-            raise
-
-    def launch(self, kind: Kind) -> WorkerProcess:
-        """See `Launcher`.
-
-        Raises:
-            SpotRunError: if the nursery is gone.
-        """
-        with _starting():
-            link, theirs = make_pair(PATIENCE_SECONDS)
-        with theirs, suppress(OSError):
-            socket.send_fds(self._stream, [b"+"], [theirs.fileno()])
-        try:
-            return _ForkedWorker(link, self._read_pid())
-        except SpotRunError:
-            link.close()
-            raise
-
-    def close(self) -> None:
-        """See `Launcher`."""
-        self._stream.close()
-        self._nursery.kill()
-        self._nursery.wait()
-
-    def _read_pid(self) -> int:
-        answer = b""
-        with suppress(OSError):
-            answer = self._stream.recv(PID.size, socket.MSG_WAITALL)
-        if len(answer) < PID.size:
-            raise SpotRunError("the process that makes workers has ended; see workers.log")
-        pid: int = PID.unpack(answer)[0]
-        return pid
-
-
-class _FreshWorker:
-    def __init__(self, link: Link, process: subprocess.Popen[bytes]) -> None:
-        self.link = link
+class _SpawnedWorker(ConnectedWorker):
+    def __init__(self, connection: Connection, process: subprocess.Popen[bytes]) -> None:
+        super().__init__(connection, process.pid)
         self._process = process
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def is_gone(self) -> bool:
-        return False
 
     def kill(self) -> None:
         self._process.kill()
         self._process.wait()
-        self.link.close()
+        super().kill()
 
 
-class _ForkedWorker:
-    """A child of the nursery: held by a descriptor, as its number may be given to another."""
+class _ForkedWorker(ConnectedWorker):
+    """A child of the fork server: held by a descriptor, as its id may be reused."""
 
-    def __init__(self, link: Link, pid: int) -> None:
-        self.link = link
-        self.pid = pid
+    def __init__(self, connection: Connection, pid: int) -> None:
+        super().__init__(connection, pid)
         self._descriptor: int | None = None
         with suppress(ProcessLookupError):
             self._descriptor = os.pidfd_open(pid)
-
-    def is_gone(self) -> bool:
-        return False
 
     def kill(self) -> None:
         if self._descriptor is not None:
@@ -200,26 +121,123 @@ class _ForkedWorker:
             select.select([self._descriptor], [], [])
             os.close(self._descriptor)
             self._descriptor = None
-        self.link.close()
+        super().kill()
+
+
+class ColdLauncher:
+    """A `Launcher` of interpreters that load everything themselves, as a new machine would.
+
+    Args:
+        settings: of the workers.
+        log: file to which their standard error is appended.
+    """
+
+    def __init__(self, settings: WorkerSettings, log: Path) -> None:
+        self._settings = settings
+        self._log = log
+
+    def launch(self, option: PurchaseOption) -> ConnectedWorker:
+        with _start_errors():
+            connection, theirs = open_pair(SEND_TIMEOUT)
+            with theirs, self._log.open("ab") as log:
+                return _SpawnedWorker(connection, _spawn(theirs, self._settings, log))
+
+    def close(self) -> None:
+        pass
+
+
+class PreforkLauncher:
+    """A `Launcher` of forks of a process that has loaded base and data.
+
+    They start in milliseconds, and share the memory of the base.
+
+    Args:
+        settings, log: as for `ColdLauncher`.
+
+    Raises:
+        SpotRunError: if that process cannot load what the settings name.
+    """
+
+    def __init__(self, settings: WorkerSettings, log: Path) -> None:
+        with _start_errors():
+            self._stream, theirs = socket.socketpair()
+            with theirs, log.open("ab") as file:
+                self._server = _spawn(theirs, settings, file, PREFORK)
+        try:
+            self._read_pid()
+        except BaseException:
+            self.close()
+            raise
+
+    def launch(self, option: PurchaseOption) -> ConnectedWorker:
+        with _start_errors():
+            connection, theirs = open_pair(SEND_TIMEOUT)
+        with theirs, suppress(OSError):
+            socket.send_fds(self._stream, [b"+"], [theirs.fileno()])
+        try:
+            return _ForkedWorker(connection, self._read_pid())
+        except SpotRunError:
+            connection.close()
+            raise
+
+    def close(self) -> None:
+        self._stream.close()
+        self._server.kill()
+        self._server.wait()
+
+    def _read_pid(self) -> int:
+        answer = b""
+        with suppress(OSError):
+            answer = self._stream.recv(PID.size, socket.MSG_WAITALL)
+        if len(answer) < PID.size:
+            raise SpotRunError("the process that forks workers has exited; see workers.log")
+        pid: int = PID.unpack(answer)[0]
+        return pid
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LocalProvider:
+    """A `ProviderFactory`: a recorded market, with processes of this machine as instances.
+
+    Attributes:
+        trace: the market; its slot 0 is the job's first.
+        warm: fork workers from a process that has everything loaded; otherwise each loads for
+            itself, as a new machine would.
+    """
+
+    trace: MarketTrace
+    warm: bool = False
+
+    def check(self, job: SpotJob) -> None:
+        check_trace_length(self.trace, job)
+
+    def identity(self) -> dict[str, Any]:
+        return {"provider": "market", "trace": self.trace.digest}
+
+    def open(self, settings: WorkerSettings, log: Path) -> InstanceProvider:
+        launcher: Launcher = (PreforkLauncher if self.warm else ColdLauncher)(settings, log)
+        return InstanceProvider(self.trace, launcher, TraceCapacity(self.trace))
 
 
 @contextmanager
-def _starting() -> Iterator[None]:
-    """Says of what the system refuses that no worker can be started."""
+def _start_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise SpotRunError(f"no process of a worker can be started: {error.strerror}") from None
+        raise SpotRunError(f"a worker's process cannot be started: {error.strerror}") from None
 
 
-def _start(
-    program: str, arguments: tuple[str, ...], stream: socket.socket, log: IO[bytes]
+def _spawn(
+    stream: socket.socket, settings: WorkerSettings, log: IO[bytes], *options: str
 ) -> subprocess.Popen[bytes]:
+    arguments = (str(stream.fileno()), dump_settings(settings), *options)
     return subprocess.Popen(
-        # -P: a file of the user's in the current folder is no module of ours.
-        [sys.executable, "-P", "-c", program, *arguments],
+        # -P: a file in the user's current folder does not shadow a module.
+        [sys.executable, "-P", "-m", "auctune.run.spot.worker", *arguments],
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=log,
         pass_fds=(stream.fileno(),),
+        # Ctrl-C in a terminal is for the coordinator, which ends its workers.
+        process_group=0,
     )

@@ -1,4 +1,4 @@
-"""What came of a run, and its bill."""
+"""Report of a finished run, and its bill."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from auctune.atomic_files import write_atomically
-from auctune.run.spot.measured import MeasuredOverhead, measure_overhead
+from auctune.run.spot.overhead import MeasuredOverhead, measure_overhead
 from auctune.run.spot.state import SpotRunState
 from auctune.spot.job import SpotJob
 from auctune.spot.policy import SpotOutcome
@@ -15,33 +15,33 @@ from auctune.spot.terms import value_of_finish
 
 @dataclass(frozen=True, slots=True)
 class SpotRunReport:
-    """What came of a run.
+    """Result of a run.
 
     Attributes:
-        outcome: what was held, paid and reached, as a simulation would say it.
-        adapter: where it lies; none if training failed.
+        outcome: allocations, costs and progress, as of a simulation.
+        adapter: its folder; None if training failed.
         note: why training failed or stopped early.
-        overhead: mu_1 and mu_2 as they were.
-        num_taken_back: spot instances that were taken away.
-        num_died: workers that died of something else.
+        overhead: mu_1 and mu_2 as measured.
+        num_preempted: spot instances that were preempted.
+        num_crashed: workers that crashed.
     """
 
     outcome: SpotOutcome
     adapter: Path | None
     note: str
     overhead: MeasuredOverhead
-    num_taken_back: int
-    num_died: int
+    num_preempted: int
+    num_crashed: int
 
 
 def make_report(state: SpotRunState, job: SpotJob, total_rows: int, adapter: Path) -> SpotRunReport:
-    """The report of a run that has ended.
+    """Return the report of a run that has ended.
 
     Args:
         state: of the run.
-        job: that was run.
-        total_rows: its whole workload.
-        adapter: where it lies if all went well.
+        job: of the run.
+        total_rows: the whole workload.
+        adapter: folder for it.
     """
     assert state.ended is not None
     return SpotRunReport(
@@ -49,20 +49,20 @@ def make_report(state: SpotRunState, job: SpotJob, total_rows: int, adapter: Pat
         adapter=adapter if state.ended["state"] == "done" else None,
         note=state.ended["note"],
         overhead=measure_overhead(state.slots),
-        num_taken_back=state.num_taken_back,
-        num_died=state.num_died,
+        num_preempted=state.num_preempted,
+        num_crashed=state.num_crashed,
     )
 
 
 def _outcome(state: SpotRunState, job: SpotJob, total_rows: int) -> SpotOutcome:
     assert state.ended is not None
     finish = float(state.ended["finish"])
-    ending = 0.0
-    if state.ending is not None:
-        # All slots up to the deadline were begun, so there is one to know the price from.
+    overtime_cost = 0.0
+    if state.overtime_started is not None:
+        # All slots up to the deadline began: the last one has the price.
         price = state.slots[-1].observation.on_demand_price
-        held = state.held_slots if state.held else finish - job.deadline
-        ending = price * job.n_max * held
+        held = state.overtime_slots if state.overtime else finish - job.deadline
+        overtime_cost = price * job.n_max * held
     return SpotOutcome(
         allocations=tuple(record.allocation for record in state.slots),
         progress=tuple(
@@ -71,14 +71,14 @@ def _outcome(state: SpotRunState, job: SpotJob, total_rows: int) -> SpotOutcome:
             if record.rows is not None
         ),
         slot_cost=state.slot_cost,
-        ending_cost=ending,
+        ending_cost=overtime_cost,
         finish=finish,
         value=value_of_finish(job, finish) if state.ended["state"] == "done" else 0.0,
     )
 
 
 def write_bill(path: Path, state: SpotRunState, job: SpotJob, report: SpotRunReport) -> None:
-    """Write what was held and paid, for people, as JSON; money in the market's unit."""
+    """Write allocations and payments as JSON, with money in the market's unit."""
     outcome = report.outcome
     bill = {
         "slots": [_line(state, number) for number in range(len(state.slots))],
@@ -90,8 +90,8 @@ def write_bill(path: Path, state: SpotRunState, job: SpotJob, report: SpotRunRep
         "value": outcome.value,
         "utility": outcome.utility,
         "overhead": {"assumed": asdict(job.overhead), "measured": asdict(report.overhead)},
-        "taken_back": report.num_taken_back,
-        "died": report.num_died,
+        "taken_back": report.num_preempted,
+        "died": report.num_crashed,
     }
     write_atomically(path, json.dumps(bill, indent=2).encode() + b"\n")
 
@@ -105,7 +105,7 @@ def _line(state: SpotRunState, number: int) -> dict[str, Any]:
         "available": record.observation.available,
         "on_demand": record.allocation.on_demand,
         "spot": record.allocation.spot,
-        "taken_back": record.taken_back,
+        "taken_back": record.preempted,
         "paid": record.paid,
         "rows": record.rows,
     }

@@ -1,80 +1,113 @@
-"""What a run has come to: a fold over its journal.
+"""State of a run: the fold of its event log.
 
-| event | says |
+| event | means |
 | --- | --- |
-| begun {version, job, training, policy, ...} | that the run exists, and of what |
-| slot {time, observation, allocation, paid} | what is held in a slot that begins, and its price |
-| missed {time, observation} | that a slot passed without a process of the job; nothing was held |
-| taken_back {time, count} | that spot instances were taken away within the slot |
-| died {time, instance} | that a worker died of something else |
-| saved {time, rows} | that a checkpoint is written next |
-| slot_done {time, rows, lost, trained} | the end of a slot: rows trained in all, share of it that \
-was lost, and steps, tokens and losses |
-| ending {time} | that the deadline has come, and what is left runs on demand |
-| held {time, since} | that the ending's instances were held since then, where time goes on \
-whoever is there |
-| ended {time, finish, state, note} | that all is done, and when the last row was trained |
+| begun {version, job, training, policy, ...} | the run was created, with this identity |
+| slot {time, observation, allocation, paid} | a slot began, with this allocation and price |
+| missed {time, observation} | a slot passed without a process of the job; nothing was held |
+| taken_back {time, count} | spot instances were preempted within the slot |
+| died {time, instance} | a worker crashed |
+| saved {time, rows} | a checkpoint is written next |
+| slot_done {time, rows, lost, trained} | a slot ended: rows trained in all, share of its time \
+lost to overhead, and steps, tokens and losses |
+| ending {time} | the deadline passed, and what is left runs on demand |
+| held {time, since} | on-demand instances were held since then after the deadline, by a clock \
+that runs while the run does not |
+| ended {time, finish, state, note} | all is done, and when the last row was trained |
 
-Times are slots since the job began. A slot is paid by its event, once, whatever happens in it.
+Times are slots since the job began. A slot is paid once, by its event, whatever happens in it.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+from pydantic_core import to_jsonable_python
+
 from auctune.run.event_log import EventRecord
-from auctune.run.spot.records import read_allocation, read_observation
+from auctune.spot.forecasts.forecast import Forecast
 from auctune.spot.policy import IDLE, SpotAllocation, SpotObservation
 
 VERSION = 1
 
 
+def to_record(value: SpotObservation | SpotAllocation) -> dict[str, Any]:
+    """Return a value as JSON can hold it, without loss."""
+    record: dict[str, Any] = to_jsonable_python(value, fallback=np.ndarray.tolist)
+    return record
+
+
+def read_observation(record: dict[str, Any]) -> SpotObservation:
+    """Return the observation of a record."""
+    forecast = record["forecast"]
+    return SpotObservation(
+        **{
+            **record,
+            "last": SpotAllocation(**record["last"]),
+            "forecast": None if forecast is None else _read_forecast(forecast),
+        }
+    )
+
+
+def _read_forecast(record: dict[str, Any]) -> Forecast:
+    levels = np.array(record["levels"], dtype=np.float64)
+    shape = (len(record["price"]), len(levels))
+    return Forecast(
+        np.array(record["price"], dtype=np.float64),
+        np.array(record["available"], dtype=np.int64),
+        levels,
+        np.array(record["price_quantiles"], dtype=np.float64).reshape(shape),
+        np.array(record["available_quantiles"], dtype=np.int64).reshape(shape),
+    )
+
+
 @dataclass
 class SlotRecord:
-    """A slot that was begun.
+    """A slot that began.
 
     Attributes:
-        observation: what was known when it began.
-        allocation: what was held.
-        paid: for the whole of it.
-        taken_back: spot instances that were taken away within it.
-        rows: trained in all at its end; none: it goes on.
-        lost: share of the held instances' time in which they were not ready to train; none where
-            it goes on, was taken up again, nothing was held, or the clock is not a real one.
-        is_missed: no process of the job ran: it passed, whatever the policy would have held.
+        observation: what the policy saw.
+        allocation: what it chose.
+        paid: for the whole slot.
+        preempted: spot instances lost within it.
+        rows: trained in all at its end; None: it has not ended.
+        overhead: share of the held instances' time in which they were not ready to train; None if
+            the slot has not ended, was resumed, held nothing, or the clock is not a real one.
+        is_skipped: no process of the job ran: the slot passed, whatever the policy would have held.
         trained: steps and tokens in all at its end, and the losses of its steps.
     """
 
     observation: SpotObservation
     allocation: SpotAllocation
     paid: float
-    taken_back: int = 0
+    preempted: int = 0
     rows: int | None = None
-    lost: float | None = None
-    is_missed: bool = False
+    overhead: float | None = None
+    is_skipped: bool = False
     trained: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def left(self) -> SpotAllocation:
-        """What is held of it, after all that was taken away."""
-        return SpotAllocation(self.allocation.on_demand, self.allocation.spot - self.taken_back)
+    def remaining(self) -> SpotAllocation:
+        """What is held after all preemptions."""
+        return SpotAllocation(self.allocation.on_demand, self.allocation.spot - self.preempted)
 
 
 @dataclass
 class SpotRunState:
-    """All of a run that a resumed one must know.
+    """What a resumed run must know.
 
     Attributes:
         begun: the first event.
-        slots: those that were begun.
+        slots: those that began.
         time: of the last event.
-        rows: trained in all, by what is on record.
-        saving: rows of the checkpoint that the last event announces, and the time before that
-            event; none: it announces none.
-        ending: when the ending began; none: it has not.
-        held: in the ending, from when to when instances were held; where it is not said piece by
-            piece, from its beginning to its end.
-        num_died: workers that died of something else than the market.
+        rows: trained in all, as recorded.
+        pending_checkpoint: rows of the checkpoint that the last event announces, and the time
+            before that event; None if it announces none.
+        overtime_started: when the overtime began; None: it has not.
+        overtime: intervals after the deadline in which instances were held, where the clock runs
+            while the run does not; otherwise empty, and they are held to the end.
+        num_crashed: workers that crashed.
         ended: the last event, once all is done.
     """
 
@@ -82,15 +115,15 @@ class SpotRunState:
     slots: list[SlotRecord] = field(default_factory=list)
     time: float = 0.0
     rows: int = 0
-    saving: tuple[int, float] | None = None
-    ending: float | None = None
-    held: list[tuple[float, float]] = field(default_factory=list)
-    num_died: int = 0
+    pending_checkpoint: tuple[int, float] | None = None
+    overtime_started: float | None = None
+    overtime: list[tuple[float, float]] = field(default_factory=list)
+    num_crashed: int = 0
     ended: dict[str, Any] | None = None
 
     @classmethod
     def fold(cls, events: Iterable[EventRecord]) -> "SpotRunState":
-        """The state after these events."""
+        """Return the state after these events."""
         state = cls()
         for event in events:
             state.apply(event)
@@ -102,61 +135,64 @@ class SpotRunState:
         return sum(record.paid for record in self.slots)
 
     @property
-    def held_slots(self) -> float:
-        """For how many slots the ending's instances were held, where that is said."""
-        return sum(until - since for since, until in self.held)
+    def overtime_slots(self) -> float:
+        """Recorded overtime, in slots."""
+        return sum(end - start for start, end in self.overtime)
 
     @property
     def current(self) -> SlotRecord | None:
-        """The slot that goes on."""
+        """The slot that has begun and not ended."""
         return self.slots[-1] if self.slots and self.slots[-1].rows is None else None
 
     @property
-    def num_taken_back(self) -> int:
-        """Spot instances taken away so far."""
-        return sum(record.taken_back for record in self.slots)
+    def num_preempted(self) -> int:
+        """Spot instances preempted so far."""
+        return sum(record.preempted for record in self.slots)
 
-    def last_before(self, slot: int) -> SpotAllocation:
-        """What was held in the slot before one."""
+    def allocation_before(self, slot: int) -> SpotAllocation:
+        """Return the allocation of the slot before `slot`."""
         return self.slots[slot - 1].allocation if slot else IDLE
 
     def time_at(self, rows: int) -> float:
-        """The last moment on record, for a run whose newest checkpoint has so many rows.
+        """Return the last recorded time, for a run whose newest checkpoint has `rows` rows.
 
-        The time in which a checkpoint's rows were trained counts if it is there, and only then.
+        The time in which a checkpoint's rows were trained counts only if the checkpoint exists.
         """
-        if self.saving is not None and self.saving[0] > rows:
-            return self.saving[1]
+        if self.pending_checkpoint is not None and self.pending_checkpoint[0] > rows:
+            return self.pending_checkpoint[1]
         return self.time
 
     def apply(self, event: EventRecord) -> None:
-        """Take over one event."""
-        kind = event["type"]
-        self.saving = (event["rows"], self.time) if kind == "saved" else None
+        """Apply one event."""
+        self.pending_checkpoint = None
+        match event["type"]:
+            case "begun":
+                self.begun = event
+            case "slot":
+                observation = read_observation(event["observation"])
+                allocation = SpotAllocation(**event["allocation"])
+                self.slots.append(SlotRecord(observation, allocation, event["paid"]))
+            case "missed":
+                observation = read_observation(event["observation"])
+                record = SlotRecord(observation, IDLE, 0.0, rows=self.rows, is_skipped=True)
+                self.slots.append(record)
+            case "taken_back":
+                self.slots[-1].preempted += event["count"]
+            case "died":
+                self.num_crashed += 1
+            case "saved":
+                self.pending_checkpoint = (event["rows"], self.time)
+            case "slot_done":
+                last = self.slots[-1]
+                last.rows, last.overhead = event["rows"], event["lost"]
+                last.trained = event.get("trained", {})
+            case "ending":
+                self.overtime_started = event["time"]
+            case "held":
+                self.overtime.append((event["since"], event["time"]))
+            case "ended":
+                self.ended = event
+            case kind:
+                raise AssertionError(kind)
         self.rows = event.get("rows", self.rows)
         self.time = event.get("time", self.time)
-        if kind == "begun":
-            self.begun = event
-        elif kind == "slot":
-            observation = read_observation(event["observation"])
-            allocation = read_allocation(event["allocation"])
-            self.slots.append(SlotRecord(observation, allocation, event["paid"]))
-        elif kind == "missed":
-            observation = read_observation(event["observation"])
-            record = SlotRecord(observation, IDLE, 0.0, rows=self.rows, is_missed=True)
-            self.slots.append(record)
-        elif kind == "held":
-            self.held.append((event["since"], event["time"]))
-        elif kind == "taken_back":
-            self.slots[-1].taken_back += event["count"]
-        elif kind == "died":
-            self.num_died += 1
-        elif kind == "slot_done":
-            self.slots[-1].rows, self.slots[-1].lost = event["rows"], event["lost"]
-            self.slots[-1].trained = event.get("trained", {})
-        elif kind == "ending":
-            self.ending = event["time"]
-        elif kind == "ended":
-            self.ended = event
-        else:
-            assert kind == "saved", kind

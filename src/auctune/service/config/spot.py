@@ -7,9 +7,9 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, Field, model_validator
 
 from auctune.domain import InputError
-from auctune.run.rental.estimate import Renting
 from auctune.run.runtime.ray.params import ClusterAddress, Resource
-from auctune.run.spot_ray_params import SpotRayParams
+from auctune.run.spot.job_config import SpotRayParams
+from auctune.run.spot.strategy import SpotStrategy
 from auctune.schema import STRICT
 from auctune.service.config.fields import (
     Count,
@@ -200,9 +200,9 @@ class SpotConfig(LanguageZoneConfig):
         return self.threads or max(1, len(os.sched_getaffinity(0)) // self.n_max)
 
     @property
-    def renting(self) -> Renting:
+    def renting(self) -> SpotStrategy:
         """Policy and forecast."""
-        return Renting(self.policy, self.forecast)
+        return SpotStrategy(self.policy, self.forecast)
 
     @property
     def uses_external_cluster(self) -> bool:

@@ -22,9 +22,9 @@ def clock() -> ModelClock:
 
 
 def test_time_passes_as_work_is_done(clock: ModelClock) -> None:
-    clock.worked(10, 3)
+    clock.on_trained(10, 3)
     assert clock.now() == pytest.approx(1.0 / 7.0)
-    clock.worked(0, 0)
+    clock.on_trained(0, 0)
     assert clock.now() == pytest.approx(1.0 / 7.0)
 
 
@@ -35,28 +35,28 @@ def test_a_slot_begins_with_its_overhead(
     clock: ModelClock, count: int, last: int, lost: float
 ) -> None:
     clock.start(2.0)
-    clock.hold(count, last)
+    clock.on_allocation(count, last)
     assert clock.now() == pytest.approx(2.0 + lost)
 
 
 def test_after_the_deadline_all_time_has_the_overhead(clock: ModelClock) -> None:
     clock.start(5.0)
-    clock.hold(4, 0)
-    clock.worked(90, 4)
+    clock.on_allocation(4, 0)
+    clock.on_trained(90, 4)
     assert clock.now() == pytest.approx(5.0 + 9.0 / (0.8 * 9.0))
 
 
 def test_idle_time_never_goes_back(clock: ModelClock) -> None:
     clock.start(2.5)
-    clock.idle(2.0)
+    clock.sleep_until(2.0)
     assert clock.now() == 2.5
-    clock.idle(3.0)
+    clock.sleep_until(3.0)
     assert clock.now() == 3.0
 
 
 def test_a_model_without_overhead_has_none() -> None:
     clock = ModelClock(replace(JOB, overhead=Overhead(1.0, 1.0)), 300)
-    clock.hold(4, 0)
+    clock.on_allocation(4, 0)
     assert clock.now() == 0.0
 
 
@@ -66,4 +66,4 @@ def test_real_time_goes_on_from_where_it_was() -> None:
     assert 3.25 <= clock.now() < 3.3
     assert 650 < clock.seconds_until(4.0) <= 750
     assert clock.seconds_until(3.0) == 0.0
-    clock.idle(3.0)
+    clock.sleep_until(3.0)

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from auctune.domain import InputError
-from auctune.run.spot.folder import SpotFolder
-from auctune.run.spot.from_files import check_files, make_order, make_trace
+from auctune.run.spot.from_files import check_inputs, make_config, make_trace
 from auctune.run.spot.inputs import (
     RunInputs,
     RunSettings,
-    given_inputs,
-    keep_inputs,
-    kept_inputs,
+    SpotFolder,
+    copy_inputs,
+    find_inputs,
+    read_inputs,
 )
 from auctune.sim.spot.trace import read_market
 from support.spot_files import JOB, TRAINING, daily_market, write_job, write_market, write_rows
@@ -39,7 +39,7 @@ def given(tmp_path: Path) -> RunInputs:
     job = write_job(tmp_path / "job.toml", JOB + TRAINING)
     write_rows(tmp_path / "rows.jsonl", 8)
     market = write_market(tmp_path / "market.csv", daily_market(20))
-    return given_inputs(job, market, None, SETTINGS)
+    return find_inputs(job, market, None, SETTINGS)
 
 
 def with_prices(given: RunInputs, folder: Path) -> RunInputs:
@@ -54,16 +54,16 @@ def test_what_is_kept_is_what_was_given(given: RunInputs, tmp_path: Path, has_pr
     if has_prices:
         given = with_prices(given, tmp_path)
     place = SpotFolder(tmp_path / "run")
-    kept = keep_inputs(given, place)
-    assert kept == kept_inputs(place)
+    kept = copy_inputs(given, place)
+    assert kept == read_inputs(place)
     assert kept.settings == given.settings
     assert kept.settings.base == "tiny"
     for name in ("job", "market", "data", *(["prices"] if has_prices else [])):
         assert getattr(kept, name).read_bytes() == getattr(given, name).read_bytes()
     assert (kept.prices is not None) == has_prices
-    before = make_order(given.read_job(), given)
-    after = make_order(kept.read_job(), kept)
-    assert after.lasting() == before.lasting()
+    before = make_config(given.read_job(), given)
+    after = make_config(kept.read_job(), kept)
+    assert after.identity() == before.identity()
     market = read_market(kept.recipe(kept.read_job()))
     assert np.allclose(market.price, daily_market(20).price * (2 if has_prices else 1))
 
@@ -71,7 +71,7 @@ def test_what_is_kept_is_what_was_given(given: RunInputs, tmp_path: Path, has_pr
 def test_a_base_beside_the_job_is_found_from_anywhere(given: RunInputs, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     job = write_job(tmp_path / "job.toml", (JOB + TRAINING).replace('"tiny"', '"mine"'))
-    found = given_inputs(job, given.market, None, SETTINGS)
+    found = find_inputs(job, given.market, None, SETTINGS)
     assert found.settings.base == str((tmp_path / "mine").resolve())
 
 
@@ -80,7 +80,7 @@ def test_a_trace_is_as_fine_as_its_file_and_begins_with_the_job(
 ) -> None:
     # Slots of half an hour, lines of ten minutes.
     text = (JOB + TRAINING).replace("slot_seconds = 600", "slot_seconds = 1800")
-    file = given_inputs(write_job(tmp_path / "job.toml", text), given.market, None, SETTINGS)
+    file = find_inputs(write_job(tmp_path / "job.toml", text), given.market, None, SETTINGS)
     parsed = file.read_job()
     recipe = file.recipe(parsed)
     market = read_market(recipe)
@@ -105,17 +105,17 @@ def test_a_trace_is_as_fine_as_its_file_and_begins_with_the_job(
 def test_what_cannot_be_run_is_refused_before_anything_is_kept(
     given: RunInputs, changes: dict[str, object], says: str
 ) -> None:
-    check_files(given)
+    check_inputs(given)
     settings = replace(given.settings, **changes)  # type: ignore[arg-type]
     with pytest.raises(InputError) as refused:
-        check_files(replace(given, settings=settings))
+        check_inputs(replace(given, settings=settings))
     assert says in str(refused.value)
 
 
 def test_damaged_settings_are_said_to_be(given: RunInputs, tmp_path: Path) -> None:
     place = SpotFolder(tmp_path / "run")
-    keep_inputs(given, place)
-    for damage in ("", "{}", "[]", '{"prices": false}'):
+    copy_inputs(given, place)
+    for damage in ("", "{}", "[]", '{"start": 2}'):
         (place.inputs / "settings.json").write_text(damage)
         with pytest.raises(InputError, match="is damaged"):
-            kept_inputs(place)
+            read_inputs(place)

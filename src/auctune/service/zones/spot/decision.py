@@ -14,9 +14,9 @@ from pydantic_core import to_jsonable_python
 
 from auctune.domain import Money, Reason, round_money
 from auctune.domain.data_size import DataSize
-from auctune.run.rental.estimate import Renting, estimate
-from auctune.run.rental.market import ReplayedRecord
-from auctune.run.rental.order import JobTerms
+from auctune.run.spot.job_config import SpotJobSpec
+from auctune.run.spot.strategy import SpotStrategy, estimate
+from auctune.run.spot.traces import LoopedTrace
 from auctune.service.jobs.terms import JobValue
 from auctune.service.jobs.training import ZoneBid
 from auctune.service.zones.core.clock import SlotClock
@@ -33,7 +33,7 @@ class EstimateInputs:
 
     Attributes:
         first: first slot of the job.
-        deadline, hard_factor: see `JobTerms`.
+        deadline, hard_factor: see `SpotJobSpec`.
         start_seconds, speeds: see `Pace`, by which the job is planned too.
     """
 
@@ -97,12 +97,12 @@ def first_slot(clock: SlotClock, slot: int, ready_at: float) -> int:
 
 
 def estimate_of(
-    terms: JobTerms,
+    terms: SpotJobSpec,
     first: int,
     slot: int,
     pace: Pace,
-    renting: Renting,
-    market: ReplayedRecord,
+    renting: SpotStrategy,
+    market: LoopedTrace,
     clock: SlotClock,
     unit_price: float,
 ) -> Estimate:
@@ -112,7 +112,7 @@ def estimate_of(
     on-demand instance for a slot.
     """
     speeds = [speed / pace.speed for speed in pace.speeds]
-    found = estimate(terms.job(), renting, market.seen(slot), first - slot, speeds)
+    found = estimate(terms.job(), renting, market.history(slot), first - slot, speeds)
     begins, seconds = clock.slot_start(first), clock.slot_seconds
     return Estimate(
         expected_cost=round_money(found.cost * unit_price),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from auctune.domain import Money
-from auctune.run.rental.order import JobTerms
+from auctune.run.spot.job_config import SpotJobSpec
 from auctune.service.storage.events import Record
 from auctune.service.zones.core.events import (
     EventData,
@@ -60,7 +60,7 @@ class SpotDecided(MeteredDecided):
     held: Money
     first: int
     ready_at: float
-    terms: JobTerms
+    terms: SpotJobSpec
     renting: Record
     unit_cost: float
     unit_price: float

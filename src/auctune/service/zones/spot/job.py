@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from auctune.domain.data_size import DataSize
-from auctune.run.rental.order import JobTerms
+from auctune.run.spot.job_config import SpotJobSpec
 from auctune.service.zones.core.job import MeteredJob
 
 CAP_REACHED = "cap_reached"
@@ -68,7 +68,7 @@ class SpotJobState(MeteredJob):
 
     size: DataSize
     first: int
-    terms: JobTerms
+    terms: SpotJobSpec
     speed: float
     policy: str
     forecast: str

@@ -5,9 +5,9 @@ from typing import Any
 from auctune.domain import InputError
 from auctune.domain.data_size import DataSize
 from auctune.run.base_facts import Alone, BaseFacts, Report, learn_base
-from auctune.run.rental.market import ReplayedRecord
-from auctune.run.rental.order import JobTerms
 from auctune.run.runtime.messages import NodeSettings
+from auctune.run.spot.job_config import SpotJobSpec
+from auctune.run.spot.traces import LoopedTrace
 from auctune.service.config.spot import SpotConfig
 from auctune.service.jobs.terms import JobValue
 from auctune.service.jobs.training import Training
@@ -65,7 +65,7 @@ class SpotLoader(LanguageZoneLoader[SpotConfig, SpotZone, SpotModel]):
 
 
 def build_supply(
-    entry: SpotConfig, base: BaseFacts, market: ReplayedRecord, clock: SlotClock
+    entry: SpotConfig, base: BaseFacts, market: LoopedTrace, clock: SlotClock
 ) -> SpotSupply:
     """Return what a zone offers."""
     unit_cost = entry.on_demand_price * entry.replayed_seconds / 3600
@@ -102,7 +102,7 @@ class SpotKind(ZoneKind[SpotConfig]):
             entry.renting.read_policy()
             load_market(entry)
             # The smallest job that the settings allow.
-            JobTerms(
+            SpotJobSpec(
                 1.0, 1, 1.0, 1.0, entry.n_min, entry.n_max, entry.mu1, entry.mu2, _scaling(entry)
             ).job()
         except InputError as error:

@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from auctune.run.rental.order import WORKER, RentedOrder, write_order
 from auctune.run.runtime.local import WorkerProcess
+from auctune.run.spot.job_config import WORKER, SpotJobConfig, write_config
 from auctune.service.config.spot import SpotConfig
 from auctune.service.zones.core.dependencies import ZoneDependencies
 from auctune.service.zones.spot.job import SpotJobState
@@ -86,7 +86,7 @@ class JobProcessPool:
 
     def _start(self, job: SpotJobState) -> None:
         folder = self._dirs.work(self._entry.name) / job.id
-        write_order(self._order(job), folder)
+        write_config(self._config(job), folder)
         self._started_at[job.id] = time.monotonic()
         process = WorkerProcess(
             WORKER,
@@ -114,11 +114,11 @@ class JobProcessPool:
         with self._guard:
             self._stopping.pop(job, None)
 
-    def _order(self, job: SpotJobState) -> RentedOrder:
+    def _config(self, job: SpotJobState) -> SpotJobConfig:
         entry, supply, training = self._entry, self._supply, job.training
-        seen = supply.market.seen(job.first - 1)
+        history = supply.market.history(job.first - 1)
         validation = training.validation
-        return RentedOrder(
+        return SpotJobConfig(
             job=job.terms,
             policy=job.policy,
             forecast=job.forecast,
@@ -132,12 +132,15 @@ class JobProcessPool:
             cache=str(self._dirs.cache),
             micro_batch=min(entry.micro_batch, training.batch_size),
             trace=supply.market.trace(job.first, job.terms.deadline + 1),
-            seen={"price": seen.price.tolist(), "available": seen.available.tolist()},
+            history={
+                "price": history.price.tolist(),
+                "available": history.available.tolist(),
+            },
             begins=supply.clock.slot_start(job.first),
             slot_seconds=supply.clock.slot_seconds,
             market_slot_seconds=entry.replayed_seconds,
             cap=float(job.meter.cap) / job.unit_price,
             warm=entry.prefork,
             saved_every=entry.checkpoint_seconds,
-            ray=None if entry.cluster is None else entry.cluster.to_record(),
+            ray=entry.cluster,
         )

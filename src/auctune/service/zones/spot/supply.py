@@ -5,9 +5,9 @@ from pathlib import Path
 
 from auctune.device_profile import Profile
 from auctune.domain.data_size import DataSize
-from auctune.run.rental.estimate import Renting, longest_deadline
-from auctune.run.rental.market import ReplayedRecord, read_replayed
-from auctune.run.rental.order import JobTerms
+from auctune.run.spot.job_config import SpotJobSpec
+from auctune.run.spot.strategy import SpotStrategy, max_deadline
+from auctune.run.spot.traces import LoopedTrace, read_looped_trace
 from auctune.service.config.spot import SpotConfig
 from auctune.service.jobs.device_limits import check_adapter, check_batch, check_step
 from auctune.service.jobs.terms import JobValue
@@ -19,9 +19,9 @@ from auctune.service.zones.spot.job import Pace
 from auctune.spot.job import DEFAULT_VALUE
 
 
-def load_market(entry: SpotConfig) -> ReplayedRecord:
+def load_market(entry: SpotConfig) -> LoopedTrace:
     """Read the market that a zone replays; errors name the file or the key."""
-    return read_replayed(
+    return read_looped_trace(
         Path(entry.market),
         None if entry.prices is None else Path(entry.prices),
         entry.fixed_price,
@@ -41,7 +41,7 @@ class SpotSupply:
         start_seconds: assumed start time of a job's process until one has been observed.
         renting: policy and forecast by which jobs rent.
         num_slots: horizon of deadlines, in slots.
-        n_min, n_max, mu1, mu2, table: scaling of every job; see `JobTerms`.
+        n_min, n_max, mu1, mu2, table: scaling of every job; see `SpotJobSpec`.
         micro_batch: rows of a micro-batch.
         unit_cost, unit_price: cost of an on-demand instance for a slot to the service, and its
             price to owners.
@@ -51,8 +51,8 @@ class SpotSupply:
     profile: Profile
     spare: float
     start_seconds: float
-    market: ReplayedRecord
-    renting: Renting
+    market: LoopedTrace
+    renting: SpotStrategy
     clock: SlotClock
     num_slots: int
     max_jobs: int
@@ -72,13 +72,13 @@ class SpotSupply:
         horizon of the zone, or where forecasts from the recorded market end.
         """
         first = first_slot(self.clock, slot, ready_at)
-        known = longest_deadline(self.market.seen(slot)) - (first - slot)
+        known = max_deadline(self.market.history(slot)) - (first - slot)
         most = max(0, min(self.num_slots, known))
         return range(first, min(self.clock.last_slot_by(deadline) + 1, first + most))
 
     def terms(
         self, training: Training, size: DataSize, worth: JobValue, slots: range, speed_ratio: float
-    ) -> JobTerms:
+    ) -> SpotJobSpec:
         """Return a job as a policy sees it; a unit of work is a slot of one instance.
 
         `speed_ratio` is the observed speed of instances over that of their profile.
@@ -92,7 +92,7 @@ class SpotSupply:
         value = DEFAULT_VALUE * workload
         if worth.amount is not None:
             value = float(worth.amount) / self.unit_price
-        return JobTerms(
+        return SpotJobSpec(
             workload=workload,
             deadline=len(slots),
             hard_factor=1.0 + max(0.0, worth.zero_at - worth.deadline) / length,
@@ -111,7 +111,7 @@ class SpotSupply:
         check_adapter(training, self.profile, room_gb)
         check_step(training, size, self.profile, self.clock.slot_seconds)
 
-    def estimate(self, terms: JobTerms, first: int, slot: int, pace: Pace) -> Estimate:
+    def estimate(self, terms: SpotJobSpec, first: int, slot: int, pace: Pace) -> Estimate:
         """Estimate the cost and finish of a job; takes some time. See `estimate_of`."""
         return estimate_of(
             terms, first, slot, pace, self.renting, self.market, self.clock, self.unit_price

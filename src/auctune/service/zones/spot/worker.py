@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 
 from auctune.domain import round_money
-from auctune.run.rental.order import adapter_in
+from auctune.run.spot.job_config import adapter_folder
 from auctune.service.config.spot import SpotConfig
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.dependencies import ZoneDependencies
@@ -172,7 +172,7 @@ class SpotWorker(ZoneWorker[SpotZone]):
         return self._processes.is_running(job)
 
     def _result_folder(self, job: SpotJobState) -> Path:
-        return adapter_in(self._work / job.id)
+        return adapter_folder(self._work / job.id)
 
     def _on_message(self, job: str, message: dict[str, Any] | None) -> None:
         """Handle a message of a job's process, on a thread of the process."""

@@ -34,7 +34,7 @@ class SpotZone(SlottedZone[SpotJobState, SpotBid]):
 
     def begin_slot(self, slot: int) -> None:
         # Instances are chosen by the market as the slot begins.
-        price, available = self.rental.market.beginning(slot)
+        price, available = self.rental.market.quote(slot)
         self.record(SpotSlotStarted(slot=slot, price=price, available=available))
 
     def _decide(self, bid: SpotBid) -> SpotDecided:

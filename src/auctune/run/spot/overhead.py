@@ -1,15 +1,15 @@
-"""mu_1 and mu_2 as they were, not as they were assumed.
+"""Measured overheads mu_1 and mu_2, beside the assumed ones.
 
 In a slot that begins with a change, instance i is held for h_i and not ready for l_i of it: its
-process starts, loads base and data, waits for a checkpoint and for the policy's answer. What was
+process starts, loads base and data, waits for a checkpoint and for the policy's answer. The share
 left for work is
 
     mu_t = 1 - sum of l_i / sum of h_i
 
-with h_i the whole slot, but for an instance that was taken away. mu_1 is the mean of mu_t over
+with h_i the whole slot, unless the instance was preempted. mu_1 is the mean of mu_t over
 slots with more instances than the slot before, mu_2 over slots with fewer (Kong et al., arXiv
-2512.20967, eq. 2). A slot in which the job was done before all were ready says nothing of what
-getting ready takes. Instances that stay train on while new ones start, so l_i is small for them.
+2512.20967, eq. 2). A slot in which the job was done before all were ready has no measurement.
+Instances that stay train on while new ones start, so l_i is small for them.
 """
 
 from collections.abc import Sequence
@@ -20,11 +20,11 @@ from auctune.run.spot.state import SlotRecord
 
 @dataclass(frozen=True, slots=True)
 class MeasuredOverhead:
-    """Overheads of a run; none where there was no such slot.
+    """Overheads of a run; None where there was no such slot.
 
     Attributes:
-        mu1, mu2: effective shares of a slot, as long as slots were in this run.
-        num_grown, num_shrunk: slots that they are the means of.
+        mu1, mu2: effective shares of a slot of this run.
+        num_grown, num_shrunk: slots with more and with fewer instances than the slot before.
     """
 
     mu1: float | None
@@ -33,26 +33,26 @@ class MeasuredOverhead:
     num_shrunk: int
 
     def at(self, ratio: float) -> "MeasuredOverhead":
-        """The same seconds as shares of slots `ratio` times as long."""
+        """Return the same seconds as shares of slots `ratio` times as long."""
         mu1, mu2 = (None if mu is None else 1.0 - (1.0 - mu) / ratio for mu in (self.mu1, self.mu2))
         return replace(self, mu1=mu1, mu2=mu2)
 
 
 def measure_overhead(slots: Sequence[SlotRecord]) -> MeasuredOverhead:
-    """The overheads of slots that are over."""
+    """Measure the overheads of finished slots."""
     grown: list[float] = []
     shrunk: list[float] = []
     last = 0
     for record in slots:
         count = record.allocation.total
-        if record.lost is not None and count != last:
-            (grown if count > last else shrunk).append(1.0 - record.lost)
+        if record.overhead is not None and count != last:
+            (grown if count > last else shrunk).append(1.0 - record.overhead)
         last = count
     return MeasuredOverhead(_mean(grown), _mean(shrunk), len(grown), len(shrunk))
 
 
-class ReadyTimes:
-    """When the instances of one slot became ready.
+class ReadinessTracker:
+    """Times at which the instances of one slot became ready.
 
     Args:
         start: of the slot.
@@ -62,28 +62,28 @@ class ReadyTimes:
     def __init__(self, start: float, held: Sequence[str]) -> None:
         self._start = start
         self._ready: dict[str, float | None] = dict.fromkeys(held)
-        self._until: dict[str, float] = {}
+        self._preempted: dict[str, float] = {}
 
     def ready(self, instance: str, now: float) -> None:
-        """An instance can train; only the first time counts."""
+        """Note that an instance can train; only the first time counts."""
         if instance in self._ready and self._ready[instance] is None:
             self._ready[instance] = now
 
-    def taken_back(self, instance: str, now: float) -> None:
-        """An instance is there no more."""
-        self._until[instance] = now
+    def preempted(self, instance: str, now: float) -> None:
+        """Note that an instance was preempted."""
+        self._preempted[instance] = now
 
-    def lost(self, end: float, seen: float) -> float | None:
-        """The share lost of a slot; none if nothing was held, or nobody knows.
+    def overhead(self, end: float, observed: float) -> float | None:
+        """Return the share of the held time that was lost; None if nothing was held, or unknown.
 
         Args:
             end: of the slot.
-            seen: when the job was done, or `end`.
+            observed: when the job was done, or `end`.
         """
         lost = held = 0.0
         for name, ready in self._ready.items():
-            until = self._until.get(name, end)
-            if ready is None and until > seen:
+            until = self._preempted.get(name, end)
+            if ready is None and until > observed:
                 return None
             held += until - self._start
             lost += (until if ready is None else min(ready, until)) - self._start

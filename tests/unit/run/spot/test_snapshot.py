@@ -8,10 +8,8 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.run.event_log import EventLog
-from auctune.run.spot.folder import SpotFolder
-from auctune.run.spot.inputs import RunSettings, given_inputs, keep_inputs
-from auctune.run.spot.records import allocation_record, observation_record
-from auctune.run.spot.so_far import read_so_far
+from auctune.run.spot.inputs import RunSettings, SpotFolder, copy_inputs, find_inputs, read_snapshot
+from auctune.run.spot.state import to_record
 from auctune.spot import IDLE, SpotAllocation, SpotObservation
 from support.command_line import run_auctune
 from support.spot_files import JOB, TRAINING, daily_market, write_job, write_market, write_rows
@@ -42,7 +40,7 @@ def place(tmp_path: Path) -> SpotFolder:
     write_rows(tmp_path / "rows.jsonl", 8)
     market = write_market(tmp_path / "market.csv", MARKET)
     place = SpotFolder(tmp_path / "run")
-    keep_inputs(given_inputs(job, market, None, SETTINGS), place)
+    copy_inputs(find_inputs(job, market, None, SETTINGS), place)
     note(place, {"type": "begun", "time": 0.0})
     note(place, slot_event(FIRST, SpotAllocation(0, 5), 1.25))
     note(place, {"type": "taken_back", "time": 0.5, "count": 2})
@@ -55,8 +53,8 @@ def slot_event(seen: SpotObservation, held: SpotAllocation, paid: float) -> dict
     return {
         "type": "slot",
         "time": float(seen.slot),
-        "observation": observation_record(seen),
-        "allocation": allocation_record(held),
+        "observation": to_record(seen),
+        "allocation": to_record(held),
         "paid": paid,
     }
 
@@ -68,14 +66,14 @@ def note(place: SpotFolder, event: dict[str, object]) -> None:
 
 def test_what_was_done_paid_and_seen_is_that_of_the_run(place: SpotFolder) -> None:
     before = place.event_log.read_bytes()
-    so_far = read_so_far(place.root)
+    snapshot = read_snapshot(place.root)
     assert place.event_log.read_bytes() == before
-    assert (so_far.policy, so_far.start) == ("msu", 24)
-    (first,) = so_far.past
+    assert (snapshot.policy, snapshot.start) == ("msu", 24)
+    (first,) = snapshot.past
     assert (first.allocation, first.progress, first.paid) == (SpotAllocation(0, 5), 3.0, 1.25)
-    assert so_far.seen.num_slots == 26
-    assert so_far.seen.available.tolist() == [*MARKET.available[:24].tolist(), 5, 4]
-    assert so_far.seen.price[24:].tolist() == [0.25, 0.35]
+    assert snapshot.history.num_slots == 26
+    assert snapshot.history.available.tolist() == [*MARKET.available[:24].tolist(), 5, 4]
+    assert snapshot.history.price[24:].tolist() == [0.25, 0.35]
 
 
 def test_advice_on_a_run_begins_where_it_is(
@@ -98,10 +96,10 @@ def test_advice_on_a_run_begins_where_it_is(
 
 def test_a_run_that_is_over_or_not_begun_is_not_advised(place: SpotFolder, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no run"):
-        read_so_far(tmp_path / "nowhere")
+        read_snapshot(tmp_path / "nowhere")
     note(place, {"type": "ending", "time": 4.0})
     with pytest.raises(InputError, match="holds a run that is over"):
-        read_so_far(place.root)
+        read_snapshot(place.root)
     place.event_log.unlink()
     with pytest.raises(InputError, match="holds a run without a slot"):
-        read_so_far(place.root)
+        read_snapshot(place.root)

@@ -2,57 +2,57 @@
 
 import pytest
 
-from auctune.run.spot.measured import MeasuredOverhead, ReadyTimes, measure_overhead
+from auctune.run.spot.overhead import MeasuredOverhead, ReadinessTracker, measure_overhead
 from auctune.run.spot.state import SlotRecord
 from auctune.spot import IDLE, SpotAllocation, SpotObservation
 
 
 def slot(number: int, count: int, lost: float | None) -> SlotRecord:
     observation = SpotObservation(number, 0.3, 9, 9, 1.0, 0.0, 0.0, IDLE, None)
-    return SlotRecord(observation, SpotAllocation(0, count), 0.3 * count, rows=1, lost=lost)
+    return SlotRecord(observation, SpotAllocation(0, count), 0.3 * count, rows=1, overhead=lost)
 
 
 def test_the_share_lost_is_that_of_all_instances() -> None:
-    times = ReadyTimes(2.0, ["a", "b", "c", "d"])
+    times = ReadinessTracker(2.0, ["a", "b", "c", "d"])
     times.ready("a", 2.0)
     times.ready("b", 2.1)
     times.ready("c", 2.5)
     times.ready("c", 2.9)
-    assert times.lost(3.0, 3.0) == pytest.approx((0.0 + 0.1 + 0.5 + 1.0) / 4)
+    assert times.overhead(3.0, 3.0) == pytest.approx((0.0 + 0.1 + 0.5 + 1.0) / 4)
 
 
 def test_an_instance_that_is_taken_away_counts_until_then() -> None:
-    times = ReadyTimes(0.0, ["a", "b", "c"])
+    times = ReadinessTracker(0.0, ["a", "b", "c"])
     times.ready("a", 0.1)
     times.ready("b", 0.1)
-    times.taken_back("b", 0.5)
-    times.taken_back("c", 0.25)
-    assert times.lost(1.0, 1.0) == pytest.approx((0.1 + 0.1 + 0.25) / (1.0 + 0.5 + 0.25))
+    times.preempted("b", 0.5)
+    times.preempted("c", 0.25)
+    assert times.overhead(1.0, 1.0) == pytest.approx((0.1 + 0.1 + 0.25) / (1.0 + 0.5 + 0.25))
 
 
 def test_nothing_held_is_nothing_lost() -> None:
-    assert ReadyTimes(0.0, []).lost(1.0, 1.0) is None
+    assert ReadinessTracker(0.0, []).overhead(1.0, 1.0) is None
 
 
 def test_a_job_done_in_mid_slot_lost_as_much_of_it_as_if_it_had_gone_on() -> None:
-    times = ReadyTimes(4.0, ["a", "b"])
+    times = ReadinessTracker(4.0, ["a", "b"])
     times.ready("a", 4.1)
     times.ready("b", 4.3)
-    assert times.lost(5.0, seen=4.4) == pytest.approx(0.2)
+    assert times.overhead(5.0, observed=4.4) == pytest.approx(0.2)
 
 
 def test_of_an_instance_that_was_not_ready_when_the_job_was_done_nothing_is_known() -> None:
-    times = ReadyTimes(4.0, ["a", "b"])
+    times = ReadinessTracker(4.0, ["a", "b"])
     times.ready("a", 4.1)
-    assert times.lost(5.0, seen=4.4) is None
-    times.taken_back("b", 4.3)
-    assert times.lost(5.0, seen=4.4) == pytest.approx((0.1 + 0.3) / 1.3)
+    assert times.overhead(5.0, observed=4.4) is None
+    times.preempted("b", 4.3)
+    assert times.overhead(5.0, observed=4.4) == pytest.approx((0.1 + 0.3) / 1.3)
 
 
 def test_no_more_than_all_is_lost() -> None:
-    times = ReadyTimes(0.0, ["a"])
+    times = ReadinessTracker(0.0, ["a"])
     times.ready("a", 1.02)
-    assert times.lost(1.0, seen=1.0) == 1.0
+    assert times.overhead(1.0, observed=1.0) == 1.0
 
 
 def test_overheads_are_told_apart_by_how_the_count_changed() -> None:

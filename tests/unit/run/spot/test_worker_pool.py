@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from auctune.run.spot.crew import Crew, Turn
-from auctune.run.spot.kind import Kind
-from auctune.run.spot.link import Link
-from auctune.run.spot.provider import Instance
+from auctune.run.spot.connection import Connection
+from auctune.run.spot.provider import Instance, PurchaseOption
+from auctune.run.spot.worker_pool import PollResult, WorkerPool
 from auctune.train.data_parallel.trainer import ElasticTrainer
 from support.spot_runs import Site, ThreadWorker, honest, mute
 
@@ -47,15 +46,15 @@ class Yard:
 
     def close(self) -> None:
         for instance in self._held:
-            instance.process.kill()
+            instance.worker.kill()
 
     def _hold(self, worker: ThreadWorker) -> Instance:
-        self._held.append(Instance(f"spot-{len(self._held)}", Kind.SPOT, worker))
+        self._held.append(Instance(f"spot-{len(self._held)}", PurchaseOption.SPOT, worker))
         return self._held[-1]
 
-    def _freeze(self, link: Link) -> None:
-        link.send(self._ready)
-        mute(link)
+    def _freeze(self, connection: Connection) -> None:
+        connection.send(self._ready)
+        mute(connection)
 
 
 @pytest.fixture
@@ -65,67 +64,67 @@ def yard(site: Site, trainer: ElasticTrainer) -> Iterator[Yard]:
     yard.close()
 
 
-def until(crew: Crew, what: str) -> Turn:
+def until(pool: WorkerPool, what: str) -> PollResult:
     """Turns up to the first in which something of a kind happens."""
     while True:
-        turn = crew.turn(0.05)
-        if getattr(turn, what):
-            return turn
+        result = pool.poll(0.05)
+        if getattr(result, what):
+            return result
 
 
 def test_a_worker_that_is_stuck_is_killed_and_its_part_goes_to_another(
     site: Site, trainer: ElasticTrainer, yard: Yard
 ) -> None:
-    crew = Crew(trainer, site.base.digest, stuck_seconds=0.0)
+    pool = WorkerPool(trainer, site.base.digest, stuck_seconds=0.0)
     stuck = yard.frozen()
-    crew.join(stuck)
-    assert until(crew, "lost").lost == [stuck]
-    assert crew.instances == []
-    patient = Crew(trainer, site.base.digest)
-    patient.join(yard.honest())
+    pool.add(stuck)
+    assert until(pool, "exited").exited == [stuck]
+    assert pool.instances == []
+    patient = WorkerPool(trainer, site.base.digest)
+    patient.add(yard.honest())
     while trainer.rows < 2:
-        patient.turn(0.05)
+        patient.poll(0.05)
         trainer.advance()
 
 
 def test_a_worker_that_never_gets_ready_is_killed(
     site: Site, trainer: ElasticTrainer, yard: Yard
 ) -> None:
-    crew = Crew(trainer, site.base.digest, stuck_seconds=0.0)
+    pool = WorkerPool(trainer, site.base.digest, stuck_seconds=0.0)
     silent = yard.silent()
-    crew.join(silent)
-    assert until(crew, "lost").lost == [silent]
+    pool.add(silent)
+    assert until(pool, "exited").exited == [silent]
 
 
 def test_what_a_worker_says_after_it_has_left_is_not_heard(
     site: Site, trainer: ElasticTrainer, yard: Yard
 ) -> None:
-    crew = Crew(trainer, site.base.digest)
+    pool = WorkerPool(trainer, site.base.digest)
     leaving = yard.honest()
-    crew.join(leaving)
-    until(crew, "ready")
-    crew.turn(0.0)
-    crew.leave(leaving)
-    leaving.process.kill()
+    pool.add(leaving)
+    until(pool, "ready")
+    pool.poll(0.0)
+    pool.remove(leaving)
+    leaving.worker.kill()
     for _ in range(3):
-        turn = crew.turn(0.05)
-        assert turn == Turn()
+        result = pool.poll(0.05)
+        assert result == PollResult()
     assert trainer.advance() == 0
 
 
 def test_the_quicker_worker_does_what_the_frozen_one_does_not(
     site: Site, trainer: ElasticTrainer, yard: Yard
 ) -> None:
-    crew = Crew(trainer, site.base.digest)
+    pool = WorkerPool(trainer, site.base.digest)
     frozen, quick = yard.frozen(), yard.honest()
-    crew.join(frozen)
-    until(crew, "ready")
-    crew.join(quick)
+    pool.add(frozen)
+    until(pool, "ready")
+    pool.add(quick)
     for _ in range(3):
-        assert until(crew, "brought").brought == [quick]
+        assert until(pool, "delivered").delivered == [quick]
     # The first part of the batch is with the frozen one: nothing counts before it.
     assert trainer.advance() == 0
-    crew.leave(frozen)
-    until(crew, "brought")
+    pool.remove(frozen)
+    until(pool, "delivered")
     assert [trainer.advance() for _ in range(4)] == [2, 2, 2, 2]
     assert trainer.step == 1

@@ -1,4 +1,4 @@
-"""A process that ends with its starter."""
+"""A process that exits with its peer."""
 
 import socket
 import subprocess
@@ -6,15 +6,15 @@ import sys
 
 PROGRAM = """
 import signal, socket, sys
-from auctune.run.tether import tether
+from auctune.run.spot.worker import exit_with_peer
 stream = socket.socket(fileno=int(sys.argv[1]))
-tether(stream.fileno())
+exit_with_peer(stream.fileno())
 stream.sendall(stream.recv(1))
 signal.pause()
 """
 
 
-def test_a_process_ends_when_its_starter_is_gone_and_not_before() -> None:
+def test_a_process_exits_when_its_peer_is_gone_and_not_before() -> None:
     ours, theirs = socket.socketpair()
     with ours:
         with theirs:
@@ -23,7 +23,7 @@ def test_a_process_ends_when_its_starter_is_gone_and_not_before() -> None:
                 pass_fds=(theirs.fileno(),),
             )
         ours.sendall(b"x")
-        assert ours.recv(1) == b"x", "messages are not the tether's"
+        assert ours.recv(1) == b"x", "messages are left to others"
         assert process.poll() is None
     try:
         assert process.wait(60) == 0

@@ -1,1 +1,0 @@
-"""A run's instances on a Ray cluster, for its coordinator; see `auctune.run.instances`."""

@@ -1,0 +1,172 @@
+"""What the process of a spot job gets: the job, its workers and its market, in a file.
+
+FOLDER/
+  order.json    a `SpotJobConfig`
+  run/          the run's own folder (auctune.run.spot.inputs.SpotFolder)
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from auctune.atomic_files import write_atomically
+from auctune.domain.checks import check_positive
+from auctune.spot.job import LinearScaling, Overhead, SpotJob, TableScaling
+
+WORKER = "auctune.run.spot.job_process"
+"""Worker module of a job's process; its argument is the folder."""
+
+# Share of a node's custom resource: what is divided among instances are CPUs and GPUs.
+_RESOURCE_SHARE = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class SpotJobSpec:
+    """A `SpotJob` in plain values.
+
+    Attributes:
+        workload, deadline, hard_factor, value, n_min, n_max, mu1, mu2: of the job.
+        table: H(n) for 1..n_max; None: n.
+    """
+
+    workload: float
+    deadline: int
+    hard_factor: float
+    value: float
+    n_min: int
+    n_max: int
+    mu1: float
+    mu2: float
+    table: tuple[float, ...] | None = None
+
+    def job(self) -> SpotJob:
+        """Return the job.
+
+        Raises:
+            InputError: naming the invalid value.
+        """
+        return SpotJob(
+            workload=self.workload,
+            deadline=self.deadline,
+            hard_factor=self.hard_factor,
+            value=self.value,
+            n_min=self.n_min,
+            n_max=self.n_max,
+            scaling=LinearScaling() if self.table is None else TableScaling(self.table),
+            overhead=Overhead(self.mu1, self.mu2),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SpotRayParams:
+    """How instances are placed on a Ray cluster.
+
+    Attributes:
+        address: HOST:PORT of its head; None: one on this machine, started and ended with the run.
+        spot, on_demand: custom resources of the Ray nodes for instances of either kind.
+        use_cluster_capacity: offer as many spot instances as fit on the cluster, instead of as
+            many as the market says.
+        missing_seconds: time without a place on the cluster after which a spot instance is
+            preempted.
+        reach_seconds: how long to wait for a cluster that is not reachable.
+    """
+
+    address: str | None = None
+    spot: str = "auctune:spot"
+    on_demand: str = "auctune:on-demand"
+    use_cluster_capacity: bool = False
+    missing_seconds: float = 15.0
+    reach_seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        for name in ("missing_seconds", "reach_seconds"):
+            check_positive(getattr(self, name), name, "a number of seconds > 0")
+
+    def requirements(self, resource: str, device: str, threads: int) -> dict[str, float]:
+        """Return the Ray resources of an instance.
+
+        Args:
+            resource: custom resource of the Ray nodes for its kind.
+            device: on which it computes. On a cluster that the run starts, Ray assigns no GPUs.
+            threads: of torch on a CPU.
+        """
+        if device == "cpu":
+            return {"CPU": float(threads), resource: _RESOURCE_SHARE}
+        if self.address is None:
+            return {resource: _RESOURCE_SHARE}
+        return {"GPU": 1.0, resource: _RESOURCE_SHARE}
+
+
+@dataclass(frozen=True, slots=True)
+class SpotJobConfig:
+    """A job as the service hands it to its process.
+
+    Attributes:
+        job: bounds, deadline and value.
+        policy, forecast: see `SpotStrategy`.
+        training: settings of a `LoraJob`, without files.
+        data, validation: files.
+        base, device, dtype, threads, cache: what workers load, and where they compute.
+        micro_batch: rows that go through the model together.
+        trace: of the market, from the job's first slot on.
+        history: price and count by slot before the job's first slot.
+        begins: unix time of the job's first slot.
+        slot_seconds: length of a slot.
+        market_slot_seconds: length of a slot in the market's own time.
+        cap: maximum cost, in units of the on-demand price.
+        warm: fork workers from a process that has everything loaded.
+        saved_every: seconds between checkpoints within a slot.
+        ray: cluster on which instances run; None: they are processes of this machine.
+    """
+
+    job: SpotJobSpec
+    policy: str
+    forecast: str
+    training: dict[str, Any]
+    data: str
+    validation: str | None
+    base: str
+    device: str
+    dtype: str
+    threads: int
+    cache: str
+    micro_batch: int
+    trace: dict[str, list[Any]]
+    history: dict[str, list[Any]]
+    begins: float
+    slot_seconds: float
+    market_slot_seconds: float
+    cap: float
+    warm: bool
+    saved_every: float
+    ray: SpotRayParams | None = None
+
+
+_CONFIG = TypeAdapter(SpotJobConfig)
+
+
+def run_folder(folder: Path) -> Path:
+    """Return the folder of a job's run."""
+    return folder / "run"
+
+
+def adapter_folder(folder: Path) -> Path:
+    """Return the folder of a job's adapter, which exists once the job is done."""
+    return run_folder(folder) / "adapter"
+
+
+def write_config(config: SpotJobConfig, folder: Path) -> None:
+    """Write the file that the job's process reads.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / "order.json", _CONFIG.dump_json(config))
+
+
+def read_config(folder: Path) -> SpotJobConfig:
+    """Read what `write_config` wrote."""
+    return _CONFIG.validate_json((folder / "order.json").read_bytes())
