@@ -19,7 +19,7 @@ from auctune.domain.money import LARGEST, STEP
 from auctune.sim.engine import simulate
 from auctune.sim.feasibility import violations
 from support.markets import money, random_market
-from support.pages import ROOT, blocks
+from support.pages import ROOT, blocks, links
 from support.playing import answer, offer_all, utility
 
 EXAMPLE = ROOT / "examples" / "third-party-mechanism"
@@ -156,7 +156,9 @@ def test_an_accepted_line_is_charged_as_shown_while_its_cells_are_free() -> None
     assert gone > 3
 
 
-def test_the_page_shows_the_files_as_they_are() -> None:
-    shown = {block.text for block in blocks(PAGE, "python") + blocks(PAGE, "ini")}
-    assert (EXAMPLE / "posted_price.py").read_text() in shown
-    assert (EXAMPLE / "pyproject.toml").read_text() in shown
+def test_the_page_links_the_module_and_shows_its_project_file() -> None:
+    linked = {(ROOT / PAGE.parent / link).resolve() for link in links(PAGE)}
+    assert EXAMPLE.resolve() / "posted_price.py" in linked
+    assert [block.text for block in blocks(PAGE, "ini")] == [
+        (EXAMPLE / "pyproject.toml").read_text()
+    ]
