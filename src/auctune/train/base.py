@@ -1,7 +1,7 @@
 """The base model: loaded once a process, frozen, and shared by all adapters of a node.
 
 Its own dropouts are set to 0, so that an adapter's result depends on nothing but the adapter's own
-masks. A base is known by its digest: SHA-256 over its configuration and its weights as loaded.
+masks. A base is identified by its digest: SHA-256 over its configuration and its weights as loaded.
 """
 
 import copy
@@ -33,8 +33,8 @@ from auctune.train.tokenizer import check_config, context_of, find_source, give_
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 # Compute capability from which on a GPU has bfloat16 units.
 BF16_CAPABILITY = (8, 0)
-# Of the run and not of the model: they differ between machines, folders and releases.
-PASSING_FIELDS = {"transformers_version", "_name_or_path", "dtype", "torch_dtype", "use_cache"}
+# Properties of the run, not of the model: they differ between machines, folders and releases.
+VOLATILE_FIELDS = {"transformers_version", "_name_or_path", "dtype", "torch_dtype", "use_cache"}
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Base:
 
     @property
     def context_tokens(self) -> int | None:
-        """The longest row, in tokens, that the model has positions for; none if it has no limit."""
+        """Maximum tokens of a row that the model has positions for, or `None`."""
         return context_of(self.model.config)
 
     @property
@@ -73,7 +73,7 @@ class Base:
         return str(self.model.config._attn_implementation)
 
     def fresh_model(self) -> PreTrainedModel:
-        """The model as it was loaded, whatever adapters `model` has been given since.
+        """Return the model as it was loaded, without the adapters that `model` has.
 
         Its modules are new; its weights are the same memory as `model`'s and must stay unchanged.
         """
@@ -99,7 +99,7 @@ def load_base(name: str, *, cache: Path, device: str = "cpu", dtype: str = "floa
         dtype: "float32" or "bfloat16".
 
     Raises:
-        InputError: if there is no such base, or it is one that cannot be trained on here.
+        InputError: if the base does not exist, or cannot be trained here.
     """
     place = f"base {name!r}"
     target, number_type = check_device(device, dtype)
@@ -130,7 +130,7 @@ def load_base(name: str, *, cache: Path, device: str = "cpu", dtype: str = "floa
 
 
 def check_device(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
-    """The device and number type of these names.
+    """Return the device and number type of these names.
 
     Raises:
         InputError: if they are unknown, or this machine does not have them.
@@ -140,7 +140,7 @@ def check_device(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
 
 
 def compute_digest(model: PreTrainedModel) -> str:
-    """SHA-256 over a model's configuration and weights, in hexadecimal."""
+    """Return SHA-256 over a model's configuration and weights, in hexadecimal."""
     total = _begin_digest(model)
     for key, tensor in sorted(model.state_dict().items()):
         total.update(_signature(key, tensor))
@@ -150,7 +150,7 @@ def compute_digest(model: PreTrainedModel) -> str:
 
 
 def compute_architecture(model: PreTrainedModel) -> str:
-    """SHA-256 over a model's configuration and its weights' names, types and shapes."""
+    """Return SHA-256 over a model's configuration and its weights' names, types and shapes."""
     total = _begin_digest(model)
     for key, tensor in sorted(model.state_dict().items()):
         total.update(_signature(key, tensor))
@@ -158,7 +158,7 @@ def compute_architecture(model: PreTrainedModel) -> str:
 
 
 def _begin_digest(model: PreTrainedModel) -> "hashlib._Hash":
-    return hashlib.sha256(json.dumps(_lasting_config(model.config), sort_keys=True).encode())
+    return hashlib.sha256(json.dumps(_persistent_config(model.config), sort_keys=True).encode())
 
 
 def _signature(key: str, tensor: torch.Tensor) -> bytes:
@@ -166,7 +166,7 @@ def _signature(key: str, tensor: torch.Tensor) -> bytes:
 
 
 def num_weight_bytes(model: nn.Module) -> int:
-    """Bytes of a module's parameters and buffers, each storage counted once."""
+    """Return the bytes of a module's parameters and buffers, each storage counted once."""
     storages = {
         tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes()
         for tensor in (*model.parameters(), *model.buffers())
@@ -206,7 +206,7 @@ def _load_model(
     )
     model: PreTrainedModel = loading[0]
     missing = sorted(loading[1]["missing_keys"])
-    # Transformers would go on with weights of its own making.
+    # Transformers would continue with randomly initialized weights.
     if missing:
         names = ", ".join(missing[:3])
         raise InputError(place, f"lacks weights of its architecture: {names}", EXPECTED)
@@ -218,7 +218,9 @@ def _find_device(device: str) -> torch.device:
     if device == "cpu":
         return torch.device("cpu")
     if not re.fullmatch(r"cuda(:\d+)?", device):
-        raise InputError("device", f"{device!r} is no single device", '"cpu", "cuda" or "cuda:N"')
+        raise InputError(
+            "device", f"{device!r} is not a single device", '"cpu", "cuda" or "cuda:N"'
+        )
     num_devices = torch.cuda.device_count()
     target = torch.device(device)
     if num_devices == 0:
@@ -231,8 +233,8 @@ def _find_device(device: str) -> torch.device:
 def _find_dtype(dtype: str, device: torch.device) -> torch.dtype:
     if dtype not in DTYPES:
         raise InputError("dtype", f"{dtype!r}", f"one of {', '.join(map(repr, DTYPES))}")
-    # A CPU computes bfloat16 in any case, if slowly. Of GPUs torch says that older ones support it
-    # too, which emulate it, and it says so of the current device rather than of the named one.
+    # A CPU computes bfloat16 in any case, if slowly. For GPUs torch reports support on older
+    # ones too, which emulate it, and for the current device rather than the named one.
     if dtype == "bfloat16" and device.type == "cuda":
         capability = torch.cuda.get_device_capability(device)
         if capability < BF16_CAPABILITY:
@@ -265,6 +267,8 @@ def _share_weights(model: PreTrainedModel) -> PreTrainedModel:
     return duplicate
 
 
-def _lasting_config(config: PretrainedConfig) -> dict[str, Any]:
-    """The part of a configuration that says what the model computes."""
-    return {key: value for key, value in config.to_diff_dict().items() if key not in PASSING_FIELDS}
+def _persistent_config(config: PretrainedConfig) -> dict[str, Any]:
+    """Return the part of a configuration that determines what the model computes."""
+    return {
+        key: value for key, value in config.to_diff_dict().items() if key not in VOLATILE_FIELDS
+    }

@@ -1,12 +1,12 @@
-"""Checkpoints of a job: tensors and state, in numbered folders that are whole or not there.
+"""Checkpoints of a job: tensors and state, in numbered folders that are complete or absent.
 
     folder/00000007/tensors.safetensors
                     state.json
                     manifest.json        sizes and SHA-256 of the other two
 
-A checkpoint is written beside its place, forced to disk and renamed (auctune.atomic_files), so a
-process killed at any moment leaves the newest complete one behind. What the disk itself damages
-is found by the checksums, and the one before is taken. One process at a time writes to a folder.
+A checkpoint is staged, flushed to disk and renamed (auctune.atomic_files), so a process killed at
+any moment leaves the newest complete one. Damage on the disk is detected by the checksums, and the
+previous checkpoint is used. One process at a time writes to a folder.
 """
 
 import hashlib
@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
@@ -30,7 +31,7 @@ from auctune.atomic_files import (
 )
 from auctune.domain.errors import CheckpointError
 
-FORMAT = 1
+FORMAT = 2
 TENSORS = "tensors.safetensors"
 STATE = "state.json"
 MANIFEST = "manifest.json"
@@ -38,14 +39,34 @@ MANIFEST = "manifest.json"
 
 @dataclass
 class Checkpoint:
-    """All that a job needs to go on: tensors by name, and state that JSON can hold."""
+    """All that a job needs to continue: tensors by name, and state that JSON can hold."""
 
     tensors: dict[str, Tensor] = field(default_factory=dict)
     state: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class _File:
+    num_bytes: int
+    sha256: str
+
+    @classmethod
+    def of(cls, content: bytes) -> "_File":
+        return cls(len(content), hashlib.sha256(content).hexdigest())
+
+
+@dataclass(frozen=True, slots=True)
+class _Manifest:
+    format: int
+    number: int
+    files: dict[str, _File]
+
+
+_MANIFEST = TypeAdapter(_Manifest)
+
+
 def save_checkpoint(folder: Path, number: int, checkpoint: Checkpoint, keep: int = 2) -> Path:
-    """Write a checkpoint that is complete from the moment it can be seen.
+    """Write a checkpoint that is complete from the moment it is visible.
 
     Args:
         folder: of the job's checkpoints; made if it is not there.
@@ -75,11 +96,11 @@ def save_checkpoint(folder: Path, number: int, checkpoint: Checkpoint, keep: int
 
 
 def load_latest(folder: Path) -> tuple[Checkpoint, int, list[str]] | None:
-    """The newest checkpoint whose checksums hold, on the CPU.
+    """Return the newest undamaged checkpoint, on the CPU.
 
     Returns:
         The checkpoint, its number, and one line for each newer one that is damaged, saying what
-        is wrong with it; none if the folder holds no checkpoint.
+        is wrong with it; `None` if the folder holds no checkpoint.
 
     Raises:
         CheckpointError: if there are some and all are damaged.
@@ -96,7 +117,7 @@ def load_latest(folder: Path) -> tuple[Checkpoint, int, list[str]] | None:
 
 
 def _checkpoints(folder: Path) -> Iterator[tuple[int, Path]]:
-    """Numbers and folders of all checkpoints, newest first, each number once."""
+    """Yield numbers and folders of all checkpoints, newest first, each number once."""
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     numbers = {int(name) for name in (name.removeprefix(BACKUP) for name in names) if _is_one(name)}
     for number in sorted(numbers, reverse=True):
@@ -130,53 +151,47 @@ def _write(folder: Path, number: int, checkpoint: Checkpoint) -> None:
         TENSORS: save(tensors),
         STATE: json.dumps(checkpoint.state).encode(),
     }
-    files = {
-        name: {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-        for name, content in contents.items()
-    }
-    contents[MANIFEST] = json.dumps({"format": FORMAT, "number": number, "files": files}).encode()
+    files = {name: _File.of(content) for name, content in contents.items()}
+    contents[MANIFEST] = _MANIFEST.dump_json(_Manifest(FORMAT, number, files))
     for name, content in contents.items():
         (folder / name).write_bytes(content)
 
 
 def _read(place: Path, number: int) -> Checkpoint:
-    """The checkpoint in `place`.
+    """Return the checkpoint in `place`.
 
     Raises:
-        CheckpointError: if anything about it is not as it was written.
+        CheckpointError: if it is damaged.
     """
-    manifest = _read_manifest(place, number)
-    contents = {name: _read_file(place / name, manifest[name]) for name in (TENSORS, STATE)}
+    files = _read_manifest(place, number).files
+    contents = {name: _read_file(place / name, files[name]) for name in (TENSORS, STATE)}
     try:
         return Checkpoint(load(contents[TENSORS]), json.loads(contents[STATE]))
     except (SafetensorError, ValueError) as error:
         raise CheckpointError(f"cannot be read ({error})") from None
 
 
-def _read_manifest(place: Path, number: int) -> dict[str, dict[str, Any]]:
+def _read_manifest(place: Path, number: int) -> _Manifest:
     try:
-        manifest = json.loads((place / MANIFEST).read_bytes())
-        known = (manifest["format"], manifest["number"]) == (FORMAT, number)
-        files: dict[str, dict[str, Any]] = {
-            name: {key: manifest["files"][name][key] for key in ("bytes", "sha256")}
-            for name in (TENSORS, STATE)
-        }
+        manifest = _MANIFEST.validate_json((place / MANIFEST).read_bytes())
     except OSError as error:
         raise CheckpointError(f"{MANIFEST} cannot be read ({error.strerror})") from None
-    except (ValueError, LookupError, TypeError):
+    except ValidationError:
         raise CheckpointError(f"{MANIFEST} is damaged") from None
-    if not known:
+    if not {TENSORS, STATE} <= manifest.files.keys():
+        raise CheckpointError(f"{MANIFEST} is damaged")
+    if (manifest.format, manifest.number) != (FORMAT, number):
         raise CheckpointError(f"{MANIFEST} is of another format or number")
-    return files
+    return manifest
 
 
-def _read_file(path: Path, expected: dict[str, Any]) -> bytes:
+def _read_file(path: Path, expected: _File) -> bytes:
     try:
         content = path.read_bytes()
     except OSError as error:
         raise CheckpointError(f"{path.name} cannot be read ({error.strerror})") from None
-    if len(content) != expected["bytes"]:
-        raise CheckpointError(f"{path.name} has {len(content)} of {expected['bytes']} bytes")
-    if hashlib.sha256(content).hexdigest() != expected["sha256"]:
+    if len(content) != expected.num_bytes:
+        raise CheckpointError(f"{path.name} has {len(content)} of {expected.num_bytes} bytes")
+    if _File.of(content) != expected:
         raise CheckpointError(f"{path.name} does not match its checksum")
     return content

@@ -38,7 +38,7 @@ def choose_budget(sweep: Sequence[SweepPoint]) -> int:
 def margin_of(mixes: Sequence[Mix]) -> float:
     """Return the share by which mixes fall short of their predicted speed, at the 95% quantile.
 
-    Of 20 mixes one may be slower: something else at work for a moment is no property of the
+    Of 20 mixes one may be slower: a momentary load is not a property of the
     device. Of fewer, the slowest one counts.
     """
     shares = [1 - mix.predicted_seconds / mix.measured_seconds for mix in mixes]

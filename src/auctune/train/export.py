@@ -1,4 +1,4 @@
-"""A trained adapter as others load it: PEFT's two files, checked before they count.
+"""Export of a trained adapter: PEFT's two files, verified by loading them.
 
     folder/adapter_config.json
            adapter_model.safetensors
@@ -70,7 +70,7 @@ def export_adapter(
     rows: Sequence[TokenizedRow],
     trained_logits: TrainedLogits,
 ) -> Exported:
-    """Write an adapter in PEFT's format, and make sure that it is the one that was trained.
+    """Write an adapter in PEFT's format, and verify that it is the one that was trained.
 
     Args:
         base: that it was trained on.
@@ -116,7 +116,7 @@ def plain_config(config: LoraConfig, source: str) -> LoraConfig:
 
 
 def load_adapter(base: Base, folder: Path) -> PeftModel:
-    """An adapter on its base as it was loaded, ready to be used.
+    """Return an adapter on its base, in evaluation mode.
 
     Raises:
         ExportError: if it is not one of this base.
@@ -129,7 +129,7 @@ def load_adapter(base: Base, folder: Path) -> PeftModel:
         # Both are harmless, as where the adapter was made.
         warnings.filterwarnings("ignore", "Model has `tie_word_embeddings", UserWarning)
         warnings.filterwarnings("ignore", "fan_in_fan_out is set to", UserWarning)
-        # PEFT would go on with weights of its own making.
+        # PEFT would continue with randomly initialized weights.
         warnings.filterwarnings("error", "Found missing adapter keys", UserWarning)
         try:
             loaded: PeftModel = PeftModel.from_pretrained(
@@ -171,7 +171,7 @@ def _check_logits(
         seen = loaded(input_ids=ids).logits[0].float()
         here = (seen - trained).abs().max().item()
         limit = TOLERANCES[dtype] * max(1.0, trained.abs().max().item())
-        # Written so that a difference that is no number fails.
+        # Written so that NaN fails.
         if not here <= limit:
             raise ExportError(
                 f"the adapter loads, but its logits differ on row {number} by {here:.3g}; "

@@ -326,7 +326,7 @@ class _Measurement:
     def warm_up(
         self, trainer: MultiLoraTrainer, jobs: Sequence[LoraJob], count: int, until: float
     ) -> None:
-        """Run rounds that do not count; none where the time is over already."""
+        """Run rounds that do not count, unless the time is over."""
         if count and self.workload.now() < until:
             self.workload.rounds(trainer, jobs, count, until)
 
@@ -365,7 +365,7 @@ class _Measurement:
     def time_passes(
         self, tokens: int, warm_ups: int, timed: int, until: float = math.inf
     ) -> list[float] | None:
-        """Seconds of passes of one task over `tokens` tokens; none if memory ran out.
+        """Return seconds of passes of one task over `tokens` tokens, or None if memory ran out.
 
         Raises:
             MeasurementError: if not even a single row fits.

@@ -1,20 +1,20 @@
-"""Rows of text as tokens, and which of the tokens are learnt.
+"""Rows of text as tokens, and which of the tokens are targets of the loss.
 
-| kind | tokens | learnt |
+| kind | tokens | targets |
 | --- | --- | --- |
 | text | start, text, end | all but the first |
 | completion | start, prompt, completion, end | completion and end |
 | chat | the tokenizer's chat template, else `ROLE: CONTENT` lines | the assistant's messages |
 
 `start` is whatever the tokenizer itself puts before a text (nothing for GPT-2, <s> for Llama),
-`end` its end-of-text token. Of a chat by template the assistant's words are learnt, and what
-follows them up to and including the special token that ends the turn, be there blanks in between.
+`end` its end-of-text token. Of a chat by template the assistant's words are targets, and what
+follows them up to and including the special token that ends the turn, with blanks in between.
 The plain form ends a line with a newline, the assistant's with the end-of-text token. A message
-of weight 0 is context: nothing of it is learnt.
+of weight 0 is context, without targets.
 
-A row longer than `max_length` is truncated at its end. A row that has nothing left to learn then
-is dropped and counted, with the reason: it could only add padding. To cut the prompt instead would
-teach answers to questions that were never asked.
+A row longer than `max_length` is truncated at its end. A row without targets left is dropped and
+counted, with the reason: it could only add padding. Cutting the prompt instead would train answers
+to other questions.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 IGNORE_INDEX = -100
 
 Piece = tuple[list[int], list[bool]]
-"""Token ids, and for each whether it is learnt."""
+"""Token ids, and for each whether it is a target."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +47,7 @@ class TokenizedRow:
 
     Attributes:
         input_ids: int64, (n,).
-        labels: int64, (n,): the token itself where it is learnt, else -100. As each token is
+        labels: int64, (n,): the token itself where it is a target, else -100. As each token is
             predicted from those before it, the first never is.
     """
 
@@ -65,11 +65,11 @@ class TokenizedRow:
 
 @dataclass(frozen=True)
 class TokenizedDataSet:
-    """The rows that can be trained on, and what became of the others.
+    """The rows that can be trained on, and the reasons why others were dropped.
 
     Attributes:
         rows: in the file's order.
-        dropped: of the rows that have nothing to learn: why, by place in the file from 0.
+        dropped: reasons of the rows without targets, by index in the file.
         num_truncated: rows kept that were longer than the length allowed.
         longest: tokens of the longest row as it stands in the file.
     """
@@ -136,7 +136,7 @@ class TokenizedDataSet:
 def tokenize(
     dataset: DataSet, tokenizer: "PreTrainedTokenizerBase", max_length: int
 ) -> TokenizedDataSet:
-    """All rows of `dataset` as tokens, none longer than `max_length`.
+    """Return all rows of `dataset` as tokens, none longer than `max_length`.
 
     Raises:
         InputError: if no row has anything left to learn within `max_length`, or a row does not
@@ -198,7 +198,7 @@ def _nothing_to_learn(
 
 
 def prompt_tokens(kind: RowKind, prompt: str, tokenizer: "PreTrainedTokenizerBase") -> list[int]:
-    """A prompt as the rows of this kind taught the model to meet it.
+    """Return the tokens of a prompt, in the form of the rows of this kind.
 
     Of a chat it is the user's only message, and the assistant's turn has begun; else it is the
     beginning of a text, or a completion's prompt.
@@ -216,9 +216,9 @@ def prompt_tokens(kind: RowKind, prompt: str, tokenizer: "PreTrainedTokenizerBas
 
 def _truncate(piece: Piece, max_length: int) -> TokenizedRow:
     ids = np.array(piece[0][:max_length], dtype=np.int64)
-    learnt = np.array(piece[1][:max_length], dtype=bool)
-    learnt[:1] = False
-    return TokenizedRow(ids, np.where(learnt, ids, IGNORE_INDEX))
+    is_target = np.array(piece[1][:max_length], dtype=bool)
+    is_target[:1] = False
+    return TokenizedRow(ids, np.where(is_target, ids, IGNORE_INDEX))
 
 
 def _text_pieces(dataset: DataSet, tokenizer: "PreTrainedTokenizerBase") -> Iterator[Piece]:
@@ -245,7 +245,7 @@ def _split_tokens(
     """Tokens of a prompt and of its completion.
 
     The two are tokenized as one text where a token ends between them, since some tokenizers mark
-    the start of any text with a space. Else each on its own, as the model will meet them in use.
+    the start of any text with a space. Else each on its own, as in use.
     """
     if tokenizer.is_fast:
         joint = _with_offsets(prompt + completion, tokenizer)
@@ -283,13 +283,13 @@ def _chat_pieces(dataset: DataSet, tokenizer: "PreTrainedTokenizerBase") -> Iter
 
 
 def _is_context(message: Mapping[str, Any]) -> bool:
-    """Return whether nothing of an assistant's message is learnt."""
+    """Return whether an assistant's message is context, without targets."""
     return message.get("weight") == 0
 
 
 def _plain_chat(messages: list[dict[str, Any]], tokenizer: "PreTrainedTokenizerBase") -> Piece:
     ids = _start_tokens(tokenizer)
-    learnt = [False] * len(ids)
+    targets = [False] * len(ids)
     newline = tokenizer("\n", add_special_tokens=False)["input_ids"]
     for message in messages:
         by_assistant = message["role"] == "assistant"
@@ -297,8 +297,8 @@ def _plain_chat(messages: list[dict[str, Any]], tokenizer: "PreTrainedTokenizerB
         head, body = _split_tokens(f"{message['role']}:", f" {message['content']}", tokenizer)
         tail = (_end_tokens(tokenizer) if by_assistant else []) or newline
         ids += head + body + tail
-        learnt += [False] * len(head) + [is_target] * (len(body) + len(tail))
-    return ids, learnt
+        targets += [False] * len(head) + [is_target] * (len(body) + len(tail))
+    return ids, targets
 
 
 def _templated_chat(
@@ -312,7 +312,7 @@ def _templated_chat(
     ids, offsets = encoded["input_ids"], encoded["offset_mapping"]
     # Arrays: a loop over all tokens for each message takes seconds for thousands of messages.
     begins, ends = np.array(offsets, dtype=np.int64).reshape(-1, 2).T
-    learnt = [False] * len(ids)
+    targets = [False] * len(ids)
     assistants = [message for message in messages if message["role"] == "assistant"]
     spans = _assistant_spans(shown, text, tokenizer)
     for message, (first, last) in zip(assistants, spans, strict=True):
@@ -321,8 +321,8 @@ def _templated_chat(
         inside = np.flatnonzero((begins < last) & (ends > first)).tolist()
         after = inside[-1] + 1 if inside else len(ids)
         for n in (*inside, *range(after, _turn_end(after, ids, offsets, text, special))):
-            learnt[n] = True
-    return ids, learnt
+            targets[n] = True
+    return ids, targets
 
 
 def _turn_end(

@@ -30,12 +30,12 @@ def sample_text(
     Args:
         base: that the adapter was trained on.
         adapter: folder in PEFT's format, weights as safetensors; `None`: the base alone.
-        kind: of the rows that it was trained on, which says how a prompt is put.
+        kind: of the rows that it was trained on, which determines the form of a prompt.
         prompt: text.
         params: how tokens are chosen, and how many at most.
 
     Raises:
-        InputError: if there is no adapter, or the prompt leaves the base no room for a token.
+        InputError: if the adapter is missing, or the prompt fills the base's context.
         ExportError: if the adapter is not one of this base.
     """
     ids = prompt_tokens(kind, prompt, base.tokenizer)

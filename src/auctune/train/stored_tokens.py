@@ -72,7 +72,7 @@ class TokenBlock:
 
     Attributes:
         ids: of all tokens, row after row, int32.
-        is_target: whether a token is learnt, by token.
+        is_target: whether each token is a target of the loss.
         lengths: tokens of each row, int64.
         dropped, num_truncated, longest: as of `TokenizedDataSet`.
     """
@@ -324,7 +324,7 @@ def tokenizer_fingerprint(tokenizer: "PreTrainedTokenizerBase") -> str:
     """
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
-        raise StoredTokensError(f"{type(tokenizer).__name__} is no fast tokenizer")
+        raise StoredTokensError(f"{type(tokenizer).__name__} is not a fast tokenizer")
     # A call resets truncation and padding, which are part of the state.
     empty = tokenizer("")["input_ids"]
     parts = {

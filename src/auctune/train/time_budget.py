@@ -32,7 +32,7 @@ class TimeBudget(Protocol):
     """Limit on the rows of each round of training."""
 
     def max_rows(self) -> int | None:
-        """Return the maximum of rows of the round that begins now; 0: no time; `None`: no limit."""
+        """Return the maximum rows of the round that begins now; 0 ends training, None: no limit."""
         ...
 
     def record(self, rows: int) -> None:

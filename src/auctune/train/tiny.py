@@ -61,7 +61,7 @@ Progress = Callable[[float], None]
 
 
 def _ignore(share: float) -> None:
-    """A progress that nobody follows."""
+    """No progress display."""
 
 
 def tiny_folder(cache: Path, recipe: TinyRecipe = TINY, progress: Progress = _ignore) -> Path:

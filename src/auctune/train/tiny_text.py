@@ -200,7 +200,7 @@ def _remark(source: random.Random) -> str:
 
 
 def _words(source: random.Random) -> str:
-    """Words in no order, twice: what came before can be said again."""
+    """Words in no order, twice: a repetition to predict."""
     words = source.choices(NOUNS + VERBS + ADJECTIVES + SMALL_WORDS, k=source.randint(3, 9))
     return f"{' '.join(words)}{source.choice('.,:;!?/-')} {' '.join(words)}"
 

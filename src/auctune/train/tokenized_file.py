@@ -34,11 +34,11 @@ _CHUNK_CHARACTERS = 256 * 1024
 
 
 class CompactRows(Sequence[TokenizedRow]):
-    """Rows in flat arrays; a row is made when it is asked for.
+    """Rows in flat arrays; each row is built on access.
 
     Args:
         ids: of all tokens, row after row, int32.
-        is_target: whether each token is learnt.
+        is_target: whether each token is a target of the loss.
         ends: where each row ends in them, int64.
     """
 

@@ -25,7 +25,7 @@ from auctune.train.multilora.layer import MultiLoraLinear, RoutingContext, custo
 
 # Tokens of a row of the pass that finds out which modules see whole rows.
 _DRY_WIDTH = 8
-# Rows of other tokens differ by far more than this, the same ones in other company by less.
+# Rows of other tokens differ by far more than this, the same ones beside other rows by less.
 _DRY_RTOL = 0.05
 
 REFUSED = {

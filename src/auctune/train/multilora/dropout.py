@@ -1,4 +1,4 @@
-"""Dropout masks that depend on nothing but a key: the same on any device, in any company.
+"""Counter-based dropout: masks that depend on a key alone, not on the device or other rows.
 
 Whether feature f of token t of a row is kept in a layer is decided by 16 bits of
 

@@ -17,7 +17,7 @@ from auctune.train.multilora.batching import BatchRow, MicroBatch, MicroBatcher
 from auctune.train.multilora.step import ForwardBackward
 from auctune.train.multilora.task import TrainingTask
 
-# What is said in a plain RuntimeError when memory runs out: by torch of a CPU, by CUDA's runtime
+# Messages of a plain RuntimeError when memory runs out: by torch of a CPU, by CUDA's runtime
 # (torch.AcceleratorError), and by cuBLAS, cuDNN and their like, which allocate for themselves.
 OUT_OF_MEMORY = re.compile(
     r"can't allocate memory|CUDA error: out of memory|(CUBLAS|CUDNN|CUSOLVER|CUSPARSE)_STATUS_"
@@ -120,7 +120,7 @@ class TrainLoop:
     def _handle_out_of_memory(
         self, failed: MicroBatch, tasks: Sequence[TrainingTask]
     ) -> list[TrainingTask]:
-        """Reduce the budget after memory ran out; return a task that cannot go on, if any."""
+        """Reduce the budget after memory ran out; return a task that cannot continue, if any."""
         free_cache()
         if len(failed.rows) > 1:
             self.batcher.reduce_budget(failed)
