@@ -206,7 +206,7 @@ def test_a_hub_name_that_cannot_be_had_is_a_clear_error(tmp_path: Path) -> None:
 
 def test_devices_and_dtypes_are_checked_before_anything_is_loaded(tmp_path: Path) -> None:
     for device in ("auto", "cuda:0,1", "tpu"):
-        with pytest.raises(InputError, match="no single device"):
+        with pytest.raises(InputError, match="not a single device"):
             load_base("tiny", cache=tmp_path, device=device)
     with pytest.raises(InputError, match=r"device: 'cuda:99'"):
         load_base("tiny", cache=tmp_path, device="cuda:99")
