@@ -13,7 +13,7 @@ from auctune.service.storage import EventLog, open_readonly
 from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.service.storage.read_model import JobReadModel, Status
 from auctune.service.storage.tables import entries, events, jobs
-from auctune.service.zones.core.restore import read_event
+from auctune.service.zones.core.snapshots import read_event
 from auctune.service.zones.timeshare.events import TimeshareEventType
 
 OVER = (EventType.FINISHED, EventType.CANCELLED, EventType.FAILED)

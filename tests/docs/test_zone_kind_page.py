@@ -19,7 +19,7 @@ from auctune.service.config.models import ServiceConfig, read_config
 from auctune.service.jobs.timestamps import to_rfc3339
 from auctune.service.settings_check import check_service
 from auctune.service.storage import EventLog, Snapshots
-from auctune.service.zones.core.restore import replay_until
+from auctune.service.zones.core.snapshots import replay_until
 from auctune.service.zones.core.state import ZoneModel
 from auctune.service.zones.kinds import find_kind
 from support.command_line import run_auctune

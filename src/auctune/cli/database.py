@@ -13,7 +13,7 @@ from auctune.service.storage.backup import copy_database
 from auctune.service.storage.engine import FILE_NAME, sqlite_file
 from auctune.service.storage.event_log import EventLog
 from auctune.service.storage.identity import check_same, write_id
-from auctune.service.zones.core.restore import created_event
+from auctune.service.zones.core.snapshots import created_event
 
 db = typer.Typer(
     help="The service's database: upgrade, backup, restore.",
@@ -101,11 +101,7 @@ def _url(config: Path | None) -> str | None:
 
 
 def _file(config: Path | None, data: Path) -> Path:
-    """Return the file of an SQLite database.
-
-    Raises:
-        InputError: for PostgreSQL.
-    """
+    """Return the file of an SQLite database; refuse PostgreSQL."""
     url = _url(config)
     if url is None:
         return data / FILE_NAME

@@ -39,11 +39,7 @@ def explain(job: JobId, service: ServiceJsonOptions) -> None:
 
 
 def _explain_estimate(job: Job, error: ServiceError, service: ServiceJsonOptions) -> None:
-    """Print the estimate on which a metered job was admitted.
-
-    Raises:
-        ServiceError: `error`, for a job without an estimate.
-    """
+    """Print the estimate on which a metered job was admitted, or raise `error` without one."""
     if job.metered is None or job.metered["estimate"] is None:
         raise error
     record = {name: job.market[name] for name in ("decision", "metered", "alternatives")}
@@ -68,11 +64,7 @@ def _print_explanation(found: dict[str, Any]) -> None:
 
 
 def explanation_text(found: dict[str, Any]) -> str:
-    """Describe a decision, its reason, and the bid or deadline that would have been enough.
-
-    Args:
-        found: an explanation, as the service answers.
-    """
+    """Describe a decision, its reason, and the bid or deadline that would have been enough."""
     when = f"{found['job']} in {found['zone']}, {format_time(found['decided_at'])}"
     min_bid, earliest = found["min_bid"], found["earliest"]
     if found["decision"] == "admitted":

@@ -50,11 +50,7 @@ def quote(
 
 
 def check_spec(spec: JobSpec) -> JobSpec:
-    """Return a spec with a default name and parsed settings, before files are uploaded.
-
-    Raises:
-        InputError: if there are no data, or a setting is wrong.
-    """
+    """Return a spec with a default name and parsed settings, before files are uploaded."""
     data = spec.training_file or next(iter(spec.sites.values()), None)
     if data is None:
         raise InputError("TRAINING_FILE", "is missing", "a data set, or --site NAME=FILE")
@@ -66,9 +62,7 @@ def check_spec(spec: JobSpec) -> JobSpec:
 def print_quote(quoted: dict[str, Any], options: str) -> None:
     """Print the offer of each zone, if there are several, then the default zone's quote.
 
-    Args:
-        quoted: the service's answer.
-        options: command-line options that select the service.
+    `options` are command-line options that select the service.
     """
     print_alternatives(quoted)
     for note in quoted["notes"]:
@@ -114,11 +108,7 @@ def use_option_names(text: str) -> str:
 
 @contextmanager
 def errors_name_options() -> Iterator[None]:
-    """Make errors of the service name options instead of request fields.
-
-    Raises:
-        InputError: with names of options.
-    """
+    """Make errors of the service name options instead of request fields."""
     try:
         yield
     except InputError as error:

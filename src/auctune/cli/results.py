@@ -108,11 +108,7 @@ def try_adapter(
 
 
 def _download_result(job: Job, folder: Path, client: Client) -> None:
-    """Unpack a job's result and record into a folder, whole or not at all.
-
-    Raises:
-        InputError: if there is no result, or the folder is not empty.
-    """
+    """Unpack a job's result and record into a folder, whole or not at all."""
     if not job.record["result_files"]:
         found = f"has no {job.result_kind}: it is {job.state}"
         raise InputError(job.id, found, "a finished job")
@@ -159,11 +155,7 @@ def _check_generates_text(job: Job) -> None:
 
 
 def _base_of(model: str, adapter: Path) -> str:
-    """Return the base model of an adapter, from its configuration.
-
-    Raises:
-        InputError: if it is a folder that does not exist on this machine.
-    """
+    """Return the base model of an adapter, from its configuration."""
     if model == "tiny":
         return model
     config = json.loads((adapter / "adapter_config.json").read_bytes())

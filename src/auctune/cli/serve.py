@@ -110,11 +110,7 @@ def serve(
 
 
 class StartupProgress:
-    """Startup progress on standard error: a bar on a terminal, else lines; a context manager.
-
-    Attributes:
-        stage: the present stage, or empty before the first report.
-    """
+    """Startup progress on standard error: a bar on a terminal, else lines; a context manager."""
 
     def __init__(self) -> None:
         self._console = Console(stderr=True, highlight=False)

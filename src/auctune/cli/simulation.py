@@ -38,13 +38,7 @@ _MIN_LEARNING_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class OutputPaths:
-    """Files and folders to write.
-
-    Attributes:
-        report: file of the figures.
-        decisions: a file, or in a comparison a folder with a file per mechanism, or `None`.
-        charts: a folder, or `None`.
-    """
+    """Files to write; `decisions` is a folder in a comparison, with a file per mechanism."""
 
     report: Path
     decisions: Path | None
@@ -57,11 +51,9 @@ class Simulation:
 
     Attributes:
         market: without its tasks if they are streamed.
-        contenders: one mechanism, or several to compare.
         outages: of the market's nodes.
         history: bids of earlier days, the earliest first.
         bound_kind: a kind of `auctune.sim.bound`.
-        compared: whether to write and print a comparison.
     """
 
     market: Instance
@@ -73,11 +65,7 @@ class Simulation:
 
 
 def run_simulation(simulation: Simulation, paths: OutputPaths) -> None:
-    """Run the mechanisms, write all files or none, and print the figures.
-
-    Raises:
-        InputError: if a file cannot be written, or the market is too large for the bound.
-    """
+    """Run the mechanisms, write all files or none, and print the figures."""
     decision_files = _decision_files(simulation, paths.decisions)
     chart_files = [] if paths.charts is None else chart_paths(paths.charts)
     files_in_order = [*decision_files, paths.report, *chart_files]
@@ -104,9 +92,6 @@ def run_streamed(
     """Run one mechanism on a stream of bids, and write each decision as it is made.
 
     Neither bids nor decisions are held in memory.
-
-    Raises:
-        InputError: for an invalid task, once it is reached; parts already written remain.
     """
     (contender,), market = simulation.contenders, simulation.market
     _warn_compiling()
@@ -133,11 +118,7 @@ def is_streamed(instance: Path | None, decisions: Path | None) -> bool:
 
 
 def check_stream(instance: Path | None, decisions: Path | None) -> None:
-    """Refuse a stream of tasks whose file is missing, or without a stream of decisions.
-
-    Raises:
-        InputError: naming the option, or the missing file.
-    """
+    """Refuse a stream of tasks whose file is missing, or without a stream of decisions."""
     if decisions is None or decisions.suffix != STREAM_SUFFIX:
         raise InputError(
             "--decisions",
@@ -149,16 +130,7 @@ def check_stream(instance: Path | None, decisions: Path | None) -> None:
 
 
 def read_history(paths: Sequence[Path], cluster: Cluster) -> list[Sequence[Task]]:
-    """Read the bids of earlier days, each day in order of arrival.
-
-    Args:
-        paths: instance files, the earliest day first.
-        cluster: of the simulated market.
-
-    Raises:
-        InputError: naming the file, if its slot length differs, or a bid names a node type that
-            the simulated market lacks.
-    """
+    """Read the bids of earlier days, the earliest day first, each in order of arrival."""
     days: list[Sequence[Task]] = []
     for path in paths:
         earlier = read_instance(path)
@@ -175,11 +147,7 @@ def read_history(paths: Sequence[Path], cluster: Cluster) -> list[Sequence[Task]
 
 
 def require_learning_mechanism(contenders: Sequence[Contender]) -> None:
-    """Refuse `--history` if no mechanism learns from it.
-
-    Raises:
-        InputError: naming the option.
-    """
+    """Refuse `--history` if no mechanism learns from it."""
     if not any(registry.learns(one.mechanism, one.settings) for one in contenders):
         names = " or ".join(one.label for one in contenders)
         raise InputError(

@@ -95,11 +95,9 @@ def _submit_job(spec: JobSpec, terms: JobTerms, service: ServiceJsonOptions) -> 
 
 
 def _check_terms(terms: JobTerms, kinds: Set[str]) -> None:
-    """Check the terms that zones require before data are sent; the service checks all others.
+    """Check the terms that zones of these kinds require before data are sent.
 
-    Args:
-        terms: of the job.
-        kinds: kinds of the zones that may run it.
+    The service checks all others.
     """
     if not kinds or not kinds <= _BINDING | _METERED:
         return
@@ -172,9 +170,6 @@ def _submit_bids(
     on: a bid that arrives in slot a is submitted a slots from now, and its deadline d is the end of
     the service's slot now + 1 + d. The file's base model and nodes are ignored. An invalid bid does
     not stop the others.
-
-    Raises:
-        InputError: if a file cannot be read.
     """
     record = client.zone(zone, model)
     zone_id = str(record["id"])

@@ -48,14 +48,9 @@ def watch(
 
 
 def watch_jobs(jobs: Mapping[str, Job | None], service: ServiceOptions) -> bool:
-    """Show jobs until all have ended; return whether all succeeded.
+    """Show jobs until all have ended; return whether all succeeded. Ctrl-C stops the command only.
 
-    Args:
-        jobs: last shown record by id, or `None`.
-        service: makes the clients.
-
-    Raises:
-        typer.Exit: on Ctrl-C; the jobs continue.
+    `jobs` are the last shown records by id; `service` makes the clients.
     """
     succeeded: dict[str, bool] = {}
     try:

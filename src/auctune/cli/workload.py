@@ -52,11 +52,7 @@ def workload(
 
 
 def make_market(arrivals: Path | None, settings: list[str], option: str) -> Instance:
-    """Return a market generated from a job log and the KEY=VALUE texts of `option`.
-
-    Raises:
-        InputError: naming the option and its key, or the file and the place in it.
-    """
+    """Return a market generated from a job log and the KEY=VALUE texts of `option`."""
     values = parse_key_values(settings, option)
     log = None if arrivals is None else read_job_log(arrivals)
     if log is not None:

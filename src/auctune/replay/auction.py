@@ -40,7 +40,7 @@ from auctune.service.zones.auction.zone import (
     over_budget,
     preview_decision,
 )
-from auctune.service.zones.core.restore import decode_snapshot
+from auctune.service.zones.core.snapshots import decode_snapshot
 from auctune.sim.comparison import Contender
 
 _NO_PRICES = np.empty(0)

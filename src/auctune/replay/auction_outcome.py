@@ -171,7 +171,6 @@ class _Plans:
         return job in self._plans
 
     def apply(self, event: ZoneEvent, change: Event | None) -> None:
-        """Apply an event as recorded."""
         if isinstance(change, SlotAdvanced):
             self.begin_slot(change)
         elif isinstance(change, Offered):
@@ -200,7 +199,6 @@ class _Plans:
             self._plans[task.id] = plan
 
     def replan(self, job: str, given_up: Iterable[Cell], found: tuple[Cell, ...]) -> None:
-        """Replace cells of a plan."""
         plan, gone = self._plans[job], set(given_up)
         kept = tuple(cell for cell in plan.cells if cell not in gone)
         self._plans[job] = replace(plan, cells=tuple(sorted((*kept, *found))))
@@ -213,12 +211,10 @@ class _Plans:
         return plan.task, released
 
     def refund(self, job: str) -> None:
-        """Refund the payment of a plan; a job without one paid nothing."""
         if job in self._plans:
             self._plans[job] = replace(self._plans[job], is_refunded=True)
 
     def running(self, now: int) -> list[Commitment]:
-        """Return the plans that have cells from a slot on."""
         return [
             Commitment(
                 plan.task,
@@ -230,7 +226,6 @@ class _Plans:
         ]
 
     def outcome(self) -> AuctionOutcome:
-        """Return the outcome of the range."""
         counted = [plan for plan in self._plans.values() if plan.is_counted]
         kept = [plan for plan in counted if not plan.is_refunded]
         vendors = sum((vendor_price(plan.task, plan.schedule) for plan in counted), ZERO)

@@ -91,7 +91,6 @@ class ZoneReplay(ABC, Generic[O]):
         return verifier.verify_log(log.events(after), log.contains, tick or noop)
 
     def compare(self, contenders: Sequence[Contender], progress: Progress) -> Comparison[O]:
-        """Compare the record with other mechanisms on the same range."""
         recorded = self.recorded_outcome(progress)
         others = [(one, self.outcome_under(one, progress)) for one in contenders]
         return Comparison(self.mechanism, recorded, tuple(others))

@@ -9,7 +9,7 @@ from auctune.service.config.zone import AUCTION
 from auctune.service.storage.event_log import EventLog
 from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.restore import created_event, read_event
+from auctune.service.zones.core.snapshots import created_event, read_event
 
 
 class LogRange:

@@ -181,7 +181,6 @@ class PastJob:
     recorded: JobOutcome
 
     def value(self, outcome: JobOutcome) -> float:
-        """Return the value to the owner, in money."""
         if outcome.finish is None:
             return 0.0
         return value_of_finish(self.job, outcome.finish) * self.unit_price
@@ -191,7 +190,6 @@ class PastJob:
         return outcome.finish is None or outcome.finish > self.job.deadline + _SLACK
 
     def outcome_under(self, policy: Policy) -> JobOutcome:
-        """Return the outcome under another policy."""
         played = play(policy, self.job, self.market, self._forecasts(policy))
         return _capped(played, self.market, self.cap)
 
@@ -277,7 +275,6 @@ class RecordedJob:
         return not self.is_disturbed and (self.is_capped or self.finish is not None)
 
     def apply(self, event: ZoneEvent) -> None:
-        """Apply a later event of the job."""
         if event.type == EventType.METERED:
             self.charged += Money(event.body["amount"])
             self.is_disturbed |= event.body["missed"]

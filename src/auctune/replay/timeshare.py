@@ -295,7 +295,6 @@ class RecordedJob:
         )
 
     def apply(self, event: ZoneEvent) -> None:
-        """Apply a later event of the job."""
         body = event.body
         if event.type == TimeshareEventType.JOINED_POOL:
             self.start, self.rate = body["unit"], body["rate"]

@@ -93,7 +93,6 @@ class LogVerifier(ABC, Generic[S, M]):
         return event.body if event.job is None or self.is_open(event) else None
 
     def apply(self, event: ZoneEvent) -> None:
-        """Apply an event that can have happened."""
         self._model.apply(event)
 
     def missing(self) -> Iterable[Difference]:

@@ -15,7 +15,7 @@ import auctune
 from auctune.service.datasets.repairer import VENDOR_ROOT
 from auctune.service.http.auth import OperatorUser, ServiceDep
 from auctune.service.http.errors import ERRORS, HANDLERS
-from auctune.service.http.fast_path import BidEndpoint, FastPath
+from auctune.service.http.fast_path import FastPath
 from auctune.service.http.middleware import RequestMiddleware
 from auctune.service.http.requests import component_schemas, reject_ignored
 from auctune.service.http.routes import (
@@ -66,10 +66,10 @@ class _App(FastAPI):
     """FastAPI application with a fast path for bids."""
 
     def build_middleware_stack(self) -> ASGIApp:
-        bids = BidEndpoint(jobs.create, HANDLERS)
-        return FastPath(
-            super().build_middleware_stack(), RequestMiddleware(bids, self.state.service)
-        )
+        def limit(app: ASGIApp) -> ASGIApp:
+            return RequestMiddleware(app, self.state.service)
+
+        return FastPath(super().build_middleware_stack(), limit, jobs.create, HANDLERS)
 
     def openapi(self) -> dict[str, Any]:
         document = super().openapi()

@@ -68,7 +68,6 @@ class Metrics:
             self._seconds.labels(route, method).observe(seconds)
 
     def observe_events(self, events: Sequence[tuple[ZoneEvent, Effects]]) -> None:
-        """Count events that have been committed."""
         for event, _ in events:
             self._events.labels(event.zone, str(event.type)).inc()
             if event.type == EventType.DECIDED:

@@ -1,13 +1,12 @@
 """Run the service with uvicorn until it is stopped."""
 
 import asyncio
-import contextlib
 import errno
 import gc
 import resource
 import signal
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -158,7 +157,7 @@ async def _serve(
             forwarded_allow_ips=config.trusted_proxies,
         )
         connections = min(config.limits.connections, open_files // 2)
-        server = StoppableServer(options, ConnectionLimits(connections))
+        server = LimitedServer(options, ConnectionLimits(connections))
         shutdown.attach(server)
         freeze_startup_objects()
         ready(url, key)
@@ -166,17 +165,6 @@ async def _serve(
     finally:
         await opened.close()
     return shutdown.error
-
-
-class StoppableServer(LimitedServer):
-    """A server that leaves signals to `Shutdown`.
-
-    uvicorn's own handlers would raise the signal again before the service has been closed.
-    """
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
 
 
 class Shutdown:

@@ -53,7 +53,7 @@ from auctune.service.zones.core.explainer import ExplanationService
 from auctune.service.zones.core.gateway import AnyGateway
 from auctune.service.zones.core.kind import ZoneKind
 from auctune.service.zones.core.projection import JobProjection
-from auctune.service.zones.core.restore import created_event
+from auctune.service.zones.core.snapshots import created_event
 from auctune.service.zones.core.worker import ZoneWorker
 from auctune.service.zones.kinds import find_kind
 

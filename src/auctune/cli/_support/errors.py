@@ -22,11 +22,7 @@ CLOSED_PIPE = 141
 
 
 def exit_code_of(error: Exception) -> int:
-    """Print an error and return its exit code.
-
-    Raises:
-        Exception: `error` itself, if it is a defect.
-    """
+    """Print an error and return its exit code; raise it again if it is a defect."""
     if isinstance(error, typer.Abort):
         _print("interrupted")
         return INTERRUPTED

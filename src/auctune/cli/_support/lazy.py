@@ -17,22 +17,16 @@ from typer.core import TyperGroup
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A command or group of commands.
+    """A command or group of commands, with one line of help.
 
-    Attributes:
-        target: `module:attribute` in `auctune.cli`: a function, or a `typer.Typer` for a group.
-        help: one line.
+    The target is `module:attribute` in `auctune.cli`: a function, or a `typer.Typer` for a group.
     """
 
     target: str
     help: str
 
     def load(self, name: str) -> Any:
-        """Import the module and build the command.
-
-        Raises:
-            ModuleNotFoundError: if a package that the command needs is not installed.
-        """
+        """Import the module and build the command."""
         module, _, attribute = self.target.partition(":")
         target = getattr(import_module(f"auctune.cli.{module}"), attribute)
         if isinstance(target, typer.Typer):

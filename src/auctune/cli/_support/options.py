@@ -126,16 +126,7 @@ def changed_options(group: Any) -> dict[str, Any]:
 
 
 def refuse_combined(option: str, others: Mapping[str, object], expected: str) -> None:
-    """Refuse other options beside an option.
-
-    Args:
-        option: as typed.
-        others: values by option; false and `None` count as not set.
-        expected: see `InputError`.
-
-    Raises:
-        InputError: naming the first of the others that is set.
-    """
+    """Refuse other options, whose values are given by name, beside an option."""
     for name, value in others.items():
         if value:
             raise InputError(name, f"cannot be combined with {option}", expected)
@@ -147,16 +138,10 @@ def parse_labels(
     noun: str,
     make: Callable[[str, Mapping[str, str]], T],
 ) -> list[T]:
-    """Make what labels such as `ahap:window=5` name.
+    """Make what labels such as `ahap:window=5` name; no two may be equal.
 
-    Args:
-        labels: a name and its settings each.
-        option: that has the labels.
-        noun: what they name, such as `policy`.
-        make: called with each name and its settings.
-
-    Raises:
-        InputError: naming `option`, for a malformed label, or one that equals another.
+    `option` has the labels, `noun` says what they name, such as `policy`; `make` is called with
+    each name and its settings.
     """
     made: list[T] = []
     for label in labels:
@@ -187,11 +172,7 @@ def _keyword(name: str, default: Any, annotation: Any) -> inspect.Parameter:
 def parse_key_values(
     texts: Iterable[str], option: str = "--set", form: str = "KEY=VALUE"
 ) -> dict[str, str]:
-    """Parse KEY=VALUE texts of a repeatable option.
-
-    Raises:
-        InputError: for a text without `=`, without a key, or with the key of another.
-    """
+    """Parse KEY=VALUE texts of a repeatable option, each key once."""
     parsed: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -211,10 +192,7 @@ def print_json(record: Any) -> None:
 def take_newest(items: Iterable[T], limit: int, *, all_: bool) -> list[T]:
     """Return the first `limit` items, or all; note on standard error if there are more.
 
-    Args:
-        items: newest first; read no further than needed.
-        limit: maximum number of items.
-        all_: whether to ignore `limit`.
+    No more items are read than needed.
     """
     if all_:
         return list(items)

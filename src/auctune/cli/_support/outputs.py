@@ -17,15 +17,7 @@ Write = Callable[[TextIO], None]
 
 
 def check_output_paths(inputs: Iterable[Path | None], outputs: Iterable[Path | None]) -> None:
-    """Refuse outputs that are also inputs, or that coincide.
-
-    Args:
-        inputs: files that the command reads; `None` is skipped.
-        outputs: files or folders that it writes; `None` is skipped.
-
-    Raises:
-        InputError: naming the file.
-    """
+    """Refuse outputs that are also inputs, or that coincide; `None` is skipped."""
     read = {path.resolve() for path in inputs if path is not None}
     written: set[Path] = set()
     for output in outputs:
@@ -51,13 +43,8 @@ def write_files(
 ) -> None:
     """Write files and charts.
 
-    Args:
-        data: writers by path; those of the path `None` are skipped.
-        folder: of the charts, or `None` to draw none.
-        charts: functions that draw a chart, by file name without suffix.
-
-    Raises:
-        InputError: if a file cannot be written.
+    `data` are writers by path; those of the path `None` are skipped. `charts` draw a chart each, by
+    file name without suffix, into `folder`.
     """
     writers = {path: write for path, write in data.items() if path is not None}
     if folder is not None:

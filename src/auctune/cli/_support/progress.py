@@ -28,14 +28,9 @@ class ProgressBars:
             self._progress.stop()
 
     def stage(self, label: str, total: int | None = None) -> Watch | None:
-        """Replace the bar by that of a new stage.
+        """Replace the bar by that of a new stage; return a callback that advances it by a decision.
 
-        Args:
-            label: of the bar.
-            total: number of decisions, or `None` if unknown.
-
-        Returns:
-            Callback that advances the bar by a decision, or `None` without a terminal.
+        Without a terminal there is no bar, and the callback is `None`.
         """
         advance = self.counter(label, total)
         return None if advance is None else lambda _task, _decision: advance()
@@ -52,11 +47,6 @@ class ProgressBars:
 
 
 def warn_compiling(kernel: str, mechanism: str) -> None:
-    """Print on standard error that kernels are being compiled, unless they are cached.
-
-    Args:
-        kernel: name of the kernel that is compiled last.
-        mechanism: owner of the kernels, such as `the edge's`.
-    """
+    """Print on standard error that kernels are being compiled, unless they are cached."""
     if not kernels_are_compiled(kernel):
         typer.echo(compiling(mechanism), err=True)

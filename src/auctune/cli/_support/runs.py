@@ -26,15 +26,8 @@ def run_folder(
 ) -> Path:
     """Return the folder of a new run, or of one to resume; its folder has all other options.
 
-    Args:
-        context: of the command.
-        out: folder of a new run.
-        resume: folder of the run to resume.
-        required: files of a new run by argument or option, each with what is expected.
-        allowed: parameters that may be set with `--resume`.
-
-    Raises:
-        InputError: if an option is missing, or cannot be combined with `--resume`.
+    `required` are the files of a new run by argument or option, each with what is expected;
+    `allowed` are parameters that may be set with `--resume`.
     """
     if resume is None:
         for place, (path, expected) in required.items():
@@ -53,16 +46,7 @@ def run_folder(
 
 @contextmanager
 def resumable(command: str, folder: Path, is_stored: Callable[[], bool]) -> Iterator[None]:
-    """Add to an error or interrupt of a run how to resume it.
-
-    Args:
-        command: that runs it, such as `spot run`.
-        folder: of the run.
-        is_stored: returns whether the folder has what a resumed run needs.
-
-    Raises:
-        AuctuneError: the cause, and how to resume the run.
-    """
+    """Add to an error or interrupt of a run, if its folder has what is needed, how to resume it."""
     resume = f"resume with: auctune {command} --resume {shlex.quote(str(folder))}"
     try:
         yield

@@ -50,12 +50,7 @@ class ServiceOptions:
     _endpoint: Endpoint | None = field(default=None, init=False)
 
     def connect(self) -> Client:
-        """Return a client of the service at its present URL.
-
-        Raises:
-            InputError: if no service was found so far.
-            UnreachableError: if the service is starting, and was not reached before.
-        """
+        """Return a client of the service at its present URL."""
         try:
             self._endpoint = resolve_endpoint(self.url, self.api_key, self.data)
         except (InputError, UnreachableError):

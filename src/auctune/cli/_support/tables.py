@@ -12,11 +12,9 @@ _MAX_WIDTH = 1000
 
 
 def make_table(*columns: str, right: tuple[str, ...] = ()) -> Table:
-    """Return an empty table.
+    """Return an empty table; `right` are the headers of columns of numbers.
 
-    Args:
-        columns: headers. The first column holds ids to copy and is never wrapped.
-        right: headers of columns of numbers.
+    The first column holds ids to copy and is never wrapped.
     """
     table = Table(box=SIMPLE_HEAD)
     for index, header in enumerate(columns):
@@ -26,12 +24,7 @@ def make_table(*columns: str, right: tuple[str, ...] = ()) -> Table:
 
 
 def print_table(table: Table, optional: tuple[str, ...] = ()) -> None:
-    """Print a table.
-
-    Args:
-        table: see `make_table`.
-        optional: headers of columns to drop on a narrow terminal, in this order.
-    """
+    """Print a table; `optional` columns are dropped on a narrow terminal, in this order."""
     console = make_console(table)
     wide = console.options.update(max_width=_MAX_WIDTH)
     for header in optional:

@@ -74,13 +74,7 @@ class TrialOptions:
 
 @dataclass(frozen=True, slots=True)
 class SpotInputs:
-    """A job and its markets.
-
-    Attributes:
-        file: the job's file.
-        job: the job in the file.
-        markets: one, or one per file of prices.
-    """
+    """A job and its file, and its markets: one, or one per file of prices."""
 
     file: JobFile
     job: SpotJob
@@ -88,40 +82,24 @@ class SpotInputs:
 
 
 def read_policies(labels: Sequence[str]) -> list[SpotPolicy]:
-    """Make policies such as `ahap:window=5`.
-
-    Raises:
-        InputError: naming `--policy`.
-    """
+    """Make policies such as `ahap:window=5`."""
     return parse_labels(labels, "--policy", "policy", spot_policy)
 
 
 def read_pool(pool: str) -> tuple[SpotPolicy, ...]:
-    """Read the policies of a pool file, or the default pool.
-
-    Raises:
-        InputError: naming the file and the key.
-    """
+    """Read the policies of a pool file, or the default pool."""
     return default_pool() if pool == DEFAULT_POOL else read_pool_file(Path(pool))
 
 
 def read_forecaster(label: str) -> ForecasterSpec:
-    """Return the forecaster that a label such as `noisy:error=0.3` names.
-
-    Raises:
-        InputError: naming `--forecast`.
-    """
+    """Return the forecaster that a label such as `noisy:error=0.3` names."""
     return parse_forecaster(label, "--forecast")
 
 
 def read_inputs(
     job: Path, market: Path, prices: Sequence[Path], fixed_price: float | None
 ) -> SpotInputs:
-    """Read a job file and its markets.
-
-    Raises:
-        InputError: naming the file, or the option.
-    """
+    """Read a job file and its markets."""
     file = read_job_file(job)
     markets = [
         read_market(
@@ -138,11 +116,7 @@ def read_inputs(
 
 
 def check_prices(prices: object, fixed_price: float | None) -> None:
-    """Refuse `--prices` with `--fixed-price`.
-
-    Raises:
-        InputError: naming `--fixed-price`.
-    """
+    """Refuse `--prices` with `--fixed-price`."""
     if prices:
         refuse_combined("--prices", {"--fixed-price": fixed_price is not None}, "one of the two")
 
@@ -160,11 +134,7 @@ def _price_sources(
 
 
 def random_starts(inputs: SpotInputs, num_jobs: int, past: int, seed: int) -> tuple[Start, ...]:
-    """Draw the starts of a job.
-
-    Raises:
-        InputError: naming an option, if a market is too short.
-    """
+    """Draw the starts of a job."""
     check_count(num_jobs, "--jobs", 1)
     if num_jobs > _MAX_JOBS:
         raise InputError("--jobs", f"{num_jobs}", f"at most {_MAX_JOBS}")
@@ -179,11 +149,7 @@ def random_starts(inputs: SpotInputs, num_jobs: int, past: int, seed: int) -> tu
 def random_jobs(
     job: SpotJob, texts: Sequence[str] | None, num_jobs: int, seed: int
 ) -> tuple[SpotJob, ...]:
-    """Draw jobs of random size, or none without texts.
-
-    Raises:
-        InputError: naming `--vary`.
-    """
+    """Draw jobs of random size, or none without texts."""
     if not texts:
         return ()
     variation = parse_variation(texts, "--vary")
@@ -201,18 +167,9 @@ def make_trials(
     options: TrialOptions,
     advance: spot_trials.Advance | None = None,
 ) -> spot_trials.Trials:
-    """Make the forecasts that policies need at each start.
+    """Make the forecasts that policies need at each start of the job.
 
-    Args:
-        inputs: job and markets.
-        starts: of the job.
-        policies: to simulate.
-        forecaster: makes the forecasts.
-        options: with the seed of the noise and the cache.
-        advance: called after the forecasts of each start.
-
-    Raises:
-        InputError: if a package of the forecaster is missing, or the cache cannot be written.
+    `options` have the seed of the noise and the cache; `advance` is called after each start.
     """
     return spot_trials.make_trials(
         inputs.job, inputs.markets, starts, forecaster, policies, seed=options.seed,

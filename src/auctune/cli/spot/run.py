@@ -81,11 +81,7 @@ class ClusterOptions:
     ] = "auctune:on-demand"
 
     def params(self, *, warm: bool, device: str) -> "SpotRayParams | None":
-        """Return the parameters of a cluster, or `None` for local processes.
-
-        Raises:
-            InputError: if an option is malformed, or does not apply to the provider.
-        """
+        """Return the parameters of a cluster, or `None` for local processes."""
         if self.provider not in ("local", "ray"):
             raise InputError("--provider", f"{self.provider!r}", "local or ray")
         if self.provider == "local":

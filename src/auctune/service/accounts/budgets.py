@@ -172,7 +172,6 @@ class BudgetLocks:
 
 
 def _stored_payments(reader: Engine, users: list[str], since: float) -> list[Payment]:
-    """Return payments of users from the ledger, oldest first."""
     table = tables.entries
     chosen = (
         select(table.c.seq, table.c.account, table.c.amount, table.c.at)
@@ -187,7 +186,6 @@ def _stored_payments(reader: Engine, users: list[str], since: float) -> list[Pay
 
 
 def _stored_holds(reader: Engine) -> dict[str, Money]:
-    """Return the amounts on hold from the ledger, by user."""
     table = tables.entries
     total = func.sum(table.c.amount)
     chosen = (

@@ -95,11 +95,9 @@ class AccountRegistry:
         return self._cache.teams.get(name)
 
     def users(self) -> list[Account]:
-        """Return all users, oldest first."""
         return list(self._cache.users.values())
 
     def teams(self) -> list[Account]:
-        """Return all teams, oldest first."""
         return list(self._cache.teams.values())
 
     def all_keys(self) -> list[KeyRecord]:
@@ -107,7 +105,6 @@ class AccountRegistry:
         return list(self._cache.by_hash.values())
 
     async def put_team(self, name: str, budget: Budget | None) -> Account:
-        """Add a team, or change its budget."""
         known = self._cache.teams.get(name)
         at = self._now() if known is None else known.created_at
         row = {"id": name, "created_at": at, "body": _body(budget)}

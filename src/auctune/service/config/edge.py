@@ -165,7 +165,6 @@ class EdgeConfig(ZoneConfig):
 
     @property
     def params(self) -> ErisParams:
-        """Parameters of the mechanism."""
         pricing = self.pricing
         return ErisParams(pricing.kind, pricing.reserve_value, pricing.weight, pricing.rise)
 

@@ -83,7 +83,6 @@ class _Section:
 
 
 def _own_keys(model: type[BaseModel], *shown: str) -> tuple[str, ...]:
-    """Return the keys that a kind does not share with the auction, and the keys in `shown`."""
     shared = LanguageZoneConfig.model_fields.keys() - {"kind", *shown}
     return tuple(name for name in model.model_fields if name not in shared)
 

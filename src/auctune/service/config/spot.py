@@ -51,7 +51,6 @@ class SpotRayConfig(BaseModel):
     )
 
     def params(self) -> SpotRayParams:
-        """Return the parameters of a job's instances."""
         return SpotRayParams(
             address=self.address,
             spot=self.spot_resource,
@@ -201,7 +200,6 @@ class SpotConfig(LanguageZoneConfig):
 
     @property
     def renting(self) -> SpotStrategy:
-        """Policy and forecast."""
         return SpotStrategy(self.policy, self.forecast)
 
     @property

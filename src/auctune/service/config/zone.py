@@ -72,7 +72,6 @@ class ZoneConfig(BaseModel):
         return Path()
 
     def requirements(self) -> ZoneRequirements:
-        """Return what the zone requires of this machine and of external vendors."""
         return ZoneRequirements()
 
     def files(self) -> Mapping[str, str]:

@@ -124,7 +124,6 @@ class Blobs:
 
 
 async def _rechunk(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield the same bytes in larger pieces."""
     held = bytearray()
     async for chunk in chunks:
         held += chunk
@@ -210,7 +209,6 @@ class Trash:
             _log.warning("moved an unknown file to the trash", path=str(path), to=str(target))
 
     def purge(self) -> None:
-        """Delete the days whose retention is over."""
         if not self.folder.is_dir():
             return
         for day in self.folder.iterdir():

@@ -216,7 +216,6 @@ class FileRepository:
         return record
 
     async def get(self, file: str) -> FileRecord | None:
-        """Return a file by its id, or None if it does not exist or was deleted."""
         record = self.cached(file)
         if record is None and file not in self._deleting and _ID.fullmatch(file):
             row, num_deleted = None, -1
@@ -293,7 +292,6 @@ class FileRepository:
         return self.blobs.path(record.id)
 
     def has_job(self, job: str) -> bool:
-        """Return whether the database has a job. Thread-safe."""
         return self._queries.job(job) is not None
 
     def _clean_up(self, folder: Path) -> frozenset[str]:

@@ -3,7 +3,8 @@
 uvicorn's httptools protocol limits neither the size of headers nor the time that a request takes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, cast
@@ -85,6 +86,11 @@ class LimitedServer(uvicorn.Server):
         super().__init__(config)
         self.server_state: OpenConnections = OpenConnections(limits or ConnectionLimits())
 
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        # Signals are the service's: uvicorn would raise them again before the service is closed.
+        yield
+
     async def on_tick(self, counter: int) -> bool:
         if counter % _CHECK_TICKS == 0:
             self.server_state.check_timeouts()
@@ -126,7 +132,6 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def abort(self) -> None:
-        """Close the connection at once, without sending pending data."""
         self._forget()
         self.transport.abort()
 

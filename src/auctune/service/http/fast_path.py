@@ -17,36 +17,39 @@ _ROUTE = SimpleNamespace(path=PATH)
 
 
 class FastPath:
-    """Dispatches bids to their own application, and all other requests to the framework."""
+    """Serves bids by their route's function, and all other requests by the framework.
 
-    def __init__(self, app: ASGIApp, bids: ASGIApp) -> None:
+    Args:
+        app: application of all other requests.
+        limit: adds the middleware of all requests to the application of bids.
+        create: function of the route.
+        handlers: exception handlers by class. That of `Exception` handles unexpected errors, which
+            are then raised again, as Starlette does.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        limit: Callable[[ASGIApp], ASGIApp],
+        create: Callable[[Request], Awaitable[Response]],
+        handlers: Mapping[Any, Any],
+    ) -> None:
         self._app = app
-        self._bids = bids
+        self._bids = limit(self._bid)
+        self._create = create
+        self._handlers = handlers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_bid = scope["type"] == "http" and scope["path"] == PATH and scope["method"] == "POST"
         await (self._bids if is_bid else self._app)(scope, receive, send)
 
-
-class BidEndpoint:
-    """Application of bids: a route function, and the exception handlers by class.
-
-    Unexpected errors are raised again after their response, as Starlette does.
-    """
-
-    def __init__(
-        self, answer: Callable[[Request], Awaitable[Response]], handlers: Mapping[Any, Any]
-    ) -> None:
-        self._answer = answer
-        self._handlers = handlers
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _bid(self, scope: Scope, receive: Receive, send: Send) -> None:
         # Metrics and the access log name requests by their route.
         scope["route"] = _ROUTE
         request = Request(scope, receive)
         failure: Exception | None = None
         try:
-            response = await self._answer(request)
+            response = await self._create(request)
         except Exception as error:
             kind = next(kind for kind in type(error).__mro__ if kind in self._handlers)
             response = await self._handlers[kind](request, error)

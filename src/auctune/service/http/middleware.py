@@ -116,7 +116,6 @@ def _too_large(limit: int) -> ApiError:
 
 
 def _limited(receive: Receive, limit: int) -> Receive:
-    """Return a `receive` that fails after `limit` bytes of a body."""
     remaining = limit
 
     async def counted() -> Message:

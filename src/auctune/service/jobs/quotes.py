@@ -82,7 +82,6 @@ class QuoteStore:
         priced: ZoneQuote,
         alternatives: Alternatives = NO_ALTERNATIVES,
     ) -> Quote:
-        """Store an offer as a new quote."""
         name = new_id("quote")
         quote = Quote(
             name,

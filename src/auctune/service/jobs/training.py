@@ -86,7 +86,6 @@ class Defaults:
 
     @property
     def length(self) -> int:
-        """Maximum length of a row if a request names none."""
         return min(self.max_length, self.context_tokens or self.max_length)
 
 

@@ -94,8 +94,6 @@ def _routes() -> list[tuple[str, str, Endpoint]]:
 
 
 def _action(run: Callable[..., Awaitable[Any]], to: str) -> Page:
-    """Return a page that calls a route of the API and redirects."""
-
     async def act(visit: PageRequest) -> Response:
         params = visit.request.path_params
         await run(visit.service, visit.who, **params)

@@ -36,7 +36,6 @@ class Session:
     until: float
 
     def verify_csrf(self, token: str) -> bool:
-        """Return whether a form comes from a page of this session."""
         return hmac.compare_digest(token.encode(), self.token.encode())
 
 
@@ -85,7 +84,6 @@ class Sessions:
         return session, who
 
     def delete(self, secret: str) -> None:
-        """Close a session if it is open."""
         self._open.pop(hash_key(secret), None)
 
 

@@ -194,7 +194,6 @@ async def why(visit: PageRequest) -> Response:
 
 
 async def _events(visit: PageRequest, name: str) -> list[JSON]:
-    """Return the newest events of a job, newest first."""
     events: list[JSON] = []
     after: str | None = None
     for _ in range(_MAX_EVENT_PAGES):

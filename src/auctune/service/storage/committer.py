@@ -26,9 +26,8 @@ from sqlalchemy.exc import (
     StatementError,
 )
 
-from auctune.service.storage.batch import WriteBatch, write
+from auctune.service.storage.batch import BatchError, StoreError, WriteBatch, write
 from auctune.service.storage.engine import Store
-from auctune.service.storage.errors import BatchError, StoreError
 from auctune.service.storage.event_log import SequenceNumbers
 
 _log = structlog.get_logger(__name__)
@@ -148,7 +147,6 @@ class Committer:
         return batches
 
     def _write(self, batches: list[WriteBatch]) -> Sequence[Exception | None]:
-        """Write batches; return the error of each, or None."""
         if self._failure is None:
             try:
                 self._store.check_still_owned()
@@ -167,7 +165,6 @@ class Committer:
 
 
 def _write_together(connection: Connection, batches: list[WriteBatch]) -> list[BatchError | None]:
-    """Write batches in one transaction; return the error of each, or None."""
     try:
         with connection.begin():
             write(connection, batches)

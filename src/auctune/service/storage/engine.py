@@ -45,9 +45,7 @@ class Database(Protocol):
         """Remove what was overwritten or deleted from the files, outside of a transaction."""
         ...
 
-    def release(self) -> None:
-        """Let the next owner in, after the writing connection was closed."""
-        ...
+    def release(self) -> None: ...
 
 
 class Store:

@@ -103,7 +103,6 @@ class EventLog:
         return self._read(query)[0][0] or 0
 
     def zones(self) -> tuple[str, ...]:
-        """Return the names of all zones, in the order in which they were created."""
         first = func.min(events.c.seq)
         rows = self._read(select(events.c.zone).group_by(events.c.zone).order_by(first))
         return tuple(row[0] for row in rows)

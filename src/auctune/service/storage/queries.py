@@ -117,7 +117,6 @@ class Queries:
         return self._read(query.order_by(files.c.seq))
 
     def file_ids(self) -> frozenset[str]:
-        """Return the ids of all files that are not deleted."""
         rows = self._read(select(files.c.id).where(files.c.deleted_at.is_(None)))
         return frozenset(row.id for row in rows)
 
@@ -181,7 +180,6 @@ class Queries:
         after: int | None,
         is_rising: bool = False,
     ) -> Page[Row]:
-        """Return the page of a query that follows the row whose `key` is `after`."""
         if limit < 1:
             raise InputError("limit", f"{limit}", "at least 1")
         if after is not None:
@@ -191,7 +189,6 @@ class Queries:
         return Page(tuple(rows[:limit]), len(rows) > limit)
 
     def _cursor(self, table: Table, owner: str | None, after: str | None) -> int | None:
-        """Return the sequence number of the row that a page follows."""
         if after is None:
             return None
         rows = self._read(_owned(select(table.c.seq).where(table.c.id == after), table, owner))

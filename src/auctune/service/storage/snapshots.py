@@ -83,7 +83,6 @@ class Snapshots:
         return None
 
     def _stored(self, zone: str) -> list[int]:
-        """Return the sequence numbers of a zone's snapshots, newest first."""
         query = select(snapshots.c.seq).where(snapshots.c.zone == zone)
         with self._reader.connect() as connection:
             return list(connection.execute(query.order_by(snapshots.c.seq.desc())).scalars())

@@ -19,7 +19,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from auctune.domain import InputError
-from auctune.service.storage.errors import StoreError
+from auctune.service.storage.batch import StoreError
 
 # More than `auctune.service.storage.batch` uses.
 _CACHED_STATEMENTS = 512

@@ -187,7 +187,6 @@ class TokenClient:
     async def _open(
         self, method: str, url: str, body: bytes, headers: dict[str, str]
     ) -> AsyncIterator[httpx2.Response]:
-        """Send a request, and check the head of the response."""
         if body:
             headers = {**headers, "content-type": "application/json"}
         try:
@@ -394,7 +393,6 @@ class VendorClient:
         return f"{self._params.url.rstrip('/')}/v2{path}"
 
     async def _request(self, method: str, path: str, body: bytes, seconds: float) -> HttpResponse:
-        """Send a request, with retries."""
         url = self._url(path)
         return await retry(lambda: self._client.request(method, url, body), self.name, seconds)
 

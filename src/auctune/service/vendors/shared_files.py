@@ -57,7 +57,6 @@ class SharedFiles:
                     del self._paths[key]
 
     def find(self, vendor: str, sha256: str) -> Path | None:
-        """Return a file shared with a vendor, or None."""
         with self._lock:
             paths = self._paths.get((vendor, sha256))
             return paths[0] if paths else None
@@ -157,7 +156,6 @@ def make_vendor_app(
 
 
 async def _read_body(request: Request) -> bytes | None:
-    """Return the whole body, or None if it is too large."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk

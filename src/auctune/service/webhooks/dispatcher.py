@@ -310,7 +310,6 @@ class WebhookDispatcher:
 
 
 def _facts(webhook: Webhook, ended: JobEnded) -> dict[str, str]:
-    """Return what identifies a delivery in the log."""
     return {
         "job": ended.job,
         "user": ended.owner,

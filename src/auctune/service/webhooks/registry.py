@@ -90,7 +90,6 @@ class WebhookRegistry:
 
 
 def _check_url(url: str) -> str:
-    """Return the host of a URL."""
     expected = "a URL such as https://example.com/hook, without a user name or password"
     try:
         parts = urlsplit(url)
@@ -106,7 +105,6 @@ def _check_url(url: str) -> str:
 
 
 def _is_private(host: str) -> bool:
-    """Return whether a host is an address outside the public address space."""
     try:
         return not is_public(ipaddress.ip_address(host.partition("%")[0]))
     except ValueError:

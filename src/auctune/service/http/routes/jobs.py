@@ -212,7 +212,6 @@ async def own_job(service: Service, who: Principal, job: str) -> JobReadModel:
 
 
 def _retry(headers: Mapping[str, str]) -> tuple[str | None, bool]:
-    """Return the idempotency key of a request, and whether the client marks it as a retry."""
     name = headers.get("idempotency-key")
     if name is not None and not 1 <= len(name) <= 255:
         raise InputError("Idempotency-Key", f"has {len(name)} characters", "1 to 255 characters")
@@ -256,7 +255,6 @@ async def _filter_jobs(
 def _scan(
     service: Service, owner: str, metadata: dict[str, str], after: str | None
 ) -> tuple[list[tuple[JobReadModel, bool]], bool]:
-    """Return the next jobs, whether each matches, and whether there are more."""
     page = service.queries.jobs(owner, _SCAN_PAGE, after)
     rows = [read_job(stored) for stored in page.items]
     of_rows = [row.body["request"]["metadata"] or {} for row in rows]

@@ -11,7 +11,7 @@ from auctune.service.http.errors import ERRORS, ApiError, not_found
 from auctune.service.http.schemas import Page
 from auctune.service.http.serializers import JSON, page_view
 from auctune.service.service import Service
-from auctune.service.zones.core.gateway import AnyGateway, NodeAdmin
+from auctune.service.zones.core.gateway import AnyGateway
 
 router = APIRouter(prefix="/v1/zones", tags=["market"], responses=ERRORS)
 
@@ -197,7 +197,8 @@ async def state(service: ServiceDep, who: OperatorUser, zone_id: str) -> JSON:
 async def drain(service: ServiceDep, who: OperatorUser, zone_id: str, node_id: str) -> JSON:
     """Take a node off the market; its jobs are replanned or refunded."""
     zone = zone_of(service, zone_id)
-    await _with_node(zone, node_id).drain(node_id)
+    _check_node(zone, node_id)
+    await zone.drain(node_id)
     return _view(service, zone)
 
 
@@ -205,7 +206,8 @@ async def drain(service: ServiceDep, who: OperatorUser, zone_id: str, node_id: s
 async def give_back(service: ServiceDep, who: OperatorUser, zone_id: str, node_id: str) -> JSON:
     """Return a drained node to the market."""
     zone = zone_of(service, zone_id)
-    await _with_node(zone, node_id).return_node(node_id)
+    _check_node(zone, node_id)
+    await zone.return_node(node_id)
     return _view(service, zone)
 
 
@@ -233,18 +235,12 @@ def zone_of(service: Service, name: str) -> AnyGateway:
     return zone
 
 
-def _nodes(zone: AnyGateway) -> NodeAdmin:
+def _check_node(zone: AnyGateway, node: str) -> None:
     if zone.nodes is None:
         raise ApiError(404, f"zone {zone.name} has no nodes of its own", "not_found", "id")
-    return zone.nodes
-
-
-def _with_node(zone: AnyGateway, node: str) -> NodeAdmin:
-    nodes = _nodes(zone)
-    if node not in nodes.names:
-        known = ", ".join(nodes.names)
+    if node not in zone.nodes:
+        known = ", ".join(zone.nodes)
         raise InputError("node_id", f"{node!r} is unknown", f"one of {known}")
-    return nodes
 
 
 def _view(service: Service, zone: AnyGateway) -> JSON:

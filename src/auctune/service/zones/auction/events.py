@@ -70,12 +70,7 @@ class AuctionSlotStarted(SlotStarted):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PricesUpdated(EventData):
-    """The mechanism updated its prices: its `PricesLearned`.
-
-    Attributes:
-        slot: of the zone.
-        lesson: what it learned.
-    """
+    """The mechanism updated its prices: its `PricesLearned`."""
 
     type = AuctionEventType.PRICES_UPDATED
 
@@ -88,11 +83,8 @@ class AuctionDecided(JobDecided):
     """A bid was decided on: `Offered` of the mechanism.
 
     Attributes:
-        size: of the data.
-        task: as it was offered.
         offers: vendors' ids of their offers, by vendor.
         decision: of the mechanism, or over the budget.
-        budget_remaining: remaining budget of the owner, if the price was above it.
         earliest: as of `earliest_feasible_slot`.
         line: deadline and schedule of the accepted line of a menu, or None.
     """
@@ -112,13 +104,7 @@ class AuctionDecided(JobDecided):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRepaired(EventData):
-    """A vendor delivered repaired data.
-
-    Attributes:
-        file: id of the repaired file.
-        report: of the vendor.
-        size: of the repaired data.
-    """
+    """A vendor delivered repaired data."""
 
     type = AuctionEventType.REPAIRED
 
@@ -129,13 +115,7 @@ class JobRepaired(EventData):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VendorChanged(EventData):
-    """Another vendor repairs the data of a job.
-
-    Attributes:
-        failed: vendor that did not.
-        why: for the owner.
-        repair: as agreed with the other one.
-    """
+    """Another vendor repairs the data of a job, instead of the one that failed."""
 
     type = AuctionEventType.VENDOR_CHANGED
 
@@ -162,12 +142,7 @@ class CellsReleased(EventData):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellsReplanned(EventData):
-    """A job got other cells: `Replanned` of the mechanism.
-
-    Attributes:
-        given_up, found, plan: as of `CellsReleased`.
-        why: for the owner.
-    """
+    """A job got other cells: `Replanned` of the mechanism."""
 
     type = AuctionEventType.REPLANNED
 
@@ -179,12 +154,7 @@ class CellsReplanned(EventData):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuctionPaused(JobPaused):
-    """A job was paused, and released its cells.
-
-    Attributes:
-        given_up, found: as of `CellsReleased`.
-        given_up_for: what the cells were worth, or None.
-    """
+    """A job was paused, and released its cells; `given_up_for` is what they were worth."""
 
     given_up: Cells
     found: Cells = ()
@@ -193,11 +163,7 @@ class AuctionPaused(JobPaused):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuctionResumed(JobResumed):
-    """A job was resumed, and got cells.
-
-    Attributes:
-        given_up, found, plan: as of `CellsReleased`.
-    """
+    """A job was resumed, and got cells."""
 
     given_up: Cells = ()
     found: Cells
@@ -206,13 +172,7 @@ class AuctionResumed(JobResumed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeDown(EventData):
-    """A node was lost or drained: `NodeLost` of the mechanism.
-
-    Attributes:
-        node: id.
-        why: for operators.
-        drained: whether an operator drained it.
-    """
+    """A node was lost or drained by an operator: `NodeLost` of the mechanism."""
 
     type = AuctionEventType.NODE_LOST
 
@@ -223,11 +183,7 @@ class NodeDown(EventData):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeUp(EventData):
-    """A node is sold again: `NodeReturned` of the mechanism.
-
-    Attributes:
-        node: id.
-    """
+    """A node is sold again: `NodeReturned` of the mechanism."""
 
     type = AuctionEventType.NODE_RETURNED
 

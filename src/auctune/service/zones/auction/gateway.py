@@ -35,21 +35,13 @@ class AuctionGateway(MenuGateway[AuctionZone, Bid, DatasetQuote, MenuLine]):
     ) -> None:
         super().__init__(context, supply.base, len(supply.cluster.nodes), explainer)
         self._has_vendors = has_vendors
-        self._names = tuple(node.id for node in supply.cluster.nodes)
+        self.nodes = tuple(node.id for node in supply.cluster.nodes)
         self._menu_locks = KeyedLocks()
 
     def unsupported_reason(self, request: JobRequest) -> str | None:
         if request.market.repair and not self._has_vendors:
             return super().unsupported_reason(request) or "has no vendor that could repair data"
         return super().unsupported_reason(request)
-
-    @property
-    def nodes(self) -> "AuctionGateway":
-        return self
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self._names
 
     async def drain(self, node: str) -> None:
         await self.actor.call(lambda zone: zone.drain_node(node, "drained by an operator"))

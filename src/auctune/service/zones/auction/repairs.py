@@ -49,7 +49,6 @@ class RepairCoordinator:
         self._background = TaskSet()
 
     async def close(self) -> None:
-        """Stop; orders in progress are in the log, and are resumed after the next start."""
         await self._background.close()
 
     def resume(self, jobs: Iterable[AuctionJob]) -> None:

@@ -151,7 +151,6 @@ def _bid(mechanism: Admission, task: Task, slot: int, number: int) -> None:
 
 
 def _shrink(cluster: Cluster) -> Cluster:
-    """Return a cluster of one node of each type, for a few slots."""
     slots = min(_SLOTS, cluster.slots)
     node_types = {
         name: replace(kind, energy_cost=kind.energy_cost[:slots])

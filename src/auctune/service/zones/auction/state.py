@@ -119,7 +119,6 @@ class AuctionState(SlotJobState[AuctionJob]):
         return self._types[node]
 
     def operating_cost(self, job: AuctionJob, cell: Cell) -> float:
-        """Money for the energy that a job takes in a cell."""
         kind = self._types[cell.node]
         share = job.task.throughput[kind] / self.cluster.node_types[kind].compute
         offset = cell.slot - self.energy_first

@@ -217,7 +217,6 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
             )
 
     def lose_node(self, node: str, why: str) -> None:
-        """Take a failed node off the market and replan what it was to run from this slot on."""
         self.begin_slots()
         if node not in self.state.lost:
             self._remove_node(node, why, first=self.state.slot, drained=False)
@@ -232,7 +231,6 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
             self.record(NodeDown(node=node, why=why, drained=True))
 
     def return_node(self, node: str) -> None:
-        """Put a lost or drained node on the market again."""
         self.begin_slots()
         if node in self.state.lost:
             self.apply_to_mechanism(NodeReturned(node, self.state.slot))
@@ -404,12 +402,10 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
         return plan.price
 
     def _samples(self, job: AuctionJob, cells: Iterable[Cell]) -> float:
-        """Return the samples that a job trains in cells."""
         return sum(job.task.throughput[self.state.node_type(cell.node)] for cell in cells)
 
 
 def _has_cells_on(node: str, job: AuctionJob, first: int) -> bool:
-    """Return whether a running job has cells on a node from a slot on."""
     if job.phase in (Phase.PAUSED, Phase.TRAINED):
         return False
     return any(cell.node == node for cell in job.cells_from(first))

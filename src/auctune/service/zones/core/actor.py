@@ -30,7 +30,6 @@ class LoopResolver:
         self._is_woken = False
 
     def resolve(self, to: "asyncio.Future[T]", answer: T | None, error: Exception | None) -> None:
-        """Resolve a future with an answer or an error; on any thread."""
         self._answers.append((to, answer, error))
         if not self._is_woken:
             self._is_woken = True

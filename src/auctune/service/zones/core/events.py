@@ -63,14 +63,7 @@ class SlotStarted(EventData):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobReceived(EventData):
-    """A job was recorded as pending.
-
-    Attributes:
-        owner: user id.
-        request: as its owner made it.
-        training: what it trains.
-        idempotency_key: idempotency key of the request, or None.
-    """
+    """A job was recorded as pending."""
 
     type = EventType.RECEIVED
 
@@ -82,11 +75,7 @@ class JobReceived(EventData):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDecided(EventData, ABC):
-    """A job was admitted or rejected. A kind adds `decision`, and what it was made from.
-
-    Attributes:
-        owner, request, training, idempotency_key: as of `JobReceived`.
-    """
+    """A job was admitted or rejected. A kind adds `decision`, and what it was made from."""
 
     type = EventType.DECIDED
 
@@ -102,12 +91,9 @@ class JobDecided(EventData, ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeteredDecided(JobDecided):
-    """A job that is charged for what it uses was admitted or rejected, by its estimate.
+    """A metered job was admitted or rejected, by its estimate.
 
-    Attributes:
-        size: of the data.
-        decision: admitted, reason, max_cost, min_max_cost, estimate.
-        budget_remaining: remaining budget of the owner, or None.
+    `decision` has admitted, reason, max_cost, min_max_cost and estimate.
     """
 
     size: Size
@@ -123,11 +109,7 @@ class MeteredDecided(JobDecided):
 class JobTrained(EventData):
     """A slot of a job was trained.
 
-    Attributes:
-        node: that trained it.
-        slot: of the zone.
-        seconds: that it took.
-        result: rows, total_rows, tokens, steps, state, losses, validation, note.
+    `result` has rows, total_rows, tokens, steps, state, losses, validation and note.
     """
 
     type = EventType.TRAINED
@@ -140,13 +122,7 @@ class JobTrained(EventData):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobMetered(EventData):
-    """A job was charged for what it used.
-
-    Attributes:
-        slot: number of the charge within the job, increasing.
-        amount: that its owner is charged.
-        cost: that the service pays.
-    """
+    """A job was charged for what it used; charges are numbered by `slot`, increasing."""
 
     type = EventType.METERED
 
@@ -178,11 +154,7 @@ class JobCancelled(EventData):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFinished(EventData):
-    """A job succeeded.
-
-    Attributes:
-        files: ids of its results.
-    """
+    """A job succeeded."""
 
     type = EventType.FINISHED
 
@@ -191,14 +163,7 @@ class JobFinished(EventData):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFailed(EventData):
-    """A job failed.
-
-    Attributes:
-        code: for programs.
-        message: for its owner.
-        param: field of the request that is wrong, or None.
-        refund: whether its owner gets the money back.
-    """
+    """A job failed; `param` is the field of the request that is wrong, if any."""
 
     type = EventType.FAILED
 
@@ -210,11 +175,7 @@ class JobFailed(EventData):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobNoted(EventData):
-    """Something was noted for a job's owner.
-
-    Attributes:
-        text: the note.
-    """
+    """Something was noted for a job's owner."""
 
     type = EventType.NOTE_ADDED
 
@@ -223,12 +184,7 @@ class JobNoted(EventData):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutOfMemory(EventData):
-    """A slot of a job was lost to too little memory.
-
-    Attributes:
-        slot: of the zone.
-        text: for its owner.
-    """
+    """A slot of a job was lost to too little memory."""
 
     type = EventType.OUT_OF_MEMORY
 

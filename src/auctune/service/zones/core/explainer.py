@@ -9,7 +9,7 @@ from auctune.domain import Explanation
 from auctune.service.accounts.fair_queue import FairQueue
 from auctune.service.storage import EventLog, Snapshots
 from auctune.service.storage.events import EventType, ZoneEvent
-from auctune.service.zones.core.restore import read_event, replay_until
+from auctune.service.zones.core.snapshots import read_event, replay_until
 from auctune.service.zones.core.state import ZoneModel
 
 M = TypeVar("M", bound=ZoneModel[Any, Any])

@@ -70,23 +70,6 @@ T = TypeVar("T")
 Z = TypeVar("Z", bound=Zone[Any, Any])
 
 
-class NodeAdmin(Protocol):
-    """Operator's access to the nodes of a zone."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Ids of the nodes."""
-        ...
-
-    async def drain(self, node: str) -> None:
-        """Take a node off the market."""
-        ...
-
-    async def return_node(self, node: str) -> None:
-        """Put a node on the market again."""
-        ...
-
-
 class JobData(Protocol[D_co]):
     """Data of a zone's jobs: ownership, existence and size."""
 
@@ -136,10 +119,12 @@ class ZoneGateway(ABC, Generic[Z, B, D]):
     Attributes:
         kind: name of the zone's kind.
         terms: fields of requests that the kind requires, and does not support.
+        nodes: ids of the nodes that an operator can drain; None if the zone has none of its own.
     """
 
     kind: str
     terms: Terms
+    nodes: tuple[str, ...] | None = None
 
     def __init__(
         self,
@@ -207,10 +192,13 @@ class ZoneGateway(ABC, Generic[Z, B, D]):
         """Return why the zone cannot take a job, by its request alone, or None: "needs x"."""
         return self.terms.unsupported_reason(request)
 
-    @property
-    def nodes(self) -> NodeAdmin | None:
-        """Nodes that an operator can drain, or None if the zone has none of its own."""
-        return None
+    async def drain(self, node: str) -> None:
+        """Take one of `nodes` off the market; its jobs are replanned or refunded."""
+        raise NotImplementedError
+
+    async def return_node(self, node: str) -> None:
+        """Put a drained node on the market again."""
+        raise NotImplementedError
 
     # The same for all kinds.
 

@@ -22,7 +22,7 @@ from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.dependencies import BaseProfiles, ZoneDependencies
 from auctune.service.zones.core.events import VERSION
 from auctune.service.zones.core.gateway import AnyGateway, GatewayContext
-from auctune.service.zones.core.restore import created_event, replay_until
+from auctune.service.zones.core.snapshots import created_event, replay_until
 from auctune.service.zones.core.state import ZoneModel
 from auctune.service.zones.core.worker import ZoneWorker
 from auctune.service.zones.core.zone import Zone

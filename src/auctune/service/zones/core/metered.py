@@ -28,15 +28,12 @@ class Meter:
 
     @property
     def remaining(self) -> Money:
-        """Amount that is still on hold."""
         return self.cap - self.charged
 
     def is_charged(self, slot: int) -> bool:
-        """Return whether the charge with this number is recorded already."""
         return slot < self.next_slot
 
     def begin(self) -> tuple[Entry, ...]:
-        """Put the cap on hold, as the job is admitted."""
         return hold(self.owner, self.cap)
 
     def charge(self, slot: int, amount: Money) -> tuple[Entry, ...]:

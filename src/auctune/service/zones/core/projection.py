@@ -106,25 +106,20 @@ class JobProjection(ABC, Generic[J]):
         """Return when a job is expected to finish, in unix time, or None if that is unknown."""
 
     def has_started(self, job: J) -> bool:
-        """Return whether a job has trained."""
         return bool(job.progress.rows or job.progress.steps)
 
     def received(self, event: ZoneEvent, job: PendingJob) -> JobReadModel:
-        """Return the row of a pending job."""
         row = {**self._empty_of(job), "state": "validating"}
         return _row(event, job, Status.VALIDATING, row)
 
     def open(self, event: ZoneEvent, job: J) -> JobReadModel:
-        """Return the row of an open job."""
         status = Status.RUNNING if self.has_started(job) else Status.QUEUED
         return _row(event, job, status, self._open_body(job))
 
     def rejected(self, event: ZoneEvent, job: PendingJob) -> JobReadModel:
-        """Return the row of a job that was not admitted."""
         return _row(event, job, Status.FAILED, self._decided(event.body) | self._ended(event))
 
     def withdrawn(self, event: ZoneEvent, job: PendingJob, status: Status) -> JobReadModel:
-        """Return the row of a job that ended before a decision."""
         return _row(event, job, status, self._empty_of(job) | self._ended(event))
 
     def closed(self, event: ZoneEvent, job: J, status: Status, *, refunded: bool) -> JobReadModel:

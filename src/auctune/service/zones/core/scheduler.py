@@ -87,7 +87,6 @@ class SlotScheduler(ABC, Generic[Z, J]):
         return [job for job in zone.admitted_jobs.values() if job.id in names]
 
     def folder(self, job: str) -> Path:
-        """Return the folder of a job's checkpoints and adapter."""
         return self._work / job
 
     def is_running(self, job: str) -> bool:

@@ -1,14 +1,22 @@
-"""Snapshots of zones, taken from time to time, so that a restart folds only later events."""
+"""Snapshots of zones, taken from time to time: a restart loads one, and folds later events."""
 
 import asyncio
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-from auctune.domain import write_snapshot
+import orjson
+
+from auctune.domain import InputError, write_snapshot
 from auctune.service.storage import Committer, Snapshots
+from auctune.service.storage.event_log import EventLog, EventRow
+from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.state import SnapshotWriter
+from auctune.service.zones.core.events import VERSION
+from auctune.service.zones.core.state import SnapshotWriter, ZoneModel
 from auctune.service.zones.core.zone import AnyZone
+
+M = TypeVar("M", bound=ZoneModel[Any, Any])
 
 SNAPSHOT_INTERVAL = 20_000
 """Events between two snapshots: about a second's work for a restart."""
@@ -58,3 +66,51 @@ class Snapshotter:
         if not self._is_due(zone):
             return None
         return zone.model.seq, self._writer.write(zone.model)
+
+
+def replay_until(
+    zone: str, empty: Callable[[], M], log: EventLog, snapshots: Snapshots, until: int | None = None
+) -> tuple[M, int]:
+    """Return the model of a zone after its events, and how many of them were applied.
+
+    The newest readable snapshot up to event `until` is loaded first.
+    """
+    snapshot = snapshots.load_latest(zone, lambda body: decode_snapshot(empty, body), until=until)
+    model, count = empty() if snapshot is None else snapshot.state, 0
+    for event in map(read_event, log.read_zone(zone, model.seq, until)):
+        model.apply(event)
+        count += 1
+    return model, count
+
+
+def decode_snapshot(empty: Callable[[], M], body: bytes) -> M:
+    """Return the model of a snapshot.
+
+    Raises:
+        ValueError: if it is of an older release or of other settings; the log holds all of it.
+    """
+    model = empty()
+    try:
+        model.restore(body)
+    except (InputError, KeyError, TypeError) as error:
+        raise ValueError(str(error)) from error
+    return model
+
+
+def created_event(zone: str, log: EventLog) -> ZoneEvent | None:
+    """Return the first event of a zone, or None if it was never created."""
+    for row in log.read_zone(zone, page=1):
+        event = read_event(row)
+        assert event.type == EventType.ZONE_CREATED
+        version = event.body.get("version")
+        if version != VERSION:
+            expected = f"version {VERSION}, as this release writes it; start with a new data folder"
+            raise InputError(f"zone {zone}: log", f"is of version {version}", expected)
+        return event
+    return None
+
+
+def read_event(row: EventRow) -> ZoneEvent:
+    """Decode an event of the log."""
+    body = orjson.loads(row.body)
+    return ZoneEvent(row.seq, row.zone, row.slot, row.at, row.type, row.job, body)

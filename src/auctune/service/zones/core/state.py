@@ -236,7 +236,6 @@ class ZoneModel(Generic[S, M]):
 
     @property
     def seq(self) -> int:
-        """Number of the newest event applied; 0 before the first."""
         return self.state.seq
 
     def apply(self, event: ZoneEvent, data: EventData | None = None) -> Effects:

@@ -20,13 +20,9 @@ _STOP_SECONDS = 10.0
 class ManagedProcess(Protocol):
     """Handle of a worker process."""
 
-    def exit_reason(self) -> str:
-        """Return how the process ended."""
-        ...
+    def exit_reason(self) -> str: ...
 
-    def kill(self) -> None:
-        """Kill the process, and release its handle."""
-        ...
+    def kill(self) -> None: ...
 
     def stop(self, seconds: float = ...) -> None:
         """Have the process exit within so many seconds, or kill it."""

@@ -57,7 +57,6 @@ class BackgroundJobs:
         self._tasks.spawn(self._run(job, work))
 
     async def close(self) -> None:
-        """Cancel all tasks."""
         await self._tasks.close()
 
     async def _run(self, job: str, work: Coroutine[Any, Any, None]) -> None:

@@ -103,12 +103,10 @@ class Zone(ABC, Generic[J, B]):
         self._has_unrecorded_change = False
 
     def pop_events(self) -> list[tuple[ZoneEvent, Effects]]:
-        """Return the events recorded since the last call, with their effects."""
         events, self._events = self._events, []
         return events
 
     def record_created(self, settings: Mapping[str, Any]) -> None:
-        """Record the first event of the zone."""
         event = self._event(EventType.ZONE_CREATED, None, dict(settings))
         self._events.append((event, self.model.apply(event)))
 
@@ -137,7 +135,6 @@ class Zone(ABC, Generic[J, B]):
         return jobs
 
     def is_open(self, job: str) -> bool:
-        """Return whether a job has not ended."""
         return job in self.pending_jobs or job in self.admitted_jobs
 
     def uses_file(self, file: str) -> bool:
@@ -174,7 +171,6 @@ class Zone(ABC, Generic[J, B]):
         return job
 
     def resumable_job(self, name: str) -> J:
-        """Return a paused job."""
         job = self._admitted(name)
         if job.phase is not Phase.PAUSED:
             raise InputError("id", f"{name} is not paused", "a paused job")

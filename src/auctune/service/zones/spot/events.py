@@ -28,12 +28,7 @@ class SpotEventType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotSlotStarted(SlotStarted):
-    """A slot began.
-
-    Attributes:
-        price: of a spot instance.
-        available: spot instances per job.
-    """
+    """A slot began, with the price of a spot instance, and instances available per job."""
 
     price: float
     available: int
@@ -45,12 +40,8 @@ class SpotDecided(MeteredDecided):
 
     Attributes:
         jobs: that the zone runs at once.
-        estimate_inputs: inputs of the estimate.
         held: set aside for the job.
-        first: first slot of the job.
         ready_at: unix time at which its process was expected to be able to train.
-        terms: the job as the policy sees it.
-        renting: policy and forecast.
         unit_cost, unit_price: of an on-demand instance for a slot, to the service and its owner.
         worth: amount, deadline, zero_at, reached.
     """
@@ -74,8 +65,6 @@ class SpotMetered(JobMetered):
     Attributes:
         at: slot of the zone.
         share: part of the slot that was paid; below 1 only after the deadline.
-        price: of a spot instance, or None after the deadline.
-        on_demand, spot: instances held.
         missed: whether the job's process was not running yet.
     """
 
@@ -89,22 +78,14 @@ class SpotMetered(JobMetered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotTrained(JobTrained):
-    """A slot of a job was trained.
-
-    Attributes:
-        number: slot of the job.
-    """
+    """A slot of a job, by its number within the job, was trained."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessReady(EventData):
-    """The process of a job can train.
-
-    Attributes:
-        seconds: that it took to start.
-    """
+    """The process of a job can train, after so many seconds."""
 
     type = SpotEventType.PROCESS_READY
 
@@ -116,8 +97,6 @@ class TrainingCompleted(EventData):
     """All data of a job are trained; its result is to be archived.
 
     Attributes:
-        state: of the run.
-        note: for the owner, or empty.
         finish: in slots of the job.
         worth: value of the job at that time, or None.
     """

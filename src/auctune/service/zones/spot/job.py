@@ -83,7 +83,6 @@ class SpotJobState(MeteredJob):
 
     @property
     def total_rows(self) -> int:
-        """Rows to train, over all epochs."""
         return self.size.rows * self.training.epochs
 
     def count_instances(self, count: int, share: float) -> None:

@@ -32,12 +32,7 @@ class TimeshareEventType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeshareDecided(MeteredDecided):
-    """A job was decided on; its `decision` has its `target_loss` too.
-
-    Attributes:
-        deadline_unit: unit by whose beginning the target is to be reached.
-        estimate_inputs: inputs of the estimate.
-    """
+    """A job was decided on; its target is to be reached by the beginning of `deadline_unit`."""
 
     deadline_unit: int
     estimate_inputs: EstimateInputs
@@ -45,12 +40,7 @@ class TimeshareDecided(MeteredDecided):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitTrained(EventData):
-    """The pool trained a unit.
-
-    Attributes:
-        unit, span: first unit, and number of units.
-        shares: of the unit's jobs, by id.
-    """
+    """The pool trained `span` units from `unit` on; `shares` are those of its jobs."""
 
     type = TimeshareEventType.UNIT_TRAINED
 
@@ -65,7 +55,6 @@ class JobJoined(EventData):
     """A job was loaded into the pool.
 
     Attributes:
-        unit: in which it joined.
         rate: batches a second, as measured when it was loaded.
         memory: bytes.
     """
@@ -83,11 +72,8 @@ class TimeshareMetered(JobMetered):
     """A job was charged for seconds of the pool.
 
     Attributes:
-        unit: of the pool.
-        seconds: of the pool.
         batches: that were trained; 0 for loading.
         loss: mean over the batches, or None.
-        share: of the unit.
         finish: unit at which the job is forecast to finish, or None.
         verdict: of the pool, or None.
     """
@@ -107,7 +93,6 @@ class JobLeft(EventData):
 
     Attributes:
         how: as of `auctune.run.pool.events.ExitReason`.
-        why: an error in words, or empty.
         best: loss of the unit whose adapter is the result, or None.
     """
 
@@ -140,11 +125,7 @@ class TimeshareCancelled(JobCancelled):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeshareFailed(JobFailed):
-    """A job failed.
-
-    Attributes:
-        files: ids of the results that it has nevertheless.
-    """
+    """A job failed; `files` are the ids of the results that it has nevertheless."""
 
     files: list[str] = field(default_factory=list)
 

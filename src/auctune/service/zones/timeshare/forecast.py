@@ -106,7 +106,6 @@ class PoolPricing:
     unit_seconds: float
 
     def begins(self, unit: float) -> float:
-        """Return the unix time at which a unit begins."""
         return self.epoch + unit * self.unit_seconds
 
 

@@ -35,7 +35,6 @@ class LossCurve:
 
     @property
     def seconds(self) -> float:
-        """Seconds of the pool in all."""
         return sum(seconds for _, _, seconds in self.points)
 
     def add(self, batches: int, loss: float, seconds: float) -> None:
@@ -82,7 +81,6 @@ class Features:
 
     @classmethod
     def of(cls, training: Training, size: DataSize) -> "Features":
-        """Return the features of a job."""
         return cls(
             size.rows,
             size.mean_tokens,
@@ -162,7 +160,6 @@ class TimeshareJob(MeteredJob):
 
     @property
     def cost(self) -> Money:
-        """Charges so far."""
         return self.meter.charged
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 from auctune.service.storage import Committer, EventLog, Snapshots, open_store
 from auctune.service.zones.auction.state import AuctionModel
 from auctune.service.zones.core.actor import ZoneActor
-from auctune.service.zones.core.restore import replay_until
-from auctune.service.zones.core.snapshots import Snapshotter
+from auctune.service.zones.core.snapshots import Snapshotter, replay_until
 from support.zone_player import assert_same
 from support.zones import MadeUpZone
 
