@@ -189,8 +189,7 @@ class AuctionReplay(ZoneReplay[AuctionOutcome]):
     )
 
     def __init__(self, source: ReplayInput) -> None:
-        super().__init__(source.log)
-        self._snapshots = source.snapshots
+        super().__init__(source)
         self._cluster = read_cluster(source.log.opened["cluster"])
 
     @property
@@ -211,7 +210,7 @@ class AuctionReplay(ZoneReplay[AuctionOutcome]):
         def empty() -> AuctionModel:
             return empty_model(log.opened)
 
-        found = self._snapshots.load_latest(
+        found = self.source.snapshots.load_latest(
             log.zone, lambda body: decode_snapshot(empty, body), until=log.last_seq_before
         )
         return AuctionVerifier(empty() if found is None else found.state)

@@ -49,8 +49,9 @@ class ZoneReplay(ABC, Generic[O]):
     skipped: ClassVar[str] = ""
     """Why jobs may be skipped in a comparison."""
 
-    def __init__(self, log: LogRange) -> None:
-        self.log = log
+    def __init__(self, source: ReplayInput) -> None:
+        self.source = source
+        self.log = source.log
 
     @property
     @abstractmethod

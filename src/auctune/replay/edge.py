@@ -9,7 +9,7 @@ from auctune.domain import InputError, Money
 from auctune.edge import EdgeDecision, EdgeJob, EdgeMenuLine, EdgePlayer, Eris
 from auctune.edge.job import MOST_CELLS
 from auctune.registry import edge_player
-from auctune.replay.compare import Progress, ReplayInput, ZoneReplay
+from auctune.replay.compare import Progress, ZoneReplay
 from auctune.replay.verify import Body, LogVerifier, Rule
 from auctune.run.edge.plain import plan_record, read_decision, read_job
 from auctune.service.config.edge import read_supply
@@ -98,9 +98,6 @@ class EdgeReplay(ZoneReplay[EdgeRangeOutcome]):
         ("welfare", "welfare", ",.4f"),
         ("revenue", "revenue", ",.4f"),
     )
-
-    def __init__(self, source: ReplayInput) -> None:
-        super().__init__(source.log)
 
     def check(self, contender: Contender) -> None:
         _player(contender)

@@ -330,7 +330,7 @@ class SpotReplay(ZoneReplay[RentalOutcome]):
     skipped = "cancelled, paused, missed a slot, or not ended"
 
     def __init__(self, source: ReplayInput) -> None:
-        super().__init__(source.log)
+        super().__init__(source)
         self._market = _market(source.log, source.entry)
 
     @property

@@ -22,7 +22,7 @@ import numpy as np
 from auctune.domain import Money
 from auctune.domain.data_size import DataSize
 from auctune.registry import timeshare_allocator
-from auctune.replay.compare import Progress, ReplayInput, ZoneReplay
+from auctune.replay.compare import Progress, ZoneReplay
 from auctune.replay.verify import Body, LogVerifier, Rule
 from auctune.run.pool.events import ExitReason
 from auctune.service.jobs.training import Training
@@ -367,10 +367,6 @@ class TimeshareReplay(ZoneReplay[PoolOutcome]):
     )
     skipped = "cancelled, paused, never in the pool, or not ended"
 
-    def __init__(self, source: ReplayInput) -> None:
-        super().__init__(source.log)
-        self._unit_seconds = source.log.clock.slot_seconds
-
     @property
     def mechanism(self) -> str:
         return str(self.log.opened["allocator"])
@@ -392,13 +388,13 @@ class TimeshareReplay(ZoneReplay[PoolOutcome]):
         return TimeshareVerifier(Money(log.opened["price_per_second"]), log.clock, decisions)
 
     def recorded_outcome(self, progress: Progress) -> PoolOutcome:
-        return recorded_outcome(self._jobs, self._unit_seconds)
+        return recorded_outcome(self._jobs, self.log.clock.slot_seconds)
 
     def outcome_under(self, contender: Contender, progress: Progress) -> PoolOutcome:
         progress(contender.label, None)
         if not self._jobs:
             return self.recorded_outcome(progress)
-        return outcome_under(self._jobs, _allocator(contender), self._unit_seconds)
+        return outcome_under(self._jobs, _allocator(contender), self.log.clock.slot_seconds)
 
     @cached_property
     def _recorded(self) -> list[RecordedJob]:
@@ -406,7 +402,7 @@ class TimeshareReplay(ZoneReplay[PoolOutcome]):
 
     @cached_property
     def _jobs(self) -> list[PastJob]:
-        return past_jobs(self._recorded, self._unit_seconds, self.log.newest_slot)
+        return past_jobs(self._recorded, self.log.clock.slot_seconds, self.log.newest_slot)
 
 
 def _allocator(contender: Contender) -> Allocator:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
 from auctune.charts import (
     LossCurve,
@@ -67,27 +68,14 @@ def _use(resource: str, data: Data) -> DrawChart:
 
 
 def _plan(data: Data) -> DrawChart:
-    rows = [
-        PlanRow(
-            task=row["task"],
-            arrival=row["arrival"],
-            deadline=row["deadline"],
-            cells=tuple((slot, node) for slot, node in row["cells"]),
-        )
-        for row in data["rows"]
-    ]
+    rows = TypeAdapter(list[PlanRow]).validate_python(data["rows"])
     nodes, slots = data["nodes"], data["slots"]
     return lambda palette, width: plan_chart(rows, nodes, slots, palette, width=width)
 
 
 def _losses(data: Data) -> DrawChart:
-    curve = LossCurve(
-        task=data["task"],
-        training=tuple((rows, loss) for rows, loss in data["training"]),
-        validation=tuple((rows, loss) for rows, loss in data["validation"]),
-        threshold=data["threshold"],
-    )
-    return lambda palette, width: loss_chart([curve], palette, width=width)
+    curves = TypeAdapter(list[LossCurve]).validate_python(data["curves"])
+    return lambda palette, width: loss_chart(curves, palette, width=width)
 
 
 def _menu(data: Data) -> DrawChart:
@@ -149,18 +137,6 @@ def _shares(data: Data) -> DrawChart:
     )
 
 
-def _targets(data: Data) -> DrawChart:
-    curves = [
-        LossCurve(
-            task=one["task"],
-            training=tuple((batches, loss) for batches, loss in one["curve"]),
-            threshold=one["threshold"],
-        )
-        for one in data["curves"]
-    ]
-    return lambda palette, width: loss_chart(curves, palette, width=width)
-
-
 CHARTS: dict[str, tuple[Callable[[Data], DrawChart], int]] = {
     "compute-price": (_compute_price, HALF),
     "memory-price": (_memory_price, HALF),
@@ -177,7 +153,7 @@ CHARTS: dict[str, tuple[Callable[[Data], DrawChart], int]] = {
     "metered": (_metered, WIDE),
     "rented": (_rented, WIDE),
     "shares": (_shares, WIDE),
-    "targets": (_targets, WIDE),
+    "targets": (_losses, WIDE),
 }
 """Function and width in pixels of each chart."""
 

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Engine, Row, select
@@ -23,11 +23,6 @@ class IdempotencyKey:
     key: str
     token: str
     digest: str
-
-
-def idempotency_record(key: IdempotencyKey | None) -> dict[str, str] | None:
-    """Return an idempotency key as plain values, for the event log."""
-    return None if key is None else asdict(key)
 
 
 BODY_SECONDS = 600.0

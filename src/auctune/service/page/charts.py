@@ -107,7 +107,7 @@ def losses_of(job: Shown, metrics: Sequence[Shown]) -> ChartSpec | None:
         "validation": [point for point in validation if point[1] is not None],
         "threshold": (job["market"].get("target") or {}).get("target_loss"),
     }
-    return ChartSpec("losses", data, text)
+    return ChartSpec("losses", {"curves": [data]}, text)
 
 
 def menu_of(quote: Shown) -> ChartSpec | None:
@@ -320,7 +320,7 @@ def targets_of(decisions: Sequence[Shown]) -> ChartSpec | None:
     curves = [
         {
             "task": short_id(one["job"]),
-            "curve": one["target"]["curve"],
+            "training": one["target"]["curve"],
             "threshold": one["target"]["target_loss"],
         }
         for one in decisions

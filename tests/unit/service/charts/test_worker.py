@@ -21,10 +21,14 @@ DATA: dict[str, dict[str, Any]] = {
         "slots": 4,
     },
     "losses": {
-        "task": "job",
-        "training": [[8, 3.0], [16, 2.0]],
-        "validation": [[16, 2.5]],
-        "threshold": 1.0,
+        "curves": [
+            {
+                "task": "job",
+                "training": [[8, 3.0], [16, 2.0]],
+                "validation": [[16, 2.5]],
+                "threshold": 1.0,
+            }
+        ]
     },
     "menu": {
         "points": [
@@ -72,7 +76,7 @@ DATA: dict[str, dict[str, Any]] = {
     },
     "targets": {
         "curves": [
-            {"task": f"job {k}", "curve": [[4, 3.0], [8, 2.0 - k]], "threshold": 1.0}
+            {"task": f"job {k}", "training": [[4, 3.0], [8, 2.0 - k]], "threshold": 1.0}
             for k in range(2)
         ]
     },

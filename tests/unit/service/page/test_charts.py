@@ -73,9 +73,10 @@ def test_losses_are_by_rows_and_in_the_order_in_which_they_came() -> None:
     ]
     figure = losses_of(job(target={"target_loss": 1.0}), metrics)
     assert figure is not None
-    assert figure.data["training"] == [[8, 3.0], [40, 2.0]]
-    assert figure.data["validation"] == [[80, 1.5]]
-    assert figure.data["threshold"] == 1.0
+    (curve,) = figure.data["curves"]
+    assert curve["training"] == [[8, 3.0], [40, 2.0]]
+    assert curve["validation"] == [[80, 1.5]]
+    assert curve["threshold"] == 1.0
     assert losses_of(job(), []) is None
     assert losses_of(job(), [{**metrics[0], "losses": [[1, 3.0]]}]) is None
 
@@ -223,7 +224,7 @@ def test_curves_of_two_points_and_more_stand_against_their_targets() -> None:
     figure = targets_of(decided)
     assert figure is not None
     assert figure.data["curves"] == [
-        {"task": "ftjob-a", "curve": target["curve"], "threshold": 0.5}
+        {"task": "ftjob-a", "training": target["curve"], "threshold": 0.5}
     ]
     assert targets_of(decided[1:]) is None
 
