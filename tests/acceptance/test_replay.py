@@ -12,7 +12,7 @@ from auctune.domain import Admission, RepeatedEnergy
 from auctune.registry import build
 from auctune.replay.auction import AuctionVerifier
 from auctune.replay.auction_outcome import outcome_under, recorded_outcome
-from auctune.replay.log_range import slot_of
+from auctune.replay.compare import slot_of
 from auctune.replay.verify import VerificationResult
 from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.service.zones.auction.events import AuctionEventType

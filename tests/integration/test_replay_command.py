@@ -14,8 +14,7 @@ import pytest
 
 from auctune.domain import write_snapshot
 from auctune.replay.auction import AuctionReplay
-from auctune.replay.compare import ReplayInput
-from auctune.replay.log_range import LogRange
+from auctune.replay.compare import LogRange, ReplayInput
 from auctune.service.storage import EventLog, Snapshots, open_readonly
 from auctune.service.storage.committer import durable
 from auctune.service.storage.event_log import checksum

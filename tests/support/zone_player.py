@@ -11,7 +11,7 @@ import orjson
 
 from auctune.domain import InputError, write_snapshot
 from auctune.domain.data_size import DataSize
-from auctune.service.datasets.offers import VendorOffer
+from auctune.service.datasets.repairer import VendorOffer
 from auctune.service.ledger import HELD, is_balanced
 from auctune.service.storage.events import EventType
 from auctune.service.storage.read_model import JobReadModel

@@ -13,14 +13,14 @@ from auctune.domain import Cluster, Node, NodeType, RepeatedEnergy
 from auctune.domain.data_size import DataSize
 from auctune.registry import build
 from auctune.run.runtime.supervisor import Executor
-from auctune.service.datasets.offers import VendorOffer
+from auctune.service.datasets.repairer import VendorOffer
 from auctune.service.jobs.training import Training
 from auctune.service.ledger import Entry
 from auctune.service.storage.events import ZoneEvent
 from auctune.service.storage.read_model import Effects, JobReadModel
-from auctune.service.zones.auction.scheduler import AuctionScheduler
 from auctune.service.zones.auction.state import AuctionModel, AuctionState
 from auctune.service.zones.auction.supply import Bid, Supply
+from auctune.service.zones.auction.worker import AuctionScheduler
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.job import Phase

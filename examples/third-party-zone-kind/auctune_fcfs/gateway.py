@@ -6,7 +6,7 @@ from typing import Any
 from auctune.device_profile import Profile
 from auctune.domain import Money
 from auctune.service.accounts.keys import Principal
-from auctune.service.datasets.offers import DatasetQuote
+from auctune.service.datasets.repairer import DatasetQuote
 from auctune.service.jobs.device_limits import check_adapter, check_batch
 from auctune.service.jobs.offers import Alternatives
 from auctune.service.jobs.request import JobRequest

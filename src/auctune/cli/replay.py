@@ -18,8 +18,7 @@ from auctune.domain.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from auctune.replay.compare import AnyReplay, Comparison
-    from auctune.replay.log_range import LogRange
+    from auctune.replay.compare import AnyReplay, Comparison, LogRange
     from auctune.replay.verify import VerificationResult
     from auctune.service.config.models import ServiceConfig
     from auctune.service.storage import EventLog
@@ -157,7 +156,7 @@ def _check(contenders: "Sequence[Contender]", replayed: "AnyReplay") -> None:
 
 
 def _log_range(log: "EventLog", zone: str | None, begin: str | None, end: str | None) -> "LogRange":
-    from auctune.replay.log_range import LogRange
+    from auctune.replay.compare import LogRange
     from auctune.service.jobs.timestamps import parse_moment
 
     names, now = log.zones(), time.time()

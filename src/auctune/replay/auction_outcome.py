@@ -28,7 +28,7 @@ from auctune.domain import (
     Task,
 )
 from auctune.domain.money import ZERO, Money
-from auctune.replay.log_range import slot_of
+from auctune.replay.compare import slot_of
 from auctune.replay.verify import noop
 from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.service.zones.auction.state import AuctionState

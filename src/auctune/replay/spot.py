@@ -20,8 +20,7 @@ import numpy as np
 from auctune.domain import InputError, Money, round_money
 from auctune.domain.money import ZERO
 from auctune.registry import spot_policy
-from auctune.replay.compare import Progress, ReplayInput, ZoneReplay
-from auctune.replay.log_range import LogRange
+from auctune.replay.compare import LogRange, Progress, ReplayInput, ZoneReplay
 from auctune.replay.verify import Body, LogVerifier, Rule, noop
 from auctune.run.spot.job_config import SpotJobSpec
 from auctune.run.spot.strategy import SpotStrategy

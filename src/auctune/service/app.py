@@ -32,8 +32,7 @@ from auctune.service.http.routes import (
 )
 from auctune.service.page.app import make_page
 from auctune.service.page.auth import ROOT
-from auctune.service.service import Service
-from auctune.service.upkeep import clock_fault
+from auctune.service.service import Service, clock_fault
 
 _MODULES = (
     files,

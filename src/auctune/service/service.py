@@ -13,9 +13,10 @@ import structlog
 from sqlalchemy import Engine
 from starlette.types import ASGIApp
 
-from auctune.domain import InputError
+from auctune.domain import AuctuneError, InputError
 from auctune.run.base_facts import Alone, Report, at_once
 from auctune.run.data.client import DataClient
+from auctune.run.unix_time import SteadyClock
 from auctune.service.accounts.budgets import BudgetLocks, BudgetTracker
 from auctune.service.accounts.limits import (
     JobQuota,
@@ -32,7 +33,7 @@ from auctune.service.config.models import ServiceConfig
 from auctune.service.config.zone import ZoneConfig
 from auctune.service.datasets.repairer import VendorGateway
 from auctune.service.event_writer import LogWriter, read_job
-from auctune.service.files.blobs import Disk
+from auctune.service.files.blobs import Disk, Trash
 from auctune.service.files.repository import FileRepository
 from auctune.service.identifiers import JOB_ID
 from auctune.service.jobs.idempotency import IdempotencyStore
@@ -45,7 +46,6 @@ from auctune.service.storage.committer import durable
 from auctune.service.storage.queries import read_values
 from auctune.service.storage.read_model import JobReadModel
 from auctune.service.tasks import TaskSet
-from auctune.service.upkeep import ClockError, clock_fault, keep_up
 from auctune.service.webhooks.dispatcher import WebhookDispatcher
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.dependencies import BaseProfiles, DataDirs, ZoneDependencies
@@ -61,6 +61,40 @@ _log = structlog.get_logger(__name__)
 
 DAY = 86_400.0
 _PAUSED = "paused:"
+_CHECK_SECONDS = 1.0
+_PURGE_SECONDS = 3600.0
+
+
+class ClockError(AuctuneError):
+    """The machine's clock has jumped forward: no bids are taken."""
+
+
+def clock_fault(now: Callable[[], float]) -> str | None:
+    """Return what is wrong with the machine's clock, or None."""
+    ahead = now.seconds_ahead if isinstance(now, SteadyClock) else 0.0
+    if ahead == 0.0:
+        return None
+    return (
+        f"the machine's clock has jumped {ahead:,.0f} s forward; the service keeps the old time "
+        "and takes no bids: set the clock back, or restart the service if the new time is right"
+    )
+
+
+async def keep_up(now: Callable[[], float], trash: Trash) -> None:
+    """Log clock jumps and their end, and purge the trash every hour, until cancelled."""
+    before, purge_in = None, 0.0
+    while True:
+        fault = clock_fault(now)
+        if fault is not None and before is None:
+            _log.critical("not ready", reason=fault)
+        elif fault is None and before is not None:
+            _log.warning("ready again: the machine's clock is back")
+        before = fault
+        if fault is None and purge_in <= 0.0:
+            await asyncio.to_thread(trash.purge)
+            purge_in = _PURGE_SECONDS
+        purge_in -= _CHECK_SECONDS
+        await asyncio.sleep(_CHECK_SECONDS)
 
 
 class PausedZones:

@@ -8,8 +8,13 @@ from pathlib import Path
 from auctune.domain import InputError
 from auctune.domain.data_size import DataSize
 from auctune.run.data.client import DataClient
-from auctune.service.datasets.offers import DatasetQuote, VendorOffer
-from auctune.service.datasets.repairer import BuiltinVendor, ExternalVendor, quote_external
+from auctune.service.datasets.repairer import (
+    BuiltinVendor,
+    DatasetQuote,
+    ExternalVendor,
+    VendorOffer,
+    quote_external,
+)
 from auctune.service.files.repository import FileRecord, FileRepository
 from auctune.service.jobs.training import Training
 from auctune.service.vendors.shared_files import Clock

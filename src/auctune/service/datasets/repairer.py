@@ -1,4 +1,4 @@
-"""The vendors of a zone, built-in and external: they make offers and repair data sets."""
+"""The vendors of a zone, built-in and external, their offers and their repairs of data sets."""
 
 import asyncio
 import secrets
@@ -14,11 +14,11 @@ from typing import Protocol
 import httpx2
 from starlette.types import ASGIApp
 
-from auctune.domain import InputError
+from auctune.domain import InputError, Money
+from auctune.domain.data_size import DataSize
 from auctune.run.data.client import DataClient
 from auctune.run.vendors import RepairParams, RepairReport
 from auctune.service.config.vendors import BuiltinVendorConfig
-from auctune.service.datasets.offers import DatasetQuote, Repair, VendorOffer
 from auctune.service.jobs.training import Training
 from auctune.service.vendors.client import (
     VendorClient,
@@ -33,6 +33,45 @@ VENDOR_ROOT = "/vendors"
 _URL_KEY_BYTES = 32
 # A finished result can be fetched, even if it was due while the service was down.
 _MIN_FETCH_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class VendorOffer:
+    """A vendor's offer to repair a data set.
+
+    Attributes:
+        seconds: delay that it promises.
+        reference: the vendor's id of the offer, if an order has to name it.
+    """
+
+    vendor: str
+    price: Money
+    seconds: float
+    reference: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetQuote:
+    """Size of what would be trained on, and offers to repair it if the data are not clean."""
+
+    size: DataSize
+    offers: tuple[VendorOffer, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """A repair of a job's data, as agreed with a vendor.
+
+    Attributes:
+        price: paid to the vendor when the result has arrived.
+        ready: the first slot that may train on the result; before it the vendor is not late.
+        reference: the vendor's id of its offer, if the order has to name it.
+    """
+
+    vendor: str
+    price: Money
+    ready: int
+    reference: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from auctune.domain.data_size import DataSize
 from auctune.domain.errors import RepairableError
 from auctune.run.data.image_rows import holds_arrays, is_npz
 from auctune.service.datasets.inspector import DatasetInspector
-from auctune.service.datasets.offers import DatasetQuote
+from auctune.service.datasets.repairer import DatasetQuote
 from auctune.service.files.repository import FileRecord, FileRepository
 from auctune.service.jobs.training import Submission, Training
 

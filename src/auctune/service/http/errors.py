@@ -21,8 +21,8 @@ from auctune.service.http.schemas import ErrorBody
 from auctune.service.http.serializers import quote_view
 from auctune.service.jobs.quotes import QuoteChangedError
 from auctune.service.router import ZonePausedError
+from auctune.service.service import ClockError
 from auctune.service.storage.batch import StoreError
-from auctune.service.upkeep import ClockError
 from auctune.service.zones.core.actor import ZoneUnavailableError
 
 _log = structlog.get_logger(__name__)

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from auctune.service.accounts.fair_queue import FairQueue
-from auctune.service.accounts.limits import QuotaExceededError
+from auctune.service.accounts.limits import FairQueue, QuotaExceededError
 
 
 class Work:

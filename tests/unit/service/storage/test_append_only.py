@@ -4,8 +4,8 @@ import pytest
 from sqlalchemy import Table
 from sqlalchemy.exc import IntegrityError
 
+from auctune.service.erasure import erase_words
 from auctune.service.storage import BatchError, Committer, EventLog, Store, WriteBatch
-from auctune.service.storage.erasure import erase_words
 from auctune.service.storage.tables import entries, events, jobs
 from support.store_rows import job_unit, rows_of, write
 

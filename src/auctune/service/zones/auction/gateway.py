@@ -6,7 +6,7 @@ from auctune.domain import Money, PriceMenu
 from auctune.domain.decision import MenuLine
 from auctune.service.accounts.limits import KeyedLocks
 from auctune.service.config.zone import AUCTION
-from auctune.service.datasets.offers import DatasetQuote
+from auctune.service.datasets.repairer import DatasetQuote
 from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.terms import Terms
 from auctune.service.jobs.training import Submission

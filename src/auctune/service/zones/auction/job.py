@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from auctune.domain import Cell, Cluster, Decision, Money, Node, NodeType, Quote, Task
-from auctune.service.datasets.offers import Repair
+from auctune.service.datasets.repairer import Repair
 from auctune.service.zones.core.job import Phase, SlotJob
 
 Record = dict[str, Any]

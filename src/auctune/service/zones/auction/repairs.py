@@ -13,8 +13,7 @@ import structlog
 from auctune.domain import AuctuneError, InputError
 from auctune.domain.data_size import DataSize
 from auctune.service.datasets.inspector import DatasetInspector
-from auctune.service.datasets.offers import VendorOffer
-from auctune.service.datasets.repairer import Repairer, RepairOrder
+from auctune.service.datasets.repairer import Repairer, RepairOrder, VendorOffer
 from auctune.service.files.repository import FileRepository
 from auctune.service.tasks import TaskSet
 from auctune.service.vendors.protocol import Fault, VendorError

@@ -11,7 +11,7 @@ from auctune.domain import Cluster, EnergyForecast, InputError, Money, Quote, Ta
 from auctune.domain.data_size import DataSize
 from auctune.electricity import RepeatedPrices, read_prices, slot_costs
 from auctune.service.config.auction import AuctionConfig, NodeTypeConfig
-from auctune.service.datasets.offers import VendorOffer
+from auctune.service.datasets.repairer import VendorOffer
 from auctune.service.jobs.device_limits import check_adapter, check_batch
 from auctune.service.jobs.timestamps import to_rfc3339
 from auctune.service.jobs.training import ZoneBid

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from auctune.domain import Explanation
-from auctune.service.accounts.fair_queue import FairQueue
+from auctune.service.accounts.limits import FairQueue
 from auctune.service.storage import EventLog, Snapshots
 from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.service.zones.core.snapshots import read_event, replay_until

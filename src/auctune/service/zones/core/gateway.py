@@ -17,7 +17,7 @@ from auctune.domain.money import ZERO
 from auctune.run.data.client import DataError
 from auctune.service.accounts.budgets import BudgetLocks
 from auctune.service.accounts.keys import Principal
-from auctune.service.datasets.offers import DatasetQuote
+from auctune.service.datasets.repairer import DatasetQuote
 from auctune.service.files.repository import FileRecord
 from auctune.service.identifiers import new_id
 from auctune.service.jobs.idempotency import IdempotencyKey

@@ -12,7 +12,7 @@ from auctune.domain import InputError
 from auctune.run.base_facts import BaseFacts
 from auctune.service.config.zone import LanguageZoneConfig, ZoneConfig
 from auctune.service.datasets.inspector import DatasetInspector
-from auctune.service.datasets.offers import DatasetQuote
+from auctune.service.datasets.repairer import DatasetQuote
 from auctune.service.datasets.training_data import TrainingData
 from auctune.service.jobs.training import Defaults
 from auctune.service.storage.event_log import EventLog

@@ -4,10 +4,10 @@ from dataclasses import asdict
 from typing import Any
 
 from auctune.domain import InputError, Money
-from auctune.service.accounts.fair_queue import FairQueue
 from auctune.service.accounts.keys import Principal
+from auctune.service.accounts.limits import FairQueue
 from auctune.service.config.zone import SPOT
-from auctune.service.datasets.offers import DatasetQuote
+from auctune.service.datasets.repairer import DatasetQuote
 from auctune.service.jobs.offers import Alternatives
 from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.terms import DEADLINE, JobValue, Terms, request_record

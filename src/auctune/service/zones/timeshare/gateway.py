@@ -8,7 +8,7 @@ from auctune.device_profile import Profile
 from auctune.domain import InputError, Money
 from auctune.service.accounts.keys import Principal
 from auctune.service.config.zone import TIMESHARE
-from auctune.service.datasets.offers import DatasetQuote
+from auctune.service.datasets.repairer import DatasetQuote
 from auctune.service.jobs.device_limits import check_adapter, check_batch, check_step
 from auctune.service.jobs.offers import Alternatives
 from auctune.service.jobs.request import JobRequest
