@@ -98,7 +98,9 @@ def test_a_killed_rented_job_ends_as_an_undisturbed_one_and_its_bill_is_the_ledg
         status, quote = service.ask("POST", "/v1/quotes", {**REQUEST, "training_file": file})
         assert (status, quote["kind"], quote["lines"]) == (200, "spot", []), quote
         estimate = quote["estimate"]
-        assert 0 < float(estimate["expected_cost"]) <= float(estimate["p90_cost"])
+        # The mean of thirty futures may be above their 90th percentile.
+        assert float(estimate["expected_cost"]) > 0
+        assert float(estimate["p90_cost"]) > 0
         status, job = service.ask(
             "POST", "/v1/fine_tuning/jobs", {**REQUEST, "training_file": file}
         )
