@@ -1,7 +1,6 @@
 """Epoch of a pool: quanta in which the same jobs share it, under one run of the allocator."""
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -49,33 +48,17 @@ class PoolParams:
             check_positive(self.memory_bytes, "memory", "a number of bytes > 0")
 
 
-@dataclass(frozen=True)
-class PoolResources:
-    """What the epochs of a pool share.
-
-    Attributes:
-        params: settings of the pool.
-        jobs: all loaded jobs, by id.
-        device: that they share.
-        checkpoints: of the jobs.
-        clock: of the pool.
-        now: monotonic clock, in seconds.
-    """
-
-    params: PoolParams
-    jobs: Jobs
-    device: DeviceMemory
-    checkpoints: JobCheckpoints
-    clock: Clock
-    now: Callable[[], float] = time.perf_counter
-
-
 class Epoch:
     """Trains quanta of a fixed set of jobs.
 
     Args:
-        resources: of the pool.
-        members: the jobs, brought to where the log says.
+        params: settings of the pool.
+        jobs: all loaded jobs of the pool, by id.
+        device: that they share.
+        checkpoints: of the jobs.
+        clock: of the pool.
+        now: monotonic clock, in seconds.
+        members: the jobs of the epoch, brought to where the log says.
         quanta: recorded quanta, which the allocator sees again; those without any of the jobs are
             left out.
 
@@ -86,17 +69,22 @@ class Epoch:
 
     def __init__(
         self,
-        resources: PoolResources,
+        params: PoolParams,
+        jobs: Jobs,
+        device: DeviceMemory,
+        checkpoints: JobCheckpoints,
+        clock: Clock,
+        now: Callable[[], float],
         members: Sequence[Member],
         quanta: Sequence[QuantumTrained],
     ) -> None:
-        self._resources = resources
-        threads = [member.thread for member in members]
+        self._params, self._jobs, self._device = params, jobs, device
+        self._checkpoints, self._clock, self._now = checkpoints, clock, now
         self.state = JobSetState(members)
         self.too_slow: dict[str, str] = {}
-        self._threads = threads
-        self._allocator = resources.params.allocator.start(threads)
-        self._bank = resources.params.estimator.start_bank(len(threads))
+        self._threads = [member.thread for member in members]
+        self._allocator = params.allocator.start(self._threads)
+        self._bank = params.estimator.start_bank(len(members))
         for quantum in quanta:
             if not set(self.state.names).isdisjoint(quantum.jobs):
                 self._allocator.allocate(self.state.observe(quantum.time))
@@ -107,7 +95,7 @@ class Epoch:
         earliest = max(last + 1, int(self.state.bundle.start.min()))
         if self.state.is_over(earliest):
             return None
-        quantum = self._resources.clock.next_quantum(earliest)
+        quantum = self._clock.next_quantum(earliest)
         return None if self.state.is_over(quantum.time) else quantum
 
     def train(self, quantum: Quantum) -> QuantumTrained:
@@ -117,8 +105,7 @@ class Epoch:
             InfeasibleSharesError: if the allocator gives shares to jobs that are not active.
             JobFailedError: if the code of a job raises an error.
         """
-        state, resources = self.state, self._resources
-        clock = resources.clock
+        state, clock = self.state, self._clock
         shares = self._allocator.allocate(state.observe(quantum.time)).eta
         self._check(quantum.time, shares)
         quantum = self._without_swaps(quantum, shares)
@@ -136,7 +123,7 @@ class Epoch:
             losses=losses.tolist(),
             seconds=seconds.tolist(),
             rates=rates.tolist(),
-            read=[getattr(resources.jobs[name], "learned", (0, 0)) for name in state.names],
+            read=[getattr(self._jobs[name], "learned", (0, 0)) for name in state.names],
         )
 
     def apply(self, quantum: QuantumTrained) -> list[str]:
@@ -155,23 +142,23 @@ class Epoch:
         bundle = self.state.bundle
         active = (bundle.start <= time) & (bundle.deadline > time) & ~self.state.done
         if shares.shape != active.shape or shares[~active].any():
-            name = self._resources.params.allocator.name
+            name = self._params.allocator.name
             raise InfeasibleSharesError(
                 f"unit {time}: {name} gives shares to threads that are not active"
             )
 
     def _without_swaps(self, quantum: Quantum, shares: Floats) -> Quantum:
         """Return the quantum less the time that swapping jobs will take."""
-        seconds = self._resources.params.quantum_seconds
+        seconds = self._params.quantum_seconds
         if seconds is None:
             return quantum
         names = [self.state.names[index] for index in np.flatnonzero(shares)]
-        cost = self._resources.device.swap_seconds(names)
+        cost = self._device.swap_seconds(names)
         return Quantum(quantum.time, max(0.0, quantum.span - cost / seconds))
 
     def _train_slices(self, quantum: Quantum, due: Floats) -> tuple[Ints, Floats, Floats]:
         """Return [k] batches, mean losses and seconds of each job's time slice."""
-        state, resources = self.state, self._resources
+        state = self.state
         # A share that is to buy a whole batch misses it by rounding.
         target = np.floor(due + 1e-9).astype(np.int64)
         batches = np.zeros(len(target), dtype=np.int64)
@@ -180,17 +167,17 @@ class Epoch:
         order = self._order(target)
         for place, index in enumerate(order):
             name = state.names[index]
-            job = resources.jobs[name]
-            resources.device.swap_in(name, [state.names[one] for one in order[place + 1 :]])
+            job = self._jobs[name]
+            self._device.swap_in(name, [state.names[one] for one in order[place + 1 :]])
             # Now, and not when it leaves: no checkpoint may be ahead of the log.
-            resources.checkpoints.save_if_due(name, job)
-            if seconds.any() and resources.clock.is_over(quantum):
+            self._checkpoints.save_if_due(name, job)
+            if seconds.any() and self._clock.is_over(quantum):
                 break
-            begun = resources.now()
+            begun = self._now()
             max_seconds = self._max_slice_seconds(due[index] / state.rates[index])
             # One batch at a time: a quantum, and a slice, is overrun by one at most.
             while batches[index] < target[index]:
-                is_late = resources.clock.is_over(quantum) or resources.now() - begun > max_seconds
+                is_late = self._clock.is_over(quantum) or self._now() - begun > max_seconds
                 if batches[index] and is_late:
                     break
                 try:
@@ -200,7 +187,7 @@ class Epoch:
                     self.too_slow[name] = str(error)
                     break
                 batches[index] += 1
-            seconds[index] = resources.now() - begun
+            seconds[index] = self._now() - begun
         losses = np.full(len(target), np.nan)
         np.divide(sums, batches, out=losses, where=batches > 0)
         return batches, losses, seconds
@@ -214,12 +201,11 @@ class Epoch:
         state = self.state
         behind = state.carry_over / state.rates
         order = sorted(np.flatnonzero(target).tolist(), key=lambda index: -behind[index])
-        device = self._resources.device
-        return sorted(order, key=lambda index: not device.is_resident(state.names[index]))
+        return sorted(order, key=lambda index: not self._device.is_resident(state.names[index]))
 
     def _max_slice_seconds(self, quanta: float) -> float:
         """Return how long a time slice may last that should take so many quanta."""
-        seconds = self._resources.params.quantum_seconds
+        seconds = self._params.quantum_seconds
         return math.inf if seconds is None else SLICE_SLACK * quanta * seconds
 
     def _outlook(self, index: int, time: int, need: float) -> JobOutlook:

@@ -8,7 +8,7 @@ from typing import Any
 from auctune.domain import AuctuneError, InputError
 from auctune.run.event_log import EventLog
 from auctune.run.pool.clock import Clock
-from auctune.run.pool.epoch import Epoch, PoolParams, PoolResources
+from auctune.run.pool.epoch import Epoch, PoolParams
 from auctune.run.pool.events import (
     VERSION,
     ExitReason,
@@ -237,16 +237,16 @@ class Pool:
         return TIMED * self._params.quantum_seconds / seconds, memory_bytes
 
     def _start_epoch(self) -> Epoch:
-        resources = PoolResources(
-            params=self._params,
-            jobs=self.jobs,
-            device=self.device,
-            checkpoints=self._checkpoints,
-            clock=self._clock,
-            now=self._now,
+        return Epoch(
+            self._params,
+            self.jobs,
+            self.device,
+            self._checkpoints,
+            self._clock,
+            self._now,
+            members=[self.state.members[name] for name in self.state.active],
+            quanta=self.state.quanta,
         )
-        members = [self.state.members[name] for name in self.state.active]
-        return Epoch(resources, members, self.state.quanta)
 
     def _finish(self, name: str) -> None:
         """Write the result of a job that is done, which leaves the device."""
