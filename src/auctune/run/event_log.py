@@ -9,6 +9,7 @@ such as the loss of a task that diverged, are stored in Python's own spelling.
 import json
 import os
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -44,6 +45,18 @@ class EventLog:
         self._file.flush()
         os.fsync(self._file.fileno())
         self.events.append(event)
+
+    def check_identity(self, identity: Mapping[str, object]) -> None:
+        """Make sure that a resumed run is the one that was started; a new one has no event yet.
+
+        Raises:
+            InputError: naming the value of `identity` that the first event does not have.
+        """
+        for started in self.events[:1]:
+            for name, value in identity.items():
+                if started.get(name) != value:
+                    expected = f"{started.get(name)!r}, with which the run began"
+                    raise InputError(name, f"{value!r}", expected)
 
     def close(self) -> None:
         """Close the file."""

@@ -1,3 +1,4 @@
+from contextlib import closing
 from math import inf, isnan, nan
 from pathlib import Path
 
@@ -106,3 +107,14 @@ def test_a_damaged_line_before_the_last_names_its_place(path: Path) -> None:
 
     with pytest.raises(InputError, match=r"journal.jsonl: line 2: is damaged; expected an event"):
         EventLog(path)
+
+
+def test_a_run_is_resumed_with_what_it_was_started_with_alone(tmp_path: Path) -> None:
+    with closing(EventLog(tmp_path / "log")) as log:
+        log.check_identity({"policy": "any"})
+        log.append({"type": "begun", "policy": "up", "time": 1.5})
+        log.append({"type": "slot", "policy": "other"})
+        log.check_identity({"policy": "up"})
+        for name, value in (("policy", "other"), ("base", "tiny")):
+            with pytest.raises(InputError, match=f"{name}: '{value}'; expected .* the run began"):
+                log.check_identity({"policy": "up", name: value})

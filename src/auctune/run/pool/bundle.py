@@ -138,26 +138,13 @@ def run_bundle(
         if prepare is not None:
             prepare()
         with closing(EventLog(directory.event_log)) as log:
-            _check_same(log, bundle)
+            log.check_identity(event_record(bundle.started()))
             if not (log.events and log.events[-1]["type"] == "ended"):
                 with deterministic(threads=bundle.params.cpu_threads):
                     _run(bundle, directory, log, on_update)
             report = make_report([read_event(record) for record in log.events])
             write_report(report, directory.root)
             return report
-
-
-def _check_same(log: EventLog, bundle: Bundle) -> None:
-    """Make sure that a resumed run is the one that was started.
-
-    Raises:
-        InputError: naming what differs.
-    """
-    if log.events:
-        for name, value in event_record(bundle.started()).items():
-            started = log.events[0].get(name)
-            if started != value:
-                raise InputError(name, f"{value!r}", f"{started!r}, with which the run began")
 
 
 def _run(

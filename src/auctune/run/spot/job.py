@@ -1,6 +1,6 @@
 """One job from its configuration to its adapter and its bill, new or resumed."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from math import inf
@@ -190,7 +190,7 @@ def _begin(
         **config.identity(),
         **factory.identity(),
     }
-    _check_identity(log, identity)
+    log.check_identity(identity)
     base = load_base(config.base, cache=cache, device=_COORDINATOR_DEVICE, dtype=config.dtype)
     trainer = ElasticTrainer(
         base,
@@ -200,7 +200,7 @@ def _begin(
         threads=config.threads,
     )
     digests = {"base_digest": base.digest, "data_digest": trainer.data_digest}
-    _check_identity(log, digests)
+    log.check_identity(digests)
     if not log.events:
         if trainer.rows:
             # What was paid for these rows is not known.
@@ -210,18 +210,3 @@ def _begin(
             )
         log.append({"type": "begun", "time": 0.0, **identity, **digests})
     return trainer, base.digest
-
-
-def _check_identity(log: EventLog, identity: Mapping[str, object]) -> None:
-    """Compare with the first event, if there is one.
-
-    Raises:
-        InputError: naming what differs.
-    """
-    if not log.events:
-        return
-    begun = log.events[0]
-    for name, value in identity.items():
-        if begun.get(name) != value:
-            expected = f"{begun.get(name)!r}, with which the run began"
-            raise InputError(name, f"{value!r}", expected)
