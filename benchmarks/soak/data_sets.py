@@ -1,14 +1,12 @@
-"""Data sets that bidders bring: clean ones, ones that must be mended, and images at sites."""
+"""Data sets that bidders bring: clean ones, ones that must be repaired, and rows at sites."""
 
 import json
 import random
 from collections.abc import Callable
 
-from support.edge_zones import images_file
-
 MakeData = Callable[[random.Random], bytes]
 
-CLEAN, MESSY, IMAGES = "clean", "messy", "images"
+CLEAN, MESSY, SITE_ROWS = "clean", "messy", "rows at sites"
 
 
 def clean_rows(draw: random.Random) -> bytes:
@@ -40,8 +38,3 @@ def messy_rows(draw: random.Random) -> bytes:
         else:
             lines += [json.dumps({"prompt": question.upper(), "completion": reply})] * 2
     return "\n".join((*lines, '{"prompt": "cut off", "comple')).encode() + b"\n"
-
-
-def images(draw: random.Random) -> bytes:
-    """Some small images with labels."""
-    return images_file(draw.randrange(10**6), draw.choice((32, 64, 96)))

@@ -1,16 +1,16 @@
-"""The edge's zone: its sites are two of the auction's Ray nodes, and data stay where they are."""
+"""The edge's zone: its sites are two of the auction's Ray nodes, and rows lie there."""
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from auctune.run.edge.plain import plan_record, read_decision
+from auctune.run.edge.records import plan_record, read_decision
 from auctune.service.storage.events import ZoneEvent
 from auctune.service.zones.core.state import ZoneModel
 from auctune.service.zones.edge.state import empty_model
 from soak.audit.sold import check_sold
-from soak.data_sets import IMAGES, images
+from soak.data_sets import SITE_ROWS, clean_rows
 from soak.faults import ChildKilled
 from soak.log import Story
 from soak.site import NODES, Site
@@ -24,8 +24,8 @@ class EdgeKind:
     zone = "sites"
     weight = 2.0
     replays = True
-    faults = (ChildKilled("the sites' process", b"open_sites.worker"),)
-    data_sets = MappingProxyType({IMAGES: images})
+    faults = (ChildKilled("the sites' process", b"run.edge.worker"),)
+    data_sets = MappingProxyType({SITE_ROWS: clean_rows})
 
     def settings(self, site: Site) -> str:
         """Its table in auctune.toml."""
@@ -38,10 +38,9 @@ kind = "edge"
 name = "{self.zone}"
 slot_seconds = 10.0
 slots = 48
-chunk_mb = {8 * 72 / 1e6}
+chunk_mb = 0.001
+rows_move = true
 server = {{ cpu = 0.5 }}
-samples_per_second = 10.0
-step_seconds = 0.0
 headroom = 0.5
 pricing = {{ reserve_value = 0.2 }}
 ray = {{ address = "{site.cluster}" }}
@@ -50,11 +49,11 @@ ray = {{ address = "{site.cluster}" }}
     def bid(self, draw: random.Random, files: Mapping[str, Sequence[str]]) -> dict[str, Any]:
         """Data at one site or both."""
         names = draw.choice((_SITES, _SITES[:1], _SITES[1:]))
-        sites = {name: draw.choice(files[IMAGES]) for name in names}
+        sites = {name: draw.choice(files[SITE_ROWS]) for name in names}
         return {
-            "model": "small",
+            "model": "tiny",
             "training_file": sites[names[0]],
-            "hyperparameters": {"n_epochs": draw.randint(1, 3), "batch_size": 16},
+            "hyperparameters": {"n_epochs": draw.randint(1, 3), "batch_size": 8},
             "market": {
                 "sites": sites,
                 "bid": f"{draw.lognormvariate(-2, 1.5):.4f}",

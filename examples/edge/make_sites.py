@@ -1,27 +1,34 @@
-"""Writes data for examples/edge/zone.toml: scikit-learn's digits, 600 at each of two sites.
+"""Writes rows for the examples of the edge: a file a site, and one to measure by.
 
 python examples/edge/make_sites.py FOLDER
 """
 
+import json
+import random
 import sys
 from pathlib import Path
 
-import numpy as np
-from sklearn.datasets import load_digits
-
-NAMES = ("north", "south", "validation")
+ROWS = {"north": 120, "south": 120, "harbour": 63, "station": 75, "validation": 24}
+SKIES = ("rain", "snow", "sun", "wind")
 
 
 def main(folder: Path) -> None:
-    """Write north.npz, south.npz, and validation.npz to measure by."""
-    digits = load_digits()
-    images = (digits.images * (255 / 16)).round().astype(np.uint8)
-    order = np.random.default_rng(0).permutation(len(images))
+    """Write conversations in the format of OpenAI's API."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, part in zip(NAMES, np.split(order, (600, 1200)), strict=True):
-        path = folder / f"{name}.npz"
-        np.savez_compressed(path, images=images[part], labels=digits.target[part])
+    for name, count in ROWS.items():
+        draw = random.Random(name)
+        path = folder / f"{name}.jsonl"
+        path.write_text("".join(f"{json.dumps(row(draw, name))}\n" for _ in range(count)))
         print(path)
+
+
+def row(draw: random.Random, place: str) -> dict[str, list[dict[str, str]]]:
+    """A question about the weather at a place, and its answer."""
+    day, sky = draw.randint(1, 28), draw.choice(SKIES)
+    question = f"How is the weather in the {place} on day {day} with {sky} in the morning?"
+    answer = f"On day {day} there is {sky} and {day} degrees."
+    messages = (("user", question), ("assistant", answer))
+    return {"messages": [{"role": role, "content": content} for role, content in messages]}
 
 
 if __name__ == "__main__":

@@ -83,11 +83,11 @@ ASKS = (
 
 
 def at_sites(folder: Path) -> Ask:
-    """A job whose data lie at two sites, and stay there."""
-    north, south = (f"{name}={folder / name}.npz" for name in ("north", "south"))
-    words = ("--model", "small", "--site", north, "--site", south, "--name", "digits-at-sites",
-             "--bid", "8", "--deadline", "+170s", "--set", "epochs=4")  # fmt: skip
-    return Ask("data at two sites that stay there: a network is trained where they are", words)
+    """A job whose rows lie at two sites, and stay there."""
+    north, south = (f"{name}={folder / name}.jsonl" for name in ("north", "south"))
+    words = ("--site", north, "--site", south, "--name", "rows-at-sites", "--zone", "sites",
+             "--bid", "8", "--deadline", "+170s", "--set", "epochs=2")  # fmt: skip
+    return Ask("rows at two sites that stay there: an adapter is trained where they are", words)
 
 
 def main() -> int:

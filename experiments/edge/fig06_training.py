@@ -1,9 +1,8 @@
-"""Figure 6: what changing workers do to training, and what the order of chunks does.
+"""Figure 6: what the order of chunks does to training.
 
-Four runs of one job of digits, by the chunks that are sent to training in each slot:
+Three runs of one job of digits, by the chunks that are sent to training in each slot:
 
-planned    on Ray, with workers and sites as Eris plans them, slot by slot
-fixed      the same chunks in the same slots, by one worker in one process
+planned    with the chunks that Eris plans, slot by slot
 shuffled   all chunks in each pass, a pass an epoch: what a plan cannot do, as a chunk is trained
            for all its epochs in one slot
 by label   as planned, but sites hold different classes
@@ -21,7 +20,7 @@ NAME = "fig06_training"
 
 def run(options: Options, console: Console) -> pl.DataFrame:
     """Train, write and show the figure; a row a slot of a run."""
-    # It loads torch and Ray, which the other figures do without.
+    # It loads torch, which the other figures do without.
     from edge_harness.training import measure
 
     with console.status(f"{NAME}: training"):

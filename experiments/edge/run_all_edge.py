@@ -3,7 +3,7 @@
     python experiments/edge/run_all_edge.py [--quick] [--only NAME,...]
     python experiments/edge/run_all_edge.py --docs
 
-Figure 6 trains on Ray. With --docs nothing is run: the tables of
+Figure 6 trains a network. With --docs nothing is run: the tables of
 docs/explanation/experiments-edge.md are written anew from the data in --out.
 """
 

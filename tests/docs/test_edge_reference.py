@@ -6,7 +6,7 @@ from pathlib import Path
 
 from auctune.edge import AntMan, ErisParams, ErisPlayer, Liquid, Tiresias
 from auctune.run.edge.report import JobBill
-from auctune.run.edge.training_file import read_training
+from auctune.run.edge.training import TrainingTable, read_training
 from auctune.sim.edge.comparison import bound_of, play, report
 from auctune.sim.edge.decision_file import edge_decision_json
 from auctune.sim.edge.instance_file import (
@@ -19,8 +19,6 @@ from auctune.sim.edge.instance_file import (
     read_edge_instance,
 )
 from auctune.sim.edge.settings import EdgeSetting, paper_testbed
-from auctune.train.edge.images import FOLDERS
-from auctune.train.edge.recipe import Recipe
 from support.pages import ROOT, blocks, rows
 
 PAGE = Path("docs/reference/edge-files.md")
@@ -83,11 +81,8 @@ def test_mechanisms_have_their_settings_with_defaults() -> None:
 
 def test_training_file_lists_each_key_with_its_default() -> None:
     shown = {row[0]: row[1] for row in cells("TRAINING.toml") if len(row) == 3}
-    assert shown == {field.name: json.dumps(field.default) for field in fields(Recipe)}
-
-
-def test_formats_of_folders_are_those_that_are_read() -> None:
-    assert [row[0] for row in cells("TRAINING.toml") if len(row) == 2] == list(FOLDERS)
+    fields = TrainingTable.model_fields
+    assert shown == {name: json.dumps(field.default) for name, field in fields.items()}
 
 
 def test_report_of_a_run_lists_the_fields_of_a_bill() -> None:
@@ -95,10 +90,7 @@ def test_report_of_a_run_lists_the_fields_of_a_bill() -> None:
     assert names("Folder of a run")[-len(bill) :] == bill
 
 
-def test_the_training_files_shown_can_be_read(tmp_path: Path) -> None:
-    (block,) = blocks(Path("docs/how-to/run-the-edge.md"), "toml")
-    (tmp_path / "training.toml").write_text(block.text)
-    assert read_training(tmp_path / "training.toml", ["x"])["x"].data == "cifar10"
+def test_the_example_of_a_training_file_can_be_read() -> None:
     jobs = read_edge_instance(ROOT / "examples/edge/instance.json").jobs
-    recipes = read_training(ROOT / "examples/edge/training.toml", [job.id for job in jobs])
-    assert recipes["trains"].model == "lenet"
+    trainings = read_training(ROOT / "examples/edge/training.toml", jobs)
+    assert trainings["trains"].config.rank != trainings["ships"].config.rank

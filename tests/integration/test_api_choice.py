@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from auctune.service.config.models import ServiceConfig
-from support.edge_zones import edge_entry, images_file
+from support.edge_zones import edge_entry, rows_file
 from support.serving import SLOT_SECONDS, Clock, Served, make_file, make_pool, make_zone, serving
 from support.spot_zones import spot_zone
 
@@ -100,7 +100,7 @@ def test_what_no_zone_can_do_is_answered_as_the_first_one_answers_it(served: Ser
 @pytest.fixture(scope="module")
 def all_kinds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("all-kinds")
-    sites = {"slot_seconds": SLOT_SECONDS, "slots": 20, "samples_per_second": 1 / 3}
+    sites = {"slot_seconds": SLOT_SECONDS, "slots": 20, "step_seconds": 24.0}
     edges = [edge_entry("sites", **sites), edge_entry("more-sites", **sites)]
     zones = [make_zone("owned", energy_cost=0.1), spot_zone(folder), make_pool(), *edges]
     with serving(folder / "market", make_file(zones)) as opened:
@@ -114,11 +114,11 @@ def asked_of(served: Served, kind: str) -> dict[str, Any]:
         target = {"target_loss": 0.5} if kind == "timeshare" else {}
         return {**work(served), "market": {"deadline": "+8m", "max_cost": "40", **target}}
     client = served.client()
-    content = images_file(0, 16)
-    file = client.files.create(file=("images.npz", content), purpose="fine-tune").id
+    content = rows_file(0, 16)
+    file = client.files.create(file=("rows.jsonl", content), purpose="fine-tune").id
     client.files.wait_for_processing(file, poll_interval=0.05, max_wait_seconds=30)
     market = {"deadline": "+8m", "sites": {"a": file}}
-    return {"model": "small", "training_file": file, "seed": 1, "market": market} | {
+    return {"model": "tiny", "training_file": file, "seed": 1, "market": market} | {
         "hyperparameters": {"n_epochs": 1, "batch_size": 8}
     }
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from auctune.service.accounts.registry import Budget
-from support.edge_zones import edge_entry, images_file
+from support.edge_zones import edge_entry, rows_file
 from support.metered_shop import OWNED, POOL, RENTED
 from support.serving import SLOT_SECONDS, Served, make_file, make_pool, make_zone, serving
 from support.spot_zones import spot_zone
@@ -30,7 +30,7 @@ KINDS = pytest.mark.parametrize("zone", TERMS)
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A zone of each kind, and ada's budget over all of them."""
     folder = tmp_path_factory.mktemp("market")
-    sites = edge_entry(SITES, slot_seconds=SLOT_SECONDS, slots=20, samples_per_second=1 / 3)
+    sites = edge_entry(SITES, slot_seconds=SLOT_SECONDS, slots=20, step_seconds=24.0)
     zones = [make_zone(OWNED), spot_zone(folder, RENTED), make_pool(POOL), sites]
     with serving(folder / "data", make_file(zones)) as opened:
         opened.key("ada", budget=Budget(Decimal(1000), 86_400.0))
@@ -45,13 +45,13 @@ def work(served: Served, zone: str) -> tuple[dict[str, Any], str]:
         return {"model": "tiny", "training_file": file, "market": terms}, file
     client = served.client()
     files = {
-        site: client.files.create(file=("i.npz", images_file(seed)), purpose="fine-tune").id
+        site: client.files.create(file=("i.jsonl", rows_file(seed)), purpose="fine-tune").id
         for seed, site in enumerate("ab")
     }
     for file in files.values():
         client.files.wait_for_processing(file, poll_interval=0.05, max_wait_seconds=30)
     chosen = {"n_epochs": 1, "batch_size": 8}
-    body = {"model": "small", "training_file": files["a"], "hyperparameters": chosen}
+    body = {"model": "tiny", "training_file": files["a"], "hyperparameters": chosen}
     return body | {"market": {**terms, "sites": files}}, files["b"]
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from auctune.domain import InputError
@@ -16,6 +15,7 @@ from auctune.run.data import DataClient
 from auctune.run.data.client import SMALL_BYTES
 from auctune.run.data.examiner import Examiner
 from auctune.run.vendors import RepairParams
+from auctune.run.workers.data import limited_memory
 from auctune.train import stored_tokens
 from auctune.train.rows import tokenize
 from auctune.train.stored_tokens import is_stored, tokens_folder
@@ -137,24 +137,10 @@ def test_rows_that_a_tokenizer_cannot_take_are_their_owners_error_and_the_proces
     assert client.pid == pid
 
 
-def test_a_file_that_needs_more_memory_than_a_request_may_take_fails_alone(
-    tiny_cache: Path, tmp_path: Path
-) -> None:
-    client = DataClient(tiny_cache, memory_bytes=64 * 2**20)
-    try:
-        good = write_rows(tmp_path / "good.jsonl", ["short"])
-        assert client.size("tiny", good, "training_file", 64).result(WAIT_SECONDS).rows == 1
-        pid = client.pid
-        # 200 MB of zeros, deflated to little.
-        images = tmp_path / "images.npz"
-        np.savez_compressed(images, images=np.zeros((50_000, 64, 64), np.uint8), labels=[0])
-        assert images.stat().st_size < SMALL_BYTES
-        with pytest.raises(InputError, match="needs more than 64 MiB of memory"):
-            client.images(images, "file").result(WAIT_SECONDS)
-        assert client.size("tiny", good, "training_file", 64).result(WAIT_SECONDS).rows == 1
-        assert client.pid == pid
-    finally:
-        client.close()
+def test_the_memory_of_a_request_is_limited_and_that_of_the_next_one_is_not() -> None:
+    with pytest.raises(MemoryError), limited_memory(64 * 2**20):
+        bytearray(256 * 2**20)
+    assert len(bytearray(256 * 2**20)) == 256 * 2**20
 
 
 def test_the_memory_that_an_examination_takes_does_not_grow_with_the_file(

@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 
 from auctune.edge import Eris
-from auctune.run.edge.checkpoints import Checkpoints
-from auctune.run.edge.folder import EdgeFolder
-from auctune.run.edge.inputs import kept_inputs
+from auctune.run.edge.edge_folder import EdgeFolder
+from auctune.run.edge.inputs import read_copied_inputs
 from auctune.run.edge.state import EdgeRunState
 from auctune.run.event_log import read_events
-from support.edge_runs import make_inputs, train_alone, write_instance
+from support.edge_runs import MARKET, make_inputs, make_job, train_record, write_inputs
 
 pytestmark = [
     pytest.mark.slow,
@@ -43,25 +42,27 @@ def read_until(process: subprocess.Popen[str], words: str) -> None:
     raise AssertionError(f"ended without {words!r}")
 
 
-def test_a_killed_run_goes_on_to_the_weights_of_one_that_was_not(tmp_path: Path) -> None:
-    inputs = make_inputs(epochs=12)
-    instance = write_instance(inputs, tmp_path / "instance.json")
-    place = EdgeFolder(tmp_path / "out")
-    first = start(str(instance), "--out", str(place.root))
+def test_a_killed_run_goes_on_to_the_adapter_of_one_that_was_not(tmp_path: Path) -> None:
+    inputs = make_inputs(tmp_path, make_job(epochs=6), rows_per_chunk=8)
+    instance, training = write_inputs(inputs, tmp_path)
+    folder = EdgeFolder(tmp_path / "out")
+    first = start(str(instance), "--training", str(training), "--out", str(folder.root))
     read_until(first, "slot   1")
     os.kill(first.pid, signal.SIGKILL)
     first.communicate()
-    assert len([e for e in read_events(place.event_log) if e["type"] == "trained"]) == 1
+    assert len([e for e in read_events(folder.event_log) if e["type"] == "trained"]) == 1
 
-    second = start("--resume", str(place.root))
+    second = start("--resume", str(folder.root))
     text, _ = second.communicate()
     assert second.returncode == 0, text
-    state = EdgeRunState(kept_inputs(place).instance, Eris(inputs.instance.market))
-    state.replay(read_events(place.event_log))
+    state = EdgeRunState(read_copied_inputs(folder).instance, Eris(MARKET))
+    state.replay(read_events(folder.event_log))
     record = state.jobs["job"]
     assert record.is_done
-    alone = train_alone(record)
+    alone = train_record(record, inputs.trainings["job"])
     steps = max(outcome.steps for outcome in record.trained.values())
-    came = Checkpoints(place).read("job", steps, alone.state.weights)
-    np.testing.assert_allclose(came.weights, alone.state.weights, rtol=0, atol=1e-6)
-    assert json.loads(place.report.read_bytes())["jobs"][0]["state"] == "done"
+    found = folder.read_checkpoint("job", steps)
+    assert found is not None
+    np.testing.assert_array_equal(found.weights, alone.weights)
+    assert json.loads(folder.report.read_bytes())["jobs"][0]["state"] == "done"
+    assert (folder.result("job") / "adapter" / "adapter_model.safetensors").is_file()

@@ -3,7 +3,6 @@
 One cluster and one run serve all tests: their processes are heavy.
 """
 
-from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -14,25 +13,32 @@ import pytest
 
 from auctune.domain.money import ZERO
 from auctune.edge import ErisParams, Site
-from auctune.run.edge.actors import Member, ParameterServer, StoredChunk, Worker
-from auctune.run.edge.checkpoints import Checkpoints
-from auctune.run.edge.crews import sites_alive
-from auctune.run.edge.driver import EdgeDriver, Parts
-from auctune.run.edge.folder import EdgeFolder
-from auctune.run.edge.job_data import read_all
+from auctune.run.edge.actors import ParameterServer, SlotTask, StoredChunk, Worker, WorkerRef
+from auctune.run.edge.driver import (
+    EdgeDriver,
+    JobSlotTrained,
+    RunEvent,
+    SlotProgress,
+    run_connected,
+)
+from auctune.run.edge.edge_folder import EdgeFolder
+from auctune.run.edge.inputs import EdgeRunInputs
 from auctune.run.edge.report import EdgeRunReport
-from auctune.run.edge.resources import offered
-from auctune.run.edge.run import run_connected
+from auctune.run.edge.resources import node_resources, sites_alive
 from auctune.run.edge.state import JobRecord
-from auctune.run.edge.storage import Storage
+from auctune.run.edge.storage import ChunkStorage
 from auctune.run.event_log import EventLog
 from auctune.run.local_cluster import LocalCluster
-from auctune.sim.edge.instance_file import EdgeInstance
-from auctune.train.edge.descent import TrainingState
-from auctune.train.edge.gradients import GradientMaker
-from auctune.train.edge.images import digits
-from auctune.train.edge.recipe import Recipe
-from support.edge_runs import MARKET, Hearing, make_inputs, train_alone
+from auctune.train.data_parallel.reducer import AdapterState
+from support.edge_runs import (
+    MARKET,
+    Recorder,
+    job_chunks,
+    make_inputs,
+    make_job,
+    make_training,
+    train_record,
+)
 
 pytestmark = [
     pytest.mark.slow,
@@ -41,49 +47,48 @@ pytestmark = [
 ]
 
 LOST_IN = 1
-NODES = {site.id: offered(site) for site in MARKET.sites}
+NODES = {site.id: node_resources(site) for site in MARKET.sites}
 
 
-class Losing(Hearing):
-    """Cuts the power of a site once a slot is under way."""
+class LosingSite(Recorder):
+    """Cuts the power of a site while a slot is trained."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         super().__init__()
         self._cluster = cluster
         self.share: float | None = None
 
-    def went_on(self, shares: Mapping[str, float]) -> None:
-        if self.slot == LOST_IN and self.share is None and max(shares.values()) > 0:
-            self.share = max(shares.values())
-            self._cluster.kill("b")
+    def __call__(self, event: RunEvent) -> None:
+        super().__call__(event)
+        if isinstance(event, SlotProgress) and self.slot == LOST_IN and self.share is None:
+            share = max(event.shares.values())
+            if share > 0:
+                self.share = share
+                self._cluster.kill("b")
 
 
 @dataclass(frozen=True)
 class Ran:
+    inputs: EdgeRunInputs
     report: EdgeRunReport
     record: JobRecord
-    state: TrainingState
+    state: AdapterState
     share: float
-    place: EdgeFolder
 
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    place = EdgeFolder(tmp_path_factory.mktemp("edge"))
-    inputs = make_inputs(epochs=12)
-    data = read_all(inputs.instance.jobs, inputs.recipes)
-    with (
-        LocalCluster(NODES) as cluster,
-        closing(EventLog(place.event_log)) as journal,
-    ):
-        listener = Losing(cluster)
-        report = run_connected(inputs, data, place, journal, listener)
-    record = listener.records["job"]
+    folder = EdgeFolder(tmp_path_factory.mktemp("edge"))
+    inputs = make_inputs(tmp_path_factory.mktemp("inputs"), make_job(epochs=6), rows_per_chunk=12)
+    with LocalCluster(NODES) as cluster, closing(EventLog(folder.event_log)) as log:
+        events = LosingSite(cluster)
+        report = run_connected(inputs, folder, log, events)
+    record = events.records["job"]
     steps = max(outcome.steps for outcome in record.trained.values())
-    first = np.zeros_like(train_alone(record).state.weights)
-    state = Checkpoints(place).read("job", steps, first)
-    assert listener.share is not None
-    return Ran(report, record, state, listener.share, place)
+    state = folder.read_checkpoint("job", steps)
+    assert events.share is not None
+    assert state is not None
+    return Ran(inputs, report, record, state, events.share)
 
 
 def test_a_job_goes_on_elsewhere_from_the_slot_in_which_its_site_was_lost(ran: Ran) -> None:
@@ -103,13 +108,14 @@ def test_a_job_goes_on_elsewhere_from_the_slot_in_which_its_site_was_lost(ran: R
 
 def test_weights_are_those_of_one_worker_whoever_computed_them(ran: Ran) -> None:
     assert ran.record.plan is not None
-    crews = {tuple(part.workers.items()) for part in ran.record.plan.slots}
-    assert len(crews) > 1
-    alone = train_alone(ran.record)
-    np.testing.assert_allclose(ran.state.weights, alone.state.weights, rtol=0, atol=1e-6)
-    (bill,) = ran.report.jobs
-    assert bill.accuracy is not None
-    assert bill.accuracy > 0.9
+    workers = {tuple(part.workers.items()) for part in ran.record.plan.slots}
+    assert len(workers) > 1
+    alone = train_record(ran.record, ran.inputs.trainings["job"])
+    np.testing.assert_array_equal(ran.state.weights, alone.weights)
+    losses = [outcome.validation_loss for _, outcome in sorted(ran.record.trained.items())]
+    assert losses[0] is not None
+    assert losses[-1] is not None
+    assert losses[-1] < losses[0]
 
 
 def test_traffic_that_crossed_is_what_the_plan_counts(ran: Ran) -> None:
@@ -121,56 +127,59 @@ def test_traffic_that_crossed_is_what_the_plan_counts(ran: Ran) -> None:
     assert bill.chunk_mb > 0
 
 
-def test_what_it_came_to_is_handed_out_by_the_models_names(ran: Ran) -> None:
-    with np.load(ran.place.weights("job")) as weights:
-        flat = np.concatenate([weights[name].ravel() for name in weights.files])
-    np.testing.assert_array_equal(flat, ran.state.weights)
-
-
-def test_chunks_of_a_site_that_is_gone_and_not_yet_known_to_be_are_lent() -> None:
-    inputs = make_inputs(epochs=1)
-    (job,) = inputs.instance.jobs
-    (data,) = read_all([job], inputs.recipes).values()
+def test_rows_of_a_lost_site_are_read_at_another_unless_they_may_not_move(tmp_path: Path) -> None:
+    job = make_job(1)
+    training = make_training(tmp_path, job)
+    chunks = job_chunks(job, training)
     with LocalCluster(NODES) as cluster:
         import ray
 
+        kept = replace(training, may_move=False)
+        storage, other = ChunkStorage(), replace(job, id="other")
+        storage.place(other, kept)
+        assert len(storage.get("other", [*range(18)])) == 18
         cluster.kill("b")
-        storage = Storage()
-        storage.place("job", ["a", "b"], data)
-        for one in storage.of("job", [0, 17]):
-            assert len(ray.get(one.content)) == len(data.chunks[one.chunk])
+        # It is not yet known to be lost.
+        storage.place(job, training)
+        for one in storage.get("job", [0, 17]):
+            assert ray.get(one.content) == chunks[one.chunk]
+        storage.on_site_lost("b")
+        for one in (*storage.get("job", [0, 17]), *storage.get("other", [0])):
+            assert ray.get(one.content) == chunks[one.chunk]
+        with pytest.raises(Exception, match="no place now"):
+            storage.get("other", [17])
 
 
 class StoppedError(Exception):
     """The driver ends here."""
 
 
-class Stopping(Hearing):
+class Stopping(Recorder):
     """Ends the driver once a job's slot is trained and saved."""
 
-    def trained(self, record: JobRecord, slot: int) -> None:
-        raise StoppedError
+    def __call__(self, event: RunEvent) -> None:
+        if isinstance(event, JobSlotTrained):
+            raise StoppedError
 
 
 def test_what_was_trained_of_a_slot_stands_if_a_site_is_lost_before_the_slot_goes_on(
     tmp_path: Path,
 ) -> None:
-    inputs = make_inputs(epochs=1)
-    (job,) = inputs.instance.jobs
-    job = replace(job, chunks={"a": 4, "b": 4}, server={}, worker={"cpu": 0.6}, parameter_mb=0)
-    jobs = (job, replace(job, id="other"))
-    inputs = replace(
-        inputs,
-        instance=EdgeInstance(MARKET, jobs),
-        recipes=dict.fromkeys(("job", "other"), Recipe()),
-        params=ErisParams(worth=0),
+    job = replace(
+        make_job(1),
+        chunks={"a": 4, "b": 4},
+        server={},
+        worker={"cpu": 0.6},
+        parameter_mb=0,
     )
-    data, place = read_all(jobs, inputs.recipes), EdgeFolder(tmp_path)
+    inputs = make_inputs(tmp_path, job, replace(job, id="other"))
+    inputs = replace(inputs, params=ErisParams(worth=0))
+    folder = EdgeFolder(tmp_path / "run")
     with LocalCluster(NODES) as cluster:
-        with closing(EventLog(place.event_log)) as journal, pytest.raises(StoppedError):
-            run_connected(inputs, data, place, journal, Stopping())
-        with closing(EventLog(place.event_log)) as journal:
-            driver = EdgeDriver(Parts(inputs, data, place, journal, Hearing()))
+        with closing(EventLog(folder.event_log)) as log, pytest.raises(StoppedError):
+            run_connected(inputs, folder, log, Stopping())
+        with closing(EventLog(folder.event_log)) as log:
+            driver = EdgeDriver(inputs, folder, log, Recorder())
             before = driver.state.jobs.values()
             assert sum(0 in record.trained for record in before) == 1
             assert all(record.plan and record.plan.slots[0].workers["b"] for record in before)
@@ -187,18 +196,17 @@ def test_what_was_trained_of_a_slot_stands_if_a_site_is_lost_before_the_slot_goe
     assert sorted(record.num_torn for record in records.values()) == [0, 1]
 
 
-def test_no_worker_computes_before_all_have_their_chunks() -> None:
-    recipe, data = Recipe(), digits(0)
-    with LocalCluster({"a": offered(Site("a", {}))}):
+def test_no_worker_computes_before_all_have_their_chunks(tmp_path: Path) -> None:
+    training = make_training(tmp_path, make_job(1))
+    with LocalCluster({"a": node_resources(Site("a", {}))}):
         import ray
 
-        worker = ray.remote(Worker).options(num_cpus=0).remote(recipe, data.shape, "a", "cpu")
-        server = ray.remote(ParameterServer).options(num_cpus=0).remote(recipe, "a")
-        state = TrainingState.first(GradientMaker(recipe, data.shape).weights)
+        worker = ray.remote(Worker).options(num_cpus=0).remote(training, "a", "cpu")
+        server = ray.remote(ParameterServer).options(num_cpus=0).remote(training, "a", 100)
         # Of what it was sent nothing can be fetched: it would compute on chunks that it lacks.
-        fetched = [worker.hold.remote([StoredChunk(0, "a", "no reference")])]
-        result = server.run.remote(state, [Member(worker, "a", (0,))], {0: 64}, 1, fetched)
+        loading = [worker.load_chunks.remote([StoredChunk(0, "a", "no reference", 1)])]
+        task = SlotTask(None, [WorkerRef(worker, "a", (0,))], loading)
         with pytest.raises(ray.exceptions.RayTaskError) as found:
-            ray.get(result)
-    assert "hold" in str(found.value)
+            ray.get(server.run.remote(task))
+    assert "load_chunks" in str(found.value)
     assert "KeyError" not in str(found.value)

@@ -1,21 +1,31 @@
-"""The whole path of a real run, as small as it gets: two Ray nodes, one job, one slot."""
+"""The whole path of a real run, as small as it gets: two Ray nodes, one job, two slots."""
 
 import json
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
+from peft import PeftModel
 
 from auctune.domain import InputError
 from auctune.edge import EdgeJob, EdgeMarket, Logistic, Site
-from auctune.run.edge.folder import EdgeFolder
-from auctune.run.edge.inputs import keep_inputs, read_inputs
-from auctune.run.edge.job_data import read_all
-from auctune.run.edge.run import run_edge
-from auctune.sim.edge.instance_file import EdgeInstance, write_edge_instance
-from support.edge_runs import Hearing, train_alone
+from auctune.run.edge.driver import run_edge
+from auctune.run.edge.edge_folder import EdgeFolder
+from auctune.run.edge.inputs import EdgeRunInputs, copy_inputs, read_inputs
+from auctune.run.edge.training import read_training
+from auctune.sim.edge.instance_file import EdgeInstance
+from auctune.train.base import load_base
+from support.edge_runs import (
+    SECRET,
+    Recorder,
+    make_training,
+    train_record,
+    write_inputs,
+    write_site_rows,
+)
 
 pytestmark = pytest.mark.skipif(
     find_spec("ray") is None, reason="Ray is not here: the extra `ray` has it"
@@ -41,27 +51,55 @@ JOB = EdgeJob(
 )
 
 
-def test_a_bid_in_a_file_becomes_the_weights_of_one_worker_and_a_bill(tmp_path: Path) -> None:
-    instance = tmp_path / "instance.json"
-    write_edge_instance(EdgeInstance(MARKET, (JOB,)), instance)
-    inputs, place, listener = read_inputs(instance, None), EdgeFolder(tmp_path / "out"), Hearing()
-    data = read_all(inputs.instance.jobs, inputs.recipes)
-    prepare = partial(keep_inputs, instance, inputs, place)
-    report = run_edge(inputs, data, place, listener, prepare=prepare)
+@pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
+def test_a_bid_in_a_file_becomes_the_adapter_of_one_worker_and_a_bill(tmp_path: Path) -> None:
+    training = make_training(tmp_path, JOB)
+    given = EdgeRunInputs(EdgeInstance(MARKET, (JOB,)), {JOB.id: training})
+    instance, file = write_inputs(given, tmp_path)
+    inputs, folder, recorder = read_inputs(instance, file), EdgeFolder(tmp_path / "out"), Recorder()
+    # Bases that are built here have a folder of their own.
+    assert inputs.trainings == {JOB.id: replace(training, cache=inputs.trainings[JOB.id].cache)}
+    prepare = partial(copy_inputs, instance, inputs, folder)
+    report = run_edge(inputs, folder, recorder, prepare=prepare)
 
-    record = listener.records["job"]
+    record = recorder.records["job"]
     assert record.plan is not None
     assert [(dict(part.workers), part.server) for part in record.plan.slots] == [
         ({"a": 1}, "b")
     ] * 2
-    alone = train_alone(record)
-    with np.load(place.weights("job")) as weights:
-        flat = np.concatenate([weights[name].ravel() for name in weights.files])
-    np.testing.assert_allclose(flat, alone.state.weights, rtol=0, atol=1e-6)
+    alone = train_record(record, training)
+    state = folder.read_checkpoint("job", alone.steps)
+    assert state is not None
+    np.testing.assert_array_equal(state.weights, alone.weights)
     (bill,) = report.jobs
     assert (bill.state, bill.finish, bill.slots) == ("done", record.decision.finish, 2)
-    # Two chunks cross once, and the one worker stands away from its server in both slots.
+    # Two chunks cross once, and the one worker is away from its server in both slots.
     assert bill.counted_mb == bill.planned_mb == 2 * MARKET.chunk_mb + 2 * JOB.parameter_mb
-    assert json.loads(place.report.read_bytes())["welfare"] == report.welfare == JOB.value(1)
+    assert json.loads(folder.report.read_bytes())["welfare"] == report.welfare == JOB.value(1)
+
+    # The result is an adapter that plain PEFT loads, and the loss of each step.
+    result = folder.result("job")
+    base = load_base(training.base, cache=tmp_path)
+    loaded = PeftModel.from_pretrained(base.fresh_model(), str(result / "adapter"))
+    assert isinstance(loaded, PeftModel)
+    losses = [json.loads(line) for line in (result / "losses.jsonl").read_text().splitlines()]
+    assert [one["step"] for one in losses] == list(range(1, alone.steps + 1))
+    assert losses[-1]["loss"] < losses[0]["loss"]
+    first, last = (record.trained[slot].validation_loss for slot in sorted(record.trained))
+    assert first is not None
+    assert last is not None
+    assert last < first
+    # Rows are at their sites: nothing of theirs is in the folder of the run.
+    for path in folder.root.rglob("*"):
+        if path.is_file():
+            assert SECRET.encode() not in path.read_bytes(), path
     with pytest.raises(InputError, match="is not empty"):
-        run_edge(inputs, data, place, listener, prepare=prepare)
+        run_edge(inputs, folder, recorder, prepare=prepare)
+
+
+def test_rows_that_a_site_does_not_have_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "training.toml"
+    write_site_rows(tmp_path / "a.jsonl", 2, 0)
+    file.write_text('[default]\nrows = { a = "a.jsonl" }\n')
+    with pytest.raises(InputError, match=r"job job: rows\.b: is missing"):
+        read_training(file, [JOB])

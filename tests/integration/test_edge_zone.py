@@ -1,4 +1,4 @@
-"""Jobs trained at sites by the service, on real Ray nodes: the weights are those of one process."""
+"""Adapters trained at sites by the service, on real Ray nodes: those of one process."""
 
 import io
 import json
@@ -12,19 +12,23 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import openai
 import pytest
-from safetensors.numpy import load
+from pydantic import TypeAdapter
 from sqlalchemy import create_engine, select
 
-from auctune.run.edge.plain import plan_record, read_decision, read_job, read_plan
-from auctune.run.open_sites.messages import TrainingTerms
-from auctune.run.open_sites.site_data import read_job_data
+from auctune.run.edge.edge_folder import EdgeFolder
+from auctune.run.edge.records import plan_record, read_decision, read_plan
+from auctune.run.edge.training import assign_chunks, cut_chunks
+from auctune.service.jobs.training import Training
 from auctune.service.storage.tables import entries, events
-from auctune.train.edge.alone import Alone
-from auctune.train.edge.loading import load_model
-from support.edge_zones import images_file
+from auctune.sim.edge.instance_file import parse_edge_job
+from auctune.train.base import load_base
+from auctune.train.data_parallel.chunk_worker import ChunkWorker
+from auctune.train.job import LoraJob
+from support.chunk_training import train_alone
+from support.edge_runs import write_base
+from support.edge_zones import TOKENS, rows_file
 from support.service_process import ServiceProcess, poll, running
 
 pytestmark = [
@@ -32,25 +36,27 @@ pytestmark = [
     pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not here: the extra `ray` has it"),
 ]
 
-SAMPLES, EPOCHS, BATCH, SEED = 96, 2, 16, 4
+ROWS, EPOCHS, BATCH, MICRO, SEED = 24, 2, 8, 4, 4
 
 
 def write_edge_service(folder: Path, slot_seconds: float) -> Path:
     """Settings of a zone of two sites; a slot trains half of what a job here has, or less."""
     folder.mkdir(parents=True, exist_ok=True)
-    speed = SAMPLES * EPOCHS / 4 / (slot_seconds * 0.5)
+    row_seconds = slot_seconds * 0.5 / (ROWS * EPOCHS / 2)
     file = folder / "auctune.toml"
     file.write_text(
         f"""
 [[zones]]
 kind = "edge"
 name = "sites"
+base = "{write_base(folder / "base")}"
+measure_seconds = 1.0
 slot_seconds = {slot_seconds}
 slots = 60
-chunk_mb = {8 * 72 / 1e6}
+chunk_mb = {4 * 4 * (TOKENS + 1) / 1e6}
+rows_move = true
 server = {{ cpu = 0.5 }}
-samples_per_second = {speed}
-step_seconds = 0.0
+step_seconds = {row_seconds * BATCH}
 headroom = 0.5
 pricing = {{ reserve_value = 10.0 }}
 [[zones.sites]]
@@ -68,13 +74,13 @@ class Shop:
     """A service with an edge zone, and a job's files in it."""
 
     def __init__(self, service: ServiceProcess, folder: Path) -> None:
-        self.service, self.folder = service, folder
+        self.service, self.base = service, str(folder / "settings" / "base")
         self.files: dict[str, Path] = {}
         self.sites: dict[str, str] = {}
         for seed, site in enumerate(("north", "south")):
-            self.files[site] = folder / f"{site}.npz"
-            self.files[site].write_bytes(images_file(seed, SAMPLES))
-            self.sites[site] = service.upload(self.files[site].read_bytes(), f"{site}.npz")
+            self.files[site] = folder / f"{site}.jsonl"
+            self.files[site].write_bytes(rows_file(seed, ROWS))
+            self.sites[site] = service.upload(self.files[site].read_bytes(), f"{site}.jsonl")
 
     def client(self) -> openai.OpenAI:
         host, port = self.service.address
@@ -88,7 +94,7 @@ class Shop:
     @property
     def work(self) -> dict[str, Any]:
         return {
-            "model": "small",
+            "model": self.base,
             "training_file": self.sites["north"],
             "hyperparameters": {"n_epochs": EPOCHS, "batch_size": BATCH},
             "seed": SEED,
@@ -108,23 +114,14 @@ class Shop:
         assert job.market["payment"] == price  # type: ignore[attr-defined]
         return str(job.id)
 
-    def weights(self, job: str) -> dict[str, Any]:
-        """What came out of a job, by the official client."""
+    def adapter(self, job: str) -> dict[str, bytes]:
+        """The files of a job's adapter, by the official client."""
         with self.client() as client:
             found = client.fine_tuning.jobs.retrieve(job)
             assert found.status == "succeeded", found
             content = client.files.content(found.result_files[0]).read()
         archive = zipfile.ZipFile(io.BytesIO(content))
-        assert archive.namelist() == [f"{job}/model.safetensors", f"{job}/receipt.json"]
-        receipt = json.loads(archive.read(f"{job}/receipt.json"))
-        assert (receipt["job"], receipt["samples"]) == (job, 2 * SAMPLES)
-        weights = dict(load(archive.read(f"{job}/model.safetensors")))
-        archive.extractall(self.service.data / "fetched")
-        loaded = load_model(self.service.data / "fetched" / job).state_dict()
-        assert {name: value.tolist() for name, value in loaded.items()} == {
-            name: value.tolist() for name, value in weights.items()
-        }
-        return weights
+        return {name.removeprefix(f"{job}/"): archive.read(name) for name in archive.namelist()}
 
     def log(self, job: str) -> list[tuple[str, dict[str, Any]]]:
         """Events of a job, by kind."""
@@ -139,35 +136,35 @@ class Shop:
         assert sum(sums.values()) == sums["held"] == 0
         return [(row.type, json.loads(row.body)) for row in rows]
 
-    def alone(self, job: str) -> dict[str, Any]:
-        """The same chunks, slot by slot, in one process by one worker."""
+    def alone(self, job: str) -> dict[str, bytes]:
+        """The adapter of the same chunks, slot by slot, in one process by one worker."""
         log = self.log(job)
         decided = next(body for kind, body in log if kind == "job.decided")
-        asked = read_job(decided["job"])
-        terms = TrainingTerms(
-            model="small", batch_size=BATCH, micro_batch=BATCH, learning_rate=0.05, momentum=0.9,
-            weight_decay=0.0, seed=SEED, files={s: str(p) for s, p in self.files.items()},
-            validation=None, classes=10,
-        )  # fmt: skip
-        data = read_job_data(asked, terms)
-        alone = Alone(data.maker, data.recipe, data.chunks)
-        parts = {
-            part["slot"]: part
-            for kind, body in log
-            for part in _found(kind, body)
-        }  # fmt: skip
+        edge_job = parse_edge_job(decided["job"])
+        training = TypeAdapter(Training).validate_python(decided["training"])
+        config = LoraJob(id=job, data=Path(), **training.hyperparameters())
+        chunks = [
+            chunk
+            for site, count in edge_job.chunks.items()
+            for chunk in cut_chunks(self.files[site], site, count, SEED)
+        ]
+        parts = {part["slot"]: part for kind, body in log for part in _found(kind, body)}
         trained = [body["slot"] for kind, body in log if kind == "job.trained"]
         assert len(trained) == len(set(trained))
         taken: Counter[str] = Counter()
+        slots: list[list[int]] = []
         for slot in trained:
             (part,) = read_plan([parts[slot]]).slots
-            dealt = data.by_destination(part, taken)
-            alone.train([number for numbers in dealt.values() for number in numbers], EPOCHS)
+            assigned = assign_chunks(edge_job, part, taken)
+            slots.append([number for numbers in assigned.values() for number in numbers])
             for move in part.moves:
                 taken[move.origin] += move.chunks
-        assert dict(taken) == dict(asked.chunks)
-        data.maker.set_weights(alone.state.weights)
-        return dict(data.maker.named_weights())
+        assert dict(taken) == dict(edge_job.chunks)
+        worker = ChunkWorker(load_base(self.base, cache=Path(self.base)), config)
+        total = 2 * ROWS * EPOCHS
+        state = train_alone(config, MICRO, worker, chunks, slots, total)
+        worker.set_weights(state.weights)
+        return worker.export()
 
 
 def _found(kind: str, body: dict[str, Any]) -> list[dict[str, Any]]:
@@ -189,17 +186,19 @@ def trained(count: int) -> Callable[[dict[str, Any]], bool]:
 def test_a_job_with_data_at_two_sites_is_quoted_bought_and_trained_to_its_end(
     tmp_path: Path,
 ) -> None:
-    config = write_edge_service(tmp_path / "settings", slot_seconds=6.0)
+    config = write_edge_service(tmp_path / "settings", slot_seconds=8.0)
     with running(config, tmp_path / "data") as service:
         shop = Shop(service, tmp_path)
         job = shop.submit()
         service.wait_for_job(job, lambda one: one["status"] == "succeeded")
-        found = shop.weights(job)
+        found = shop.adapter(job)
+        folder = EdgeFolder(service.data / "work" / "sites")
+        # Nothing that the sites reported has a word of their rows in it.
+        for path in (*folder.root.rglob("*.json"), *folder.root.rglob("*.npz")):
+            assert b"word" not in path.read_bytes()
         assert service.stop() == 0
-    expected = shop.alone(job)
-    assert found.keys() == expected.keys()
-    for name, array in expected.items():
-        np.testing.assert_array_equal(found[name], array)
+    assert found == shop.alone(job)
+    assert set(found) >= {"adapter_config.json", "adapter_model.safetensors"}
 
 
 @pytest.mark.thorough
@@ -234,8 +233,7 @@ def test_a_killed_service_and_a_killed_site_change_neither_the_weights_nor_the_p
             "the site to be there again",
         )
         assert service.job(job)["market"]["payment"] == paid
-        found = {one: shop.weights(one) for one in (job, other)}
+        found = {one: shop.adapter(one) for one in (job, other)}
         assert service.stop() == 0
-    for one, weights in found.items():
-        for name, array in shop.alone(one).items():
-            np.testing.assert_array_equal(weights[name], array)
+    for one, files in found.items():
+        assert files == shop.alone(one)

@@ -14,7 +14,6 @@ from auctune.cli._support import tables
 from auctune.domain.money import STEP
 from auctune.service.config.vendors import BuiltinVendorConfig
 from auctune.service.files.repository import Purpose
-from support.edge_zones import images_file
 from support.serving import ROWS, Served, make_file, make_zone, serving
 from support.typing_as import Run, typing_as
 
@@ -159,15 +158,6 @@ def test_broken_data_are_refused_with_a_word_on_who_could_mend_them(
     assert auctune("quote", *work, "--repair")[0] == 0
 
 
-def test_data_for_sites_are_known_for_what_they_are(auctune: Run, tmp_path: Path) -> None:
-    (tmp_path / "north.npz").write_bytes(images_file())
-    for repair in ((), ("--repair",)):
-        code, _, lines = auctune("quote", tmp_path / "north.npz", "--deadline", "+20m", *repair)
-        assert (code, len(lines)) == (2, 1)
-        assert "training_file: is an .npz file of images" in lines[0]
-        assert "--site NAME=FILE" in lines[0]
-
-
 def test_where_there_is_no_vendor_none_is_offered(tmp_path: Path, auctune: Run) -> None:
     (tmp_path / "broken.jsonl").write_text(ROWS + '{"prompt": "half a row\n')
     zone = make_zone().model_copy(update={"builtin_vendor": BuiltinVendorConfig(enabled=False)})
@@ -243,14 +233,6 @@ def test_the_same_data_are_uploaded_once_by_each_of_their_owners(
     auctune("files", "delete", ids(owners[0])[0], *owners[0])
     auctune("quote", tmp_path / "renamed.jsonl", "--deadline", "+20m", *owners[0])
     assert len(ids(owners[0])) == 3
-
-
-def test_an_upload_that_no_zone_trains_on_is_said_to_be_none(served: Served) -> None:
-    client = served.client()
-    file = client.files.create(file=("i.npz", images_file()), purpose="fine-tune")
-    found = client.files.wait_for_processing(file.id, poll_interval=0.05, max_wait_seconds=30)
-    assert found.status == "error"
-    assert "no zone here trains on" in (found.status_details or "")
 
 
 def test_an_upload_that_was_not_looked_at_before_an_end_is_looked_at_after_the_next_start(

@@ -1,17 +1,22 @@
-"""Small real runs of the edge: what the tests of one start it with, and what it should come to."""
+"""Small real runs of the edge: inputs, and the weights that they should come to."""
 
-from collections.abc import Mapping
+import json
+from dataclasses import replace
 from pathlib import Path
 
+from auctune.domain.dataset import DataSet
 from auctune.edge import EdgeJob, EdgeMarket, Logistic, Site
+from auctune.run.edge.driver import BidDecided, RunEvent, SlotBegun
 from auctune.run.edge.inputs import EdgeRunInputs
-from auctune.run.edge.job_data import deal
-from auctune.run.edge.listener import SilentListener
 from auctune.run.edge.state import JobRecord
+from auctune.run.edge.training import EdgeTraining, assign_chunks, cut_chunks
 from auctune.sim.edge.instance_file import EdgeInstance, write_edge_instance
-from auctune.train.edge.alone import Alone
-from auctune.train.edge.images import digits
-from auctune.train.edge.recipe import Recipe
+from auctune.train.base import load_base
+from auctune.train.data_parallel.chunk_worker import ChunkWorker
+from auctune.train.data_parallel.reducer import AdapterState
+from auctune.train.job import LoraJob
+from support.chunk_training import train_alone
+from support.small_bases import WORDS, build_model, build_tokenizer
 
 MARKET = EdgeMarket(
     slots=9,
@@ -19,6 +24,28 @@ MARKET = EdgeMarket(
     traffic_mb_per_slot=40,
     chunk_mb=2,
 )
+SECRET = "word60"
+"""A word of all rows."""
+
+
+def write_base(folder: Path) -> Path:
+    """A base of 2 layers, 32 wide, as a folder."""
+    import torch
+
+    torch.manual_seed(0)
+    build_model("llama").save_pretrained(folder)
+    build_tokenizer().save_pretrained(str(folder))
+    return folder
+
+
+def write_site_rows(path: Path, count: int, seed: int) -> Path:
+    """Rows of different lengths, of which others can be learned."""
+    rows = []
+    for number in range(count):
+        words = " ".join(WORDS[(seed + number * step) % 59] for step in range(1, 3 + number % 5))
+        rows.append({"prompt": f"{words} ", "completion": f"word5 word9 {SECRET}"})
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return path
 
 
 def make_job(epochs: int) -> EdgeJob:
@@ -36,43 +63,101 @@ def make_job(epochs: int) -> EdgeJob:
     )
 
 
-def make_inputs(epochs: int) -> EdgeRunInputs:
-    """A run of that job."""
-    job = make_job(epochs)
-    return EdgeRunInputs(EdgeInstance(MARKET, (job,)), {job.id: Recipe()})
+def make_training(folder: Path, job: EdgeJob, rows_per_chunk: int = 4) -> EdgeTraining:
+    """Rows at each site, a base, and settings of an adapter."""
+    rows = {
+        site: str(write_site_rows(folder / f"{site}.jsonl", count * rows_per_chunk + 1, seed))
+        for seed, (site, count) in enumerate(job.chunks.items())
+    }
+    return EdgeTraining(
+        base=str(write_base(folder / "base")),
+        cache=str(folder / "cache"),
+        config=LoraJob(
+            id=job.id, data=Path(), epochs=job.epochs, rank=2, learning_rate=0.02, batch_size=8,
+            max_length=24, seed=5,
+        ),
+        rows=rows,
+        validation=str(write_site_rows(folder / "validation.jsonl", 4, 17)),
+    )  # fmt: skip
 
 
-def write_instance(inputs: EdgeRunInputs, path: Path) -> Path:
-    write_edge_instance(inputs.instance, path)
-    return path
+def make_inputs(folder: Path, *jobs: EdgeJob, rows_per_chunk: int = 4) -> EdgeRunInputs:
+    """A run of jobs that train alike."""
+    trainings = {job.id: make_training(folder, job, rows_per_chunk) for job in jobs}
+    return EdgeRunInputs(EdgeInstance(MARKET, jobs), trainings)
 
 
-def train_alone(record: JobRecord) -> Alone:
+def write_inputs(inputs: EdgeRunInputs, folder: Path) -> tuple[Path, Path]:
+    """An instance and a TRAINING.toml, as files."""
+    instance, training = folder / "instance.json", folder / "training.toml"
+    write_edge_instance(inputs.instance, instance)
+    (one,) = inputs.trainings.values()
+    rows = ", ".join(f'{site} = "{file}"' for site, file in one.rows.items())
+    config = one.config
+    training.write_text(
+        f"""
+[default]
+base = "{one.base}"
+rows = {{ {rows} }}
+validation = "{one.validation}"
+rank = {config.rank}
+learning_rate = {config.learning_rate}
+batch_size = {config.batch_size}
+max_length = {config.max_length}
+seed = {config.seed}
+"""
+    )
+    return instance, training
+
+
+def job_chunks(job: EdgeJob, training: EdgeTraining) -> list[DataSet]:
+    """A job's chunks, by number."""
+    return [
+        chunk
+        for site, count in job.chunks.items()
+        for chunk in cut_chunks(Path(training.rows[site]), site, count, training.config.seed)
+    ]
+
+
+def make_worker(training: EdgeTraining) -> ChunkWorker:
+    """A worker of this process."""
+    base = load_base(training.base, cache=Path(training.cache))
+    return ChunkWorker(base, training.config)
+
+
+def train_record(record: JobRecord, training: EdgeTraining) -> AdapterState:
     """The chunks of a job's slots, in their order, in one process by one worker."""
     assert record.plan is not None
-    recipe = Recipe()
-    data = deal(record.job, recipe, digits(recipe.seed))
-    alone = Alone(data.maker, recipe, data.chunks)
-    for part in record.plan.slots:
-        dealt = data.by_destination(part, record.taken(part.slot))
-        numbers = [number for here in dealt.values() for number in here]
-        alone.train(numbers, record.job.epochs)
-    return alone
+    job, chunks = record.job, job_chunks(record.job, training)
+    slots = [
+        [
+            number
+            for here in assign_chunks(job, part, record.taken(part.slot)).values()
+            for number in here
+        ]
+        for part in record.plan.slots
+    ]
+    total = job.epochs * sum(map(len, chunks))
+    worker = make_worker(training)
+    return train_alone(training.config, training.micro_batch, worker, chunks, slots, total)
 
 
-class Hearing(SilentListener):
-    """Keeps the records that it hears of."""
+class Recorder:
+    """Keeps the records of a run's events."""
 
     def __init__(self) -> None:
         self.records: dict[str, JobRecord] = {}
         self.slot = -1
 
-    def offered(self, record: JobRecord) -> None:
-        self.records[record.job.id] = record
+    def __call__(self, event: RunEvent) -> None:
+        match event:
+            case BidDecided(record):
+                self.records[record.job.id] = record
+            case SlotBegun(slot, records):
+                self.slot = slot
+                self.records |= {record.job.id: record for record in records}
 
-    def slot_begun(self, slot: int, records: list[JobRecord]) -> None:
-        self.slot = slot
-        self.records |= {record.job.id: record for record in records}
 
-    def went_on(self, shares: Mapping[str, float]) -> None:
-        """Nothing: to be overridden."""
+def with_epochs(job: EdgeJob, epochs: int) -> EdgeJob:
+    """The same job with other passes over its chunks."""
+    return replace(job, epochs=epochs, chunks_per_worker_slot=2.0 * epochs)

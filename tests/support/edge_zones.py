@@ -1,19 +1,19 @@
-"""Edge zones: over made-up sites, with a clock that is set; and files of images."""
+"""Edge zones over simulated sites, with a clock that is set; and files of rows."""
 
-import io
 import json
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from auctune.device_profile import Profile
 from auctune.domain import Money, write_snapshot
+from auctune.domain.data_size import DataSize
 from auctune.edge import EdgeMenu
 from auctune.numerics.rng import stream
-from auctune.run.open_sites.folder import SiteOutcome
-from auctune.run.open_sites.messages import SiteOrder
+from auctune.run.edge.edge_folder import OUTCOME, SlotOutcome
+from auctune.run.edge.messages import SlotRequest, read_requests, requests_record
+from auctune.run.edge.training import assign_chunks
 from auctune.service.config.edge import EdgeConfig, PricingConfig, SiteConfig
 from auctune.service.jobs.training import Training
 from auctune.service.zones.core.clock import SlotClock
@@ -23,17 +23,17 @@ from auctune.service.zones.edge.site_datasets import SiteDatasets
 from auctune.service.zones.edge.state import EdgeModel, empty_model
 from auctune.service.zones.edge.supply import EdgeBid
 from auctune.service.zones.edge.zone import EdgeZone
-from support.zones import EPOCH, MemoryLog, SetClock
+from support.zones import EPOCH, MemoryLog, SetClock, made_up_profile
 
 SITES = {"a": 2.0, "b": 2.0, "c": 1.0}
 SLOT_SECONDS = 10.0
-IMAGE = (1, 8, 8)
-# Of 8 x 8 images: four samples a chunk.
-CHUNK_MB = 4 * 72 / 1e6
+TOKENS = 18.0
+# Of rows of 18 tokens: four a chunk.
+CHUNK_MB = 4 * 4 * TOKENS / 1e6
 
 
 def edge_entry(name: str = "edge", **more: Any) -> EdgeConfig:
-    """A zone of three sites, of which a worker passes eight samples in a slot."""
+    """A zone of three sites, of which a worker trains eight rows in a slot."""
     chosen: dict[str, Any] = {
         "slot_seconds": SLOT_SECONDS,
         "slots": 10,
@@ -41,7 +41,7 @@ def edge_entry(name: str = "edge", **more: Any) -> EdgeConfig:
         "server": {"cpu": 0.25},
         "chunk_mb": CHUNK_MB,
         "traffic_mb_per_slot": 10.0,
-        "samples_per_second": 2.0,
+        "rows_move": True,
         "step_seconds": 0.0,
         "headroom": 0.6,
         "pricing": PricingConfig(reserve_value=20.0),
@@ -54,20 +54,20 @@ def edge_entry(name: str = "edge", **more: Any) -> EdgeConfig:
 class KeptSites:
     """Sites that keep what they are told."""
 
-    slots: list[tuple[int, list[SiteOrder]]] = field(default_factory=list)
+    slots: list[tuple[int, list[SlotRequest]]] = field(default_factory=list)
     coming: list[list[str]] = field(default_factory=list)
     ahead: list[list[str]] = field(default_factory=list)
 
-    def train(self, slot: int, jobs: Collection[str], orders: Iterable[SiteOrder]) -> None:
+    def train(self, slot: int, jobs: Collection[str], requests: Iterable[SlotRequest]) -> None:
         # By way of JSON, as to a process.
-        plain = json.loads(json.dumps([order.to_record() for order in orders]))
-        self.slots.append((slot, [SiteOrder.from_record(one) for one in plain]))
+        plain = json.loads(json.dumps(requests_record(requests)))
+        self.slots.append((slot, read_requests(plain)))
 
-    def expect(self, jobs: Collection[str], orders: Iterable[SiteOrder]) -> None:
-        self.coming.append([order.job.id for order in orders])
+    def expect(self, jobs: Collection[str], requests: Iterable[SlotRequest]) -> None:
+        self.coming.append([one.job.id for one in requests])
 
-    def look_ahead(self, orders: Iterable[SiteOrder]) -> None:
-        self.ahead.append([order.job.id for order in orders])
+    def prefetch(self, requests: Iterable[SlotRequest]) -> None:
+        self.ahead.append([one.job.id for one in requests])
 
 
 class MadeUpEdge:
@@ -77,7 +77,7 @@ class MadeUpEdge:
         self.entry = entry or edge_entry()
         self.clock, self.log = SetClock(), MemoryLog()
         self.record = edge_record(self.entry, EPOCH)
-        self.kept: dict[tuple[str, int, int], SiteOutcome] = {}
+        self.kept: dict[tuple[str, int, int], SlotOutcome] = {}
         self._open(empty_model(self.record))
         self.zone.record_created(self.record)
         self.zone.begin_slots()
@@ -85,7 +85,9 @@ class MadeUpEdge:
         self.hear(kind="ready", lost=[])
 
     def _open(self, memory: EdgeModel) -> None:
-        supply = build_supply(self.entry, self.record, SlotClock(EPOCH, SLOT_SECONDS, self.clock))
+        supply = build_supply(
+            self.entry, self.record, SlotClock(EPOCH, SLOT_SECONDS, self.clock), slow_profile()
+        )
         self.zone = EdgeZone("edge", supply, memory, self.log)
         self.sites = KeptSites()
         self.scheduler = SlotScheduler(
@@ -127,13 +129,13 @@ class MadeUpEdge:
             job=job,
             owner=more.pop("owner", "ada"),
             training=Training("file-a", epochs=1, batch_size=8, seed=3),
-            facts=SiteDatasets(samples, IMAGE, 10),
+            facts=SiteDatasets(samples, DataSize(sum(samples.values()), TOKENS)),
             bid=Money(bid),
             deadline=self.zone.clock.slot_end(self.zone.clock.slot() + slots),
             request={
                 "bid": bid,
                 "sites": {site: f"file-{site}" for site in samples},
-                "model": "small",
+                "model": "tiny",
             },
             remaining_budget=left,
         )
@@ -155,7 +157,7 @@ class MadeUpEdge:
             if number == slot and one.job.id == job
         )  # fmt: skip
         outcome = outcome_of(order, loss)
-        plain = {name: getattr(outcome, name) for name in outcome.__slots__}
+        plain = OUTCOME.dump_python(outcome)
         self.hear(kind="trained", job=job, slot=slot, outcome=plain)
 
     def train(self, slot: int) -> None:
@@ -170,32 +172,38 @@ class MadeUpEdge:
         return write_snapshot(self.zone.model.save())
 
 
-def outcome_of(order: SiteOrder, loss: float = 0.5) -> SiteOutcome:
-    """What a slot of four samples a chunk comes to."""
+def outcome_of(order: SlotRequest, loss: float = 0.5) -> SlotOutcome:
+    """Outcome of a slot of four rows a chunk."""
     samples = 4 * order.part.chunks * order.job.epochs
-    return SiteOutcome(
+    steps = order.steps + order.part.chunks
+    assigned = assign_chunks(order.job, order.part, order.taken)
+    return SlotOutcome(
         before=order.steps,
-        steps=order.steps + order.part.chunks,
+        steps=steps,
+        chunks=tuple(sorted(number for numbers in assigned.values() for number in numbers)),
         samples=samples,
+        tokens=100 * steps,
+        losses=((order.steps + 1, 0, 100, 2 * loss), (steps, samples, 100 * steps, loss)),
         first_loss=2 * loss,
         loss=loss,
-        test_loss=None,
-        accuracy=None,
+        validation_loss=None,
         seconds=1.0,
+        workers_away=0,
         chunks_crossed=0,
         chunk_bytes=0,
         parameter_bytes=1000,
     )
 
 
-def images_file(seed: int = 0, samples: int = 16, **arrays: Any) -> bytes:
-    """A file of labelled images, drawn by a seed."""
-    draw = stream(seed, "images")
-    found = {
-        "images": draw.integers(0, 256, (samples, 8, 8)).astype(np.uint8),
-        "labels": draw.integers(0, 10, samples),
-        **arrays,
-    }
-    file = io.BytesIO()
-    np.savez_compressed(file, **found)
-    return file.getvalue()
+def slow_profile() -> Profile:
+    """A device that trains two rows of 18 tokens a second."""
+    return replace(made_up_profile(), step_seconds=0.0, token_seconds=1 / (2 * TOKENS), margin=0.0)
+
+
+def rows_file(seed: int = 0, rows: int = 16) -> bytes:
+    """A file of rows, drawn by a seed: 18 words each."""
+    draw = stream(seed, "rows")
+    lines = [
+        {"text": " ".join(f"word{word}" for word in draw.integers(0, 60, 18))} for _ in range(rows)
+    ]
+    return "".join(f"{json.dumps(line)}\n" for line in lines).encode()

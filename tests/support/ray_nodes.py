@@ -82,12 +82,16 @@ def ray_nodes(*nodes: str) -> Iterator[RayNodes]:
 
 def main() -> None:
     from auctune.edge import Site
-    from auctune.run.edge.resources import offered
+    from auctune.run.edge.resources import node_resources
     from auctune.run.local_cluster import LocalCluster
     from auctune.run.runtime.ray.params import default_node_resource
 
     has: dict[str, dict[str, float]] = {
-        name: {"CPU": CPUS, default_node_resource(name): 1.0, **offered(Site(name, {"cpu": CPUS}))}
+        name: {
+            "CPU": CPUS,
+            default_node_resource(name): 1.0,
+            **node_resources(Site(name, {"cpu": CPUS})),
+        }
         for name in sys.argv[1:]
     }
     token = os.environ["RAY_AUTH_TOKEN"]

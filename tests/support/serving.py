@@ -27,6 +27,7 @@ from auctune.run.unix_time import SteadyClock
 from auctune.service.accounts.keys import Role
 from auctune.service.app import make_app
 from auctune.service.config.auction import AuctionConfig, NodeConfig
+from auctune.service.config.edge import EdgeConfig
 from auctune.service.config.models import LimitsConfig, ServiceConfig
 from auctune.service.config.spot import SpotConfig
 from auctune.service.config.timeshare import TimeshareConfig
@@ -38,6 +39,7 @@ from auctune.service.storage.events import EventType
 from auctune.service.zones.auction.gateway import AuctionGateway
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.core.dependencies import DataDirs
+from auctune.service.zones.edge.kind import SITE
 from auctune.service.zones.spot.kind import INSTANCE
 from auctune.service.zones.timeshare.kind import NODE_TYPE
 from support.zones import made_up_profile, record
@@ -295,6 +297,8 @@ def serving(
 def _node_types(zone: ZoneConfig) -> Iterable[str]:
     if isinstance(zone, AuctionConfig):
         return zone.node_types
+    if isinstance(zone, EdgeConfig):
+        return [SITE]
     return [INSTANCE] if isinstance(zone, SpotConfig) else [NODE_TYPE]
 
 

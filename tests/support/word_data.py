@@ -9,7 +9,6 @@ from auctune.domain.data_size import DataSize
 from auctune.domain.dataset import DataSet, iterate_lines, read_dataset
 from auctune.run.data.archive import archive_folder
 from auctune.run.data.facts import APPRAISALS, FACTS, REPAIR_PARAMS, Appraisal, DataFacts, Offer
-from auctune.run.data.image_rows import image_facts
 from auctune.run.runtime.channel import Message, ParentChannel, error_record
 from auctune.run.vendors import RepairVendor
 from auctune.train.stored_tokens import tokens_folder
@@ -22,7 +21,6 @@ def main(parent: ParentChannel, _settings: dict[str, Any]) -> None:
         "measure": _measure,
         "appraise": _appraise,
         "repair": _repair,
-        "images": _images,
         "archive": _archive,
     }
     while (asked := parent.inbox.get())["do"] != "stop":
@@ -92,10 +90,6 @@ def _appraise(asked: Message) -> Any:
 def _repair(asked: Message) -> Any:
     vendor = RepairVendor(REPAIR_PARAMS.validate_python(asked["vendor"]))
     return vendor.repair(Path(asked["source"]), Path(asked["target"])).to_json()
-
-
-def _images(asked: Message) -> Any:
-    return asdict(image_facts(Path(asked["path"]), asked["place"]))
 
 
 def _archive(asked: Message) -> Any:

@@ -1,26 +1,16 @@
-"""Figure 6's job, trained as Eris plans it on Ray, and in other ways by one worker."""
+"""Figure 6's job: the chunks that Eris plans for each slot, trained in three ways.
 
-import tempfile
-from contextlib import closing
-from dataclasses import replace
-from pathlib import Path
+Workers and sites change from slot to slot, and weights do not depend on them: the tests show that
+of adapters trained on Ray. So one process trains here.
+"""
+
+from collections.abc import Iterator
 
 import polars as pl
 
-from auctune.edge import EdgeJob, EdgeMarket, Logistic, Site
-from auctune.run.edge.folder import EdgeFolder
-from auctune.run.edge.inputs import EdgeRunInputs
-from auctune.run.edge.job_data import deal, read_all
-from auctune.run.edge.listener import SilentListener
-from auctune.run.edge.resources import offered
-from auctune.run.edge.run import run_connected
-from auctune.run.edge.state import JobRecord
-from auctune.run.event_log import EventLog
-from auctune.run.local_cluster import LocalCluster
-from auctune.sim.edge.instance_file import EdgeInstance
-from auctune.train.edge.alone import Alone
-from auctune.train.edge.images import digits
-from auctune.train.edge.recipe import Recipe
+from auctune.edge import EdgeJob, EdgeMarket, EdgePlan, Eris, Logistic, Site
+from auctune.run.edge.training import assign_chunks
+from edge_harness.digits import DigitsTraining, digits, partition
 
 MARKET = EdgeMarket(
     slots=16,
@@ -47,68 +37,38 @@ def make_job(epochs: int) -> EdgeJob:
     )
 
 
-class Keeping(SilentListener):
-    """Keeps the job's record."""
-
-    def __init__(self) -> None:
-        self.record: JobRecord | None = None
-
-    def offered(self, record: JobRecord) -> None:
-        """See `EdgeListener`."""
-        self.record = record
-
-
-def on_ray(name: str, job: EdgeJob, recipe: Recipe) -> tuple[JobRecord, list[Row]]:
-    """Train by Eris's plan on a cluster of this machine."""
-    inputs = EdgeRunInputs(EdgeInstance(MARKET, (job,)), {job.id: recipe})
-    data = read_all([job], inputs.recipes)
-    keeping = Keeping()
-    nodes = {site.id: offered(site) for site in MARKET.sites}
-    with tempfile.TemporaryDirectory() as folder, LocalCluster(nodes):
-        place = EdgeFolder(Path(folder))
-        with closing(EventLog(place.event_log)) as journal:
-            run_connected(inputs, data, place, journal, keeping)
-    record = keeping.record
-    assert record is not None
-    assert record.plan is not None
-    rows = []
-    for number, part in enumerate(record.plan.slots, 1):
-        came = record.trained[part.slot]
-        workers = sum(part.workers.values())
-        rows.append(_row(name, number, workers, came.test_loss, came.accuracy))
-    return record, rows
+def planned_chunks(job: EdgeJob, plan: EdgePlan) -> Iterator[list[int]]:
+    """Yield the chunks of each slot of a plan."""
+    for part in plan.slots:
+        taken: dict[str, int] = {}
+        for earlier in plan.before(part.slot).slots:
+            for move in earlier.moves:
+                taken[move.origin] = taken.get(move.origin, 0) + move.chunks
+        yield [number for here in assign_chunks(job, part, taken).values() for number in here]
 
 
-def by_one_worker(name: str, record: JobRecord, recipe: Recipe) -> list[Row]:
-    """The same chunks in the same slots, in this process."""
-    assert record.plan is not None
-    data = deal(record.job, recipe, digits(recipe.seed))
-    assert data.test is not None
-    alone, rows = Alone(data.maker, recipe, data.chunks), []
-    for number, part in enumerate(record.plan.slots, 1):
-        dealt = data.by_destination(part, record.taken(part.slot))
-        alone.train([chunk for here in dealt.values() for chunk in here], record.job.epochs)
-        rows.append(_row(name, number, 1, *alone.evaluate(data.test)))
-    return rows
+def by_plan(name: str, job: EdgeJob, plan: EdgePlan, *, by_label: bool = False) -> Iterator[Row]:
+    """Train the chunks of the plan's slots; a row after each slot."""
+    train, test = digits()
+    training = DigitsTraining(partition(train, job.num_chunks, by_label=by_label))
+    for number, chunks in enumerate(planned_chunks(job, plan), 1):
+        training.train(chunks, job.epochs)
+        workers = sum(plan.slots[number - 1].workers.values())
+        yield _row(name, number, workers, *training.evaluate(test))
 
 
-def all_mixed(name: str, record: JobRecord, recipe: Recipe) -> list[Row]:
+def all_mixed(name: str, job: EdgeJob, plan: EdgePlan) -> Iterator[Row]:
     """All chunks in each epoch; as many epochs a slot as the plan's slots have of the whole."""
-    assert record.plan is not None
-    job, parts = record.job, record.plan.slots
-    data = deal(job, recipe, digits(recipe.seed))
-    assert data.test is not None
-    alone, rows = Alone(data.maker, recipe, data.chunks), []
+    train, test = digits()
+    training = DigitsTraining(partition(train, job.num_chunks))
     share, passed = 0.0, 0
-    for number, part in enumerate(parts, 1):
+    for number, part in enumerate(plan.slots, 1):
         share += part.chunks / job.num_chunks
         while passed < round(share * job.epochs):
             # Each pass has an order of its own.
-            mixed = replace(recipe, seed=recipe.seed + 1 + passed)
-            alone.train_with(mixed, range(job.num_chunks), 1)
+            training.train(range(job.num_chunks), 1, seed=1 + passed)
             passed += 1
-        rows.append(_row(name, number, 1, *alone.evaluate(data.test)))
-    return rows
+        yield _row(name, number, 1, *training.evaluate(test))
 
 
 def _row(name: str, slot: int, workers: int, loss: float, accuracy: float) -> Row:
@@ -116,10 +76,13 @@ def _row(name: str, slot: int, workers: int, loss: float, accuracy: float) -> Ro
 
 
 def measure(epochs: int) -> pl.DataFrame:
-    """Loss and accuracy on samples set apart, after each slot of the four runs."""
-    recipe = Recipe()
-    record, rows = on_ray("planned", make_job(epochs), recipe)
-    rows += by_one_worker("fixed", record, recipe)
-    rows += all_mixed("shuffled", record, recipe)
-    rows += by_one_worker("by label", record, replace(recipe, split="by_label"))
+    """Return loss and accuracy on samples set apart, after each slot of the three runs."""
+    job = make_job(epochs)
+    plan = Eris(MARKET).offer(job, 0).plan
+    assert plan is not None
+    rows = [
+        *by_plan("planned", job, plan),
+        *all_mixed("shuffled", job, plan),
+        *by_plan("by label", job, plan, by_label=True),
+    ]
     return pl.DataFrame(rows)

@@ -20,7 +20,6 @@ from auctune.run.base_cache import base_cache
 from auctune.run.sampling import SampleOrder, sample
 from auctune.train.job import SampleParams
 
-_NETWORK = "network"
 # The job's record: its decision, payment and training.
 _RECORD = "job.json"
 # Maximum number of rows to read for their kind.
@@ -39,18 +38,13 @@ def fetch(
 ) -> None:
     """Download the result of a finished job: a PEFT adapter.
 
-    The result of a job with data at edge sites is a network: its weights and a description. The
-    job's record, with its payment, plan and losses, is written beside it as job.json.
+    The job's record, with its payment, plan and losses, is written beside it as job.json.
     """
     folder = out or Path(job)
     with service.connect() as client:
         record = client.job(job)
         _download_result(record, folder, client)
-    typer.echo(f"{record.result_kind}: {folder}/")
-    if record.result_kind == _NETWORK:
-        typer.echo("to classify images, load it in Python:")
-        typer.echo("  from auctune.train.edge.loading import load_model")
-        typer.echo(f"  model = load_model({str(folder)!r})")
+    typer.echo(f"adapter: {folder}/")
 
 
 @option_groups
@@ -89,7 +83,6 @@ def try_adapter(
         folder = Path(space) / "adapter"
         with service.connect() as client:
             record = client.job(job)
-            _check_generates_text(record)
             rows = RowKind(kind) if kind else _row_kind(record, Path(space), client)
             _download_result(record, folder, client)
         order = SampleOrder(
@@ -110,7 +103,7 @@ def try_adapter(
 def _download_result(job: Job, folder: Path, client: Client) -> None:
     """Unpack a job's result and record into a folder, whole or not at all."""
     if not job.record["result_files"]:
-        found = f"has no {job.result_kind}: it is {job.state}"
+        found = f"has no adapter: it is {job.state}"
         raise InputError(job.id, found, "a finished job")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(str(folder), "is not empty", "a new or empty folder")
@@ -142,16 +135,6 @@ def _unpack(archive: Path, target: Path) -> None:
                     shutil.copyfileobj(source, file)
     except zipfile.BadZipFile:
         raise AuctuneError("the result is not a zip archive") from None
-
-
-def _check_generates_text(job: Job) -> None:
-    if job.result_kind != "adapter":
-        raise InputError(
-            job.id,
-            f"has a {job.result_kind} that classifies images and cannot generate text",
-            f"a job with an adapter; `auctune fetch {job.id}` downloads the {job.result_kind} and"
-            " shows how to load it",
-        )
 
 
 def _base_of(model: str, adapter: Path) -> str:

@@ -57,11 +57,6 @@ class Job:
         return "" if error is None else str(error["message"])
 
     @property
-    def result_kind(self) -> str:
-        """`adapter` or `network`."""
-        return "adapter" if self.market.get("edge") is None else "network"
-
-    @property
     def ends_at(self) -> float:
         """End of the plan in unix time, or 0 without a plan."""
         return float(self.record["estimated_finish"] or 0)

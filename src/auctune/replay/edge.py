@@ -11,7 +11,7 @@ from auctune.edge.job import MOST_CELLS
 from auctune.registry import edge_player
 from auctune.replay.compare import Progress, ZoneReplay
 from auctune.replay.verify import Body, LogVerifier, Rule
-from auctune.run.edge.plain import plan_record, read_decision, read_job
+from auctune.run.edge.records import plan_record, read_decision, read_job
 from auctune.service.config.edge import read_supply
 from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.service.zones.edge.decision import (
@@ -48,7 +48,11 @@ class EdgeVerifier(LogVerifier[EdgeState, Eris]):
 
     def _outcome(self, body: Body) -> EdgeOutcome | None:
         eris, slot = self.mechanism, self.state.slot
-        job, recorded, finish = read_job(body["job"]), read_decision(body["answer"]), body["line"]
+        job, recorded, finish = (
+            read_job(body["job"]),
+            read_decision(body["answer"]),
+            body["line"],
+        )
         budget = None if body["budget_remaining"] is None else Money(body["budget_remaining"])
         if finish is None:
             return decide(eris, job, body["deadline_slot"], slot, budget)

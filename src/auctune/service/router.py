@@ -219,6 +219,6 @@ class SubmissionService:
             error = InputError(
                 "file",
                 f"holds data that no zone here trains on (kinds of zones here: {kinds})",
-                "rows of text (JSONL); or for zones of kind edge, images (.npz)",
+                "rows of text (JSONL)",
             )
             await self._files.set_error(file.id, str(error))

@@ -19,7 +19,6 @@ from auctune.domain.data_size import DataSize
 from auctune.domain.dataset import DEFAULT_MAX_ROW_CHARACTERS
 from auctune.run.data.archive import Archived
 from auctune.run.data.facts import APPRAISALS, FACTS, REPAIR_PARAMS, Appraisal, DataFacts
-from auctune.run.data.image_rows import ImageFacts
 from auctune.run.data.process import DataError, DataProcess, Request
 from auctune.run.runtime.channel import Message
 from auctune.run.vendors import RepairParams, RepairReport
@@ -39,14 +38,14 @@ SMALL_REPAIR_BYTES = SMALL_BYTES // 16
 _START_SECONDS = 60.0
 _BYTES_PER_SECOND = 50_000
 _REPAIR_BYTES_PER_SECOND = 3_000
-# Beside what the process itself takes: twice what the largest images take, unpacked.
+# In addition to what the process itself takes.
 _MEMORY_BYTES = 2 * 1024**3
 # One core for each process: the others are the trainers'.
 _ENVIRONMENT = {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 
 _REPAIRS = ("appraise", "repair")
-_EXAMINATIONS = ("size", "store", "measure", "appraise", "images")
+_EXAMINATIONS = ("size", "store", "measure", "appraise")
 
 T = TypeVar("T")
 
@@ -189,11 +188,6 @@ class DataClient:
             "place": "training_file",
         }
         return self._ask(asked, RepairReport.from_json, owner, source)
-
-    def images(self, path: Path, place: str, *, owner: str = "") -> "Future[ImageFacts]":
-        """Look at labelled images; see `image_facts`."""
-        asked: Message = {"do": "images", "path": str(path), "place": place}
-        return self._ask(asked, ImageFacts.from_record, owner, path)
 
     def archive(
         self, folder: Path, target: Path, name: str, *, owner: str = ""

@@ -1,24 +1,30 @@
-"""What runs at the sites: plain classes, made actors of Ray by whoever starts them.
+"""What runs at the sites: plain classes that `job_actors` and `storage` make actors of Ray.
 
-Ray is imported by who uses it: a local cluster has things to say to it before.
+Rows go from a site's store to the workers of the plan. From workers to the parameter server, and
+from there to the driver, go gradients, losses, counts and the adapter's weights alone.
+
+Ray is imported where it is used: a local cluster sets its environment before.
 """
 
+import math
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-import numpy as np
+from auctune.domain import InputError
+from auctune.domain.dataset import DataSet, read_dataset
+from auctune.run.edge.training import EdgeTraining, cut_chunks
+from auctune.train.data_parallel.batches import ChunkRows, Contribution, Floats, slot_batches
+from auctune.train.data_parallel.reducer import AdapterReducer, AdapterState
 
-from auctune.train.edge.batches import MicroBatch, slot_batches
-from auctune.train.edge.descent import Contribution, Floats, TrainingState, mean_loss, step
-from auctune.train.edge.recipe import Recipe
-
-_LOOK_SECONDS = 0.1
+_POLL_SECONDS = 0.1
 
 
-class LeftError(Exception):
-    """Nobody waits for a slot any more."""
+class SlotCancelledError(Exception):
+    """The slot's time is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,24 +34,34 @@ class StoredChunk:
     Attributes:
         chunk: its number within its job.
         origin: the site at which it lies.
-        content: refers to its `Images`.
+        content: reference to its `DataSet`.
+        num_bytes: of its rows.
     """
 
     chunk: int
     origin: str
     content: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Crossed:
-    """What a worker was sent from other sites: chunks, and their bytes."""
-
-    chunks: int
     num_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class LoadedChunks:
+    """What a worker says of the chunks of a slot, once it has them.
+
+    Attributes:
+        sizes: rows by chunk that have something to learn.
+        num_crossed, num_bytes: chunks that came from other sites, and their bytes.
+        base_digest: of the worker's base.
+    """
+
+    sizes: dict[int, int]
+    num_crossed: int
+    num_bytes: int
+    base_digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRef:
     """A worker as its server sees it: its actor, its site, and the chunks that it trains."""
 
     actor: Any
@@ -54,173 +70,298 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
+class SlotTask:
+    """A slot for a parameter server.
+
+    Attributes:
+        state: from which it goes on; None before the first step.
+        workers: each chunk is one's.
+        loading: references to each worker's `LoadedChunks`; none computes before all have them.
+        validation: reference to rows to measure by, or None.
+        is_last: whether the adapter is exported after it.
+    """
+
+    state: AdapterState | None
+    workers: Sequence[WorkerRef]
+    loading: Sequence[Any]
+    validation: Any = None
+    is_last: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class SlotResult:
-    """What came of a job's slot.
+    """Result of a job's slot.
 
     Attributes:
         state: after it.
-        first_loss: mean over the samples of its first step.
-        loss: mean over the samples of its last epoch, as they were met.
+        samples: rows that were trained, over all epochs.
+        losses: step, rows and tokens since the job began, and mean loss, of each step.
+        loss: mean over the tokens of its last epoch, as they were met; None if there were none.
+        validation_loss: at its end; None without validation data.
+        chunks_crossed, chunk_bytes: chunks that workers fetched from other sites.
         parameter_bytes: weights and gradients that crossed sites.
         seconds: from the first step to the last.
+        adapter: files in PEFT's format by name, after the last slot; else None.
     """
 
-    state: TrainingState
-    first_loss: float
-    loss: float
+    state: AdapterState
+    samples: int
+    losses: tuple[tuple[int, int, int, float], ...]
+    loss: float | None
+    validation_loss: float | None
+    chunks_crossed: int
+    chunk_bytes: int
     parameter_bytes: int
     seconds: float
+    adapter: dict[str, bytes] | None
 
 
-class ChunkStore:
+class SiteStore:
     """A site's share of the object store."""
 
     def __init__(self) -> None:
         self._held: dict[str, list[Any]] = {}
 
-    def put(self, job: str, contents: Sequence[Any]) -> list[Any]:
-        """Keep a job's chunks in the store of this node; refers to each."""
+    def put(
+        self, job: str, site: str, source: str | bytes, count: int, seed: int
+    ) -> list[tuple[Any, int, int]]:
+        """Cut a site's rows into chunks, and keep them in the store of this node.
+
+        Args:
+            job: whose.
+            site: at which the rows lie.
+            source: a file at this site, or the content of an upload.
+            count: of chunks.
+            seed: of the order of rows.
+
+        Returns:
+            For each chunk a reference to it, its number of rows, and their bytes.
+
+        Raises:
+            InputError: if the rows cannot be used.
+        """
         import ray
 
-        self._held[job] = [ray.put(content) for content in contents]
-        return self._held[job]
+        if isinstance(source, bytes):
+            with tempfile.NamedTemporaryFile(suffix=".jsonl") as file:
+                file.write(source)
+                file.flush()
+                chunks = cut_chunks(Path(file.name), site, count, seed)
+        else:
+            chunks = cut_chunks(Path(source), site, count, seed)
+        stored = [(ray.put(chunk), len(chunk), _num_bytes(chunk)) for chunk in chunks]
+        self._held[f"{job}@{site}"] = [reference for reference, _, _ in stored]
+        return stored
 
     def drop(self, job: str) -> None:
-        """Let go of a job's chunks."""
-        self._held.pop(job, None)
+        """Release a job's chunks."""
+        self._held = {
+            name: held for name, held in self._held.items() if name.rpartition("@")[0] != job
+        }
 
 
 class Worker:
     """Computes gradients on the chunks that it holds.
 
     Args:
-        recipe: of its job.
-        shape: of the job's images, an `ImageShape`.
-        site: where it stands.
+        training: of its job.
+        site: where it is.
         device: of torch.
     """
 
-    def __init__(self, recipe: Recipe, shape: Any, site: str, device: str) -> None:
-        # Only workers load torch.
-        from auctune.train.edge.alone import compute_part
-        from auctune.train.edge.gradients import GradientMaker, check_device
+    def __init__(self, training: EdgeTraining, site: str, device: str) -> None:
+        # Only workers load torch and transformers.
+        import torch
 
-        check_device(device)
-        self._compute = compute_part
-        self._maker = GradientMaker(recipe, shape, device)
-        self._recipe, self._site = recipe, site
-        self._chunks: dict[int, Any] = {}
+        from auctune.train.base import load_base
+        from auctune.train.data_parallel.chunk_worker import ChunkWorker
 
-    def has_started(self) -> None:
-        """The answer says it."""
+        torch.set_num_threads(training.threads)
+        base = load_base(
+            training.base, cache=Path(training.cache), device=device, dtype=training.dtype
+        )
+        self._worker = ChunkWorker(base, training.config, threads=training.threads)
+        self._site = site
 
-    def hold(self, stored: Sequence[StoredChunk]) -> Crossed:
-        """Fetch the chunks of a slot; what it held before goes."""
+    def ready(self) -> None:
+        """Answer once the worker has started."""
+
+    def first_state(self) -> AdapterState:
+        """Return the state before the first step."""
+        return AdapterState.first(self._worker.first_weights, self._worker.base_digest)
+
+    def load_chunks(self, stored: Sequence[StoredChunk]) -> LoadedChunks:
+        """Fetch the chunks of a slot; those that it held before go."""
         import ray
 
-        contents = ray.get([one.content for one in stored])
-        self._chunks = {one.chunk: content for one, content in zip(stored, contents, strict=True)}
-        away = [self._chunks[one.chunk] for one in stored if one.origin != self._site]
-        return Crossed(len(away), sum(content.num_bytes for content in away))
+        contents: list[DataSet] = ray.get([one.content for one in stored])
+        numbers = [one.chunk for one in stored]
+        sizes = self._worker.load(dict(zip(numbers, contents, strict=True)))
+        away = [one for one in stored if one.origin != self._site]
+        num_bytes = sum(one.num_bytes for one in away)
+        return LoadedChunks(sizes, len(away), num_bytes, self._worker.base_digest)
 
-    def compute(self, weights: Floats, parts: Sequence[MicroBatch]) -> list[Contribution]:
-        """The gradients of micro-batches, in their order."""
-        self._maker.set_weights(weights)
-        return [
-            self._compute(self._maker, self._recipe, part, self._chunks[part.chunk])
-            for part in parts
-        ]
+    def compute(self, weights: Floats, parts: Sequence[ChunkRows]) -> list[Contribution]:
+        """Return the gradients of micro-batches, in their order."""
+        self._worker.set_weights(weights)
+        return [self._worker.compute(part) for part in parts]
+
+    def mean_loss(self, weights: Floats, rows: DataSet) -> float:
+        """Return the mean loss on other rows."""
+        self._worker.set_weights(weights)
+        return self._worker.mean_loss(rows)
+
+    def export(self, weights: Floats) -> dict[str, bytes]:
+        """Return the files of the adapter, loaded back by PEFT and checked on rows here."""
+        self._worker.set_weights(weights)
+        return self._worker.export()
 
 
 class ParameterServer:
     """Holds a job's weights, hands them out and adds gradients up.
 
     Args:
-        recipe: of its job.
-        site: where it stands.
+        training: of its job.
+        site: where it is.
+        total_rows: of the whole job, over all epochs.
     """
 
-    def __init__(self, recipe: Recipe, site: str) -> None:
-        self._recipe, self._site = recipe, site
-        self._done, self._left = 0, -1
+    def __init__(self, training: EdgeTraining, site: str, total_rows: int) -> None:
+        self._training, self._site, self._total_rows = training, site, total_rows
+        self._rows_done, self._cancelled = 0, -1
 
-    def samples_done(self) -> int:
-        """Samples passed in the slot that goes on; asked from another thread."""
-        return self._done
+    def rows_done(self) -> int:
+        """Return the rows trained in the running slot; called from another thread."""
+        return self._rows_done
 
-    def leave(self, turn: int) -> None:
-        """Break a turn off; called on another thread, maybe before the turn begins."""
-        self._left = turn
+    def cancel(self, call: int) -> None:
+        """Cancel a call; called on another thread, maybe before the call begins."""
+        self._cancelled = call
 
-    def run(
-        self,
-        state: TrainingState,
-        members: Sequence[Member],
-        sizes: Mapping[int, int],
-        epochs: int,
-        fetched: Sequence[Any],
-        turn: int = 0,
-    ) -> SlotResult:
+    def run(self, task: SlotTask, call: int = 0) -> SlotResult:
         """Train one slot's chunks.
 
         Args:
-            state: from which it goes on.
-            members: the workers; each chunk is one's.
-            sizes: samples by chunk.
-            epochs: passes over them.
-            fetched: refers to what each worker was sent; none computes before all have it.
-            turn: names the call, for `leave`.
+            task: the slot.
+            call: number of the call, for `cancel`.
 
         Raises:
-            LeftError: if it was left.
+            SlotCancelledError: if it was cancelled.
+            InputError: if the workers' bases differ.
         """
         import ray
 
-        # An actor keeps the order of one caller's calls, not that between two callers.
-        waiting = list(fetched)
-        while waiting:
-            self._check_goes_on(turn)
-            waiting = ray.wait(waiting, num_returns=len(waiting), timeout=_LOOK_SECONDS)[1]
-        ray.get(list(fetched))
-        begun, crossed, loss, first_loss = time.perf_counter(), 0, 0.0, None
-        self._done = 0
-        for batch in slot_batches(self._recipe, sizes, epochs):
-            self._check_goes_on(turn)
-            brought, sent = self._gather(state.weights, members, batch)
-            state = step(state, brought, self._recipe)
+        self._rows_done = 0
+        loaded = self._wait_for_chunks(task, call)
+        sizes = {chunk: count for one in loaded for chunk, count in one.sizes.items()}
+        state = task.state or ray.get(task.workers[0].actor.first_state.remote())
+        _check_bases(task, loaded, state)
+        config = self._training.config
+        reducer = AdapterReducer(config, state, self._total_rows)
+        begun, crossed = time.perf_counter(), 0
+        losses: list[tuple[int, int, int, float]] = []
+        last_epoch, last_targets = 0.0, 0
+        batches = slot_batches(
+            config.seed, config.batch_size, self._training.micro_batch, sizes, config.epochs
+        )
+        for batch in batches:
+            self._check_not_cancelled(call)
+            contributions, sent = self._gather(reducer.weights, task.workers, batch)
             crossed += sent
-            self._done += sum(one.num_samples for one in brought)
-            if first_loss is None:
-                first_loss = mean_loss(brought)
-            if batch[0].epoch == epochs - 1:
-                loss += float(np.sum([one.loss for one in brought]))
-        mean = loss / sum(sizes.values())
-        assert first_loss is not None, "a slot has a step"
-        return SlotResult(state, first_loss, mean, crossed, time.perf_counter() - begun)
+            num_rows = sum(part.num_rows for part in batch)
+            loss = reducer.reduce(contributions, num_rows)
+            self._rows_done += num_rows
+            losses.append((*reducer.counts, loss))
+            if batch[0].epoch == config.epochs - 1:
+                last_epoch += sum(one.loss for one in contributions)
+                last_targets += sum(one.num_targets for one in contributions)
+            if math.isnan(loss):
+                # It has diverged, and no step will mend it.
+                last_epoch, last_targets = loss, 1
+                break
+        weights, able = reducer.weights, _with_rows(task, sizes)
+        return SlotResult(
+            state=reducer.state(),
+            samples=self._rows_done,
+            losses=tuple(losses),
+            loss=last_epoch / last_targets if last_targets else None,
+            validation_loss=(
+                None
+                if task.validation is None
+                else ray.get(able.mean_loss.remote(weights, task.validation))
+            ),
+            chunks_crossed=sum(one.num_crossed for one in loaded),
+            chunk_bytes=sum(one.num_bytes for one in loaded),
+            parameter_bytes=crossed,
+            seconds=time.perf_counter() - begun,
+            adapter=ray.get(able.export.remote(weights)) if task.is_last else None,
+        )
 
-    def _check_goes_on(self, turn: int) -> None:
-        if turn <= self._left:
-            raise LeftError
+    def _wait_for_chunks(self, task: SlotTask, call: int) -> list[LoadedChunks]:
+        import ray
+
+        # An actor keeps the order of one caller's calls, not that between two callers.
+        waiting = list(task.loading)
+        while waiting:
+            self._check_not_cancelled(call)
+            waiting = ray.wait(waiting, num_returns=len(waiting), timeout=_POLL_SECONDS)[1]
+        loaded: list[LoadedChunks] = ray.get(list(task.loading))
+        return loaded
+
+    def _check_not_cancelled(self, call: int) -> None:
+        if call <= self._cancelled:
+            raise SlotCancelledError
 
     def _gather(
-        self, weights: Floats, members: Sequence[Member], batch: Sequence[MicroBatch]
+        self, weights: Floats, workers: Sequence[WorkerRef], batch: Sequence[ChunkRows]
     ) -> tuple[list[Contribution], int]:
-        """All contributions in the batch's order, and the bytes that crossed sites for them.
+        """Return all contributions in the batch's order, and the bytes that crossed sites.
 
         Weights cross once to each site, as nodes share what their store has; gradients each.
         """
         import ray
 
         shared = ray.put(weights)
-        asked, answers = [], []
-        for member in members:
-            mine = [part for part in batch if part.chunk in member.chunks]
+        calls, answers = [], []
+        for worker in workers:
+            mine = [part for part in batch if part.chunk in worker.chunks]
             if mine:
-                asked.append((member, mine))
-                answers.append(member.actor.compute.remote(shared, mine))
-        found: dict[MicroBatch, Contribution] = {}
-        for (_, mine), came in zip(asked, ray.get(answers), strict=True):
-            found |= zip(mine, came, strict=True)
-        away = [(member.site, len(mine)) for member, mine in asked if member.site != self._site]
+                calls.append((worker, mine))
+                answers.append(worker.actor.compute.remote(shared, mine))
+        found: dict[ChunkRows, Contribution] = {}
+        for (_, mine), contributions in zip(calls, ray.get(answers), strict=True):
+            found |= zip(mine, contributions, strict=True)
+        away = [(worker.site, len(mine)) for worker, mine in calls if worker.site != self._site]
         copies = len({site for site, _ in away}) + sum(count for _, count in away)
         return [found[part] for part in batch], copies * weights.nbytes
+
+
+def read_validation(path: str) -> DataSet:
+    """Return the rows of a validation file.
+
+    Raises:
+        InputError: if they cannot be used.
+    """
+    return read_dataset(Path(path), "validation_file")
+
+
+def _check_bases(task: SlotTask, loaded: Sequence[LoadedChunks], state: AdapterState) -> None:
+    """Check that all workers adapt the base that the job began with."""
+    for worker, one in zip(task.workers, loaded, strict=True):
+        if one.base_digest != state.base_digest:
+            found = f"of digest {one.base_digest[:12]} at site {worker.site}"
+            expected = f"{state.base_digest[:12]}, with which the job began"
+            raise InputError("base", found, expected)
+
+
+def _with_rows(task: SlotTask, sizes: Mapping[int, int]) -> Any:
+    """Return the actor of the first worker that has rows, or else of the first one."""
+    for worker in task.workers:
+        if any(sizes[chunk] for chunk in worker.chunks):
+            return worker.actor
+    return task.workers[0].actor
+
+
+def _num_bytes(chunk: DataSet) -> int:
+    """Return the bytes of a chunk's texts."""
+    return sum(len(str(row).encode()) for row in chunk.rows)

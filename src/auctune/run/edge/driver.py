@@ -1,219 +1,247 @@
-"""The driver: slot by slot it answers bids, trains what was planned, and saves.
+"""Driver of `auctune edge run`: decides on bids and trains what was planned, slot by slot.
 
-A decision is on record before anything is placed by it, and a slot's checkpoint before the record
-that it is trained. Whoever is killed when, a run goes on in the slot that it was in, with what is
-not trained of it.
+A decision is recorded before anything is placed by it, and a slot's checkpoint is written before
+the slot is recorded as trained. A run that is killed at any moment goes on in the slot that it was
+in, with what is not trained of it.
 
 A site that is lost within a slot takes the slot of all jobs that it served with it: they are
-planned anew for what is left, that slot's chunks too, from the next slot on, or refunded.
+replanned for what remains, that slot's chunks too, from the next slot on, or refunded.
 """
 
-import io
-from collections.abc import Mapping
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 
-import numpy as np
-
-from auctune.atomic_files import write_atomically
+from auctune.atomic_files import commit_folder, staging_folder
 from auctune.domain import InputError
 from auctune.edge.decision import EdgeCommitment, EdgeReplanned
 from auctune.edge.eris import Eris
-from auctune.run.edge.checkpoints import Checkpoints
-from auctune.run.edge.crew import Crew, SlotWork
-from auctune.run.edge.crews import Broken, Crews, Finished, Torn, sites_alive
-from auctune.run.edge.errors import EdgeRunError
-from auctune.run.edge.folder import EdgeFolder
+from auctune.edge.market import Site
+from auctune.run.edge.edge_folder import EdgeFolder
 from auctune.run.edge.inputs import EdgeRunInputs
-from auctune.run.edge.job_data import JobData
-from auctune.run.edge.listener import EdgeListener
-from auctune.run.edge.records import offered_event, site_lost_event, trained_event
-from auctune.run.edge.resources import gpus_wanted
-from auctune.run.edge.state import VERSION, EdgeRunState, JobRecord, SlotOutcome, without
-from auctune.run.edge.storage import Storage
-from auctune.run.event_log import EventLog
+from auctune.run.edge.job_errors import EdgeRunError
+from auctune.run.edge.messages import SlotRequest
+from auctune.run.edge.nodes import check_device, connect
+from auctune.run.edge.report import EdgeRunReport, make_report, write_report
+from auctune.run.edge.site_trainer import SiteTrainer, SlotTrained, TrainerCallbacks
+from auctune.run.edge.slot_runner import JobBroken
+from auctune.run.edge.state import (
+    VERSION,
+    EdgeRunState,
+    JobRecord,
+    offered_event,
+    site_lost_event,
+    trained_event,
+    without,
+)
+from auctune.run.event_log import EventLog, EventRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """What a driver works with.
+class BidDecided:
+    """A bid was decided on."""
 
-    Attributes:
-        inputs: market, jobs, recipes.
-        data: of each job.
-        place: the run's folder.
-        journal: open.
-        listener: told of everything.
-    """
+    record: JobRecord
 
-    inputs: EdgeRunInputs
-    data: Mapping[str, JobData]
-    place: EdgeFolder
-    journal: EventLog
-    listener: EdgeListener
+
+@dataclass(frozen=True, slots=True)
+class SlotBegun:
+    """A slot began, in which these jobs train."""
+
+    slot: int
+    records: list[JobRecord]
+
+
+@dataclass(frozen=True, slots=True)
+class SlotProgress:
+    """Jobs have trained these shares of the running slot."""
+
+    shares: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class JobSlotTrained:
+    """A job's slot was trained and saved."""
+
+    record: JobRecord
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class SiteGone:
+    """A site was lost."""
+
+    site: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobsReplanned:
+    """Jobs of a lost site were replanned or refunded."""
+
+    records: list[JobRecord]
+
+
+@dataclass(frozen=True, slots=True)
+class SlotEnded:
+    """A slot is over."""
+
+    slot: int
+
+
+RunEvent = (
+    BidDecided | SlotBegun | SlotProgress | JobSlotTrained | SiteGone | JobsReplanned | SlotEnded
+)
+OnEvent = Callable[[RunEvent], None]
 
 
 class EdgeDriver:
     """One run, new or resumed, on a Ray cluster to which this process is connected.
 
+    Args:
+        inputs: of the run.
+        folder: of the run.
+        log: its event log.
+        on_event: called with the run's progress.
+
     Attributes:
-        state: what it has come to.
+        state: of the run.
 
     Raises:
         InputError: if the cluster lacks a site.
     """
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts, self._inputs = parts, parts.inputs
-        self._market = parts.inputs.instance.market
-        self._eris = Eris(self._market, parts.inputs.params)
-        self.state = EdgeRunState(parts.inputs.instance, self._eris)
-        self.state.replay(parts.journal.events)
-        self._checkpoints = Checkpoints(parts.place)
-        self._storage = Storage()
-        self._data = parts.data
-        self._found_lost: list[str] = []
-        there = {site for site in self._market.site_ids if site not in self.state.lost}
-        for site in sorted(there - sites_alive()):
+    def __init__(
+        self, inputs: EdgeRunInputs, folder: EdgeFolder, log: EventLog, on_event: OnEvent
+    ) -> None:
+        self._inputs, self._folder, self._log, self._on_event = inputs, folder, log, on_event
+        self._market = inputs.instance.market
+        self._eris = Eris(self._market, inputs.params)
+        self.state = EdgeRunState(inputs.instance, self._eris)
+        self.state.replay(log.events)
+        self._lost_now: list[str] = []
+        sites = [site for site in self._market.site_ids if site not in self.state.lost]
+        callbacks = TrainerCallbacks(self._on_site_lost, on_progress=self._on_progress)
+        self._trainer = SiteTrainer(
+            folder, self._market.site_ids, inputs.device, callbacks, own_gpus=bool(inputs.ray)
+        )
+        for site in sorted(self._trainer.lost & set(sites)):
             raise InputError("--ray", f"has no node of site {site!r}", "a node for each site")
-        if not parts.journal.events:
-            parts.journal.append({"type": "begun", "version": VERSION})
-        for site in self.state.lost:
-            self._storage.lose(site)
-        self._crews = Crews(there, self._lose, self._went_on)
-        self._sizes: dict[str, int] = {}
+        if not log.events:
+            log.append({"type": "begun", "version": VERSION})
 
     def run(self) -> None:
-        """Run what is left, to the end.
+        """Run to the end.
 
         Raises:
             EdgeRunError: if a job cannot be trained.
-            CheckpointError: if a checkpoint is gone.
         """
         try:
-            while self._goes_on():
+            # A driver may have been killed before it wrote them.
+            self._write_results()
+            while self._has_work():
                 self._run_slot(self.state.slot)
             if not self.state.ended:
-                self._note({"type": "ended"})
+                self._record({"type": "ended"})
         finally:
-            self._crews.close()
+            self._trainer.close()
 
-    def _goes_on(self) -> bool:
+    def _has_work(self) -> bool:
         if self.state.slot >= self._market.slots:
             return False
         to_come = len(self.state.jobs) < len(self._inputs.instance.jobs)
         return to_come or any(record.is_running for record in self.state.jobs.values())
 
     def _run_slot(self, slot: int) -> None:
-        self._crews.look()
+        self._trainer.check_sites()
         if not any(slot in record.trained for record in self.state.jobs.values()):
-            # Of a slot that was begun before, what is trained stands: the rest is torn, and planned
-            # anew at its end.
-            self._settle(slot, set())
-        self._answer(slot)
-        records = [record for record in self.state.jobs.values() if record.part(slot) is not None]
-        self._parts.listener.slot_begun(slot, records)
+            # Of a slot that was begun before, what is trained stands: the rest is replanned at its
+            # end.
+            self._replan_lost(slot, set())
+        self._decide(slot)
+        records = {
+            name: record
+            for name, record in self.state.jobs.items()
+            if record.part(slot) is not None
+        }
+        self._on_event(SlotBegun(slot, list(records.values())))
+        self._trainer.retain_only(
+            [name for name, record in self.state.jobs.items() if record.is_running]
+        )
+        requests = [self._request(record, slot) for record in records.values()]
         torn: set[str] = set()
-        for record in records:
-            self._prepare(record)
-        for came in self._crews.run(lambda job: self._work(job, slot), [r.job.id for r in records]):
-            match came:
-                case Finished():
-                    self._save(came, slot)
-                case Torn(failed=False):
-                    torn.add(came.job)
-                case Torn():
-                    raise EdgeRunError(f"job {came.job}: {came.why}")
-                case Broken():
-                    raise EdgeRunError(f"job {came.job} failed again and again: {came.why}")
-        self._settle(slot + 1, torn)
-        self._note({"type": "slot_done", "slot": slot})
-        self._parts.listener.slot_done(slot)
+        for found in self._trainer.run_slot(slot, requests):
+            if isinstance(found, SlotTrained):
+                record = records[found.job]
+                self._record(trained_event(slot, found.job, found.outcome))
+                self._on_event(JobSlotTrained(record, slot))
+            elif isinstance(found, JobBroken):
+                raise EdgeRunError(f"job {found.job} cannot be trained: {found.why}")
+            elif found.failed:
+                raise EdgeRunError(f"job {found.job}: {found.why}")
+            else:
+                torn.add(found.job)
+        self._replan_lost(slot + 1, torn)
+        self._record({"type": "slot_done", "slot": slot})
+        self._write_results()
+        self._on_event(SlotEnded(slot))
 
-    def _answer(self, slot: int) -> None:
-        """Decide on the bids of a slot that have no answer yet."""
+    def _decide(self, slot: int) -> None:
+        """Decide on the bids of a slot that have no decision yet."""
         for job in self._inputs.instance.in_order():
             if job.arrival == slot and job.id not in self.state.jobs:
-                self._note(offered_event(slot, job.id, self._eris.offer(job, slot)))
-                self._parts.listener.offered(self.state.jobs[job.id])
+                self._record(offered_event(slot, job.id, self._eris.offer(job, slot)))
+                self._on_event(BidDecided(self.state.jobs[job.id]))
 
-    def _prepare(self, record: JobRecord) -> None:
-        """Place a job's data, and have a crew for it."""
-        job, data = record.job, self._data[record.job.id]
-        self._storage.place(job.id, list(job.chunks), data)
-        if job.id not in self._crews.crews:
-            device = self._inputs.device
-            num_gpus = gpus_wanted(device, job.worker) if self._inputs.ray else 0.0
-            self._crews.crews[job.id] = Crew(job, data.recipe, data.shape, device, num_gpus)
-
-    def _work(self, job: str, slot: int) -> SlotWork:
-        record, data = self.state.jobs[job], self._data[job]
-        part = record.part(slot)
+    def _request(self, record: JobRecord, slot: int) -> SlotRequest:
+        part, plan = record.part(slot), record.plan
         assert part is not None
-        dealt = data.by_destination(part, record.taken(slot))
-        sizes = data.sizes([number for numbers in dealt.values() for number in numbers])
-        self._sizes[job] = sum(sizes.values()) * record.job.epochs
-        stored = {site: self._storage.of(job, numbers) for site, numbers in dealt.items()}
-        state = self._checkpoints.read(job, _steps(record), data.first_weights)
-        return SlotWork(part, stored, sizes, state)
-
-    def _save(self, came: Finished, slot: int) -> None:
-        """Write a checkpoint, then put on record that the slot is trained."""
-        record, data, result = self.state.jobs[came.job], self._data[came.job], came.result
-        part = record.part(slot)
-        assert part is not None
-        assert record.plan is not None
-        self._checkpoints.write(came.job, result.state, _steps(record))
-        data.maker.set_weights(result.state.weights)
-        assert data.test is not None
-        test_loss, accuracy = data.maker.evaluate(data.test)
-        outcome = SlotOutcome(
-            steps=result.state.steps,
-            loss=result.loss,
-            test_loss=test_loss,
-            accuracy=accuracy,
-            seconds=result.seconds,
-            chunks_crossed=came.chunks,
-            workers_away=sum(n for site, n in part.workers.items() if site != part.server),
-            chunk_bytes=came.num_bytes,
-            parameter_bytes=result.parameter_bytes,
+        assert plan is not None
+        return SlotRequest(
+            job=record.job,
+            training=self._inputs.trainings[record.job.id],
+            part=part,
+            taken=dict(record.taken(slot)),
+            steps=max((outcome.steps for outcome in record.trained.values()), default=0),
+            is_last={one.slot for one in plan.slots} <= {*record.trained, slot},
         )
-        if {one.slot for one in record.plan.slots} <= {*record.trained, slot}:
-            self._hand_out(came.job)
-        self._note(trained_event(slot, came.job, outcome))
-        self._parts.listener.trained(record, slot)
-        if record.is_done:
-            self._storage.drop(came.job)
 
-    def _hand_out(self, job: str) -> None:
-        """Write what a job came to, by the names of its model's parameters."""
-        file = io.BytesIO()
-        np.savez(file, allow_pickle=False, **self._data[job].maker.named_weights())
-        path = self._parts.place.weights(job)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, file.getvalue())
+    def _write_results(self) -> None:
+        """Write the adapters and losses of jobs that are done into their folders for people."""
+        for job, record in self.state.jobs.items():
+            place = self._folder.result(job)
+            if not record.is_done or place.exists():
+                continue
+            losses = [
+                {"step": step, "rows": rows, "tokens": tokens, "loss": loss}
+                for slot in sorted(record.trained)
+                for step, rows, tokens, loss in record.trained[slot].losses
+            ]
+            with staging_folder(place) as folder:
+                shutil.copytree(self._folder.adapter(job), folder / "adapter")
+                text = "".join(f"{json.dumps(one)}\n" for one in losses)
+                (folder / "losses.jsonl").write_text(text)
+                commit_folder(folder, place)
 
-    def _lose(self, site: str) -> None:
-        """A site is gone: its chunks are lent at once, its jobs wait for the end of the slot."""
-        self._storage.lose(site)
-        self._found_lost.append(site)
-        self._parts.listener.noted(f"site {site} is gone")
+    def _on_site_lost(self, site: str) -> None:
+        """Note a lost site: its jobs are replanned at the end of the slot."""
+        if site not in self.state.lost:
+            self._lost_now.append(site)
+            self._on_event(SiteGone(site))
 
-    def _settle(self, now: int, torn: set[str]) -> None:
-        """Plan anew what sites that are gone were to run from slot `now` on, and what was torn."""
-        while self._found_lost:
-            site = self._found_lost.pop(0)
+    def _replan_lost(self, now: int, torn: set[str]) -> None:
+        """Replan what lost sites were to run from slot `now` on, and the slots that were lost."""
+        while self._lost_now:
+            site = self._lost_now.pop(0)
             running = [
                 EdgeCommitment(one.job, without(one.plan, now - 1)) if one.job.id in torn else one
                 for one in self.state.commitments()
             ]
             found = self._replan(site, now, running)
-            self._note(site_lost_event(site, now, found, torn))
+            self._record(site_lost_event(site, now, found, torn))
             torn = set()
-            hit = [self.state.jobs[one.job.id] for one in found]
-            for record in hit:
-                if record.refunded:
-                    self._storage.drop(record.job.id)
-            self._parts.listener.site_lost(site, hit)
+            self._on_event(JobsReplanned([self.state.jobs[one.job.id] for one in found]))
 
     def _replan(self, site: str, now: int, running: list[EdgeCommitment]) -> list[EdgeReplanned]:
         if now < self._market.slots:
@@ -225,15 +253,75 @@ class EdgeDriver:
             if sum(part.chunks for part in one.plan.slots) < one.job.num_chunks
         ]
 
-    def _went_on(self, done: Mapping[str, int]) -> None:
-        shares = {job: samples / self._sizes[job] for job, samples in done.items()}
-        self._parts.listener.went_on(shares)
+    def _on_progress(self, rows: Mapping[str, int]) -> None:
+        shares = {}
+        for job, done in rows.items():
+            record = self.state.jobs[job]
+            part = record.part(self.state.slot)
+            total = self._trainer.num_rows(job) / record.job.num_chunks
+            if part is not None:
+                shares[job] = min(1.0, done / (total * part.chunks))
+        self._on_event(SlotProgress(shares))
 
-    def _note(self, event: dict[str, object]) -> None:
-        """Put an event on record, then act on it."""
-        self._parts.journal.append(event)
+    def _record(self, event: EventRecord) -> None:
+        """Write an event to the log, then apply it."""
+        self._log.append(event)
         self.state.apply(event)
 
 
-def _steps(record: JobRecord) -> int:
-    return max((outcome.steps for outcome in record.trained.values()), default=0)
+def run_edge(
+    inputs: EdgeRunInputs,
+    folder: EdgeFolder,
+    on_event: OnEvent,
+    *,
+    resume: bool = False,
+    prepare: Callable[[], object] | None = None,
+) -> EdgeRunReport:
+    """Run to the end, on a cluster of its own or on an existing one.
+
+    Args:
+        inputs: of the run.
+        folder: of the run; new or empty, unless the run is resumed.
+        on_event: called with the run's progress.
+        resume: whether a run in the folder is resumed.
+        prepare: called once the folder is locked, before any node is started, or None.
+
+    Raises:
+        InputError: if the folder holds a run already, or none to resume; if another process runs
+            it, or there is no cluster.
+        EdgeRunError: if a job cannot be trained; what was saved stands.
+    """
+    with folder.open(resume=resume):
+        if prepare is not None:
+            prepare()
+        with closing(EventLog(folder.event_log)) as log:
+            if any(event["type"] == "ended" for event in log.events):
+                # Its report may have been lost with the driver.
+                state = EdgeRunState(inputs.instance, Eris(inputs.instance.market, inputs.params))
+                state.replay(log.events)
+                return _report(state, folder)
+            if not inputs.ray:
+                check_device(inputs.device, "--device")
+            with connect(_sites(inputs, log), inputs.ray, "--ray", folder):
+                return run_connected(inputs, folder, log, on_event)
+
+
+def run_connected(
+    inputs: EdgeRunInputs, folder: EdgeFolder, log: EventLog, on_event: OnEvent
+) -> EdgeRunReport:
+    """Run to the end, on the cluster to which this process is connected; errors as `run_edge`."""
+    driver = EdgeDriver(inputs, folder, log, on_event)
+    driver.run()
+    return _report(driver.state, folder)
+
+
+def _report(state: EdgeRunState, folder: EdgeFolder) -> EdgeRunReport:
+    report = make_report(state)
+    write_report(folder.report, report)
+    return report
+
+
+def _sites(inputs: EdgeRunInputs, log: EventLog) -> list[Site]:
+    """Return the sites that have not been lost before."""
+    lost = {event["site"] for event in log.events if event["type"] == "site_lost"}
+    return [site for site in inputs.instance.market.sites if site.id not in lost]

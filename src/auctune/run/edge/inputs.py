@@ -1,20 +1,20 @@
-"""What a run was started with, copied into its folder: it goes on from there alone."""
+"""Inputs of a run, and their copies in its folder, from which alone it is resumed."""
 
-import json
 import shutil
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
 
 from auctune.atomic_files import write_atomically
 from auctune.domain import InputError
 from auctune.edge.eris import ErisPlayer
 from auctune.edge.prices import ErisParams
-from auctune.run.edge.folder import EdgeFolder
-from auctune.run.edge.resources import gpus_wanted
-from auctune.run.edge.training_file import read_training
+from auctune.run.edge.edge_folder import EdgeFolder
+from auctune.run.edge.resources import worker_gpus
+from auctune.run.edge.training import EdgeTraining, read_training
 from auctune.sim.edge.comparison import parse_player
 from auctune.sim.edge.instance_file import EdgeInstance, read_edge_instance
-from auctune.train.edge.recipe import Recipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,27 +23,40 @@ class EdgeRunInputs:
 
     Attributes:
         instance: market and jobs.
-        recipes: how each job trains.
+        trainings: how each job trains.
         params: of Eris.
         device: of workers.
-        ray: address of a cluster that is there; empty: one is started on this machine.
+        ray: address of an existing cluster; empty: one is started on this machine.
     """
 
     instance: EdgeInstance
-    recipes: dict[str, Recipe]
+    trainings: dict[str, EdgeTraining]
     params: ErisParams = field(default_factory=ErisParams)
     device: str = "cpu"
     ray: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    """Inputs without the instance, which has a file of its own."""
+
+    trainings: dict[str, EdgeTraining]
+    params: ErisParams
+    device: str
+    ray: str
+
+
+_SETTINGS = TypeAdapter(_Settings)
+
+
 def read_inputs(
     instance: Path,
-    training: Path | None,
+    training: Path,
     mechanism: str = "eris",
     device: str = "cpu",
     ray: str = "",
 ) -> EdgeRunInputs:
-    """The inputs in files.
+    """Return the inputs in files.
 
     Raises:
         InputError: naming the file and field, or the option.
@@ -54,56 +67,48 @@ def read_inputs(
     market = read_edge_instance(instance)
     for job in market.jobs if ray else ():
         try:
-            gpus_wanted(device, job.worker)
+            worker_gpus(device, job.worker)
         except InputError as error:
             raise error.within(f"{instance}: job {job.id}") from None
-    recipes = read_training(training, [job.id for job in market.jobs])
-    return EdgeRunInputs(market, recipes, player.params, device, ray)
+    return EdgeRunInputs(market, read_training(training, market.jobs), player.params, device, ray)
 
 
-def keep_inputs(instance: Path, inputs: EdgeRunInputs, place: EdgeFolder) -> None:
-    """Write what a run needs into its folder; the settings come last, and make it one.
+def copy_inputs(instance: Path, inputs: EdgeRunInputs, folder: EdgeFolder) -> None:
+    """Write a run's inputs into its folder; the settings come last, and make them complete.
 
     Raises:
         InputError: if the folder cannot be written.
     """
-    settings = {
-        "params": asdict(inputs.params),
-        "device": inputs.device,
-        "ray": inputs.ray,
-        "recipes": {job: asdict(recipe) for job, recipe in inputs.recipes.items()},
-    }
+    settings = _Settings(inputs.trainings, inputs.params, inputs.device, inputs.ray)
     try:
-        place.inputs.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(instance, place.inputs / "instance.json")
-        text = json.dumps(settings, indent=2).encode() + b"\n"
-        write_atomically(place.settings, text)
+        folder.inputs.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(instance, folder.inputs / "instance.json")
+        write_atomically(folder.settings, _SETTINGS.dump_json(settings, indent=2) + b"\n")
     except OSError as error:
         found = f"cannot be written ({error.strerror})"
-        raise InputError(str(place.inputs), found, "room for the run's inputs") from None
+        raise InputError(str(folder.inputs), found, "room for the run's inputs") from None
 
 
-def has_inputs(place: EdgeFolder) -> bool:
-    """Whether a run's inputs were kept whole."""
-    return place.settings.is_file()
+def has_inputs(folder: EdgeFolder) -> bool:
+    """Return whether a run's inputs were copied completely."""
+    return folder.settings.is_file()
 
 
-def kept_inputs(place: EdgeFolder) -> EdgeRunInputs:
-    """The inputs of a run that was begun.
+def read_copied_inputs(folder: EdgeFolder) -> EdgeRunInputs:
+    """Return the inputs of a run that was started.
 
     Raises:
         InputError: if there is none, or they are damaged.
     """
-    path = place.settings
+    path = folder.settings
     try:
-        settings = json.loads(path.read_bytes())
-        recipes = {job: Recipe(**values) for job, values in settings["recipes"].items()}
-        params = ErisParams(**settings["params"])
-        device, ray = str(settings["device"]), str(settings["ray"])
+        settings = _SETTINGS.validate_json(path.read_bytes())
     except OSError:
         expected = "the folder of a run that was started"
-        raise InputError(str(place.root), "holds no run", expected) from None
-    except (ValueError, KeyError, TypeError, AttributeError):
+        raise InputError(str(folder.root), "holds no run", expected) from None
+    except (ValidationError, InputError):
         raise InputError(str(path), "is damaged", "the settings of a run") from None
-    instance = read_edge_instance(place.inputs / "instance.json")
-    return EdgeRunInputs(instance, recipes, params, device, ray)
+    instance = read_edge_instance(folder.inputs / "instance.json")
+    return EdgeRunInputs(
+        instance, settings.trainings, settings.params, settings.device, settings.ray
+    )

@@ -1,35 +1,68 @@
-"""Events of a run as plain JSON values; `auctune.run.edge.state` reads them."""
+"""Jobs, plans and decisions of the edge as JSON values, and back, without loss."""
 
-from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any
 
-from auctune.edge.decision import EdgeDecision, EdgeReplanned
-from auctune.run.edge.state import SlotOutcome
-from auctune.run.event_log import EventRecord
-from auctune.sim.edge.decision_file import edge_decision_json, slots_json
+from pydantic import PlainSerializer, PlainValidator
 
+from auctune.domain import Money, Reason
+from auctune.edge.decision import EdgeDecision, EdgePlan, SlotPlan
+from auctune.edge.job import EdgeJob
+from auctune.sim.edge.decision_file import parse_slots, slot_json, slots_json
+from auctune.sim.edge.instance_file import edge_job_json, parse_edge_job
 
-def offered_event(slot: int, job: str, decision: EdgeDecision) -> EventRecord:
-    """A bid was answered."""
-    return {"type": "offered", "slot": slot, "job": job, "decision": edge_decision_json(decision)}
+Record = dict[str, Any]
 
 
-def trained_event(slot: int, job: str, outcome: SlotOutcome) -> EventRecord:
-    """A job's slot is trained."""
-    return {"type": "trained", "slot": slot, "job": job, "outcome": asdict(outcome)}
+def read_job(record: Record) -> EdgeJob:
+    """Return a job from JSON values."""
+    return parse_edge_job(record)
 
 
-def site_lost_event(
-    site: str, now: int, found: Sequence[EdgeReplanned], torn: set[str]
-) -> EventRecord:
-    """A site is gone from slot `now` on, and its jobs have new plans."""
-    replanned: list[dict[str, Any]] = [
-        {
-            "job": one.job.id,
-            "torn": one.job.id in torn,
-            "found": None if one.found is None else slots_json(one.found),
-        }
-        for one in found
-    ]
-    return {"type": "site_lost", "site": site, "now": now, "replanned": replanned}
+def plan_record(plan: EdgePlan) -> list[Record]:
+    """Return the slots of a plan as JSON values."""
+    return slots_json(plan)
+
+
+def read_plan(records: list[Record]) -> EdgePlan:
+    """Return the plan that `plan_record` wrote."""
+    return EdgePlan(parse_slots(records))
+
+
+def decision_record(decision: EdgeDecision) -> Record:
+    """Return all fields of a decision as JSON values; money is text."""
+    return {
+        "job": decision.job,
+        "admitted": decision.admitted,
+        "payment": str(decision.payment),
+        "plan": None if decision.plan is None else plan_record(decision.plan),
+        "utility": decision.utility,
+        "surplus": decision.surplus,
+        "reason": decision.reason,
+    }
+
+
+def read_decision(record: Record) -> EdgeDecision:
+    """Return the decision that `decision_record` wrote."""
+    return EdgeDecision(
+        record["job"],
+        admitted=record["admitted"],
+        payment=Money(record["payment"]),
+        plan=None if record["plan"] is None else read_plan(record["plan"]),
+        utility=record["utility"],
+        surplus=record["surplus"],
+        reason=None if record["reason"] is None else Reason(record["reason"]),
+    )
+
+
+def _read_slot(record: Record) -> SlotPlan:
+    (part,) = parse_slots([record])
+    return part
+
+
+# Types of fields, for pydantic.
+JobField = Annotated[EdgeJob, PlainValidator(parse_edge_job), PlainSerializer(edge_job_json)]
+SlotField = Annotated[SlotPlan, PlainValidator(_read_slot), PlainSerializer(slot_json)]
+PlanField = Annotated[EdgePlan, PlainValidator(read_plan), PlainSerializer(plan_record)]
+DecisionField = Annotated[
+    EdgeDecision, PlainValidator(read_decision), PlainSerializer(decision_record)
+]

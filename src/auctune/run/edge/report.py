@@ -1,4 +1,4 @@
-"""What came of a run: a line of the bill for each job, and the traffic that was counted."""
+"""Report of a run: a line of the bill for each job, and the traffic that was counted."""
 
 import json
 import math
@@ -25,15 +25,15 @@ class JobBill:
         state: "rejected", "done", "refunded" or "unfinished".
         payment: what was promised at its admission, and paid.
         refund: what of it was given back.
-        promised, finish: its last slot by the decision, and as it was; none if it has none.
+        promised, finish: its last slot by the decision, and as it was; None if it has none.
         utility: of that; 0 unless done.
-        slots: that were trained.
-        torn: slots that came to nothing.
-        loss, test_loss, accuracy: at the end; none if nothing was trained.
+        slots: number of slots that were trained.
+        torn: number of slots that were lost.
+        loss, validation_loss: at the end; None if there is none.
         seconds: of training.
-        planned_mb: what its plans' trained slots count as traffic (2d).
-        counted_mb: the same, of what really crossed: chunks that were fetched, workers away.
-        chunk_mb, parameter_mb: bytes that really crossed, chunks and weights with gradients.
+        planned_mb: traffic of its trained slots by the plan (2d).
+        counted_mb: the same, as measured: chunks that were fetched, workers away.
+        chunk_mb, parameter_mb: bytes that crossed sites, of chunks, and of weights and gradients.
     """
 
     job: str
@@ -46,8 +46,7 @@ class JobBill:
     slots: int
     torn: int
     loss: float | None
-    test_loss: float | None
-    accuracy: float | None
+    validation_loss: float | None
     seconds: float
     planned_mb: float
     counted_mb: float
@@ -57,11 +56,11 @@ class JobBill:
 
 @dataclass(frozen=True, slots=True)
 class EdgeRunReport:
-    """What came of a run.
+    """Report of a run.
 
     Attributes:
-        jobs: in the order of their answers.
-        lost: sites that were lost, by the slot since when.
+        jobs: in the order of their decisions.
+        lost: lost sites, by the slot since when.
     """
 
     jobs: tuple[JobBill, ...]
@@ -69,7 +68,7 @@ class EdgeRunReport:
 
     @property
     def welfare(self) -> float:
-        """Utilities of jobs that are done."""
+        """Sum of the utilities of jobs that are done."""
         return sum(bill.utility for bill in self.jobs)
 
     @property
@@ -79,14 +78,14 @@ class EdgeRunReport:
 
 
 def make_report(state: EdgeRunState) -> EdgeRunReport:
-    """The report of a run that has ended."""
+    """Return the report of a run that has ended."""
     market = state.instance.market
     jobs = tuple(_bill(record, market) for record in state.jobs.values())
     return EdgeRunReport(jobs, dict(state.lost))
 
 
 def write_report(path: Path, report: EdgeRunReport) -> None:
-    """Write it as JSON."""
+    """Write a report as JSON."""
     value = {
         "welfare": report.welfare,
         "income": float(report.income),
@@ -102,7 +101,7 @@ def _json(bill: JobBill) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON: what is no number, as the loss of a training that has diverged, is null."""
+    """Return a value as JSON; null for the loss of a training that diverged."""
     if isinstance(value, Decimal):
         return float(value)
     return None if isinstance(value, float) and not math.isfinite(value) else value
@@ -126,8 +125,7 @@ def _bill(record: JobRecord, market: EdgeMarket) -> JobBill:
         slots=len(outcomes),
         torn=record.num_torn,
         loss=last.loss if last else None,
-        test_loss=last.test_loss if last else None,
-        accuracy=last.accuracy if last else None,
+        validation_loss=last.validation_loss if last else None,
         seconds=sum(one.seconds for one in outcomes),
         planned_mb=sum(part.traffic_mb(job, market) for part in parts),
         counted_mb=sum(

@@ -1,22 +1,21 @@
-"""What a run has come to: a fold over its journal.
+"""State of a run, from its event log.
 
-| event | says |
+| event | meaning |
 | --- | --- |
-| begun {version} | that the run exists |
-| offered {job, slot, decision} | the answer to a bid |
-| trained {job, slot, outcome} | that a job's slot is trained, and its checkpoint written |
-| site_lost {site, now, replanned} | that a site runs nothing from slot `now` on; its jobs' plans |
-| slot_done {slot} | that a slot is over |
-| ended {} | that all is over |
+| begun {version} | the run exists |
+| offered {job, slot, decision} | a bid was decided on |
+| trained {job, slot, outcome} | a job's slot is trained, and its checkpoint written |
+| site_lost {site, now, replanned} | a site runs nothing from slot `now` on; its jobs' new plans |
+| slot_done {slot} | a slot is over |
+| ended {} | the run is over |
 
-`replanned` is a list of {job, torn, found}: `torn`, whether the slot before `now` came to nothing;
+`replanned` is a list of {job, torn, found}: `torn`, whether the slot before `now` was lost;
 `found`, the plan of the rest, or null: refunded. A loss and what follows from it are one event, so
-that there is never one without the other. A checkpoint is written before its event, and its name
-has its steps: a job that was killed in between trains the slot again, from the one before.
+that there is never one without the other.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,36 +30,17 @@ from auctune.edge.decision import (
 )
 from auctune.edge.eris import Eris
 from auctune.edge.job import EdgeJob
+from auctune.run.edge.edge_folder import OUTCOME, SlotOutcome
 from auctune.run.event_log import EventRecord
-from auctune.sim.edge.decision_file import parse_edge_decision, parse_slots
+from auctune.sim.edge.decision_file import (
+    edge_decision_json,
+    parse_edge_decision,
+    parse_slots,
+    slots_json,
+)
 from auctune.sim.edge.instance_file import EdgeInstance
 
-VERSION = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlotOutcome:
-    """What came of a job's slot.
-
-    Attributes:
-        steps: of gradient descent since the job began.
-        loss: of training, mean over the slot's last epoch.
-        test_loss, accuracy: on the samples set apart, at the slot's end.
-        seconds: that its steps took.
-        chunks_crossed: chunks that workers fetched from other sites.
-        workers_away: workers that stood at other sites than their server.
-        chunk_bytes, parameter_bytes: that crossed sites.
-    """
-
-    steps: int
-    loss: float
-    test_loss: float
-    accuracy: float
-    seconds: float
-    chunks_crossed: int
-    workers_away: int
-    chunk_bytes: int
-    parameter_bytes: int
+VERSION = 2
 
 
 @dataclass
@@ -69,10 +49,10 @@ class JobRecord:
 
     Attributes:
         job: the bid.
-        decision: the answer to it.
-        plan: what was trained, and what is to be; none: rejected.
-        trained: what came of slots.
-        num_torn: slots that came to nothing.
+        decision: on it.
+        plan: slots that were trained, and those to come; None if it was rejected.
+        trained: outcomes by slot.
+        num_torn: number of slots that were lost.
         refunded: whether it was given up.
     """
 
@@ -98,13 +78,13 @@ class JobRecord:
         return self.plan is not None and not self.refunded and not self.is_done
 
     def part(self, slot: int) -> SlotPlan | None:
-        """What is to be trained in a slot; none if nothing is."""
+        """Return what is to be trained in a slot, or None."""
         if not self.is_running or self.plan is None or slot in self.trained:
             return None
         return next((part for part in self.plan.slots if part.slot == slot), None)
 
     def taken(self, slot: int) -> Counter[str]:
-        """Chunks by origin that slots before one have trained."""
+        """Return the chunks by origin that slots before one have trained."""
         taken: Counter[str] = Counter()
         for part in self.plan.before(slot).slots if self.plan else ():
             for move in part.moves:
@@ -114,15 +94,15 @@ class JobRecord:
 
 @dataclass
 class EdgeRunState:
-    """All of a run that a resumed one must know, beside checkpoints.
+    """All that a resumed run needs, beside checkpoints.
 
     Attributes:
         instance: market and jobs.
         eris: the mechanism, with all that it has sold.
-        jobs: those that were answered, in that order.
-        lost: sites that are gone, by the slot since when.
-        slot: the one that goes on, or comes next.
-        ended: whether all is over.
+        jobs: that were decided on, in that order.
+        lost: lost sites, by the slot since when.
+        slot: the running slot, or the next one.
+        ended: whether the run is over.
     """
 
     instance: EdgeInstance
@@ -133,13 +113,13 @@ class EdgeRunState:
     ended: bool = False
 
     def replay(self, events: Iterable[EventRecord]) -> None:
-        """Take over what is on record, the mechanism's part too."""
+        """Apply recorded events, to the mechanism too."""
         for event in events:
             self.eris_applies(event)
             self.apply(event)
 
     def commitments(self) -> list[EdgeCommitment]:
-        """Jobs that go on, by their plans."""
+        """Return the running jobs and their plans for the mechanism."""
         return [
             EdgeCommitment(record.job, record.plan)
             for record in self.jobs.values()
@@ -147,14 +127,14 @@ class EdgeRunState:
         ]
 
     def apply(self, event: EventRecord) -> None:
-        """Take over one event; the mechanism knows it already."""
+        """Apply one event; the mechanism has it already."""
         kind = event["type"]
         if kind == "offered":
             decision = parse_edge_decision(event["decision"])
             job = next(job for job in self.instance.jobs if job.id == event["job"])
             self.jobs[job.id] = JobRecord(job, decision, decision.plan)
         elif kind == "trained":
-            outcome = SlotOutcome(**event["outcome"])
+            outcome = OUTCOME.validate_python(event["outcome"])
             self.jobs[event["job"]].trained[event["slot"]] = outcome
         elif kind == "site_lost":
             self.lost[event["site"]] = event["now"]
@@ -166,7 +146,7 @@ class EdgeRunState:
             self.ended = kind == "ended"
 
     def eris_applies(self, event: EventRecord) -> None:
-        """Tell the mechanism what it decided before."""
+        """Apply one event to the mechanism."""
         kind = event["type"]
         if kind == "offered":
             job = next(job for job in self.instance.jobs if job.id == event["job"])
@@ -175,7 +155,7 @@ class EdgeRunState:
         elif kind == "site_lost":
             now = event["now"]
             self.eris.apply(SiteLost(event["site"], now))
-            # All gave up first: sums of floats depend on their order.
+            # All released their plans first: sums of floats depend on their order.
             for one in event["replanned"]:
                 record = self.jobs[one["job"]]
                 assert record.plan is not None
@@ -193,8 +173,34 @@ class EdgeRunState:
         record.plan = EdgePlan((*kept, *(found.slots if found else ())))
 
 
+def offered_event(slot: int, job: str, decision: EdgeDecision) -> EventRecord:
+    """Return the event of a decision."""
+    return {"type": "offered", "slot": slot, "job": job, "decision": edge_decision_json(decision)}
+
+
+def trained_event(slot: int, job: str, outcome: SlotOutcome) -> EventRecord:
+    """Return the event of a trained slot."""
+    record = OUTCOME.dump_python(outcome)
+    return {"type": "trained", "slot": slot, "job": job, "outcome": record}
+
+
+def site_lost_event(
+    site: str, now: int, found: Sequence[EdgeReplanned], torn: set[str]
+) -> EventRecord:
+    """Return the event of a site that is lost from slot `now` on, with its jobs' new plans."""
+    replanned = [
+        {
+            "job": one.job.id,
+            "torn": one.job.id in torn,
+            "found": None if one.found is None else slots_json(one.found),
+        }
+        for one in found
+    ]
+    return {"type": "site_lost", "site": site, "now": now, "replanned": replanned}
+
+
 def without(plan: EdgePlan, slot: int) -> EdgePlan:
-    """A plan less a slot that came to nothing."""
+    """Return a plan without a slot that was lost."""
     return EdgePlan(tuple(part for part in plan.slots if part.slot != slot))
 
 

@@ -11,7 +11,6 @@ needs more fails alone. Whatever a request raises is its answer: the process con
 | measure {base, path, place, max_length} | `DataSize` |
 | appraise {base, path, place, max_length, vendors} | `Appraisal` |
 | repair {source, target, vendor} | `RepairReport` |
-| images {path, place} | `ImageFacts` |
 | archive {folder, target, name} | `Archived` |
 
 Each request has an id; the answer is done {id, value} or failed {id, place, found, expected}.
@@ -30,7 +29,6 @@ from auctune.domain import AuctuneError
 from auctune.run.data.archive import archive_folder
 from auctune.run.data.examiner import Examiner
 from auctune.run.data.facts import APPRAISALS, FACTS, REPAIR_PARAMS
-from auctune.run.data.image_rows import image_facts
 from auctune.run.runtime.channel import Message, ParentChannel, error_record
 from auctune.run.vendors import RepairVendor
 
@@ -55,7 +53,6 @@ class RequestHandlers:
             "measure": self._measure,
             "appraise": self._appraise,
             "repair": self._repair,
-            "images": self._images,
             "archive": self._archive,
         }
 
@@ -105,9 +102,6 @@ class RequestHandlers:
         vendor = RepairVendor(REPAIR_PARAMS.validate_python(asked["vendor"]))
         return vendor.repair(Path(asked["source"]), target).to_json()
 
-    def _images(self, asked: Message) -> Any:
-        return asdict(image_facts(Path(asked["path"]), asked["place"]))
-
     def _archive(self, asked: Message) -> Any:
         target = Path(asked["target"])
         clean_temp_files(target)
@@ -127,7 +121,7 @@ def answer(
         record = error_record(error)
     except MemoryError:
         found = f"needs more than {memory_bytes // 2**20:,} MiB of memory to be examined"
-        record = {"place": place, "found": found, "expected": "fewer rows or images"}
+        record = {"place": place, "found": found, "expected": "fewer rows"}
     # Errors of libraries in Rust are no `Exception`; whatever it is must not end the process.
     except BaseException as error:
         # Its text may quote paths, and rows: only the log has it.

@@ -1,22 +1,25 @@
 """Settings of a zone of kind `edge`: its sites, traffic between them, and how they are sold."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
 
 from auctune.domain import InputError
 from auctune.edge import EdgeMarket, ErisParams, Site
-from auctune.run.edge.resources import gpus_wanted
+from auctune.run.edge.resources import worker_gpus
 from auctune.run.runtime.ray.params import ClusterAddress
 from auctune.schema import STRICT
 from auctune.service.config.fields import (
+    Count,
     Name,
     NonNegative,
     Positive,
+    RelativePath,
     Share,
     slots_per_day,
 )
-from auctune.service.config.zone import DeviceRequirement, ZoneConfig, ZoneRequirements
+from auctune.service.config.zone import DeviceRequirement, LanguageZoneConfig, ZoneRequirements
 
 _MAX_SLOTS = 144
 
@@ -82,16 +85,11 @@ def _two_sites() -> list[SiteConfig]:
     return [SiteConfig(id=name, capacity={"cpu": 2.0}) for name in ("site-a", "site-b")]
 
 
-class EdgeConfig(ZoneConfig):
+class EdgeConfig(LanguageZoneConfig):
     """[[zones]] of kind `edge`."""
 
     kind: Literal["edge"] = Field(
         default="edge", description="required: a zone without a kind is an auction"
-    )
-    base: Literal["small", "lenet", "residual"] = Field(
-        default="small",
-        description="the network that jobs train, from scratch: `small`, `lenet` or `residual`, "
-        "see [TRAINING.toml](edge-files.md#trainingtoml); jobs name it as their `model`",
     )
     slots: Annotated[int, Field(ge=2, le=10_000)] | None = Field(
         default=None,
@@ -114,26 +112,38 @@ class EdgeConfig(ZoneConfig):
         default=1000.0, description="MB that may cross sites in a slot, over all jobs"
     )
     chunk_mb: Positive = Field(
-        default=1.0,
-        description="MB of a data chunk: the samples of a site are cut into chunks of at most this "
-        "size, each trained for all epochs in one slot at one site",
+        default=0.01,
+        description="MB of a chunk of rows, a token counted as 4 bytes: the rows of a site are cut "
+        "into chunks of at most this size, each trained for all epochs in one slot at one site",
+    )
+    rows_move: bool = Field(
+        default=False,
+        description="whether plans may have chunks trained at another site, to which they are sent "
+        "then. Default: rows stay at their sites, and only gradients and weights cross",
     )
     pricing: PricingConfig = Field(
         default=PricingConfig(),
         description="prices, by share by default",
     )
-    samples_per_second: Positive = Field(
-        default=2000.0, description="samples that a worker processes, without the latency of a step"
+    profile: RelativePath | None = Field(
+        default=None,
+        description="a file of [`auctune profile`](command-line.md#auctune-profile), measured on a "
+        "machine like those of the sites; it says how fast a worker trains. Required if the sites "
+        "have GPUs on a cluster and the machine of the service has none. Default: the device is "
+        "measured at the first start, on the machine of the service",
+        examples=["profile.json"],
+    )
+    micro_batch: Count = Field(
+        default=4, description="rows that go through the model together, all of one chunk"
     )
     step_seconds: NonNegative = Field(
-        default=0.01, description="latency of a step of gradient descent: to the workers and back"
+        default=0.01, description="latency of an optimizer step: to the workers and back"
     )
     headroom: Share = Field(
         default=0.4,
         description="share of a slot that is not sold, for actors that start and for other "
         "programs on the machine",
     )
-    momentum: Share = Field(default=0.9, description="momentum of gradient descent")
     device: str = Field(
         default="cpu",
         description="device of the workers, as torch names it. With `ray` and `cuda` a worker "
@@ -153,13 +163,18 @@ class EdgeConfig(ZoneConfig):
         return self.slots or slots_per_day(self.slot_seconds, 2, _MAX_SLOTS)
 
     @property
+    def moved_mb(self) -> float:
+        """Traffic of a chunk that is moved; where rows stay, more than a slot can have."""
+        return self.chunk_mb if self.rows_move else 2 * self.traffic_mb_per_slot
+
+    @property
     def market(self) -> EdgeMarket:
         """Supply of the market; an invalid one raises InputError with its key."""
         return EdgeMarket(
             slots=self.num_slots,
             sites=tuple(Site(site.id, site.capacity) for site in self.sites),
             traffic_mb_per_slot=self.traffic_mb_per_slot,
-            chunk_mb=self.chunk_mb,
+            chunk_mb=self.moved_mb,
             price_base=self.pricing.base,
         )
 
@@ -175,7 +190,7 @@ class EdgeConfig(ZoneConfig):
             "slots": self.num_slots,
             "sites": [site.model_dump() for site in self.sites],
             "traffic_mb_per_slot": self.traffic_mb_per_slot,
-            "chunk_mb": self.chunk_mb,
+            "chunk_mb": self.moved_mb,
             "pricing": {
                 "kind": pricing.kind,
                 "worth": pricing.reserve_value,
@@ -185,10 +200,15 @@ class EdgeConfig(ZoneConfig):
             },
         }
 
+    def files(self) -> Mapping[str, str]:
+        return {} if self.profile is None else {"profile": self.profile}
+
     def requirements(self) -> ZoneRequirements:
         if self.ray is not None:
             return ZoneRequirements()
-        return ZoneRequirements((DeviceRequirement("", self.device, None, len(self.sites)),))
+        return ZoneRequirements(
+            (DeviceRequirement("", self.device, self.profile, len(self.sites)),)
+        )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -204,7 +224,7 @@ class EdgeConfig(ZoneConfig):
             if self.device.startswith("cuda:"):
                 found = f"{self.device!r}, where Ray gives each worker GPUs of its own"
                 raise InputError("device", found, "cuda")
-            gpus_wanted(self.device, self.worker)
+            worker_gpus(self.device, self.worker)
         if self.pricing.kind == "share" and self.pricing.base:
             raise InputError("pricing.base", "is given with pricing.kind share", 'kind = "paper"')
         return self

@@ -162,10 +162,11 @@ _SECTIONS = (
     _Section(
         "[[zones]]",
         EdgeConfig,
-        "Sites whose data stay there: a job trains a small network where its data are, for a price "
-        "that is known at once. Each site is a Ray node.",
+        "Sites whose rows stay there: a job trains an adapter where its rows are, for a price that "
+        "is known at once. Each site is a Ray node. The keys base, dtype, threads, max_length and "
+        "measure_seconds are those of the auction.",
         {"kind": "edge", "name": "sites"},
-        _own_keys(EdgeConfig, "name", "base", "slot_seconds"),
+        _own_keys(EdgeConfig, "name", "slot_seconds"),
         is_left_out=True,
     ),
     _Section(

@@ -1,6 +1,5 @@
 """Data sets of jobs: ownership, existence and size."""
 
-import asyncio
 from dataclasses import replace
 
 import structlog
@@ -8,13 +7,67 @@ import structlog
 from auctune.domain import AuctuneError, InputError
 from auctune.domain.data_size import DataSize
 from auctune.domain.errors import RepairableError
-from auctune.run.data.image_rows import holds_arrays, is_npz
 from auctune.service.datasets.inspector import DatasetInspector
 from auctune.service.datasets.repairer import DatasetQuote
 from auctune.service.files.repository import FileRecord, FileRepository
 from auctune.service.jobs.training import Submission, Training
 
 _log = structlog.get_logger(__name__)
+
+
+class FileSizes:
+    """Sizes of files; each file is sized once for each base and length.
+
+    Args:
+        files: stored files.
+        base_digest: digest of the zone's base.
+        inspector: sizes data sets.
+        max_length: maximum length of rows if a request names none.
+    """
+
+    def __init__(
+        self,
+        files: FileRepository,
+        base_digest: str,
+        inspector: DatasetInspector,
+        max_length: int,
+    ) -> None:
+        self._files = files
+        self._base_digest = base_digest
+        self._inspector = inspector
+        self._max_length = max_length
+
+    def cached(self, file: FileRecord, max_length: int) -> DataSize | None:
+        """Return the size of a file, or None if it has not been sized yet."""
+        return file.size_for(self._base_digest, max_length)
+
+    async def size(self, file: FileRecord, max_length: int, place: str) -> DataSize:
+        """Return the size of a file.
+
+        Raises:
+            InputError: naming `place`, if it cannot be trained on; a `RepairableError` if a vendor
+                may repair it.
+        """
+        size = self.cached(file, max_length)
+        if size is not None:
+            return size
+        try:
+            size = await self._inspector.size(file, max_length)
+        except InputError as error:
+            # The data process calls every file that it examines the training file.
+            raise error.at(error.place.replace("training_file", place, 1)) from None
+        await self._files.set_size(file.id, self._base_digest, max_length, size)
+        return size
+
+    async def preload(self, file: FileRecord) -> bool:
+        """Size a new upload, so that bids need not wait; store the error if it is invalid."""
+        try:
+            await self.size(file, self._max_length, "training_file")
+        except InputError as error:
+            await self._files.set_error(file.id, str(error))
+        except (AuctuneError, OSError) as error:
+            _log.warning("an upload could not be examined", file=file.id, reason=str(error))
+        return True
 
 
 class TrainingData:
@@ -28,9 +81,8 @@ class TrainingData:
         max_length: int,
     ) -> None:
         self._files = files
-        self._base_digest = base_digest
         self._inspector = inspector
-        self._max_length = max_length
+        self._sizes = FileSizes(files, base_digest, inspector, max_length)
 
     def ensure_not_deleted(self, submission: Submission) -> None:
         """Check that no file of the job is being deleted. Thread-safe.
@@ -55,11 +107,11 @@ class TrainingData:
         self.ensure_not_deleted(submission)
         if training.repair:
             return None
-        key = self._base_digest, training.max_length
-        size, of_validation = file.size_for(*key), None
+        length = training.max_length
+        size, of_validation = self._sizes.cached(file, length), None
         if validation is not None:
             known = self._files.cached(validation)
-            of_validation = None if known is None else known.size_for(*key)
+            of_validation = None if known is None else self._sizes.cached(known, length)
             if of_validation is None:
                 return None
         return None if size is None else DatasetQuote(_whole_size(size, of_validation, training))
@@ -68,17 +120,17 @@ class TrainingData:
         """Return the size of a job's data, and the offers of vendors if the job allows repair."""
         training, owner = submission.training, submission.owner
         file = await self._files.require(training.data, owner, "training_file")
-        await self._check_rows(file, "training_file")
         of_validation = None
         if training.validation is not None:
             validation = await self._files.require(training.validation, owner, "validation_file")
-            await self._check_rows(validation, "validation_file")
-            of_validation = await self._size_of_validation(validation, training.max_length)
+            of_validation = await self._sizes.size(
+                validation, training.max_length, "validation_file"
+            )
         if training.repair:
             quote = await self._inspector.inspect(file, training)
             return replace(quote, size=_with_validation(quote.size, of_validation, training))
         try:
-            size = await self._size(file, training.max_length)
+            size = await self._sizes.size(file, training.max_length, "training_file")
         except RepairableError as error:
             if not self._inspector.has_vendors:
                 raise
@@ -87,48 +139,8 @@ class TrainingData:
         return DatasetQuote(_whole_size(size, of_validation, training))
 
     async def preload(self, file: FileRecord) -> bool:
-        """Size a new upload, so that bids need not wait; store the error if it is invalid.
-
-        Return whether the file is for this zone: a file of images is not.
-        """
-        try:
-            if await asyncio.to_thread(holds_arrays, self._files.path(file)):
-                return False
-            await self._size(file, self._max_length)
-        except InputError as error:
-            await self._files.set_error(file.id, str(error))
-        except (AuctuneError, OSError) as error:
-            _log.warning("an upload could not be examined", file=file.id, reason=str(error))
-        return True
-
-    async def _check_rows(self, file: FileRecord, place: str) -> None:
-        """Check that a file does not hold images, which no vendor turns into rows of text."""
-        try:
-            holds_images = await asyncio.to_thread(is_npz, self._files.path(file))
-        except OSError as error:
-            found = f"cannot be read ({error.strerror})"
-            raise InputError(place, found, "a readable JSONL file") from None
-        if holds_images:
-            expected = (
-                "rows of text; or market.sites (--site NAME=FILE), which trains on images where"
-                " they are, in a zone of kind edge"
-            )
-            raise InputError(place, "is an .npz file of images", expected)
-
-    async def _size_of_validation(self, file: FileRecord, max_length: int) -> DataSize:
-        try:
-            return await self._size(file, max_length)
-        except InputError as error:
-            # The data process calls every file that it examines the training file.
-            place = error.place.replace("training_file", "validation_file", 1)
-            raise InputError(place, error.found, error.expected) from None
-
-    async def _size(self, file: FileRecord, max_length: int) -> DataSize:
-        size = file.size_for(self._base_digest, max_length)
-        if size is None:
-            size = await self._inspector.size(file, max_length)
-            await self._files.set_size(file.id, self._base_digest, max_length, size)
-        return size
+        """Size a new upload; see `FileSizes.preload`."""
+        return await self._sizes.preload(file)
 
 
 def _whole_size(size: DataSize, of_validation: DataSize | None, training: Training) -> DataSize:

@@ -173,7 +173,7 @@ class EdgeSlot(BaseModel):
 class EdgeFields(BaseModel):
     """Plan of a job with data at sites.
 
-    `samples` and `sites` map sites to numbers of samples and to file ids. `failed_slots` counts
+    `samples` and `sites` map sites to numbers of rows and to file ids. `failed_slots` counts
     slots that were replanned. `transferred_mb` is the traffic between sites so far.
     """
 

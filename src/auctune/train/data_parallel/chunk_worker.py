@@ -7,6 +7,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from auctune.domain.dataset import DataSet
 from auctune.train.base import Base
 from auctune.train.data_parallel.batches import ChunkRows, Contribution, Floats
@@ -19,6 +21,7 @@ from auctune.train.rows import TokenizedRow, tokenize, tokenize_chunk
 
 # Places of rows in a job: chunks and epochs have so many each.
 _MOST_ROWS = 2**32
+_NO_ROWS = (TokenizedRow(np.arange(4), np.arange(4)),)
 
 
 class ChunkWorker:
@@ -95,7 +98,8 @@ class ChunkWorker:
     def export(self) -> dict[str, bytes]:
         """Return the files of the adapter in PEFT's format, by name.
 
-        It is loaded back by PEFT and compared on rows of a chunk that has some.
+        It is loaded back by PEFT and compared on rows of a chunk; of chunks that have none, on
+        the first tokens of the vocabulary.
 
         Raises:
             ExportError: if what was written is not the adapter of the weights last taken over.
@@ -108,7 +112,7 @@ class ChunkWorker:
                 adapted.config(NAME),
                 weights.named(weights.values),
                 folder,
-                rows=next(rows for rows in self._chunks.values() if rows),
+                rows=next((rows for rows in self._chunks.values() if rows), _NO_ROWS),
                 trained_logits=lambda row: self._adapter.step.logits(NAME, row),
             )
             return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}

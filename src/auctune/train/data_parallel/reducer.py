@@ -94,6 +94,11 @@ class AdapterReducer:
         self._steps, self._rows, self._tokens = state.steps, state.rows, state.tokens
 
     @property
+    def counts(self) -> tuple[int, int, int]:
+        """Steps, rows and tokens so far."""
+        return self._steps, self._rows, self._tokens
+
+    @property
     def weights(self) -> Floats:
         """The weights as they are now, copied."""
         copied: Floats = self._values.numpy().copy()
@@ -107,9 +112,7 @@ class AdapterReducer:
             moments["exp_avg"].numpy().copy(),
             moments["exp_avg_sq"].numpy().copy(),
             self._base_digest,
-            self._steps,
-            self._rows,
-            self._tokens,
+            *self.counts,
         )
 
     def reduce(self, contributions: Sequence[Contribution], num_rows: int) -> float:

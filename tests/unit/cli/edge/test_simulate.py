@@ -97,9 +97,10 @@ def test_what_is_wrong_is_one_line_and_nothing_is_written(
 @pytest.mark.parametrize(
     ("more", "place"),
     [
-        (["market.json"], "--out"),
+        (["market.json", "--training", "t.toml"], "--out"),
+        (["market.json", "--out", "out"], "--training"),
         (["--out", "out"], "INSTANCE"),
-        (["market.json", "--out", "out", "--device", "abacus"], "--device"),
+        (["market.json", "--training", "t.toml", "--out", "out", "--device", "abacus"], "--device"),
         (["market.json", "--resume", "out"], "--resume"),
         (["--resume", "out", "--device", "cuda"], "--resume"),
         (["--resume", "out"], "out"),

@@ -9,27 +9,36 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.edge import EdgeCommitment, Eris
-from auctune.run.edge.folder import EdgeFolder
-from auctune.run.edge.job_data import read_all
-from auctune.run.edge.listener import SilentListener
-from auctune.run.edge.records import offered_event, site_lost_event, trained_event
+from auctune.run.edge.driver import run_edge
+from auctune.run.edge.edge_folder import EdgeFolder, SlotOutcome
+from auctune.run.edge.inputs import EdgeRunInputs
 from auctune.run.edge.report import make_report, write_report
-from auctune.run.edge.run import run_edge
-from auctune.run.edge.state import EdgeRunState, SlotOutcome, without
+from auctune.run.edge.state import (
+    EdgeRunState,
+    offered_event,
+    site_lost_event,
+    trained_event,
+    without,
+)
 from auctune.run.event_log import EventLog, EventRecord
-from auctune.train.edge.recipe import Recipe
-from support.edge_runs import MARKET, make_inputs, make_job
+from auctune.sim.edge.instance_file import EdgeInstance
+from support.edge_runs import MARKET, make_job
 
 OUTCOME = SlotOutcome(
-    steps=1, loss=0.5, test_loss=0.4, accuracy=0.9, seconds=1.0,
-    chunks_crossed=0, workers_away=0, chunk_bytes=0, parameter_bytes=0,
+    before=0, steps=1, chunks=(0,), samples=4, tokens=9, losses=((1, 4, 9, 0.5),), first_loss=0.5,
+    loss=0.5, validation_loss=0.4, seconds=1.0, workers_away=0, chunks_crossed=0, chunk_bytes=0,
+    parameter_bytes=0,
 )  # fmt: skip
+INPUTS = EdgeRunInputs(EdgeInstance(MARKET, (make_job(2),)), {})
+
+
+def ignore(_event: object) -> None:
+    pass
 
 
 def torn_run() -> tuple[Eris, list[EventRecord]]:
     """Slot 0 is trained, site b lost within slot 1; the rest is planned anew."""
-    inputs = make_inputs(epochs=2)
-    (job,) = inputs.instance.jobs
+    (job,) = INPUTS.instance.jobs
     eris = Eris(MARKET)
     decision = eris.offer(job, 0)
     assert decision.plan is not None
@@ -42,7 +51,7 @@ def torn_run() -> tuple[Eris, list[EventRecord]]:
 
 
 def resumed(events: list[EventRecord]) -> EdgeRunState:
-    state = EdgeRunState(make_inputs(epochs=2).instance, Eris(MARKET))
+    state = EdgeRunState(INPUTS.instance, Eris(MARKET))
     state.replay(events)
     return state
 
@@ -96,44 +105,34 @@ def test_a_run_that_ended_writes_its_report_again_without_a_cluster(tmp_path: Pa
     with closing(EventLog(place.event_log)) as journal:
         for event in [*events, {"type": "ended"}]:
             journal.append(event)
-    report = run_edge(make_inputs(epochs=2), {}, place, SilentListener(), resume=True)
+    report = run_edge(INPUTS, place, ignore, resume=True)
     assert json.loads(place.report.read_bytes())["jobs"][0]["state"] == "refunded"
     assert report.lost == {"b": 2}
 
 
 def test_a_loss_that_is_no_number_is_null_in_the_report(tmp_path: Path) -> None:
     _, events = torn_run()
-    events[1] = trained_event(0, "job", replace(OUTCOME, loss=float("nan"), test_loss=float("inf")))
+    events[1] = trained_event(
+        0, "job", replace(OUTCOME, loss=float("nan"), validation_loss=float("inf"))
+    )
     path = tmp_path / "report.json"
     write_report(path, make_report(resumed(events)))
     (bill,) = json.loads(path.read_text(), parse_constant=pytest.fail)["jobs"]
     assert bill["loss"] is None
-    assert bill["test_loss"] is None
+    assert bill["validation_loss"] is None
 
 
 def test_a_cluster_that_does_not_answer_leaves_no_folder(tmp_path: Path) -> None:
-    inputs = replace(make_inputs(epochs=2), ray="127.0.0.1:1")
+    inputs = replace(INPUTS, ray="127.0.0.1:1")
     place = EdgeFolder(tmp_path / "out")
     with pytest.raises(InputError, match="does not answer"):
-        run_edge(inputs, {}, place, SilentListener(), prepare=place.inputs.mkdir)
+        run_edge(inputs, place, ignore, prepare=place.inputs.mkdir)
     assert not place.root.exists()
 
 
 def test_a_device_that_is_not_there_is_said_before_nodes_are_started(tmp_path: Path) -> None:
-    inputs = replace(make_inputs(epochs=2), device="cuda:99")
+    inputs = replace(INPUTS, device="cuda:99")
     place = EdgeFolder(tmp_path / "out")
-    with pytest.raises(InputError, match="--device: 'cuda:99' cannot be used"):
-        run_edge(inputs, {}, place, SilentListener(), prepare=place.inputs.mkdir)
+    with pytest.raises(InputError, match="--device: 'cuda:99'"):
+        run_edge(inputs, place, ignore, prepare=place.inputs.mkdir)
     assert not place.root.exists()
-
-
-@pytest.mark.parametrize(
-    ("recipe", "chunks", "place"),
-    [(Recipe(model="vast"), 3, "job job: model"), (Recipe(), 5000, "job job: chunks")],
-)
-def test_what_cannot_be_trained_is_refused_before_anything_begins(
-    recipe: Recipe, chunks: int, place: str
-) -> None:
-    job = replace(make_job(2), chunks={"a": chunks})
-    with pytest.raises(InputError, match=place):
-        read_all([job], {"job": recipe})

@@ -204,7 +204,7 @@ def _row(event: ZoneEvent, job: PendingJob, status: Status, body: Record) -> Job
 
 
 def _data_notes(size: Record | None, training: Record) -> tuple[str, ...]:
-    """Return what training loses of the data; jobs on images have no `max_length`."""
+    """Return what training loses of the data."""
     length = training.get("max_length")
     if size is None or length is None:
         return ()

@@ -2,13 +2,9 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated
-
-from pydantic import PlainSerializer, PlainValidator
 
 from auctune.domain import Money
-from auctune.edge import EdgeDecision
-from auctune.run.edge.plain import decision_record, read_decision
+from auctune.run.edge.records import DecisionField, JobField, PlanField
 from auctune.service.storage.events import Record
 from auctune.service.zones.core.events import (
     EventData,
@@ -18,7 +14,6 @@ from auctune.service.zones.core.events import (
     JobTrained,
 )
 from auctune.service.zones.core.job import GivenUp
-from auctune.service.zones.edge.job import OfferedJob, Plan
 from auctune.service.zones.edge.site_datasets import SiteDatasets
 
 
@@ -49,10 +44,10 @@ class EdgeDecided(JobDecided):
 
     size: Record
     facts: SiteDatasets
-    job: OfferedJob
+    job: JobField
     deadline_slot: int
     decision: Record
-    answer: Annotated[EdgeDecision, PlainValidator(read_decision), PlainSerializer(decision_record)]
+    answer: DecisionField
     line: int | None
     earliest: int | None
     budget_remaining: Money | None
@@ -99,7 +94,7 @@ class PlanReplaced(EventData):
 
     type = EdgeEventType.REPLANNED
 
-    found: Plan
+    found: PlanField
     why: str
 
 
@@ -122,7 +117,7 @@ class EdgeResumed(JobResumed):
         found: the plan, from the next slot on.
     """
 
-    found: Plan
+    found: PlanField
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

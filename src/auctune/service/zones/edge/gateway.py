@@ -8,7 +8,7 @@ from auctune.edge import EdgeMenu, EdgeMenuLine
 from auctune.service.accounts.keys import Principal
 from auctune.service.config.zone import EDGE
 from auctune.service.jobs.offers import NO_ALTERNATIVES, Alternatives
-from auctune.service.jobs.request import JobRequest, Lora
+from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.terms import Terms, request_record
 from auctune.service.jobs.training import Submission, Training
 from auctune.service.storage.read_model import JobReadModel
@@ -16,11 +16,8 @@ from auctune.service.zones.core.explainer import Explainer
 from auctune.service.zones.core.gateway import GatewayContext, MenuGateway
 from auctune.service.zones.core.menu import OfferLine
 from auctune.service.zones.edge.site_datasets import SiteDatasets
-from auctune.service.zones.edge.supply import EdgeBid, EdgeSupply, MenuRequest, micro_batch_of
+from auctune.service.zones.edge.supply import EdgeBid, EdgeSupply, MenuRequest
 from auctune.service.zones.edge.zone import EdgeZone
-
-# Of `market.lora`, networks of the edge have a learning rate and a weight decay.
-_NOT_LORA = sorted(Lora.model_fields.keys() - {"learning_rate", "weight_decay"})
 
 
 class EdgeGateway(MenuGateway[EdgeZone, EdgeBid, SiteDatasets, EdgeMenuLine]):
@@ -39,7 +36,7 @@ class EdgeGateway(MenuGateway[EdgeZone, EdgeBid, SiteDatasets, EdgeMenuLine]):
             "market.target_loss",
             "market.share",
             "market.repair",
-            *(f"market.lora.{name}" for name in _NOT_LORA),
+            "market.lora.patience",
         ),
     )
 
@@ -49,7 +46,7 @@ class EdgeGateway(MenuGateway[EdgeZone, EdgeBid, SiteDatasets, EdgeMenuLine]):
         supply: EdgeSupply,
         explainer: Explainer[Any],
     ) -> None:
-        super().__init__(context, supply.model, len(supply.market.sites), explainer)
+        super().__init__(context, supply.entry.base, len(supply.market.sites), explainer)
         self.supply = supply
         self._menu_lock = asyncio.Lock()
 
@@ -62,12 +59,15 @@ class EdgeGateway(MenuGateway[EdgeZone, EdgeBid, SiteDatasets, EdgeMenuLine]):
 
     def _training(self, request: JobRequest) -> Training:
         training = super()._training(request)
-        micro_batch = micro_batch_of(training)
+        micro_batch = self.supply.micro_batch(training)
         if training.batch_size % micro_batch:
             expected = f"a multiple of {micro_batch}, or less"
             place = "hyperparameters.batch_size"
             raise InputError(place, f"{training.batch_size}", expected)
         return training
+
+    def _notes(self, data: SiteDatasets, training: Training) -> tuple[str, ...]:
+        return data.size.notes(training.max_length)
 
     def _priced_record(
         self,

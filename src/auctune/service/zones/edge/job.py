@@ -2,18 +2,13 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Annotated, Any
-
-from pydantic import PlainSerializer, PlainValidator
+from typing import Any
 
 from auctune.domain import Money
-from auctune.edge import EdgeCommitment, EdgeJob, EdgePlan, SlotPlan
-from auctune.run.edge.plain import job_record, plan_record, read_job, read_plan
+from auctune.edge import EdgeCommitment, EdgePlan, SlotPlan
+from auctune.run.edge.records import JobField, PlanField
 from auctune.service.zones.core.job import PrepaidJob
 from auctune.service.zones.edge.site_datasets import SiteDatasets
-
-OfferedJob = Annotated[EdgeJob, PlainValidator(read_job), PlainSerializer(job_record)]
-Plan = Annotated[EdgePlan, PlainValidator(read_plan), PlainSerializer(plan_record)]
 
 
 @dataclass(kw_only=True)
@@ -27,16 +22,16 @@ class EdgeJobState(PrepaidJob):
         decision: as recorded.
         plan: slots that are trained, and those to come.
         trained: slots whose results are recorded.
-        steps: of gradient descent so far.
+        steps: of the optimizer so far.
         failed_slots: number of slots without a result.
         transferred_mb: between sites so far, as measured.
     """
 
     facts: SiteDatasets
-    job: OfferedJob
+    job: JobField
     deadline_slot: int
     decision: dict[str, Any]
-    plan: Plan
+    plan: PlanField
     trained: list[int] = field(default_factory=list)
     steps: int = 0
     failed_slots: int = 0
@@ -48,8 +43,8 @@ class EdgeJobState(PrepaidJob):
 
     @property
     def total_rows(self) -> int:
-        """Samples to train, over all epochs."""
-        return self.facts.total * self.training.epochs
+        """Rows to train, over all epochs."""
+        return self.facts.size.rows * self.training.epochs
 
     @property
     def chunks_left(self) -> int:

@@ -1,19 +1,25 @@
-"""Zones of kind `edge`: an auction of slots of sites, where data are trained on in place."""
+"""Zones of kind `edge`: an auction of slots of sites, where rows are trained on in place."""
 
 from collections.abc import Mapping
 from typing import Any
 
+from auctune.device_profile import Profile
+from auctune.domain import InputError
 from auctune.edge import ByDuration, EdgeJob
-from auctune.run.open_sites.messages import SitesSettings
+from auctune.run.base_facts import Alone, Report, learn_base
+from auctune.run.edge.messages import SitesSettings
 from auctune.run.runtime.ray.params import check_ray
 from auctune.service.config.edge import EdgeConfig, read_supply
+from auctune.service.datasets.inspector import DatasetInspector
+from auctune.service.datasets.training_data import FileSizes
 from auctune.service.jobs.training import Defaults
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.dependencies import BaseProfiles, DataDirs
 from auctune.service.zones.core.explainer import Explainer
 from auctune.service.zones.core.gateway import GatewayContext
-from auctune.service.zones.core.kind import ZoneKind
-from auctune.service.zones.core.loader import ZoneLoader, created_record, slot_epoch
+from auctune.service.zones.core.kind import ZoneKind, node_settings, read_optional_profile
+from auctune.service.zones.core.loader import LanguageZoneLoader, created_record, slot_epoch
 from auctune.service.zones.edge.explainer import explain
 from auctune.service.zones.edge.gateway import EdgeGateway
 from auctune.service.zones.edge.site_datasets import SiteDatasetResolver
@@ -22,11 +28,11 @@ from auctune.service.zones.edge.supply import EdgeSupply
 from auctune.service.zones.edge.worker import EdgeWorker
 from auctune.service.zones.edge.zone import EdgeZone
 
-# Small networks need other settings than adapters of language models.
-_DEFAULTS = Defaults(epochs=5, batch_size=64, learning_rate=0.05)
+SITE = "site"
+"""Node type of an edge zone: all its workers are alike."""
 
 
-class EdgeLoader(ZoneLoader[EdgeConfig, EdgeZone, EdgeModel]):
+class EdgeLoader(LanguageZoneLoader[EdgeConfig, EdgeZone, EdgeModel]):
     """Loads an edge zone."""
 
     fixed_settings = (
@@ -38,7 +44,8 @@ class EdgeLoader(ZoneLoader[EdgeConfig, EdgeZone, EdgeModel]):
 
     def _prepare(self) -> None:
         self.dependencies.report(f"preparing zone {self.entry.name}", 0.0)
-        self.supply = build_supply(self.entry, self.recorded, self.clock)
+        profile, cache = self.profiles[SITE].profile, str(self.dependencies.dirs.cache)
+        self.supply = build_supply(self.entry, self.recorded, self.clock, profile, cache)
         self._compile_kernels()
 
     def _compile_kernels(self) -> None:
@@ -49,8 +56,8 @@ class EdgeLoader(ZoneLoader[EdgeConfig, EdgeZone, EdgeModel]):
             arrival=0,
             epochs=1,
             chunks={site: 2},
-            worker=self.supply.worker,
-            server=self.supply.server,
+            worker=self.entry.worker,
+            server=self.entry.server,
             chunks_per_worker_slot=1.0,
             parameter_mb=0.0,
             utility=ByDuration((1.0,)),
@@ -64,14 +71,16 @@ class EdgeLoader(ZoneLoader[EdgeConfig, EdgeZone, EdgeModel]):
         return EdgeZone(self.entry.name, self.supply, model, self.dependencies.recorder)
 
     def _gateway(self, actor: ZoneActor[EdgeZone]) -> EdgeGateway:
-        shared, supply = self.dependencies, self.supply
-        files = SiteDatasetResolver(shared.files, shared.data)
+        shared, supply, base = self.dependencies, self.supply, self._base
+        defaults = Defaults(max_length=self.entry.max_length, context_tokens=base.context_tokens)
+        inspector = DatasetInspector(self.entry.base_source, shared.data, shared.files)
+        sizes = FileSizes(shared.files, base.digest, inspector, defaults.length)
         context = GatewayContext(
             actor,
             self.clock,
             supply.market.slots,
-            _DEFAULTS,
-            files,
+            defaults,
+            SiteDatasetResolver(shared.files, sizes),
             shared.budgets,
             shared.quotes,
         )
@@ -94,25 +103,22 @@ def edge_record(entry: EdgeConfig, now: float) -> dict[str, Any]:
     return created_record(entry, entry.record(), slot_epoch(entry, now))
 
 
-def build_supply(entry: EdgeConfig, recorded: Mapping[str, Any], clock: SlotClock) -> EdgeSupply:
-    """Return what a zone offers: sites as recorded, training speed as configured now."""
+def build_supply(
+    entry: EdgeConfig,
+    recorded: Mapping[str, Any],
+    clock: SlotClock,
+    profile: Profile,
+    cache: str = "",
+) -> EdgeSupply:
+    """Return what a zone offers: sites as recorded, training speed as measured."""
     market, params = read_supply(dict(recorded))
     return EdgeSupply(
-        model=entry.base,
-        market=market,
-        params=params,
-        clock=clock,
-        worker=entry.worker,
-        server=entry.server,
-        samples_per_second=entry.samples_per_second,
-        step_seconds=entry.step_seconds,
-        spare=entry.headroom,
-        momentum=entry.momentum,
+        entry=entry, market=market, params=params, clock=clock, profile=profile, cache=cache
     )
 
 
 class EdgeKind(ZoneKind[EdgeConfig]):
-    """Kind of edge zones. They need no profile: their settings say how fast a site trains."""
+    """Kind of edge zones."""
 
     config = EdgeConfig
     projection = EdgeState.projection
@@ -120,3 +126,21 @@ class EdgeKind(ZoneKind[EdgeConfig]):
 
     def check(self, entry: EdgeConfig, place: str, now: float) -> None:
         check_ray(f"{place}.kind")
+        read_optional_profile(entry.profile)
+
+    def profile(
+        self, entry: EdgeConfig, dirs: DataDirs, report: Report, alone: Alone
+    ) -> BaseProfiles:
+        profile = read_optional_profile(entry.profile)
+        # With a profile only the base's digest and context are read, which needs no GPU: the
+        # machine of the service has none where sites are on a cluster.
+        device = "cpu" if profile is not None and entry.ray is not None else entry.device
+        settings = node_settings(entry, dirs, device, entry.threads or 1)
+        try:
+            return {SITE: learn_base(settings, dirs.profiles, report, profile, alone)}
+        except InputError as error:
+            if error.place != "device" or entry.ray is None:
+                raise
+            found = "is missing, and this machine has no such GPU to measure"
+            expected = "a file of `auctune profile`, measured on a machine of the cluster"
+            raise InputError("profile", found, expected) from None

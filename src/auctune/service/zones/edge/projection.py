@@ -2,7 +2,7 @@
 
 | key | value |
 | --- | --- |
-| facts | samples by site, the shape of an image, and classes |
+| facts | rows by site, and the size of the data |
 | plan | slots that are trained and those to come, with the traffic of each |
 | trained | slots whose results are recorded |
 | failed_slots, transferred_mb | number of failed slots, and data transferred between sites |
@@ -13,13 +13,12 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
-from pydantic_core import to_jsonable_python
-
 from auctune.domain import Reason
-from auctune.run.edge.plain import plan_record
+from auctune.run.edge.records import plan_record
 from auctune.service.storage.events import EventType, Record
 from auctune.service.storage.read_model import JobReadModel
 from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.events import adapter
 from auctune.service.zones.core.projection import (
     COMMON_MESSAGES,
     EventMessage,
@@ -31,12 +30,6 @@ from auctune.service.zones.edge.job import EdgeJobState
 from auctune.service.zones.edge.site_datasets import SiteDatasets
 
 _DECISION_FIELDS = ("size", "decision", "facts", "earliest", "budget_remaining")
-
-
-def size_record(facts: SiteDatasets) -> Record:
-    """Return the size of the data as rows of all kinds have it; numbers count as tokens."""
-    channels, height, width = facts.image
-    return {"rows": facts.total, "mean_tokens": float(channels * height * width)}
 
 
 class EdgeProjection(PrepaidProjection[EdgeJobState]):
@@ -56,21 +49,19 @@ class EdgeProjection(PrepaidProjection[EdgeJobState]):
         Reason.NO_CAPACITY: "the free capacity of the sites cannot train it by its deadline",
         Reason.UNPROFITABLE: "the bid is not above the price",
     }
-    training_fields: ClassVar[tuple[str, ...]] = ("learning_rate", "weight_decay")
 
     def __init__(self) -> None:
         self.messages = {
             **COMMON_MESSAGES,
             EventType.DECIDED: EventMessage(self.decision_message),
-            EventType.FINISHED: EventMessage(lambda _: "The model is ready"),
             EdgeEventType.REPLANNED: EventMessage(replanned_message, "warn"),
         }
 
     def job_fields(self, job: EdgeJobState) -> Record:
         return {
-            "size": size_record(job.facts),
+            "size": job.facts.size.to_record(),
             "decision": job.decision,
-            "facts": to_jsonable_python(job.facts),
+            "facts": adapter(SiteDatasets).dump_python(job.facts, mode="json"),
             "plan": plan_record(job.plan),
             "trained": list(job.trained),
             "failed_slots": job.failed_slots,

@@ -7,14 +7,13 @@ before the deadline.
 
 import math
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
 import structlog
 
-from auctune.run.open_sites.folder import SiteOutcome
-from auctune.run.open_sites.messages import SiteOrder
+from auctune.run.edge.edge_folder import OUTCOME, SlotOutcome
+from auctune.run.edge.messages import SlotRequest
 from auctune.run.runtime.channel import Message
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.zone import lose_to_memory
@@ -28,25 +27,25 @@ _log = structlog.get_logger(__name__)
 class SiteProcess(Protocol):
     """Handle of the process that trains at all sites."""
 
-    def train(self, slot: int, jobs: Collection[str], orders: Iterable[SiteOrder]) -> None:
+    def train(self, slot: int, jobs: Collection[str], requests: Iterable[SlotRequest]) -> None:
         """Train a slot."""
         ...
 
-    def expect(self, jobs: Collection[str], orders: Iterable[SiteOrder]) -> None:
+    def expect(self, jobs: Collection[str], requests: Iterable[SlotRequest]) -> None:
         """Prepare the next slot, and release what no job needs."""
         ...
 
-    def look_ahead(self, orders: Iterable[SiteOrder]) -> None:
+    def prefetch(self, requests: Iterable[SlotRequest]) -> None:
         """Prepare the next slot while the current one is trained."""
         ...
 
 
-_LESS_MEMORY = "reduce batch_size, or the number of samples at each site"
+_LESS_MEMORY = "reduce max_length or batch_size, or the number of rows at each site"
 
 # Sentinel: no jobs are left, the process may release its actors.
 _RELEASE_ALL = ["release all"]
 
-LoadOutcome = Callable[[str, int, int], SiteOutcome | None]
+LoadOutcome = Callable[[str, int, int], SlotOutcome | None]
 
 
 class SlotScheduler:
@@ -137,15 +136,15 @@ class SlotScheduler:
                 found = self._load_outcome(job.id, slot, job.steps)
                 if found is None:
                     break
-                self._trained(zone, job.id, slot, asdict(found))
+                self._trained(zone, job.id, slot, OUTCOME.dump_python(found))
 
     def _dispatch(self, zone: EdgeZone, slot: int) -> None:
         jobs = [job for job in zone.state.jobs.values() if _trains_in(job, slot)]
         if jobs:
             self._busy, self._is_out, self._expected = {job.id for job in jobs}, True, []
-            orders = [self._request(zone, job, slot) for job in jobs]
+            requests = [self._request(zone, job, slot) for job in jobs]
             assert self._sites is not None
-            self._sites.train(slot, list(zone.state.jobs), orders)
+            self._sites.train(slot, list(zone.state.jobs), requests)
 
     def _prewarm(self, zone: EdgeZone, slot: int) -> None:
         """Start the actors of the next slot early, even while the current slot is trained."""
@@ -155,21 +154,23 @@ class SlotScheduler:
             expected = _RELEASE_ALL
         if expected != self._expected:
             self._expected = expected
-            orders = [self._request(zone, job, slot) for job in jobs]
+            requests = [self._request(zone, job, slot) for job in jobs]
             assert self._sites is not None
             if self._is_out:
-                self._sites.look_ahead(orders)
+                self._sites.prefetch(requests)
             else:
-                self._sites.expect(list(zone.state.jobs), orders)
+                self._sites.expect(list(zone.state.jobs), requests)
 
-    def _request(self, zone: EdgeZone, job: EdgeJobState, slot: int) -> SiteOrder:
+    def _request(self, zone: EdgeZone, job: EdgeJobState, slot: int) -> SlotRequest:
         part = job.slot_plan(slot)
         assert part is not None
-        terms = zone.supply.terms(job.training, job.facts, job.request["sites"], self._content)
+        training = zone.supply.training(
+            job.id, job.training, job.facts, job.request["sites"], self._content
+        )
         others = {one.slot for one in job.plan.slots} - {slot} - set(job.trained)
-        return SiteOrder(
+        return SlotRequest(
             job=job.job,
-            terms=terms,
+            training=training,
             part=part,
             taken=job.consumed_chunks(slot),
             steps=job.steps,
@@ -184,10 +185,9 @@ class SlotScheduler:
         part = None if job is None else job.slot_plan(slot)
         if job is None or part is None:
             return
-        loss = outcome["loss"]
-        if not (math.isfinite(loss) and math.isfinite(outcome["first_loss"])):
+        if not all(math.isfinite(loss) for *_, loss in outcome["losses"]):
             # The training diverged: that is not the market's failure.
-            why = f"the loss of slot {slot} is {loss}"
+            why = f"the loss of slot {slot} is not a number"
             zone.fail(name, "training_failed", why, None, refund=False)
             return
         trained = EdgeTrained(
@@ -195,7 +195,7 @@ class SlotScheduler:
             slot=slot,
             seconds=outcome["seconds"],
             result=_result(job, outcome),
-            outcome=outcome,
+            outcome={key: value for key, value in outcome.items() if key != "losses"},
         )
         zone.record(trained, name)
         zone.replan_lost_sites([name])
@@ -225,18 +225,17 @@ def _trains_in(job: EdgeJobState, slot: int) -> bool:
 
 def _result(job: EdgeJobState, outcome: dict[str, Any]) -> dict[str, Any]:
     """Return the outcome of a slot in the format of `EventType.TRAINED`."""
-    before, samples = job.progress.rows, outcome["samples"]
-    rows, steps, loss = before + samples, outcome["steps"], outcome["test_loss"]
-    losses = [[steps, before, rows, outcome["loss"]]]
-    if not job.steps and steps > 1:
-        # A job's progress shows how far the loss has fallen since its first step.
-        losses.insert(0, [1, 0, min(samples, job.training.batch_size), outcome["first_loss"]])
+    rows, steps, loss = (
+        job.progress.rows + outcome["samples"],
+        outcome["steps"],
+        outcome["validation_loss"],
+    )
     return {
         "rows": rows,
         "total_rows": job.total_rows,
-        "tokens": 0,
+        "tokens": outcome["tokens"],
         "steps": steps,
-        "losses": losses,
+        "losses": [list(step) for step in outcome["losses"]],
         "validation": [] if loss is None else [[steps, rows, loss]],
         "state": "done" if rows >= job.total_rows else "suspended",
         "note": "",

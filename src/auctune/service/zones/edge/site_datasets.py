@@ -1,18 +1,15 @@
-"""Data sets of edge jobs: ownership, inspection, number and shape of samples by site."""
+"""Data sets of edge jobs: ownership, existence and size of the rows of each site."""
 
-import asyncio
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-import structlog
-
-from auctune.domain import AuctuneError, InputError
+from auctune.domain import InputError
 from auctune.domain.data_size import DataSize
-from auctune.run.data.client import DataClient
-from auctune.run.data.image_rows import ImageFacts, holds_arrays
+from auctune.domain.errors import RepairableError
+from auctune.service.datasets.training_data import FileSizes
 from auctune.service.files.repository import FileRecord, FileRepository
-from auctune.service.jobs.training import Submission
+from auctune.service.jobs.training import Submission, Training
+from auctune.service.zones.core.events import Size
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,143 +17,107 @@ class SiteDatasets:
     """Data sets of one job.
 
     Attributes:
-        samples: number of samples by site.
-        image: channels, height and width of each image.
-        classes: number of classes; labels are less.
+        samples: rows by site that can be trained on.
+        size: of all sites together, with the validation data.
     """
 
     samples: Mapping[str, int]
-    image: tuple[int, int, int]
-    classes: int
-
-    @property
-    def total(self) -> int:
-        """Number of samples at all sites."""
-        return sum(self.samples.values())
-
-    @property
-    def sample_bytes(self) -> int:
-        """Bytes of a sample that is moved: one for each number of its image, 8 for its label."""
-        channels, height, width = self.image
-        return channels * height * width + 8
+    size: Size
 
 
-def combine(files: Mapping[str, ImageFacts], validation: ImageFacts | None) -> SiteDatasets:
+def combine(
+    sites: Mapping[str, DataSize], validation: DataSize | None, training: Training
+) -> SiteDatasets:
     """Return the data sets of one job.
 
     Args:
-        files: facts of the file at each site.
-        validation: facts of the validation file, or None.
+        sites: size of the file at each site.
+        validation: size of the validation file, or None.
+        training: settings of the job.
 
     Raises:
-        InputError: if shapes of images differ, or a class is in the validation file only.
+        InputError: if too many rows of a file would be truncated.
     """
-    first = next(iter(files.values()))
-    for site, one in files.items():
-        if one.image != first.image:
-            raise InputError(
-                f"market.sites.{site}", _shape(one), f"{_shape(first)}, as at the other sites"
-            )
-    classes = max(one.classes for one in files.values())
+    length, truncate = training.max_length, training.truncate
+    for site, size in sites.items():
+        size.check_truncation(f"market.sites.{site}", length, truncate=truncate)
     if validation is not None:
-        if validation.image != first.image:
-            raise InputError("validation_file", _shape(validation), _shape(first))
-        if validation.classes > classes:
-            found = f"has a label {validation.classes - 1}"
-            raise InputError("validation_file", found, f"labels below {classes}")
-    return SiteDatasets({site: one.samples for site, one in files.items()}, first.image, classes)
-
-
-def _shape(one: ImageFacts) -> str:
-    return f"images of {' x '.join(map(str, one.image))}"
-
-
-_log = structlog.get_logger(__name__)
-
-_MAX_CACHED = 10_000
-# Key of an image file's size, where files of rows have a base and a length.
-_SIZE_KEY, _LENGTH = "images", 0
+        validation.check_truncation("validation_file", length, truncate=truncate)
+        validation = validation if validation.longest else None
+    sizes = list(sites.values())
+    rows = sum(size.rows for size in sizes)
+    tokens = sum(size.rows * size.mean_tokens for size in sizes)
+    causes = sorted({cause for size in sizes for cause in size.dropped})
+    limits = [size.context_tokens for size in sizes if size.context_tokens is not None]
+    whole = DataSize.of(
+        rows,
+        tokens / rows,
+        sum(size.num_truncated for size in sizes),
+        {cause: sum(size.dropped.get(cause, 0) for size in sizes) for cause in causes},
+        max(size.longest for size in sizes),
+        min(limits, default=None),
+    )
+    samples = {site: size.rows for site, size in sites.items()}
+    return SiteDatasets(samples, replace(whole, validation=validation))
 
 
 class SiteDatasetResolver:
-    """Data of a zone's jobs at its sites. A cache holds the facts of the files used last.
+    """Data of a zone's jobs at its sites.
 
     Args:
         files: stored files.
-        data: the data process.
-        most: maximum number of files in the cache.
+        sizes: of files.
     """
 
-    def __init__(self, files: FileRepository, data: DataClient, most: int = _MAX_CACHED) -> None:
-        self._files, self._data, self._most = files, data, most
-        self._known: OrderedDict[str, ImageFacts] = OrderedDict()
+    def __init__(self, files: FileRepository, sizes: FileSizes) -> None:
+        self._files, self._sizes = files, sizes
 
     def ensure_not_deleted(self, submission: Submission) -> None:
-        """See `auctune.service.zones.core.gateway.JobData`."""
         for file, place in _files(submission):
             if not self._files.exists(file):
                 raise InputError(place, f"{file!r} is being deleted", "a file that is not deleted")
 
     async def cached(self, submission: Submission) -> SiteDatasets | None:
-        """Return the facts of a job's data if all are in the cache; see `JobData`."""
-        await self._check_owner(submission)
+        records = await self._records(submission)
         self.ensure_not_deleted(submission)
-        found: dict[str, ImageFacts] = {}
-        for file, _ in _files(submission):
-            if file not in self._known:
+        sizes: dict[str, DataSize] = {}
+        for place, record in records.items():
+            size = self._sizes.cached(record, submission.training.max_length)
+            if size is None:
                 return None
-            self._known.move_to_end(file)
-            found[file] = self._known[file]
-        return _combined(submission, found)
+            sizes[place] = size
+        return _combined(submission, sizes)
 
     async def inspect(self, submission: Submission) -> SiteDatasets:
-        """Return the facts of a job's data; see `JobData`."""
-        await self._check_owner(submission)
-        # Kept here too: inspections for other jobs may evict them from the cache.
-        found = {
-            file: await self._inspect(file, place, submission.owner)
-            for file, place in _files(submission)
-        }
-        return _combined(submission, found)
+        records = await self._records(submission)
+        sizes: dict[str, DataSize] = {}
+        for place, record in records.items():
+            try:
+                length = submission.training.max_length
+                sizes[place] = await self._sizes.size(record, length, place)
+            except RepairableError as error:
+                # No vendor repairs rows that stay at their sites.
+                raise InputError(error.place, error.found, error.expected) from None
+        return _combined(submission, sizes)
 
     async def preload(self, file: FileRecord) -> bool:
-        """Inspect a new upload if it holds images; see `JobData`."""
-        path = self._files.path(file)
-        try:
-            if not await asyncio.to_thread(holds_arrays, path):
-                return False
-            found = await self._inspect(file.id, "file", file.owner)
-        except InputError as error:
-            await self._files.set_error(file.id, str(error))
-        except (AuctuneError, OSError) as error:
-            _log.warning("an upload could not be inspected", file=file.id, reason=str(error))
-        else:
-            size = DataSize(found.samples, float(found.image[0] * found.image[1] * found.image[2]))
-            await self._files.set_size(file.id, _SIZE_KEY, _LENGTH, size)
-        return True
+        return await self._sizes.preload(file)
 
-    async def _check_owner(self, submission: Submission) -> None:
-        for file, place in _files(submission):
-            await self._files.require(file, submission.owner, place)
+    async def _records(self, submission: Submission) -> dict[str, FileRecord]:
+        """Return a job's files, by their places in the request.
 
-    async def _inspect(self, file: str, place: str, owner: str) -> ImageFacts:
-        found = self._known.get(file)
-        if found is None:
-            path = self._files.blobs.path(file)
-            found = await asyncio.wrap_future(self._data.images(path, place, owner=owner))
-            self._known[file] = found
-            if len(self._known) > self._most:
-                self._known.popitem(last=False)
-        self._known.move_to_end(file)
-        return found
+        Raises:
+            InputError: if one does not exist, or belongs to another user.
+        """
+        return {
+            place: await self._files.require(file, submission.owner, place)
+            for file, place in _files(submission)
+        }
 
 
-def _combined(submission: Submission, found: Mapping[str, ImageFacts]) -> SiteDatasets:
-    validation, sites = submission.training.validation, submission.record["sites"]
-    return combine(
-        {site: found[file] for site, file in sites.items()},
-        None if validation is None else found[validation],
-    )
+def _combined(submission: Submission, sizes: Mapping[str, DataSize]) -> SiteDatasets:
+    sites = {site: sizes[f"market.sites.{site}"] for site in submission.record["sites"]}
+    return combine(sites, sizes.get("validation_file"), submission.training)
 
 
 def _files(submission: Submission) -> Iterator[tuple[str, str]]:

@@ -1,13 +1,15 @@
-"""Supply of an edge zone: its sites, its model, and the training speed of a worker.
+"""Supply of an edge zone: its sites, its base, and the training speed of a worker.
 
 A bid becomes an `EdgeJob`:
 
- chunk      the samples that fit into `chunk_mb`
- D^r        ceil(samples at r / samples of a chunk)
- P          slot (1 - spare) / (samples of a chunk (1 / samples_per_second + step_seconds / batch))
- lambda     MB of a model, twice for each micro-batch that a worker processes in a slot: its
+ chunk      the rows that fit into `chunk_mb`; a token counts 4 bytes
+ D^r        ceil(rows at r / rows of a chunk)
+ P          slot (1 - headroom) / (rows of a chunk (1 / rows per second + step_seconds / batch))
+ lambda     MB of the adapter, twice for each micro-batch that a worker processes in a slot: its
             weights and its gradient
  f          the bid for each finish up to the deadline, and 0 after it
+
+The device profile says how many rows a worker trains per second.
 """
 
 import math
@@ -15,19 +17,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from auctune.device_profile import Profile
 from auctune.domain import InputError, Money
 from auctune.edge import ByDuration, EdgeJob, EdgeMarket, EdgeMenu, Eris, ErisParams
-from auctune.run.open_sites.messages import TrainingTerms
-from auctune.run.open_sites.model_size import model_mb
+from auctune.run.edge.training import EdgeTraining, adapter_settings
+from auctune.service.config.edge import EdgeConfig
+from auctune.service.jobs.device_limits import check_adapter, check_batch
 from auctune.service.jobs.timestamps import to_rfc3339
 from auctune.service.jobs.training import Training, ZoneBid
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.edge.site_datasets import SiteDatasets
 
-MICRO_BATCH = 16
-"""Samples of a micro-batch."""
-MAX_MODEL_MB = 256.0
-"""Largest model: each worker, and the process of all sites, hold several copies of it."""
+_TOKEN_BYTES = _PARAMETER_BYTES = 4
 # Fields of a request, by the fields of a job that the mechanism checks.
 _REQUEST_FIELDS = {
     "chunks": "market.sites",
@@ -84,31 +85,25 @@ class EdgeSupply:
     """Supply of an edge zone.
 
     Attributes:
-        model: name of the model that it trains.
-        market: its sites, over the slots of the window.
+        entry: settings of the zone.
+        market: its sites, over the slots of the window, as recorded.
         params: parameters of the mechanism.
         clock: slots of the zone.
-        worker, server: what each occupies, in units by resource type.
-        samples_per_second: training speed of a worker.
-        step_seconds: overhead of a step: the way of its weights to the sites, and back.
-        spare: share of a slot that is not sold.
-        momentum: momentum of gradient descent.
+        profile: device profile of a worker.
+        cache: folder of bases that are built on a machine.
     """
 
-    model: str
+    entry: EdgeConfig
     market: EdgeMarket
     params: ErisParams
     clock: SlotClock
-    worker: Mapping[str, float]
-    server: Mapping[str, float]
-    samples_per_second: float
-    step_seconds: float
-    spare: float
-    momentum: float
+    profile: Profile
+    cache: str
 
-    def chunk_samples(self, facts: SiteDatasets) -> int:
-        """Return the number of samples in a full chunk."""
-        return max(1, math.floor(self.market.chunk_mb * 1e6 / facts.sample_bytes))
+    def chunk_rows(self, facts: SiteDatasets) -> int:
+        """Return the number of rows in a full chunk."""
+        row_bytes = _TOKEN_BYTES * facts.size.mean_tokens
+        return max(1, math.floor(self.entry.chunk_mb * 1e6 / row_bytes))
 
     def job(self, bid: EdgeBid, slot: int) -> tuple[EdgeJob, int]:
         """Return a bid as the mechanism sees it, and the last slot that ends by its deadline.
@@ -118,7 +113,7 @@ class EdgeSupply:
             slot: the current slot; the job may run from the next one on.
 
         Raises:
-            InputError: if its deadline leaves no slot, or its data or model are too large.
+            InputError: if its deadline leaves no slot, or its data or adapter are too large.
         """
         first, horizon = slot + 1, slot + self.market.slots - 1
         last = min(self.clock.last_slot_by(bid.deadline), horizon)
@@ -134,69 +129,69 @@ class EdgeSupply:
             raise InputError(place, error.found, error.expected) from None
 
     def _edge_job(self, bid: EdgeBid, slot: int, first: int, last: int) -> EdgeJob:
-        training, facts = bid.training, bid.facts
-        size, model = self.chunk_samples(facts), self._model_mb(facts)
-        sample_seconds = 1 / self.samples_per_second + self.step_seconds / training.batch_size
-        samples = self.clock.slot_seconds * (1 - self.spare) / sample_seconds
-        exchanges = math.ceil(samples / micro_batch_of(training))
+        training, facts, entry = bid.training, bid.facts, self.entry
+        check_batch(training, facts.size)
+        check_adapter(training, self.profile, self.profile.memory_gb - self.profile.base_memory_gb)
+        size, micro_batch = self.chunk_rows(facts), self.micro_batch(training)
+        row_seconds = self._row_seconds(facts, micro_batch)
+        row_seconds += entry.step_seconds / training.batch_size
+        rows = self.clock.slot_seconds * (1 - entry.headroom) / row_seconds
+        exchanges = math.ceil(rows / micro_batch)
         job = EdgeJob(
             id=bid.job,
             arrival=first,
             epochs=training.epochs,
             chunks={site: math.ceil(count / size) for site, count in facts.samples.items()},
-            worker=self.worker,
-            server=self.server,
-            chunks_per_worker_slot=samples / size,
-            parameter_mb=2 * exchanges * model,
+            worker=entry.worker,
+            server=entry.server,
+            chunks_per_worker_slot=rows / size,
+            parameter_mb=2 * exchanges * self._adapter_mb(training),
             utility=ByDuration((float(bid.bid),) * (last - first + 1)),
         )
         self.market.check(job, slot)
         return job
 
-    def _model_mb(self, facts: SiteDatasets) -> float:
-        """Return the size of the model for some data, in MB.
+    def _row_seconds(self, facts: SiteDatasets, micro_batch: int) -> float:
+        """Return the seconds of a worker for a row, without the latency of a step."""
+        tokens = facts.size.mean_tokens
+        return tokens / self.profile.tokens_per_second(max(1, round(micro_batch * tokens)))
 
-        Raises:
-            InputError: if it is too large: one image or label can require a model of any size.
-        """
-        found = model_mb(self.model, facts.image, facts.classes)
-        if found > MAX_MODEL_MB:
-            sides = " x ".join(map(str, facts.image))
-            data = f"images of {sides} in {facts.classes:,} classes"
-            expected = f"{MAX_MODEL_MB:g} MB at most: smaller images, or fewer classes"
-            raise InputError("market.sites", f"{data} make a model of {found:,.0f} MB", expected)
-        return found
+    def _adapter_mb(self, training: Training) -> float:
+        features = self.profile.adapted_features(training.target_modules)
+        return training.rank * features * _PARAMETER_BYTES / 1e6
 
-    def terms(
+    def micro_batch(self, training: Training) -> int:
+        """Return the rows of a micro-batch: at most those of a batch."""
+        return min(self.entry.micro_batch, training.batch_size)
+
+    def training(
         self,
+        job: str,
         training: Training,
         facts: SiteDatasets,
         sites: Mapping[str, str],
         content: Callable[[str], Path],
-    ) -> TrainingTerms:
+    ) -> EdgeTraining:
         """Return how the sites train a job.
 
         Args:
+            job: its id.
             training: settings of its owner.
-            facts: shape of its data.
+            facts: size of its data.
             sites: file ids by site.
             content: returns the path of a file, by its id.
         """
         validation = training.validation
-        return TrainingTerms(
-            model=self.model,
-            batch_size=training.batch_size,
-            micro_batch=micro_batch_of(training),
-            learning_rate=training.learning_rate,
-            momentum=self.momentum,
-            weight_decay=training.weight_decay,
-            seed=training.seed,
-            files={site: str(content(file)) for site, file in sites.items()},
+        return EdgeTraining(
+            base=self.entry.base_source,
+            cache=self.cache,
+            config=adapter_settings(job, training.hyperparameters()),
+            rows={site: str(content(file)) for site, file in sites.items()},
+            are_uploads=True,
+            may_move=self.entry.rows_move,
+            num_rows=facts.size.rows,
             validation=None if validation is None else str(content(validation)),
-            classes=facts.classes,
+            dtype=self.entry.dtype,
+            threads=self.entry.threads or 1,
+            micro_batch=self.micro_batch(training),
         )
-
-
-def micro_batch_of(training: Training) -> int:
-    """Return the samples of a micro-batch: at most those of a batch."""
-    return min(MICRO_BATCH, training.batch_size)

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import structlog
 
-from auctune.run.open_sites.folder import OpenSitesFolder
-from auctune.run.open_sites.messages import SitesSettings
-from auctune.run.open_sites.process import SitesProcess
+from auctune.run.edge.edge_folder import EdgeFolder
+from auctune.run.edge.messages import SitesProcess, SitesSettings
 from auctune.run.runtime.channel import Message, OnMessage
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
@@ -41,10 +40,10 @@ class EdgeWorker(ZoneWorker[EdgeZone]):
         settings: SitesSettings,
         dependencies: ZoneDependencies,
     ) -> None:
-        self._folder = OpenSitesFolder.at(Path(settings.folder))
+        self._folder = EdgeFolder(Path(settings.folder))
         super().__init__(actor, clock, self._folder.jobs, dependencies)
         self._settings = settings
-        self._scheduler = SlotScheduler(self._files.blobs.path, self._folder.kept)
+        self._scheduler = SlotScheduler(self._files.blobs.path, self._folder.read_outcome)
         self._supervisor = ProcessSupervisor(
             actor.name, self._launch, self._on_message, _is_progress
         )
@@ -72,7 +71,7 @@ class EdgeWorker(ZoneWorker[EdgeZone]):
         return self._scheduler.is_running(job)
 
     def _result_folder(self, job: EdgeJobState) -> Path:
-        return self._folder.model(job.id)
+        return self._folder.adapter(job.id)
 
     def _launch(self, forward: OnMessage) -> SitesProcess:
         def on_message(message: Message | None) -> None:

@@ -29,7 +29,6 @@ from auctune.service.zones.edge.events import (
     SiteUp,
 )
 from auctune.service.zones.edge.job import EdgeJobState
-from auctune.service.zones.edge.projection import size_record
 from auctune.service.zones.edge.state import EdgeModel
 from auctune.service.zones.edge.supply import EdgeBid, EdgeSupply, MenuRequest
 
@@ -193,7 +192,7 @@ class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):
             request=bid.request,
             training=bid.training,
             idempotency_key=bid.idempotency_key,
-            size=size_record(bid.facts),
+            size=bid.facts.size.to_record(),
             facts=bid.facts,
             job=job,
             deadline_slot=last,

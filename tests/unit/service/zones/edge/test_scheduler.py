@@ -4,6 +4,7 @@ import pytest
 
 from auctune.domain import write_snapshot
 from auctune.edge import first_violation
+from auctune.run.edge.edge_folder import OUTCOME
 from auctune.service.storage.events import EventType
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.edge.events import EdgeEventType
@@ -210,7 +211,7 @@ def test_a_slot_that_was_trained_and_not_told_of_is_taken_over_and_not_trained_a
     # Told once more, it says nothing new.
     made.hear(
         kind="trained", job="job", slot=slot,
-        outcome={name: getattr(outcome_of(order), name) for name in outcome_of(order).__slots__},
+        outcome=OUTCOME.dump_python(outcome_of(order)),
     )  # fmt: skip
     assert notes(made, EventType.TRAINED) == 1
 

@@ -1,53 +1,58 @@
-"""Looking at the files of edge jobs: what was found is kept of so many, and no job fails by it."""
+"""Sizes of the files of edge jobs: at all sites, with the places that a request has for them."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
+from auctune.domain import InputError
+from auctune.domain.data_size import DataSize
 from auctune.run.data.client import DataClient
 from auctune.service.config.models import LimitsConfig
+from auctune.service.datasets.inspector import DatasetInspector
+from auctune.service.datasets.training_data import FileSizes
 from auctune.service.files.repository import FileRepository, Purpose
 from auctune.service.jobs.training import Submission, Training
 from auctune.service.storage import Committer, Queries, open_store
-from auctune.service.zones.edge.site_datasets import SiteDatasetResolver
-from support.edge_zones import images_file
+from auctune.service.zones.edge.site_datasets import SiteDatasetResolver, combine
+from support.edge_zones import rows_file
 
 
 @dataclass
 class Form:
-    filename: str = "images.npz"
+    filename: str = "rows.jsonl"
     purpose: Purpose = Purpose.TRAINING
-
-
-def submission(sites: dict[str, str]) -> Submission:
-    first = next(iter(sites.values()))
-    return Submission("ftjob-a", "ada", Training(first), {"sites": sites})
 
 
 async def _chunks(content: bytes) -> AsyncIterator[bytes]:
     yield content
 
 
-def test_jobs_of_more_files_than_are_kept_are_looked_at_side_by_side(tmp_path: Path) -> None:
-    async def look(library: FileRepository, data: DataClient) -> None:
-        files = SiteDatasetResolver(library, data, most=2)
-        names = [
-            (await library.add("ada", Form(), _chunks(images_file(seed, 8 + seed)))).id
-            for seed in range(4)
-        ]
-        jobs = [dict(zip("abc", names[:3], strict=True)), dict(zip("abc", names[1:], strict=True))]
-        found = await asyncio.gather(*(files.inspect(submission(sites)) for sites in jobs))
-        assert [facts.samples for facts in found] == [
-            {"a": 8, "b": 9, "c": 10},
-            {"a": 9, "b": 10, "c": 11},
-        ]
-        # Those asked for last are known without a look; a job with others is decided on later.
-        await files.inspect(submission({"a": names[0], "b": names[1]}))
-        assert await files.cached(submission({"b": names[1]})) is not None
-        await files.inspect(submission({"c": names[2]}))
-        assert await files.cached(submission({"b": names[1]})) is not None
-        assert await files.cached(submission({"a": names[0]})) is None
+def test_files_of_sites_are_sized_once_and_named_as_in_the_request(tmp_path: Path) -> None:
+    async def check(files: FileRepository, data: DataClient) -> None:
+        inspector = DatasetInspector("tiny", data, files)
+        resolver = SiteDatasetResolver(files, FileSizes(files, "digest", inspector, 512))
+        contents = [rows_file(1, 8), rows_file(2, 10), b"no rows\n"]
+        a, b, wrong = [(await files.add("ada", Form(), _chunks(one))).id for one in contents]
+
+        def submission(sites: dict[str, str], validation: str | None = None) -> Submission:
+            return Submission("ftjob-a", "ada", Training(a, validation), {"sites": sites})
+
+        both = submission({"x": a, "y": b})
+        assert await resolver.cached(both) is None
+        found = await resolver.inspect(both)
+        assert found == await resolver.cached(both)
+        assert found.samples == {"x": 8, "y": 10}
+        assert found.size.rows == 18
+        for sites, validation, place in (
+            ({"x": a, "y": wrong}, None, r"market\.sites\.y: line 1"),
+            ({"x": a}, wrong, "validation_file: line 1"),
+            ({"x": a, "y": "file-none"}, None, r"market\.sites\.y"),
+        ):
+            with pytest.raises(InputError, match=f"^{place}"):
+                await resolver.inspect(submission(sites, validation))
 
     data = DataClient(tmp_path / "cache", module="support.word_data")
     with open_store(tmp_path) as store:
@@ -55,7 +60,22 @@ def test_jobs_of_more_files_than_are_kept_are_looked_at_side_by_side(tmp_path: P
         limits = LimitsConfig()
         library = FileRepository(tmp_path / "files", Queries(store.reader), committer, limits)
         try:
-            asyncio.run(look(library, data))
+            asyncio.run(check(library, data))
         finally:
             data.close()
             committer.close()
+
+
+def test_data_of_several_sites_count_together_and_truncation_is_of_each() -> None:
+    long = DataSize.of(10, 20.0, 1, {"no_target": 2}, 40, None)
+    short = DataSize(30, 10.0)
+    found = combine({"a": long, "b": short}, None, Training("file-a", max_length=32))
+    assert found.samples == {"a": 10, "b": 30}
+    assert found.size == DataSize.of(40, 12.5, 1, {"no_target": 2}, 40, None)
+    cut = DataSize.of(10, 20.0, 4, {}, 40, None)
+    with pytest.raises(InputError, match=r"market\.sites\.a: rows longer than"):
+        combine({"b": short, "a": cut}, None, Training("file-a", max_length=32))
+    with pytest.raises(InputError, match="validation_file: rows longer than"):
+        combine({"b": short}, cut, Training("file-a", max_length=32))
+    allowed = Training("file-a", max_length=32, truncate=True)
+    assert combine({"b": short}, cut, allowed).size.validation == cut

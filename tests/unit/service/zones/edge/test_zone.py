@@ -6,16 +6,18 @@ import numpy as np
 import pytest
 
 from auctune.domain import InputError, Money
+from auctune.domain.data_size import DataSize
 from auctune.edge import Eris, first_violation
 from auctune.edge.ledger import EdgeLedger
 from auctune.numerics.rng import stream
-from auctune.run.edge.plain import read_decision, read_job
+from auctune.run.edge.records import read_decision
 from auctune.service.config.edge import PricingConfig, read_supply
 from auctune.service.storage.events import EventType
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.edge.site_datasets import SiteDatasets
 from auctune.service.zones.edge.state import empty_model
-from support.edge_zones import IMAGE, MadeUpEdge, edge_entry
+from auctune.sim.edge.instance_file import parse_edge_job
+from support.edge_zones import TOKENS, MadeUpEdge, edge_entry
 
 
 def busy_market(seed: int = 0, jobs: int = 10) -> MadeUpEdge:
@@ -39,7 +41,7 @@ def test_decisions_are_those_of_a_simulation_of_the_same_jobs(seed: int) -> None
     still = Eris(replace(market, slots=60), params)
     decided = [event for event in made.log.read() if event.type == EventType.DECIDED]
     for event in decided:
-        job, answer = read_job(event.body["job"]), read_decision(event.body["answer"])
+        job, answer = parse_edge_job(event.body["job"]), read_decision(event.body["answer"])
         expected = still.offer(job, event.slot)
         assert (answer.admitted, answer.payment, answer.plan) == (
             expected.admitted,
@@ -186,14 +188,26 @@ def test_a_bid_that_is_refused_changes_nobodys_prices() -> None:
     assert made.menu(made.bid("mine", "0", 9)).lines == before
 
 
-def test_data_that_make_a_model_too_large_for_the_sites_are_refused() -> None:
+def test_an_adapter_that_is_larger_than_its_base_is_refused() -> None:
     made = MadeUpEdge()
-    wide = replace(made.bid("wide"), facts=SiteDatasets({"a": 1}, (16, 512, 512), 10_000))
+    bid = made.bid("wide")
+    wide = replace(bid, training=replace(bid.training, rank=4096))
     for ask in (made.menu, made.zone.preview, made.zone.decide):
-        with pytest.raises(InputError, match=r"market\.sites: .* model of 41,9\d\d MB"):
+        with pytest.raises(InputError, match=r"market\.lora\.rank: 4096 "):
             ask(wide)
-    photos = replace(made.bid("photos"), facts=SiteDatasets({"a": 16}, (3, 224, 224), 100))
-    assert made.zone.decide(photos).status == "queued"
+
+
+def test_rows_that_do_not_move_are_trained_at_their_sites_alone() -> None:
+    """Where they may move, a plan for the same job moves some."""
+    moved = {}
+    for rows_move in (False, True):
+        made = MadeUpEdge(edge_entry(rows_move=rows_move))
+        made.decide("job", "900", 9, samples={"c": 64})
+        plan = made.zone.state.jobs["job"].plan if made.zone.state.jobs else None
+        moves = [] if plan is None else [move for part in plan.slots for move in part.moves]
+        moved[rows_move] = {move.origin != move.destination for move in moves}
+    assert moved[False] <= {False}
+    assert True in moved[True]
 
 
 def test_what_is_more_than_a_zone_takes_is_named_as_its_owner_named_it() -> None:
@@ -205,7 +219,7 @@ def test_what_is_more_than_a_zone_takes_is_named_as_its_owner_named_it() -> None
             "hyperparameters.n_epochs",
         ),
         (replace(asked, bid=Money("999999999999")), "market.bid"),
-        (replace(asked, facts=SiteDatasets({"a": 10**8}, IMAGE, 10)), "market.sites"),
+        (replace(asked, facts=SiteDatasets({"a": 10**8}, DataSize(10**8, TOKENS))), "market.sites"),
     ):
         with pytest.raises(InputError) as refused:
             made.menu(bid)

@@ -1,6 +1,6 @@
-"""What befalls one job, and is no other's: no room for its data, no memory, a file that is gone.
+"""Errors of one job, which concern no other: no memory, no room for its data, a missing file.
 
-It may be over by the job's next slot, so that this one alone comes to nothing.
+They may be over by the job's next slot, so that only this one is lost.
 """
 
 import traceback
@@ -16,12 +16,16 @@ _FILE = "a file of it could not be read or written"
 _OTHER = "what trained it ended with an error"
 
 
-class TroubleError(AuctuneError):
-    """A job's slot came to nothing.
+class EdgeRunError(AuctuneError):
+    """The run stops here; what it has saved stands."""
+
+
+class SlotError(AuctuneError):
+    """A job's slot was not trained.
 
     Args:
         why: for its owner.
-        out_of_memory: whether it was for want of memory, as far as that is known.
+        out_of_memory: whether memory was too small, as far as that is known.
     """
 
     def __init__(self, why: str, *, out_of_memory: bool = False) -> None:
@@ -30,33 +34,32 @@ class TroubleError(AuctuneError):
 
 
 @contextmanager
-def troubles() -> Iterator[None]:
-    """A block of which a failure is one job's.
+def as_slot_error() -> Iterator[None]:
+    """Raise what memory, disks, PyTorch and Ray raise in the block as an error of one job.
 
     Raises:
-        TroubleError: in place of what memory, disks, PyTorch and Ray raise; that is written on
-            standard error, for those who look after the sites.
+        SlotError: in its place; the error itself is written to standard error, for operators.
     """
     import ray
 
     try:
         yield
-    # PyTorch says with a RuntimeError that memory has run out.
+    # PyTorch reports with a RuntimeError that memory has run out.
     except (MemoryError, OSError, RuntimeError, ray.exceptions.RayError) as error:
         traceback.print_exc()
-        raise TroubleError(in_words(error), out_of_memory=is_passing(error)) from error
+        raise SlotError(describe(error), out_of_memory=is_transient(error)) from error
 
 
-def is_passing(error: Exception) -> bool:
-    """Whether what an actor's call ended with may be over by the next slot."""
-    return in_words(root_of(error)) in (_ROOM, _MEMORY, _ENDED)
+def is_transient(error: Exception) -> bool:
+    """Return whether the error of an actor's call may be over by the next slot."""
+    return describe(error) in (_ROOM, _MEMORY, _ENDED)
 
 
-def in_words(error: Exception) -> str:
-    """What befell a job, without a word of where."""
+def describe(error: Exception) -> str:
+    """Return an error in words for a job's owner, without paths."""
     from ray import exceptions
 
-    error = root_of(error)
+    error = unwrap(error)
     if isinstance(error, exceptions.ObjectStoreFullError | exceptions.OutOfDiskError):
         return _ROOM
     if isinstance(error, MemoryError | exceptions.OutOfMemoryError):
@@ -64,12 +67,12 @@ def in_words(error: Exception) -> str:
     if "memory" in str(error):
         # Of any process that has crashed Ray says that its memory may have run out.
         return _ENDED if isinstance(error, exceptions.RayActorError) else _MEMORY
-    # Ray's own are no files'.
+    # Errors of Ray that are an OSError are not about files.
     return _FILE if type(error).__module__ == "builtins" and isinstance(error, OSError) else _OTHER
 
 
-def root_of(error: Exception) -> Exception:
-    """What an actor's call ended with, without the way that it came."""
+def unwrap(error: Exception) -> Exception:
+    """Return the error that an actor's call ended with, as it was raised."""
     from ray import exceptions
 
     while isinstance(error, exceptions.RayTaskError):

@@ -1,0 +1,156 @@
+"""Folder of a run of the edge, or of the sites of a zone.
+
+DIR/
+  report.json               bill and figures, at the end of a run (auctune.run.edge.report)
+  jobs/ID/adapter/          result of a run's job, in PEFT's format
+  jobs/ID/losses.jsonl      loss of each step
+  inputs/                   copies of what the run was started with
+  state/journal.jsonl       event log of a run (auctune.run.edge.state)
+  state/jobs/ID/STEPS.npz   checkpoint after so many steps
+  state/jobs/ID/slot-T.json outcome of slot T
+  state/jobs/ID/adapter/    result of a zone's job
+  state/sites.json          processes and folder of nodes that were started here
+  .lock                     held by the driver
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import quote
+
+from pydantic import TypeAdapter
+
+from auctune.atomic_files import clean_temp_files, commit_folder, staging_folder, write_atomically
+from auctune.domain.errors import CheckpointError
+from auctune.run.run_directory import RunDirectory
+from auctune.train.data_parallel.reducer import AdapterState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotOutcome:
+    """Outcome of a job's slot.
+
+    Attributes:
+        before, steps: of the optimizer since the job began, before the slot and after it.
+        chunks: that were trained.
+        samples: rows that were trained, over all epochs.
+        tokens: trained tokens since the job began.
+        losses: step, rows and tokens since the job began, and mean loss, of each step.
+        first_loss, loss: mean loss of the first step, and of the last epoch; None if no row had
+            anything to learn.
+        validation_loss: at the end of the slot; None without validation data.
+        seconds: that its steps took.
+        workers_away: number of workers that were not at the server's site.
+        chunks_crossed, chunk_bytes: chunks that workers fetched from other sites.
+        parameter_bytes: weights and gradients that crossed sites.
+    """
+
+    # Losses of a training that diverged are not finite.
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"ser_json_inf_nan": "constants"}
+
+    before: int
+    steps: int
+    chunks: tuple[int, ...]
+    samples: int
+    tokens: int
+    losses: tuple[tuple[int, int, int, float], ...]
+    first_loss: float | None
+    loss: float | None
+    validation_loss: float | None
+    seconds: float
+    workers_away: int
+    chunks_crossed: int
+    chunk_bytes: int
+    parameter_bytes: int
+
+
+OUTCOME: TypeAdapter[SlotOutcome] = TypeAdapter(SlotOutcome)
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeFolder(RunDirectory):
+    """Paths of one run, or of a zone's sites."""
+
+    @property
+    def report(self) -> Path:
+        """Bill and figures."""
+        return self.root / "report.json"
+
+    @property
+    def settings(self) -> Path:
+        """Settings of a run; written last of its inputs."""
+        return self.inputs / "settings.json"
+
+    @property
+    def sites(self) -> Path:
+        """Processes of local nodes."""
+        return self.state / "sites.json"
+
+    @property
+    def jobs(self) -> Path:
+        """Folders of jobs: checkpoints, outcomes of slots, results."""
+        return self.state / "jobs"
+
+    def job(self, job: str) -> Path:
+        """Return the folder of a job, whose id may have any characters."""
+        return self.jobs / quote(job, safe="")
+
+    def result(self, job: str) -> Path:
+        """Return the folder of what a run's job leaves for people."""
+        return self.root / "jobs" / quote(job, safe="")
+
+    def adapter(self, job: str) -> Path:
+        """Return the folder of a job's adapter, once its last slot is trained."""
+        return self.job(job) / "adapter"
+
+    def write_adapter(self, job: str, files: dict[str, bytes]) -> None:
+        """Write the files of a job's adapter, all or none of them."""
+        with staging_folder(self.adapter(job)) as folder:
+            for name, content in files.items():
+                (folder / name).write_bytes(content)
+            commit_folder(folder, self.adapter(job))
+
+    def write_checkpoint(self, job: str, state: AdapterState, keep_from: int) -> None:
+        """Write a job's state; those of fewer than `keep_from` steps are removed."""
+        path = self._checkpoint(job, state.steps)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        clean_temp_files(path)
+        write_atomically(path, state.to_bytes())
+        for old in path.parent.glob("*.npz"):
+            if old.stem.isdigit() and int(old.stem) < keep_from:
+                old.unlink()
+
+    def read_checkpoint(self, job: str, steps: int) -> AdapterState | None:
+        """Return a job's state after a number of steps; None before the first.
+
+        Raises:
+            CheckpointError: if it is missing or damaged.
+        """
+        if steps == 0:
+            return None
+        path = self._checkpoint(job, steps)
+        try:
+            state = AdapterState.from_bytes(path.read_bytes())
+        except OSError as error:
+            raise CheckpointError(f"{path} cannot be read ({error.strerror})") from None
+        if state.steps != steps:
+            raise CheckpointError(f"{path} is of {state.steps} steps")
+        return state
+
+    def write_outcome(self, job: str, slot: int, outcome: SlotOutcome) -> None:
+        """Write the outcome of a slot, so that it can be reported again."""
+        write_atomically(self._outcome(job, slot), OUTCOME.dump_json(outcome) + b"\n")
+
+    def read_outcome(self, job: str, slot: int, steps: int) -> SlotOutcome | None:
+        """Return the outcome of a slot that began after so many steps, or None."""
+        try:
+            found = OUTCOME.validate_json(self._outcome(job, slot).read_bytes())
+        except FileNotFoundError:
+            return None
+        return found if found.before == steps else None
+
+    def _checkpoint(self, job: str, steps: int) -> Path:
+        return self.job(job) / f"{steps}.npz"
+
+    def _outcome(self, job: str, slot: int) -> Path:
+        return self.job(job) / f"slot-{slot}.json"
