@@ -28,7 +28,7 @@ from auctune.run.edge.resources import node_resources, sites_alive
 from auctune.run.edge.state import JobRecord
 from auctune.run.edge.storage import ChunkStorage
 from auctune.run.event_log import EventLog
-from auctune.run.local_cluster import LocalCluster
+from auctune.run.runtime.ray.local_cluster import LocalCluster
 from auctune.train.data_parallel.reducer import AdapterState
 from support.edge_runs import (
     MARKET,

@@ -193,7 +193,7 @@ def test_nodes_end_by_themselves_if_their_market_is_killed(
 
 
 PARENT_MODULES = (
-    "auctune.run.runtime.ray.launch",
+    "auctune.run.runtime.ray.launcher",
     "auctune.run.runtime.local",
     "auctune.run.data.client",
     "auctune.run.base_facts",

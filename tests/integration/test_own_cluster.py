@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from auctune.run.runtime.messages import NodeSettings, TaskQuota
-from auctune.run.runtime.ray.launch import RayLauncher
+from auctune.run.runtime.ray.launcher import RayLauncher
 from auctune.run.runtime.ray.params import RayParams
 from auctune.run.runtime.supervisor import Executor, SupervisorPolicy
 from auctune.train.job import LoraJob

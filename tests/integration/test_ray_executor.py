@@ -12,7 +12,7 @@ import pytest
 from auctune.run.base_facts import Elsewhere, learn_base
 from auctune.run.runtime.channel import Message
 from auctune.run.runtime.messages import NodeSettings, TaskQuota
-from auctune.run.runtime.ray.launch import RayLauncher
+from auctune.run.runtime.ray.launcher import RayLauncher
 from auctune.run.runtime.ray.params import RayParams
 from auctune.run.runtime.supervisor import Executor, SupervisorPolicy
 from auctune.service.zones.auction.executors import RayExecutorFactory
@@ -49,13 +49,13 @@ class AtWork:
         return self.heard.wait_for("trained", stale=False)
 
 
-def bridge_of() -> int:
-    """The bridge that this process has started."""
+def agent_of() -> int:
+    """The agent that this process has started."""
     for child in Path(f"/proc/{os.getpid()}/task").glob("*/children"):
         for pid in child.read_text().split():
-            if b"runtime.ray.bridge" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            if b"runtime.ray.agent" in Path(f"/proc/{pid}/cmdline").read_bytes():
                 return int(pid)
-    raise AssertionError("there is no bridge")
+    raise AssertionError("there is no agent")
 
 
 def train_disturbed(
@@ -134,8 +134,8 @@ def test_a_driver_killed_while_nodes_train_is_replaced(
 ) -> None:
     def kill(at_work: AtWork) -> None:
         pid = at_work.last("started")["pid"]
-        os.kill(bridge_of(), signal.SIGKILL)
-        assert at_work.heard.wait_for("ended")["how"] == "lost its bridge to the cluster"
+        os.kill(agent_of(), signal.SIGKILL)
+        assert at_work.heard.wait_for("ended")["how"] == "lost its agent on the cluster"
         at_work.heard.wait_for("ready")
         # Whoever trained before is gone before another may begin.
         assert not living([pid])

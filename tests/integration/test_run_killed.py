@@ -8,6 +8,7 @@ import pytest
 
 from auctune.run.main_job import resume_market, run_market
 from auctune.train.checkpoint import load_latest
+from support.executor_kinds import NEEDS_RAY
 from support.market_runs import (
     Child,
     Commands,
@@ -87,6 +88,19 @@ def test_a_node_that_dies_again_and_again_ends_the_run_in_one_line_and_resumably
     assert "Traceback" not in child.text
 
     resume_market(out, quiet())
+    assert read_decisions(out) == read_decisions(finished)
+    _assert_same_training(out, finished)
+
+
+@NEEDS_RAY
+def test_a_run_on_a_cluster_of_its_own_decides_and_trains_as_one_without(
+    finished: Path, auctune: Commands, tmp_path: Path
+) -> None:
+    table = with_change(("executor",), "ray", with_change(("mode",), "exact"))
+    out = tmp_path / "out"
+    code, text = auctune.run("run", write_market(tmp_path / "market", table), "--out", out)
+    assert code == 0, text
+    assert (out / "state" / "nodes" / "ray.log").exists()
     assert read_decisions(out) == read_decisions(finished)
     _assert_same_training(out, finished)
 

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from auctune.edge import ByDuration, EdgeJob, Move, Site, SlotPlan
-from auctune.run import local_cluster
 from auctune.run.edge.edge_folder import EdgeFolder, SlotOutcome
 from auctune.run.edge.job_errors import describe, is_transient
 from auctune.run.edge.messages import SlotRequest
@@ -23,7 +22,8 @@ from auctune.run.edge.resources import node_resources
 from auctune.run.edge.site_trainer import SiteTrainer, SlotTrained, TrainerCallbacks
 from auctune.run.edge.slot_runner import JobBroken, SlotLost
 from auctune.run.edge.training import assign_chunks
-from auctune.run.local_cluster import LocalCluster
+from auctune.run.runtime.ray import local_cluster
+from auctune.run.runtime.ray.local_cluster import LocalCluster
 from support.chunk_training import train_alone
 from support.edge_runs import job_chunks, make_training, make_worker
 

@@ -10,7 +10,7 @@ import pytest
 
 from auctune.run.runtime.local import NODE_WORKER, LocalLauncher
 from auctune.run.runtime.messages import NodeSettings
-from auctune.run.runtime.ray.launch import RayLauncher
+from auctune.run.runtime.ray.launcher import RayLauncher
 from auctune.run.runtime.ray.params import RayParams
 from auctune.run.runtime.supervisor import Executor, OnNodeMessage, SupervisorPolicy
 from auctune.run.runtime.worker import NodeLauncher

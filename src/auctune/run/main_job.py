@@ -16,7 +16,7 @@ from auctune.run.prepared import Prepared, beside, node_settings, prepare, reloc
 from auctune.run.report_data import MarketReport
 from auctune.run.runtime.local import LocalLauncher, start_fork_server
 from auctune.run.runtime.messages import NodeSettings
-from auctune.run.runtime.ray.launch import RayLauncher
+from auctune.run.runtime.ray.launcher import RayLauncher
 from auctune.run.runtime.ray.params import RayParams
 from auctune.run.runtime.supervisor import Executor, OnNodeMessage, SupervisorPolicy
 from auctune.run.runtime.worker import NodeLauncher

@@ -12,6 +12,7 @@ previous checkpoint is used. One process at a time writes to a folder.
 import hashlib
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -60,12 +61,15 @@ class _Manifest:
     format: int
     number: int
     files: dict[str, _File]
+    attempt: int = 0
 
 
 _MANIFEST = TypeAdapter(_Manifest)
 
 
-def save_checkpoint(folder: Path, number: int, checkpoint: Checkpoint, keep: int = 2) -> Path:
+def save_checkpoint(
+    folder: Path, number: int, checkpoint: Checkpoint, keep: int = 2, attempt: int = 0
+) -> Path:
     """Write a checkpoint that is complete from the moment it is visible.
 
     Args:
@@ -73,12 +77,14 @@ def save_checkpoint(folder: Path, number: int, checkpoint: Checkpoint, keep: int
         number: of this one; not below that of a complete one. The same number replaces it.
         checkpoint: its tensors may be on any device.
         keep: how many of the newest stay; >= 1.
+        attempt: fencing token, recorded in the manifest: a process that was cut off, and has been
+            replaced by another one with a higher number, can no longer save. 0: not checked.
 
     Returns:
         The new folder, `folder/<number, 8 digits>`.
 
     Raises:
-        CheckpointError: if a complete one with a higher number is there.
+        CheckpointError: if a complete one with a higher number, or of a later attempt, is there.
         ValueError: if `number` or `keep` are out of range, or the state is not JSON.
     """
     if number < 0 or keep < 1:
@@ -86,9 +92,11 @@ def save_checkpoint(folder: Path, number: int, checkpoint: Checkpoint, keep: int
     folder.mkdir(parents=True, exist_ok=True)
     clean_staging(folder)
     _drop_damaged_above(folder, number)
+    if attempt:
+        _check_attempt(folder, attempt)
     place = folder / f"{number:08d}"
     with staging_folder(place) as unfinished:
-        _write(unfinished, number, checkpoint)
+        _write(unfinished, number, checkpoint, attempt)
         commit_folder(unfinished, place)
     for _, old in list(_checkpoints(folder))[keep:]:
         remove_folder(old)
@@ -141,7 +149,16 @@ def _drop_damaged_above(folder: Path, number: int) -> None:
             raise CheckpointError(f"{place} is newer than checkpoint {number}; numbers only grow")
 
 
-def _write(folder: Path, number: int, checkpoint: Checkpoint) -> None:
+def _check_attempt(folder: Path, attempt: int) -> None:
+    for _, place in _checkpoints(folder):
+        # A manifest that cannot be read is of a damaged checkpoint.
+        with suppress(OSError, ValueError):
+            later = _MANIFEST.validate_json((place / MANIFEST).read_bytes()).attempt
+            if later > attempt:
+                raise CheckpointError(f"{place} is of attempt {later}, later than {attempt}")
+
+
+def _write(folder: Path, number: int, checkpoint: Checkpoint, attempt: int) -> None:
     # Copies, as safetensors refuses tensors that share memory.
     tensors = {
         name: tensor.detach().to("cpu", copy=True).contiguous()
@@ -152,7 +169,7 @@ def _write(folder: Path, number: int, checkpoint: Checkpoint) -> None:
         STATE: json.dumps(checkpoint.state).encode(),
     }
     files = {name: _File.of(content) for name, content in contents.items()}
-    contents[MANIFEST] = _MANIFEST.dump_json(_Manifest(FORMAT, number, files))
+    contents[MANIFEST] = _MANIFEST.dump_json(_Manifest(FORMAT, number, files, attempt))
     for name, content in contents.items():
         (folder / name).write_bytes(content)
 

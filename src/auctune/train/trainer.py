@@ -215,11 +215,14 @@ class MultiLoraTrainer:
                     report(self._progress(places[task.job.id]))
         return {job: self._progress(place, whole_call=True) for job, place in places.items()}
 
-    def save(self, job_id: str, number: int) -> Path:
-        """Write a checkpoint into the job's folder; return the checkpoint's own folder."""
+    def save(self, job_id: str, number: int, attempt: int = 0) -> Path:
+        """Write a checkpoint into the job's folder; return the checkpoint's own folder.
+
+        Arguments and errors are those of `save_checkpoint`.
+        """
         place = self._place(job_id)
         checkpoint = capture_state(place.task, self.base.digest, self.mode)
-        return save_checkpoint(place.folder / CHECKPOINTS, number, checkpoint)
+        return save_checkpoint(place.folder / CHECKPOINTS, number, checkpoint, attempt=attempt)
 
     def export(self, job_id: str, folder: Path) -> Exported:
         """Write a job's adapter in PEFT's format, verified by loading it.

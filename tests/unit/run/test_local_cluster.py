@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from auctune.run.local_cluster import LocalCluster, drop_folder
+from auctune.run.runtime.ray.local_cluster import LocalCluster, drop_folder
 
 
 @dataclass

@@ -86,6 +86,16 @@ def test_numbers_only_grow(tmp_path: Path) -> None:
     assert latest_number(tmp_path) == 3
 
 
+def test_an_attempt_that_was_replaced_can_no_longer_save(tmp_path: Path) -> None:
+    save_checkpoint(tmp_path, 1, make(1), attempt=5)
+    for number, attempt in ((2, 5), (3, 6), (4, 0), (5, 6)):
+        save_checkpoint(tmp_path, number, make(number), attempt=attempt)
+    for number in (5, 6):
+        with pytest.raises(CheckpointError, match="is of attempt 6, later than 5"):
+            save_checkpoint(tmp_path, number, make(number), attempt=5)
+    assert latest_number(tmp_path) == 5
+
+
 def test_a_checkpoint_goes_in_below_a_damaged_one_and_counts_as_the_newest(tmp_path: Path) -> None:
     save_three(tmp_path)
     (tmp_path / "00000003" / "state.json").write_bytes(b"{")

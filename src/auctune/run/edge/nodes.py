@@ -8,10 +8,10 @@ from pathlib import Path
 from auctune.atomic_files import write_atomically
 from auctune.domain import InputError
 from auctune.edge.market import Site
-from auctune.run.adopted_cluster import adopted
 from auctune.run.edge.edge_folder import EdgeFolder
 from auctune.run.edge.resources import node_resources
-from auctune.run.local_cluster import LocalCluster, drop_folder
+from auctune.run.runtime.ray.cluster import connect as connect_external
+from auctune.run.runtime.ray.local_cluster import LocalCluster, drop_folder
 
 
 class SiteNodes:
@@ -61,7 +61,7 @@ def connect(sites: Sequence[Site], ray: str, place: str, folder: EdgeFolder) -> 
         InputError: if there is no cluster at the address.
     """
     if ray:
-        with adopted(ray, place):
+        with connect_external(ray, place):
             yield SiteNodes(sites, folder, None)
         return
     if folder.sites.exists():

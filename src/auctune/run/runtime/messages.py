@@ -115,12 +115,14 @@ class TrainSlotRequest:
         until: unix time at which all checkpoints must be on disk, whatever is trained by then;
             None: when all targets are reached.
         id: returned by the answers.
+        attempt: fencing token of the checkpoints, as of `save_checkpoint`.
     """
 
     slot: int
     tasks: tuple[TaskQuota, ...]
     until: float | None = None
     id: str = ""
+    attempt: int = 0
 
     @property
     def task_ids(self) -> frozenset[str]:

@@ -88,6 +88,7 @@ class NodeSupervisor:
         launch: starts a worker; its messages come to `on_message` with the number of the start.
         policy: when it is stuck or lost.
         emit: called with each message for the user of the node.
+        next_attempt: as of `NodeLauncher`.
         wall: clock in unix time.
         monotonic: monotonic clock.
     """
@@ -98,6 +99,7 @@ class NodeSupervisor:
         launch: Callable[[int], WorkerHandle],
         policy: SupervisorPolicy,
         emit: Callable[[Message], None],
+        next_attempt: Callable[[], int],
         *,
         wall: Callable[[], float],
         monotonic: Callable[[], float],
@@ -106,6 +108,7 @@ class NodeSupervisor:
         self._launch = launch
         self._policy = policy
         self._emit = emit
+        self._next_attempt = next_attempt
         self._wall = wall
         self._monotonic = monotonic
         self._worker: WorkerHandle | None = None
@@ -149,7 +152,7 @@ class NodeSupervisor:
         assert self._pending is not None
         attempt, self._pending = self._pending, None
         self._current = attempt
-        request = replace(attempt.request, id=self._id(attempt))
+        request = replace(attempt.request, id=self._id(attempt), attempt=self._next_attempt())
         self._worker.send(request.to_message())
 
     def poll(self) -> None:
@@ -335,6 +338,7 @@ class Executor:
                 partial(self._launch, node),
                 self._policy,
                 partial(on_message, node),
+                launcher.next_attempt,
                 wall=unix_time,
                 monotonic=time.monotonic,
             )

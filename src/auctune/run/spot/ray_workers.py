@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from auctune.domain import AuctuneError, InputError
-from auctune.run.runtime.ray.clusters import Clustered, open_cluster
+from auctune.run.runtime.ray.cluster import EnsureNode, open_cluster
 from auctune.run.runtime.ray.params import check_ray
 from auctune.run.spot.job_config import SpotRayParams
 from auctune.run.spot.provider import (
@@ -176,12 +176,12 @@ class RayLauncher:
         self._step, self._reference = -1, None
         self._connection = ExitStack()
         try:
-            cluster = self._connection.enter_context(_connect(params, log.parent))
+            ensure_node = self._connection.enter_context(_connect(params, log.parent))
             if params.address is None:
                 for option, needs in self._requirements.items():
                     # A node of a cluster of its own has room for all instances of a kind.
                     has = {name: max(1.0, need * max_instances) for name, need in needs.items()}
-                    cluster.make_room(str(option), has)
+                    ensure_node(str(option), has)
         except BaseException:
             self.close()
             raise
@@ -229,7 +229,7 @@ def _num_fitting(has: Mapping[str, float], needs: Mapping[str, float]) -> int:
 
 
 @contextmanager
-def _connect(params: SpotRayParams, work: Path) -> Iterator[Clustered]:
+def _connect(params: SpotRayParams, work: Path) -> Iterator[EnsureNode]:
     """Connect to a cluster, for which a while is waited, or start one.
 
     Raises:
@@ -244,10 +244,10 @@ def _connect(params: SpotRayParams, work: Path) -> Iterator[Clustered]:
         if time.monotonic() > give_up_at:
             give_up.set()
 
-    with open_cluster(params.address, work, give_up, on_unreachable) as cluster:
-        if cluster is None:
+    with open_cluster(params.address, work, give_up, on_unreachable) as ensure_node:
+        if ensure_node is None:
             raise InputError("ray address", reasons[-1], "a cluster that answers")
-        yield cluster
+        yield ensure_node
 
 
 def _portable(settings: WorkerSettings, params: SpotRayParams) -> WorkerSettings:

@@ -166,9 +166,9 @@ class NodeWorker:
             try:
                 self._trainer.train(targets, partial(self._report, request.id), cancellable)
             except StopRequestedError:
-                self._save(loaded)
+                self._save(loaded, request.attempt)
                 raise
-            unsaved = self._save(loaded)
+            unsaved = self._save(loaded, request.attempt)
             saved_at = unix_time()
             results = {}
             for task in loaded:
@@ -260,14 +260,14 @@ class NodeWorker:
             # A checkpoint of another base or data set is intact, and must not be deleted.
             raise
 
-    def _save(self, tasks: Iterable[TaskQuota]) -> dict[str, Message]:
+    def _save(self, tasks: Iterable[TaskQuota], attempt: int) -> dict[str, Message]:
         """Write the tasks' checkpoints; return the errors of those that could not be written."""
         errors = {}
         for task in tasks:
             began = time.monotonic()
             try:
                 with enough_memory("writing its checkpoint"):
-                    self._trainer.save(task.job.id, task.number)
+                    self._trainer.save(task.job.id, task.number, attempt)
             except (CheckpointError, OutOfMemoryError) as error:
                 errors[task.job.id] = error_record(error)
             self._throughput.record_save(time.monotonic() - began)

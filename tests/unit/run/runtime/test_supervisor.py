@@ -29,7 +29,9 @@ def test_silence_counts_only_while_somebody_listens(tmp_path: Path) -> None:
         return start_node(settings, lambda message: None, module="support.scripted_node")
 
     params = SupervisorPolicy(heartbeat_seconds=10.0, startup_seconds=20.0)
-    supervisor = NodeSupervisor("alpha", launch, params, told.append, wall=clock, monotonic=clock)
+    supervisor = NodeSupervisor(
+        "alpha", launch, params, told.append, int, wall=clock, monotonic=clock
+    )
     supervisor.poll()
     supervisor.on_message(1, {"kind": "ready"})
     # The whole machine stood still for an hour.
@@ -98,7 +100,9 @@ class Far:
     def supervisor(self) -> NodeSupervisor:
         params = SupervisorPolicy(heartbeat_seconds=0.5)
         clock, told = self.clock, self.told.append
-        return NodeSupervisor("alpha", self._launch, params, told, wall=clock, monotonic=clock)
+        return NodeSupervisor(
+            "alpha", self._launch, params, told, lambda: 7, wall=clock, monotonic=clock
+        )
 
     def kinds(self) -> list[str]:
         return [message["kind"] for message in self.told]

@@ -1,8 +1,9 @@
-"""Nodes of the market on a Ray cluster.
+"""Nodes of a market on a Ray cluster.
 
-    executor ── bridge process (Ray's driver) ── actor on a Ray node ── node process
+    executor ── agent process (Ray's driver) ── actor on a Ray node ── worker process
 
-Only the bridge and the actors import Ray. All that is said is numbered, so that what comes twice
-counts once; and a node process trains by a lease that its market renews, so that none goes on
-whose market is gone, and the market knows by when it has ended.
+One agent serves all zones of a process. Only the agent and the actors import Ray. Calls of an actor
+by one caller arrive once and in order, so that messages need no numbers of their own. A worker that
+was cut off from its market may train on for a while: checkpoints have the number of the attempt,
+and a lower one than the last is refused (`auctune.train.checkpoint`).
 """

@@ -1,104 +1,91 @@
-"""A node's actor: starts the node process beside itself, and carries what is said.
+"""Actor of a node: starts the node's worker beside itself, and carries its messages.
 
-A plain class, made an actor of Ray by the bridge.
+A plain class, made an actor of Ray by the agent.
 """
 
 import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from auctune.run.runtime.channel import Message
 from auctune.run.runtime.local import WorkerProcess, start_node
 from auctune.run.runtime.messages import NodeSettings
-from auctune.run.runtime.ray.exchange import Reply, Request
-from auctune.run.runtime.ray.lease import Lease
-from auctune.run.runtime.ray.post import Post
 
-# A reply waits so long for something to say; meanwhile no request comes.
+# A call waits so long for a message of the worker.
 _WAIT_SECONDS = 0.2
 
 
 class NodeActor:
-    """Holds one node process, as long as its market renews the lease.
+    """Holds the worker of one node, and kills it if the agent makes no calls any more.
 
     Args:
         settings: of the node.
         module: of its worker.
         cwd: folder in which paths are relative.
-        log: file for its standard error; none: nobody keeps it.
-        lease_seconds: without its market, after which the process is ended.
-        now: seconds that never jump.
+        log: file for the worker's standard error, or None.
+        lease_seconds: without a call after which the worker is killed.
     """
 
     def __init__(
-        self,
-        settings: NodeSettings,
-        module: str,
-        cwd: str,
-        log: Path | None,
-        lease_seconds: float,
-        now: Callable[[], float] = time.monotonic,
+        self, settings: NodeSettings, module: str, cwd: str, log: Path | None, lease_seconds: float
     ) -> None:
         self._changed = threading.Condition()
-        self._post = Post(Lease(lease_seconds, now))
-        self._ended_for = ""
-        self._process: WorkerProcess | None = None
-        # What the process says waits until it has been said that there is one.
+        self._messages: list[Message] = []
+        self._exit_reason: str | None = None
+        self._lease_seconds = lease_seconds
+        self._called_at = time.monotonic()
+        self._worker: WorkerProcess | None = None
         with suppress(OSError):
             os.chdir(cwd)
+        # Messages of the worker come after the one that reports its start.
         with self._changed:
             try:
-                self._process = start_node(settings, self._hear, log=log, module=module)
+                self._worker = start_node(settings, self._on_message, log=log, module=module)
             except OSError as error:
-                self._post.ending = f"cannot be started ({error.strerror})"
+                self._exit_reason = f"cannot be started ({error.strerror})"
             else:
-                pid, host = self._process.pid, socket.gethostname()
-                self._post.say({"kind": "started", "pid": pid, "host": host})
+                pid, host = self._worker.pid, socket.gethostname()
+                self._messages.append({"kind": "started", "pid": pid, "host": host})
         threading.Thread(target=self._watch, daemon=True).start()
 
-    def exchange(self, request: Request) -> Reply:
-        """Take what the market says, and give what the node said; waits a little if it is silent.
+    def exchange(self, requests: Sequence[Message]) -> tuple[list[Message], str | None]:
+        """Send requests to the worker; return its messages since the last call.
 
-        A request that comes again does what it did, and no more.
+        Waits a moment if there are none. The second value is how the worker exited, or None while
+        it runs.
         """
         with self._changed:
-            news = self._post.take(request)
-            if self._process is not None:
-                for message in news:
-                    self._process.send(message)
-        if request.end:
-            self._end("was ended by its market")
-        with self._changed:
-            self._changed.wait_for(lambda: self._post.has_news, _WAIT_SECONDS)
-            return self._post.reply()
+            self._called_at = time.monotonic()
+            if self._worker is not None:
+                for request in requests:
+                    self._worker.send(request)
+            self._changed.wait_for(lambda: self._messages or self._exit_reason, _WAIT_SECONDS)
+            messages, self._messages = self._messages, []
+            return messages, self._exit_reason
 
-    def _hear(self, message: Message | None) -> None:
-        """On a thread of the process's own."""
+    def _on_message(self, message: Message | None) -> None:
         if message is None:
-            assert self._process is not None
-            ending = self._ended_for or self._process.exit_reason()
+            assert self._worker is not None
+            reason = self._worker.exit_reason()
         with self._changed:
             if message is not None:
-                self._post.say(message)
-            elif self._post.ending is None:
-                self._post.ending = ending
+                self._messages.append(message)
+            elif self._exit_reason is None:
+                self._exit_reason = reason
             self._changed.notify_all()
 
-    def _end(self, how: str) -> None:
-        with self._changed:
-            if self._process is None or self._post.ending is not None:
-                return
-            self._ended_for = self._ended_for or how
-        # It has been heard to have ended before this returns.
-        self._process.kill()
-
     def _watch(self) -> None:
-        """End the process with its lease."""
+        """Kill the worker once the agent has made no call for the time of the lease."""
         with self._changed:
-            while self._post.ending is None and (left := self._post.lease.left) > 0:
-                self._changed.wait(left)
-        self._end("was left alone by its market")
+            while self._exit_reason is None:
+                remaining = self._called_at + self._lease_seconds - time.monotonic()
+                if remaining <= 0:
+                    self._exit_reason = "was left alone by its market"
+                    break
+                self._changed.wait(remaining)
+        if self._worker is not None:
+            self._worker.kill()

@@ -32,8 +32,9 @@ class RayParams(BaseModel):
     )
     lease_seconds: _Seconds = Field(
         default=8.0,
-        description="time without a message between market and node after which the node stops "
-        "and is given up. After a start no node is given work for as long",
+        description="time without a message between market and node after which the node's worker "
+        "is killed, and its slot starts on another one. A worker that was cut off and trains on "
+        "cannot save",
     )
     missing_seconds: _Seconds = Field(
         default=15.0,

@@ -9,7 +9,7 @@ from pathlib import Path
 from auctune.run.base_facts import StartNode
 from auctune.run.runtime.local import LocalLauncher
 from auctune.run.runtime.messages import NodeSettings
-from auctune.run.runtime.ray.launch import RayLauncher
+from auctune.run.runtime.ray.launcher import RayLauncher
 from auctune.run.runtime.ray.params import RayParams
 from auctune.run.runtime.supervisor import Executor, OnNodeMessage
 from auctune.service.config.auction import AuctionConfig

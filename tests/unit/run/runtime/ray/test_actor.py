@@ -1,16 +1,12 @@
-"""A node's actor without a cluster: what it does with requests that come twice, and with none."""
+"""A node's actor without a cluster: it carries messages, and lives as long as it is called."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 from auctune.run.runtime.channel import Message
 from auctune.run.runtime.messages import NodeSettings
 from auctune.run.runtime.ray.actor import NodeActor
-from auctune.run.runtime.ray.exchange import Reply, Request
 from support.market_runs import living, poll
-
-FIRST = Request(answered=0, seen=0, first=0, told=(), end=False)
 
 
 def make_actor(folder: Path, word: str, lease_seconds: float = 60.0) -> NodeActor:
@@ -18,41 +14,42 @@ def make_actor(folder: Path, word: str, lease_seconds: float = 60.0) -> NodeActo
     return NodeActor(settings, "support.scripted_node", str(folder), None, lease_seconds)
 
 
-def exchange_until(actor: NodeActor, request: Request, reached: Callable[[Reply], bool]) -> Reply:
-    """The same request, again and again."""
-    while not reached(reply := actor.exchange(request)):
+def received(actor: NodeActor, num_messages: int, *requests: Message) -> list[Message]:
+    """So many messages that are not heartbeats, after these requests."""
+    messages: list[Message] = []
+    while len(messages) < num_messages:
+        news, how = actor.exchange(requests)
+        assert how is None, how
+        messages += [one for one in news if one["kind"] != "alive"]
+        requests = ()
+    return messages
+
+
+def exit_reason(actor: NodeActor) -> str:
+    while (reason := actor.exchange([])[1]) is None:
         pass
-    return reply
+    return reason
 
 
-def kinds(reply: Reply) -> list[str]:
-    return [message["kind"] for message in reply.said if message["kind"] != "alive"]
-
-
-def test_an_order_that_comes_again_and_again_is_done_once(tmp_path: Path) -> None:
+def test_messages_go_both_ways_in_their_order_and_then_the_exit_is_known(tmp_path: Path) -> None:
     actor = make_actor(tmp_path, "good")
+    assert [message["kind"] for message in received(actor, 2)] == ["started", "ready"]
     train: Message = {"do": "train", "slot": 0, "id": "0/alpha/1", "until": None, "tasks": []}
-    request = Request(answered=0, seen=0, first=0, told=(train, {"do": "ping"}), end=False)
-    reply = exchange_until(actor, request, lambda reply: "pong" in kinds(reply))
-    assert kinds(reply) == ["started", "ready", "trained", "pong"]
-    assert reply.taken == 2
-    seen = len(reply.said)
-    over = Request(reply.number, seen, first=2, told=(), end=True)
-    assert actor.exchange(over).ending == "was ended by its market"
-    # By now it has nothing to say but that.
-    assert actor.exchange(over) == Reply(reply.number + 2, 2, seen, (), "was ended by its market")
+    answers = received(actor, 2, train, {"do": "ping"})
+    assert [message["kind"] for message in answers] == ["trained", "pong"]
+    actor.exchange([{"do": "stop"}])
+    assert exit_reason(actor) == "exit code 0"
 
 
-def test_a_node_ends_whose_market_asks_but_never_gets_an_answer(tmp_path: Path) -> None:
+def test_a_worker_is_killed_whose_actor_is_not_called_any_more(tmp_path: Path) -> None:
     actor = make_actor(tmp_path, "idle", lease_seconds=1.0)
-    reply = exchange_until(actor, FIRST, lambda reply: reply.ending is not None)
-    assert reply.ending == "was left alone by its market"
-    pid = reply.said[0]["pid"]
+    pid = received(actor, 1)[0]["pid"]
     assert poll(lambda: not living([pid]))
+    assert actor.exchange([])[1] == "was left alone by its market"
 
 
 def test_a_node_that_cannot_be_started_says_why(tmp_path: Path) -> None:
     settings = NodeSettings("tiny", str(tmp_path))
-    actor = NodeActor(settings, "none", str(tmp_path), tmp_path / "none" / "alpha.log", 60.0)
-    reply = actor.exchange(FIRST)
-    assert (reply.said, reply.ending) == ((), "cannot be started (No such file or directory)")
+    log = tmp_path / "none" / "alpha.log"
+    actor = NodeActor(settings, "none", str(tmp_path), log, 60.0)
+    assert actor.exchange([]) == ([], "cannot be started (No such file or directory)")

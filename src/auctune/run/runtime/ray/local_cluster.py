@@ -51,17 +51,14 @@ _COMMON: dict[str, Any] = {
 }
 
 
-def hush() -> None:
-    """Keep off this process's standard output what befalls nodes: Ray has no option for it.
-
-    The driver sees it by itself, and tells it in its own words.
-    """
+def silence_ray_output() -> None:
+    """Keep what Ray reports of lost nodes off standard output: it has no option for that."""
     import ray
 
-    ray._private.worker.print_to_stdstream = _say_nothing
+    ray._private.worker.print_to_stdstream = _print_nothing
 
 
-def _say_nothing(*_arguments: object, **_options: object) -> None:
+def _print_nothing(*_arguments: object, **_options: object) -> None:
     pass
 
 
@@ -140,7 +137,7 @@ class LocalCluster:
             for name, resources in self._resources.items():
                 self._add(name, resources)
             self._cluster.wait_for_nodes()
-            hush()
+            silence_ray_output()
             ray.init(
                 address=self._cluster.address,
                 namespace=self._namespace or None,

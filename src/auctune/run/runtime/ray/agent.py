@@ -1,0 +1,265 @@
+"""Agent process: Ray's driver for all nodes of a service or a run.
+
+It is a process of its own because Ray kills a driver that loses its cluster: the executor sees a
+lost agent, and starts another. It exits with its parent, and Ray then ends its actors.
+
+| to the agent | from the agent |
+| --- | --- |
+| launch {node, name, needs, settings, module, ...} | node {node, message} |
+| send {node, message} | gone {node, how} |
+| kill {node} | missing {what}, alive |
+| stop | failed {place, found, expected} |
+
+`node` is a number of the start of a node's worker.
+"""
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+from auctune.domain import InputError
+from auctune.run.runtime.channel import Message, ParentChannel, error_record
+from auctune.run.runtime.messages import NodeSettings
+from auctune.run.runtime.ray.actor import NodeActor
+from auctune.run.runtime.ray.cluster import EnsureNode, open_cluster
+
+_POLL_SECONDS = 1.0
+_CALL_SECONDS = 0.2
+_REPORT_SECONDS = 1.0
+# Ray itself gives up a head that has been away for a minute, as a rule.
+_HEAD_SECONDS = 90.0
+
+
+class Agent:
+    """Launches the actors of nodes, and forwards messages between them and the parent.
+
+    Args:
+        parent: of this process.
+        ensure_node: of the cluster to which this process is connected.
+    """
+
+    def __init__(self, parent: ParentChannel, ensure_node: EnsureNode) -> None:
+        self._parent = parent
+        self._ensure_node = ensure_node
+        self._nodes: dict[int, _RemoteNode] = {}
+        self._resources = _ClusterResources()
+
+    def run(self) -> None:
+        """Serve requests until the parent requests a stop.
+
+        Raises:
+            InputError: if the head of the cluster is lost.
+        """
+        while self._resources.age < _HEAD_SECONDS:
+            try:
+                message = self._parent.inbox.get(timeout=_POLL_SECONDS)
+            except queue.Empty:
+                continue
+            match message["do"]:
+                case "launch":
+                    self._launch(message)
+                case "send":
+                    self._nodes[message["node"]].outbox.put(message["message"])
+                case "kill":
+                    self._nodes[message["node"]].killed.set()
+                case "stop":
+                    return
+        raise InputError("ray.address", "the head of the cluster has gone away", "a cluster")
+
+    def _launch(self, message: Message) -> None:
+        number = message["node"]
+        self._ensure_node(message["name"], message["needs"])
+        node = _RemoteNode(
+            message,
+            lambda one: self._parent.send("node", node=number, message=one),
+            self._resources,
+        )
+        self._nodes[number] = node
+
+        def run() -> None:
+            how = node.run()
+            self._parent.send("gone", node=number, how=how)
+
+        threading.Thread(target=run, daemon=True).start()
+
+
+class _RemoteNode:
+    """A node's actor, from its placement to its end, on a thread of its own.
+
+    Args:
+        launch: the request for it.
+        on_message: called with each message of the worker, and with "alive" or "missing" while it
+            is not placed.
+        resources: of the cluster.
+    """
+
+    def __init__(
+        self,
+        launch: Message,
+        on_message: Callable[[Message], None],
+        resources: "_ClusterResources",
+    ) -> None:
+        self.outbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        self.killed = threading.Event()
+        self._launch = launch
+        self._on_message = on_message
+        self._resources = resources
+        self._begun_at = self._reported_at = time.monotonic()
+
+    def run(self) -> str:
+        """Run the node's worker; return how it ended."""
+        import ray
+
+        actor = self._create_actor()
+        if actor is None:
+            return "was ended before it had a place"
+        try:
+            return self._serve(actor)
+        finally:
+            ray.kill(actor)
+
+    def _create_actor(self) -> Any:
+        """Return the actor; one of an earlier agent that has its name is killed first."""
+        import ray
+
+        launch, needs = self._launch, dict(self._launch["needs"])
+        options = ray.remote(NodeActor).options(
+            name=launch["name"],
+            num_cpus=needs.pop("CPU", 0),
+            num_gpus=needs.pop("GPU", 0),
+            resources=needs,
+            max_restarts=0,
+            max_task_retries=0,
+        )
+        log = None if launch["log"] is None else Path(launch["log"])
+        while not self.killed.is_set():
+            try:
+                return options.remote(
+                    NodeSettings(**launch["settings"]),
+                    launch["module"],
+                    launch["cwd"],
+                    log,
+                    launch["lease_seconds"],
+                )
+            except ValueError:
+                _kill_named(launch["name"])
+                self._report_waiting("an earlier one is still there")
+                time.sleep(_CALL_SECONDS)
+        return None
+
+    def _serve(self, actor: Any) -> str:
+        """Exchange messages with the actor until its worker has ended; return how it did."""
+        import ray
+
+        call, answered_at = None, None
+        while not self.killed.is_set():
+            if call is None:
+                call = actor.exchange.remote(_drain(self.outbox))
+            ready, _ = ray.wait([call], timeout=_CALL_SECONDS)
+            now = time.monotonic()
+            if ready:
+                try:
+                    messages, how = ray.get(call)
+                # A call that was lost may have been made or not: the worker cannot be used further.
+                except ray.exceptions.RayError as error:
+                    return f"was lost with its actor ({type(error).__name__})"
+                call, answered_at = None, now
+                for message in messages:
+                    self._on_message(message)
+                if how is not None:
+                    return str(how)
+            elif answered_at is None:
+                self._report_waiting(self._resources.why_waiting(self._launch["needs"]))
+            elif now - answered_at > self._launch["lease_seconds"]:
+                return f"was not heard of for {self._launch['lease_seconds']:g} s"
+        return "was ended by its market"
+
+    def _report_waiting(self, why: str) -> None:
+        """Report that the node is not placed yet: after a while as missing."""
+        now = time.monotonic()
+        if now - self._reported_at < _REPORT_SECONDS:
+            return
+        self._reported_at = now
+        is_missing = now - self._begun_at > self._launch["missing_seconds"]
+        self._on_message({"kind": "missing", "what": why} if is_missing else {"kind": "alive"})
+
+
+class _ClusterResources:
+    """Resources of the cluster's live nodes, refreshed every second on a thread of its own.
+
+    The head of a cluster may go away and come back. One that does not answer for long, or no longer
+    knows the driver's own node, is another cluster: its driver has to start again.
+    """
+
+    def __init__(self) -> None:
+        import ray
+
+        self._own = ray.get_runtime_context().get_node_id()
+        self._kinds: frozenset[str] = frozenset()
+        self._seen_at = time.monotonic()
+        threading.Thread(target=self._run, daemon=True).start()
+
+    @property
+    def age(self) -> float:
+        """Seconds since the driver's own node was seen."""
+        return time.monotonic() - self._seen_at
+
+    def why_waiting(self, needs: Collection[str]) -> str:
+        """Return why a node with such needs is not placed."""
+        for kind in needs:
+            if kind not in self._kinds:
+                return f"no Ray node with {kind!r} is in the cluster"
+        return f"no Ray node has room for {', '.join(needs)}"
+
+    def _run(self) -> None:
+        import ray
+
+        while True:
+            try:
+                alive = [node for node in ray.nodes() if node["Alive"]]
+            # While the head is away, Ray raises errors of many types.
+            except Exception:
+                alive = []
+            if any(node["NodeID"] == self._own for node in alive):
+                self._seen_at = time.monotonic()
+                self._kinds = frozenset(kind for node in alive for kind in node["Resources"])
+            time.sleep(_POLL_SECONDS)
+
+
+def _drain(outbox: "queue.SimpleQueue[Message]") -> list[Message]:
+    messages = []
+    while not outbox.empty():
+        messages.append(outbox.get())
+    return messages
+
+
+def _kill_named(name: str) -> None:
+    import ray
+
+    try:
+        ray.kill(ray.get_actor(name))
+    except ValueError:
+        # It has ended meanwhile.
+        return
+
+
+def main(parent: ParentChannel, argument: dict[str, Any]) -> None:
+    """Run an agent; the argument is {address, work, missing_seconds}."""
+    begun = time.monotonic()
+
+    def unreachable(why: str) -> None:
+        if time.monotonic() - begun > argument["missing_seconds"]:
+            parent.send("missing", what=why)
+
+    try:
+        with open_cluster(
+            argument["address"], Path(argument["work"]), parent.stop_requested, unreachable
+        ) as ensure_node:
+            if ensure_node is not None:
+                Agent(parent, ensure_node).run()
+    except InputError as error:
+        parent.send("failed", **error_record(error))
+        parent.exit(1)
