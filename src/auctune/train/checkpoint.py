@@ -2,7 +2,8 @@
 
     folder/00000007/tensors.safetensors
                     state.json
-                    manifest.json        sizes and SHA-256 of the other two
+                    attempt              number of the attempt that wrote it
+                    manifest.json        sizes and SHA-256 of the others
 
 A checkpoint is staged, flushed to disk and renamed (auctune.atomic_files), so a process killed at
 any moment leaves the newest complete one. Damage on the disk is detected by the checksums, and the
@@ -32,9 +33,10 @@ from auctune.atomic_files import (
 )
 from auctune.domain.errors import CheckpointError
 
-FORMAT = 2
+FORMAT = 3
 TENSORS = "tensors.safetensors"
 STATE = "state.json"
+ATTEMPT = "attempt"
 MANIFEST = "manifest.json"
 
 
@@ -61,7 +63,6 @@ class _Manifest:
     format: int
     number: int
     files: dict[str, _File]
-    attempt: int = 0
 
 
 _MANIFEST = TypeAdapter(_Manifest)
@@ -77,7 +78,7 @@ def save_checkpoint(
         number: of this one; not below that of a complete one. The same number replaces it.
         checkpoint: its tensors may be on any device.
         keep: how many of the newest stay; >= 1.
-        attempt: fencing token, recorded in the manifest: a process that was cut off, and has been
+        attempt: fencing token: a process that was cut off, and has been
             replaced by another one with a higher number, can no longer save. 0: not checked.
 
     Returns:
@@ -150,12 +151,13 @@ def _drop_damaged_above(folder: Path, number: int) -> None:
 
 
 def _check_attempt(folder: Path, attempt: int) -> None:
-    for _, place in _checkpoints(folder):
-        # A manifest that cannot be read is of a damaged checkpoint.
-        with suppress(OSError, ValueError):
-            later = _MANIFEST.validate_json((place / MANIFEST).read_bytes()).attempt
-            if later > attempt:
-                raise CheckpointError(f"{place} is of attempt {later}, later than {attempt}")
+    for number, place in _checkpoints(folder):
+        later = 0
+        # Of a damaged checkpoint nothing is known.
+        with suppress(CheckpointError):
+            later = int(_read_file(place / ATTEMPT, _read_manifest(place, number).files[ATTEMPT]))
+        if later > attempt:
+            raise CheckpointError(f"{place} is of attempt {later}, later than {attempt}")
 
 
 def _write(folder: Path, number: int, checkpoint: Checkpoint, attempt: int) -> None:
@@ -167,9 +169,10 @@ def _write(folder: Path, number: int, checkpoint: Checkpoint, attempt: int) -> N
     contents = {
         TENSORS: save(tensors),
         STATE: json.dumps(checkpoint.state).encode(),
+        ATTEMPT: str(attempt).encode(),
     }
     files = {name: _File.of(content) for name, content in contents.items()}
-    contents[MANIFEST] = _MANIFEST.dump_json(_Manifest(FORMAT, number, files, attempt))
+    contents[MANIFEST] = _MANIFEST.dump_json(_Manifest(FORMAT, number, files))
     for name, content in contents.items():
         (folder / name).write_bytes(content)
 
@@ -181,7 +184,7 @@ def _read(place: Path, number: int) -> Checkpoint:
         CheckpointError: if it is damaged.
     """
     files = _read_manifest(place, number).files
-    contents = {name: _read_file(place / name, files[name]) for name in (TENSORS, STATE)}
+    contents = {name: _read_file(place / name, files[name]) for name in (TENSORS, STATE, ATTEMPT)}
     try:
         return Checkpoint(load(contents[TENSORS]), json.loads(contents[STATE]))
     except (SafetensorError, ValueError) as error:
@@ -195,7 +198,7 @@ def _read_manifest(place: Path, number: int) -> _Manifest:
         raise CheckpointError(f"{MANIFEST} cannot be read ({error.strerror})") from None
     except ValidationError:
         raise CheckpointError(f"{MANIFEST} is damaged") from None
-    if not {TENSORS, STATE} <= manifest.files.keys():
+    if not {TENSORS, STATE, ATTEMPT} <= manifest.files.keys():
         raise CheckpointError(f"{MANIFEST} is damaged")
     if (manifest.format, manifest.number) != (FORMAT, number):
         raise CheckpointError(f"{MANIFEST} is of another format or number")
