@@ -150,7 +150,7 @@ def test_a_node_that_is_cut_off_has_ended_when_its_tasks_go_on(
         pid = at_work.last("started")["pid"]
         actor = parent_of(pid)
         os.kill(actor, signal.SIGSTOP)
-        assert "was not heard of" in at_work.heard.wait_for("ended")["how"]
+        assert "did not answer for" in at_work.heard.wait_for("ended")["how"]
         os.kill(actor, signal.SIGCONT)
         at_work.heard.wait_for("ready")
         assert not living([pid])

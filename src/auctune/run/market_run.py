@@ -186,7 +186,9 @@ class MarketRun:
                     self._exits[node] = f"ended {message['exits']} times in a row: {message['how']}"
                     if node in waiting:
                         self._tell(f"slot {slot}: node {node} ended ({message['how']})")
-                case "lost" if node not in self._exits:
+                case "lost" if message["missing"]:
+                    # Its worker ended with its machine.
+                    self._exits.pop(node, None)
                     self._tell(f"node {node} is lost ({message['how']}), and is waited for")
                 case "unanswered" if node in waiting and node in self._exits:
                     raise NodeError(f"node {node} {self._exits[node]}")

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import weakref
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -33,6 +34,8 @@ from auctune.run.unix_time import clock_environment
 NODE_WORKER = "auctune.run.workers.node"
 
 _STDERR_TAIL = 300
+_EXIT_CODE_SECONDS = 5.0
+_UNKNOWN_CODE = 255
 _PRELOAD = ("__main__", "auctune.run.runtime.preload")
 _FRESH = "from auctune.run.runtime.channel import main; main()"
 _FORKING = multiprocessing.get_context("forkserver")
@@ -117,11 +120,15 @@ class WorkerProcess:
             raise
         # A frozen worker reads nothing; messages to it must not block its parent.
         self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._threads = [
-            threading.Thread(target=work, daemon=True) for work in (self._receive, self._write)
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._threads: list[threading.Thread] = []
+        try:
+            for work in (self._receive, self._write):
+                thread = threading.Thread(target=work, daemon=True)
+                thread.start()
+                self._threads.append(thread)
+        except RuntimeError:
+            self.kill()
+            raise
 
     @property
     def pid(self) -> int:
@@ -308,21 +315,33 @@ class _ForkedProcess:
                 raise OSError(0, "the fork server has ended") from None
         assert self._process.pid is not None
         self.pid: int = self._process.pid
+        # The library takes all workers of a fork server that was killed for ended ones.
+        self._pidfd = _open_pidfd(self.pid)
+        weakref.finalize(self, os.close, self._pidfd)
 
     def poll(self) -> int | None:
-        with _fork_lock:
-            return self._process.exitcode
+        return self.wait() if connection.wait([self._pidfd], 0) else None
 
     def wait(self, timeout: float | None = None) -> int:
-        connection.wait([self._process.sentinel], timeout)
-        code = self.poll()
-        if code is None:
+        if not connection.wait([self._pidfd], timeout):
             raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
-        return code
+        # The fork server reports the code a moment after the end, unless it has ended itself.
+        connection.wait([self._process.sentinel], _EXIT_CODE_SECONDS)
+        with _fork_lock:
+            code = self._process.exitcode
+        return _UNKNOWN_CODE if code is None else code
 
     def kill(self) -> None:
-        with _fork_lock:
-            self._process.kill()
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+
+def _open_pidfd(pid: int) -> int:
+    """Return a descriptor of a process that can be waited for; one that is ready if it is gone."""
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        return os.open(os.devnull, os.O_RDONLY)
 
 
 class _Descriptor:

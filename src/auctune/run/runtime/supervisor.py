@@ -191,7 +191,7 @@ class NodeSupervisor:
         elif kind == "pong":
             self._mark_recovered()
         elif kind == "missing":
-            self._mark_lost(message["what"])
+            self._mark_lost(message["what"], missing=True)
         elif kind != "alive":
             self._emit(message)
             if kind == "ready":
@@ -216,6 +216,9 @@ class NodeSupervisor:
             self._worker = self._launch(self._number)
         except OSError as error:
             self._record_exit(f"cannot be started ({error.strerror})")
+        # The system has no thread left.
+        except RuntimeError as error:
+            self._record_exit(f"cannot be started ({error})")
         else:
             if self._worker.pid is not None:
                 self._emit({"kind": "started", "pid": self._worker.pid})
@@ -224,6 +227,9 @@ class NodeSupervisor:
         """Handle a message about a request: the one that the worker is at, or an old one."""
         stale = self._current is None or message["request"] != self._id(self._current)
         if not stale and message["kind"] in _ANSWERS:
+            assert self._current is not None
+            if message["kind"] == "failed":
+                message |= {"slot": self._current.request.slot, "why": message["found"]}
             self._current = None
             self._exits = 0
         self._emit(message | {"stale": stale})
@@ -255,10 +261,10 @@ class NodeSupervisor:
         if self._exits >= self._policy.max_exits:
             self._mark_lost(how)
 
-    def _mark_lost(self, how: str) -> None:
+    def _mark_lost(self, how: str, *, missing: bool = False) -> None:
         if not self._lost:
             self._lost = True
-            self._emit({"kind": "lost", "how": how})
+            self._emit({"kind": "lost", "how": how, "missing": missing})
             self._drop_pending("the node is lost")
 
     def _requeue(self, how: str) -> None:
@@ -312,7 +318,7 @@ class Executor:
     | progress, noted, trained, failed {request, stale, ...} | as in `runtime.messages` |
     | unanswered {request, slot, tasks, why, begun} | it has no result; `begun`: a worker took it |
     | ended {how, exits, backoff} | its worker is gone, and is restarted after the backoff |
-    | lost {how} | it exited again and again, or its machine is missing; restarts continue |
+    | lost {how, missing} | it exited repeatedly, or its machine is missing; restarts continue |
     | back {} | it was lost, and takes requests again |
 
     Args:

@@ -16,6 +16,7 @@ lost agent, and starts another. It exits with its parent, and Ray then ends its 
 import queue
 import threading
 import time
+import traceback
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
@@ -58,20 +59,21 @@ class Agent:
                 message = self._parent.inbox.get(timeout=_POLL_SECONDS)
             except queue.Empty:
                 continue
+            # None: it is gone, and its parent has not read that yet.
+            node = self._nodes.get(message.get("node", 0))
             match message["do"]:
                 case "launch":
                     self._launch(message)
-                case "send":
-                    self._nodes[message["node"]].outbox.put(message["message"])
-                case "kill":
-                    self._nodes[message["node"]].killed.set()
+                case "send" if node is not None:
+                    node.outbox.put(message["message"])
+                case "kill" if node is not None:
+                    node.killed.set()
                 case "stop":
                     return
         raise InputError("ray.address", "the head of the cluster has gone away", "a cluster")
 
     def _launch(self, message: Message) -> None:
         number = message["node"]
-        self._ensure_node(message["name"], message["needs"])
         node = _RemoteNode(
             message,
             lambda one: self._parent.send("node", node=number, message=one),
@@ -80,8 +82,24 @@ class Agent:
         self._nodes[number] = node
 
         def run() -> None:
-            how = node.run()
+            # While the head is away, Ray raises errors of many types; a node whose end is not
+            # reported would never be started again.
+            try:
+                how = node.run()
+            except Exception as error:
+                traceback.print_exc()
+                how = f"was lost with its Ray driver's call ({type(error).__name__})"
+            del self._nodes[number]
             self._parent.send("gone", node=number, how=how)
+
+        try:
+            self._ensure_node(message["name"], message["needs"])
+        except Exception as error:
+            traceback.print_exc()
+            del self._nodes[number]
+            why = f"has no Ray node ({type(error).__name__})"
+            self._parent.send("gone", node=number, how=why)
+            return
 
         threading.Thread(target=run, daemon=True).start()
 
@@ -115,7 +133,7 @@ class _RemoteNode:
 
         actor = self._create_actor()
         if actor is None:
-            return "was ended before it had a place"
+            return "was stopped before it was placed"
         try:
             return self._serve(actor)
         finally:
@@ -174,8 +192,8 @@ class _RemoteNode:
             elif answered_at is None:
                 self._report_waiting(self._resources.why_waiting(self._launch["needs"]))
             elif now - answered_at > self._launch["lease_seconds"]:
-                return f"was not heard of for {self._launch['lease_seconds']:g} s"
-        return "was ended by its market"
+                return f"did not answer for {self._launch['lease_seconds']:g} s"
+        return "was stopped"
 
     def _report_waiting(self, why: str) -> None:
         """Report that the node is not placed yet: after a while as missing."""

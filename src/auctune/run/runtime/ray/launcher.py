@@ -24,8 +24,10 @@ _HEARTBEAT_SECONDS = 60.0
 _STOP_SECONDS = 5.0
 # For the agent to report that a node was killed.
 _KILL_SECONDS = 2.0
-_LIFE_FILE = "attempts"
-_ATTEMPTS_PER_LIFE = 10**6
+# Not the name of a task, whose folders are beside it.
+_STARTS_FILE = ".starts"
+# More requests than a launcher sends: its numbers must stay below those of the next one.
+_ATTEMPTS_PER_START = 10**12
 
 
 class RayNode:
@@ -206,7 +208,7 @@ class RayLauncher:
         self._module = module
         if logs is not None:
             logs.mkdir(parents=True, exist_ok=True)
-        first = _count_life(self._work) * _ATTEMPTS_PER_LIFE
+        first = _count_start(self._work) * _ATTEMPTS_PER_START
         self._attempts = itertools.count(first)
 
     def next_attempt(self) -> int:
@@ -258,10 +260,10 @@ class RayLauncher:
             return agent
 
 
-def _count_life(work: Path) -> int:
-    """Return how many launchers have been made for a folder, this one included."""
+def _count_start(work: Path) -> int:
+    """Count and return the launchers that have been started for a folder, this one included."""
     work.mkdir(parents=True, exist_ok=True)
-    file = work / _LIFE_FILE
-    life = int(file.read_text()) + 1 if file.exists() else 1
-    write_atomically(file, f"{life}\n".encode())
-    return life
+    file = work / _STARTS_FILE
+    starts = int(file.read_text()) + 1 if file.exists() else 1
+    write_atomically(file, f"{starts}\n".encode())
+    return starts
