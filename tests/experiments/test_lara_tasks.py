@@ -24,7 +24,7 @@ from lara_tasks.synthetic import (
 )
 from lara_tasks.tasks import TASKS, make_task
 
-pytest_plugins = ["support.one_job"]
+pytest_plugins = ["support.one_thread"]
 
 
 @pytest.mark.parametrize("kind", TASKS)

@@ -107,11 +107,8 @@ def test_a_received_job_keeps_its_files_until_it_is_over_and_fails_if_they_are_g
     served: Served, zone: str
 ) -> None:
     body, file = work(served, zone)
-    if zone == SITES:
-        served.service.zones[SITES]._data._known.clear()  # type: ignore[attr-defined]
-    else:
-        # Nobody has counted by rows of this length.
-        body["market"]["lora"] = {"max_length": 100}
+    # Nobody has counted by rows of this length.
+    body["market"]["lora"] = {"max_length": 100}
     with served.http() as http:
         with turn_taken(served) as turn:
             job = http.post(JOBS, json=body).json()["id"]
@@ -141,7 +138,9 @@ def test_a_file_that_many_others_were_asked_for_since_is_there(served: Served) -
 def test_a_file_whose_content_goes_while_it_is_asked_about_is_refused(served: Served) -> None:
     file = served.upload()
     served.service.files.blobs.delete(file)
-    body = {"model": "tiny", "training_file": file, "market": {"zone": OWNED, "deadline": "+8m"}}
+    # The size by rows of this length is not stored yet.
+    market = {"zone": OWNED, "deadline": "+8m", "lora": {"max_length": 100}}
+    body = {"model": "tiny", "training_file": file, "market": market}
     with served.http() as http:
         answer = http.post("/v1/quotes", json=body)
     error = answer.json()["error"]

@@ -76,8 +76,8 @@ WRONG: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
     "no base": (("base",), "", "base '': is unknown"),
     "base of nobody": (("base",), "~nobody-here/x", "base '~nobody-here/x': is unknown"),
     "base named too long": (("base",), "/" + "x" * 300, "is unknown: there is no such folder"),
-    "rank too large for memory": (
-        ("bids", 0, "rank"), 10**7, "bids[0] (sums): rank: 10000000 needs",
+    "rank out of range": (
+        ("bids", 0, "rank"), 10**7, "bids[0].rank: 10000000; expected less than or equal to 4096",
     ),
     "unknown node type": (("nodes", 1, "type"), "fast", "nodes[1].type: 'fast' is unknown; expect"),
     "profile and measure": (
@@ -122,7 +122,7 @@ WRONG: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
     "no bids": (("bids",), [], "bids: is empty; expected one bid at least"),
     "no nodes": (("nodes",), [], "nodes: is empty; expected one node at least"),
     "patience without validation": (("bids", 1, "patience"), 2, "bids[1].patience: is set without"),
-    "dropout of all": (("bids", 1, "dropout"), 1.0, "bids[1].dropout: 1.0; expected a number in"),
+    "dropout of all": (("bids", 1, "dropout"), 1.0, "bids[1].dropout: 1.0; expected less than 1"),
 }  # fmt: skip
 
 
@@ -203,10 +203,10 @@ def test_a_wrong_market_leaves_an_earlier_run_untouched(run: Run, tmp_path: Path
     (out / "state" / "journal.jsonl").write_text("an earlier run")
     wrong = write_market(tmp_path / "market", with_change(("bids", 0, "rank"), 10**7))
 
-    for more, expected in (([], "holds a run already; expected --resume"), (["--fresh"], "rank")):
+    for more in ([], ["--fresh"]):
         code, _, lines = run(["run", wrong, "--out", out, *more])
         assert (code, len(lines)) == (2, 1)
-        assert expected in lines[0]
+        assert "rank" in lines[0]
     assert (out / "state" / "journal.jsonl").read_text() == "an earlier run"
 
 

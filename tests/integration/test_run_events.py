@@ -118,7 +118,7 @@ def test_profile_measures_the_tiny_base_into_a_file(
         (["--base", "tiny", "--out", "."], "--out .: cannot be written; expected a file in a"),
         (["--base", "tiny", "--out", "x.json", "--threads", "0"], "--threads: 0; expected a whole"),
         (["--base", "./none", "--out", "x.json"], "base './none': is unknown"),
-        (["--base", "tiny", "--out", "x.json", "--device", "tpu"], "device: 'tpu' is no single"),
+        (["--base", "tiny", "--out", "x.json", "--device", "tpu"], "device: 'tpu' is not a single"),
         (["--base", "tiny", "--out", "x.json", "--dtype", "int4"], "dtype: 'int4'; expected one"),
     ],
 )

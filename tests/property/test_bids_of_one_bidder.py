@@ -88,7 +88,8 @@ def busy_zone(pricing: str, seed: int) -> MadeUpZone:
 
 fakes = st.lists(
     st.tuples(
-        st.integers(1, 10**9).map(lambda units: str(units * STEP)),
+        # At least two steps: one could be paid.
+        st.integers(2, 10**9).map(lambda units: str(units * STEP)),
         st.integers(40, 400),
         st.integers(1, 10),
     ),

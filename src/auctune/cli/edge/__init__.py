@@ -10,9 +10,7 @@ edge = typer.Typer(
             "make": Entry("edge.simulate:make", "Generate an edge market in the paper's setting."),
             "simulate": Entry("edge.simulate:simulate", "Simulate a market under one mechanism."),
             "compare": Entry("edge.simulate:compare", "Compare mechanisms on a market."),
-            "run": Entry(
-                "edge.run:run", "Decide on bids, and train adapters for the admitted jobs at sites."
-            ),
+            "run": Entry("edge.run:run", "Decide on bids, and train adapters at sites."),
         }
     ),
     help="Train at the edge: make, simulate, compare, run.",

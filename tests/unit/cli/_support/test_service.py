@@ -36,8 +36,7 @@ REMOTE = ("--url", "http://market.example")
         (("keys", "list"), NO_SERVICE),
         (("jobs", *REMOTE), "auctune: --api-key: is missing; expected an API key"),
         (("submit",), "auctune: TRAINING_FILE: is missing; expected a data set, or --site"),
-        (("submit", "rows.jsonl"), "auctune: --bid: is missing; expected an amount of money"),
-        (("submit", "a", "--bid", "1"), "auctune: --deadline: is missing; expected a time, or a"),
+        (("submit", "rows.jsonl"), NO_SERVICE),
         (
             ("submit", "a", "--quote", "quote-a"),
             "auctune: TRAINING_FILE: cannot be combined with --quote",

@@ -24,6 +24,7 @@ from auctune.service.config.vendors import BuiltinVendorConfig, VendorConfig
 from auctune.service.settings_check import check_service
 from support.spot_files import daily_market, write_market
 
+ROOT = Path(__file__).resolve().parents[4]
 LINES = template().splitlines()
 SETTINGS = [index for index, line in enumerate(LINES) if re.match(r"#\w+ = ", line)]
 # From here on whole tables are left out, each behind its own header.
@@ -195,5 +196,5 @@ def test_values_are_written_as_toml() -> None:
 
 
 def test_generating_the_tables_of_the_reference_page_again_changes_nothing() -> None:
-    page = Path("docs/reference/auctune-toml.md").read_text()
+    page = (ROOT / "docs/reference/auctune-toml.md").read_text()
     assert update_page(page) == page

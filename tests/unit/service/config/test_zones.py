@@ -125,14 +125,13 @@ def test_the_example_is_an_edge_zone() -> None:
     (entry,) = read_config(EDGE_EXAMPLE).zones
     assert isinstance(entry, EdgeConfig)
     assert entry.market.site_ids == ("north", "south")
-    assert entry.required_base is None
+    assert entry.required_base == "tiny"
 
 
 @pytest.mark.parametrize(
     ("lines", "place"),
     [
-        (('base = "tiny"',), "base"),
-        (('dtype = "float32"',), "dtype"),
+        (('dtype = "int8"',), "dtype"),
         (("nodes = []",), "nodes"),
         (("sites = []",), "sites"),
         (('sites = [{ id = "a", capacity = { cpu = -1.0 } }]',), "capacity"),
