@@ -1,0 +1,29 @@
+"""Kernels that commands name exist: otherwise they would announce compilation each time."""
+
+import ast
+from pathlib import Path
+
+SOURCES = [
+    ast.parse(path.read_text())
+    for path in (Path(__file__).resolve().parents[4] / "src").rglob("*.py")
+]
+
+
+def test_each_kernel_that_a_command_waits_for_is_one() -> None:
+    nodes = [node for source in SOURCES for node in ast.walk(source)]
+    kernels = {
+        node.name
+        for node in nodes
+        if isinstance(node, ast.FunctionDef)
+        and any(isinstance(one, ast.Name) and one.id == "kernel" for one in node.decorator_list)
+    }
+    named = {
+        node.args[0].value
+        for node in nodes
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "warn_compiling"
+        and isinstance(node.args[0], ast.Constant)
+    }
+    assert named
+    assert named <= kernels
