@@ -122,15 +122,6 @@ def test_jobs_with_rows_at_sites_go_to_the_zone_that_has_sites(served: Served) -
     assert reasons == {"owned": "does not support market.sites", "sites": None}
 
 
-def test_a_batch_that_cannot_be_cut_is_refused_by_name(served: Served) -> None:
-    body = work(served, bid="5") | {"hyperparameters": {"n_epochs": 1, "batch_size": 10}}
-    error = refused(served, JOBS, body)
-    assert (error["param"], "a multiple of 4" in error["message"]) == (
-        "hyperparameters.batch_size",
-        True,
-    )
-
-
 def test_a_line_of_a_quote_is_bought_as_shown_and_not_when_it_is_gone(served: Served) -> None:
     body = work(served, samples=40, deadline="+15m")
     quoted = post(served, QUOTES, body)

@@ -77,6 +77,7 @@ def make_training(folder: Path, job: EdgeJob, rows_per_chunk: int = 4) -> EdgeTr
             max_length=24, seed=5,
         ),
         rows=rows,
+        may_move=True,
         validation=str(write_site_rows(folder / "validation.jsonl", 4, 17)),
     )  # fmt: skip
 
@@ -100,6 +101,7 @@ def write_inputs(inputs: EdgeRunInputs, folder: Path) -> tuple[Path, Path]:
 base = "{one.base}"
 rows = {{ {rows} }}
 validation = "{one.validation}"
+rows_move = {str(one.may_move).lower()}
 rank = {config.rank}
 learning_rate = {config.learning_rate}
 batch_size = {config.batch_size}

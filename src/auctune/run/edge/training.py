@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from auctune.domain import InputError
 from auctune.domain.base_name import resolve_base
@@ -36,12 +36,13 @@ class EdgeTraining:
         rows: JSONL file by site.
         are_uploads: whether the files are here, and their sites receive them; otherwise each is
             read at its site, and no other process sees its rows.
-        may_move: whether another site may read the rows of a lost one.
+        may_move: whether another site may read the rows of a lost one, at the same path.
         num_rows: rows of all sites that have something to learn; None: all rows are counted.
         validation: JSONL file to measure by, which is here, or None.
         dtype: of the base's weights.
         threads: of a worker on a CPU.
-        micro_batch: rows that go through the model together, all of one chunk.
+        micro_batch: rows that go through the model together, all of one chunk; it divides the
+            batch size (`micro_batch_of`).
     """
 
     base: str
@@ -49,7 +50,7 @@ class EdgeTraining:
     config: LoraJob
     rows: Mapping[str, str]
     are_uploads: bool = False
-    may_move: bool = True
+    may_move: bool = False
     num_rows: int | None = None
     validation: str | None = None
     dtype: Literal["float32", "bfloat16"] = "float32"
@@ -64,6 +65,11 @@ class EdgeTraining:
             raise InputError("batch_size", f"{self.config.batch_size}", expected)
         if self.threads < 1:
             raise InputError("threads", f"{self.threads}", "threads >= 1")
+
+
+def micro_batch_of(batch_size: int, limit: int) -> int:
+    """Return the largest divisor of a batch size up to a limit."""
+    return next(rows for rows in range(min(limit, batch_size), 0, -1) if batch_size % rows == 0)
 
 
 def adapter_settings(job: str, settings: Mapping[str, Any]) -> LoraJob:
@@ -82,7 +88,8 @@ class TrainingTable(BaseModel):
     validation: str = ""
     dtype: Literal["float32", "bfloat16"] = "float32"
     threads: int = 1
-    micro_batch: int = 4
+    micro_batch: Annotated[int, Field(ge=1)] = 4
+    rows_move: bool = False
 
 
 def read_training(path: Path, jobs: Sequence[EdgeJob]) -> dict[str, EdgeTraining]:
@@ -122,15 +129,17 @@ def _training(job: EdgeJob, table: TrainingTable, folder: Path) -> EdgeTraining:
     for site, count in job.chunks.items():
         if count and site not in table.rows:
             raise InputError(f"rows.{site}", "is missing", "the file of rows at this site")
+    config = adapter_settings(job.id, {"epochs": job.epochs, **hyperparameters_of(table)})
     return EdgeTraining(
         base=resolve_base(table.base, folder),
         cache=str(base_cache()),
-        config=adapter_settings(job.id, {"epochs": job.epochs, **hyperparameters_of(table)}),
+        config=config,
         rows={site: resolve(name) for site, name in table.rows.items()},
+        may_move=table.rows_move,
         validation=resolve(table.validation) if table.validation else None,
         dtype=table.dtype,
         threads=table.threads,
-        micro_batch=table.micro_batch,
+        micro_batch=micro_batch_of(config.batch_size, table.micro_batch),
     )
 
 

@@ -134,7 +134,9 @@ class EdgeConfig(LanguageZoneConfig):
         examples=["profile.json"],
     )
     micro_batch: Count = Field(
-        default=4, description="rows that go through the model together, all of one chunk"
+        default=4,
+        description="rows that go through the model together, all of one chunk: at most so many, "
+        "and a divisor of the job's batch size",
     )
     step_seconds: NonNegative = Field(
         default=0.01, description="latency of an optimizer step: to the workers and back"

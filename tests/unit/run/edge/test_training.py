@@ -34,13 +34,33 @@ def test_a_job_has_the_defaults_and_its_own_keys(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("batch_size", "limit", "rows"),
+    [(8, 4, 4), (2, 4, 2), (12, 8, 6), (8, 3, 2), (10, 4, 2), (7, 4, 1), (1, 1, 1)],
+)
+def test_a_micro_batch_is_the_largest_divisor_of_the_batch_up_to_its_limit(
+    tmp_path: Path, batch_size: int, limit: int, rows: int
+) -> None:
+    file = tmp_path / "training.toml"
+    file.write_text(f"{ROWS}batch_size = {batch_size}\nmicro_batch = {limit}\n")
+    assert read_training(file, [JOB])["job"].micro_batch == rows
+
+
+def test_rows_of_a_lost_site_move_only_where_the_file_allows_it(tmp_path: Path) -> None:
+    file = tmp_path / "training.toml"
+    file.write_text(ROWS)
+    assert not read_training(file, [JOB])["job"].may_move
+    file.write_text(f"{ROWS}rows_move = true\n")
+    assert read_training(file, [JOB])["job"].may_move
+
+
+@pytest.mark.parametrize(
     ("text", "place"),
     [
         ("[defaults]\n", "defaults"),
         (f"{ROWS}speed = 1\n", "job job: speed"),
         (f'{ROWS}rank = "much"\n', "job job: rank"),
         (f"{ROWS}batch_size = true\n", "job job: batch_size"),
-        (f"{ROWS}batch_size = 10\n", "job job: batch_size: 10; .* multiple of micro_batch = 4"),
+        (f"{ROWS}micro_batch = 0\n", "job job: micro_batch"),
         (f"{ROWS}dropout = 2\n", "job job: dropout"),
         (f'{ROWS}base = "./nowhere"\n', "job job: base './nowhere'"),
         ("[jobs.z]\n", "jobs.z"),

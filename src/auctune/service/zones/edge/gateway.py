@@ -57,15 +57,6 @@ class EdgeGateway(MenuGateway[EdgeZone, EdgeBid, SiteDatasets, EdgeMenuLine]):
         missing = set(request.market.sites) - set(self.supply.market.site_ids)
         return f"has no site {', '.join(sorted(missing))}" if missing else None
 
-    def _training(self, request: JobRequest) -> Training:
-        training = super()._training(request)
-        micro_batch = self.supply.micro_batch(training)
-        if training.batch_size % micro_batch:
-            expected = f"a multiple of {micro_batch}, or less"
-            place = "hyperparameters.batch_size"
-            raise InputError(place, f"{training.batch_size}", expected)
-        return training
-
     def _notes(self, data: SiteDatasets, training: Training) -> tuple[str, ...]:
         return data.size.notes(training.max_length)
 

@@ -141,8 +141,8 @@ class SlotScheduler:
     def _dispatch(self, zone: EdgeZone, slot: int) -> None:
         jobs = [job for job in zone.state.jobs.values() if _trains_in(job, slot)]
         if jobs:
-            self._busy, self._is_out, self._expected = {job.id for job in jobs}, True, []
             requests = [self._request(zone, job, slot) for job in jobs]
+            self._busy, self._is_out, self._expected = {job.id for job in jobs}, True, []
             assert self._sites is not None
             self._sites.train(slot, list(zone.state.jobs), requests)
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from auctune.device_profile import Profile
 from auctune.domain import InputError, Money
 from auctune.edge import ByDuration, EdgeJob, EdgeMarket, EdgeMenu, Eris, ErisParams
-from auctune.run.edge.training import EdgeTraining, adapter_settings
+from auctune.run.edge.training import EdgeTraining, adapter_settings, micro_batch_of
 from auctune.service.config.edge import EdgeConfig
 from auctune.service.jobs.device_limits import check_adapter, check_batch
 from auctune.service.jobs.timestamps import to_rfc3339
@@ -161,8 +161,8 @@ class EdgeSupply:
         return training.rank * features * _PARAMETER_BYTES / 1e6
 
     def micro_batch(self, training: Training) -> int:
-        """Return the rows of a micro-batch: at most those of a batch."""
-        return min(self.entry.micro_batch, training.batch_size)
+        """Return the rows of a micro-batch of a job, whose batches it divides."""
+        return micro_batch_of(training.batch_size, self.entry.micro_batch)
 
     def training(
         self,

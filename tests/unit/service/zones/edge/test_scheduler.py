@@ -41,6 +41,20 @@ def test_a_job_is_announced_then_given_out_slot_by_slot_and_trained_to_its_end()
     assert made.zone.state.jobs["job"].progress.rows == 96
 
 
+@pytest.mark.parametrize(("micro_batch", "rows"), [(3, 2), (8, 8), (5, 4), (100, 8)])
+def test_a_running_job_trains_whatever_the_micro_batch_of_its_zone_becomes(
+    micro_batch: int, rows: int
+) -> None:
+    made = MadeUpEdge()
+    made.decide("job", "90", 8, samples=MANY)
+    made.pass_slots()
+    made.train(made.zone.state.slot)
+    made.entry = made.entry.model_copy(update={"micro_batch": micro_batch})
+    made.restart()
+    made.pass_slots()
+    assert made.sites.slots[-1][1][0].training.micro_batch == rows
+
+
 def test_a_slot_is_given_out_when_the_one_before_is_answered_for() -> None:
     made = MadeUpEdge()
     made.decide("job", "90", 8, samples=MANY)
