@@ -23,6 +23,7 @@ from auctune.run.edge.driver import (
 )
 from auctune.run.edge.edge_folder import EdgeFolder
 from auctune.run.edge.inputs import EdgeRunInputs
+from auctune.run.edge.job_errors import SlotError
 from auctune.run.edge.report import EdgeRunReport
 from auctune.run.edge.resources import node_resources, sites_alive
 from auctune.run.edge.state import JobRecord
@@ -138,6 +139,10 @@ def test_rows_of_a_lost_site_are_read_at_another_unless_they_may_not_move(tmp_pa
         storage, other = ChunkStorage(), replace(job, id="other")
         storage.place(other, kept)
         assert len(storage.get("other", [*range(18)])) == 18
+        changing = make_training(tmp_path / "changing", job)
+        storage.place(replace(job, id="changing"), changing)
+        with Path(changing.rows["b"]).open("a") as rows:
+            rows.write("\n")
         cluster.kill("b")
         # It is not yet known to be lost.
         storage.place(job, training)
@@ -146,8 +151,14 @@ def test_rows_of_a_lost_site_are_read_at_another_unless_they_may_not_move(tmp_pa
         storage.on_site_lost("b")
         for one in (*storage.get("job", [0, 17]), *storage.get("other", [0])):
             assert ray.get(one.content) == chunks[one.chunk]
-        with pytest.raises(Exception, match="no place now"):
-            storage.get("other", [17])
+        # Rows of other sites stay; a file with another content is not read in their place.
+        for name in ("other", "changing"):
+            assert len(storage.get(name, [0])) == 1
+            with pytest.raises(SlotError, match="no place now") as lost:
+                storage.get(name, [17])
+            assert lost.value.rows_lost
+        # A store may hold the rows of several sites.
+        assert {one.host for one in storage.get("job", [17])} == {"a"}
 
 
 class StoppedError(Exception):
@@ -204,7 +215,7 @@ def test_no_worker_computes_before_all_have_their_chunks(tmp_path: Path) -> None
         worker = ray.remote(Worker).options(num_cpus=0).remote(training, "a", "cpu")
         server = ray.remote(ParameterServer).options(num_cpus=0).remote(training, "a", 100)
         # Of what it was sent nothing can be fetched: it would compute on chunks that it lacks.
-        loading = [worker.load_chunks.remote([StoredChunk(0, "a", "no reference", 1)])]
+        loading = [worker.load_chunks.remote([StoredChunk(0, "a", "a", "no reference", 1)])]
         task = SlotTask(None, [WorkerRef(worker, "a", (0,))], loading)
         with pytest.raises(ray.exceptions.RayTaskError) as found:
             ray.get(server.run.remote(task))

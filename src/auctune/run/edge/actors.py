@@ -6,6 +6,7 @@ from there to the driver, go gradients, losses, counts and the adapter's weights
 Ray is imported where it is used: a local cluster sets its environment before.
 """
 
+import hashlib
 import math
 import tempfile
 import time
@@ -33,13 +34,15 @@ class StoredChunk:
 
     Attributes:
         chunk: its number within its job.
-        origin: the site at which it lies.
+        origin: the site of its rows.
+        host: the site whose store holds it: the origin, or another one if that was lost.
         content: reference to its `DataSet`.
         num_bytes: of its rows.
     """
 
     chunk: int
     origin: str
+    host: str
     content: Any
     num_bytes: int
 
@@ -101,7 +104,8 @@ class SlotResult:
         chunks_crossed, chunk_bytes: chunks that workers fetched from other sites.
         parameter_bytes: weights and gradients that crossed sites.
         seconds: from the first step to the last.
-        adapter: files in PEFT's format by name, after the last slot; else None.
+        adapter: files in PEFT's format by name, after the last slot; else None, as
+            where training has diverged.
     """
 
     state: AdapterState
@@ -123,8 +127,14 @@ class SiteStore:
         self._held: dict[str, list[Any]] = {}
 
     def put(
-        self, job: str, site: str, source: str | bytes, count: int, seed: int
-    ) -> list[tuple[Any, int, int]]:
+        self,
+        job: str,
+        site: str,
+        source: str | bytes,
+        count: int,
+        seed: int,
+        expected_digest: str | None = None,
+    ) -> tuple[str, list[tuple[Any, int, int]]]:
         """Cut a site's rows into chunks, and keep them in the store of this node.
 
         Args:
@@ -133,25 +143,34 @@ class SiteStore:
             source: a file at this site, or the content of an upload.
             count: of chunks.
             seed: of the order of rows.
+            expected_digest: of the content that was read before, or None at the first time.
 
         Returns:
-            For each chunk a reference to it, its number of rows, and their bytes.
+            The SHA-256 of the content, and for each chunk a reference to it, its number of rows,
+            and their bytes.
 
         Raises:
-            InputError: if the rows cannot be used.
+            InputError: if the rows cannot be used, or are not those that were read before.
         """
         import ray
 
-        if isinstance(source, bytes):
-            with tempfile.NamedTemporaryFile(suffix=".jsonl") as file:
-                file.write(source)
-                file.flush()
-                chunks = cut_chunks(Path(file.name), site, count, seed)
-        else:
-            chunks = cut_chunks(Path(source), site, count, seed)
+        place = f"market.sites.{site}"
+        if isinstance(source, str):
+            try:
+                source = Path(source).read_bytes()
+            except OSError as error:
+                found = f"cannot be read ({error.strerror})"
+                raise InputError(place, found, "a JSONL file") from None
+        digest = hashlib.sha256(source).hexdigest()
+        if expected_digest not in (None, digest):
+            raise InputError(place, "has changed", "the rows with which the job began")
+        with tempfile.NamedTemporaryFile(suffix=".jsonl") as file:
+            file.write(source)
+            file.flush()
+            chunks = cut_chunks(Path(file.name), site, count, seed)
         stored = [(ray.put(chunk), len(chunk), _num_bytes(chunk)) for chunk in chunks]
         self._held[f"{job}@{site}"] = [reference for reference, _, _ in stored]
-        return stored
+        return digest, stored
 
     def drop(self, job: str) -> None:
         """Release a job's chunks."""
@@ -260,7 +279,7 @@ class ParameterServer:
         reducer = AdapterReducer(config, state, self._total_rows)
         begun, crossed = time.perf_counter(), 0
         losses: list[tuple[int, int, int, float]] = []
-        last_epoch, last_targets = 0.0, 0
+        diverged, last_epoch, last_targets = False, 0.0, 0
         batches = slot_batches(
             config.seed, config.batch_size, self._training.micro_batch, sizes, config.epochs
         )
@@ -275,9 +294,9 @@ class ParameterServer:
             if batch[0].epoch == config.epochs - 1:
                 last_epoch += sum(one.loss for one in contributions)
                 last_targets += sum(one.num_targets for one in contributions)
-            if math.isnan(loss):
+            if not math.isfinite(loss):
                 # It has diverged, and no step will mend it.
-                last_epoch, last_targets = loss, 1
+                diverged, last_epoch, last_targets = True, loss, 1
                 break
         weights, able = reducer.weights, _with_rows(task, sizes)
         return SlotResult(
@@ -294,7 +313,9 @@ class ParameterServer:
             chunk_bytes=sum(one.num_bytes for one in loaded),
             parameter_bytes=crossed,
             seconds=time.perf_counter() - begun,
-            adapter=ray.get(able.export.remote(weights)) if task.is_last else None,
+            adapter=(
+                ray.get(able.export.remote(weights)) if task.is_last and not diverged else None
+            ),
         )
 
     def _wait_for_chunks(self, task: SlotTask, call: int) -> list[LoadedChunks]:

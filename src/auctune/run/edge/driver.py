@@ -78,7 +78,7 @@ class SiteGone:
 
 @dataclass(frozen=True, slots=True)
 class JobsReplanned:
-    """Jobs of a lost site were replanned or refunded."""
+    """Jobs of a lost site were replanned, or refunded as their rows were lost with it."""
 
     records: list[JobRecord]
 
@@ -174,10 +174,17 @@ class EdgeDriver:
         for found in self._trainer.run_slot(slot, requests):
             if isinstance(found, SlotTrained):
                 record = records[found.job]
-                self._record(trained_event(slot, found.job, found.outcome))
+                event = trained_event(slot, found.job, found.outcome)
+                self.state.eris_applies(event)
+                self._record(event)
                 self._on_event(JobSlotTrained(record, slot))
             elif isinstance(found, JobBroken):
                 raise EdgeRunError(f"job {found.job} cannot be trained: {found.why}")
+            elif found.rows_lost:
+                event = {"type": "refunded", "job": found.job, "slot": slot}
+                self.state.eris_applies(event)
+                self._record(event)
+                self._on_event(JobsReplanned([records[found.job]]))
             elif found.failed:
                 raise EdgeRunError(f"job {found.job}: {found.why}")
             else:

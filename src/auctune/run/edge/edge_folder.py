@@ -13,6 +13,7 @@ DIR/
   .lock                     held by the driver
 """
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -62,6 +63,11 @@ class SlotOutcome:
     chunks_crossed: int
     chunk_bytes: int
     parameter_bytes: int
+
+    @property
+    def diverged(self) -> bool:
+        """Whether a loss is not a finite number."""
+        return not all(math.isfinite(loss) for *_, loss in self.losses)
 
 
 OUTCOME: TypeAdapter[SlotOutcome] = TypeAdapter(SlotOutcome)

@@ -26,11 +26,12 @@ class SlotError(AuctuneError):
     Args:
         why: for its owner.
         out_of_memory: whether memory was too small, as far as that is known.
+        rows_lost: whether rows of a lost site are needed that no other site can read.
     """
 
-    def __init__(self, why: str, *, out_of_memory: bool = False) -> None:
+    def __init__(self, why: str, *, out_of_memory: bool = False, rows_lost: bool = False) -> None:
         super().__init__(why)
-        self.out_of_memory = out_of_memory
+        self.out_of_memory, self.rows_lost = out_of_memory, rows_lost
 
 
 @contextmanager

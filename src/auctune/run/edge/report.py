@@ -22,7 +22,7 @@ class JobBill:
 
     Attributes:
         job: its id.
-        state: "rejected", "done", "refunded" or "unfinished".
+        state: "rejected", "done", "refunded", "failed" (its training has diverged) or "unfinished".
         payment: what was promised at its admission, and paid.
         refund: what of it was given back.
         promised, finish: its last slot by the decision, and as it was; None if it has none.
@@ -113,12 +113,12 @@ def _bill(record: JobRecord, market: EdgeMarket) -> JobBill:
     parts = [p for p in (record.plan.slots if record.plan else ()) if p.slot in record.trained]
     job = record.job
     finish = parts[-1].slot if record.is_done else None
-    payment = record.decision.payment
+    payment, kept = record.decision.payment, record.is_done or record.diverged
     return JobBill(
         job=job.id,
         state=_state(record),
         payment=payment,
-        refund=ZERO if record.is_done or not record.decision.admitted else payment,
+        refund=ZERO if kept or not record.decision.admitted else payment,
         promised=record.decision.finish,
         finish=finish,
         utility=0.0 if finish is None else job.value(finish),
@@ -142,4 +142,6 @@ def _state(record: JobRecord) -> str:
         return "rejected"
     if record.refunded:
         return "refunded"
+    if record.diverged:
+        return "failed"
     return "done" if record.is_done else "unfinished"

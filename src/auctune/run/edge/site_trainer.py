@@ -131,7 +131,7 @@ class SiteTrainer:
                 self._prepare(one)
                 states[job] = self._folder.read_checkpoint(job, one.steps)
             except SlotError as error:
-                yield SlotLost(job, str(error), out_of_memory=error.out_of_memory)
+                yield SlotLost.from_error(job, error)
             except InputError as error:
                 yield JobBroken(job, str(error))
             except CheckpointError:
@@ -210,7 +210,7 @@ class SiteTrainer:
                     self._folder.write_adapter(job, result.adapter)
                 self._folder.write_outcome(job, slot, outcome)
         except SlotError as error:
-            return SlotLost(job, str(error), out_of_memory=error.out_of_memory)
+            return SlotLost.from_error(job, error)
         return SlotTrained(job, outcome)
 
     def _on_site_lost(self, site: str) -> None:

@@ -34,12 +34,19 @@ class SlotLost:
         why: for its owner.
         failed: whether something went wrong; otherwise a site was lost, or its time is over.
         out_of_memory: whether memory was too small, as far as that is known.
+        rows_lost: whether rows of a lost site are needed that no other site can read.
     """
 
     job: str
     why: str
     failed: bool = True
     out_of_memory: bool = False
+    rows_lost: bool = False
+
+    @classmethod
+    def from_error(cls, job: str, error: SlotError) -> "SlotLost":
+        """Return the lost slot of a job for the error that ended it."""
+        return cls(job, str(error), out_of_memory=error.out_of_memory, rows_lost=error.rows_lost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +163,7 @@ class SlotRunner:
             try:
                 todo[job] = make_work(job)
             except SlotError as error:
-                yield SlotLost(job, str(error), out_of_memory=error.out_of_memory)
+                yield SlotLost.from_error(job, error)
         self._make_room({job: work.part for job, work in todo.items()})
         for job in self.actors.keys() - todo.keys():
             self.actors[job].age()
@@ -266,7 +273,7 @@ class SlotRunner:
 
     def _give_up(self, job: str, error: SlotError) -> SlotLost:
         self.actors[job].release(None)
-        return SlotLost(job, str(error), out_of_memory=error.out_of_memory)
+        return SlotLost.from_error(job, error)
 
     def _report_progress(self, jobs: list[str]) -> None:
         import ray

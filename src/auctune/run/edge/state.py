@@ -6,6 +6,7 @@
 | offered {job, slot, decision} | a bid was decided on |
 | trained {job, slot, outcome} | a job's slot is trained, and its checkpoint written |
 | site_lost {site, now, replanned} | a site runs nothing from slot `now` on; its jobs' new plans |
+| refunded {job, slot} | a job needs rows that were lost with a site: it trains no more |
 | slot_done {slot} | a slot is over |
 | ended {} | the run is over |
 
@@ -69,13 +70,20 @@ class JobRecord:
         return (
             self.plan is not None
             and not self.refunded
+            and not self.diverged
             and all(part.slot in self.trained for part in self.plan.slots)
         )
 
     @property
+    def diverged(self) -> bool:
+        """Whether its training has diverged, which ends it and is not refunded."""
+        return any(outcome.diverged for outcome in self.trained.values())
+
+    @property
     def is_running(self) -> bool:
         """Whether something is left to do."""
-        return self.plan is not None and not self.refunded and not self.is_done
+        ended = self.refunded or self.diverged or self.is_done
+        return self.plan is not None and not ended
 
     def part(self, slot: int) -> SlotPlan | None:
         """Return what is to be trained in a slot, or None."""
@@ -140,6 +148,8 @@ class EdgeRunState:
             self.lost[event["site"]] = event["now"]
             for one in event["replanned"]:
                 self._replan(one, event["now"])
+        elif kind == "refunded":
+            self.jobs[event["job"]].refunded = True
         elif kind == "slot_done":
             self.slot = event["slot"] + 1
         else:
@@ -163,6 +173,17 @@ class EdgeRunState:
             for one in event["replanned"]:
                 found = _plan(one["found"])
                 self.eris.apply(EdgeReplanned(self.jobs[one["job"]].job, now, EdgePlan(()), found))
+
+        elif kind == "refunded":
+            self._release(event["job"], event["slot"])
+        elif kind == "trained" and OUTCOME.validate_python(event["outcome"]).diverged:
+            self._release(event["job"], event["slot"] + 1)
+
+    def _release(self, job: str, now: int) -> None:
+        """Give the mechanism back what a job that has ended was to use from slot `now` on."""
+        record = self.jobs[job]
+        assert record.plan is not None
+        self.eris.apply(EdgeReplanned(record.job, now, record.plan.since(now), None))
 
     def _replan(self, one: dict[str, Any], now: int) -> None:
         record, found = self.jobs[one["job"]], _plan(one["found"])

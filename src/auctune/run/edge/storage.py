@@ -1,8 +1,8 @@
 """Chunks in the object stores of their sites.
 
 A store reads the rows of its site. Those of a lost site are read again at another one, if they may
-move and can be read there, as from the distributed file system of Pang et al. (TMC 2024), section
-VI-A; such chunks cross.
+move and the same content can be read there, as from the distributed file system of Pang et al.
+(TMC 2024), section VI-A; such chunks cross.
 """
 
 from collections.abc import Collection, Iterator
@@ -35,10 +35,14 @@ class ChunkStorage:
         self._stores: dict[str, Any] = {}
         self._stored: dict[str, dict[int, StoredChunk]] = {}
         self._jobs: dict[str, tuple[EdgeJob, EdgeTraining]] = {}
+        # SHA-256 of the rows of each job and site, as they were read first.
+        self._digests: dict[tuple[str, str], str] = {}
         self._lost: set[str] = set()
 
     def place(self, job: EdgeJob, training: EdgeTraining) -> None:
         """Put all of a job's chunks where they lie, which is no traffic between sites.
+
+        Rows of a lost site that no other one can read are left out.
 
         Raises:
             InputError: if its rows cannot be used.
@@ -49,9 +53,12 @@ class ChunkStorage:
         with self._all_or_none(job.id):
             if job.id not in self.validation:
                 self.validation[job.id] = _put_validation(training)
+            self.rows.setdefault(job.id, {})
             for site, count in job.chunks.items():
-                if count and not self._has(job, site) and self._hosts(training, site):
-                    self.rows.setdefault(job.id, {})[site] = self._put(job.id, site)
+                if not count or self._has(job, site):
+                    continue
+                if not self._put(job.id, site) and site in sites_alive() - self._lost:
+                    raise SlotError(_NO_PLACE)
 
     def get(self, job: str, numbers: list[int]) -> list[StoredChunk]:
         """Return some of a job's chunks.
@@ -61,7 +68,8 @@ class ChunkStorage:
         """
         stored = self._stored.get(job, {})
         if not stored.keys() >= set(numbers):
-            raise SlotError(_NO_PLACE)
+            # A job without any had no room for them, and is placed again in its next slot.
+            raise SlotError(_NO_PLACE, rows_lost=job in self._jobs)
         return [stored[number] for number in numbers]
 
     def drop(self, job: str) -> None:
@@ -77,20 +85,21 @@ class ChunkStorage:
         """Release all other jobs."""
         for job in [job for job in self._jobs if job not in jobs]:
             self.drop(job)
+        self._digests = {key: one for key, one in self._digests.items() if key[0] in jobs}
 
     def on_site_lost(self, site: str) -> None:
-        """Read the rows of a lost site again at another, if they may move.
+        """Read the rows that the store of a lost site held again, where they can be read.
 
-        A job whose rows could not be read again is dropped.
+        A job for whose rows there is no room is dropped.
         """
         self._lost.add(site)
         for job, stored in list(self._stored.items()):
-            lost = [number for number, one in stored.items() if one.origin == site]
+            lost = {number: one.origin for number, one in stored.items() if one.host == site}
             for number in lost:
                 del stored[number]
-            if lost and self._jobs[job][1].may_move:
-                with suppress(SlotError, InputError), self._all_or_none(job):
-                    self._put(job, site)
+            with suppress(SlotError, InputError), self._all_or_none(job):
+                for origin in dict.fromkeys(lost.values()):
+                    self._put(job, origin)
 
     def on_site_back(self, site: str) -> None:
         """A site that was lost is back, and holds nothing: its chunks stay where they are."""
@@ -116,8 +125,12 @@ class ChunkStorage:
         others = sorted(sites_alive() - self._lost - {site}) if training.may_move else []
         return own + others
 
-    def _put(self, job: str, site: str) -> int:
-        """Have the rows of a site read, there or at another site; return their number."""
+    def _put(self, job: str, site: str) -> bool:
+        """Have the rows of a site read, there or at another site; return whether one could.
+
+        Raises:
+            InputError: if the site itself cannot use them, or an upload is of no use.
+        """
         import ray
 
         details, training = self._jobs[job]
@@ -125,13 +138,21 @@ class ChunkStorage:
         source = ray.put(Path(file).read_bytes()) if training.are_uploads else file
         for host in self._hosts(training, site):
             put = self._store(host).put
-            pending = put.remote(job, site, source, len(numbers), training.config.seed)
-            chunks = _wait(pending, host)
-            if chunks is not None:
+            known = self._digests.get((job, site))
+            pending = put.remote(job, site, source, len(numbers), training.config.seed, known)
+            try:
+                found = _wait(pending, host)
+            except InputError:
+                if host == site or training.are_uploads:
+                    raise
+                continue
+            if found is not None:
+                self._digests[job, site], chunks = found
                 for number, (content, _, num_bytes) in zip(numbers, chunks, strict=True):
-                    self._stored[job][number] = StoredChunk(number, site, content, num_bytes)
-                return sum(rows for _, rows, _ in chunks)
-        raise SlotError(_NO_PLACE)
+                    self._stored[job][number] = StoredChunk(number, site, host, content, num_bytes)
+                self.rows[job][site] = sum(rows for _, rows, _ in chunks)
+                return True
+        return False
 
     def _store(self, site: str) -> Any:
         import ray
@@ -148,7 +169,7 @@ def _put_validation(training: EdgeTraining) -> Any:
     return None if training.validation is None else ray.put(read_validation(training.validation))
 
 
-def _wait(pending: Any, site: str) -> list[tuple[Any, int, int]] | None:
+def _wait(pending: Any, site: str) -> tuple[str, list[tuple[Any, int, int]]] | None:
     """Return what a site's store has kept; None if the site is lost meanwhile."""
     import ray
 
@@ -157,10 +178,10 @@ def _wait(pending: Any, site: str) -> list[tuple[Any, int, int]] | None:
         if site not in sites_alive():
             return None
     try:
-        chunks: list[tuple[Any, int, int]] = ray.get(pending)
+        found: tuple[str, list[tuple[Any, int, int]]] = ray.get(pending)
     except ray.exceptions.RayTaskError as error:
         cause = unwrap(error)
         raise cause from None
     except ray.exceptions.RayActorError:
         return None
-    return chunks
+    return found

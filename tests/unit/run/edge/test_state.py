@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from auctune.domain import InputError
+from auctune.domain.money import ZERO
 from auctune.edge import EdgeCommitment, Eris
 from auctune.run.edge.driver import run_edge
 from auctune.run.edge.edge_folder import EdgeFolder, SlotOutcome
@@ -82,6 +83,35 @@ def test_a_job_without_another_plan_is_refunded_in_full() -> None:
     (bill,) = make_report(state).jobs
     assert (bill.state, bill.refund, bill.utility) == ("refunded", bill.payment, 0)
     assert not state.commitments()
+
+
+def test_a_job_whose_training_diverges_fails_and_is_not_refunded() -> None:
+    (job,) = INPUTS.instance.jobs
+    eris = Eris(MARKET)
+    diverged = replace(OUTCOME, losses=((1, 4, 9, float("nan")),))
+    events = [
+        offered_event(0, "job", eris.offer(job, 0)),
+        trained_event(0, "job", diverged),
+    ]
+    state = resumed(events)
+    record = state.jobs["job"]
+    assert (record.is_done, record.is_running) == (False, False)
+    (bill,) = make_report(state).jobs
+    assert (bill.state, bill.refund, bill.utility) == ("failed", ZERO, 0.0)
+    assert not state.eris.ledger.used[1:].any()
+
+
+def test_a_job_whose_rows_are_lost_is_refunded_and_releases_its_plan() -> None:
+    (job,) = INPUTS.instance.jobs
+    eris = Eris(MARKET)
+    events = [
+        offered_event(0, "job", eris.offer(job, 0)),
+        {"type": "refunded", "job": "job", "slot": 0},
+    ]
+    state = resumed(events)
+    (bill,) = make_report(state).jobs
+    assert (bill.state, bill.refund) == ("refunded", bill.payment)
+    assert not state.eris.ledger.used.any()
 
 
 def test_a_job_is_done_once_all_its_slots_are_trained() -> None:
