@@ -65,6 +65,10 @@ class _Manifest:
     files: dict[str, _File]
 
 
+class _OtherFormatError(CheckpointError):
+    """A checkpoint that another version wrote, and that is not deleted as damaged."""
+
+
 _MANIFEST = TypeAdapter(_Manifest)
 
 
@@ -91,10 +95,11 @@ def save_checkpoint(
     if number < 0 or keep < 1:
         raise ValueError(f"number {number}, keep {keep}; expected number >= 0 and keep >= 1")
     folder.mkdir(parents=True, exist_ok=True)
-    clean_staging(folder)
-    _drop_damaged_above(folder, number)
+    # A fenced-off attempt is refused before it deletes anything of the one that replaced it.
     if attempt:
         _check_attempt(folder, attempt)
+    clean_staging(folder)
+    _drop_damaged_above(folder, number)
     place = folder / f"{number:08d}"
     with staging_folder(place) as unfinished:
         _write(unfinished, number, checkpoint, attempt)
@@ -144,6 +149,8 @@ def _drop_damaged_above(folder: Path, number: int) -> None:
             break
         try:
             _read(place, newer)
+        except _OtherFormatError as error:
+            raise CheckpointError(f"{place}: {error}") from None
         except CheckpointError:
             remove_folder(place)
         else:
@@ -200,8 +207,10 @@ def _read_manifest(place: Path, number: int) -> _Manifest:
         raise CheckpointError(f"{MANIFEST} is damaged") from None
     if not {TENSORS, STATE, ATTEMPT} <= manifest.files.keys():
         raise CheckpointError(f"{MANIFEST} is damaged")
-    if (manifest.format, manifest.number) != (FORMAT, number):
-        raise CheckpointError(f"{MANIFEST} is of another format or number")
+    if manifest.format != FORMAT:
+        raise _OtherFormatError(f"{MANIFEST} is of format {manifest.format}, not {FORMAT}")
+    if manifest.number != number:
+        raise CheckpointError(f"{MANIFEST} is of another number")
     return manifest
 
 

@@ -96,6 +96,24 @@ def test_an_attempt_that_was_replaced_can_no_longer_save(tmp_path: Path) -> None
     assert latest_number(tmp_path) == 5
 
 
+def test_a_replaced_attempt_deletes_nothing_before_it_is_refused(tmp_path: Path) -> None:
+    save_checkpoint(tmp_path, 1, make(1), attempt=6)
+    save_checkpoint(tmp_path, 7, make(7), attempt=6)
+    (tmp_path / "00000007" / "tensors.safetensors").unlink()
+    with pytest.raises(CheckpointError, match="is of attempt 6, later than 5"):
+        save_checkpoint(tmp_path, 2, make(2), attempt=5)
+    assert (tmp_path / "00000007").is_dir()
+
+
+def test_a_checkpoint_of_another_format_is_not_deleted(tmp_path: Path) -> None:
+    place = save_checkpoint(tmp_path, 7, make(7))
+    manifest = place / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"format":3', '"format":2'))
+    with pytest.raises(CheckpointError, match="is of format 2, not 3"):
+        save_checkpoint(tmp_path, 2, make(2))
+    assert place.is_dir()
+
+
 def test_a_checkpoint_goes_in_below_a_damaged_one_and_counts_as_the_newest(tmp_path: Path) -> None:
     save_three(tmp_path)
     (tmp_path / "00000003" / "state.json").write_bytes(b"{")
@@ -168,7 +186,7 @@ def test_a_checkpoint_under_the_number_of_another_is_found(tmp_path: Path) -> No
     latest = load_latest(tmp_path)
     assert latest is not None
     assert latest[1] == 2
-    assert "another format or number" in latest[2][0]
+    assert "another number" in latest[2][0]
 
 
 def test_if_all_are_damaged_that_is_an_error_that_names_each(tmp_path: Path) -> None:
