@@ -139,6 +139,7 @@ def test_rows_of_a_lost_site_are_read_at_another_unless_they_may_not_move(tmp_pa
         storage, other = ChunkStorage(), replace(job, id="other")
         storage.place(other, kept)
         assert len(storage.get("other", [*range(18)])) == 18
+        (tmp_path / "changing").mkdir()
         changing = make_training(tmp_path / "changing", job)
         storage.place(replace(job, id="changing"), changing)
         with Path(changing.rows["b"]).open("a") as rows:
