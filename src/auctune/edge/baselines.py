@@ -51,7 +51,7 @@ class RunningJob:
 
     @property
     def is_done(self) -> bool:
-        """Whether all its chunks are trained."""
+        """Return whether all of its chunks are trained."""
         return not self.left.any()
 
     @property
@@ -118,12 +118,12 @@ class Floor:
         """One slot of a job with its workers; None where they do not fit."""
         self._slot.used[0] = self.ledger.used[slot]
         self._slot.traffic[0] = self.ledger.traffic[slot]
-        question = make_subproblem(self._slot, self._pricing(self._slot), one.job, one.left)
-        crew = _crew(question, one.num_workers, fewer=fewer)
-        if crew is None:
+        subproblem = make_subproblem(self._slot, self._pricing(self._slot), one.job, one.left)
+        placement = _place_workers(subproblem, one.num_workers, fewer=fewer)
+        if placement is None:
             return None
-        server, able, room = crew
-        trained = _fill(able, one.left, server, room, question.chunk_mb)
+        server, able, room = placement
+        trained = _fill(able, one.left, server, room, subproblem.chunk_mb)
         if not trained.any():
             return None
         taken = _from(trained, one.left)
@@ -133,34 +133,36 @@ class Floor:
         return plan.slots[0]
 
 
-def _crew(question: Subproblem, num_workers: int, *, fewer: bool) -> tuple[int, Ints, float] | None:
+def _place_workers(
+    subproblem: Subproblem, num_workers: int, *, fewer: bool
+) -> tuple[int, Ints, float] | None:
     """Site of the server, chunks [R] that the workers can train, MB of traffic left."""
-    workers, chunks = question.level_workers, question.level_chunks
-    price, levels = question.worker_price[0], question.levels[0]
+    workers, chunks = subproblem.level_workers, subproblem.level_chunks
+    price, levels = subproblem.worker_price[0], subproblem.levels[0]
     order = np.lexsort((-levels, price))
-    beside = question.levels_beside[0]
+    beside = subproblem.levels_beside[0]
     standing = [site for site in order if beside[site] > 0] or [
         site for site in order if beside[site] == 0
     ]
     if not standing:
         return None
-    server, wanted, room = int(standing[0]), num_workers, float(question.room[0])
+    server, wanted, room = int(standing[0]), num_workers, float(subproblem.room[0])
     steps = workers.tolist()
     able = np.zeros(len(price), dtype=np.int64)
     for site in (server, *(site for site in order if site != server)):
         if wanted < steps[1]:
             break
         most = int(beside[site] if site == server else levels[site])
-        if site != server and question.parameter_mb > 0:
-            fits = int(room / question.parameter_mb * (1 + 1e-9))
+        if site != server and subproblem.parameter_mb > 0:
+            fits = int(room / subproblem.parameter_mb * (1 + 1e-9))
             most = min(most, bisect_right(steps, fits) - 1)
         level = min(most, bisect_right(steps, wanted) - 1)
         able[site] = chunks[level]
         wanted -= steps[level]
         if site != server:
-            room -= question.parameter_mb * steps[level]
+            room -= subproblem.parameter_mb * steps[level]
     # Fewer than the next chunk needs are no workers short.
-    short = wanted >= steps[1] and able.sum() < question.data.sum()
+    short = wanted >= steps[1] and able.sum() < subproblem.data.sum()
     if not able.any() or (short and not fewer):
         return None
     return server, able, room

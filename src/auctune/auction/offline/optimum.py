@@ -71,7 +71,7 @@ def _place(book: CapacityLedger, room: Room, one: Chosen) -> Ints | None:
 def _best_fit(
     book: CapacityLedger, row: int, kind: int, samples: float, memory_gb: float
 ) -> int | None:
-    """Of the nodes of a type with room in a row, the one with least room left; the first such."""
+    """Return the fullest node of a type that has room in a row (the first of equals), or None."""
     capacity = book.capacity
     nodes = capacity.nodes_of[capacity.first_of[kind] : capacity.first_of[kind + 1]]
     compute = (book.usage.compute[row, nodes] + samples) / capacity.compute[kind]

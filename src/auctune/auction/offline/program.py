@@ -19,7 +19,7 @@ from auctune.numerics.highs import Program
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Room:
-    """What is left of each node, and into which groups nodes are put.
+    """Remaining capacity of each node, and the groups that nodes are in.
 
     Attributes:
         compute: [T, N] samples that fit.
@@ -39,7 +39,7 @@ class Room:
 
     @property
     def is_by_node(self) -> bool:
-        """Whether group g is node g, for each of them."""
+        """Return whether each node is a group of its own, in the order of nodes."""
         return np.array_equal(self.group_of, np.arange(self.num_groups))
 
     def fits(self, throughput: Floats, memory_gb: float) -> Bools:
@@ -79,7 +79,7 @@ def _left(book: CapacityLedger) -> tuple[Floats, Floats]:
     capacity, types = book.capacity, book.capacity.type_of
     compute = capacity.compute[types] * (1 + FIT) - book.usage.compute
     memory = capacity.memory[types] * (1 + FIT) - book.usage.memory
-    # A lost node is used without end, which no program could be told.
+    # A lost node counts as infinitely used, which a linear program cannot state.
     lost = np.isneginf(compute)
     compute[lost] = memory[lost] = 0.0
     return compute, memory

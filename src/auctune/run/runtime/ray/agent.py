@@ -89,6 +89,9 @@ class Agent:
             except Exception as error:
                 traceback.print_exc()
                 how = f"was lost with its Ray driver's call ({type(error).__name__})"
+            gone(how)
+
+        def gone(how: str) -> None:
             del self._nodes[number]
             self._parent.send("gone", node=number, how=how)
 
@@ -96,9 +99,7 @@ class Agent:
             self._ensure_node(message["name"], message["needs"])
         except Exception as error:
             traceback.print_exc()
-            del self._nodes[number]
-            why = f"has no Ray node ({type(error).__name__})"
-            self._parent.send("gone", node=number, how=why)
+            gone(f"has no Ray node ({type(error).__name__})")
             return
 
         threading.Thread(target=run, daemon=True).start()
