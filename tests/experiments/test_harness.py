@@ -1,5 +1,6 @@
 """What all figures rest on: intervals, jobs that are kept, markets, tables on the page."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -125,7 +126,7 @@ def test_tables_go_to_their_places_alone(tmp_path: Path) -> None:
         write_tables(page, tmp_path, [figure])
 
 
-def test_the_page_has_a_place_for_every_figure() -> None:
-    text = run_all.PAGE.read_text()
-    for name in run_all.FIGURES:
-        assert text.count(f"<!-- {name} -->\n") == 1, name
+def test_the_page_has_places_of_figures_alone() -> None:
+    places = re.findall(r"<!-- (\w+) -->\n\|", run_all.PAGE.read_text())
+    assert places
+    assert set(places) <= run_all.FIGURES.keys()

@@ -166,7 +166,7 @@ class Commands(Generic[Options]):
         arguments: Sequence[str] | None,
         description: str | None,
     ) -> None:
-        """The command of all figures, or of some; with `--docs` it writes the page's tables alone.
+        """The command of all figures, or of some; `--docs` writes the tables that the page has.
 
         Raises:
             InputError: naming the option, or what the page or its data lack.
@@ -181,6 +181,9 @@ class Commands(Generic[Options]):
         if parsed.docs:
             if parsed.quick:
                 raise InputError("--docs", "is given with --quick", "data of whole runs")
+            if not parsed.only:
+                text = page.read_text(encoding="utf-8")
+                wanted = [figure for figure in wanted if f"<!-- {figure.name} -->" in text]
             write_tables(page, parsed.out, wanted)
             return
         options, console = self.to_options(parsed), Console()
