@@ -14,16 +14,18 @@ workers are left, the next one waits for them, as they notice at once that their
 """
 
 import fcntl
+import hashlib
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
 from auctune.domain import InputError
+from auctune.run.event_log import EventRecord
 
 NODES_LOCK = "nodes.lock"
 """Lock file in a service's data folder that its worker processes inherit."""
@@ -63,6 +65,38 @@ class RunDirectory:
     def has_started(self) -> bool:
         """Whether the event log holds an event."""
         return self.event_log.exists() and self.event_log.stat().st_size > 0
+
+    @property
+    def input_files(self) -> Iterable[Path]:
+        """All copies of inputs."""
+        return self.inputs.glob("*")
+
+    def input_digests(self) -> dict[str, str]:
+        """Return the SHA-256 of each input, by its path in the folder that holds `inputs`."""
+        folder, digests = self.inputs.parent, {}
+        for path in sorted(self.input_files):
+            with path.open("rb") as file:
+                name = path.relative_to(folder).as_posix()
+                digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
+        return digests
+
+    def check_inputs(self, begun: EventRecord) -> None:
+        """Make sure that the inputs are those with which the run was started.
+
+        Args:
+            begun: first event of the log; its key `inputs` holds the digests of that time.
+
+        Raises:
+            InputError: naming the file that was changed, lost or added.
+        """
+        found, expected = self.input_digests(), begun["inputs"]
+        for name in sorted({*found, *expected}):
+            if found.get(name) != expected.get(name):
+                raise InputError(
+                    str(self.inputs.parent / name),
+                    "is not as it was when the run began" if name in found else "is gone",
+                    "the copy made then",
+                )
 
     @contextmanager
     def open(self, *, resume: bool) -> Iterator[int]:

@@ -23,7 +23,6 @@ from auctune.run.pool.events import (
 from auctune.sim.timeshare.bundle_file import read_bundle_file
 
 if TYPE_CHECKING:
-    from auctune.run.pool.bundle import Bundle
     from auctune.run.pool.report import PoolReport
 
 _COLOURS = {"done": "green", "in time": "green", "late": "yellow", "missed": "red"}
@@ -52,12 +51,13 @@ def run(
     with console.status("starting"):
         from auctune.run.pool import bundle as runs
 
-    copy = runs.bundle_file(directory)
-    with resumable("timeshare run", directory.root, copy.is_file):
+    cache = base_cache()
+    with resumable("timeshare run", directory.root, runs.bundle_file(directory).is_file):
         if bundle is None:
-            job_set = _read_bundle(copy, runs.stored_beside(directory), saved_every)
+            job_set = runs.read_stored_bundle(directory, cache, saved_every)
         else:
-            job_set = _read_bundle(bundle, bundle.resolve().parent, saved_every)
+            file, beside = read_bundle_file(bundle), bundle.resolve().parent
+            job_set = runs.read_bundle(file, bundle, beside, cache, saved_every)
         with RunDisplay(console) as display:
             report = runs.run_bundle(
                 job_set,
@@ -128,13 +128,6 @@ def _thread_table(time: int, outlooks: Sequence[JobOutlook]) -> Table:
             Text(one.status, style=_COLOURS.get(one.status, "")),
         )
     return table
-
-
-def _read_bundle(path: Path, beside: Path, saved_every: float) -> "Bundle":
-    from auctune.run.pool.bundle import read_bundle
-
-    file = read_bundle_file(path)
-    return read_bundle(file, path, beside, base_cache(), saved_every)
 
 
 def _print_report(report: "PoolReport", directory: PoolDirectory) -> None:

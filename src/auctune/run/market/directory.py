@@ -19,10 +19,9 @@ is renamed to its place. A start that was killed leaves its staging folder, by w
 knows that other files there are of a run.
 """
 
-import hashlib
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,6 +86,11 @@ class MarketDirectory(RunDirectory):
         return self.state / "inputs"
 
     @property
+    def input_files(self) -> Iterable[Path]:
+        """Copies of inputs, and the profiles measured for the run."""
+        return (*self.inputs.glob("*"), *self.state.glob("profiles/*"))
+
+    @property
     def market(self) -> Path:
         """The copy of the market file."""
         return self.resolve("")
@@ -121,26 +125,6 @@ class MarketDirectory(RunDirectory):
         """Return whether a run was started here; its event log may be damaged."""
         return self.event_log.exists()
 
-    def digests(self) -> dict[str, str]:
-        """Return the SHA-256 of each input of the run, by its path in the state folder."""
-        paths = sorted(p for name in ("inputs", "profiles") for p in self.state.glob(f"{name}/*"))
-        return {path.relative_to(self.state).as_posix(): _digest(path) for path in paths}
-
-    def check_inputs(self, begun: EventRecord) -> None:
-        """Make sure that the inputs are those with which the run was started.
-
-        Raises:
-            InputError: naming the file that was changed, lost or added.
-        """
-        found, expected = self.digests(), begun["inputs"]
-        for name in sorted({*found, *expected}):
-            if found.get(name) != expected.get(name):
-                raise InputError(
-                    str(self.state / name),
-                    "is not as it was when the run began" if name in found else "is gone",
-                    "the copy made then",
-                )
-
     def clean_temp_files(self) -> None:
         """Remove temporary files of reports and results whose writers were killed."""
         for pattern in (*(f".{name}.*" for name in REPORTS), "tasks/*/.*.json*"):
@@ -160,11 +144,6 @@ class MarketDirectory(RunDirectory):
         path.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False)
         write_atomically(path, text.encode() + b"\n")
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def check_new(folder: MarketDirectory, *, fresh: bool) -> None:
@@ -218,7 +197,7 @@ def begin(
         staging.profile(name).parent.mkdir(exist_ok=True)
         staging.profile(name).write_text(text)
     log = EventLog(staging.event_log)
-    log.append(begun | {"inputs": staging.digests()})
+    log.append(begun | {"inputs": staging.input_digests()})
     log.close()
     for path in (staging.state, *staging.state.rglob("*")):
         sync_path(path)

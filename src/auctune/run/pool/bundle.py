@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from auctune.atomic_files import write_atomically
 from auctune.domain import InputError
 from auctune.domain.checks import check_positive
-from auctune.run.event_log import EventLog
+from auctune.run.event_log import EventLog, read_events
 from auctune.run.pool.clock import Clock, WallClock
 from auctune.run.pool.epoch import PoolParams
 from auctune.run.pool.events import (
@@ -21,12 +21,13 @@ from auctune.run.pool.events import (
     PoolDirectory,
     PoolEnded,
     PoolStarted,
+    check_version,
     event_record,
     read_event,
 )
 from auctune.run.pool.pool import NewJob, Pool
 from auctune.run.pool.report import PoolReport, make_report, write_report
-from auctune.sim.timeshare.bundle_file import BundleFile
+from auctune.sim.timeshare.bundle_file import BundleFile, read_bundle_file
 from auctune.timeshare.named import make_estimator
 from auctune.timeshare.thread import LearningThread, bundle_arrays
 from auctune.train.base import check_device
@@ -138,7 +139,10 @@ def run_bundle(
         if prepare is not None:
             prepare()
         with closing(EventLog(directory.event_log)) as log:
-            log.check_identity(event_record(bundle.started()))
+            identity = event_record(bundle.started())
+            # They are compared before they are read (`read_stored_bundle`).
+            del identity["inputs"]
+            log.check_identity(identity)
             if not (log.events and log.events[-1]["type"] == "ended"):
                 with deterministic(threads=bundle.params.cpu_threads):
                     _run(bundle, directory, log, on_update)
@@ -152,7 +156,8 @@ def _run(
 ) -> None:
     seconds = bundle.params.quantum_seconds
     clock = Clock() if seconds is None else WallClock(seconds)
-    pool = Pool(bundle.params, bundle, clock, directory, log, bundle.started(), on_update)
+    started = replace(bundle.started(), inputs=directory.input_digests())
+    pool = Pool(bundle.params, bundle, clock, directory, log, started, on_update)
     pool.restore()
     new = [job for job in bundle.jobs if job.thread.id not in pool.state.members]
     if new:
@@ -255,16 +260,21 @@ def store_bundle_file(path: Path, directory: PoolDirectory) -> None:
         raise InputError(str(directory.inputs), found, "room for the run's bundle") from None
 
 
-def stored_beside(directory: PoolDirectory) -> Path:
-    """Return the folder from which relative paths of a run's bundle file start.
+def read_stored_bundle(directory: PoolDirectory, cache: Path, every: float) -> Bundle:
+    """Return the bundle of a run from the copy of its file; arguments as of `read_bundle`.
 
     Raises:
-        InputError: if the directory holds no run.
+        InputError: if the directory holds no run; if an input is not as it was when the run began.
     """
-    if not bundle_file(directory).is_file():
+    path = bundle_file(directory)
+    for begun in read_events(directory.event_log)[:1]:
+        check_version(begun, directory)
+        directory.check_inputs(begun)
+    if not path.is_file():
         found = "holds no run"
         raise InputError(str(directory.root), found, "the folder of a run that was started")
-    return Path(_beside_file(directory).read_text())
+    beside = Path(_beside_file(directory).read_text())
+    return read_bundle(read_bundle_file(path), path, beside, cache, every)
 
 
 def _beside_file(directory: PoolDirectory) -> Path:

@@ -13,10 +13,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
+from auctune.domain import InputError
 from auctune.run.event_log import EventRecord
 from auctune.run.run_directory import RunDirectory
 
-VERSION = 3
+VERSION = 4
 
 
 class PoolDirectory(RunDirectory):
@@ -80,12 +81,14 @@ class PoolStarted:
         allocator: name of the allocator.
         quantum_seconds: length of a quantum, or None if quanta are counted.
         jobs: the jobs of a bundle; None if jobs join and leave.
+        inputs: digests of the inputs of a bundle, as of `RunDirectory.input_digests`.
     """
 
     version: int
     allocator: str
     quantum_seconds: float | None = None
     jobs: list[dict[str, Any]] | None = None
+    inputs: dict[str, str] | None = None
     type: Literal["started"] = "started"
 
 
@@ -240,6 +243,17 @@ def event_record(event: PoolEvent) -> EventRecord:
 def read_event(record: EventRecord) -> PoolEvent:
     """Return the event of `event_record`."""
     return _ADAPTER.validate_python(record)
+
+
+def check_version(begun: EventRecord, directory: PoolDirectory) -> None:
+    """Refuse the log of another release.
+
+    Raises:
+        InputError: naming the log.
+    """
+    if begun["version"] != VERSION:
+        found = f"{begun['version']}, of another release"
+        raise InputError(f"{directory.event_log}: version", found, f"{VERSION}")
 
 
 class JobStatus(StrEnum):

@@ -5,12 +5,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from auctune.domain import AuctuneError, InputError
+from auctune.domain import AuctuneError
 from auctune.run.event_log import EventLog
 from auctune.run.pool.clock import Clock
 from auctune.run.pool.epoch import Epoch, PoolParams
 from auctune.run.pool.events import (
-    VERSION,
     ExitReason,
     JobJoined,
     JobLeft,
@@ -25,6 +24,7 @@ from auctune.run.pool.events import (
     PoolStarted,
     PoolUpdate,
     QuantumTrained,
+    check_version,
     event_record,
     read_event,
 )
@@ -96,10 +96,8 @@ class Pool:
         on_update: OnUpdate | None = None,
         now: Callable[[], float] = time.perf_counter,
     ) -> None:
-        version = log.events[0]["version"] if log.events else VERSION
-        if version != VERSION:
-            found = f"{version}, of another release"
-            raise InputError(f"{directory.event_log}: version", found, f"{VERSION}")
+        for begun in log.events[:1]:
+            check_version(begun, directory)
         self.state = PoolState.fold(map(read_event, log.events))
         self.jobs: dict[str, PreemptibleJob] = {}
         self.device = DeviceMemory(params.memory_bytes, now)

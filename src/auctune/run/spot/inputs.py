@@ -29,7 +29,7 @@ from auctune.domain import InputError
 from auctune.run.event_log import read_events
 from auctune.run.run_directory import RunDirectory
 from auctune.run.spot.job_config import SpotRayParams
-from auctune.run.spot.state import SlotRecord, SpotRunState
+from auctune.run.spot.state import VERSION, SlotRecord, SpotRunState
 from auctune.sim.spot.job_file import JobFile, read_job_file
 from auctune.sim.spot.trace import FixedPrice, FromFile, MarketRecipe, read_market
 from auctune.spot.market import SpotMarket
@@ -175,8 +175,13 @@ def read_inputs(place: SpotFolder) -> RunInputs:
     """Return the copied inputs of a run.
 
     Raises:
-        InputError: if the folder holds no run.
+        InputError: if the folder holds no run, or an input is not as it was when the run began.
     """
+    for begun in read_events(place.event_log)[:1]:
+        if begun["version"] != VERSION:
+            found = f"{begun['version']}, of another release"
+            raise InputError(f"{place.event_log}: version", found, f"{VERSION}")
+        place.check_inputs(begun)
     try:
         settings = _SETTINGS.validate_json(place.settings.read_bytes())
     except FileNotFoundError:

@@ -208,5 +208,6 @@ def _begin(
             raise InputError(
                 str(place.event_log), found, "the event log of the run, or a new folder"
             )
-        log.append({"type": "begun", "time": 0.0, **identity, **digests})
+        inputs = {"inputs": place.input_digests()}
+        log.append({"type": "begun", "time": 0.0, **identity, **digests, **inputs})
     return trainer, base.digest

@@ -2,7 +2,8 @@
 
 | event | means |
 | --- | --- |
-| begun {version, job, training, policy, ...} | the run was created, with this identity |
+| begun {version, job, training, policy, inputs, ...} | the run was created, with this identity \
+and these digests of its inputs |
 | slot {time, observation, allocation, paid} | a slot began, with this allocation and price |
 | missed {time, observation} | a slot passed without a process of the job; nothing was held |
 | taken_back {time, count} | spot instances were preempted within the slot |
@@ -29,7 +30,7 @@ from auctune.run.event_log import EventRecord
 from auctune.spot.forecasts.forecast import Forecast
 from auctune.spot.policy import IDLE, SpotAllocation, SpotObservation
 
-VERSION = 1
+VERSION = 2
 
 
 def to_record(value: SpotObservation | SpotAllocation) -> dict[str, Any]:

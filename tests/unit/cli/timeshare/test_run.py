@@ -80,6 +80,11 @@ def test_a_bundle_is_run_to_its_report_and_said_again_by_resume(ask: Ask, tmp_pa
     code, again, errors = ask("run", "--resume", tmp_path / "out")
     assert (code, errors) == (0, [])
     assert shown.endswith(again)
+    copy = tmp_path / "out" / "inputs" / "bundle.toml"
+    copy.write_text(BUNDLE.replace("0.001", "0.002"))
+    code, _, errors = ask("run", "--resume", tmp_path / "out")
+    assert code == 2
+    assert f"{copy}: is not as it was when the run began" in errors[0]
 
 
 @pytest.mark.parametrize(

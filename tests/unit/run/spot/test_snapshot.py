@@ -8,8 +8,15 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.run.event_log import EventLog
-from auctune.run.spot.inputs import RunSettings, SpotFolder, copy_inputs, find_inputs, read_snapshot
-from auctune.run.spot.state import to_record
+from auctune.run.spot.inputs import (
+    RunSettings,
+    SpotFolder,
+    copy_inputs,
+    find_inputs,
+    read_inputs,
+    read_snapshot,
+)
+from auctune.run.spot.state import VERSION, to_record
 from auctune.spot import IDLE, SpotAllocation, SpotObservation
 from support.command_line import run_auctune
 from support.spot_files import JOB, TRAINING, daily_market, write_job, write_market, write_rows
@@ -41,7 +48,8 @@ def place(tmp_path: Path) -> SpotFolder:
     market = write_market(tmp_path / "market.csv", MARKET)
     place = SpotFolder(tmp_path / "run")
     copy_inputs(find_inputs(job, market, None, SETTINGS), place)
-    note(place, {"type": "begun", "time": 0.0})
+    begun = {"type": "begun", "version": VERSION, "inputs": place.input_digests()}
+    note(place, begun | {"time": 0.0})
     note(place, slot_event(FIRST, SpotAllocation(0, 5), 1.25))
     note(place, {"type": "taken_back", "time": 0.5, "count": 2})
     note(place, {"type": "slot_done", "time": 1.0, "rows": 2, "lost": None})
@@ -103,3 +111,23 @@ def test_a_run_that_is_over_or_not_begun_is_not_advised(place: SpotFolder, tmp_p
     place.event_log.unlink()
     with pytest.raises(InputError, match="holds a run without a slot"):
         read_snapshot(place.root)
+
+
+@pytest.mark.parametrize("name", ["job.toml", "market", "data", "settings.json"])
+def test_an_input_that_was_changed_since_the_run_began_is_named(
+    place: SpotFolder, name: str
+) -> None:
+    changed = place.inputs / name
+    changed.write_bytes(changed.read_bytes() + b"\n")
+    with pytest.raises(InputError, match=rf"inputs/{name}: is not as it was when the run began"):
+        read_inputs(place)
+    changed.unlink()
+    with pytest.raises(InputError, match=rf"inputs/{name}: is gone"):
+        read_inputs(place)
+
+
+def test_a_run_of_another_release_is_refused(place: SpotFolder) -> None:
+    place.event_log.unlink()
+    note(place, {"type": "begun", "version": VERSION - 1, "time": 0.0})
+    with pytest.raises(InputError, match=rf"version: {VERSION - 1}, of another release"):
+        read_inputs(place)
