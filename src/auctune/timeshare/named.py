@@ -3,7 +3,7 @@
 | name | allocator |
 | --- | --- |
 | lara | LARA as published, or with another estimator |
-| headway | auctune's own |
+| headway | earliest-deadline variant of LARA, the default |
 | lrf, etf | least resources, easiest thread first, by the same prediction and exploration |
 | ucb, thompson | LARA with optimism or draws in place of exploration |
 | uniform, stf | even shares, nearest deadline first |
@@ -81,7 +81,7 @@ class ExploringSettings(EstimatorSettings):
 
 @dataclass(frozen=True, slots=True)
 class HeadwaySettings(EstimatorSettings):
-    """Settings of auctune's own allocator.
+    """Settings of the earliest-deadline variant of LARA (`headway`).
 
     Attributes:
         units: of time that a thread learned in before its need is believed.

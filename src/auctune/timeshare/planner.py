@@ -46,11 +46,16 @@ def lara(exploration: Exploration | None = None, gamma: float = 0.9) -> Planner:
 
 
 def headway(estimator: Estimator | None = None) -> Planner:
-    """auctune's own: the benefit of the doubt, one of C after another or all.
+    """Earliest-deadline variant of LARA: the default allocator.
 
-    Its estimator is WLS, which errs upward. One that says too little of what is left, as the
-    mixture does of slow threads, keeps a hopeless thread with the nearest deadline in C, and that
-    thread takes the time of all others.
+    Like LARA it predicts needs and selects the set C of threads by Moore and Hodgson's rule. It
+    differs in two points. Threads of C run one after another, the earliest deadline first
+    (preemptive EDF), and share only while all deadlines are close together. A thread is given up by
+    an optimistic test on a low decile of its need, instead of explore-then-exploit.
+
+    Its estimator is WLS, which errs upward. One that underestimates what remains, as the mixture
+    does for slow threads, keeps a hopeless thread with the nearest deadline in C, and that thread
+    takes the time of all others.
     """
     return Planner(estimator or Wls(), OptimisticFilter(), HybridEdf())
 

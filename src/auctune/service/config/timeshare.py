@@ -24,8 +24,9 @@ class TimeshareConfig(LanguageZoneConfig):
     )
     allocator: AllocatorName = Field(
         default=DEFAULT_ALLOCATOR,
-        description="how jobs share the pool: `headway`, `lara`, `lrf`, `etf`, `ucb`, `thompson`, "
-        "`uniform` or `stf`, see [Time sharing](../explanation/timeshare.md)",
+        description="how jobs share the pool: `headway` (an earliest-deadline variant of LARA), "
+        "`lara`, `lrf`, `etf`, `ucb`, `thompson`, `uniform` or `stf`, see "
+        "[Time sharing](../explanation/timeshare.md)",
     )
     memory_gb: Positive | None = Field(
         default=None,
