@@ -18,10 +18,8 @@ _DECIDE_AND_COUNT = """
 from numba.core import event
 compiled = event.RecordingListener()
 event.register("numba:compile", compiled)
-from auctune.registry import build
 from auctune.service.zones.auction.startup import synthetic_cluster, warm_up
-cluster = synthetic_cluster(1)
-warm_up(cluster, lambda small, energy: build("pdftsp", small, {}, energy=energy), lambda _: None)
+warm_up("pdftsp", {}, synthetic_cluster(1), lambda _: None)
 print(len(compiled.buffer))
 """
 

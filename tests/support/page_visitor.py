@@ -37,7 +37,7 @@ class PageVisitor:
             headers={"Origin": served.url},
             timeout=30,
             follow_redirects=True,
-            transport=httpx2.HTTPTransport(local_address=address, limits=limits),
+            transport=httpx2.HTTPTransport(verify=False, local_address=address, limits=limits),
         )
         if key is not None:
             answer = self.http.post("/page/sign-in", data={"key": key})

@@ -5,11 +5,13 @@ words. Everything else is what `auctune serve` runs.
 """
 
 import asyncio
+import functools
 import logging
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -125,6 +127,28 @@ def make_file(zones: Sequence[ZoneConfig] = (), **limits: Any) -> ServiceConfig:
     return ServiceConfig(zones=list(zones) or [make_zone()], limits=LimitsConfig(**limits))
 
 
+@functools.cache
+def _data_processes() -> DataClient:
+    """Of all markets of this process: starting two takes longer than starting a market."""
+    return DataClient(Path(tempfile.gettempdir()), module=_WORDS)
+
+
+class SharedDataClient(DataClient):
+    """Client of data processes that outlive its market."""
+
+    def __init__(self) -> None:
+        self._pending: set[Future[Any]] = set()
+
+    def _ask(self, *request: Any, **more: Any) -> "Future[Any]":
+        future = _data_processes()._ask(*request, **more)
+        self._pending.add(future)
+        future.add_done_callback(self._pending.discard)
+        return future
+
+    def close(self) -> None:
+        wait(list(self._pending), 60)
+
+
 @dataclass
 class Served:
     """A market that is served.
@@ -186,6 +210,8 @@ class Served:
             base_url=f"{self.url}/v1",
             api_key=key or self.users.get("ada") or self.key("ada"),
             max_retries=0,
+            # Loading certificates, which http does not need, takes longer than most requests.
+            http_client=openai.DefaultHttpxClient(verify=False),
             _strict_response_validation=strict,
         )
         self._clients.append(made)
@@ -200,7 +226,10 @@ class Served:
         """A plain client with somebody's key; ada's if none is named."""
         found = key or self.users.get("ada") or self.key("ada")
         return httpx2.Client(
-            base_url=self.url, headers={"Authorization": f"Bearer {found}"}, timeout=30
+            base_url=self.url,
+            headers={"Authorization": f"Bearer {found}"},
+            timeout=30,
+            verify=False,
         )
 
     def upload(self, key: str | None = None, rows: str = ROWS, name: str = "data.jsonl") -> str:
@@ -319,7 +348,7 @@ async def _serve(
         }
         with open_store(folder) as store:
             steady = SteadyClock(2 * SLOT_SECONDS, unix=clock, boot=clock.since_boot)
-            data = DataClient(folder / "cache", module=_WORDS) if cache is None else None
+            data = SharedDataClient() if cache is None else None
             opened = await build_service(
                 file,
                 facts,

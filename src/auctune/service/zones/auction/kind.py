@@ -8,7 +8,6 @@ from typing import Any
 
 from auctune.device_profile import Profile
 from auctune.domain import (
-    Admission,
     Cluster,
     EnergyForecast,
     Explanation,
@@ -17,7 +16,7 @@ from auctune.domain import (
     NodeType,
 )
 from auctune.numerics.jit import COMPILING, kernels_are_compiled
-from auctune.registry import build, check_settings
+from auctune.registry import check_settings
 from auctune.run.base_facts import Alone, BaseFacts, Elsewhere, Report, learn_base
 from auctune.run.records import read_decision
 from auctune.run.runtime.messages import NodeSettings
@@ -88,12 +87,12 @@ class AuctionLoader(LanguageZoneLoader[AuctionConfig, AuctionZone, AuctionModel]
         self.supply = build_supply(self.entry, self.recorded)
         self.energy = zone_energy(self.entry, self.recorded["epoch"])
         what = "getting the auction ready" if kernels_are_compiled() else COMPILING
-        mechanism, settings = self.recorded["mechanism"], self.recorded["settings"]
-
-        def make(small: Cluster, energy: EnergyForecast) -> Admission:
-            return build(mechanism, small, settings, energy=energy)
-
-        warm_up(self.supply.cluster, make, lambda share: self.dependencies.report(what, share))
+        warm_up(
+            self.recorded["mechanism"],
+            self.recorded["settings"],
+            self.supply.cluster,
+            lambda share: self.dependencies.report(what, share),
+        )
 
     def _empty_model(self) -> AuctionModel:
         return empty_model(self.recorded, self.energy)

@@ -11,7 +11,7 @@ days of a small synthetic market: kernels are compiled for types of arguments, n
 
 import queue
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from types import TracebackType
@@ -22,7 +22,6 @@ import structlog
 from auctune.domain import (
     Admission,
     Cluster,
-    EnergyForecast,
     Node,
     NodeType,
     Quote,
@@ -44,6 +43,9 @@ _SLOTS = 8
 _DAYS = 3
 _BIDS = 6
 _MORE_THAN_ANY_NODE = 1e300
+
+# Mechanism, settings and number of node types of what `warm_up` has compiled in this process.
+_warmed_up: set[tuple[Any, ...]] = set()
 
 _log = structlog.get_logger(__name__)
 
@@ -96,33 +98,36 @@ class _Compiler:
 
 
 def warm_up(
+    mechanism: str,
+    settings: Mapping[str, str],
     cluster: Cluster,
-    make: Callable[[Cluster, EnergyForecast], Admission],
     progress: Callable[[float], None],
 ) -> None:
-    """Compile what bids need: have a mechanism decide in all its ways, and discard it."""
+    """Compile what bids need, once in a process: have a mechanism decide in all its ways."""
     small = _shrink(cluster)
-    mechanism = make(small, RepeatedEnergy(small))
+    key = (mechanism, *sorted(settings.items()), len(small.node_types))
+    if key in _warmed_up:
+        return
+    admission = build(mechanism, small, settings, energy=RepeatedEnergy(small))
     last = _DAYS * _SLOTS
     for slot in range(last):
         progress(slot / last)
-        mechanism.advance(slot)
+        admission.advance(slot)
         for number in range(_BIDS):
-            mechanism.advance(slot)
-            _bid(mechanism, _task(small, slot, number), slot, number)
-    restored = make(small, RepeatedEnergy(small))
-    restored.load(mechanism.save())
+            admission.advance(slot)
+            _bid(admission, _task(small, slot, number), slot, number)
+    restored = build(mechanism, small, settings, energy=RepeatedEnergy(small))
+    restored.load(admission.save())
     restored.lose_node(small.nodes[0].id, last, ())
     restored.state()
     progress(1.0)
+    _warmed_up.add(key)
 
 
-def warm_up_learning(
-    cluster: Cluster, make: Callable[[EnergyForecast, Sequence[Sequence[Task]]], Admission]
-) -> None:
+def _warm_up_learning(mechanism: str, settings: Mapping[str, str], cluster: Cluster) -> None:
     """Compile what learning needs: have a mechanism learn from the bids of a day."""
     day = [_task(cluster, slot, number) for slot in range(_SLOTS) for number in range(_BIDS)]
-    make(RepeatedEnergy(cluster), [day]).advance(0)
+    build(mechanism, cluster, settings, history=[day], energy=RepeatedEnergy(cluster)).advance(0)
 
 
 def synthetic_cluster(num_types: int) -> Cluster:
@@ -186,16 +191,9 @@ def main(parent: ParentChannel, work: dict[str, Any]) -> None:
     mechanism, settings = work["mechanism"], work["settings"]
     cluster = synthetic_cluster(work["types"])
     if work["part"] == "learning":
-        warm_up_learning(
-            cluster,
-            lambda energy, days: build(mechanism, cluster, settings, history=days, energy=energy),
-        )
+        _warm_up_learning(mechanism, settings, cluster)
     else:
-        warm_up(
-            cluster,
-            lambda small, energy: build(mechanism, small, settings, energy=energy),
-            lambda share: parent.send("compiling", share=share),
-        )
+        warm_up(mechanism, settings, cluster, lambda share: parent.send("compiling", share=share))
     parent.send("compiled")
 
 

@@ -9,6 +9,7 @@ from auctune.device_profile import Profile
 from auctune.run.base_facts import BaseFacts
 from auctune.service.config.auction import AuctionConfig, NodeTypeConfig
 from auctune.service.zones.auction.kind import auction_record, build_supply
+from auctune.service.zones.auction.startup import synthetic_cluster, warm_up
 
 PROFILE = Path(__file__).parents[5] / "examples" / "first-market" / "cpu-core.json"
 
@@ -58,3 +59,10 @@ def test_memory_is_divided_among_the_nodes_of_one_device_alone() -> None:
     assert memory_sold("cpu", [None] * 8, "head:6379") == 8.0
     # Of one group of machines, several may be placed on one of them.
     assert memory_sold("cpu", ["auctune:cpu", "auctune:cpu", None], "head:6379") == 4.0
+
+
+def test_kernels_are_warmed_up_once_in_a_process() -> None:
+    reported: list[float] = []
+    for _ in range(2):
+        warm_up("pdftsp", {}, synthetic_cluster(1), reported.append)
+    assert reported.count(1.0) <= 1
