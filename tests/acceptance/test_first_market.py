@@ -48,7 +48,7 @@ def test_every_payment_is_at_most_the_bid_and_the_same_everywhere(first_market: 
         if task.admitted:
             path = first_market / "tasks" / task.id / "receipt.json"
             receipt = json.loads(path.read_bytes())
-            assert Decimal(receipt["payment"]) == task.decision.payment <= task.bid
+            assert Decimal(receipt["payment"]) == task.payment <= task.bid
             assert receipt["outcome"] == "done"
 
 

@@ -10,7 +10,7 @@ import pytest
 from auctune.cli._support.errors import exit_code_of
 from auctune.domain import InputError
 from auctune.run.main_job import resume_market
-from auctune.run.report_data import MarketReport
+from auctune.run.market.report_data import MarketReport
 from auctune.train.checkpoint import load_latest
 from support.market_runs import (
     Commands,

@@ -9,10 +9,10 @@ import pytest
 
 from auctune.device_profile import Profile, read_profile
 from auctune.domain import Reason
-from auctune.run.base_cache import base_cache
+from auctune.run.base_place import base_cache
 from auctune.run.main_job import resume_market, run_market
+from auctune.run.market.report_data import TaskState
 from auctune.run.prepared import Prepared, beside, prepare
-from auctune.run.report_data import TaskState
 from auctune.sim.result_file import decision_json
 from support.command_line import run_auctune
 from support.market_runs import (
@@ -66,7 +66,7 @@ def test_cells_of_a_task_that_stops_early_go_to_a_later_bid_and_nan_ends_its_own
     assert "note: astray: " in text
     receipt = json.loads((out / "tasks" / "astray" / "receipt.json").read_bytes())
     assert receipt["outcome"] == "failed"
-    assert receipt["payment"] == f"{states['astray'].decision.payment}"
+    assert receipt["payment"] == f"{states['astray'].payment}"
     assert not (out / "tasks" / "astray" / "adapter").exists()
 
 

@@ -10,7 +10,7 @@ import torch
 
 from auctune.domain import InputError
 from auctune.run.main_job import resume_market, run_market
-from auctune.run.report_data import TaskState
+from auctune.run.market.report_data import TaskState
 from auctune.train.checkpoint import load_latest
 from support.market_runs import (
     Commands,
@@ -69,11 +69,11 @@ def test_decisions_receipts_and_report_agree_to_the_last_digit(finished: Path) -
     revenue = Decimal(0)
     for task in report.tasks:
         line = decisions[task.id]
-        assert line["payment"] == float(task.decision.payment)
+        assert line["payment"] == float(task.payment)
         if not task.admitted:
             continue
         receipt = json.loads((finished / "tasks" / task.id / "receipt.json").read_bytes())
-        assert Decimal(receipt["payment"]) == task.decision.payment
+        assert Decimal(receipt["payment"]) == task.payment
         assert Decimal(receipt["vendor_price"]) == task.vendor_price
         assert Decimal(receipt["operating_cost"]) == task.operating_cost
         assert receipt["schedule"]["cells"] == line["schedule"]

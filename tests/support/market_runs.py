@@ -21,7 +21,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from auctune.run.event_log import EventLog
-from auctune.run.report_data import MarketReport
+from auctune.run.market.report_data import MarketReport
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "first-market"
 WAIT_SECONDS = 600

@@ -5,15 +5,16 @@ from decimal import Decimal
 
 import numpy as np
 
-from auctune.domain import Cell, Decision, Money, Reason, Schedule
+from auctune.domain import Cell, Reason
 from auctune.domain.dataset import RowKind
-from auctune.run.report_data import (
+from auctune.domain.money import least_above
+from auctune.run.market.report_data import (
     FloatArray,
     LossPoint,
     MarketReport,
-    PriceSnapshot,
     ReportNode,
     ReportTask,
+    Resources,
     TaskState,
     ValidationPoint,
 )
@@ -56,11 +57,8 @@ def make_report() -> MarketReport:
         slot_seconds=20.0,
         nodes=NODES,
         tasks=tuple(tasks),
-        compute_prices=compute_prices,
-        memory_prices=memory_prices,
-        compute_used=compute_used,
-        memory_used=memory_used,
-        price_history=(PriceSnapshot(0, 0.1 * compute_prices, 0.1 * memory_prices),),
+        prices=Resources(compute_prices, memory_prices),
+        utilization=Resources(compute_used, memory_used),
         notes=("haiku: checkpoint 00000003 is damaged (checksum of optimizer.bin), passed over",),
     )
 
@@ -96,22 +94,26 @@ def _cells(text: str) -> tuple[Cell, ...]:
 def _admitted(name: str, index: int) -> ReportTask:
     arrival, deadline, bid, payment, vendor_price, delay, operating, cells, _ = ADMITTED[name]
     vendor = "house" if delay else None
-    schedule = Schedule(_cells(cells), vendor)
-    price: Money = Decimal(payment)
-    value = float(Decimal(bid) - Decimal(vendor_price) - Decimal(operating))
-    surplus = float(Decimal(bid) - price)
-    decision = Decision(name, True, price, price, schedule, value, surplus)
+    schedule = _cells(cells)
+    price = Decimal(payment)
     failed = name == "git-commit-messages"
     return ReportTask(
+        id=name,
+        state=TaskState.FAILED if failed else TaskState.DONE,
         arrival=arrival,
         deadline=deadline,
         bid=Decimal(bid).quantize(Decimal("0.0001")),
-        decision=decision,
-        state=TaskState.FAILED if failed else TaskState.DONE,
+        payment=price,
+        price=price,
+        min_bid=least_above(price),
+        value=float(Decimal(bid) - Decimal(vendor_price) - Decimal(operating)),
+        surplus=float(Decimal(bid) - price),
+        schedule=schedule,
+        vendor=vendor,
         vendor_price=Decimal(vendor_price).quantize(Decimal("0.0001")),
         vendor_delay=delay,
         operating_cost=Decimal(operating),
-        finished_slot=None if failed else schedule.finish,
+        finished_slot=None if failed else schedule[-1].slot,
         rows=1600 + 200 * index,
         tokens=61_000 + 9_000 * index,
         steps=200 + 25 * index,
@@ -129,9 +131,15 @@ def _admitted(name: str, index: int) -> ReportTask:
 
 def _rejected(name: str) -> ReportTask:
     arrival, deadline, bid, price, reason = REJECTED[name]
-    decision = Decision(name, False, price=None if price is None else Decimal(price), reason=reason)
     return ReportTask(
-        arrival, deadline, Decimal(bid).quantize(Decimal("0.0001")), decision, TaskState.REJECTED
+        id=name,
+        state=TaskState.REJECTED,
+        arrival=arrival,
+        deadline=deadline,
+        bid=Decimal(bid).quantize(Decimal("0.0001")),
+        reason=reason,
+        price=None if price is None else Decimal(price),
+        min_bid=None if price is None else least_above(Decimal(price)),
     )
 
 

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import vl_convert
 
-from auctune.charts.palette import DARK, LIGHT, Palette, recolouring
+from auctune.charts.palette import DARK, LIGHT, Palette
 from auctune.charts.theme import AnyChart
 
 _SVG = "http://www.w3.org/2000/svg"
@@ -20,11 +20,9 @@ _REFERENCE = re.compile(r"url\(#([^)]+)\)")
 
 
 class DrawChart(Protocol):
-    """A chart that can still be had in other colours and at other widths."""
+    """A chart in any palette and at any width, in pixels."""
 
-    def __call__(self, palette: Palette, width: int) -> AnyChart:
-        """Return the chart in `palette`, about `width` pixels wide."""
-        ...
+    def __call__(self, palette: Palette, *, width: int) -> AnyChart: ...
 
 
 def to_svg(chart: AnyChart) -> str:
@@ -69,8 +67,8 @@ def _prefix_ids(element: ElementTree.Element, prefix: str) -> None:
 def to_figure(draw: DrawChart, prefix: str, *, wide: int, narrow: int, alt_text: str) -> str:
     """HTML of a chart for wide and narrow screens.
 
-    A page shows it in the dark palette by the rules of `dark_style`; a chart with an image inside,
-    which no rule can recolour, is there in both palettes.
+    The style sheet of `auctune.pages` recolours it in the dark; a chart with an image inside, which
+    no rule can recolour, is there in both palettes.
 
     Args:
         draw: the chart.
@@ -86,18 +84,8 @@ def to_figure(draw: DrawChart, prefix: str, *, wide: int, narrow: int, alt_text:
 
 
 def _draw_view(draw: DrawChart, prefix: str, width: int) -> str:
-    light = to_inline_svg(draw(LIGHT, width), prefix)
+    light = to_inline_svg(draw(LIGHT, width=width), prefix)
     if "<image" not in light:
         return light
-    dark = to_inline_svg(draw(DARK, width), f"{prefix}dark-")
+    dark = to_inline_svg(draw(DARK, width=width), f"{prefix}dark-")
     return f'<div class="in-light">{light}</div><div class="in-dark">{dark}</div>'
-
-
-def dark_style() -> str:
-    """CSS rules that show SVGs drawn in the light palette in the dark one's colours."""
-    rules = [
-        f'.chart svg [{attribute}="{drawn}"]{{{attribute}:{shown}}}'
-        for drawn, shown in recolouring().items()
-        for attribute in ("fill", "stroke")
-    ]
-    return "\n".join(rules)

@@ -11,7 +11,7 @@ from auctune.cli._support.options import DATA, Device, Dtype, print_json
 from auctune.client.endpoint import URL_FILE
 from auctune.doctor import Finding, Severity, load_installation, run_checks
 from auctune.domain.errors import InputError
-from auctune.run.base_cache import base_cache
+from auctune.run.base_place import base_cache
 
 
 def init(

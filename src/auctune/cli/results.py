@@ -16,7 +16,7 @@ from auctune.client import Client, Job
 from auctune.domain.base_name import HUB, resolve_base
 from auctune.domain.dataset import RowKind, iterate_lines, read_row
 from auctune.domain.errors import AuctuneError, InputError
-from auctune.run.base_cache import base_cache
+from auctune.run.base_place import base_cache
 from auctune.run.sampling import SampleOrder, sample
 from auctune.train.job import SampleParams
 

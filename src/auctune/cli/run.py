@@ -35,8 +35,8 @@ def run(
         read_market(market)
     console = Console(highlight=False)
     with console.status("starting"):
+        from auctune.run.console import render_summary
         from auctune.run.main_job import resume_market, run_market
-        from auctune.run.report_summary import render_summary
 
     with resumable("run", folder, MarketDirectory(folder).exists):
         if market is None:

@@ -14,8 +14,8 @@ from auctune.cli._support.errors import INTERRUPTED
 from auctune.cli._support.options import DATA
 from auctune.client.endpoint import KEY_FILE, URL_FILE, StartupStatus
 from auctune.domain.errors import InputError
-from auctune.run.base_cache import base_cache
-from auctune.run.progress_lines import ProgressLines
+from auctune.run.base_place import base_cache
+from auctune.run.console import ProgressLines
 
 if TYPE_CHECKING:
     from auctune.service.config.models import ServiceConfig

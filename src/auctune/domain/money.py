@@ -31,6 +31,11 @@ def round_money(amount: float) -> Money:
     return Decimal(amount).quantize(STEP, rounding=ROUND_HALF_EVEN)
 
 
+def format_money(amount: Money) -> str:
+    """Return an amount with 4 decimals."""
+    return f"{amount.quantize(STEP):f}"
+
+
 def least_above(price: Money) -> Money | None:
     """Return the least bid above a price, or None if it would exceed the largest amount."""
     return price + STEP if price < LARGEST else None

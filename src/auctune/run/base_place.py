@@ -1,5 +1,6 @@
-"""Where a base is, by its name alone: nothing is loaded, built or fetched."""
+"""Location of a base by its name alone: nothing is loaded, built or fetched."""
 
+import os
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -33,6 +34,12 @@ class BasePlace:
     kind: BaseKind
     folder: Path | None
     num_bytes: int
+
+
+def base_cache() -> Path:
+    """Return the folder of bases that are built on this machine; it need not exist yet."""
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(root) / "auctune" / "bases"
 
 
 def base_place(name: str, cache: Path, beside: Path = Path()) -> BasePlace:

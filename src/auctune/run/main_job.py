@@ -7,13 +7,13 @@ from rich.console import Console
 
 from auctune.device_profile import Profile, read_profile
 from auctune.domain import InputError
-from auctune.run.base_cache import base_cache
+from auctune.run.base_place import base_cache
 from auctune.run.console import RunConsole
 from auctune.run.event_log import EventLog, EventRecord
 from auctune.run.market.directory import MarketDirectory, begin, check_new
+from auctune.run.market.report_data import MarketReport
 from auctune.run.market_run import MarketRun
 from auctune.run.prepared import Prepared, beside, node_settings, prepare, relocate
-from auctune.run.report_data import MarketReport
 from auctune.run.runtime.local import LocalLauncher, start_fork_server
 from auctune.run.runtime.messages import NodeSettings
 from auctune.run.runtime.ray.launcher import RayLauncher

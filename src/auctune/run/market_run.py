@@ -17,14 +17,14 @@ from math import floor
 
 from auctune.domain import InputError, Offered, Released
 from auctune.domain.data_size import DataSize
+from auctune.run.console import RunConsole
 from auctune.run.event_log import EventLog
-from auctune.run.listener import Listener
 from auctune.run.market.demand import samples_of
 from auctune.run.market.directory import MarketDirectory
+from auctune.run.market.report_data import MarketReport
 from auctune.run.outcome import write_decisions, write_outcome, write_task
 from auctune.run.prepared import Prepared
 from auctune.run.records import decision_record
-from auctune.run.report_data import MarketReport
 from auctune.run.runtime.channel import Message
 from auctune.run.runtime.messages import NodeError, TaskQuota
 from auctune.run.runtime.supervisor import Executor, OnNodeMessage
@@ -41,7 +41,7 @@ class MarketRun:
         prepared: the market.
         folder: where it lives; its journal is open and begun.
         journal: what happened so far.
-        listener: told what happens.
+        console: shows the run.
         make_executor: makes the executor, if training is left to be done.
     """
 
@@ -50,13 +50,13 @@ class MarketRun:
         prepared: Prepared,
         folder: MarketDirectory,
         journal: EventLog,
-        listener: Listener,
+        console: RunConsole,
         make_executor: MakeExecutor,
     ) -> None:
         self._prepared = prepared
         self._folder = folder
         self._journal = journal
-        self._listener = listener
+        self._console = console
         self._make_executor = make_executor
         self._slow: set[str] = set()
         self._bids = {bid.task.id: bid for bid in prepared.bids}
@@ -125,7 +125,7 @@ class MarketRun:
                 continue
             decision = self._prepared.mechanism.offer(bid.task, slot)
             self._note({"type": "decided", "slot": slot, "decision": decision_record(decision)})
-            self._listener.decided(slot, bid, decision)
+            self._console.decided(slot, bid, decision)
         if arriving:
             write_decisions(self._folder, self.state)
 
@@ -149,7 +149,7 @@ class MarketRun:
                     "mean_tokens": size.mean_tokens,
                 }
             )
-            self._listener.repaired(bid, schedule.vendor, report.rows_in, report.rows_out)
+            self._console.repaired(bid, schedule.vendor, report.rows_in, report.rows_out)
             for note in size.notes(bid.job.max_length):
                 self._tell(f"{name}: {note}")
             work = samples_of(size, bid.job.epochs, self._prepared.market.sample_tokens)
@@ -171,7 +171,7 @@ class MarketRun:
                     self._exits.pop(node, None)
                     self._on_trained(slot, node, message)
                 case "progress" if is_current:
-                    self._listener.training(
+                    self._console.training(
                         slot,
                         message["task"],
                         message["rows"],
@@ -271,14 +271,14 @@ class MarketRun:
         if seconds > limit and node not in self._slow:
             # Once is enough on the way; the report counts them.
             self._slow.add(node)
-            self._listener.noted(
+            self._console.noted(
                 f"slot {slot} took {seconds:.1f} s on {node}, sold as {limit:g} s; work goes on "
                 "as planned, in longer slots"
             )
         for name in results:
             result = self.state.tasks[name].result
             if result is not None and result.note:
-                self._listener.noted(f"{name}: {result.note}")
+                self._console.noted(f"{name}: {result.note}")
         self._show(slot, results)
 
     def _show(self, slot: int, names: Iterable[str]) -> None:
@@ -288,7 +288,7 @@ class MarketRun:
             rows = 0 if record.result is None else record.result.rows
             total = self._size(name).rows * self._bids[name].job.epochs
             loss = record.losses[-1][3] if record.losses else None
-            self._listener.training(slot, name, rows, total, loss)
+            self._console.training(slot, name, rows, total, loss)
 
     def _finish(self, slot: int, name: str, record: TaskRecord) -> None:
         left = tuple(cell for cell in record.cells if cell.slot > slot)
@@ -297,7 +297,7 @@ class MarketRun:
             self._prepared.mechanism.release(self._bids[name].task, left)
             self._note({"type": "released", "task": name, "cells": cells})
         write_task(self._folder, self._bids[name], record)
-        self._listener.finished(slot, self._bids[name], record)
+        self._console.finished(slot, self._bids[name], record)
 
     def _run_out(self, slot: int, node: str, name: str, found: str) -> None:
         """Note a task's slot that was not trained for want of memory; its next one makes up for it.
@@ -312,11 +312,11 @@ class MarketRun:
     def _tell_of(self, task: str, text: str) -> None:
         if text not in self.state.tasks[task].notes:
             self._note({"type": "task_note", "task": task, "text": text})
-            self._listener.noted(f"{task}: {text}")
+            self._console.noted(f"{task}: {text}")
 
     def _tell(self, text: str) -> None:
         self._note({"type": "note", "text": text})
-        self._listener.noted(text)
+        self._console.noted(text)
 
 
 def _node_failure(node: str, message: Message) -> Exception:

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from auctune.device_profile import Profile, write_profile
 from auctune.domain import InputError
-from auctune.run.base_cache import base_cache
+from auctune.run.base_place import base_cache
 from auctune.run.console import RunConsole
 from auctune.train.base import load_base
 from auctune.train.profile import FULL, QUICK, measure_profile

@@ -3,24 +3,24 @@
 import json
 from collections.abc import Iterator
 from decimal import Decimal
-from pathlib import Path
 
 from auctune.atomic_files import write_atomically
 from auctune.domain import Decision, Receipt, Task, round_money
 from auctune.domain.money import ZERO
 from auctune.run.market.demand import Bid
 from auctune.run.market.directory import MarketDirectory
-from auctune.run.prepared import Prepared
-from auctune.run.records import receipt_record
-from auctune.run.report import write_report
-from auctune.run.report_data import (
+from auctune.run.market.report import write_report
+from auctune.run.market.report_data import (
     LossPoint,
     MarketReport,
     ReportNode,
     ReportTask,
+    Resources,
     TaskState,
     ValidationPoint,
 )
+from auctune.run.prepared import Prepared
+from auctune.run.records import receipt_record
 from auctune.run.state import RunState, TaskRecord
 from auctune.run.vendors import RepairReport
 from auctune.sim.result_file import decision_json
@@ -119,10 +119,8 @@ def make_report(folder: MarketDirectory, prepared: Prepared, state: RunState) ->
             for bid in sorted(prepared.bids, key=lambda bid: bid.task.arrival)
             if bid.task.id in state.tasks
         ),
-        compute_prices=cells.compute_price,
-        memory_prices=cells.memory_price,
-        compute_used=cells.compute_used,
-        memory_used=cells.memory_used,
+        prices=Resources(cells.compute_price, cells.memory_price),
+        utilization=Resources(cells.compute_used, cells.memory_used),
         notes=(*prepared.notes, *state.notes, *_slow_nodes(prepared, state)),
     )
 
@@ -142,16 +140,24 @@ def _slow_nodes(prepared: Prepared, state: RunState) -> Iterator[str]:
 
 def _report_task(folder: MarketDirectory, bid: Bid, record: TaskRecord) -> ReportTask:
     task, decision, result = bid.task, record.decision, record.result
-    price = vendor_price(task, decision)
-    vendor = None if decision.schedule is None else decision.schedule.vendor
+    schedule = decision.schedule
+    vendor = None if schedule is None else schedule.vendor
     adapter = folder.result(task.id) / "adapter"
     return ReportTask(
+        id=task.id,
+        state=_task_state(record),
         arrival=task.arrival,
         deadline=task.deadline,
         bid=task.bid,
-        decision=decision,
-        state=_task_state(record),
-        vendor_price=price,
+        reason=decision.reason,
+        payment=decision.payment,
+        price=decision.price,
+        min_bid=decision.min_bid,
+        value=decision.value,
+        surplus=decision.surplus,
+        schedule=() if schedule is None else schedule.cells,
+        vendor=vendor,
+        vendor_price=vendor_price(task, decision),
         vendor_delay=next((q.delay for q in task.quotes if q.vendor == vendor), 0),
         operating_cost=operating_cost(task, decision),
         finished_slot=record.finished_slot,
@@ -162,7 +168,9 @@ def _report_task(folder: MarketDirectory, bid: Bid, record: TaskRecord) -> Repor
         validation=(
             () if result is None else tuple(ValidationPoint(*p) for p in result.validation)
         ),
-        adapter=_relative(adapter, folder.root) if result and result.exported else None,
+        adapter=(
+            adapter.relative_to(folder.root).as_posix() if result and result.exported else None
+        ),
         repair=None if record.repair is None else RepairReport.from_json(record.repair),
         notes=tuple(record.notes),
     )
@@ -173,10 +181,4 @@ def _task_state(record: TaskRecord) -> TaskState:
         return TaskState.REJECTED
     if record.result is None:
         return TaskState.PLANNED
-    return {"done": TaskState.DONE, "failed": TaskState.FAILED}.get(
-        record.result.state, TaskState.TRAINING
-    )
-
-
-def _relative(path: Path, root: Path) -> str:
-    return path.relative_to(root).as_posix()
+    return TaskState(record.result.state)

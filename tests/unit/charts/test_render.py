@@ -2,8 +2,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from auctune.charts import DARK, LIGHT, Palette, PlanRow, plan_chart, utilization_map
-from auctune.charts.render import dark_style, to_figure, to_inline_svg
+from auctune.charts import DARK, Palette, PlanRow, plan_chart, utilization_map
+from auctune.charts.render import to_figure, to_inline_svg
 from auctune.charts.theme import AnyChart
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -46,10 +46,3 @@ def test_a_figure_serves_both_widths_and_pixels_come_in_both_palettes() -> None:
     many = to_figure(draw_many, "many", wide=500, narrow=300, alt_text="x")
     assert many.count("<svg") == 4
     assert DARK.muted in many
-
-
-def test_every_colour_has_a_rule_for_the_dark() -> None:
-    style = dark_style()
-    for light, dark in zip(LIGHT.colours(), DARK.colours(), strict=True):
-        assert f'[fill="{light}"]{{fill:{dark}}}' in style
-        assert f'[stroke="{light}"]{{stroke:{dark}}}' in style

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from auctune.domain import InputError
-from auctune.run.base_cache import base_cache
+from auctune.run.base_place import base_cache
 from auctune.run.prepared import Prepared, beside, prepare
 from auctune.train.tiny import tiny_folder
 from support.market_runs import with_change, write_market

@@ -1,6 +1,6 @@
 """Progress without a terminal: a line for each step, and for one that takes long more of them."""
 
-from auctune.run.progress_lines import LINE_SECONDS, ProgressLines
+from auctune.run.console import LINE_SECONDS, ProgressLines
 
 
 def test_a_step_has_a_line_at_its_start_and_one_each_ten_seconds() -> None:

@@ -31,7 +31,7 @@ from auctune.cli.spot.inputs import (
 )
 from auctune.cli.spot.tables import in_money
 from auctune.domain.errors import InputError
-from auctune.run.base_cache import base_cache
+from auctune.run.base_place import base_cache
 from auctune.sim.spot.job_file import JobFile, read_job_file
 from auctune.spot import SpotJob
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from auctune.cli._support.runs import NewRunFolder, Resume, resumable, run_folder
-from auctune.run.base_cache import base_cache
+from auctune.run.base_place import base_cache
 from auctune.run.pool.events import (
     JobNoted,
     JobOutlook,

@@ -19,7 +19,7 @@ from auctune.domain.dataset import DataSet, read_dataset
 from auctune.edge.decision import SlotPlan
 from auctune.edge.job import EdgeJob
 from auctune.numerics.rng import stream
-from auctune.run.base_cache import base_cache
+from auctune.run.base_place import base_cache
 from auctune.schema import STRICT, check_schema, hyperparameters_of, with_hyperparameters
 from auctune.sim.toml_file import read_toml
 from auctune.train.job import LoraJob

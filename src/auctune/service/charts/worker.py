@@ -69,18 +69,16 @@ def _use(resource: str, data: Data) -> DrawChart:
 
 def _plan(data: Data) -> DrawChart:
     rows = TypeAdapter(list[PlanRow]).validate_python(data["rows"])
-    nodes, slots = data["nodes"], data["slots"]
-    return lambda palette, width: plan_chart(rows, nodes, slots, palette, width=width)
+    return partial(plan_chart, rows, data["nodes"], data["slots"])
 
 
 def _losses(data: Data) -> DrawChart:
     curves = TypeAdapter(list[LossCurve]).validate_python(data["curves"])
-    return lambda palette, width: loss_chart(curves, palette, width=width)
+    return partial(loss_chart, curves)
 
 
 def _menu(data: Data) -> DrawChart:
-    points = [MenuPoint(**point) for point in data["points"]]
-    return lambda palette, width: menu_chart(points, palette, width=width)
+    return partial(menu_chart, [MenuPoint(**point) for point in data["points"]])
 
 
 def _over_time(data: Data) -> DrawChart:
@@ -94,7 +92,7 @@ def _over_time(data: Data) -> DrawChart:
         for panel in data["panels"]
     ]
 
-    def draw(palette: Palette, width: int) -> AnyChart:
+    def draw(palette: Palette, *, width: int) -> AnyChart:
         x_title = data["x_title"]
         return curves_chart(panels, palette, x_title=x_title, width=width - _AXIS, steps=True)
 
@@ -102,13 +100,12 @@ def _over_time(data: Data) -> DrawChart:
 
 
 def _choices(data: Data) -> DrawChart:
-    points = [ChoicePoint(**point) for point in data["points"]]
-    return lambda palette, width: choices_chart(points, palette, width=width)
+    return partial(choices_chart, [ChoicePoint(**point) for point in data["points"]])
 
 
 def _spread(data: Data) -> DrawChart:
     spreads = [Spread(**one) for one in data["spreads"]]
-    return lambda palette, width: spread_chart(spreads, palette, width=width - _EDGES)
+    return lambda palette, *, width: spread_chart(spreads, palette, width=width - _EDGES)
 
 
 def _stacked_slots(data: Data) -> list[StackedSlot]:
@@ -119,7 +116,7 @@ def _metered(data: Data) -> DrawChart:
     costs = [(slot, cost) for slot, cost in data["costs"]]
     slots, options = _stacked_slots(data), {key: data[key] for key in ("had_title", "is_share")}
     cap = data["cap"]
-    return lambda palette, width: metered_chart(
+    return lambda palette, *, width: metered_chart(
         costs, cap, slots, palette, width=width - _AXIS, **options
     )
 
@@ -127,12 +124,12 @@ def _metered(data: Data) -> DrawChart:
 def _rented(data: Data) -> DrawChart:
     slots = [RentedSlot(**one) for one in data["slots"]]
     price = data["on_demand_price"]
-    return lambda palette, width: rented_chart(slots, price, palette, width=width - _AXIS)
+    return lambda palette, *, width: rented_chart(slots, price, palette, width=width - _AXIS)
 
 
 def _shares(data: Data) -> DrawChart:
     slots = _stacked_slots(data)
-    return lambda palette, width: stacked_chart(
+    return lambda palette, *, width: stacked_chart(
         slots, palette, y_title="share of the pool", is_share=True, width=width - _AXIS
     )
 

@@ -14,7 +14,6 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from auctune.run.report_parts import page_style
 from auctune.service.accounts.limits import TokenBuckets
 from auctune.service.http.errors import HANDLERS
 from auctune.service.http.routes import files as api_files
@@ -32,7 +31,7 @@ from auctune.service.page.auth import (
     login_required,
     uploaded,
 )
-from auctune.service.page.templates import json_of, render_error
+from auctune.service.page.templates import json_of, render_error, style_sheet
 from auctune.service.service import Service
 
 _SIGN_INS_PER_SECOND, _SIGN_INS = 0.5, 30.0
@@ -116,7 +115,7 @@ def _named(path: str, method: str, endpoint: Endpoint) -> Route:
 def _static() -> Endpoint:
     folder = files("auctune.service.page") / "static"
     content = {one.name: one.read_bytes() for one in folder.iterdir()}
-    content["page.css"] = page_style().encode() + b"\n" + content["page.css"]
+    content["page.css"] = style_sheet().encode()
 
     async def answer(request: Request) -> Response:
         name = request.path_params["name"]

@@ -6,8 +6,9 @@ from decimal import Decimal
 from itertools import accumulate
 from typing import Any
 
+from auctune.pages import money
 from auctune.service.charts.renderer import ChartSpec
-from auctune.service.page.filters import money, name_of, short_id
+from auctune.service.page.filters import name_of, short_id
 
 Shown = Mapping[str, Any]
 

@@ -3,12 +3,12 @@
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from decimal import Decimal
 from typing import Any
 
 from markupsafe import Markup
 
 from auctune.domain.job_words import state_word
+from auctune.pages import NOTHING
 
 # Labels of the form for a new job, by field of the request.
 _LABELS = {
@@ -32,8 +32,6 @@ _LABELS = {
     "validation_file": "Validation data",
 }
 _FIELD = re.compile("|".join(rf"\b{re.escape(name)}\b" for name in _LABELS))
-NOTHING = "\N{EN DASH}"
-"""Placeholder of a missing value."""
 _SIZES = ("bytes", "kB", "MB", "GB", "TB")
 _SPANS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
@@ -97,19 +95,6 @@ def moment(time: float | None) -> Markup:
     at = datetime.fromtimestamp(int(time), UTC)
     text = at.strftime("%Y-%m-%d %H:%M:%S UTC")
     return Markup('<time datetime="{}">{}</time>').format(at.isoformat(), text)
-
-
-def money(amount: str | None) -> str:
-    """Return an amount with two decimals, or four if it needs them."""
-    if amount is None:
-        return NOTHING
-    text = f"{Decimal(amount):.4f}"
-    return text.removesuffix("00")
-
-
-def percent(share: float) -> str:
-    """Return a share in [0, 1] in percent."""
-    return f"{share:.0%}"
 
 
 def paid(market: Mapping[str, Any]) -> str | None:

@@ -1,18 +1,19 @@
-"""Jinja2 templates of the page: every value is escaped, and an undefined name is an error."""
+"""Jinja2 templates of the page, with the components of `auctune.pages`."""
 
 import secrets
+from collections.abc import Callable
 from typing import Any
 
 import orjson
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from auctune.domain.job_words import is_overdue, loss_text, reason_words, state_word
+from auctune.pages import make_environment
 from auctune.service.page import filters
 from auctune.service.page.auth import ROOT, PageRequest, cookie_of
 
-_FILTERS = {
+_FILTERS: dict[str, Callable[..., Any]] = {
     "short": filters.short_id,
     "called": filters.name_of,
     "status": filters.status_of,
@@ -25,29 +26,12 @@ _FILTERS = {
     "size": filters.size_text,
     "span": filters.span_text,
     "moment": filters.moment,
-    "money": filters.money,
-    "percent": filters.percent,
     "paid": filters.paid,
     "most": filters.most,
 }
 
-
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("auctune.service.page"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(_FILTERS)
-    environment.globals.update(
-        root=ROOT, is_overdue=is_overdue, once=lambda: secrets.token_urlsafe(16)
-    )
-    return environment
-
-
-_TEMPLATES = _environment()
+_TEMPLATES = make_environment("auctune.service.page", _FILTERS)
+_TEMPLATES.globals.update(root=ROOT, is_overdue=is_overdue, once=lambda: secrets.token_urlsafe(16))
 
 
 def render(visit: PageRequest, template: str, status: int = 200, **values: Any) -> Response:
@@ -75,6 +59,11 @@ def render_error(request: Request, status: int, message: str) -> Response:
 
 def _page(template: str, status: int, **values: Any) -> Response:
     return HTMLResponse(_TEMPLATES.get_template(template).render(values), status)
+
+
+def style_sheet() -> str:
+    """Return the style sheet of the page: that of all HTML, and rules of its own."""
+    return _TEMPLATES.get_template("page.css").render()
 
 
 def json_of(answer: Response) -> Any:

@@ -9,6 +9,7 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from auctune.domain.job_words import loss_text, state_word
+from auctune.pages import NOTHING, percent
 from auctune.service.charts.renderer import ChartSpec
 from auctune.service.http.routes import decisions, ledger, zones
 from auctune.service.http.serializers import JSON
@@ -22,7 +23,7 @@ from auctune.service.page.charts import (
     targets_of,
     zone_maps,
 )
-from auctune.service.page.filters import NOTHING, moment, paid, percent, short_id
+from auctune.service.page.filters import moment, paid, short_id
 from auctune.service.page.templates import render
 
 _HOURS = {"1": 1.0, "24": 24.0, "168": 168.0, "720": 720.0}

@@ -8,21 +8,6 @@ from auctune.service.page import filters
 
 
 @pytest.mark.parametrize(
-    ("amount", "text"),
-    [
-        ("1.8000", "1.80"),
-        ("0.8428", "0.8428"),
-        ("0.528", "0.5280"),
-        ("-12", "-12.00"),
-        ("0", "0.00"),
-        ("100", "100.00"),
-    ],
-)
-def test_money_has_two_decimals_or_four(amount: str, text: str) -> None:
-    assert filters.money(amount) == text
-
-
-@pytest.mark.parametrize(
     ("seconds", "text"),
     [(0, "0 s"), (6, "6 s"), (60, "1 min"), (90, "1 min 30 s"), (3600, "1 h"), (90_061, "1 d 1 h")],
 )
