@@ -29,6 +29,7 @@ class Parameter:
         kind: its type: `int`, `float`, `tuple[str, ...]` or a `Literal` of texts.
         default: its default.
         description: one clause, for references.
+        choices: texts of a `Literal`; empty for other types.
         minimum, maximum: inclusive bounds of a number, or `None`.
         above, below: exclusive bounds of a number, or `None`.
     """
@@ -37,15 +38,11 @@ class Parameter:
     kind: Any
     default: Any
     description: str
+    choices: tuple[str, ...] = ()
     minimum: float | None = None
     maximum: float | None = None
     above: float | None = None
     below: float | None = None
-
-    @property
-    def choices(self) -> tuple[str, ...]:
-        """The texts of a `Literal`; empty for other types."""
-        return get_args(self.kind) if get_origin(self.kind) is Literal else ()
 
     @property
     def expected(self) -> str:
@@ -163,6 +160,8 @@ def _declarations() -> Mapping[str, Parameter]:
             kinds[one.name],
             one.default,
             one.metadata["description"],
+            # Taken apart once: every job of a replayed log is checked.
+            get_args(kinds[one.name]) if get_origin(kinds[one.name]) is Literal else (),
             **one.metadata["bounds"],
         )
         for one in fields(TrainingConfig)
