@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,25 @@ def test_a_cluster_of_its_own_is_closed_to_others_and_has_its_lost_node_again(
         assert heard.wait_for("ended")["exits"] == 1
         assert poll(lambda: not living([pid]))
         job = LoraJob("task", Path("data"))
-        executor.train(0, "alpha", [TaskQuota(job, Path("a"), 1, 8, Path("b"))], time.time() + 600)
+        quota = TaskQuota(job, tmp_path / "a", 1, 8, Path("b"))
+        executor.train(0, "alpha", [quota], time.time() + 600)
         assert not heard.wait_for("trained")["stale"]
     assert not folder.exists()
+
+
+def test_nodes_of_one_id_in_two_markets_have_ray_nodes_of_their_own(tmp_path: Path) -> None:
+    raylets = []
+    with ExitStack() as stack:
+        for market in ("one", "two"):
+            heard = Heard()
+            settings = {"alpha": scripted(tmp_path / market, "good")}
+            launcher = RayLauncher(
+                settings,
+                tmp_path / market / "work",
+                params=RayParams(),
+                module="support.scripted_node",
+            )
+            stack.enter_context(closing(Executor(settings, launcher, heard.hear, QUICK)))
+            pid = heard.wait_for("started")["pid"]
+            raylets.append(parent_of(parent_of(pid)))
+    assert len(set(raylets)) == 2

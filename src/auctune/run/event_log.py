@@ -10,6 +10,7 @@ import json
 import os
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -39,11 +40,21 @@ class EventLog:
         self._file.truncate(length)
 
     def append(self, event: EventRecord) -> None:
-        """Write an event; when this returns, it is on disk."""
+        """Write an event; when this returns, it is on disk.
+
+        Raises:
+            OSError: if it cannot be written. The log is closed: what has reached the file is known
+                once it is opened again.
+        """
         text = json.dumps(event).encode()
-        self._file.write(_checksum(text) + b" " + text + b"\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        try:
+            self._file.write(_checksum(text) + b" " + text + b"\n")
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError:
+            with suppress(OSError):
+                self._file.close()
+            raise
         self.events.append(event)
 
     def check_identity(self, identity: Mapping[str, object]) -> None:

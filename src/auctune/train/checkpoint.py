@@ -2,23 +2,22 @@
 
     folder/00000007/tensors.safetensors
                     state.json
-                    attempt              number of the attempt that wrote it
-                    manifest.json        sizes and SHA-256 of the others
+                    manifest.json        sizes and SHA-256 of the others, and its own SHA-256
 
 A checkpoint is staged, flushed to disk and renamed (auctune.atomic_files), so a process killed at
 any moment leaves the newest complete one. Damage on the disk is detected by the checksums, and the
-previous checkpoint is used. One process at a time writes to a folder.
+previous checkpoint is used. A checkpoint of another format, or one that the system cannot read now,
+is an error instead: nothing is deleted or skipped. One process at a time writes to a folder.
 """
 
 import hashlib
 import json
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
@@ -33,11 +32,13 @@ from auctune.atomic_files import (
 )
 from auctune.domain.errors import CheckpointError
 
-FORMAT = 3
+FORMAT = 4
 TENSORS = "tensors.safetensors"
 STATE = "state.json"
-ATTEMPT = "attempt"
 MANIFEST = "manifest.json"
+
+# Key of the manifest's own checksum: a damaged format number is not another format.
+_CHECKSUM = "sha256"
 
 
 @dataclass
@@ -65,15 +66,15 @@ class _Manifest:
     files: dict[str, _File]
 
 
-class _OtherFormatError(CheckpointError):
-    """A checkpoint that another version wrote, and that is not deleted as damaged."""
+class DamagedCheckpointError(CheckpointError):
+    """A checkpoint is damaged, or all checkpoints of a job are."""
 
 
 _MANIFEST = TypeAdapter(_Manifest)
 
 
 def save_checkpoint(
-    folder: Path, number: int, checkpoint: Checkpoint, keep: int = 2, attempt: int = 0
+    folder: Path, number: int, checkpoint: Checkpoint, keep: int = 2
 ) -> Path:
     """Write a checkpoint that is complete from the moment it is visible.
 
@@ -82,27 +83,22 @@ def save_checkpoint(
         number: of this one; not below that of a complete one. The same number replaces it.
         checkpoint: its tensors may be on any device.
         keep: how many of the newest stay; >= 1.
-        attempt: fencing token: a process that was cut off, and has been
-            replaced by another one with a higher number, can no longer save. 0: not checked.
 
     Returns:
         The new folder, `folder/<number, 8 digits>`.
 
     Raises:
-        CheckpointError: if a complete one with a higher number, or of a later attempt, is there.
+        CheckpointError: if a complete one with a higher number, or of another format, is there.
         ValueError: if `number` or `keep` are out of range, or the state is not JSON.
     """
     if number < 0 or keep < 1:
         raise ValueError(f"number {number}, keep {keep}; expected number >= 0 and keep >= 1")
     folder.mkdir(parents=True, exist_ok=True)
-    # A fenced-off attempt is refused before it deletes anything of the one that replaced it.
-    if attempt:
-        _check_attempt(folder, attempt)
     clean_staging(folder)
     _drop_damaged_above(folder, number)
     place = folder / f"{number:08d}"
     with staging_folder(place) as unfinished:
-        _write(unfinished, number, checkpoint, attempt)
+        _write(unfinished, number, checkpoint)
         commit_folder(unfinished, place)
     for _, old in list(_checkpoints(folder))[keep:]:
         remove_folder(old)
@@ -117,16 +113,18 @@ def load_latest(folder: Path) -> tuple[Checkpoint, int, list[str]] | None:
         is wrong with it; `None` if the folder holds no checkpoint.
 
     Raises:
-        CheckpointError: if there are some and all are damaged.
+        DamagedCheckpointError: if there are some and all are damaged.
+        CheckpointError: if one is of another format.
+        OSError: if one cannot be read now.
     """
     damaged: list[str] = []
     for number, place in _checkpoints(folder):
         try:
             return _read(place, number), number, damaged
-        except CheckpointError as error:
+        except DamagedCheckpointError as error:
             damaged.append(f"{place}: {error}")
     if damaged:
-        raise CheckpointError("no checkpoint is whole: " + "; ".join(damaged))
+        raise DamagedCheckpointError("no checkpoint is whole: " + "; ".join(damaged))
     return None
 
 
@@ -149,78 +147,68 @@ def _drop_damaged_above(folder: Path, number: int) -> None:
             break
         try:
             _read(place, newer)
-        except _OtherFormatError as error:
-            raise CheckpointError(f"{place}: {error}") from None
-        except CheckpointError:
+        except DamagedCheckpointError:
             remove_folder(place)
         else:
             raise CheckpointError(f"{place} is newer than checkpoint {number}; numbers only grow")
 
 
-def _check_attempt(folder: Path, attempt: int) -> None:
-    for number, place in _checkpoints(folder):
-        later = 0
-        # Of a damaged checkpoint nothing is known.
-        with suppress(CheckpointError):
-            later = int(_read_file(place / ATTEMPT, _read_manifest(place, number).files[ATTEMPT]))
-        if later > attempt:
-            raise CheckpointError(f"{place} is of attempt {later}, later than {attempt}")
-
-
-def _write(folder: Path, number: int, checkpoint: Checkpoint, attempt: int) -> None:
+def _write(folder: Path, number: int, checkpoint: Checkpoint) -> None:
     # Copies, as safetensors refuses tensors that share memory.
     tensors = {
         name: tensor.detach().to("cpu", copy=True).contiguous()
         for name, tensor in checkpoint.tensors.items()
     }
-    contents = {
-        TENSORS: save(tensors),
-        STATE: json.dumps(checkpoint.state).encode(),
-        ATTEMPT: str(attempt).encode(),
-    }
+    contents = {TENSORS: save(tensors), STATE: json.dumps(checkpoint.state).encode()}
     files = {name: _File.of(content) for name, content in contents.items()}
-    contents[MANIFEST] = _MANIFEST.dump_json(_Manifest(FORMAT, number, files))
+    record = _MANIFEST.dump_python(_Manifest(FORMAT, number, files))
+    contents[MANIFEST] = json.dumps({**record, _CHECKSUM: _checksum(record)}).encode()
     for name, content in contents.items():
         (folder / name).write_bytes(content)
 
 
 def _read(place: Path, number: int) -> Checkpoint:
-    """Return the checkpoint in `place`.
-
-    Raises:
-        CheckpointError: if it is damaged.
-    """
     files = _read_manifest(place, number).files
-    contents = {name: _read_file(place / name, files[name]) for name in (TENSORS, STATE, ATTEMPT)}
+    contents = {name: _read_file(place / name, files[name]) for name in (TENSORS, STATE)}
     try:
         return Checkpoint(load(contents[TENSORS]), json.loads(contents[STATE]))
     except (SafetensorError, ValueError) as error:
-        raise CheckpointError(f"cannot be read ({error})") from None
+        raise DamagedCheckpointError(f"cannot be read ({error})") from None
 
 
 def _read_manifest(place: Path, number: int) -> _Manifest:
+    content = _read_bytes(place / MANIFEST)
     try:
-        manifest = _MANIFEST.validate_json((place / MANIFEST).read_bytes())
-    except OSError as error:
-        raise CheckpointError(f"{MANIFEST} cannot be read ({error.strerror})") from None
-    except ValidationError:
-        raise CheckpointError(f"{MANIFEST} is damaged") from None
-    if not {TENSORS, STATE, ATTEMPT} <= manifest.files.keys():
-        raise CheckpointError(f"{MANIFEST} is damaged")
-    if manifest.format != FORMAT:
-        raise _OtherFormatError(f"{MANIFEST} is of format {manifest.format}, not {FORMAT}")
-    if manifest.number != number:
-        raise CheckpointError(f"{MANIFEST} is of another number")
-    return manifest
+        record = json.loads(content)
+        is_damaged = record.pop(_CHECKSUM) != _checksum(record)
+    except (ValueError, LookupError, TypeError, AttributeError):
+        is_damaged = True
+    if is_damaged:
+        raise DamagedCheckpointError(f"{MANIFEST} is damaged")
+    if record["format"] != FORMAT:
+        raise CheckpointError(f"{place} is of format {record['format']}, not {FORMAT}")
+    if record["number"] != number:
+        raise DamagedCheckpointError(f"{MANIFEST} is of another number")
+    return _MANIFEST.validate_python(record)
+
+
+def _checksum(record: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
 
 
 def _read_file(path: Path, expected: _File) -> bytes:
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise CheckpointError(f"{path.name} cannot be read ({error.strerror})") from None
+    content = _read_bytes(path)
     if len(content) != expected.num_bytes:
-        raise CheckpointError(f"{path.name} has {len(content)} of {expected.num_bytes} bytes")
+        raise DamagedCheckpointError(
+            f"{path.name} has {len(content)} of {expected.num_bytes} bytes"
+        )
     if _File.of(content) != expected:
-        raise CheckpointError(f"{path.name} does not match its checksum")
+        raise DamagedCheckpointError(f"{path.name} does not match its checksum")
     return content
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise DamagedCheckpointError(f"{path.name} is missing") from None

@@ -16,6 +16,7 @@ from torch import Tensor
 from auctune.domain.checks import check_count
 from auctune.domain.data_size import DataSize
 from auctune.domain.errors import InputError
+from auctune.train.attempts import check_attempt
 from auctune.train.base import Base
 from auctune.train.checkpoint import load_latest, save_checkpoint
 from auctune.train.export import Exported, export_adapter
@@ -154,7 +155,8 @@ class MultiLoraTrainer:
 
         Raises:
             InputError: if the job, its data or its target modules cannot be used.
-            CheckpointError: if its checkpoints are all damaged, or of another job or base.
+            CheckpointError: if its checkpoints are all damaged, or of another job, base or format.
+            OSError: if a checkpoint cannot be read now.
         """
         if job.id in self._places:
             raise InputError("job", f"{job.id!r} is loaded already", "an id unique on its node")
@@ -215,14 +217,23 @@ class MultiLoraTrainer:
                     report(self._progress(places[task.job.id]))
         return {job: self._progress(place, whole_call=True) for job, place in places.items()}
 
-    def save(self, job_id: str, number: int, attempt: int = 0) -> Path:
+    def save(self, job_id: str, number: int, attempt: int | None = None) -> Path:
         """Write a checkpoint into the job's folder; return the checkpoint's own folder.
 
-        Arguments and errors are those of `save_checkpoint`.
+        Args:
+            job_id: of a loaded job.
+            number: as of `save_checkpoint`.
+            attempt: that must be the job's newest one; `None`: attempts are not counted.
+
+        Raises:
+            CheckpointError: as `save_checkpoint`, or if the attempt was replaced.
         """
         place = self._place(job_id)
+        # Before anything of the attempt that replaced this one is deleted.
+        if attempt is not None:
+            check_attempt(place.folder, attempt)
         checkpoint = capture_state(place.task, self.base.digest, self.mode)
-        return save_checkpoint(place.folder / CHECKPOINTS, number, checkpoint, attempt=attempt)
+        return save_checkpoint(place.folder / CHECKPOINTS, number, checkpoint)
 
     def export(self, job_id: str, folder: Path) -> Exported:
         """Write a job's adapter in PEFT's format, verified by loading it.

@@ -1,3 +1,4 @@
+import resource
 from contextlib import closing
 from math import inf, isnan, nan
 from pathlib import Path
@@ -118,3 +119,19 @@ def test_a_run_is_resumed_with_what_it_was_started_with_alone(tmp_path: Path) ->
         for name, value in (("policy", "other"), ("base", "tiny")):
             with pytest.raises(InputError, match=f"{name}: '{value}'; expected .* the run began"):
                 log.check_identity({"policy": "up", name: value})
+
+
+def test_nothing_follows_an_event_that_did_not_reach_the_disk(path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    log = EventLog(path)
+    # Half a line fits.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 20, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            log.append({"type": "note", "text": "x" * 40})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    with pytest.raises(ValueError, match="closed file"):
+        log.append({"type": "more"})
+    _write(path, [{"type": "more"}])
+    assert _read(path) == [*EVENTS, {"type": "more"}]

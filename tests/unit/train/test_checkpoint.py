@@ -11,7 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auctune.domain import CheckpointError
-from auctune.train.checkpoint import Checkpoint, load_latest, save_checkpoint
+from auctune.train import checkpoint
+from auctune.train.checkpoint import (
+    Checkpoint,
+    DamagedCheckpointError,
+    load_latest,
+    save_checkpoint,
+)
 
 KILLER = Path(__file__).with_name("checkpoint_killer.py")
 
@@ -49,12 +55,12 @@ def test_tensors_and_state_come_back_bit_for_bit(tmp_path: Path) -> None:
     assert place == tmp_path / "a" / "b" / "00000012"
     latest = load_latest(tmp_path / "a" / "b")
     assert latest is not None
-    checkpoint, number, damaged = latest
-    assert (number, damaged, checkpoint.state) == (12, [], state)
-    assert checkpoint.tensors.keys() == tensors.keys()
+    loaded, number, damaged = latest
+    assert (number, damaged, loaded.state) == (12, [], state)
+    assert loaded.tensors.keys() == tensors.keys()
     for name, tensor in tensors.items():
-        assert checkpoint.tensors[name].dtype == tensor.dtype
-        assert torch.equal(checkpoint.tensors[name], tensor)
+        assert loaded.tensors[name].dtype == tensor.dtype
+        assert torch.equal(loaded.tensors[name], tensor)
 
 
 def test_without_any_checkpoint_there_is_none(tmp_path: Path) -> None:
@@ -86,32 +92,32 @@ def test_numbers_only_grow(tmp_path: Path) -> None:
     assert latest_number(tmp_path) == 3
 
 
-def test_an_attempt_that_was_replaced_can_no_longer_save(tmp_path: Path) -> None:
-    save_checkpoint(tmp_path, 1, make(1), attempt=5)
-    for number, attempt in ((2, 5), (3, 6), (4, 0), (5, 6)):
-        save_checkpoint(tmp_path, number, make(number), attempt=attempt)
-    for number in (5, 6):
-        with pytest.raises(CheckpointError, match="is of attempt 6, later than 5"):
-            save_checkpoint(tmp_path, number, make(number), attempt=5)
-    assert latest_number(tmp_path) == 5
-
-
-def test_a_replaced_attempt_deletes_nothing_before_it_is_refused(tmp_path: Path) -> None:
-    save_checkpoint(tmp_path, 1, make(1), attempt=6)
-    save_checkpoint(tmp_path, 7, make(7), attempt=6)
-    (tmp_path / "00000007" / "tensors.safetensors").unlink()
-    with pytest.raises(CheckpointError, match="is of attempt 6, later than 5"):
-        save_checkpoint(tmp_path, 2, make(2), attempt=5)
-    assert (tmp_path / "00000007").is_dir()
-
-
-def test_a_checkpoint_of_another_format_is_not_deleted(tmp_path: Path) -> None:
-    place = save_checkpoint(tmp_path, 7, make(7))
-    manifest = place / "manifest.json"
-    manifest.write_text(manifest.read_text().replace('"format":3', '"format":2'))
-    with pytest.raises(CheckpointError, match="is of format 2, not 3"):
-        save_checkpoint(tmp_path, 2, make(2))
+def test_a_checkpoint_of_another_format_is_neither_skipped_nor_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_checkpoint(tmp_path, 6, make(6))
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "FORMAT", 99)
+        place = save_checkpoint(tmp_path, 7, make(7))
+    for use in (lambda: load_latest(tmp_path), lambda: save_checkpoint(tmp_path, 2, make(2))):
+        with pytest.raises(CheckpointError, match="00000007 is of format 99") as caught:
+            use()
+        assert not isinstance(caught.value, DamagedCheckpointError)
     assert place.is_dir()
+
+
+def test_a_checkpoint_that_cannot_be_read_now_is_neither_skipped_nor_deleted(
+    tmp_path: Path,
+) -> None:
+    save_three(tmp_path)
+    state = tmp_path / "00000003" / "state.json"
+    # As if its disk were away: the file is there, and reading it is an error of the system.
+    state.unlink()
+    state.symlink_to(state)
+    for use in (lambda: load_latest(tmp_path), lambda: save_checkpoint(tmp_path, 2, make(2))):
+        with pytest.raises(OSError, match="symbolic links"):
+            use()
+    assert state.is_symlink()
 
 
 def test_a_checkpoint_goes_in_below_a_damaged_one_and_counts_as_the_newest(tmp_path: Path) -> None:
@@ -152,8 +158,8 @@ def test_a_flipped_bit_is_found_and_the_one_before_taken(
     path.write_bytes(content)
     latest = load_latest(folder)
     assert latest is not None
-    checkpoint, number, damaged = latest
-    assert (number, checkpoint.state) == (2, {"number": 2})
+    loaded, number, damaged = latest
+    assert (number, loaded.state) == (2, {"number": 2})
     assert len(damaged) == 1
     assert "00000003" in damaged[0]
 

@@ -239,11 +239,12 @@ def _check_executor(market: MarketFile) -> None:
             if entry.device.startswith("cuda:"):
                 found = f"{entry.device!r}, where Ray gives each node a GPU of its own"
                 raise InputError(f"node_types.{name}.device", found, "cuda")
-        return
-    places = ["ray"] if market.ray is not None else []
-    places += [f"nodes[{k}].resource" for k, node in enumerate(market.nodes) if node.resource]
-    if places:
-        raise InputError(places[0], "is given with executor 'local'", 'executor = "ray"')
+    elif market.ray is not None:
+        raise InputError("ray", "is given with executor 'local'", 'executor = "ray"')
+    for k, node in enumerate(() if market.uses_external_cluster else market.nodes):
+        if node.resource:
+            place, found = f"nodes[{k}].resource", "is given without the address of a cluster"
+            raise InputError(place, found, 'executor = "ray", and ray.address')
 
 
 def _check_gpus(market: MarketFile) -> None:

@@ -344,10 +344,9 @@ class OpenPool(Pool):
         thread = LearningThread(name, time, new.deadline, new.threshold)
         try:
             self.join([NewJob(thread, new.settings, new.batches_per_quantum)])
-        except (AuctuneError, OSError) as error:
+        except AuctuneError as error:
             self._release(name)
-            known = error if isinstance(error, AuctuneError) else AuctuneError(str(error))
-            record = error_record(known)
+            record = error_record(error)
             self.record(JobRejected(name, record["place"], record["found"], record["expected"]))
 
     def _measure(self, job: PreemptibleJob, rate: float | None) -> tuple[float, int]:

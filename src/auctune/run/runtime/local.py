@@ -221,10 +221,6 @@ class LocalLauncher:
             module=self._module,
         )
 
-    def next_attempt(self) -> int:
-        """Return 0: a worker that was killed is gone."""
-        return 0
-
     def close(self) -> None:
         """Nothing but the workers was started."""
 

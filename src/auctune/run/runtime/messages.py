@@ -11,8 +11,8 @@
 | | failed {request, place, found, expected} |
 
 Times are unix seconds. `request` is the id of the request that a message answers; `results` holds a
-`TaskResult` by task, and `refused` the errors of tasks that could not be loaded or saved. An error
-with `out_of_memory` may succeed at the next try.
+`TaskResult` by task, and `refused` the errors of tasks that could not be loaded or saved. A task
+whose error has `out_of_memory` or `unreadable` may succeed at the next try.
 """
 
 from collections.abc import Mapping
@@ -70,6 +70,8 @@ class TaskQuota:
         target: rows to have trained by the end of the slot, over all epochs.
         adapter: where to export the adapter once all rows are trained.
         known_steps: steps whose losses have been reported.
+        attempt: number of the attempt to train the task, as of `begin_attempt`; set by the executor
+            when it sends the request.
     """
 
     job: LoraJob
@@ -78,6 +80,7 @@ class TaskQuota:
     target: int
     adapter: Path
     known_steps: int = 0
+    attempt: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +118,12 @@ class TrainSlotRequest:
         until: unix time at which all checkpoints must be on disk, whatever is trained by then;
             None: when all targets are reached.
         id: returned by the answers.
-        attempt: fencing token of the checkpoints, as of `save_checkpoint`.
     """
 
     slot: int
     tasks: tuple[TaskQuota, ...]
     until: float | None = None
     id: str = ""
-    attempt: int = 0
 
     @property
     def task_ids(self) -> frozenset[str]:

@@ -16,6 +16,7 @@ from auctune.run.runtime.mailbox import Mailbox
 from auctune.run.runtime.messages import PING, TaskQuota, TrainSlotRequest
 from auctune.run.runtime.worker import NodeLauncher, WorkerHandle
 from auctune.run.unix_time import unix_time
+from auctune.train.attempts import begin_attempt
 
 OnNodeMessage = Callable[[str, Message], None]
 """Called with a node's id and its message, one at a time; it must neither wait nor raise."""
@@ -88,7 +89,6 @@ class NodeSupervisor:
         launch: starts a worker; its messages come to `on_message` with the number of the start.
         policy: when it is stuck or lost.
         emit: called with each message for the user of the node.
-        next_attempt: as of `NodeLauncher`.
         wall: clock in unix time.
         monotonic: monotonic clock.
     """
@@ -99,7 +99,6 @@ class NodeSupervisor:
         launch: Callable[[int], WorkerHandle],
         policy: SupervisorPolicy,
         emit: Callable[[Message], None],
-        next_attempt: Callable[[], int],
         *,
         wall: Callable[[], float],
         monotonic: Callable[[], float],
@@ -108,7 +107,6 @@ class NodeSupervisor:
         self._launch = launch
         self._policy = policy
         self._emit = emit
-        self._next_attempt = next_attempt
         self._wall = wall
         self._monotonic = monotonic
         self._worker: WorkerHandle | None = None
@@ -150,9 +148,16 @@ class NodeSupervisor:
         """Send the worker the pending request; there is one that it can take."""
         assert self._worker is not None
         assert self._pending is not None
-        attempt, self._pending = self._pending, None
-        self._current = attempt
-        request = replace(attempt.request, id=self._id(attempt), attempt=self._next_attempt())
+        self._current, self._pending = self._pending, None
+        request = self._current.request
+        try:
+            tasks = tuple(
+                replace(task, attempt=begin_attempt(task.folder)) for task in request.tasks
+            )
+        except OSError as error:
+            self._reap(f"cannot begin slot {request.slot} ({error.strerror})")
+            return
+        request = replace(request, tasks=tasks, id=self._id(self._current))
         self._worker.send(request.to_message())
 
     def poll(self) -> None:
@@ -344,7 +349,6 @@ class Executor:
                 partial(self._launch, node),
                 self._policy,
                 partial(on_message, node),
-                launcher.next_attempt,
                 wall=unix_time,
                 monotonic=time.monotonic,
             )

@@ -59,13 +59,6 @@ class NodeLauncher(Protocol):
         """
         ...
 
-    def next_attempt(self) -> int:
-        """Return the number of an attempt to train a slot, higher than all before it.
-
-        It keeps workers that were cut off from overwriting checkpoints; 0: there are none such.
-        """
-        ...
-
     def close(self) -> None:
         """Release what the workers were started with; they have been stopped."""
         ...

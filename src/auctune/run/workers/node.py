@@ -13,6 +13,7 @@ from one slot to the next.
 import math
 import threading
 import time
+import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -166,9 +167,9 @@ class NodeWorker:
             try:
                 self._trainer.train(targets, partial(self._report, request.id), cancellable)
             except StopRequestedError:
-                self._save(loaded, request.attempt)
+                self._save(loaded)
                 raise
-            unsaved = self._save(loaded, request.attempt)
+            unsaved = self._save(loaded)
             saved_at = unix_time()
             results = {}
             for task in loaded:
@@ -236,6 +237,12 @@ class NodeWorker:
             except AuctuneError as error:
                 refused[task.job.id] = error_record(error)
                 continue
+            except OSError as error:
+                # The log has its path; nothing is wrong with the task.
+                traceback.print_exc()
+                why = AuctuneError(f"a checkpoint cannot be read now ({error.strerror})")
+                refused[task.job.id] = {**error_record(why), "unreadable": True}
+                continue
             for text in notes:
                 self._parent.send("noted", request=request, task=task.job.id, text=text)
             steps[task.job.id] = self._trainer.progress(task.job.id).steps
@@ -244,30 +251,27 @@ class NodeWorker:
     def _load(self, task: TaskQuota) -> tuple[str, ...]:
         """Load a task; from its first row, if all its checkpoints are damaged."""
         from auctune.atomic_files import remove_folder
-        from auctune.train.checkpoint import load_latest
+        from auctune.train.attempts import check_attempt
+        from auctune.train.checkpoint import DamagedCheckpointError
         from auctune.train.trainer import CHECKPOINTS
 
         try:
             return self._trainer.load(task.job, task.folder).warnings
-        except CheckpointError:
-            checkpoints = task.folder / CHECKPOINTS
-            try:
-                load_latest(checkpoints)
-            except CheckpointError as damaged:
-                remove_folder(checkpoints)
-                again = self._trainer.load(task.job, task.folder).warnings
-                return (f"{damaged}; trained again from its first row", *again)
-            # A checkpoint of another base or data set is intact, and must not be deleted.
-            raise
+        except DamagedCheckpointError as error:
+            if task.attempt is not None:
+                check_attempt(task.folder, task.attempt)
+            remove_folder(task.folder / CHECKPOINTS)
+            again = self._trainer.load(task.job, task.folder).warnings
+            return (f"{error}; trained again from its first row", *again)
 
-    def _save(self, tasks: Iterable[TaskQuota], attempt: int) -> dict[str, Message]:
+    def _save(self, tasks: Iterable[TaskQuota]) -> dict[str, Message]:
         """Write the tasks' checkpoints; return the errors of those that could not be written."""
         errors = {}
         for task in tasks:
             began = time.monotonic()
             try:
                 with enough_memory("writing its checkpoint"):
-                    self._trainer.save(task.job.id, task.number, attempt)
+                    self._trainer.save(task.job.id, task.number, task.attempt)
             except (CheckpointError, OutOfMemoryError) as error:
                 errors[task.job.id] = error_record(error)
             self._throughput.record_save(time.monotonic() - began)

@@ -74,8 +74,8 @@ class NodeConfig(BaseModel):
     type: Name = Field(description="one of the zone's node types")
     resource: Resource | None = Field(
         default=None,
-        description="custom resource of the Ray nodes that it may run on; only with "
-        '`executor = "ray"`. Default: `auctune:` and its id',
+        description="custom resource of the Ray nodes that it may run on; only with the `address` "
+        "of a cluster. Default: `auctune:` and its id",
         examples=["auctune:gpu"],
     )
 
@@ -214,11 +214,12 @@ class AuctionConfig(LanguageZoneConfig):
         return f"{device} of {node.id}"
 
     def _check_executor(self) -> None:
-        if self.executor == "local":
-            places = ["ray"] if self.ray is not None else []
-            places += [f"nodes[{i}].resource" for i, node in enumerate(self.nodes) if node.resource]
-            if places:
-                raise InputError(places[0], "is given with executor 'local'", 'executor = "ray"')
+        if self.executor == "local" and self.ray is not None:
+            raise InputError("ray", "is given with executor 'local'", 'executor = "ray"')
+        for i, node in enumerate(() if self.uses_external_cluster else self.nodes):
+            if node.resource:
+                place, found = f"nodes[{i}].resource", "is given without the address of a cluster"
+                raise InputError(place, found, 'executor = "ray", and ray.address')
         for name, node_type in self.node_types.items():
             if self.uses_external_cluster and node_type.device.startswith("cuda:"):
                 found = f"{node_type.device!r}, where Ray gives each node a GPU of its own"

@@ -40,8 +40,9 @@ def start(
     return kind.make(nodes, heard.hear, policy=params, module=module)
 
 
-def order(task: str = "a", number: int = 1) -> TaskQuota:
-    return TaskQuota(LoraJob(task, Path("data")), Path("work"), number, 8, Path("adapter"))
+def order(folder: Path, task: str = "a", number: int = 1) -> TaskQuota:
+    work = folder / "tasks" / task
+    return TaskQuota(LoraJob(task, Path("data")), work, number, 8, Path("adapter"))
 
 
 def test_answers_carry_their_order_and_repeated_ones_are_marked(
@@ -52,7 +53,7 @@ def test_answers_carry_their_order_and_repeated_ones_are_marked(
         declared: Executor = executor
         assert declared.nodes == ("alpha",)
         for slot in (7, 8):
-            executor.train(slot, "alpha", [order()])
+            executor.train(slot, "alpha", [order(tmp_path)])
             answer = heard.wait_for("trained", slot=slot)
             assert (answer["request"], answer["stale"]) == (f"{slot}/alpha/1", False)
             assert heard.wait_for("trained", slot=slot)["stale"]
@@ -65,7 +66,7 @@ def test_an_order_is_given_again_to_the_process_that_comes_next(
 ) -> None:
     heard = Heard()
     with closing(start(kind, heard, scripted(tmp_path, "crash", "good"))) as executor:
-        executor.train(0, "alpha", [order()], until=time.time() + 100)
+        executor.train(0, "alpha", [order(tmp_path)], until=time.time() + 100)
         assert heard.wait_for("ended") == {
             "kind": "ended", "how": "exit code 4", "exits": 1, "backoff": 0.0
         }  # fmt: skip
@@ -75,10 +76,10 @@ def test_an_order_is_given_again_to_the_process_that_comes_next(
 def test_a_slot_that_is_over_is_not_given(kind: ExecutorKind, tmp_path: Path) -> None:
     heard = Heard()
     with closing(start(kind, heard, scripted(tmp_path, "good"))) as executor:
-        executor.train(0, "alpha", [order("a"), order("b")], until=time.time() - 1)
+        executor.train(0, "alpha", [order(tmp_path, "a"), order(tmp_path, "b")], until=time.time() - 1)
         message = heard.wait_for("unanswered")
         assert (message["request"], message["tasks"]) == ("0/alpha/1", ["a", "b"])
-        executor.train(1, "alpha", [order()], until=time.time() + 100)
+        executor.train(1, "alpha", [order(tmp_path)], until=time.time() + 100)
         assert heard.wait_for("trained")["slot"] == 1
 
 
@@ -88,9 +89,9 @@ def test_a_node_that_ends_again_and_again_is_lost_and_comes_back(
     heard = Heard()
     words = ("crash", "crash", "crash", "die", "die", "good")
     with closing(start(kind, heard, scripted(tmp_path, *words))) as executor:
-        executor.train(0, "alpha", [order()])
+        executor.train(0, "alpha", [order(tmp_path)])
         heard.wait_for("back")
-        executor.train(1, "alpha", [order()])
+        executor.train(1, "alpha", [order(tmp_path)])
         heard.wait_for("trained", slot=1, stale=False)
     again = ["started", "ready", "ended"]
     assert heard.kinds() == [
@@ -106,7 +107,7 @@ def test_an_order_for_a_lost_node_is_turned_away(kind: ExecutorKind, tmp_path: P
     params = replace(QUICK, max_exits=1, retry_seconds=3600.0)
     with closing(start(kind, heard, scripted(tmp_path, "die"), params)) as executor:
         heard.wait_for("lost")
-        executor.train(4, "alpha", [order()])
+        executor.train(4, "alpha", [order(tmp_path)])
         assert heard.wait_for("unanswered")["why"] == "the node is lost"
 
 
@@ -114,7 +115,7 @@ def test_a_frozen_process_is_found_and_replaced(kind: ExecutorKind, tmp_path: Pa
     heard = Heard()
     params = replace(QUICK, heartbeat_seconds=2.5)
     with closing(start(kind, heard, scripted(tmp_path, "idle", "good"), params)) as executor:
-        executor.train(0, "alpha", [order()])
+        executor.train(0, "alpha", [order(tmp_path)])
         pid = heard.wait_for("started")["pid"]
         heard.wait_for("ready")
         os.kill(pid, signal.SIGSTOP)
@@ -130,7 +131,7 @@ def test_a_living_process_that_never_answers_is_found_too(
     params = replace(QUICK, overdue_seconds=0.5)
     with closing(start(kind, heard, scripted(tmp_path, "idle", "good"), params)) as executor:
         heard.wait_for("ready")
-        executor.train(0, "alpha", [order()], until=time.time() + 0.5)
+        executor.train(0, "alpha", [order(tmp_path)], until=time.time() + 0.5)
         assert heard.wait_for("ended")["how"] == "was 0.5 s late with slot 0"
         assert heard.wait_for("unanswered")["slot"] == 0
 
@@ -140,11 +141,11 @@ def test_a_task_waits_for_the_node_that_is_still_at_it(kind: ExecutorKind, tmp_p
     alpha = scripted(tmp_path / "alpha", "idle", "good")
     beta = scripted(tmp_path / "beta", "good")
     with closing(start(kind, heard, alpha, beta=beta)) as executor:
-        executor.train(0, "alpha", [order("a")])
+        executor.train(0, "alpha", [order(tmp_path, "a")])
         pid = heard.wait_for("started")["pid"]
         heard.wait_for("ready")
-        executor.train(1, "beta", [order("a"), order("b")])
-        executor.train(1, "alpha", [order("c")])
+        executor.train(1, "beta", [order(tmp_path, "a"), order(tmp_path, "b")])
+        executor.train(1, "alpha", [order(tmp_path, "c")])
         os.kill(pid, signal.SIGKILL)
         # A later slot has come for alpha: what it was at is not done again.
         assert heard.wait_for("unanswered")["why"] == "the node killed by SIGKILL"

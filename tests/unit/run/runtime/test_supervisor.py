@@ -1,7 +1,7 @@
 """A supervisor on clocks that only the test moves."""
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from auctune.run.runtime.channel import Message
@@ -30,7 +30,7 @@ def test_silence_counts_only_while_somebody_listens(tmp_path: Path) -> None:
 
     params = SupervisorPolicy(heartbeat_seconds=10.0, startup_seconds=20.0)
     supervisor = NodeSupervisor(
-        "alpha", launch, params, told.append, int, wall=clock, monotonic=clock
+        "alpha", launch, params, told.append, wall=clock, monotonic=clock
     )
     supervisor.poll()
     supervisor.on_message(1, {"kind": "ready"})
@@ -72,9 +72,11 @@ class FarLink:
     def __init__(self) -> None:
         self.is_gone = False
         self.done: list[str] = []
+        self.attempts: list[int] = []
 
     def send(self, message: Message) -> None:
         self.done.append(message.get("id") or message["do"])
+        self.attempts += [task["attempt"] for task in message.get("tasks", ())]
 
     def exit_reason(self) -> str:
         return "was cut off"
@@ -101,7 +103,7 @@ class Far:
         params = SupervisorPolicy(heartbeat_seconds=0.5)
         clock, told = self.clock, self.told.append
         return NodeSupervisor(
-            "alpha", self._launch, params, told, lambda: 7, wall=clock, monotonic=clock
+            "alpha", self._launch, params, told, wall=clock, monotonic=clock
         )
 
     def kinds(self) -> list[str]:
@@ -112,17 +114,19 @@ class Far:
         return self.links[-1]
 
 
-ORDER = TrainSlotRequest(
-    0, (TaskQuota(LoraJob("a", Path("data")), Path("work"), 1, 8, Path("out")),), None
-)
+def order(folder: Path, slot: int = 0) -> TrainSlotRequest:
+    quota = TaskQuota(LoraJob("a", Path("data")), folder / "a", 1, 8, Path("out"))
+    return TrainSlotRequest(slot, (quota,), None)
 
 
-def test_a_node_that_may_be_at_its_tasks_yet_keeps_them_and_gets_no_other_process() -> None:
+def test_a_node_that_may_be_at_its_tasks_yet_keeps_them_and_gets_no_other_process(
+    tmp_path: Path,
+) -> None:
     far = Far()
     supervisor = far.supervisor()
     supervisor.poll()
     supervisor.on_message(1, {"kind": "ready"})
-    supervisor.submit(ORDER)
+    supervisor.submit(order(tmp_path))
     assert supervisor.tasks_to_dispatch == {"a"}
     supervisor.dispatch()
     far.clock.time += 1.0
@@ -139,30 +143,70 @@ def test_a_node_that_may_be_at_its_tasks_yet_keeps_them_and_gets_no_other_proces
     assert len(far.links) == 2
 
 
-def test_a_node_without_a_machine_is_lost_until_it_has_one() -> None:
+def test_a_node_without_a_machine_is_lost_until_it_has_one(
+    tmp_path: Path,
+) -> None:
     far = Far()
     supervisor = far.supervisor()
     supervisor.poll()
-    supervisor.submit(ORDER)
+    supervisor.submit(order(tmp_path))
     for _ in range(2):
         supervisor.on_message(1, {"kind": "missing", "what": "no Ray node has room"})
-    supervisor.submit(ORDER)
+    supervisor.submit(order(tmp_path))
     assert far.kinds() == ["lost", "unanswered", "unanswered"]
     assert far.told[0]["how"] == "no Ray node has room"
     supervisor.on_message(1, {"kind": "ready"})
     assert supervisor.tasks_to_dispatch == frozenset()
     supervisor.on_message(1, {"kind": "pong"})
-    supervisor.submit(ORDER)
+    supervisor.submit(order(tmp_path))
     assert far.kinds()[3:] == ["ready", "back"]
     assert supervisor.tasks_to_dispatch == {"a"}
 
 
-def test_an_order_that_its_node_was_not_ready_for_says_so_when_the_next_one_comes() -> None:
+def test_an_order_that_its_node_was_not_ready_for_says_so_when_the_next_one_comes(
+    tmp_path: Path,
+) -> None:
     far = Far()
     supervisor = far.supervisor()
     supervisor.poll()
-    supervisor.submit(ORDER)
-    supervisor.submit(replace(ORDER, slot=ORDER.slot + 1))
+    supervisor.submit(order(tmp_path))
+    supervisor.submit(order(tmp_path, 1))
     (message,) = far.told
-    assert (message["slot"], message["begun"]) == (ORDER.slot, False)
+    assert (message["slot"], message["begun"]) == (0, False)
     assert message["why"] == "the node was not ready before the next slot began"
+
+
+def test_each_request_begins_an_attempt_above_those_of_any_start_before(tmp_path: Path) -> None:
+    attempts = []
+    for _ in range(2):
+        far = Far()
+        supervisor = far.supervisor()
+        for number in (1, 3):
+            supervisor.poll()
+            supervisor.on_message(number, {"kind": "ready"})
+            if number == 1:
+                supervisor.submit(order(tmp_path))
+            supervisor.dispatch()
+            supervisor.on_message(number, None)
+            far.links[-1].is_gone = True
+        attempts += [number for link in far.links for number in link.attempts]
+    assert attempts == [1, 2, 3, 4]
+
+
+def test_a_node_whose_tasks_have_no_disk_is_restarted_with_its_request(tmp_path: Path) -> None:
+    far = Far()
+    supervisor = far.supervisor()
+    supervisor.poll()
+    supervisor.on_message(1, {"kind": "ready"})
+    (tmp_path / "a").touch()
+    supervisor.submit(order(tmp_path))
+    supervisor.dispatch()
+    assert far.told[-1]["how"] == "cannot begin slot 0 (File exists)"
+    assert far.links[0].done == ["ping", "kill"]
+    far.links[0].is_gone = True
+    (tmp_path / "a").unlink()
+    supervisor.poll()
+    supervisor.on_message(3, {"kind": "ready"})
+    assert supervisor.tasks_to_dispatch == {"a"}
+    supervisor.dispatch()
+    assert far.links[1].done == ["ping", "0/alpha/2"]

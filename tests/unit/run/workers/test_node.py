@@ -5,7 +5,7 @@ import os
 import queue
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,6 +19,7 @@ from auctune.run.runtime.messages import NodeSettings, TaskQuota, TrainSlotReque
 from auctune.run.unix_time import SteadyClock, since_boot
 from auctune.run.workers.node import NodeWorker
 from auctune.train import tokenized_file
+from auctune.train.attempts import begin_attempt
 from auctune.train.job import LoraJob
 from auctune.train.stored_tokens import tokens_folder
 from auctune.train.tokenizer import load_tokenizer
@@ -136,3 +137,41 @@ def test_a_node_trains_alike_from_tokens_that_were_stored_and_from_rows(
     adapters = [one.adapter, other.adapter]
     first, second = (path / "adapter_model.safetensors" for path in adapters)
     assert first.read_bytes() == second.read_bytes()
+
+
+def test_a_task_whose_checkpoint_cannot_be_read_now_keeps_it_and_trains_later(
+    base: Path, tmp_path: Path
+) -> None:
+    away, good = order(tmp_path, "away"), order(tmp_path, "good")
+    half = replace(away, target=2)
+    assert train(base, [half])["results"]["away"]["rows"] == 2
+    (state,) = away.folder.glob("checkpoints/*/state.json")
+    content = state.read_bytes()
+    # As if its disk were away: the file is there, and reading it is an error of the system.
+    state.unlink()
+    state.symlink_to(state)
+    trained = train(base, [replace(away, number=2), good])
+    assert trained["results"]["good"]["state"] == "done"
+    refused = trained["refused"]["away"]
+    assert refused["unreadable"]
+    assert refused["found"].startswith("a checkpoint cannot be read now (Too many levels")
+    state.unlink()
+    state.write_bytes(content)
+    result = train(base, [replace(away, number=2)])["results"]["away"]
+    assert (result["rows"], result["steps"]) == (4, 2)
+
+
+def test_a_replaced_worker_neither_saves_nor_deletes_damaged_checkpoints(
+    base: Path, tmp_path: Path
+) -> None:
+    cut_off = order(tmp_path, "job")
+    cut_off = replace(cut_off, attempt=begin_attempt(cut_off.folder))
+    newest = replace(cut_off, number=2, attempt=begin_attempt(cut_off.folder))
+    refused = train(base, [cut_off])["refused"]["job"]
+    assert refused["found"] == "attempt 1 was replaced by attempt 2"
+    assert train(base, [newest])["results"]["job"]["state"] == "done"
+    (state,) = cut_off.folder.glob("checkpoints/*/state.json")
+    state.write_bytes(b"{")
+    assert "was replaced" in train(base, [cut_off])["refused"]["job"]["found"]
+    assert state.exists()
+    assert train(base, [newest])["results"]["job"]["rows"] == 4

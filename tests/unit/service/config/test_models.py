@@ -80,6 +80,7 @@ def test_one_key_leaves_two_thirds_of_a_thousand_requests_a_second_to_others() -
         (ON_RAY + 'address = "head"\n', "zones[0].ray.address"),
         (ON_RAY + "lease = 3\n", "zones[0].ray.lease"),
         ('[[zones]]\n[[zones.nodes]]\nid = "a"\ntype = "local"\nresource = "b"\n', "resource"),
+        (ON_RAY + '[[zones.nodes]]\nid = "a"\ntype = "local"\nresource = "b"\n', "resource"),
         (
             TWO_ON + 'device = "cuda"\n[zones.node_types.other]\ndevice = "cuda:0"\n',
             "nodes[1]: 'b'",

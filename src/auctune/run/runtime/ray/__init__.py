@@ -4,6 +4,6 @@
 
 One agent serves all zones of a process. Only the agent and the actors import Ray. Calls of an actor
 by one caller arrive once and in order, so that messages need no numbers of their own. A worker that
-was cut off from its market may train on for a while: checkpoints have the number of the attempt,
-and a lower one than the last is refused (`auctune.train.checkpoint`).
+was cut off from its market may train on for a while, but can no longer save once another one has
+begun its slot (`auctune.train.attempts`).
 """

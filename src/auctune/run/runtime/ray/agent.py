@@ -23,6 +23,7 @@ from typing import Any
 
 from auctune.domain import InputError
 from auctune.run.runtime.channel import Message, ParentChannel, error_record
+from auctune.run.runtime.mailbox import Mailbox
 from auctune.run.runtime.messages import NodeSettings
 from auctune.run.runtime.ray.actor import NodeActor
 from auctune.run.runtime.ray.cluster import EnsureNode, open_cluster
@@ -47,6 +48,8 @@ class Agent:
         self._ensure_node = ensure_node
         self._nodes: dict[int, _RemoteNode] = {}
         self._resources = _ClusterResources()
+        # Ray starts nodes on the main thread alone; that takes seconds, in which requests come.
+        self._starts = Mailbox()
 
     def run(self) -> None:
         """Serve requests until the parent requests a stop.
@@ -54,23 +57,26 @@ class Agent:
         Raises:
             InputError: if the head of the cluster is lost.
         """
-        while self._resources.age < _HEAD_SECONDS:
-            try:
-                message = self._parent.inbox.get(timeout=_POLL_SECONDS)
-            except queue.Empty:
-                continue
-            # None: it is gone, and its parent has not read that yet.
-            node = self._nodes.get(message.get("node", 0))
-            match message["do"]:
-                case "launch":
-                    self._launch(message)
-                case "send" if node is not None:
-                    node.outbox.put(message["message"])
-                case "kill" if node is not None:
-                    node.killed.set()
-                case "stop":
-                    return
-        raise InputError("ray.address", "the head of the cluster has gone away", "a cluster")
+        threading.Thread(target=self._serve, daemon=True).start()
+        while not self._starts.is_closed:
+            if self._resources.age > _HEAD_SECONDS:
+                raise InputError("ray.address", "the head of the cluster has gone away", "a cluster")
+            self._starts.run_pending(_POLL_SECONDS)
+
+    def _serve(self) -> None:
+        try:
+            while (message := self._parent.inbox.get())["do"] != "stop":
+                # None: it is gone, and its parent has not read that yet.
+                node = self._nodes.get(message["node"])
+                match message["do"]:
+                    case "launch":
+                        self._launch(message)
+                    case "send" if node is not None:
+                        node.outbox.put(message["message"])
+                    case "kill" if node is not None:
+                        node.killed.set()
+        finally:
+            self._starts.close()
 
     def _launch(self, message: Message) -> None:
         number = message["node"]
@@ -95,14 +101,16 @@ class Agent:
             del self._nodes[number]
             self._parent.send("gone", node=number, how=how)
 
-        try:
-            self._ensure_node(message["name"], message["needs"])
-        except Exception as error:
-            traceback.print_exc()
-            gone(f"has no Ray node ({type(error).__name__})")
-            return
+        def start() -> None:
+            try:
+                self._ensure_node(message["name"], message["needs"])
+            except Exception as error:
+                traceback.print_exc()
+                gone(f"has no Ray node ({type(error).__name__})")
+            else:
+                threading.Thread(target=run, daemon=True).start()
 
-        threading.Thread(target=run, daemon=True).start()
+        self._starts.post(start)
 
 
 class _RemoteNode:

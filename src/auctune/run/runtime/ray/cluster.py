@@ -23,7 +23,7 @@ NAMESPACE = "auctune"
 EnsureNode = Callable[[str, Mapping[str, float]], None]
 """Starts a Ray node with resources for a node of the market, unless it is there or external.
 
-To be called on the thread that opened the cluster.
+To be called on the main thread: Ray nodes end with the thread that started them.
 """
 
 _CONNECT_SECONDS = 5.0

@@ -1,6 +1,7 @@
 """Launcher of nodes on a Ray cluster, by way of an agent process that all launchers share."""
 
 import itertools
+import secrets
 import threading
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -25,9 +26,7 @@ _STOP_SECONDS = 5.0
 # For the agent to report that a node was killed.
 _KILL_SECONDS = 2.0
 # Not the name of a task, whose folders are beside it.
-_STARTS_FILE = ".starts"
-# More requests than a launcher sends: its numbers must stay below those of the next one.
-_ATTEMPTS_PER_START = 10**12
+_ID_FILE = ".market"
 
 
 class RayNode:
@@ -73,7 +72,9 @@ class RayNode:
 
     def on_worker_message(self, message: Message) -> None:
         """Handle a message of the worker."""
-        self._is_placed = True
+        # Until its actor runs, the agent reports that the node waits.
+        if message["kind"] == "started":
+            self._is_placed = True
         self._on_message(message)
 
     def on_agent_message(self, message: Message) -> None:
@@ -165,7 +166,8 @@ class RayLauncher:
         settings: of each node, by its id.
         work: folder of the nodes' tasks, which all machines see; distinguishes markets.
         params: of the cluster.
-        resources: custom resources by node, where they are not the default ones.
+        resources: custom resources by node on an external cluster, where they are not the default
+            ones.
         logs: folder that all machines see, for NODE.log, or None.
         lock: descriptor of a lock that the agent holds too, or None.
         module: of the nodes' worker.
@@ -194,29 +196,27 @@ class RayLauncher:
             else one
             for node, one in settings.items()
         }
-        resources = resources or {}
+        self._work = work.absolute()
+        self._market = _market_id(self._work)
+        # On a local cluster, which markets share, each node has a Ray node of its own.
+        names = {node: default_node_resource(f"{self._market}:{node}") for node in settings}
+        if is_external:
+            names = {node: default_node_resource(node) for node in settings}
+            names |= resources or {}
         self._needs = {
-            node: resource_requirements(
-                one, resources.get(node, default_node_resource(node)), own_gpu=is_external
-            )
+            node: resource_requirements(one, names[node], own_gpu=is_external)
             for node, one in self._settings.items()
         }
-        self._work = work.absolute()
         self._params = params
         self._logs = None if logs is None else logs.absolute()
         self._lock = lock
         self._module = module
         if logs is not None:
             logs.mkdir(parents=True, exist_ok=True)
-        first = _count_start(self._work) * _ATTEMPTS_PER_START
-        self._attempts = itertools.count(first)
-
-    def next_attempt(self) -> int:
-        return next(self._attempts)
 
     def start(self, node: str, on_message: OnMessage) -> RayNode:
         launch = {
-            "name": f"{self._work}:{node}",
+            "name": f"{self._market}:{node}",
             "needs": self._needs[node],
             "settings": asdict(self._settings[node]),
             "module": self._module,
@@ -260,10 +260,13 @@ class RayLauncher:
             return agent
 
 
-def _count_start(work: Path) -> int:
-    """Count and return the launchers that have been started for a folder, this one included."""
+def _market_id(work: Path) -> str:
+    """Return the id of the market of a folder, unlike that of any other market on a cluster.
+
+    The folder's path would not do: other machines have others of the same path.
+    """
     work.mkdir(parents=True, exist_ok=True)
-    file = work / _STARTS_FILE
-    starts = int(file.read_text()) + 1 if file.exists() else 1
-    write_atomically(file, f"{starts}\n".encode())
-    return starts
+    file = work / _ID_FILE
+    if not file.exists():
+        write_atomically(file, secrets.token_hex(8).encode())
+    return file.read_text()

@@ -158,11 +158,14 @@ class SlotScheduler(ABC, Generic[Z, J]):
             job = zone.admitted_jobs.get(name)
             if job is None:
                 continue
-            if error.get("out_of_memory"):
-                # The profile promised enough memory: the job may retry at no charge, a few times.
+            if error.get("out_of_memory") or error.get("unreadable"):
                 why = f"slot {slot} was not trained on {node}: {error['found']}"
                 _log.warning("a slot was not trained", node=node, slot=slot, job=name, why=why)
-                if not lose_to_memory(zone, name, slot, why, _LESS_MEMORY):
+                # The profile promised enough memory: the job may retry at no charge, a few times.
+                has_failed = "out_of_memory" in error and lose_to_memory(
+                    zone, name, slot, why, _LESS_MEMORY
+                )
+                if not has_failed:
                     self._on_shortfall(zone, job, why)
             else:
                 zone.release_capacity(job)
