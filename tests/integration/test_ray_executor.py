@@ -110,9 +110,9 @@ def test_a_node_that_loses_its_power_goes_on_where_it_was_when_it_is_back(
     def cut_power(at_work: AtWork) -> None:
         nodes.tell("kill", "alpha")
         assert "'auctune:alpha' is in the cluster" in at_work.heard.wait_for("lost")["how"]
-        assert at_work.heard.wait_for("unanswered")["why"] == "the node is lost"
+        assert at_work.heard.wait_for("not_completed")["why"] == "the node is lost"
         nodes.tell("start", "alpha")
-        at_work.heard.wait_for("back")
+        at_work.heard.wait_for("recovered")
         at_work.executor.train(2, "alpha", [at_work.order], time.time() + 600)
 
     train_disturbed(nodes, tiny_cache, tmp_path, cut_power)

@@ -1,6 +1,7 @@
-"""A worker that sends the value of a variable of its environment, or a node's device and GPU."""
+"""A worker that sends a variable of its environment, or a node's device and GPU, or warns."""
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ def main(parent: ParentChannel, argument: str | dict[str, Any]) -> None:
     """The argument is the variable, or the settings of a node."""
     if isinstance(argument, str):
         parent.send("told", value=os.environ.get(argument), cwd=str(Path.cwd()))
+    elif argument["base"] == "warns":
+        print("a warning", file=sys.stderr)
     else:
         gpu = os.environ.get("CUDA_VISIBLE_DEVICES")
         parent.send("told", device=argument["device"], gpu=gpu)

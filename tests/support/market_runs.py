@@ -230,7 +230,7 @@ def descendants(pid: int) -> list[int]:
 
 
 # The title of workers that a fork server has forked, with the process that they belong to.
-_MADE_FOR = re.compile(rb"auctune -m \S+ for (\d+): ")
+_MADE_FOR = re.compile(rb"auctune -m \S+ for (\d+)")
 
 
 def _is_worker(pid: int) -> bool:

@@ -9,6 +9,7 @@ starts); `cache` is a folder in which it counts its starts.
 | crash | ends when it gets a request |
 | idle | is ready, and never answers |
 | repeat | answers each request twice, and then one that was never sent |
+| garble | sends something that is not a message of a node when it gets a request |
 | good | answers |
 """
 
@@ -33,6 +34,8 @@ def main(parent: ParentChannel, settings: dict[str, Any]) -> None:
             parent.send("pong")
         elif word == "crash":
             parent.exit(4)
+        elif word == "garble":
+            parent.send("missing")
         elif word != "idle":
             answer = {"slot": message["slot"], "results": {}, "refused": {}}
             parent.send("trained", request=message["id"], **answer)

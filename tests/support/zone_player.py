@@ -221,7 +221,7 @@ class ZonePlayer:
             raise InputError("", "no order", "")
         slot, node = orders[int(self.rng.integers(len(orders)))]
         self.made.executor.orders.pop((slot, node))
-        message = {"kind": "unanswered", "slot": slot, "why": "the node crashed", "stale": False}
+        message = {"kind": "not_completed", "slot": slot, "why": "the node crashed", "stale": False}
         self.made.scheduler.on_message(self.made.zone, node, message)
 
     def _run_out(self, slot: int, node: str) -> None:
@@ -246,7 +246,7 @@ class ZonePlayer:
                 del self.made.executor.orders[slot, name]
         self.made.scheduler.on_message(self.made.zone, node, {"kind": "lost", "how": "crashed"})
         message: dict[str, object] = {
-            "kind": "unanswered",
+            "kind": "not_completed",
             "slot": None,
             "why": "the node is lost",
             "stale": False,
@@ -254,7 +254,7 @@ class ZonePlayer:
         self.made.scheduler.on_message(self.made.zone, node, message)
 
     def back(self) -> None:
-        self.made.scheduler.on_message(self.made.zone, self._node(), {"kind": "back"})
+        self.made.scheduler.on_message(self.made.zone, self._node(), {"kind": "recovered"})
 
     def drain(self) -> None:
         self.made.zone.drain_node(self._node(), "drained")

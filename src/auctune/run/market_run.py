@@ -190,9 +190,9 @@ class MarketRun:
                     # Its worker ended with its machine.
                     self._exits.pop(node, None)
                     self._tell(f"node {node} is lost ({message['how']}), and is waited for")
-                case "unanswered" if node in waiting and node in self._exits:
+                case "not_completed" if node in waiting and node in self._exits:
                     raise NodeError(f"node {node} {self._exits[node]}")
-                case "back" if node in waiting:
+                case "recovered" if node in waiting:
                     self._start(slot, node, quotas[node])
         # In the order of decisions and not of messages: what is released moves prices.
         for name, record in self.state.tasks.items():

@@ -73,9 +73,7 @@ class DamagedCheckpointError(CheckpointError):
 _MANIFEST = TypeAdapter(_Manifest)
 
 
-def save_checkpoint(
-    folder: Path, number: int, checkpoint: Checkpoint, keep: int = 2
-) -> Path:
+def save_checkpoint(folder: Path, number: int, checkpoint: Checkpoint, keep: int = 2) -> Path:
     """Write a checkpoint that is complete from the moment it is visible.
 
     Args:

@@ -101,8 +101,15 @@ class ParentChannel:
             self.send("alive")
 
 
-def run_worker(module: str, argument: Any, connection: "Connection[Any, Any]") -> NoReturn:
-    """Run the `main` of a worker module in this process, and end the process with it."""
+def run_worker(module: str, connection: "Connection[Any, Any]") -> NoReturn:
+    """Run the `main` of a worker module in this process, and end the process with it.
+
+    Its argument is the first frame that comes: other users see the arguments of a process.
+    """
+    try:
+        argument = json.loads(connection.recv_bytes())
+    except (EOFError, OSError):
+        os._exit(1)
     parent = ParentChannel(connection)
     try:
         importlib.import_module(module).main(parent, argument)
@@ -114,6 +121,6 @@ def run_worker(module: str, argument: Any, connection: "Connection[Any, Any]") -
 
 
 def main() -> None:
-    """Run a worker in a fresh interpreter: arguments are its module, its argument, a descriptor."""
-    module, argument, descriptor = sys.argv[1:]
-    run_worker(module, json.loads(argument), Connection(int(descriptor)))
+    """Run a worker in a fresh interpreter: arguments are its module and a descriptor."""
+    module, descriptor = sys.argv[1:]
+    run_worker(module, Connection(int(descriptor)))

@@ -7,6 +7,7 @@ their own: CUDA does not survive a fork, and the rest needs none of these librar
 
 import functools
 import json
+import logging
 import multiprocessing
 import os
 import queue
@@ -17,8 +18,8 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from multiprocessing import connection, forkserver, reduction
 from multiprocessing.connection import Connection
@@ -36,11 +37,13 @@ NODE_WORKER = "auctune.run.workers.node"
 _STDERR_TAIL = 300
 _EXIT_CODE_SECONDS = 5.0
 _UNKNOWN_CODE = 255
+_SAFE_PATH = "PYTHONSAFEPATH"
 _PRELOAD = ("__main__", "auctune.run.runtime.preload")
 _FRESH = "from auctune.run.runtime.channel import main; main()"
 _FORKING = multiprocessing.get_context("forkserver")
 # The standard library reaps all children of a process in whatever thread starts or polls one.
 _fork_lock = threading.Lock()
+_log = logging.getLogger(__name__)
 
 
 @functools.cache
@@ -50,15 +53,25 @@ def start_fork_server() -> None:
     It ends with this process. Without it, and within workers, all workers are fresh interpreters.
     """
     forkserver.set_forkserver_preload(list(_PRELOAD))
-    # A file of the user's in the current folder must not shadow a module.
-    before = os.environ.get("PYTHONSAFEPATH")
-    os.environ["PYTHONSAFEPATH"] = "1"
-    try:
+    with _use_fork_server():
         forkserver.ensure_running()
-    finally:
-        del os.environ["PYTHONSAFEPATH"]
-        if before is not None:
-            os.environ["PYTHONSAFEPATH"] = before
+
+
+@contextmanager
+def _use_fork_server() -> Iterator[None]:
+    """Have a fork server that the block starts, again if it was killed, ignore the current folder.
+
+    A file of the user's there must not shadow a module.
+    """
+    with _fork_lock:
+        before = os.environ.get(_SAFE_PATH)
+        os.environ[_SAFE_PATH] = "1"
+        try:
+            yield
+        finally:
+            del os.environ[_SAFE_PATH]
+            if before is not None:
+                os.environ[_SAFE_PATH] = before
 
 
 class WorkerProcess:
@@ -108,7 +121,6 @@ class WorkerProcess:
                 start = _ForkedProcess if fork else _start_interpreter
                 self._process: subprocess.Popen[bytes] | _ForkedProcess = start(
                     module,
-                    json.dumps(argument),
                     worker_end.fileno(),
                     self._stderr.fileno(),
                     lock,
@@ -120,6 +132,8 @@ class WorkerProcess:
             raise
         # A frozen worker reads nothing; messages to it must not block its parent.
         self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._outbox.put(json.dumps(argument).encode())
+        self._failure = ""
         self._threads: list[threading.Thread] = []
         try:
             for work in (self._receive, self._write):
@@ -142,12 +156,19 @@ class WorkerProcess:
         self._outbox.put(encode(message))
 
     def exit_reason(self) -> str:
-        """Return the signal that ended the process, or its last line on standard error."""
+        """Return the signal that ended the process, its last line on standard error, or its code.
+
+        Of a process that was killed here because its message could not be handled: the error.
+        """
         code = self._process.wait()
+        if self._failure:
+            return self._failure
         if code < 0:
             return f"killed by {signal.Signals(-code).name}"
-        self._stderr.seek(self._begin)
-        lines = self._stderr.read().decode(errors="replace").strip().splitlines()
+        lines: list[str] = []
+        if code:
+            self._stderr.seek(self._begin)
+            lines = self._stderr.read().decode(errors="replace").strip().splitlines()
         return lines[-1][:_STDERR_TAIL] if lines else f"exit code {code}"
 
     def request_stop(self) -> None:
@@ -180,11 +201,22 @@ class WorkerProcess:
                 self._connection.send_bytes(frame)
 
     def _receive(self) -> None:
-        # A killed worker may leave half a frame.
-        with suppress(EOFError, OSError):
-            while True:
-                self._on_message(json.loads(self._connection.recv_bytes()))
+        try:
+            while (frame := self._next_frame()) is not None:
+                self._on_message(json.loads(frame))
+        except Exception as error:
+            # Otherwise the process would run on, unheeded and without an end.
+            _log.exception("a worker's message could not be handled")
+            self._failure = f"sent a message that could not be handled ({type(error).__name__})"
+            self._process.kill()
         self._on_message(None)
+
+    def _next_frame(self) -> bytes | None:
+        try:
+            return self._connection.recv_bytes()
+        # A killed worker may leave half a frame.
+        except (EOFError, OSError):
+            return None
 
 
 class LocalLauncher:
@@ -269,7 +301,6 @@ def _has_fork_server() -> bool:
 
 def _start_interpreter(
     module: str,
-    argument: str,
     channel: int,
     stderr: int,
     lock: int | None,
@@ -277,7 +308,7 @@ def _start_interpreter(
 ) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
         # -P: a file of the user's in the current folder must not shadow a module.
-        [sys.executable, "-P", "-c", _FRESH, module, argument, str(channel)],
+        [sys.executable, "-P", "-c", _FRESH, module, str(channel)],
         stdin=subprocess.DEVNULL,
         stdout=stderr,
         stderr=stderr,
@@ -292,7 +323,6 @@ class _ForkedProcess:
     def __init__(
         self,
         module: str,
-        argument: str,
         channel: int,
         stderr: int,
         lock: int | None,
@@ -301,10 +331,10 @@ class _ForkedProcess:
         descriptors = [_Descriptor(one) for one in (channel, stderr, lock) if one is not None]
         self._process = _FORKING.Process(
             target=_run_forked,
-            args=(module, argument, descriptors, environment, os.getpid()),
+            args=(module, descriptors, environment, os.getpid()),
             daemon=True,
         )
-        with _fork_lock:
+        with _use_fork_server():
             try:
                 self._process.start()
             except EOFError:
@@ -356,7 +386,7 @@ def _detach(duplicate: Any) -> int:
 
 
 def _run_forked(
-    module: str, argument: str, descriptors: list[int], environment: dict[str, str], parent: int
+    module: str, descriptors: list[int], environment: dict[str, str], parent: int
 ) -> None:
     # A lock, if there is one, stays open.
     channel, stderr, *_ = descriptors
@@ -365,5 +395,5 @@ def _run_forked(
     os.close(stderr)
     os.environ.clear()
     os.environ.update(environment)
-    setproctitle(f"auctune -m {module} for {parent}: {argument}")
-    run_worker(module, json.loads(argument), Connection(channel))
+    setproctitle(f"auctune -m {module} for {parent}")
+    run_worker(module, Connection(channel))

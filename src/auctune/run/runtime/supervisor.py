@@ -4,6 +4,7 @@
 where the nodes' workers run.
 """
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -27,7 +28,8 @@ _POLL_SECONDS = 0.2
 _MAX_STEP_SECONDS = 1.0
 
 _ANSWERS = ("trained", "failed")
-_OF_REQUESTS = ("progress", "noted", *_ANSWERS)
+_REQUEST_MESSAGES = ("progress", "noted", *_ANSWERS)
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +184,7 @@ class NodeSupervisor:
     def on_message(self, number: int, message: Message | None) -> None:
         """Handle a message of the worker of this number; None: it has ended."""
         if number != self._number:
-            if message is not None and message["kind"] in _OF_REQUESTS:
+            if message is not None and message["kind"] in _REQUEST_MESSAGES:
                 self._emit(message | {"stale": True})
             return
         assert self._worker is not None
@@ -191,7 +193,7 @@ class NodeSupervisor:
             return
         self._silent_seconds = 0.0
         kind = message["kind"]
-        if kind in _OF_REQUESTS:
+        if kind in _REQUEST_MESSAGES:
             self._on_request_message(message)
         elif kind == "pong":
             self._mark_recovered()
@@ -202,6 +204,13 @@ class NodeSupervisor:
             if kind == "ready":
                 self._ready = True
                 self._worker.send(PING)
+
+    def reset(self, how: str) -> None:
+        """Kill the worker, if there is one, and start another: the state of this one is unknown."""
+        if self._worker is None:
+            self._record_exit(how)
+        else:
+            self._reap(how)
 
     def request_stop(self) -> None:
         """Let the worker save its work and exit; does not wait for it."""
@@ -244,7 +253,7 @@ class NodeSupervisor:
             self._lost = False
             # Until it has answered a request, its next exit is one too many.
             self._exits = self._policy.max_exits - 1
-            self._emit({"kind": "back"})
+            self._emit({"kind": "recovered"})
 
     def _reap(self, how: str) -> None:
         """Release a worker that has exited, or kill it."""
@@ -290,7 +299,7 @@ class NodeSupervisor:
     def _give_up(self, attempt: _Attempt, why: str, *, begun: bool = True) -> None:
         self._emit(
             {
-                "kind": "unanswered",
+                "kind": "not_completed",
                 "request": self._id(attempt),
                 "slot": attempt.request.slot,
                 "tasks": sorted(attempt.request.task_ids),
@@ -310,10 +319,11 @@ class NodeSupervisor:
 class Executor:
     """Trains slots on nodes, and keeps the nodes running.
 
-    Each request is answered by one message of the kinds `trained`, `failed` or `unanswered` that is
-    not marked `stale`, whatever happens to its node. Any message about another request than the one
-    a node is at (late, or repeated) has `stale` set. A task is on one node at a time: a request
-    waits while another node is still at one of its tasks.
+    Each request is answered by one message of the kinds `trained`, `failed` or `not_completed` that
+    is not marked `stale`, whatever happens to its node. Any message about another request than the
+    one a node is at (late, or repeated) has `stale` set. A task is on one node at a time: a request
+    waits while another node is still at one of its tasks. An unexpected error in the supervision of
+    a node is logged, and its worker restarted.
 
     | a node's message | what happened |
     | --- | --- |
@@ -321,10 +331,10 @@ class Executor:
     | preparing {what, share} | its base is being built |
     | ready {base_digest, architecture, context_tokens, origin} | it can train |
     | progress, noted, trained, failed {request, stale, ...} | as in `runtime.messages` |
-    | unanswered {request, slot, tasks, why, begun} | it has no result; `begun`: a worker took it |
+    | not_completed {request, slot, tasks, why, begun} | no result; `begun`: a worker took it |
     | ended {how, exits, backoff} | its worker is gone, and is restarted after the backoff |
     | lost {how, missing} | it exited repeatedly, or its machine is missing; restarts continue |
-    | back {} | it was lost, and takes requests again |
+    | recovered {} | it was lost, and takes requests again |
 
     Args:
         nodes: their ids; their workers are started at once.
@@ -341,6 +351,7 @@ class Executor:
         policy: SupervisorPolicy | None = None,
     ) -> None:
         self._launcher = launcher
+        self._on_message = on_message
         self._policy = policy or SupervisorPolicy()
         self._mailbox = Mailbox()
         self._supervisors = {
@@ -348,7 +359,7 @@ class Executor:
                 node,
                 partial(self._launch, node),
                 self._policy,
-                partial(on_message, node),
+                partial(self._emit, node),
                 wall=unix_time,
                 monotonic=time.monotonic,
             )
@@ -370,7 +381,8 @@ class Executor:
         After `until`, a request that no worker has taken is given up.
         """
         request = TrainSlotRequest(slot, tuple(tasks), until)
-        self._mailbox.post(partial(self._supervisors[node].submit, request))
+        supervisor = self._supervisors[node]
+        self._mailbox.post(lambda: self._call(supervisor, supervisor.submit, request))
 
     def close(self) -> None:
         """Stop all workers; no message comes once this returns."""
@@ -379,23 +391,42 @@ class Executor:
 
     def _launch(self, node: str, number: int) -> WorkerHandle:
         def on_message(message: Message | None) -> None:
-            self._mailbox.post(partial(self._supervisors[node].on_message, number, message))
+            supervisor = self._supervisors[node]
+            self._mailbox.post(
+                lambda: self._call(supervisor, supervisor.on_message, number, message)
+            )
 
         return self._launcher.start(node, on_message)
+
+    def _call(
+        self, supervisor: NodeSupervisor, method: Callable[..., None], *arguments: object
+    ) -> None:
+        """Call a method of a supervisor; an unexpected error restarts the worker of its node."""
+        try:
+            method(*arguments)
+        except Exception as error:
+            _log.exception("supervision of node %s failed", supervisor.node)
+            supervisor.reset(f"was given up by its supervisor ({type(error).__name__}: {error})")
+
+    def _emit(self, node: str, message: Message) -> None:
+        try:
+            self._on_message(node, message)
+        except Exception:
+            _log.exception("a message of node %s was not handled", node)
 
     def _run(self) -> None:
         supervisors = self._supervisors.values()
         while not self._mailbox.is_closed:
             for supervisor in supervisors:
-                supervisor.poll()
+                self._call(supervisor, supervisor.poll)
                 tasks = supervisor.tasks_to_dispatch
                 if tasks and not any(tasks & other.tasks_in_flight for other in supervisors):
-                    supervisor.dispatch()
+                    self._call(supervisor, supervisor.dispatch)
             # All messages must be handled before a node is taken to be silent.
             self._mailbox.run_pending(_POLL_SECONDS)
         for supervisor in supervisors:
-            supervisor.request_stop()
+            self._call(supervisor, supervisor.request_stop)
         deadline = time.monotonic() + self._policy.stop_seconds
         for supervisor in supervisors:
-            supervisor.stop(max(0.0, deadline - time.monotonic()))
+            self._call(supervisor, supervisor.stop, max(0.0, deadline - time.monotonic()))
         self._launcher.close()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from auctune.domain import InputError
+from auctune.run.runtime.channel import Message
 from auctune.run.runtime.messages import NodeSettings, TaskQuota
 from auctune.run.runtime.supervisor import Executor, SupervisorPolicy
 from auctune.train.job import LoraJob
@@ -76,8 +77,10 @@ def test_an_order_is_given_again_to_the_process_that_comes_next(
 def test_a_slot_that_is_over_is_not_given(kind: ExecutorKind, tmp_path: Path) -> None:
     heard = Heard()
     with closing(start(kind, heard, scripted(tmp_path, "good"))) as executor:
-        executor.train(0, "alpha", [order(tmp_path, "a"), order(tmp_path, "b")], until=time.time() - 1)
-        message = heard.wait_for("unanswered")
+        executor.train(
+            0, "alpha", [order(tmp_path, "a"), order(tmp_path, "b")], until=time.time() - 1
+        )
+        message = heard.wait_for("not_completed")
         assert (message["request"], message["tasks"]) == ("0/alpha/1", ["a", "b"])
         executor.train(1, "alpha", [order(tmp_path)], until=time.time() + 100)
         assert heard.wait_for("trained")["slot"] == 1
@@ -90,13 +93,13 @@ def test_a_node_that_ends_again_and_again_is_lost_and_comes_back(
     words = ("crash", "crash", "crash", "die", "die", "good")
     with closing(start(kind, heard, scripted(tmp_path, *words))) as executor:
         executor.train(0, "alpha", [order(tmp_path)])
-        heard.wait_for("back")
+        heard.wait_for("recovered")
         executor.train(1, "alpha", [order(tmp_path)])
         heard.wait_for("trained", slot=1, stale=False)
     again = ["started", "ready", "ended"]
     assert heard.kinds() == [
-        *again, *again, *again, "lost", "unanswered",
-        "started", "ended", "started", "ended", "started", "ready", "back", "trained",
+        *again, *again, *again, "lost", "not_completed",
+        "started", "ended", "started", "ended", "started", "ready", "recovered", "trained",
     ]  # fmt: skip
     pauses = [message["backoff"] for _, message in heard.messages if message["kind"] == "ended"]
     assert pauses == [0.0, 0.01, 0.05, 0.05, 0.05]
@@ -108,7 +111,43 @@ def test_an_order_for_a_lost_node_is_turned_away(kind: ExecutorKind, tmp_path: P
     with closing(start(kind, heard, scripted(tmp_path, "die"), params)) as executor:
         heard.wait_for("lost")
         executor.train(4, "alpha", [order(tmp_path)])
-        assert heard.wait_for("unanswered")["why"] == "the node is lost"
+        assert heard.wait_for("not_completed")["why"] == "the node is lost"
+
+
+def test_a_node_that_sends_nonsense_is_one_logged_error_and_is_restarted(
+    kind: ExecutorKind, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard = Heard()
+    nodes = scripted(tmp_path / "alpha", "garble", "good"), scripted(tmp_path / "beta", "good")
+    with closing(start(kind, heard, nodes[0], beta=nodes[1])) as executor:
+        executor.train(0, "alpha", [order(tmp_path)])
+        how = heard.wait_for("ended")["how"]
+        assert how == "was given up by its supervisor (KeyError: 'what')"
+        assert heard.wait_for("trained")["request"] == "0/alpha/2"
+        executor.train(0, "beta", [order(tmp_path, "b")])
+        heard.wait_for("trained", "beta")
+    assert [record.message for record in caplog.records] == ["supervision of node alpha failed"]
+
+
+def test_a_listener_that_fails_holds_up_no_node(
+    kind: ExecutorKind, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard = Heard()
+
+    def hear(node: str, message: Message) -> None:
+        heard.hear(node, message)
+        if message["kind"] == "ready":
+            raise ValueError("a defect of the listener")
+
+    executor = kind.make(
+        {"alpha": scripted(tmp_path, "good")}, hear, policy=QUICK, module="support.scripted_node"
+    )
+    with closing(executor):
+        executor.train(0, "alpha", [order(tmp_path)])
+        heard.wait_for("trained")
+    assert [record.message for record in caplog.records] == [
+        "a message of node alpha was not handled"
+    ]
 
 
 def test_a_frozen_process_is_found_and_replaced(kind: ExecutorKind, tmp_path: Path) -> None:
@@ -133,7 +172,7 @@ def test_a_living_process_that_never_answers_is_found_too(
         heard.wait_for("ready")
         executor.train(0, "alpha", [order(tmp_path)], until=time.time() + 0.5)
         assert heard.wait_for("ended")["how"] == "was 0.5 s late with slot 0"
-        assert heard.wait_for("unanswered")["slot"] == 0
+        assert heard.wait_for("not_completed")["slot"] == 0
 
 
 def test_a_task_waits_for_the_node_that_is_still_at_it(kind: ExecutorKind, tmp_path: Path) -> None:
@@ -148,7 +187,7 @@ def test_a_task_waits_for_the_node_that_is_still_at_it(kind: ExecutorKind, tmp_p
         executor.train(1, "alpha", [order(tmp_path, "c")])
         os.kill(pid, signal.SIGKILL)
         # A later slot has come for alpha: what it was at is not done again.
-        assert heard.wait_for("unanswered")["why"] == "the node killed by SIGKILL"
+        assert heard.wait_for("not_completed")["why"] == "the node killed by SIGKILL"
         heard.wait_for("trained", "beta")
     answers = [node for node, message in heard.messages if message["kind"] == "trained"]
     assert answers in (["beta"], ["alpha", "beta"])
@@ -182,7 +221,7 @@ def test_a_node_that_cannot_be_started_is_tried_again(kind: ExecutorKind, tmp_pa
     with closing(executor):
         assert heard.wait_for("lost")["how"] == "cannot be started (Is a directory)"
         (logs / "alpha.log").rmdir()
-        heard.wait_for("back")
+        heard.wait_for("recovered")
     assert (logs / "alpha.log").read_text() == ""
 
 

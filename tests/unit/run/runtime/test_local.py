@@ -3,6 +3,7 @@
 import os
 import queue
 import signal
+from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
@@ -60,8 +61,61 @@ def test_a_worker_stops_when_asked_and_a_frozen_one_is_killed(tmp_path: Path, fo
 def test_a_forked_worker_is_entitled_as_what_it_is_and_for_whom(tmp_path: Path) -> None:
     worker, _ = idle(tmp_path, fork=True)
     title = Path(f"/proc/{worker.pid}/cmdline").read_text()
-    assert f"auctune -m support.scripted_node for {os.getpid()}: " in title
+    assert title.rstrip("\0") == f"auctune -m support.scripted_node for {os.getpid()}"
     assert parent_of(worker.pid) == os.getpid()
+    worker.kill()
+
+
+@pytest.mark.parametrize("fork", [True, False])
+def test_other_users_do_not_see_the_argument_of_a_worker(tmp_path: Path, fork: bool) -> None:
+    worker, _ = idle(tmp_path, fork=fork)
+    assert b"idle" not in Path(f"/proc/{worker.pid}/cmdline").read_bytes()
+    worker.kill()
+
+
+def test_a_worker_that_exits_well_has_no_reason_but_its_code(tmp_path: Path) -> None:
+    inbox: Inbox = queue.SimpleQueue()
+    log = tmp_path / "log"
+    worker = start_node(
+        NodeSettings("warns", str(tmp_path)), inbox.put, log=log, module="support.environment"
+    )
+    assert received(inbox) is None
+    assert log.read_text() == "a warning\n"
+    assert worker.exit_reason() == "exit code 0"
+    worker.kill()
+
+
+def test_a_worker_whose_message_cannot_be_handled_ends_with_one_logged_error(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    inbox: Inbox = queue.SimpleQueue()
+
+    def refuse(message: Message | None) -> None:
+        if message is not None:
+            raise LookupError("of the parent")
+        inbox.put(None)
+
+    argument = {"base": '["idle"]', "cache": str(tmp_path)}
+    worker = WorkerProcess("support.scripted_node", argument, refuse)
+    assert received(inbox) is None
+    assert worker.exit_reason() == "sent a message that could not be handled (LookupError)"
+    assert not living([worker.pid])
+    worker.kill()
+    assert [one.message for one in caplog.records] == ["a worker's message could not be handled"]
+
+
+def test_a_fork_server_that_was_killed_is_restarted_without_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker, _ = idle(tmp_path, fork=True)
+    worker.kill()
+    server = forkserver._forkserver._forkserver_pid
+    (tmp_path / "queue.py").write_text("raise SystemExit('the wrong module')")
+    monkeypatch.chdir(tmp_path)
+    os.kill(server, signal.SIGKILL)
+    assert poll(lambda: not living([server]))
+    worker, _ = idle(tmp_path, fork=True)
+    assert forkserver._forkserver._forkserver_pid != server
     worker.kill()
 
 

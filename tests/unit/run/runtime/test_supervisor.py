@@ -29,9 +29,7 @@ def test_silence_counts_only_while_somebody_listens(tmp_path: Path) -> None:
         return start_node(settings, lambda message: None, module="support.scripted_node")
 
     params = SupervisorPolicy(heartbeat_seconds=10.0, startup_seconds=20.0)
-    supervisor = NodeSupervisor(
-        "alpha", launch, params, told.append, wall=clock, monotonic=clock
-    )
+    supervisor = NodeSupervisor("alpha", launch, params, told.append, wall=clock, monotonic=clock)
     supervisor.poll()
     supervisor.on_message(1, {"kind": "ready"})
     # The whole machine stood still for an hour.
@@ -102,9 +100,7 @@ class Far:
     def supervisor(self) -> NodeSupervisor:
         params = SupervisorPolicy(heartbeat_seconds=0.5)
         clock, told = self.clock, self.told.append
-        return NodeSupervisor(
-            "alpha", self._launch, params, told, wall=clock, monotonic=clock
-        )
+        return NodeSupervisor("alpha", self._launch, params, told, wall=clock, monotonic=clock)
 
     def kinds(self) -> list[str]:
         return [message["kind"] for message in self.told]
@@ -153,13 +149,13 @@ def test_a_node_without_a_machine_is_lost_until_it_has_one(
     for _ in range(2):
         supervisor.on_message(1, {"kind": "missing", "what": "no Ray node has room"})
     supervisor.submit(order(tmp_path))
-    assert far.kinds() == ["lost", "unanswered", "unanswered"]
+    assert far.kinds() == ["lost", "not_completed", "not_completed"]
     assert far.told[0]["how"] == "no Ray node has room"
     supervisor.on_message(1, {"kind": "ready"})
     assert supervisor.tasks_to_dispatch == frozenset()
     supervisor.on_message(1, {"kind": "pong"})
     supervisor.submit(order(tmp_path))
-    assert far.kinds()[3:] == ["ready", "back"]
+    assert far.kinds()[3:] == ["ready", "recovered"]
     assert supervisor.tasks_to_dispatch == {"a"}
 
 

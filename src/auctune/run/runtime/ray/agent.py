@@ -60,7 +60,9 @@ class Agent:
         threading.Thread(target=self._serve, daemon=True).start()
         while not self._starts.is_closed:
             if self._resources.age > _HEAD_SECONDS:
-                raise InputError("ray.address", "the head of the cluster has gone away", "a cluster")
+                raise InputError(
+                    "ray.address", "the head of the cluster has gone away", "a cluster"
+                )
             self._starts.run_pending(_POLL_SECONDS)
 
     def _serve(self) -> None:

@@ -73,7 +73,7 @@ class RayNode:
     def on_worker_message(self, message: Message) -> None:
         """Handle a message of the worker."""
         # Until its actor runs, the agent reports that the node waits.
-        if message["kind"] == "started":
+        if message.get("kind") == "started":
             self._is_placed = True
         self._on_message(message)
 

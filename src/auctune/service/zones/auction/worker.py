@@ -82,7 +82,7 @@ class AuctionScheduler(SlotScheduler[AuctionZone, AuctionJob]):
     def _on_node_lost(self, zone: AuctionZone, node: str, why: str) -> None:
         zone.lose_node(node, why)
 
-    def _on_node_back(self, zone: AuctionZone, node: str) -> None:
+    def _on_node_recovered(self, zone: AuctionZone, node: str) -> None:
         if node not in zone.state.drained:
             zone.return_node(node)
 

@@ -28,7 +28,7 @@ _log = structlog.get_logger(__name__)
 MakeExecutor = Callable[[OnNodeMessage], Executor]
 """Makes the executor of a zone's nodes, given the listener to their messages."""
 
-_SCHEDULED_MESSAGES = ("trained", "failed", "unanswered", "noted", "lost", "back")
+_SCHEDULED_MESSAGES = ("trained", "failed", "not_completed", "noted", "lost", "recovered")
 _LESS_MEMORY = "reduce batch_size, max_length or rank"
 
 J = TypeVar("J", bound=SlotJob)
@@ -78,7 +78,7 @@ class SlotScheduler(ABC, Generic[Z, J]):
     def _on_node_lost(self, zone: Z, node: str, why: str) -> None:
         """Handle a node that fails again and again."""
 
-    def _on_node_back(self, zone: Z, node: str) -> None:
+    def _on_node_recovered(self, zone: Z, node: str) -> None:
         """Handle a lost node that takes requests again."""
 
     def _jobs_of(self, zone: Z, requests: Mapping[tuple[int, str], frozenset[str]]) -> Iterable[J]:
@@ -111,14 +111,14 @@ class SlotScheduler(ABC, Generic[Z, J]):
         match message["kind"]:
             case "trained" if not message.get("stale"):
                 self._on_trained(zone, node, message)
-            case "failed" | "unanswered" if not message.get("stale"):
+            case "failed" | "not_completed" if not message.get("stale"):
                 self._on_slot_failed(zone, node, message)
             case "noted":
                 self._on_note(zone, message)
             case "lost":
                 self._on_node_lost(zone, node, f"it is lost ({message['how']})")
-            case "back":
-                self._on_node_back(zone, node)
+            case "recovered":
+                self._on_node_recovered(zone, node)
 
     def _dispatch(self, zone: Z) -> None:
         slot = zone.event_slot

@@ -84,7 +84,7 @@ def test_a_node_that_was_lost_before_a_restart_is_for_sale_after_it_but_not_a_dr
     made.keep()
     made.restart()
     assert made.zone.state.lost == {"n1"}
-    made.scheduler.on_message(made.zone, "n1", {"kind": "back"})
+    made.scheduler.on_message(made.zone, "n1", {"kind": "recovered"})
     assert made.zone.state.lost == {"n1"}
     made.zone.return_node("n1")
     assert made.zone.state.lost == set()
