@@ -109,13 +109,13 @@ def test_a_fork_server_that_was_killed_is_restarted_without_the_current_folder(
 ) -> None:
     worker, _ = idle(tmp_path, fork=True)
     worker.kill()
-    server = forkserver._forkserver._forkserver_pid
+    server = vars(forkserver._forkserver)["_forkserver_pid"]
     (tmp_path / "queue.py").write_text("raise SystemExit('the wrong module')")
     monkeypatch.chdir(tmp_path)
     os.kill(server, signal.SIGKILL)
     assert poll(lambda: not living([server]))
     worker, _ = idle(tmp_path, fork=True)
-    assert forkserver._forkserver._forkserver_pid != server
+    assert vars(forkserver._forkserver)["_forkserver_pid"] != server
     worker.kill()
 
 

@@ -1,5 +1,6 @@
 """Supervisor of a zone's worker process: start, heartbeat, restart with backoff."""
 
+import threading
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -7,14 +8,15 @@ from typing import Protocol
 import structlog
 
 from auctune.run.runtime.channel import Message, OnMessage
+from auctune.run.runtime.supervisor import SupervisorPolicy
 
 _log = structlog.get_logger(__name__)
 
-# A live process sends a heartbeat every second, but loading libraries blocks all its threads.
-_HEARTBEAT_TIMEOUT_SECONDS = 120.0
-_MIN_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS = 1.0, 30.0
-_CRASH_LOOP_EXITS = 5
-_STOP_SECONDS = 10.0
+# A live process sends a heartbeat every second, but loading libraries blocks all its threads. One
+# that is loading takes some time to react to a stop.
+_POLICY = SupervisorPolicy(
+    heartbeat_seconds=120.0, max_exits=5, retry_seconds=30.0, stop_seconds=20.0
+)
 
 
 class ManagedProcess(Protocol):
@@ -30,7 +32,7 @@ class ManagedProcess(Protocol):
 
 
 class ProcessSupervisor:
-    """Keeps one process running; apart from messages, it is used by one thread at a time.
+    """Keeps one process running; its calls, messages apart, run one after the other.
 
     A process that ends is restarted at once, and after further exits in a row with a backoff that
     doubles. It resumes from disk, and sends again what its zone has not recorded.
@@ -39,50 +41,61 @@ class ProcessSupervisor:
         launch: starts a process whose messages go to the given callback; its last is None.
         on_message: called with each message, on a thread of the process.
         is_progress: whether a message reports work that was done, which resets the backoff.
+        now: monotonic clock.
+        labels: of its lines in the log.
+
+    Attributes:
+        last_exit: how the process ended last.
     """
 
     def __init__(
         self,
-        zone: str,
         launch: Callable[[OnMessage], ManagedProcess],
         on_message: Callable[[Message], None],
         is_progress: Callable[[Message], bool],
         now: Callable[[], float] = time.monotonic,
+        **labels: str,
     ) -> None:
         self._launch, self._handle, self._now = launch, on_message, now
-        self._log = _log.bind(zone=zone)
+        self._log = _log.bind(**labels)
+        self._guard = threading.Lock()
+        self._is_stopped = False
         self._is_progress = is_progress
         self._process: ManagedProcess | None = None
         self._has_ended = False
         self._num_exits = 0
+        self.last_exit = ""
         self._start_at = now()
         self._last_message_at = now()
 
     @property
     def is_crash_looping(self) -> bool:
         """Return whether the process is in a crash loop, so that its restart is delayed."""
-        return self._num_exits >= _CRASH_LOOP_EXITS
+        return self._num_exits >= _POLICY.max_exits
 
     def poll(self) -> bool:
         """Reap an ended or silent process, and start one that is due; return whether it did.
 
         May block until a killed process has ended.
         """
-        now = self._now()
-        if self._process is not None:
-            if self._has_ended:
-                self._reap(self._process.exit_reason())
-            elif now - self._last_message_at > _HEARTBEAT_TIMEOUT_SECONDS:
-                self._reap(f"was silent for {_HEARTBEAT_TIMEOUT_SECONDS:g} s")
-        if self._process is not None or now < self._start_at:
-            return False
-        return self._start()
+        with self._guard:
+            now = self._now()
+            if self._process is not None:
+                if self._has_ended:
+                    self._reap(self._process.exit_reason())
+                elif now - self._last_message_at > _POLICY.heartbeat_seconds:
+                    self._reap(f"was silent for {_POLICY.heartbeat_seconds:g} s")
+            if self._process is not None or now < self._start_at or self._is_stopped:
+                return False
+            return self._start()
 
     def stop(self) -> None:
-        """Stop the process; what it has done is on disk."""
-        if self._process is not None:
-            self._process.stop(_STOP_SECONDS)
-            self._process = None
+        """Stop the process, and start no other; what it has done is on disk."""
+        with self._guard:
+            self._is_stopped = True
+            if self._process is not None:
+                self._process.stop(_POLICY.stop_seconds)
+                self._process = None
 
     def _start(self) -> bool:
         self._has_ended, self._last_message_at = False, self._now()
@@ -90,6 +103,10 @@ class ProcessSupervisor:
             self._process = self._launch(self._on_message)
         except OSError as error:
             self._record_exit(f"cannot be started ({error.strerror})")
+            return False
+        # The system has no thread left.
+        except RuntimeError as error:
+            self._record_exit(f"cannot be started ({error})")
             return False
         return True
 
@@ -102,7 +119,7 @@ class ProcessSupervisor:
         if self._is_progress(message):
             self._num_exits = 0
         if message["kind"] == "failed":
-            self._log.error("a zone's process failed", why=message["found"])
+            self._log.warning("a zone's process failed", why=message["found"])
         self._handle(message)
 
     def _reap(self, how: str) -> None:
@@ -113,9 +130,8 @@ class ProcessSupervisor:
 
     def _record_exit(self, how: str) -> None:
         self._num_exits += 1
-        backoff = 0.0
-        if self._num_exits > 1:
-            backoff = min(_MAX_BACKOFF_SECONDS, _MIN_BACKOFF_SECONDS * 2 ** (self._num_exits - 2))
+        self.last_exit = how
+        backoff = _POLICY.backoff(self._num_exits)
         self._start_at = self._now() + backoff
         self._log.warning(
             "a zone's process ended", how=how, exits=self._num_exits, backoff_seconds=backoff

@@ -45,7 +45,7 @@ class EdgeWorker(ZoneWorker[EdgeZone]):
         self._settings = settings
         self._scheduler = SlotScheduler(self._files.blobs.path, self._folder.read_outcome)
         self._supervisor = ProcessSupervisor(
-            actor.name, self._launch, self._on_message, _is_progress
+            self._launch, self._on_message, _is_progress, zone=actor.name
         )
         self._process: SitesProcess | None = None
         self._ready = asyncio.Event()

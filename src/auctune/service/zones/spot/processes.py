@@ -3,24 +3,40 @@
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from functools import partial
 
+from auctune.run.runtime.channel import Message, OnMessage
 from auctune.run.runtime.local import WorkerProcess
 from auctune.run.spot.job_config import WORKER, SpotJobConfig, write_config
 from auctune.service.config.spot import SpotConfig
 from auctune.service.zones.core.dependencies import ZoneDependencies
+from auctune.service.zones.core.supervisor import ProcessSupervisor
 from auctune.service.zones.spot.job import SpotJobState
 from auctune.service.zones.spot.supply import SpotSupply
 
-# A process that is loading takes some time to react to a stop; then it is killed.
-_STOP_SECONDS = 20.0
+_PROGRESS = ("slot", "slot_done", "held")
+
+
+class NewSlots:
+    """Progress of a job: returns whether a message reports a slot for the first time.
+
+    After each start a process reports all slots of its log again.
+    """
+
+    def __init__(self) -> None:
+        self._newest = -1
+
+    def __call__(self, message: Message) -> bool:
+        if message["kind"] not in _PROGRESS or message["slot"] <= self._newest:
+            return False
+        self._newest = message["slot"]
+        return True
 
 
 class JobProcessPool:
-    """Processes of a zone's running jobs; for use by several threads.
+    """Processes of a zone's running jobs, each with a supervisor.
 
-    `on_message` is called with a job and each message of its process, then None once the process
-    has ended; on a thread of the process.
+    `on_message` is called with a job and each message of its process, on a thread of the process.
     """
 
     def __init__(
@@ -28,7 +44,7 @@ class JobProcessPool:
         entry: SpotConfig,
         supply: SpotSupply,
         dependencies: ZoneDependencies,
-        on_message: Callable[[str, dict[str, Any] | None], None],
+        on_message: Callable[[str, Message], None],
     ) -> None:
         self._entry = entry
         self._supply = supply
@@ -37,82 +53,75 @@ class JobProcessPool:
         self._lock = dependencies.lock
         self._on_message = on_message
         self._guard = threading.Lock()
-        self._running: dict[str, WorkerProcess] = {}
-        self._stopping: dict[str, WorkerProcess] = {}
-        self._started_at: dict[str, float] = {}
+        self._running: dict[str, ProcessSupervisor] = {}
+        self._stopping: dict[str, ProcessSupervisor] = {}
+        # Newest states of the running jobs.
+        self._jobs: dict[str, SpotJobState] = {}
 
     def is_running(self, job: str) -> bool:
         """Return whether a job has a process, even one that is being stopped."""
         with self._guard:
-            return self._has(job)
+            return job in self._running or job in self._stopping
 
-    def reconcile(self, desired: Iterable[SpotJobState]) -> None:
-        """Start and stop processes until exactly these jobs have one."""
-        jobs = {job.id: job for job in desired}
+    def reconcile(self, desired: Iterable[SpotJobState]) -> dict[str, str]:
+        """Start and stop processes until exactly these jobs have one; for one thread.
+
+        Returns:
+            How the processes of jobs ended that are in a crash loop.
+        """
+        self._jobs = {job.id: job for job in desired}
         with self._guard:
-            unwanted = [name for name in self._running if name not in jobs]
-            for name in unwanted:
-                self._stopping[name] = self._running.pop(name)
-            missing = [job for name, job in jobs.items() if not self._has(name)]
+            unwanted = {name: self._running.pop(name) for name in self._running.keys() - self._jobs}
+            self._stopping |= unwanted
+            for name in self._jobs.keys() - self._running.keys() - self._stopping.keys():
+                self._running[name] = ProcessSupervisor(
+                    partial(self._launch, name),
+                    partial(self._on_message, name),
+                    NewSlots(),
+                    zone=self._entry.name,
+                    job=name,
+                )
         for name in unwanted:
             threading.Thread(target=self._stop, args=(name,), daemon=True).start()
-        for job in missing:
-            self._start(job)
-
-    def reap(self, job: str) -> str | None:
-        """Release an ended process; return how it ended, or None if it was stopped."""
-        with self._guard:
-            process = self._running.pop(job, None)
-        if process is None:
-            return None
-        how = process.exit_reason()
-        process.kill()
-        return how
+        for supervisor in list(self._running.values()):
+            supervisor.poll()
+        return {
+            name: supervisor.last_exit
+            for name, supervisor in self._running.items()
+            if supervisor.is_crash_looping
+        }
 
     def close(self) -> None:
+        """Stop all processes."""
+        self.reconcile(())
         with self._guard:
-            self._stopping |= self._running
-            names = list(self._stopping)
-            self._running.clear()
-        for name in names:
-            process = self._stopping.get(name)
-            if process is not None:
-                process.request_stop()
-        for name in names:
-            self._stop(name)
+            stopping = list(self._stopping.values())
+        for supervisor in stopping:
+            supervisor.stop()
 
-    def _has(self, job: str) -> bool:
-        return job in self._running or job in self._stopping
+    def _stop(self, job: str) -> None:
+        self._stopping[job].stop()
+        with self._guard:
+            del self._stopping[job]
 
-    def _start(self, job: SpotJobState) -> None:
-        folder = self._dirs.work(self._entry.name) / job.id
+    def _launch(self, name: str, on_message: OnMessage) -> WorkerProcess:
+        job, started_at = self._jobs[name], time.monotonic()
+        folder = self._dirs.work(self._entry.name) / name
         write_config(self._config(job), folder)
-        self._started_at[job.id] = time.monotonic()
-        process = WorkerProcess(
+
+        def add_seconds(message: Message | None) -> None:
+            if message is not None and message["kind"] == "ready":
+                message = {**message, "seconds": time.monotonic() - started_at}
+            on_message(message)
+
+        return WorkerProcess(
             WORKER,
             str(folder),
-            lambda message: self._on_message(job.id, self._timed(job.id, message)),
+            add_seconds,
             lock=self._lock,
             log=self._dirs.logs / f"{self._entry.name}.log",
             fork=True,
         )
-        with self._guard:
-            self._running[job.id] = process
-
-    def _timed(self, job: str, message: dict[str, Any] | None) -> dict[str, Any] | None:
-        """Add to a "ready" message how many seconds the process took to start."""
-        if message is None or message["kind"] != "ready":
-            return message
-        return {**message, "seconds": time.monotonic() - self._started_at[job]}
-
-    def _stop(self, job: str) -> None:
-        with self._guard:
-            process = self._stopping.get(job)
-        if process is None:
-            return
-        process.stop(_STOP_SECONDS)
-        with self._guard:
-            self._stopping.pop(job, None)
 
     def _config(self, job: SpotJobState) -> SpotJobConfig:
         entry, supply, training = self._entry, self._supply, job.training

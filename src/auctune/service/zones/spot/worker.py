@@ -5,12 +5,9 @@ the journal again; what is recorded already is ignored.
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-
-import structlog
 
 from auctune.domain import round_money
 from auctune.run.spot.job_config import adapter_folder
@@ -31,13 +28,6 @@ from auctune.service.zones.spot.job import CAP_REACHED, SpotJobState
 from auctune.service.zones.spot.processes import JobProcessPool
 from auctune.service.zones.spot.supply import SpotSupply
 from auctune.service.zones.spot.zone import SpotZone
-
-_log = structlog.get_logger(__name__)
-
-_DONE = "exit code 0"
-# A job whose process ends so often without recording another slot will not recover.
-_MAX_CRASHES = 8
-_PROGRESS = ("slot", "slot_done", "held")
 
 Message = Mapping[str, Any]
 
@@ -159,14 +149,15 @@ class SpotWorker(ZoneWorker[SpotZone]):
         work = dependencies.dirs.work(entry.name)
         super().__init__(actor, supply.clock, work, dependencies)
         self._processes = JobProcessPool(entry, supply, dependencies, self._on_message)
-        self._num_crashes: Counter[str] = Counter()
 
     async def _stop_processes(self) -> None:
         await asyncio.to_thread(self._processes.close)
 
     async def _run_slot(self) -> None:
         jobs = await self._actor.call(_running_jobs)
-        await asyncio.to_thread(self._processes.reconcile, jobs)
+        looping = await asyncio.to_thread(self._processes.reconcile, jobs)
+        for job, how in looping.items():
+            await self._abandon(job, f"its process ended repeatedly ({how})")
 
     def _is_running(self, job: str) -> bool:
         return self._processes.is_running(job)
@@ -174,27 +165,10 @@ class SpotWorker(ZoneWorker[SpotZone]):
     def _result_folder(self, job: SpotJobState) -> Path:
         return adapter_folder(self._work / job.id)
 
-    def _on_message(self, job: str, message: dict[str, Any] | None) -> None:
+    def _on_message(self, job: str, message: Message) -> None:
         """Handle a message of a job's process, on a thread of the process."""
-        if message is None:
-            self._loop.call_soon_threadsafe(self._on_exit, job)
-            return
-        if message["kind"] in ("alive", "stopped"):
-            return
-        if message["kind"] in _PROGRESS:
-            self._num_crashes.pop(job, None)
-        self._post(lambda zone: on_message(zone, job, message))
-
-    def _on_exit(self, job: str) -> None:
-        how = self._processes.reap(job)
-        if how is None:
-            return
-        self._num_crashes[job] += 1
-        log = _log.info if how == _DONE else _log.warning
-        log("a job's process has ended", job=job, how=how)
-        if self._num_crashes[job] >= _MAX_CRASHES:
-            del self._num_crashes[job]
-            self._tasks.spawn(self._abandon(job, f"its process ended repeatedly ({how})"))
+        if message["kind"] not in ("alive", "stopped"):
+            self._post(lambda zone: on_message(zone, job, message))
 
 
 def _running_jobs(zone: SpotZone) -> list[SpotJobState]:

@@ -53,7 +53,7 @@ class TimeshareWorker(ZoneWorker[TimeshareZone]):
         super().__init__(actor, clock, self._directory.results, dependencies)
         self._profile, self._settings = profile, settings
         self._supervisor = ProcessSupervisor(
-            actor.name, self._launch, self._on_message, _is_progress
+            self._launch, self._on_message, _is_progress, zone=actor.name
         )
         self._process: PoolProcess | None = None
         self._log_offset = 0

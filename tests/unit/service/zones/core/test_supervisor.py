@@ -42,7 +42,7 @@ class Played:
             return self.started[-1]
 
         return ProcessSupervisor(
-            "pool", launch, self.heard.append, lambda message: message == UNIT, lambda: self.time
+            launch, self.heard.append, lambda message: message == UNIT, lambda: self.time
         )
 
 
@@ -63,8 +63,7 @@ def test_one_that_ended_is_started_at_once_and_then_after_growing_pauses() -> No
         1,
         2,
         4,
-        8,
-        16,
+        30,
     ]
     assert keeper.is_crash_looping
     assert all(process.killed for process in played.started[:-1])
@@ -103,3 +102,26 @@ def test_a_silent_one_is_ended_and_one_that_is_alive_is_left() -> None:
     assert first.killed
     keeper.stop()
     assert played.started[-1].stopped
+
+
+def test_one_that_ended_before_its_start_returned_is_started_again() -> None:
+    started: list[Scripted] = []
+
+    def launch(hear: OnMessage) -> Scripted:
+        started.append(Scripted(hear))
+        hear(None)
+        return started[-1]
+
+    keeper = ProcessSupervisor(launch, lambda _: None, lambda _: False, lambda: 0.0)
+    assert keeper.poll()
+    assert keeper.poll()
+    assert [one.killed for one in started] == [True, False]
+
+
+def test_one_that_was_stopped_is_not_started_again() -> None:
+    played = Played()
+    keeper = played.keeper()
+    keeper.poll()
+    keeper.stop()
+    played.time += 60
+    assert not keeper.poll()
