@@ -153,7 +153,7 @@ def test_no_page_shows_or_touches_anything_of_hers(served: Served, victim: Victi
     before = whole_view(served, victim)
     thief = PageVisitor(served, served.key("thief-of-pages"))
     token, seen = thief.token(), 0
-    for route, method in page_routes():
+    for route, method, _ in page_routes():
         if route in ("/sign-in", "/sign-out"):
             continue
         for path in paths("/page" + route, victim):

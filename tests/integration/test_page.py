@@ -55,7 +55,7 @@ class Shop:
         """All pages of all routes that are read, each by who may see it."""
         named = {"job_id": self.job, "quote_id": self.quote, "file_id": self.file}
         named |= {"zone_id": "default", "node_id": "default-0", "name": "page.css"}
-        for path, method in page_routes():
+        for path, method, _ in page_routes():
             # A stream goes on until its job is over; streams have a test of their own.
             if method == "GET" and not path.endswith("/news"):
                 is_operators = path.startswith(("/market", "/zones"))
@@ -195,7 +195,7 @@ def test_each_form_must_come_from_a_page_of_its_own_session(shop: Shop) -> None:
         ({}, {}),
     ]
     seen = 0
-    for path, method in page_routes():
+    for path, method, _ in page_routes():
         if method != "POST" or path == "/sign-in":
             continue
         for headers, fields in forged:

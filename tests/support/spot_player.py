@@ -19,7 +19,7 @@ from auctune.run.spot.strategy import SpotStrategy
 from auctune.run.spot.traces import LoopedTrace
 from auctune.service.jobs.terms import JobValue
 from auctune.service.jobs.training import Training
-from auctune.service.ledger import HELD, hold_account, is_balanced, user_account
+from auctune.service.ledger import HELD, hold_account, user_account
 from auctune.service.storage.events import EventType
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.job import Phase
@@ -252,7 +252,7 @@ class SpotPlayer:
     def check(self) -> None:
         """All that holds at any time."""
         sums, jobs = self.log.balances(), self.zone.admitted_jobs.values()
-        assert all(is_balanced(entries) for _, entries in self.log.entries)
+        assert all(sum(entry.amount for entry in entries) == 0 for _, entries in self.log.entries)
         assert sums.get(HELD, 0) == -sum(job.meter.remaining for job in jobs)
         for owner in OWNERS:
             own = [job for job in jobs if job.owner == owner]

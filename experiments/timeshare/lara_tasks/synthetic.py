@@ -34,7 +34,7 @@ def digits() -> tuple[Tensor, Tensor]:
         from sklearn.datasets import load_digits
     except ImportError:
         raise InputError(
-            "digits", "scikit-learn is not installed", "pip install 'auctune[timeshare]'"
+            "digits", "scikit-learn is not installed", "pip install 'auctune[experiments]'"
         ) from None
     pixels, classes = load_digits(return_X_y=True)
     images = torch.from_numpy(pixels).float().view(-1, 1, 8, 8) / 8.0 - 1.0

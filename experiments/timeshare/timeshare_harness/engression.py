@@ -65,7 +65,7 @@ class Engression:
         for package in ("torch", "engression"):
             if find_spec(package) is None:
                 found = f"'engression' needs the package {package}, which is not installed"
-                raise InputError("estimator", found, "pip install 'auctune[train,timeshare]'")
+                raise InputError("estimator", found, "pip install 'auctune[train,experiments]'")
 
     @property
     def name(self) -> str:

@@ -37,8 +37,8 @@ EXTRAS = {
     "train": "training",
     "service": "auctune serve",
     "spot": "ARIMA forecasts",
-    "timeshare": "tasks of the time-sharing experiments",
     "ray": "clusters",
+    "experiments": "tasks and estimators of experiments",
 }
 
 _CGROUP = Path("/sys/fs/cgroup")

@@ -32,6 +32,7 @@ class Parameter:
         choices: texts of a `Literal`; empty for other types.
         minimum, maximum: inclusive bounds of a number, or `None`.
         above, below: exclusive bounds of a number, or `None`.
+        is_shown: whether the service's API shows it in `market.lora` of a job.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Parameter:
     maximum: float | None = None
     above: float | None = None
     below: float | None = None
+    is_shown: bool = False
 
     @property
     def expected(self) -> str:
@@ -80,8 +82,8 @@ class Parameter:
             raise InputError(self.name, f"{value!r}", self.expected)
 
 
-def _parameter(default: Any, description: str, **bounds: float) -> Any:
-    return field(default=default, metadata={"description": description, "bounds": bounds})
+def _parameter(default: Any, description: str, **declared: float) -> Any:
+    return field(default=default, metadata={"description": description, **declared})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,17 +95,22 @@ class TrainingConfig:
     """
 
     epochs: int = _parameter(1, "passes over the data", minimum=1, maximum=_MAX)
-    rank: int = _parameter(8, "rank of the adapter", minimum=1, maximum=4096)
+    rank: int = _parameter(8, "rank of the adapter", minimum=1, maximum=4096, is_shown=True)
     alpha: float = _parameter(
-        16.0, "the adapter's output is scaled by alpha / rank", above=0, maximum=_MAX
+        16.0, "the adapter's output is scaled by alpha / rank", above=0, maximum=_MAX, is_shown=True
     )
-    dropout: float = _parameter(0.0, "dropout on the adapter's input", minimum=0, below=1)
+    dropout: float = _parameter(
+        0.0, "dropout on the adapter's input", minimum=0, below=1, is_shown=True
+    )
     target_modules: tuple[str, ...] = _parameter(
         (),
         "linear modules that get an adapter, by name or end of name; empty: those that PEFT names"
         " for the base's architecture",
+        is_shown=True,
     )
-    learning_rate: float = _parameter(1e-3, "learning rate of AdamW", above=0, maximum=_MAX)
+    learning_rate: float = _parameter(
+        1e-3, "learning rate of AdamW", above=0, maximum=_MAX, is_shown=True
+    )
     weight_decay: float = _parameter(0.0, "weight decay of AdamW", minimum=0, maximum=_MAX)
     schedule: RateSchedule = _parameter(  # noqa: RUF009 (its type is an alias)
         "linear", "schedule of the learning rate, over all optimizer steps of the job"
@@ -159,10 +166,9 @@ def _declarations() -> Mapping[str, Parameter]:
             one.name,
             kinds[one.name],
             one.default,
-            one.metadata["description"],
             # Taken apart once: every job of a replayed log is checked.
-            get_args(kinds[one.name]) if get_origin(kinds[one.name]) is Literal else (),
-            **one.metadata["bounds"],
+            choices=get_args(kinds[one.name]) if get_origin(kinds[one.name]) is Literal else (),
+            **one.metadata,
         )
         for one in fields(TrainingConfig)
     }

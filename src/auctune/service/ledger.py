@@ -11,7 +11,6 @@
 | cost:instances, provider:ZONE | cost of the instances that a zone rents, likewise |
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from auctune.domain import Money
@@ -108,8 +107,3 @@ def vendor_cost(name: str, price: Money) -> tuple[Entry, ...]:
 def energy_cost(cost: Money) -> tuple[Entry, ...]:
     """Record the cost of energy; a negative cost is a gain."""
     return transfer(ENERGY_COSTS, ENERGY, cost)
-
-
-def is_balanced(entries: Iterable[Entry]) -> bool:
-    """Return whether entries sum to zero."""
-    return sum((entry.amount for entry in entries), ZERO) == ZERO

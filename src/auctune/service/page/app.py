@@ -41,7 +41,7 @@ _TYPES = {"css": "text/css", "js": "text/javascript", "txt": "text/plain", "svg"
 def make_page(service: Service) -> Starlette:
     """Return the application of the page, to be mounted at `ROOT`."""
     app = Starlette(
-        routes=[_named(path, method, endpoint) for path, method, endpoint in _routes()],
+        routes=[_named(path, method, endpoint) for path, method, endpoint in page_routes()],
         middleware=[Middleware(StrictHeaders)],
         exception_handlers={kind: _as_page(handler) for kind, handler in HANDLERS.items()},
     )
@@ -51,12 +51,8 @@ def make_page(service: Service) -> Starlette:
     return app
 
 
-def page_routes() -> list[tuple[str, str]]:
-    """Return path and method of each route."""
-    return [(path, method) for path, method, _ in _routes()]
-
-
-def _routes() -> list[tuple[str, str, Endpoint]]:
+def page_routes() -> list[tuple[str, str, Endpoint]]:
+    """Return path, method and endpoint of each route."""
     page, form = login_required, csrf_protected
     job, zone, node = "/jobs/{job_id}", "/zones/{zone_id}", "/zones/{zone_id}/nodes/{node_id}"
     return [

@@ -1,5 +1,6 @@
 """Policies without a forecast: OD-Only, MSU and UP."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from auctune.domain.checks import check_finite
@@ -21,7 +22,7 @@ from auctune.spot.terms import (
 )
 
 
-class StatelessPolicy:
+class StatelessPolicy(ABC):
     """Base of policies that decide each slot from what they observe then, without a forecast."""
 
     __slots__ = ()
@@ -34,9 +35,9 @@ class StatelessPolicy:
         """Return a run for one job."""
         return StatelessRun(self, job_constants(job, 1.0))
 
+    @abstractmethod
     def decide(self, terms: JobConstants, observation: SpotObservation) -> tuple[int, int]:
         """Return the (on-demand, spot) GPUs of a slot."""
-        raise NotImplementedError
 
 
 class StatelessRun:

@@ -11,6 +11,7 @@ from pydantic_core import to_jsonable_python
 from auctune.domain import Reason
 from auctune.domain.data_size import DataSize
 from auctune.domain.money import least_above
+from auctune.domain.training import PARAMETERS
 from auctune.service.storage.events import EventType, Record, ZoneEvent
 from auctune.service.storage.read_model import JobReadModel, Status, empty_body
 from auctune.service.zones.core.clock import SlotClock
@@ -56,9 +57,6 @@ COMMON_MESSAGES: Mapping[str, EventMessage] = {
 }
 """Messages of the events that all kinds of zones have in common."""
 
-ADAPTER_FIELDS = ("rank", "alpha", "dropout", "target_modules", "learning_rate")
-"""Training settings of a job with an adapter that its response contains."""
-
 _END_STATES: Mapping[str, str] = {
     EventType.FINISHED: "finished",
     EventType.CANCELLED: "cancelled",
@@ -74,12 +72,10 @@ class JobProjection(ABC, Generic[J]):
         messages: to owners, by type of event; other events have no message.
         default_fields: keys that rows of this kind have of their own, with their empty values.
             Stored rows of ended jobs are not rewritten: they lack keys that were added later.
-        training_fields: settings of a job's training that its response contains.
     """
 
     messages: Mapping[str, EventMessage] = COMMON_MESSAGES
     default_fields: ClassVar[Record] = {}
-    training_fields: ClassVar[tuple[str, ...]] = ADAPTER_FIELDS
 
     @abstractmethod
     def job_fields(self, job: J) -> Record:
@@ -159,7 +155,7 @@ class JobProjection(ABC, Generic[J]):
             "plan": None,
             "progress": body["progress"],
             "notes": [*_data_notes(body["size"], training), *body["notes"]],
-            "lora": {name: training[name] for name in self.training_fields},
+            "lora": {name: training[name] for name, one in PARAMETERS.items() if one.is_shown},
         }
 
     def _empty(self, owner: str, request: Record, training: Record) -> Record:
