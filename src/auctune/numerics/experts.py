@@ -311,7 +311,6 @@ class AdaptiveGradient:
         check_candidates(num_candidates)
         self._total = np.zeros(num_candidates)
         self._gap = 0.0
-        self._num_rounds = 0
 
     @property
     def weights(self) -> Floats:
@@ -325,17 +324,9 @@ class AdaptiveGradient:
         weights, eta = self.weights, self._eta()
         self._gap += max(_mix(weights, given, eta) - float(weights @ given), 0.0)
         self._total = self._total + given
-        self._num_rounds += 1
 
     def regret_bound(self) -> float:
         return 2.0 * self._gap
-
-    def worst_regret_bound(self, width: float = 1.0) -> float:
-        """Return the same, for any utilities in a range of this width."""
-        ln = math.log(len(self._total))
-        if ln == 0.0:
-            return 0.0
-        return width * (math.sqrt(self._num_rounds * ln) + 4.0 / 3.0 * ln + 2.0)
 
     def _eta(self) -> float:
         ln = math.log(len(self._total))

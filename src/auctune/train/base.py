@@ -79,15 +79,6 @@ class Base:
         """
         return _share_weights(self._untouched)
 
-    def check_weights(self) -> None:
-        """Make sure that no training has touched the base.
-
-        Raises:
-            ValueError: if the weights are no longer those that were loaded.
-        """
-        if compute_digest(self._untouched) != self.digest:
-            raise ValueError(f"the weights of base {self.name!r} have changed since it was loaded")
-
 
 def load_base(name: str, *, cache: Path, device: str = "cpu", dtype: str = "float32") -> Base:
     """Load a base model and its tokenizer.

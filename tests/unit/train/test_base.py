@@ -90,14 +90,6 @@ def test_the_digest_tells_other_weights_configurations_and_dtypes(
     assert len(digests) == 4
 
 
-def test_a_base_that_training_has_written_to_is_found(tiny_base: Base) -> None:
-    tiny_base.check_weights()
-    with torch.no_grad():
-        next(tiny_base.model.parameters()).add_(1e-3)
-    with pytest.raises(ValueError, match="weights of base 'tiny' have changed"):
-        tiny_base.check_weights()
-
-
 def test_a_fresh_model_shares_weights_and_nothing_else(tiny_base: Base) -> None:
     tiny_base.model.lm_head = torch.nn.Identity()
     fresh = tiny_base.fresh_model()

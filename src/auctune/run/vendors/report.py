@@ -88,12 +88,6 @@ class RepairReport:
                 "expected in - dropped = out"
             )
 
-    @property
-    def drop_counts(self) -> dict[DropReason, int]:
-        """Number of dropped rows by reason; reasons that did not occur are left out."""
-        reasons = [row.reason for row in self.dropped]
-        return {reason: reasons.count(reason) for reason in DropReason if reason in reasons}
-
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values under the attributes' names."""
         values: dict[str, Any] = _ADAPTER.dump_python(self, mode="json")

@@ -21,7 +21,6 @@ from auctune.numerics.highs import SolveOptions
 from auctune.parameter_text import parse_label
 from auctune.sim.edge.instance_file import EdgeInstance
 
-BOUNDS = ("none", "lp", "milp")
 DEFAULT_PLAYERS = ("eris", "eris:pricing=paper", "tiresias", "antman", "liquid")
 
 
@@ -136,7 +135,7 @@ def use_by_slot(instance: EdgeInstance, decisions: Sequence[EdgeDecision]) -> di
 def bound_of(
     instance: EdgeInstance, kind: str, time_limit: float, tail: int = 15
 ) -> EdgeBound | None:
-    """Return a bound of a kind of `BOUNDS`; none for "none"."""
+    """Return a bound: "lp", "milp", or "none" for `None`."""
     if kind == "none":
         return None
     if kind == "lp":

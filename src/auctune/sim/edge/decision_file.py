@@ -6,10 +6,9 @@ computed, to the last bit.
 
 import json
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any, TextIO
 
-from auctune.domain import InputError, Reason, parse_money
+from auctune.domain import Reason, parse_money
 from auctune.edge.decision import EdgeDecision, EdgePlan, Move, SlotPlan
 
 
@@ -32,19 +31,6 @@ def write_edge_decisions(decisions: Iterable[EdgeDecision], file: TextIO) -> Non
     for decision in decisions:
         json.dump(edge_decision_json(decision), file, ensure_ascii=False, allow_nan=False)
         file.write("\n")
-
-
-def read_edge_decisions(path: Path) -> list[EdgeDecision]:
-    """Return the decisions in a file.
-
-    Raises:
-        InputError: `FILE: line 3: found; expected ...`.
-    """
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(str(path), f"cannot be read ({error})", "JSON lines") from None
-    return [_parse(line, f"{path}: line {number}") for number, line in enumerate(lines, 1)]
 
 
 def parse_edge_decision(data: Any) -> EdgeDecision:
@@ -85,13 +71,6 @@ def parse_slots(data: Any) -> tuple[SlotPlan, ...]:
         )
         for part in data
     )
-
-
-def _parse(line: str, place: str) -> EdgeDecision:
-    try:
-        return parse_edge_decision(json.loads(line))
-    except (ValueError, LookupError, TypeError) as error:
-        raise InputError(place, f"is no decision ({error})", "a line as auctune writes") from None
 
 
 def slot_json(part: SlotPlan) -> dict[str, Any]:

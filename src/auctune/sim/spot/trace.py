@@ -210,9 +210,8 @@ def _edges(
     return list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
 
 
-# USD for an hour of one GPU on demand, us-east-1, 2020.
+# USD for an hour of one V100 on demand, us-east-1, 2020.
 ON_DEMAND_V100 = 3.06
-ON_DEMAND_K80 = 0.90
 
 # 0.918 USD of 3.06 is the threshold 0.3, not its neighbour.
 _DECIMALS = 12

@@ -9,7 +9,7 @@ import pytest
 from auctune.edge import ErisPlayer, Tiresias
 from auctune.numerics.jit import compiling
 from auctune.sim.edge.comparison import play
-from auctune.sim.edge.decision_file import read_edge_decisions
+from auctune.sim.edge.decision_file import parse_edge_decision
 from auctune.sim.edge.instance_file import read_edge_instance, write_edge_instance
 from auctune.sim.edge.settings import make_instance, paper_testbed
 from support.command_line import run_auctune
@@ -47,7 +47,8 @@ def test_simulate_writes_what_the_mechanism_decides(ask: Ask, tmp_path: Path) ->
     code, shown, errors = ask("simulate", "market.json", "--bound", "lp", *files)
     assert (code, errors) == (0, [])
     played = play("eris", ErisPlayer(), INSTANCE)
-    assert tuple(read_edge_decisions(tmp_path / "d.jsonl")) == played.decisions
+    lines = (tmp_path / "d.jsonl").read_text().splitlines()
+    assert tuple(parse_edge_decision(json.loads(line)) for line in lines) == played.decisions
     figures = json.loads((tmp_path / "r.json").read_text())
     assert figures["welfare"] == played.welfare
     assert figures["bound"]["kind"] == "lp"

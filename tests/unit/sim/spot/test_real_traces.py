@@ -14,7 +14,6 @@ from auctune.sim.spot.generator import (
 )
 from auctune.sim.spot.statistics import compare, count_figures
 from auctune.sim.spot.trace import (
-    ON_DEMAND_K80,
     ON_DEMAND_V100,
     FromFile,
     MarketRecipe,
@@ -28,6 +27,8 @@ from auctune.sim.spot.trace import (
 from auctune.sim.spot.trials import CAP, COUNTS, PRICES, benchmark_markets, draw_starts
 from auctune.spot.forecasts import Arima
 
+# USD for an hour of one K80 on demand, us-east-1, 2020.
+ON_DEMAND_K80 = 0.90
 FOLDER = os.environ.get("AUCTUNE_SPOT_DATA")
 DATA = Path(FOLDER or ".")
 
