@@ -17,7 +17,6 @@ import polars as pl
 from rich.console import Console
 
 from auctune.charts.theme import AnyChart
-from auctune.charts.utility import UtilityCurve, utility_chart
 from auctune.domain import Admission, Decision, Task
 from auctune.domain.money import LARGEST, STEP, ZERO
 from auctune.numerics.rng import stream
@@ -27,6 +26,7 @@ from harness.market import Setting, draw, setting
 from harness.options import Options
 from harness.output import Figure, Rows, main, show, write_chart, write_data
 from harness.trials import LEARNED, contender
+from harness.utility_chart import UtilityCurve, utility_chart
 
 NAME = "fig10_truthfulness"
 RULES = {"critical": "critical payment", "paper": "the paper's payment"}

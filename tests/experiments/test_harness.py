@@ -10,11 +10,13 @@ import pytest
 from scipy import stats
 
 import run_all
+from auctune.charts import to_svg
 from auctune.domain import InputError
 from auctune.sim.figures import write_tables
 from harness.intervals import interval
 from harness.market import Trace, draw, setting
 from harness.options import parse
+from harness.utility_chart import UtilityCurve, utility_chart
 from support.pages import ROOT
 from support.refusal import refused_place
 
@@ -130,3 +132,15 @@ def test_the_page_has_places_of_figures_alone() -> None:
     places = re.findall(r"<!-- (\w+) -->\n\|", run_all.PAGE.read_text())
     assert places
     assert set(places) <= run_all.FIGURES.keys()
+
+
+def test_each_bidder_has_a_panel_with_its_true_value() -> None:
+    curves = [
+        UtilityCurve(f"bidder {i}", rule, 2.0, (0.0, 2.0, 4.0), (0.0, 1.0, 1.0))
+        for i in (1, 2)
+        for rule in ("critical", "paper")
+    ]
+    svg = to_svg(utility_chart(curves))
+    assert svg.count(">true value</text>") == 2
+    assert svg.count(">bidder 2</text>") == 1
+    assert svg.count(">paper</text>") == 1

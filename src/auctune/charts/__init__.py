@@ -7,8 +7,7 @@ from auctune.charts.comparison import (
     use_chart,
     welfare_chart,
 )
-from auctune.charts.curves import edge_use_chart
-from auctune.charts.growth import Growth, growth_chart
+from auctune.charts.curves import Growth, edge_use_chart, growth_chart
 from auctune.charts.heat_map import (
     HeatGrid,
     compute_price_map,
@@ -18,11 +17,11 @@ from auctune.charts.heat_map import (
 )
 from auctune.charts.losses import LossCurve, loss_chart
 from auctune.charts.menu import MenuPoint, menu_chart
-from auctune.charts.palette import DARK, LIGHT, Palette
 from auctune.charts.payments import Bill, payment_chart
 from auctune.charts.plan import PlanRow, plan_chart
 from auctune.charts.render import to_figure, to_inline_svg, to_png, to_svg
 from auctune.charts.spot import PolicyPoint, SlotPoint, policy_comparison_chart, spot_job_chart
+from auctune.charts.theme import DARK, LIGHT, Palette
 
 __all__ = [
     "DARK",

@@ -9,11 +9,12 @@ import altair as alt
 import numpy as np
 from numpy.typing import NDArray
 
-from auctune.charts.palette import LIGHT, Palette
 from auctune.charts.theme import (
     CHARACTER_WIDTH,
     LABEL_SIZE,
+    LIGHT,
     AnyChart,
+    Palette,
     apply_theme,
     inline_data,
 )

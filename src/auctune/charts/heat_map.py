@@ -12,9 +12,10 @@ import altair as alt
 import numpy as np
 from numpy.typing import NDArray
 
-from auctune.charts.palette import LIGHT, Palette
 from auctune.charts.theme import (
+    LIGHT,
     AnyChart,
+    Palette,
     apply_theme,
     inline_data,
     name_limit,

@@ -7,8 +7,7 @@ from typing import Any
 
 import altair as alt
 
-from auctune.charts.palette import LIGHT, Palette
-from auctune.charts.theme import AnyChart, apply_theme, inline_data
+from auctune.charts.theme import LIGHT, AnyChart, Palette, apply_theme, inline_data
 
 MAX_POINTS = 240
 MAX_PANELS = 24

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 import altair as alt
 
-from auctune.charts.palette import LIGHT, Palette
-from auctune.charts.theme import AnyChart, apply_theme, inline_data
+from auctune.charts.theme import LIGHT, AnyChart, Palette, apply_theme, inline_data
 
 HEIGHT = 220
 # Room of the axis of prices.

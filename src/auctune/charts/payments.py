@@ -7,9 +7,10 @@ from typing import Any
 
 import altair as alt
 
-from auctune.charts.palette import LIGHT, Palette
 from auctune.charts.theme import (
+    LIGHT,
     AnyChart,
+    Palette,
     apply_theme,
     inline_data,
     legend_columns,

@@ -11,8 +11,7 @@ from xml.etree import ElementTree
 
 import vl_convert
 
-from auctune.charts.palette import DARK, LIGHT, Palette
-from auctune.charts.theme import AnyChart
+from auctune.charts.theme import DARK, LIGHT, AnyChart, Palette
 
 _SVG = "http://www.w3.org/2000/svg"
 _XLINK = "http://www.w3.org/1999/xlink"

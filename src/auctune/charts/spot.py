@@ -6,11 +6,12 @@ from typing import Any
 
 import altair as alt
 
-from auctune.charts.palette import LIGHT, Palette
 from auctune.charts.theme import (
     CHARACTER_WIDTH,
     LABEL_SIZE,
+    LIGHT,
     AnyChart,
+    Palette,
     apply_theme,
     inline_data,
     slot_axis,

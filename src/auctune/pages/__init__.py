@@ -6,7 +6,7 @@ from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
-from auctune.charts.palette import DARK, LIGHT, recolouring
+from auctune.charts.theme import DARK, LIGHT, recolouring
 from auctune.domain.money import format_money
 
 NOTHING = "\N{EN DASH}"

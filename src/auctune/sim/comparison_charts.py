@@ -12,8 +12,8 @@ from auctune.charts.comparison import (
     use_chart,
     welfare_chart,
 )
-from auctune.charts.palette import LIGHT
 from auctune.charts.render import to_png, to_svg
+from auctune.charts.theme import LIGHT
 from auctune.sim.bound import WelfareBound
 from auctune.sim.comparison import Played
 from auctune.sim.metrics import welfare_by_slot

@@ -1,6 +1,5 @@
 from auctune.charts.estimates import Estimate, Line, Panel, estimates_chart
 from auctune.charts.render import to_svg
-from auctune.charts.utility import UtilityCurve, utility_chart
 
 TWO = [Estimate("30", "EFT", 5.0, 4.0, 6.0), Estimate("30", "NTM", 2.0, -1.0, 5.0)]
 
@@ -17,15 +16,3 @@ def test_an_interval_below_zero_does_not_break_a_logarithmic_axis() -> None:
     lows = [row["low"] for data in chart.to_dict()["datasets"].values() for row in data]
     assert lows == [4.0, 0.2]
     assert "NaN" not in to_svg(chart)
-
-
-def test_each_bidder_has_a_panel_with_its_true_value() -> None:
-    curves = [
-        UtilityCurve(f"bidder {i}", rule, 2.0, (0.0, 2.0, 4.0), (0.0, 1.0, 1.0))
-        for i in (1, 2)
-        for rule in ("critical", "paper")
-    ]
-    svg = to_svg(utility_chart(curves))
-    assert svg.count(">true value</text>") == 2
-    assert svg.count(">bidder 2</text>") == 1
-    assert svg.count(">paper</text>") == 1

@@ -5,8 +5,16 @@ from typing import Any
 import pytest
 
 from auctune.charts.menu import ChoicePoint, choices_chart
-from auctune.charts.metered import RentedSlot, Spread, metered_chart, rented_chart, spread_chart
-from auctune.charts.stacked import OTHERS, StackedSlot, stacked_chart
+from auctune.charts.metered import (
+    OTHERS,
+    RentedSlot,
+    Spread,
+    StackedSlot,
+    metered_chart,
+    rented_chart,
+    spread_chart,
+    stacked_chart,
+)
 
 
 def values(spec: Any) -> list[dict[str, Any]]:

@@ -67,8 +67,8 @@ def _write_bytes(content: bytes, file: TextIO) -> None:
 def _render(folder: Path, charts: "Mapping[str, Callable[[], AnyChart]]") -> dict[Path, bytes]:
     """Render charts as SVG and PNG, by path; make the folder."""
     # Only --charts needs altair, which takes half a second to import.
-    from auctune.charts.palette import LIGHT
     from auctune.charts.render import to_png, to_svg
+    from auctune.charts.theme import LIGHT
 
     contents: dict[Path, bytes] = {}
     for name, draw in charts.items():

@@ -28,9 +28,16 @@ from auctune.charts import (
 from auctune.charts.curves import Curve, CurvePanel, curves_chart
 from auctune.charts.heat_map import site_price_map
 from auctune.charts.menu import ChoicePoint, MenuPoint, choices_chart, menu_chart
-from auctune.charts.metered import RentedSlot, Spread, metered_chart, rented_chart, spread_chart
+from auctune.charts.metered import (
+    RentedSlot,
+    Spread,
+    StackedSlot,
+    metered_chart,
+    rented_chart,
+    spread_chart,
+    stacked_chart,
+)
 from auctune.charts.render import DrawChart
-from auctune.charts.stacked import StackedSlot, stacked_chart
 from auctune.charts.theme import AnyChart
 from auctune.run.runtime.channel import ParentChannel
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import altair as alt
 
-from auctune.charts.palette import LIGHT, Palette
-from auctune.charts.theme import LABEL_SIZE, AnyChart, apply_theme, inline_data
+from auctune.charts.theme import LABEL_SIZE, LIGHT, AnyChart, Palette, apply_theme, inline_data
 
 PANEL_HEIGHT = 170
 TRUE_VALUE = "true value"

@@ -2,7 +2,7 @@ from itertools import pairwise
 
 import pytest
 
-from auctune.charts.palette import DARK, LIGHT, Palette, recolouring
+from auctune.charts.theme import DARK, LIGHT, Palette, recolouring
 
 PALETTES = pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
 
