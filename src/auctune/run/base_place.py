@@ -13,7 +13,7 @@ _WEIGHTS = ("*.safetensors", "*.bin")
 
 
 class BaseKind(StrEnum):
-    """What a base's name is."""
+    """Class of a base's name."""
 
     TINY = "tiny"
     FOLDER = "folder"
@@ -23,12 +23,12 @@ class BaseKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BasePlace:
-    """A base that is somewhere, or not yet.
+    """Location of a base.
 
     Attributes:
         kind: of its name.
-        folder: that holds it; none: it is not on this machine, or in a cache of the hub's.
-        num_bytes: of its weights there; 0 where nothing is known of them.
+        folder: that holds it; None if it is not on this machine, or in a cache of the hub's.
+        num_bytes: size of its weights there; 0 if unknown.
     """
 
     kind: BaseKind
@@ -43,7 +43,7 @@ def base_cache() -> Path:
 
 
 def base_place(name: str, cache: Path, beside: Path = Path()) -> BasePlace:
-    """The place of a base.
+    """Return the location of a base.
 
     Args:
         name: as in a market file or in auctune.toml.

@@ -1,4 +1,4 @@
-"""What a run leaves for people: decisions, adapters' receipts and loss curves, the report."""
+"""Results of a market run: decisions, receipts and loss curves beside adapters, the report."""
 
 import json
 from collections.abc import Iterator
@@ -27,13 +27,13 @@ from auctune.sim.result_file import decision_json
 
 
 def write_decisions(folder: MarketDirectory, state: RunState) -> None:
-    """decisions.jsonl: a line a task, in the order in which they were decided."""
+    """Write decisions.jsonl: a line a task, in the order of decisions."""
     lines = [json.dumps(decision_json(record.decision)) for record in state.tasks.values()]
     write_atomically(folder.root / "decisions.jsonl", "".join(f"{x}\n" for x in lines).encode())
 
 
 def write_task(folder: MarketDirectory, bid: Bid, record: TaskRecord) -> None:
-    """A finished task's receipt, loss curve and vendor's report, beside its adapter."""
+    """Write a finished task's receipt, loss curve and vendor's report beside its adapter."""
     place = folder.result(bid.task.id)
     folder.write_json(place / "receipt.json", receipt_record(make_receipt(bid, record)))
     points = [
@@ -46,7 +46,7 @@ def write_task(folder: MarketDirectory, bid: Bid, record: TaskRecord) -> None:
 
 
 def write_outcome(folder: MarketDirectory, prepared: Prepared, state: RunState) -> MarketReport:
-    """Everything that a run leaves, written again: it may have been killed while it wrote."""
+    """Write all results, also those that exist: the run may have been killed while it wrote."""
     write_decisions(folder, state)
     for bid in prepared.bids:
         record = state.tasks.get(bid.task.id)
@@ -59,7 +59,7 @@ def write_outcome(folder: MarketDirectory, prepared: Prepared, state: RunState) 
 
 
 def make_receipt(bid: Bid, record: TaskRecord) -> Receipt:
-    """The account of a task whose training has ended."""
+    """Return the receipt of a task whose training has ended."""
     schedule, result = record.decision.schedule, record.result
     assert schedule is not None
     assert result is not None
@@ -79,20 +79,20 @@ def make_receipt(bid: Bid, record: TaskRecord) -> Receipt:
 
 
 def vendor_price(task: Task, decision: Decision) -> Decimal:
-    """What the vendor of a plan takes."""
+    """Return the price of the vendor in a plan, 0 without one."""
     vendor = None if decision.schedule is None else decision.schedule.vendor
     return next((quote.price for quote in task.quotes if quote.vendor == vendor), ZERO)
 
 
 def operating_cost(task: Task, decision: Decision) -> Decimal:
-    """What a plan costs the operator to run: what of its bid is neither vendor's nor value."""
+    """Return what running a plan costs: the bid less vendor's price and value."""
     if decision.value is None:
         return ZERO
     return round_money(float(task.bid - vendor_price(task, decision)) - decision.value)
 
 
 def make_report(folder: MarketDirectory, prepared: Prepared, state: RunState) -> MarketReport:
-    """The run as its report shows it, finished or not."""
+    """Return the report of a run, finished or interrupted."""
     cluster, market = prepared.cluster, prepared.market
     cells = prepared.mechanism.state()
     kinds = cluster.node_types
@@ -126,7 +126,7 @@ def make_report(folder: MarketDirectory, prepared: Prepared, state: RunState) ->
 
 
 def _slow_nodes(prepared: Prepared, state: RunState) -> Iterator[str]:
-    """A line for each node whose slots lasted longer than they were sold as."""
+    """Yield a note for each node whose slots lasted longer than they were sold as."""
     limit = prepared.cluster.slot_seconds
     for node in prepared.cluster.nodes:
         seconds = [taken for (_, name), taken in state.trained.items() if name == node.id]
