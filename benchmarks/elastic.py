@@ -10,6 +10,7 @@
 """  # noqa: E501
 
 import argparse
+import multiprocessing
 import queue
 import statistics
 import tempfile
@@ -27,13 +28,13 @@ from rich.table import Table
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from auctune.run.event_log import EventLog
+from auctune.run.runtime.channel import decode, encode
 from auctune.run.spot.clock import WallClock
-from auctune.run.spot.connection import Connection, ConnectionClosedError, open_pair
 from auctune.run.spot.events import OvertimeStarted, SpotEvent
 from auctune.run.spot.job import SpotRunConfig, run_spot_job
-from auctune.run.spot.launcher import ColdLauncher, LocalProvider, PreforkLauncher
+from auctune.run.spot.launcher import LocalLauncher, LocalProvider
 from auctune.run.spot.overhead import MeasuredOverhead, measure_overhead
-from auctune.run.spot.provider import Launcher, PurchaseOption
+from auctune.run.spot.provider import PurchaseOption
 from auctune.run.spot.state import SpotRunState
 from auctune.run.spot.traces import MarketTrace
 from auctune.run.spot.worker import WorkerMessage, WorkerSettings
@@ -72,7 +73,7 @@ def make_job(folder: Path, tokens: int, epochs: int = 1) -> LoraJob:
     return LoraJob(id="job", data=data, epochs=epochs, batch_size=4, max_length=tokens)
 
 
-def seconds_to_start(launcher: Launcher, repeats: int = 3) -> float:
+def seconds_to_start(launcher: LocalLauncher, repeats: int = 3) -> float:
     """Median seconds from a launch to a worker that is ready."""
     seconds = []
     for _ in range(repeats):
@@ -141,25 +142,23 @@ def median_seconds(act: Callable[[], object], repeats: int) -> float:
 
 def seconds_to_carry(values: np.ndarray) -> float:
     """Median seconds for weights to a worker and a gradient of the same size back."""
-    ours, theirs = open_pair(60.0)
-    far = Connection(theirs)
+    ours, theirs = multiprocessing.Pipe()
 
     def echo() -> None:
-        with suppress(ConnectionClosedError):
+        with suppress(EOFError):
             while True:
-                message = far.receive()
-                far.send(message.header, message.array)
+                theirs.send_bytes(encode(decode(theirs.recv_bytes())))
 
     def there_and_back() -> None:
-        ours.send({"kind": "weights"}, values)
-        ours.receive()
+        ours.send_bytes(encode({"do": "compute", "array": values}))
+        decode(ours.recv_bytes())
 
     thread = threading.Thread(target=echo)
     thread.start()
     seconds = median_seconds(there_and_back, 20)
     ours.close()
     thread.join()
-    far.close()
+    theirs.close()
     return seconds
 
 
@@ -192,9 +191,9 @@ def main() -> None:
         folder = Path(name)
         base = load_base("tiny", cache=folder)
         settings = WorkerSettings(base.source, str(folder), make_job(folder, 32))
-        for kind in (ColdLauncher, PreforkLauncher):
-            seconds = seconds_to_start(kind(settings, folder / "log"))
-            table.add_row(f"start of a worker, {kind.__name__}", f"{seconds:.3f} s")
+        for warm in (False, True):
+            seconds = seconds_to_start(LocalLauncher(settings, folder / "log", warm=warm))
+            table.add_row(f"start of a worker, {'warm' if warm else 'cold'}", f"{seconds:.3f} s")
         overhead = measure_run(folder, slot_seconds)
         longer = overhead.at(HALF_AN_HOUR / slot_seconds)
         for length, found in ((f"{slot_seconds:g} s", overhead), ("30 min", longer)):

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from auctune.domain import InputError
 from auctune.run.event_log import EventRecord
-from auctune.run.spot.connection import Connection
 from auctune.run.spot.events import (
     DataNoted,
     InstancesPreempted,
@@ -25,7 +24,7 @@ from auctune.run.spot.events import (
 from auctune.run.spot.from_files import forecast_source
 from auctune.run.spot.provider import InstanceProvider, PurchaseOption, TraceCapacity, WorkerHandle
 from auctune.run.spot.traces import MarketTrace
-from auctune.run.spot.worker import SpotRunError, WorkerSettings, serve
+from auctune.run.spot.worker import SpotRunError, WorkerFailed, WorkerMessage, WorkerSettings
 from auctune.spot import (
     Ahanp,
     Ahap,
@@ -48,6 +47,7 @@ from support.elastic import is_same
 from support.small_bases import build_base
 from support.spot_policies import fixed
 from support.spot_runs import (
+    Requests,
     Site,
     ThreadLauncher,
     ThreadProvider,
@@ -320,9 +320,8 @@ def with_workers(site: Site, wrong: Work, *, of: Callable[[int], bool]) -> Threa
     return ThreadProvider(MarketTrace.of_slots(MARKET), make)
 
 
-def dying(connection: Connection) -> None:
+def dying(requests: Requests, send: object) -> None:
     """A worker that ends at once."""
-    connection.close()
 
 
 def test_a_worker_that_dies_is_started_again(
@@ -347,10 +346,9 @@ class LostWorker(ThreadWorker):
     def is_lost(self) -> bool:
         return self._lost.is_set()
 
-    def _vanish(self, connection: Connection) -> None:
+    def _vanish(self, requests: Requests, send: object) -> None:
         # Others bring in what this one would have.
         self._lost.set()
-        connection.close()
 
 
 @dataclass
@@ -415,10 +413,10 @@ def test_a_worker_on_another_base_is_refused(site: Site, tmp_path: Path) -> None
 
 
 def test_what_a_worker_cannot_use_is_said_as_input(site: Site, tmp_path: Path) -> None:
-    def refuse(settings: WorkerSettings) -> Work:
-        return lambda link: serve(link, replace(settings, base=str(tmp_path / "nowhere")), None)
+    def refuse(requests: Requests, send: Callable[[WorkerMessage], None]) -> None:
+        send(WorkerFailed(InputError("base", "nowhere", "a base")))
 
-    supply = ThreadProvider(MarketTrace.of_slots(MARKET), refuse)
+    supply = ThreadProvider(MarketTrace.of_slots(MARKET), lambda settings: refuse)
     with pytest.raises(InputError, match="nowhere"):
         site.run(tmp_path / "run", SpotFirst(), supply)
 

@@ -1,22 +1,22 @@
 """Small elastic jobs on made-up markets, with workers that are threads of the test's process."""
 
+import queue
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from safetensors.torch import load_file
 from torch import Tensor
 
 from auctune.numerics.rng import stream
 from auctune.run.event_log import EventLog, EventRecord
 from auctune.run.spot.clock import ModelClock, SlotClock
-from auctune.run.spot.connection import Connection, ConnectionClosedError, open_pair
 from auctune.run.spot.events import OnEvent, ignore_event
 from auctune.run.spot.job import SpotRunConfig, run_spot_job
-from auctune.run.spot.launcher import ConnectedWorker
 from auctune.run.spot.provider import (
     InstanceProvider,
     ProviderFactory,
@@ -26,17 +26,27 @@ from auctune.run.spot.provider import (
 )
 from auctune.run.spot.report import SpotRunReport
 from auctune.run.spot.traces import MarketTrace
-from auctune.run.spot.worker import LoadedWorker, WorkerSettings, serve
+from auctune.run.spot.worker import (
+    LoadedWorker,
+    Weights,
+    WorkerExited,
+    WorkerMessage,
+    WorkerSettings,
+)
 from auctune.spot import Policy, SpotJob, SpotMarket
 from auctune.train.base import Base
+from auctune.train.data_parallel.batches import RowRange
 from auctune.train.data_parallel.gradients import GradientWorker
 from auctune.train.data_parallel.trainer import ElasticTrainer
 from auctune.train.job import LoraJob
 from support.elastic import train_with, weights_of
 from support.small_bases import build_base, write_rows
 
-Work = Callable[[Connection], object]
-"""What a worker does at its end of a connection, until it returns."""
+Requests = queue.SimpleQueue[tuple[RowRange, NDArray[np.float32]] | None]
+"""Micro-batches with the weights at which they are to be computed; None ends the worker."""
+
+Work = Callable[[Requests, Callable[[WorkerMessage], None]], object]
+"""What a worker does with its requests, and a function that sends messages, until it returns."""
 
 MakeWork = Callable[[WorkerSettings], Work]
 """Called in the test's own thread, as transformers and PEFT do not load in several at once."""
@@ -47,32 +57,51 @@ def honest(base: Base) -> MakeWork:
 
     def make(settings: WorkerSettings) -> Work:
         worker = LoadedWorker.of(GradientWorker(base, settings.job), base.digest)
-        return lambda connection: serve(connection, settings, worker)
+
+        def work(requests: Requests, send: Callable[[WorkerMessage], None]) -> None:
+            send(worker.ready)
+            while (request := requests.get()) is not None:
+                part, values = request
+                worker.gradients.set_weights(values)
+                send(worker.gradients.compute(part))
+
+        return work
 
     return make
 
 
-def mute(connection: Connection) -> None:
+def mute(requests: Requests, send: object) -> None:
     """A worker that receives everything and never answers."""
-    with suppress(ConnectionClosedError):
-        while True:
-            connection.receive()
+    while requests.get() is not None:
+        pass
 
 
-class ThreadWorker(ConnectedWorker):
-    """A worker in a thread; it is killed by closing its connection."""
+class ThreadWorker:
+    """A worker in a thread."""
 
     def __init__(self, work: Work) -> None:
-        connection, theirs = open_pair(0.0)
-        super().__init__(connection, pid=0)
-        self._theirs = Connection(theirs)
-        self._thread = threading.Thread(target=work, args=(self._theirs,), daemon=True)
+        self._work = work
+        self._requests: Requests = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def start(self, on_message: Callable[[WorkerMessage], None]) -> None:
+        def run() -> None:
+            self._work(self._requests, on_message)
+            on_message(WorkerExited())
+
+        self._thread = threading.Thread(target=run, daemon=True)
         self._thread.start()
 
+    def compute(self, part: RowRange, weights: Weights) -> None:
+        self._requests.put((part, weights.values.copy()))
+
+    def is_lost(self) -> bool:
+        return False
+
     def kill(self) -> None:
-        self._theirs.close()
-        self._thread.join()
-        super().kill()
+        self._requests.put(None)
+        if self._thread is not None:
+            self._thread.join()
 
 
 @dataclass

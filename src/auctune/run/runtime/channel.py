@@ -1,7 +1,8 @@
 """The worker's side: messages to and from the parent process, heartbeat and parent watchdog.
 
-A message is a JSON document in a frame of a stream socket (`multiprocessing.connection`). If the
-parent ends, its end of the socket closes, and the worker exits at once: what counts is on disk.
+A message is a JSON document in a frame of a stream socket (`multiprocessing.connection`), followed
+by the float32 array of its key `array`, if it has one. If the parent ends, its end of the socket
+closes, and the worker exits at once: what counts is on disk.
 """
 
 import importlib
@@ -28,8 +29,27 @@ _HEARTBEAT_SECONDS = 1.0
 
 
 def encode(message: Message) -> bytes:
-    """Return a message as JSON; numbers that are not finite are kept, as both ends are Python."""
-    return json.dumps(message).encode()
+    """Return the frame of a message; numbers that are not finite are kept, as both ends are Python.
+
+    The message may have one array, float32 [n], in its key `array`.
+    """
+    if "array" not in message:
+        return json.dumps(message).encode()
+    values = {name: value for name, value in message.items() if name != "array"}
+    # JSON without indentation has no line break.
+    array: bytes = message["array"].tobytes()
+    return json.dumps(values).encode() + b"\n" + array
+
+
+def decode(frame: bytes) -> Message:
+    """Return the message of a frame; its array belongs to the receiver."""
+    header, line_break, body = frame.partition(b"\n")
+    message: Message = json.loads(header)
+    if line_break:
+        import numpy as np
+
+        message["array"] = np.frombuffer(bytearray(body), dtype=np.float32)
+    return message
 
 
 def error_record(error: AuctuneError) -> Message:
@@ -89,7 +109,7 @@ class ParentChannel:
     def _receive(self) -> None:
         try:
             while True:
-                message: Message = json.loads(self._connection.recv_bytes())
+                message = decode(self._connection.recv_bytes())
                 if message["do"] == "stop":
                     self.stop_requested.set()
                 self.inbox.put(message)

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from multiprocessing import connection, forkserver, reduction
@@ -28,7 +28,7 @@ from typing import IO, Any
 
 from setproctitle import setproctitle
 
-from auctune.run.runtime.channel import Message, OnMessage, encode, run_worker
+from auctune.run.runtime.channel import Message, OnMessage, decode, encode, run_worker
 from auctune.run.runtime.messages import NodeSettings
 from auctune.run.unix_time import clock_environment
 
@@ -87,6 +87,7 @@ class WorkerProcess:
         device: that the worker computes on, as torch names it; it sees no GPU but this one.
         fork: whether the fork server starts it, if there is one and the device is a CPU. It needs
             what the fork server has imported, and its environment does not differ.
+        start: starts the process in place of these two ways, or None.
 
     Raises:
         OSError: if it cannot be started.
@@ -103,6 +104,7 @@ class WorkerProcess:
         environment: Mapping[str, str] | None = None,
         device: str = "cpu",
         fork: bool = False,
+        start: "StartProcess | None" = None,
     ) -> None:
         self._on_message = on_message
         fork = fork and device == "cpu" and not environment and _has_fork_server()
@@ -118,8 +120,8 @@ class WorkerProcess:
         self._connection, worker_end = multiprocessing.Pipe()
         try:
             with worker_end:
-                start = _ForkedProcess if fork else _start_interpreter
-                self._process: subprocess.Popen[bytes] | _ForkedProcess = start(
+                start = start or (_StandardForked if fork else _start_interpreter)
+                self._process = start(
                     module,
                     worker_end.fileno(),
                     self._stderr.fileno(),
@@ -203,7 +205,7 @@ class WorkerProcess:
     def _receive(self) -> None:
         try:
             while (frame := self._next_frame()) is not None:
-                self._on_message(json.loads(frame))
+                self._on_message(decode(frame))
         except Exception as error:
             # Otherwise the process would run on, unheeded and without an end.
             _log.exception("a worker's message could not be handled")
@@ -317,8 +319,43 @@ def _start_interpreter(
     )
 
 
-class _ForkedProcess:
-    """A child of the fork server, with the interface of `subprocess.Popen`."""
+class ForkedProcess:
+    """A child of a fork server, with the interface of `subprocess.Popen`.
+
+    Args:
+        pid: its process id.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._pidfd = _open_pidfd(pid)
+        weakref.finalize(self, os.close, self._pidfd)
+
+    def poll(self) -> int | None:
+        return self.wait() if connection.wait([self._pidfd], 0) else None
+
+    def wait(self, timeout: float | None = None) -> int:
+        if not connection.wait([self._pidfd], timeout):
+            raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
+        return self._exit_code()
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+    def _exit_code(self) -> int:
+        return _UNKNOWN_CODE
+
+
+StartProcess = Callable[
+    [str, int, int, int | None, dict[str, str]], "subprocess.Popen[bytes] | ForkedProcess"
+]
+"""Starts a worker: module, descriptors of its channel, its standard error and a lock, or None, and
+its environment -> its process."""
+
+
+class _StandardForked(ForkedProcess):
+    """A child of the standard library's fork server."""
 
     def __init__(
         self,
@@ -340,26 +377,15 @@ class _ForkedProcess:
             except EOFError:
                 raise OSError(0, "the fork server has ended") from None
         assert self._process.pid is not None
-        self.pid: int = self._process.pid
         # The library takes all workers of a fork server that was killed for ended ones.
-        self._pidfd = _open_pidfd(self.pid)
-        weakref.finalize(self, os.close, self._pidfd)
+        super().__init__(self._process.pid)
 
-    def poll(self) -> int | None:
-        return self.wait() if connection.wait([self._pidfd], 0) else None
-
-    def wait(self, timeout: float | None = None) -> int:
-        if not connection.wait([self._pidfd], timeout):
-            raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
+    def _exit_code(self) -> int:
         # The fork server reports the code a moment after the end, unless it has ended itself.
         connection.wait([self._process.sentinel], _EXIT_CODE_SECONDS)
         with _fork_lock:
             code = self._process.exitcode
         return _UNKNOWN_CODE if code is None else code
-
-    def kill(self) -> None:
-        with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
 
 def _open_pidfd(pid: int) -> int:

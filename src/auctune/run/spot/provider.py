@@ -25,28 +25,22 @@ class PurchaseOption(StrEnum):
 
 
 class WorkerHandle(Protocol):
-    """A gradient worker, as the coordinator holds it.
-
-    Attributes:
-        pid: of its process; 0 on another machine.
-    """
-
-    @property
-    def pid(self) -> int: ...
+    """A gradient worker, as the coordinator holds it."""
 
     def start(self, on_message: Callable[[WorkerMessage], None]) -> None:
-        """Deliver its messages from now on, on any thread: when it is ready, gradients, its exit.
+        """Start it, once; do not wait until it is ready.
 
-        Called once.
+        Args:
+            on_message: called with its messages, on any thread: when it is ready, gradients, its
+                exit.
+
+        Raises:
+            SpotRunError: if it cannot be started.
         """
         ...
 
     def compute(self, part: RowRange, weights: Weights) -> None:
-        """Have it compute the gradient of a micro-batch.
-
-        Raises:
-            WorkerExitedError: if it is gone, or accepts nothing for too long.
-        """
+        """Have it compute the gradient of a micro-batch; a worker that is gone ignores it."""
         ...
 
     def is_lost(self) -> bool:
@@ -65,11 +59,7 @@ class Launcher(Protocol):
     """Starts workers of one job."""
 
     def launch(self, option: PurchaseOption) -> WorkerHandle:
-        """Start a worker; does not wait until it is ready.
-
-        Raises:
-            SpotRunError: if it cannot be started.
-        """
+        """Return a new worker, which is yet to be started."""
         ...
 
     def close(self) -> None:

@@ -60,8 +60,6 @@ class RayWorker:
         log: file to which its errors are appended.
     """
 
-    pid = 0
-
     def __init__(
         self,
         actor: Any,

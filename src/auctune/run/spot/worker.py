@@ -1,50 +1,44 @@
 """A gradient worker: computes one micro-batch after the other at the weights that it is sent.
 
-As a process it speaks with the coordinator over an inherited stream socket:
+As a process it is a worker of the runtime (`auctune.run.runtime.channel`):
 
 | to the worker | from the worker |
 | --- | --- |
-| weights {} + values | ready {base_digest, data_digest, num_parameters} |
-| part {first, stop} | gradient {loss} + values |
+| compute {first, stop} + weights, if they have changed | ready {base_digest, data_digest, \
+num_parameters} |
+| | gradient {loss} + gradient |
 | | failed {place, found, expected} |
 
-It writes nothing to disk, and exits as soon as the coordinator's end closes, whatever it is doing.
+It writes nothing to disk.
 
 This module imports torch only to load a worker, so that a new process reacts at once.
 """
 
-import os
-import select
-import signal
-import socket
-import struct
-import sys
-import threading
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from auctune.domain import AuctuneError
-from auctune.run.runtime.channel import error_record
-from auctune.run.spot.connection import Connection, ConnectionClosedError, Floats32
+from auctune.run.runtime.channel import Message, ParentChannel, error_record
 from auctune.train.data_parallel.batches import Contribution, RowRange
 from auctune.train.job import LoraJob
 
 if TYPE_CHECKING:
     from auctune.train.data_parallel.gradients import GradientWorker
 
-PID = struct.Struct("!q")
-PREFORK = "prefork"
+Floats32 = NDArray[np.float32]
+
+WORKER = "auctune.run.spot.worker"
+"""Worker module; its argument is `dump_settings`."""
 
 
 class SpotRunError(AuctuneError):
     """The workers of a run cannot do its work."""
-
-
-class WorkerExitedError(Exception):
-    """A worker is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +64,15 @@ class WorkerSettings:
 _SETTINGS = TypeAdapter(WorkerSettings)
 
 
-def dump_settings(settings: WorkerSettings) -> str:
-    """Return settings as an argument of a process."""
-    return _SETTINGS.dump_json(settings).decode()
+def dump_settings(settings: WorkerSettings) -> Message:
+    """Return settings as the argument of a process."""
+    record: Message = _SETTINGS.dump_python(settings, mode="json")
+    return record
 
 
-def load_settings(text: str) -> WorkerSettings:
-    """Return what `dump_settings` was given."""
-    return _SETTINGS.validate_json(text)
+def load_settings(argument: Message) -> WorkerSettings:
+    """Return the settings of `dump_settings`."""
+    return _SETTINGS.validate_python(argument)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,8 +131,9 @@ class LoadedWorker:
         return cls(gradients, WorkerReady(base_digest, *facts))
 
 
+@lru_cache(maxsize=1)
 def load_worker(settings: WorkerSettings) -> LoadedWorker:
-    """Load base and data.
+    """Load base and data, or return what this process or its fork server has loaded.
 
     Raises:
         InputError: if one of them cannot be used.
@@ -193,93 +189,16 @@ class GradientActor:
         return self._worker.gradients.compute(part)
 
 
-def serve(connection: Connection, settings: WorkerSettings, worker: LoadedWorker | None) -> int:
-    """Compute what the coordinator sends until it closes the connection; return an exit code.
-
-    Args:
-        connection: to the coordinator.
-        settings: of the worker.
-        worker: already loaded; None: it is loaded here.
-    """
+def main(parent: ParentChannel, argument: Message) -> None:
+    """Run a worker; the argument is its `WorkerSettings`."""
     try:
-        worker = worker or load_worker(settings)
-        connection.send({"kind": "ready", **asdict(worker.ready)})
-        while True:
-            message = connection.receive()
-            if message.header["kind"] == "weights":
-                worker.gradients.set_weights(message.array)
-                continue
-            part = RowRange(message.header["first"], message.header["stop"])
-            result = worker.gradients.compute(part)
-            connection.send({"kind": "gradient", "loss": result.loss}, result.gradient)
-    except ConnectionClosedError:
-        return 0
+        worker = load_worker(load_settings(argument))
+        parent.send("ready", **asdict(worker.ready))
+        while (message := parent.inbox.get())["do"] == "compute":
+            if "array" in message:
+                worker.gradients.set_weights(message["array"])
+            result = worker.gradients.compute(RowRange(message["first"], message["stop"]))
+            parent.send("gradient", loss=result.loss, array=result.gradient)
     except AuctuneError as error:
-        connection.send({"kind": "failed", **error_record(error)})
-        return 1
-
-
-def exit_with_peer(descriptor: int) -> None:
-    """Exit this process at once when the other end of a stream socket closes.
-
-    A thread of its own notices while the process loads or computes.
-
-    Args:
-        descriptor: of the socket, which may be read and written as usual.
-    """
-
-    def watch() -> None:
-        # Only a hang-up is awaited: messages are read by others.
-        hang_up = select.poll()
-        hang_up.register(descriptor, select.POLLRDHUP)
-        hang_up.poll()
-        os._exit(0)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def _run(descriptor: int, settings: WorkerSettings, worker: LoadedWorker | None = None) -> None:
-    exit_with_peer(descriptor)
-    code = serve(Connection(socket.socket(fileno=descriptor)), settings, worker)
-    sys.stderr.flush()
-    os._exit(code)
-
-
-def _serve_forks(stream: socket.socket, settings: WorkerSettings) -> None:
-    """Fork a worker for each socket that arrives on a stream, which shares the loaded base.
-
-    Process ids of 8 bytes are sent back: the own one once everything is loaded, then that of each
-    worker. Ends with the stream; the workers stay as long as their own connections.
-    """
-    # Nobody waits for the workers here: the kernel reaps them.
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    # The state of a GPU, or of torch's threads, does not survive a fork: then each worker loads.
-    can_share = settings.device == "cpu" and settings.threads == 1
-    worker = load_worker(settings) if can_share else None
-    # Forking is safe with one thread, before any work on a GPU.
-    assert threading.active_count() == 1
-    stream.sendall(PID.pack(os.getpid()))
-    while True:
-        message, descriptors, *_ = socket.recv_fds(stream, 1, 1)
-        if not message:
-            return
-        pid = os.fork()
-        if pid == 0:
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            stream.close()
-            _run(descriptors[0], settings, worker)
-        os.close(descriptors[0])
-        stream.sendall(PID.pack(pid))
-
-
-def main() -> None:
-    """Run a worker; arguments: number of its socket, its settings, `PREFORK` for a fork server."""
-    descriptor, settings = int(sys.argv[1]), load_settings(sys.argv[2])
-    if sys.argv[3:] == [PREFORK]:
-        _serve_forks(socket.socket(fileno=descriptor), settings)
-    else:
-        _run(descriptor, settings)
-
-
-if __name__ == "__main__":
-    main()
+        parent.send("failed", **error_record(error))
+        parent.exit(1)

@@ -15,7 +15,6 @@ from auctune.run.spot.worker import (
     SpotRunError,
     Weights,
     WorkerExited,
-    WorkerExitedError,
     WorkerFailed,
     WorkerMessage,
     WorkerReady,
@@ -103,7 +102,7 @@ class WorkerPool:
             InputError: if a worker cannot use the job.
         """
         result = PollResult()
-        self._send_parts(result)
+        self._send_parts()
         with suppress(queue.Empty):
             worker, message = self._inbox.get(timeout=seconds)
             if self._workers.get(worker.instance.id) is worker:
@@ -130,7 +129,8 @@ class WorkerPool:
             case WorkerFailed(error):
                 raise error
             case WorkerExited():
-                self._drop_exited(worker, result)
+                self.remove(worker.instance)
+                result.exited.append(worker.instance)
 
     def _check(self, instance: Instance, ready: WorkerReady) -> None:
         for name in ("base_digest", "data_digest", "num_parameters"):
@@ -138,7 +138,7 @@ class WorkerPool:
             if found != expected:
                 raise SpotRunError(f"{instance.id}: {name} is {found!r} there, {expected!r} here")
 
-    def _send_parts(self, result: PollResult) -> None:
+    def _send_parts(self) -> None:
         for worker in list(self._workers.values()):
             if worker.is_busy:
                 continue
@@ -146,16 +146,8 @@ class WorkerPool:
             if part is None:
                 return
             worker.part, worker.since = part, time.monotonic()
-            try:
-                worker.instance.worker.compute(
-                    part, Weights(self._trainer.step, self._trainer.values)
-                )
-            except WorkerExitedError:
-                self._drop_exited(worker, result)
-
-    def _drop_exited(self, worker: _PooledWorker, result: PollResult) -> None:
-        self.remove(worker.instance)
-        result.exited.append(worker.instance)
+            weights = Weights(self._trainer.step, self._trainer.values)
+            worker.instance.worker.compute(part, weights)
 
     def _kill_stuck(self) -> None:
         """Kill workers that have taken too long; their exit is a message as any other."""

@@ -11,12 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from auctune.run.spot.launcher import ColdLauncher, PreforkLauncher
-from auctune.run.spot.provider import Launcher, PurchaseOption
+from auctune.run.spot.launcher import LocalLauncher
+from auctune.run.spot.provider import PurchaseOption
 from auctune.run.spot.worker import (
     SpotRunError,
     Weights,
     WorkerExited,
+    WorkerFailed,
     WorkerMessage,
     WorkerReady,
     WorkerSettings,
@@ -30,8 +31,6 @@ from support.spot_runs import Site
 
 pytest_plugins = ["support.spot_site"]
 
-Start = Callable[[WorkerSettings, Path], Launcher]
-
 
 @pytest.fixture(scope="module")
 def settings(site: Site) -> WorkerSettings:
@@ -42,11 +41,11 @@ def test_settings_survive_the_way_to_a_process(settings: WorkerSettings) -> None
     assert load_settings(dump_settings(settings)) == settings
 
 
-@pytest.mark.parametrize("start", [ColdLauncher, PreforkLauncher])
+@pytest.mark.parametrize("warm", [False, True])
 def test_a_worker_computes_what_would_be_computed_here_until_it_is_killed(
-    site: Site, settings: WorkerSettings, tmp_path: Path, start: Start
+    site: Site, settings: WorkerSettings, tmp_path: Path, warm: bool
 ) -> None:
-    launcher = start(settings, tmp_path / "log")
+    launcher = LocalLauncher(settings, tmp_path / "log", warm=warm)
     worker = launcher.launch(PurchaseOption.SPOT)
     messages: queue.SimpleQueue[WorkerMessage] = queue.SimpleQueue()
     worker.start(messages.put)
@@ -76,22 +75,32 @@ def test_a_worker_that_cannot_be_started_is_one_error(
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     first_free = os.open(os.devnull, os.O_RDONLY)
     os.close(first_free)
-    for launch in (
-        lambda: ColdLauncher(settings, tmp_path / "log").launch(PurchaseOption.SPOT),
-        lambda: PreforkLauncher(settings, tmp_path / "log"),
-    ):
+    cold = LocalLauncher(settings, tmp_path / "log").launch(PurchaseOption.SPOT)
+    starts: list[Callable[[], object]] = [
+        lambda: cold.start(lambda _: None),
+        lambda: LocalLauncher(settings, tmp_path / "log", warm=True),
+    ]
+    for start in starts:
         resource.setrlimit(resource.RLIMIT_NOFILE, (first_free, hard))
         try:
             with pytest.raises(SpotRunError, match="cannot be started: Too many open files"):
-                launch()
+                start()
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_what_a_prefork_launcher_cannot_load_is_reported_at_once(
+def test_what_a_worker_cannot_load_is_its_message_and_that_of_a_fork_server_an_error(
     settings: WorkerSettings, tmp_path: Path
 ) -> None:
     wrong = replace(settings, base=str(tmp_path / "nowhere"))
-    with pytest.raises(SpotRunError, match=r"workers\.log"):
-        PreforkLauncher(wrong, tmp_path / "log")
+    worker = LocalLauncher(wrong, tmp_path / "log").launch(PurchaseOption.SPOT)
+    messages: queue.SimpleQueue[WorkerMessage] = queue.SimpleQueue()
+    worker.start(messages.put)
+    failed = messages.get(timeout=600)
+    assert isinstance(failed, WorkerFailed)
+    assert "nowhere" in str(failed.error)
+    assert messages.get(timeout=600) == WorkerExited()
+    worker.kill()
+    with pytest.raises(SpotRunError, match=r"cannot be started: .*workers\.log"):
+        LocalLauncher(wrong, tmp_path / "log", warm=True)
     assert "nowhere" in (tmp_path / "log").read_text()

@@ -1,15 +1,15 @@
 """Workers that are slow, stuck or gone."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from auctune.run.spot.connection import Connection
 from auctune.run.spot.provider import Instance, PurchaseOption
+from auctune.run.spot.worker import WorkerMessage, WorkerReady
 from auctune.run.spot.worker_pool import PollResult, WorkerPool
 from auctune.train.data_parallel.trainer import ElasticTrainer
-from support.spot_runs import Site, ThreadWorker, honest, mute
+from support.spot_runs import Requests, Site, ThreadWorker, honest, mute
 
 pytest_plugins = ["support.spot_site"]
 
@@ -24,12 +24,7 @@ class Yard:
 
     def __init__(self, site: Site, trainer: ElasticTrainer) -> None:
         self._site = site
-        self._ready = {
-            "kind": "ready",
-            "base_digest": site.base.digest,
-            "data_digest": trainer.data_digest,
-            "num_parameters": trainer.values.size,
-        }
+        self._ready = WorkerReady(site.base.digest, trainer.data_digest, trainer.values.size)
         self._held: list[Instance] = []
 
     def frozen(self) -> Instance:
@@ -52,9 +47,9 @@ class Yard:
         self._held.append(Instance(f"spot-{len(self._held)}", PurchaseOption.SPOT, worker))
         return self._held[-1]
 
-    def _freeze(self, connection: Connection) -> None:
-        connection.send(self._ready)
-        mute(connection)
+    def _freeze(self, requests: Requests, send: Callable[[WorkerMessage], None]) -> None:
+        send(self._ready)
+        mute(requests, send)
 
 
 @pytest.fixture
