@@ -1,12 +1,12 @@
-"""What a market must know of its base before it can sell: asked of a child, and kept.
+"""Facts about a base that a market needs before it can sell: measured by a worker, and cached.
 
-The child loads the base (and builds the tiny one first, where it is not there yet) and measures the
-device in a quick way. A profile is kept under all that it depends on: the base's architecture,
-device, dtype, threads, and versions of libraries. Of a base in a folder, on a CPU, all this is
-known again without a child as long as no file of the folder has changed its size or its time.
+The worker loads the base (and builds the tiny one first, if it is missing) and measures the device
+with quick effort. A profile is cached under all that it depends on: the base's architecture,
+device, dtype, threads, and versions of libraries. For a base in a folder, on a CPU, no worker is
+needed as long as no file of the folder has changed its size or its time.
 
-Of a machine elsewhere a child there is asked each time. If nobody is there, what it said last
-holds: a market that was open goes on without the nodes that it has lost.
+On another machine a worker runs each time. If the machine does not answer, its last facts are used:
+a market that was open continues without the nodes that it has lost.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ from auctune.train.tiny import TINY
 _STOP_SECONDS = 5.0
 
 Report = Callable[[str, float], None]
-"""Told what is being done, and the share of it done, from 0 to 1."""
+"""Called with the step in progress, and the share of it that is done, from 0 to 1."""
 
 
 StartNode = Callable[[NodeSettings, OnMessage], WorkerHandle]
@@ -38,11 +38,11 @@ StartNode = Callable[[NodeSettings, OnMessage], WorkerHandle]
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """A machine of its own on which a base is asked about.
+    """Another machine, on which a base is measured.
 
     Attributes:
-        name: what it is called; what was learned there is kept under that.
-        start: starts the process that is asked.
+        name: key of its facts in the cache.
+        start: starts the worker there.
     """
 
     name: str
@@ -50,15 +50,15 @@ class Elsewhere:
 
 
 Alone = Callable[[Report], None]
-"""Waits until nothing else is at work on the machine, and tells how far that is."""
+"""Waits until the machine is idle, and reports progress."""
 
 
-def _unheard(what: str, share: float) -> None:
-    """A report that nobody hears."""
+def _ignore_report(what: str, share: float) -> None:
+    pass
 
 
 def at_once(report: Report) -> None:
-    """For a machine on which nothing else is at work."""
+    """Do not wait: the machine is idle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class BaseFacts:
     Attributes:
         name: as the user named it.
         digest: SHA-256 over its configuration and weights.
-        context_tokens: the longest row that it can read; none: no limit.
+        context_tokens: length of the longest row that it can read; `None`: no limit.
         profile: of the device with it.
     """
 
@@ -81,20 +81,20 @@ class BaseFacts:
 def learn_base(
     settings: NodeSettings,
     kept: Path,
-    report: Report = _unheard,
+    report: Report = _ignore_report,
     profile: Profile | None = None,
     alone: Alone = at_once,
     elsewhere: Elsewhere | None = None,
 ) -> BaseFacts:
-    """The facts of a base, on the device and with the threads that nodes will have.
+    """Return the facts of a base, on the device and with the threads that nodes will have.
 
     Args:
-        settings: as nodes are started; nothing else should run on the device meanwhile.
-        kept: folder of what was learned earlier, made if it is not there.
-        report: told how far it is.
-        profile: of the device, where it is known; none: measured, once.
+        settings: of the nodes; nothing else should run on the device meanwhile.
+        kept: folder of the cache, made if it is not there.
+        report: called with the progress.
+        profile: of the device; `None`: measured, once.
         alone: called before anything is measured.
-        elsewhere: where nodes are that are not on this machine; none: they are.
+        elsewhere: machine of the nodes; `None`: this one.
 
     Raises:
         InputError: for an unknown base or device, or a profile of another base.
@@ -105,16 +105,16 @@ def learn_base(
         write_profile(profile, _profile_file(kept, profile.origin.key))
     if elsewhere is not None:
         return _learn_elsewhere(settings, kept, report, profile, alone, elsewhere)
-    before = _shortcut(settings, kept)
-    known = None if before is None else _recall(settings.base, before, kept)
+    before = _cache_file(settings, kept)
+    known = None if before is None else _read(settings.base, before, kept)
     if known is not None:
-        return known if profile is None else _with(known, profile)
-    facts = _ask(settings, kept, report, alone, profile, start_node)
+        return known if profile is None else _with_profile(known, profile)
+    facts = _learn(settings, kept, report, alone, profile, start_node)
     # The tiny base has a folder only now; another's may have changed meanwhile.
-    after = _shortcut(settings, kept)
+    after = _cache_file(settings, kept)
     is_of_device = facts.profile.origin.device == settings.device
     if after is not None and before in (None, after) and is_of_device:
-        _keep(facts, after)
+        _store(facts, after)
     return facts
 
 
@@ -126,23 +126,23 @@ def _learn_elsewhere(
     alone: Alone,
     elsewhere: Elsewhere,
 ) -> BaseFacts:
-    """What is said there; if nobody is there, what was said last."""
-    # Another machine's processor and files may be others by now, which only it can tell.
+    """Return the facts as measured there; if the machine does not answer, the last ones."""
+    # Its processor and files may have changed, which only a worker there can find out.
     record = kept / f"elsewhere-{_digest([elsewhere.name, asdict(settings)])}.json"
-    known = _recall(settings.base, record, kept)
+    known = _read(settings.base, record, kept)
     try:
-        facts = _ask(settings, kept, report, alone, profile, elsewhere.start, waits=known is None)
+        facts = _learn(settings, kept, report, alone, profile, elsewhere.start, waits=known is None)
     except NodeError as error:
         if known is None:
             raise
         report(f"{elsewhere.name}: as it was last, as {error}", 1.0)
-        return known if profile is None else _with(known, profile)
-    _keep(facts, record)
+        return known if profile is None else _with_profile(known, profile)
+    _store(facts, record)
     return facts
 
 
-def _keep(facts: BaseFacts, record: Path) -> None:
-    """Put down what `_recall` finds."""
+def _store(facts: BaseFacts, record: Path) -> None:
+    """Write facts to the cache."""
     found = {
         "digest": facts.digest,
         "context_tokens": facts.context_tokens,
@@ -156,10 +156,9 @@ def _digest(parts: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _shortcut(settings: NodeSettings, kept: Path) -> Path | None:
-    """The file of what is known of a base as its folder is now; none if a child has to be asked.
-
-    The name of a GPU cannot be had without torch, nor the state of a model on the hub.
+def _cache_file(settings: NodeSettings, kept: Path) -> Path | None:
+    """Return the cache file of a base in the present state of its folder; `None` if only a worker
+    can find out the state: that of a GPU, which needs torch, or of a model on the hub.
     """
     folder = Path(settings.cache) / TINY.key if settings.base == "tiny" else Path(settings.base)
     if settings.device != "cpu" or not folder.is_dir():
@@ -176,8 +175,8 @@ def _shortcut(settings: NodeSettings, kept: Path) -> Path | None:
     return kept / f"base-{_digest(parts)}.json"
 
 
-def _recall(name: str, shortcut: Path, kept: Path) -> BaseFacts | None:
-    """What was kept of a base; none if nothing was, or it is damaged."""
+def _read(name: str, shortcut: Path, kept: Path) -> BaseFacts | None:
+    """Return cached facts of a base, or `None` if there are none, or they are damaged."""
     try:
         record = json.loads(shortcut.read_bytes())
         digest, context_tokens = str(record["digest"]), record["context_tokens"]
@@ -191,8 +190,8 @@ def _profile_file(kept: Path, origin: str) -> Path:
     return kept / f"profile-{origin}.json"
 
 
-def _with(facts: BaseFacts, profile: Profile) -> BaseFacts:
-    """The facts with a profile that was given.
+def _with_profile(facts: BaseFacts, profile: Profile) -> BaseFacts:
+    """Return facts with another profile.
 
     Raises:
         InputError: if it is another base's.
@@ -208,7 +207,7 @@ def _check_profile(profile: Profile, base: str, architecture: str) -> None:
         raise InputError("profile", found, f"one of {base}")
 
 
-def _ask(
+def _learn(
     settings: NodeSettings,
     kept: Path,
     report: Report,
@@ -218,10 +217,10 @@ def _ask(
     *,
     waits: bool = True,
 ) -> BaseFacts:
-    """What a child says of the base, and measures unless it was measured before.
+    """Return the facts that a worker reports; it measures the device unless that was done before.
 
     Raises:
-        NodeError: if it ends; unless it `waits`, also if no machine is there for it.
+        NodeError: if the worker ends; unless it `waits`, also if there is no machine for it.
     """
     inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
     report(f"loading the base {settings.base}", 0.0)

@@ -1,13 +1,13 @@
-"""The main job: decide on bids as they arrive, repair data, train by the plan, hand out adapters.
+"""A market run: decide on bids as they arrive, repair data, train by the plan, export adapters.
 
 The clock is logical. Slot by slot:
  1. offer the bids that arrive in it, in file order;
- 2. let the vendors that were chosen do their work;
+ 2. let the vendors that were chosen repair data;
  3. let every node train what the plan puts on it, up to the plan's cumulative quota;
- 4. hand out what is finished, and give cells that it did not need back to the market.
-A slot lasts as long as its quotas take. Each step is in the journal before it counts, and is done
-again from the checkpoints if the journal does not have it: a run that was killed goes on where it
-was, with the same decisions and payments.
+ 4. export what is finished, and release the cells that it did not need.
+A slot lasts as long as its quotas take. Each step is in the event log before it counts, and is
+repeated from the checkpoints if the log does not have it: a run that was killed resumes with the
+same decisions and payments.
 """
 
 import queue
@@ -39,10 +39,10 @@ class MarketRun:
 
     Args:
         prepared: the market.
-        folder: where it lives; its journal is open and begun.
-        journal: what happened so far.
+        folder: of the run; its event log is open and has begun.
+        journal: its event log.
         console: shows the run.
-        make_executor: makes the executor, if training is left to be done.
+        make_executor: makes the executor, if any training remains.
     """
 
     def __init__(
@@ -86,12 +86,12 @@ class MarketRun:
                 self._repair()
                 self._train(slot)
                 if len(self._journal.events) > events:
-                    self._note({"type": "slot_done", "slot": slot})
+                    self._record({"type": "slot_done", "slot": slot})
         finally:
             if self._executor is not None:
                 self._executor.close()
         if not self.state.ended:
-            self._note({"type": "ended"})
+            self._record({"type": "ended"})
         return write_outcome(self._folder, self._prepared, self.state)
 
     def _is_work_left(self) -> bool:
@@ -106,15 +106,15 @@ class MarketRun:
             if event["type"] == "decided":
                 record = self.state.tasks[event["decision"]["task"]]
                 task = self._bids[record.decision.task].task
-                # The journal holds no lessons: they are learned again, at the same moments.
+                # The log has no learned prices: they are learned again, at the same moments.
                 mechanism.advance(event["slot"])
                 mechanism.apply(Offered(task, record.decision, event["slot"]))
             elif event["type"] == "released":
                 task = self._bids[event["task"]].task
                 mechanism.apply(Released(task, self.state.tasks[event["task"]].released))
 
-    def _note(self, event: dict[str, object]) -> None:
-        """Put an event on record, then act on it."""
+    def _record(self, event: dict[str, object]) -> None:
+        """Append an event to the log, and apply it to the state."""
         self._journal.append(event)
         self.state.apply(event)
 
@@ -124,7 +124,7 @@ class MarketRun:
             if bid.task.id in self.state.tasks:
                 continue
             decision = self._prepared.mechanism.offer(bid.task, slot)
-            self._note({"type": "decided", "slot": slot, "decision": decision_record(decision)})
+            self._record({"type": "decided", "slot": slot, "decision": decision_record(decision)})
             self._console.decided(slot, bid, decision)
         if arriving:
             write_decisions(self._folder, self.state)
@@ -140,7 +140,7 @@ class MarketRun:
             size = self._prepared.appraiser.size(
                 target, f"repaired data of {name}", bid.job.max_length
             )
-            self._note(
+            self._record(
                 {
                     "type": "repaired",
                     "task": name,
@@ -151,10 +151,10 @@ class MarketRun:
             )
             self._console.repaired(bid, schedule.vendor, report.rows_in, report.rows_out)
             for note in size.notes(bid.job.max_length):
-                self._tell(f"{name}: {note}")
+                self._note(f"{name}: {note}")
             work = samples_of(size, bid.job.epochs, self._prepared.market.sample_tokens)
             if work > bid.task.work:
-                self._tell(f"{name}: repaired, it is more work than was sold; its last slot grows")
+                self._note(f"{name}: repaired, it is more work than was sold; its last slot grows")
 
     def _train(self, slot: int) -> None:
         """Have all nodes train a slot; a node that cannot be placed is waited for."""
@@ -179,17 +179,17 @@ class MarketRun:
                         message["loss"],
                     )
                 case "noted":
-                    self._tell_of(message["task"], message["text"])
+                    self._note_task(message["task"], message["text"])
                 case "failed" if is_current or not message["request"]:
                     raise _node_failure(node, message)
                 case "ended":
                     self._exits[node] = f"ended {message['exits']} times in a row: {message['how']}"
                     if node in waiting:
-                        self._tell(f"slot {slot}: node {node} ended ({message['how']})")
+                        self._note(f"slot {slot}: node {node} ended ({message['how']})")
                 case "lost" if message["missing"]:
                     # Its worker ended with its machine.
                     self._exits.pop(node, None)
-                    self._tell(f"node {node} is lost ({message['how']}), and is waited for")
+                    self._note(f"node {node} is lost ({message['how']}), and is waited for")
                 case "not_completed" if node in waiting and node in self._exits:
                     raise NodeError(f"node {node} {self._exits[node]}")
                 case "recovered" if node in waiting:
@@ -209,7 +209,7 @@ class MarketRun:
             if not error.get("out_of_memory"):
                 raise _node_failure(node, error)
             self._run_out(slot, node, name, error["found"])
-        self._take(slot, node, message)
+        self._record_training(slot, node, message)
 
     def _quotas(self, slot: int) -> dict[str, list[TaskQuota]]:
         """Return what is left to be trained in a slot, by node."""
@@ -236,14 +236,14 @@ class MarketRun:
         )
 
     def _size(self, name: str) -> DataSize:
-        """Of the data that a task is trained on."""
+        """Return the size of the data that a task is trained on."""
         record = self.state.tasks[name]
         if record.repair is None:
             return self._bids[name].request.size
         return DataSize(record.repaired_rows, record.repaired_tokens)
 
     def _target(self, name: str, record: TaskRecord, slot: int) -> int:
-        """Rows that the plan has sold up to the end of a slot, over all epochs."""
+        """Return the rows that the plan has sold up to the end of a slot, over all epochs."""
         bid, size = self._bids[name], self._size(name)
         total = size.rows * bid.job.epochs
         if slot == record.cells[-1].slot:
@@ -255,10 +255,10 @@ class MarketRun:
         rows = sold * self._prepared.market.sample_tokens / size.mean_tokens
         return min(total, floor(rows))
 
-    def _take(self, slot: int, node: str, message: Message) -> None:
+    def _record_training(self, slot: int, node: str, message: Message) -> None:
         results: Mapping[str, Message] = message["results"]
         seconds: float = message["seconds"]
-        self._note(
+        self._record(
             {
                 "type": "trained",
                 "slot": slot,
@@ -269,7 +269,7 @@ class MarketRun:
         )
         limit = self._prepared.cluster.slot_seconds
         if seconds > limit and node not in self._slow:
-            # Once is enough on the way; the report counts them.
+            # Noted once for each node; the report counts all such slots.
             self._slow.add(node)
             self._console.noted(
                 f"slot {slot} took {seconds:.1f} s on {node}, sold as {limit:g} s; work goes on "
@@ -282,7 +282,7 @@ class MarketRun:
         self._show(slot, results)
 
     def _show(self, slot: int, names: Iterable[str]) -> None:
-        """Tell how far tasks are."""
+        """Report the progress of tasks."""
         for name in names:
             record = self.state.tasks[name]
             rows = 0 if record.result is None else record.result.rows
@@ -295,7 +295,7 @@ class MarketRun:
         if left:
             cells = [cell._asdict() for cell in left]
             self._prepared.mechanism.release(self._bids[name].task, left)
-            self._note({"type": "released", "task": name, "cells": cells})
+            self._record({"type": "released", "task": name, "cells": cells})
         write_task(self._folder, self._bids[name], record)
         self._console.finished(slot, self._bids[name], record)
 
@@ -307,15 +307,15 @@ class MarketRun:
         """
         if not any(cell.slot > slot for cell in self.state.tasks[name].cells):
             raise NodeError(f"node {node}: {name}: {found}, in its last slot")
-        self._tell_of(name, f"slot {slot}: {found}; its next slot trains what is left")
+        self._note_task(name, f"slot {slot}: {found}; its next slot trains what is left")
 
-    def _tell_of(self, task: str, text: str) -> None:
+    def _note_task(self, task: str, text: str) -> None:
         if text not in self.state.tasks[task].notes:
-            self._note({"type": "task_note", "task": task, "text": text})
+            self._record({"type": "task_note", "task": task, "text": text})
             self._console.noted(f"{task}: {text}")
 
-    def _tell(self, text: str) -> None:
-        self._note({"type": "note", "text": text})
+    def _note(self, text: str) -> None:
+        self._record({"type": "note", "text": text})
         self._console.noted(text)
 
 

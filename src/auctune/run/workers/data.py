@@ -66,63 +66,63 @@ class RequestHandlers:
             )
         return self._examiners[base]
 
-    def prepare(self, asked: Message) -> None:
-        """Load what a request needs that stays: its memory is not the request's."""
-        if "base" in asked:
-            self._examiner(asked["base"])
+    def prepare(self, request: Message) -> None:
+        """Load what stays after a request: its memory is not the request's."""
+        if "base" in request:
+            self._examiner(request["base"])
 
-    def _prepare(self, asked: Message) -> Any:
-        return self._examiner(asked["base"]).context_tokens
+    def _prepare(self, request: Message) -> Any:
+        return self._examiner(request["base"]).context_tokens
 
-    def _size(self, asked: Message) -> Any:
-        examiner, path = self._examiner(asked["base"]), Path(asked["path"])
-        store = asked["store"]
-        facts = examiner.facts(path, asked["place"], asked["max_length"], store=store)
+    def _size(self, request: Message) -> Any:
+        examiner, path = self._examiner(request["base"]), Path(request["path"])
+        store = request["store"]
+        facts = examiner.facts(path, request["place"], request["max_length"], store=store)
         return FACTS.dump_python(facts, mode="json")
 
-    def _store(self, asked: Message) -> None:
-        examiner, path = self._examiner(asked["base"]), Path(asked["path"])
-        examiner.store(path, asked["place"], asked["max_length"])
+    def _store(self, request: Message) -> None:
+        examiner, path = self._examiner(request["base"]), Path(request["path"])
+        examiner.store(path, request["place"], request["max_length"])
 
-    def _measure(self, asked: Message) -> Any:
-        examiner, path = self._examiner(asked["base"]), Path(asked["path"])
-        return examiner.raw_size(path, asked["place"], asked["max_length"]).to_record()
+    def _measure(self, request: Message) -> Any:
+        examiner, path = self._examiner(request["base"]), Path(request["path"])
+        return examiner.raw_size(path, request["place"], request["max_length"]).to_record()
 
-    def _appraise(self, asked: Message) -> Any:
+    def _appraise(self, request: Message) -> Any:
         vendors = [
-            RepairVendor(REPAIR_PARAMS.validate_python(record)) for record in asked["vendors"]
+            RepairVendor(REPAIR_PARAMS.validate_python(record)) for record in request["vendors"]
         ]
-        examiner, path = self._examiner(asked["base"]), Path(asked["path"])
-        appraisal = examiner.appraise(path, asked["place"], asked["max_length"], vendors)
+        examiner, path = self._examiner(request["base"]), Path(request["path"])
+        appraisal = examiner.appraise(path, request["place"], request["max_length"], vendors)
         return APPRAISALS.dump_python(appraisal, mode="json")
 
-    def _repair(self, asked: Message) -> Any:
-        target = Path(asked["target"])
+    def _repair(self, request: Message) -> Any:
+        target = Path(request["target"])
         clean_temp_files(target)
-        vendor = RepairVendor(REPAIR_PARAMS.validate_python(asked["vendor"]))
-        return vendor.repair(Path(asked["source"]), target).to_json()
+        vendor = RepairVendor(REPAIR_PARAMS.validate_python(request["vendor"]))
+        return vendor.repair(Path(request["source"]), target).to_json()
 
-    def _archive(self, asked: Message) -> Any:
-        target = Path(asked["target"])
+    def _archive(self, request: Message) -> Any:
+        target = Path(request["target"])
         clean_temp_files(target)
-        return asdict(archive_folder(Path(asked["folder"]), target, asked["name"]))
+        return asdict(archive_folder(Path(request["folder"]), target, request["name"]))
 
 
 def answer(
-    parent: ParentChannel, handlers: RequestHandlers, asked: Message, memory_bytes: int
+    parent: ParentChannel, handlers: RequestHandlers, request: Message, memory_bytes: int
 ) -> None:
     """Do a request and send its answer."""
-    place = asked.get("place", "")
+    place = request.get("place", "")
     try:
-        handlers.prepare(asked)
+        handlers.prepare(request)
         with limited_memory(memory_bytes):
-            value = handlers.by_name[asked["do"]](asked)
+            value = handlers.by_name[request["do"]](request)
     except AuctuneError as error:
         record = error_record(error)
     except MemoryError:
         found = f"needs more than {memory_bytes // 2**20:,} MiB of memory to be examined"
         record = {"place": place, "found": found, "expected": "fewer rows"}
-    # Errors of libraries in Rust are no `Exception`; whatever it is must not end the process.
+    # Errors of libraries in Rust are not `Exception`s; none of them may end the process.
     except BaseException as error:
         # Its text may quote paths, and rows: only the log has it.
         traceback.print_exc()
@@ -133,9 +133,9 @@ def answer(
             "expected": "data that can be tokenized",
         }
     else:
-        parent.send("done", id=asked["id"], value=value)
+        parent.send("done", id=request["id"], value=value)
         return
-    parent.send("failed", id=asked["id"], **record)
+    parent.send("failed", id=request["id"], **record)
 
 
 @contextmanager
@@ -166,5 +166,5 @@ def main(parent: ParentChannel, settings: dict[str, Any]) -> None:
     handlers = RequestHandlers(
         Path(settings["cache"]), settings["max_row_characters"], settings["reserve_bytes"]
     )
-    while (asked := parent.inbox.get())["do"] != "stop":
-        answer(parent, handlers, asked, settings["memory_bytes"])
+    while (request := parent.inbox.get())["do"] != "stop":
+        answer(parent, handlers, request, settings["memory_bytes"])

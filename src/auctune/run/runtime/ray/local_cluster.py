@@ -1,9 +1,9 @@
 """A Ray cluster on one machine: a node for the driver, and others side by side.
 
-They end with the process that started them, however it ends: the kernel sees to that on Linux.
-Nothing but the loopback interface is used, and no dashboard or usage report is started. A driver of
-a cluster runs code as the user who owns the processes of its nodes. So all who connect must have a
-random token, and sockets and logs are in a folder that no other user may enter.
+On Linux the kernel ends them with the process that started them. Only the loopback interface is
+used, and no dashboard or usage report is started. A driver of a cluster runs code as the user who
+owns the processes of its nodes: drivers need a random token, and sockets and logs are in a folder
+that no other user may enter.
 """
 
 import contextlib
@@ -35,9 +35,9 @@ _ENVIRONMENT = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
 _SYSTEM: dict[str, Any] = {
-    # Ray has its workers give way to all else, such as the jobs of other zones.
+    # By default Ray lowers the priority of its workers below that of other zones' jobs.
     "worker_niceness": 0,
-    # A node that is gone is to be noticed within two seconds, not within half a minute.
+    # A lost node is noticed within two seconds instead of half a minute.
     "health_check_initial_delay_ms": 1000,
     "health_check_period_ms": 500,
     "health_check_timeout_ms": 1000,
@@ -52,7 +52,7 @@ _COMMON: dict[str, Any] = {
 
 
 def silence_ray_output() -> None:
-    """Keep what Ray reports of lost nodes off standard output: it has no option for that."""
+    """Keep Ray's messages about lost nodes off standard output; Ray has no option for that."""
     import ray
 
     ray._private.worker.print_to_stdstream = _print_nothing
@@ -63,7 +63,7 @@ def _print_nothing(*_arguments: object, **_options: object) -> None:
 
 
 def reread_token() -> None:
-    """Have Ray use the token in the environment; it would keep what it read at its import."""
+    """Have Ray read the token in the environment again; it keeps the one of its import."""
     if "ray" in sys.modules:
         import ray
 
@@ -73,18 +73,18 @@ def reread_token() -> None:
 
 
 class LocalCluster:
-    """A context: nodes with resources, and this process as their driver.
+    """Context manager of a cluster on this machine, with this process as its driver.
 
-    Nodes end with the thread that added them, as the kernel has it.
+    The kernel ends a node with the thread that added it.
 
     Args:
-        nodes: what each has, by its name; `CPU` and `GPU` are Ray's own.
+        nodes: resources of each node, by its name; `CPU` and `GPU` are Ray's own.
         namespace: of the driver's named actors.
-        port: of its head; 0: any that is free.
-        token: asked of all who connect; None: a random one.
+        port: of the head; 0: any free port.
+        token: required of drivers; `None`: a random one.
 
     Attributes:
-        folder: of sockets and logs; goes with the cluster, unless that was killed.
+        folder: of sockets and logs; removed with the cluster, unless that was killed.
     """
 
     def __init__(
@@ -101,19 +101,20 @@ class LocalCluster:
         self._before: dict[str, str | None] = {}
         self._nodes: dict[str, Any] = {}
         self._cluster: Any = None
-        # Paths of sockets are short: not in a folder of the user's. Ray opens what is below to all.
+        # Paths of sockets must be short, so the folder is not in the data folder. Ray makes the
+        # folders within it accessible to all users.
         self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
 
     @property
     def address(self) -> str:
-        """HOST:PORT of its head."""
+        """Return HOST:PORT of the head."""
         return str(self._cluster.address)
 
     def __enter__(self) -> "LocalCluster":
         session = self.folder / "s"
-        # Where it writes which cluster is the newest.
+        # Ray writes the address of its newest cluster there.
         (session / "ray").mkdir(parents=True)
-        # To be said before Ray is imported; its processes inherit it.
+        # Ray reads these at its import; its processes inherit them.
         os.environ |= _ENVIRONMENT | {"RAY_TMPDIR": str(session)}
         own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": self._token}
         self._before = {name: os.environ.get(name) for name in own}
@@ -122,7 +123,7 @@ class LocalCluster:
         import ray
         from ray.cluster_utils import Cluster
 
-        # Somebody may have imported it before.
+        # Ray may have been imported before.
         ray._private.ray_constants.ENABLE_RAY_CLUSTER = False
         try:
             self._cluster = Cluster()
@@ -175,23 +176,23 @@ class LocalCluster:
         drop_folder(self.folder)
 
     def has(self, name: str) -> bool:
-        """Whether a node is there."""
+        """Return whether a node is alive."""
         node = self._nodes.get(name)
         return node is not None and any(kind == "raylet" for kind, _ in node.live_processes())
 
     def start_node(self, name: str, resources: Mapping[str, float]) -> None:
-        """Start a node, again if it is gone; returns before the cluster knows it."""
+        """Start a node, or restart a lost one; does not wait until it has joined the cluster."""
         if name in self._nodes:
             self._cluster.remove_node(self._nodes.pop(name), allow_graceful=False)
         self._add(name, resources)
 
     def process_of(self, name: str) -> int:
-        """The process whose end is the node's."""
+        """Return the id of a node's raylet, with which the node ends."""
         processes = self._nodes[name].live_processes()
         return next(int(process.pid) for name, process in processes if name == "raylet")
 
     def kill(self, name: str) -> None:
-        """Lose a node, its actors with it, as by a power cut."""
+        """Kill a node and its actors, as a power cut would."""
         node = self.process_of(name)
         actors = Path(f"/proc/{node}/task/{node}/children").read_text().split()
         self._cluster.remove_node(self._nodes.pop(name), allow_graceful=False)
@@ -201,7 +202,7 @@ class LocalCluster:
     def _add(self, name: str, resources: Mapping[str, float]) -> None:
         own = dict(resources)
         cpus, gpus = int(own.pop("CPU", 0)), int(own.pop("GPU", 0))
-        for left in reversed(range(_START_TRIES)):
+        for remaining in reversed(range(_START_TRIES)):
             before = _children()
             try:
                 self._nodes[name] = self._cluster.add_node(
@@ -209,16 +210,16 @@ class LocalCluster:
                 )
                 return
             except Exception:
-                # Of half a minute's silence, for which Ray has no error of its own. The node may
-                # still come, as one too many of its name.
+                # A timeout of half a minute, for which Ray has no error of its own. The node could
+                # still join, as a second one of its name.
                 for process in _children() - before:
                     _kill(process)
-                if not left:
+                if not remaining:
                     raise
 
 
 def _children() -> set[int]:
-    """Processes that this thread has started; none where the system does not tell."""
+    """Return the processes that this thread has started; none where the system has no list."""
     try:
         thread = threading.get_native_id()
         return {int(pid) for pid in Path(f"/proc/self/task/{thread}/children").read_text().split()}
@@ -232,10 +233,10 @@ def _kill(process: int) -> None:
 
 
 def drop_folder(folder: Path) -> None:
-    """Remove what a cluster that is gone, or is going, has left."""
+    """Remove the folder of a cluster that has ended or is ending."""
     if not folder.name.startswith(_PREFIX):
         return
-    # What is ended last still writes its last lines.
+    # Processes that are ending still write their last lines.
     for _ in range(_DROP_TRIES):
         shutil.rmtree(folder, ignore_errors=True)
         if not folder.exists():

@@ -125,7 +125,9 @@ class AuctionLoader(LanguageZoneLoader[AuctionConfig, AuctionZone, AuctionModel]
             for node in entry.nodes
         }
         # Nodes hold the lock too: while one is alive, no other service opens this data folder.
-        make_executor = executor_factory(entry).executor(settings, work, dirs.logs, shared.lock)
+        # Zones may have nodes of the same id.
+        logs = dirs.logs / entry.name
+        make_executor = executor_factory(entry).executor(settings, work, logs, shared.lock)
         repairs = RepairCoordinator(
             actor, self.clock, self._vendors, self._inspector, shared.files, work
         )

@@ -208,6 +208,24 @@ class SlotScheduler(ABC, Generic[Z, J]):
             zone.record(JobNoted(text=text), job.id)
 
 
+def log_node_message(zone: str, node: str, message: Mapping[str, Any]) -> None:
+    """Log what happened to a node's worker, for those who wonder why the node was lost."""
+    match message["kind"]:
+        case "ended":
+            _log.warning(
+                "a node's worker ended",
+                zone=zone,
+                node=node,
+                how=message["how"],
+                exits=message["exits"],
+                backoff_seconds=message["backoff"],
+            )
+        case "lost":
+            _log.warning("a node is lost", zone=zone, node=node, how=message["how"])
+        case "recovered":
+            _log.info("a node has recovered", zone=zone, node=node)
+
+
 class SlotWorker(ZoneWorker[Z]):
     """Worker of a zone whose jobs train in slots on the nodes of an executor."""
 
@@ -246,5 +264,6 @@ class SlotWorker(ZoneWorker[Z]):
 
     def _on_message(self, node: str, message: dict[str, Any]) -> None:
         """Handle a message of a node, on a thread of the executor."""
+        log_node_message(self._actor.name, node, message)
         if message["kind"] in _SCHEDULED_MESSAGES:
             self._post(lambda zone: self._scheduler.on_message(zone, node, message))

@@ -1,0 +1,31 @@
+"""What the log has about nodes."""
+
+from structlog.testing import capture_logs
+
+from auctune.service.zones.core.scheduler import log_node_message
+
+
+def test_the_log_says_how_a_lost_node_ended_and_when_it_has_recovered() -> None:
+    how = "was silent for 15 s"
+    with capture_logs() as lines:
+        for message in (
+            {"kind": "ready"},
+            {"kind": "ended", "how": how, "exits": 3, "backoff": 60.0},
+            {"kind": "lost", "how": how, "missing": False},
+            {"kind": "alive"},
+            {"kind": "recovered"},
+        ):
+            log_node_message("default", "alpha", message)
+    of_node = {"zone": "default", "node": "alpha"}
+    assert lines == [
+        {
+            "event": "a node's worker ended",
+            "log_level": "warning",
+            "how": how,
+            "exits": 3,
+            "backoff_seconds": 60.0,
+            **of_node,
+        },
+        {"event": "a node is lost", "log_level": "warning", "how": how, **of_node},
+        {"event": "a node has recovered", "log_level": "info", **of_node},
+    ]
