@@ -7,7 +7,6 @@ Networks" (IEEE TMC 2024), as docs/explanation/edge.md tells.
 from auctune.edge.baselines import AntMan, Liquid, Tiresias
 from auctune.edge.checker import Violation, first_violation
 from auctune.edge.decision import (
-    EdgeAdmission,
     EdgeAdvanced,
     EdgeCommitment,
     EdgeDecision,
@@ -47,7 +46,6 @@ __all__ = [
     "AntMan",
     "BestPlan",
     "ByDuration",
-    "EdgeAdmission",
     "EdgeAdvanced",
     "EdgeCommitment",
     "EdgeDecision",

@@ -1,10 +1,10 @@
 """Plans, decisions and events of an edge market, and the protocol of its mechanism."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from auctune.domain import Money, Reason, Saved
+from auctune.domain import Money, Reason
 from auctune.domain.money import ZERO
 from auctune.edge.job import EdgeJob
 from auctune.edge.market import EdgeMarket
@@ -178,39 +178,3 @@ class EdgeCommitment:
 
     job: EdgeJob
     plan: EdgePlan
-
-
-class EdgeAdmission(Protocol):
-    """A mechanism that answers each bid at once and for good.
-
-    It owns its state, has no clock and does no I/O: `now`, the current slot, is passed in and
-    never decreases.
-    """
-
-    def offer(self, job: EdgeJob, now: int) -> EdgeDecision:
-        """Decide on one bid, and book what was promised."""
-        ...
-
-    def offer_slot(self, jobs: Sequence[EdgeJob], now: int) -> list[EdgeDecision]:
-        """Decide on all bids of one slot, in their order."""
-        ...
-
-    def preview(self, job: EdgeJob, now: int) -> EdgeDecision:
-        """Return what `offer` would answer now; changes nothing."""
-        ...
-
-    def quote(self, job: EdgeJob, now: int) -> EdgeMenu:
-        """Prices by finish, whatever the job is worth; changes nothing."""
-        ...
-
-    def apply(self, event: EdgeEvent) -> None:
-        """Take over what happened, on replay, without deciding again."""
-        ...
-
-    def save(self) -> Saved:
-        """Return all that this mechanism remembers."""
-        ...
-
-    def load(self, saved: Saved) -> None:
-        """Take over what another one saved that was built alike."""
-        ...

@@ -7,7 +7,6 @@ import pytest
 
 from auctune.domain import InputError, Reason, read_snapshot, write_snapshot
 from auctune.edge import (
-    EdgeAdmission,
     EdgeCommitment,
     EdgeDecision,
     EdgeJob,
@@ -301,6 +300,6 @@ def test_who_bids_does_not_set_its_own_reserve() -> None:
 
 def test_bids_of_one_slot_are_answered_one_after_the_other() -> None:
     jobs = [replace(JOB, id=name) for name in ("a", "b", "c")]
-    together: EdgeAdmission = Eris(MARKET, SHARE)
-    alone: EdgeAdmission = Eris(MARKET, SHARE)
+    together = Eris(MARKET, SHARE)
+    alone = Eris(MARKET, SHARE)
     assert together.offer_slot(jobs, 1) == [alone.offer(job, 1) for job in jobs]

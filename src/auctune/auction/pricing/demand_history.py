@@ -113,12 +113,6 @@ def place(
     return chosen._replace(arrival=arrival, deadline=deadline), np.repeat(expected / size, size)
 
 
-def densities(columns: TaskColumns) -> Floats:
-    """Money per sample of each bid above 0."""
-    density: Floats = columns.bid / columns.work
-    return density[density > 0]
-
-
 # Bids of one slot that are kept, a uniform sample of all that came; the rest are only counted.
 _MAX_KEPT_PER_SLOT = 200
 

@@ -56,7 +56,6 @@ Kind = Annotated[RowKind, BeforeValidator(_kind)]
 # Far above any real market, and small enough that sums of products stay numbers.
 _MOST = 10**9
 Whole = Annotated[int, Field(ge=0, le=_MOST)]
-Count = Annotated[int, Field(ge=1, le=_MOST)]
 Positive = Annotated[float, Field(gt=0, le=_MOST)]
 Rate = Annotated[float, Field(ge=0, le=_MOST)]
 

@@ -22,7 +22,6 @@ _MAX = 10**9
 Count = Annotated[int, Field(ge=1, le=_MAX, strict=True)]
 # Strict: "1_0" and true are not numbers.
 Positive = Annotated[float, Field(gt=0, le=_MAX, allow_inf_nan=False, strict=True)]
-Rate = Annotated[float, Field(ge=0, le=_MAX, allow_inf_nan=False, strict=True)]
 # PostgreSQL cannot store NUL.
 _TEXT = r"^[^\u0000]*$"
 # Text that is displayed: without control characters and characters that change text direction.

@@ -48,8 +48,6 @@ class EdgeInstance:
 # Models check kinds only: keys, JSON types, finite numbers. What values mean is checked where the
 # types of `auctune.edge` are made.
 
-Number = int | float
-
 
 class _Model(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, frozen=True)
