@@ -10,9 +10,8 @@ from auctune.charts.comparison import (
 from auctune.charts.curves import Growth, edge_use_chart, growth_chart
 from auctune.charts.heat_map import (
     HeatGrid,
-    compute_price_map,
     heat_map,
-    memory_price_map,
+    price_map,
     utilization_map,
 )
 from auctune.charts.losses import LossCurve, loss_chart
@@ -37,17 +36,16 @@ __all__ = [
     "PlanRow",
     "PolicyPoint",
     "SlotPoint",
-    "compute_price_map",
     "cumulative_chart",
     "edge_use_chart",
     "growth_chart",
     "heat_map",
     "loss_chart",
-    "memory_price_map",
     "menu_chart",
     "payment_chart",
     "plan_chart",
     "policy_comparison_chart",
+    "price_map",
     "spot_job_chart",
     "to_figure",
     "to_inline_svg",

@@ -236,53 +236,26 @@ _MULTIPLES = {
 }
 
 
-def compute_price_map(
-    prices: FloatArray,
-    nodes: tuple[str, ...],
-    palette: Palette = LIGHT,
-    width: int = 500,
-    *,
-    busiest: float = 1.0,
-) -> AnyChart:
-    """Prices [slot, node] of compute, in money per sample.
-
-    `busiest` is the largest share in use of a cell: where little is sold, the colours are those of
-    low prices.
-    """
-    return _price_map(prices, nodes, "sample", palette, width, busiest)
-
-
-def memory_price_map(
-    prices: FloatArray,
-    nodes: tuple[str, ...],
-    palette: Palette = LIGHT,
-    width: int = 500,
-    *,
-    busiest: float = 1.0,
-) -> AnyChart:
-    """Prices [slot, node] of memory, in money per GB and slot.
-
-    `busiest` is the largest share in use of a cell: where little is sold, the colours are those of
-    low prices.
-    """
-    return _price_map(prices, nodes, "GB-slot", palette, width, busiest)
-
-
-def site_price_map(
-    prices: FloatArray, units: tuple[str, ...], palette: Palette = LIGHT, width: int = 500
-) -> AnyChart:
-    """Prices [slot, unit] of what sites have, in money per unit and slot."""
-    return _price_map(prices, units, "unit-slot", palette, width)
-
-
-def _price_map(
+def price_map(
     prices: FloatArray,
     nodes: tuple[str, ...],
     unit: str,
-    palette: Palette,
-    width: int,
+    palette: Palette = LIGHT,
+    width: int = 500,
+    *,
     busiest: float = 1.0,
 ) -> AnyChart:
+    """Prices [slot, node], in money per unit.
+
+    Args:
+        prices: the prices.
+        nodes: names, the columns of `prices`.
+        unit: what a price is for: "sample" for compute, "GB-slot" for memory.
+        palette: colours.
+        width: pixels of the whole chart.
+        busiest: largest share in use of a cell: where little is sold, the colours are those of low
+            prices.
+    """
     exponent = engineering_exponent(float(prices.max(initial=0.0)))
     quantity = f"{_MULTIPLES[exponent]} {unit}" + ("s" if exponent < 0 else "")
     values, ramp = prices / 10.0**exponent, palette.price_ramp

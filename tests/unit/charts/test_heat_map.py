@@ -6,11 +6,10 @@ import pytest
 
 from auctune.charts import DARK, LIGHT, HeatGrid, heat_map, to_svg, utilization_map
 from auctune.charts.heat_map import (
-    compute_price_map,
     encode_png,
     engineering_exponent,
     is_fine,
-    memory_price_map,
+    price_map,
     round_step,
 )
 from auctune.charts.theme import label_step
@@ -50,7 +49,7 @@ def test_a_large_market_is_one_image_with_axes_and_legend() -> None:
     nodes = tuple(f"n{i}" for i in range(200))
     values = np.linspace(0, 3e-7, 144 * 200).reshape(144, 200)
     assert is_fine(values)
-    svg = to_svg(compute_price_map(values, nodes))
+    svg = to_svg(price_map(values, nodes, "sample"))
     assert svg.count("<image") == 1
     assert len(svg) < 200_000
     assert "money per billion samples" in svg
@@ -63,15 +62,15 @@ def test_a_large_market_is_one_image_with_axes_and_legend() -> None:
 def test_prices_of_an_idle_market_are_drawn_as_low_ones() -> None:
     prices = np.full((3, 2), 0.002)
     darkest, lightest = LIGHT.price_ramp[-1], LIGHT.price_ramp[0]
-    idle = to_svg(compute_price_map(prices, NODES, LIGHT, 400, busiest=0.0))
-    busy = to_svg(compute_price_map(prices, NODES, LIGHT, 400, busiest=1.0))
+    idle = to_svg(price_map(prices, NODES, "sample", LIGHT, 400, busiest=0.0))
+    busy = to_svg(price_map(prices, NODES, "sample", LIGHT, 400, busiest=1.0))
     # One of each colour stands in the legend.
     assert (idle.count(f'fill="{lightest}"'), idle.count(f'fill="{darkest}"')) == (7, 1)
     assert (busy.count(f'fill="{lightest}"'), busy.count(f'fill="{darkest}"')) == (1, 7)
 
 
 def test_prices_of_nothing_are_drawn() -> None:
-    svg = to_svg(memory_price_map(np.zeros((3, 2)), NODES, DARK, 400))
+    svg = to_svg(price_map(np.zeros((3, 2)), NODES, "GB-slot", DARK, 400))
     assert "money per GB-slot" in svg
     assert svg.count(">0.0</text>") == 6
 

@@ -12,10 +12,9 @@ from auctune.charts import (
     Bill,
     LossCurve,
     PlanRow,
-    compute_price_map,
-    memory_price_map,
     payment_chart,
     plan_chart,
+    price_map,
     utilization_map,
 )
 from auctune.charts.render import DrawChart
@@ -88,8 +87,8 @@ def _charts(report: MarketReport) -> Mapping[str, Markup | None]:
             "Bars of each task's payment by its parts, with its bid",
         )
     maps: dict[str, DrawChart] = {
-        "compute-price": partial(compute_price_map, prices.compute, nodes),
-        "memory-price": partial(memory_price_map, prices.memory, nodes),
+        "compute-price": partial(price_map, prices.compute, nodes, "sample"),
+        "memory-price": partial(price_map, prices.memory, nodes, "GB-slot"),
         "compute-use": partial(utilization_map, used.compute, nodes, "compute"),
         "memory-use": partial(utilization_map, used.memory, nodes, "memory"),
     }

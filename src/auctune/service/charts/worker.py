@@ -18,15 +18,13 @@ from auctune.charts import (
     LossCurve,
     Palette,
     PlanRow,
-    compute_price_map,
     loss_chart,
-    memory_price_map,
     plan_chart,
+    price_map,
     to_figure,
     utilization_map,
 )
 from auctune.charts.curves import Curve, CurvePanel, curves_chart
-from auctune.charts.heat_map import site_price_map
 from auctune.charts.menu import ChoicePoint, MenuPoint, choices_chart, menu_chart
 from auctune.charts.metered import (
     RentedSlot,
@@ -58,16 +56,8 @@ def _grid(data: Data) -> tuple[NDArray[np.float64], tuple[str, ...]]:
     return np.array(data["values"], dtype=np.float64), tuple(data["nodes"])
 
 
-def _compute_price(data: Data) -> DrawChart:
-    return partial(compute_price_map, *_grid(data), busiest=data["busiest"])
-
-
-def _memory_price(data: Data) -> DrawChart:
-    return partial(memory_price_map, *_grid(data), busiest=data["busiest"])
-
-
-def _site_price(data: Data) -> DrawChart:
-    return partial(site_price_map, *_grid(data))
+def _price(unit: str, data: Data) -> DrawChart:
+    return partial(price_map, *_grid(data), unit, busiest=data.get("busiest", 1.0))
 
 
 def _use(resource: str, data: Data) -> DrawChart:
@@ -142,11 +132,11 @@ def _shares(data: Data) -> DrawChart:
 
 
 CHARTS: dict[str, tuple[Callable[[Data], DrawChart], int]] = {
-    "compute-price": (_compute_price, HALF),
-    "memory-price": (_memory_price, HALF),
+    "compute-price": (partial(_price, "sample"), HALF),
+    "memory-price": (partial(_price, "GB-slot"), HALF),
     "compute-use": (partial(_use, "compute"), HALF),
     "memory-use": (partial(_use, "memory"), HALF),
-    "site-price": (_site_price, WIDE),
+    "site-price": (partial(_price, "unit-slot"), WIDE),
     "site-use": (partial(_use, "a site"), WIDE),
     "plan": (_plan, WIDE),
     "losses": (_losses, WIDE),
