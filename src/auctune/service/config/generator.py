@@ -259,9 +259,14 @@ def _comment(text: str) -> Iterator[str]:
 
 
 def reference_table(model: type[BaseModel]) -> str:
-    """Return the table of the reference page for a model, in Markdown."""
+    """Return the table of the reference page for a model, in Markdown.
+
+    Keys that all kinds of zones share are in the table of the auction alone.
+    """
     rows = ["| key | default | meaning |", "| --- | --- | --- |"]
-    for name, info in model.model_fields.items():
+    is_shared = issubclass(model, LanguageZoneConfig) and model is not AuctionConfig
+    for name in _own_keys(model) if is_shared else model.model_fields:
+        info = model.model_fields[name]
         rows.append(f"| `{name}` | {_default_cell(info)} | {info.description} |")
     return "\n".join(rows) + "\n"
 
