@@ -63,6 +63,8 @@ def with_settings(*indices: int) -> list[str]:
     for index in indices:
         if name_of(index) == "power_kw":
             chosen.add(next(i for i in LEFT_OUT if name_of(i) == "energy_price"))
+        if name_of(index) == "resource":
+            chosen.add(next(i for i in LEFT_OUT if name_of(i) == "ray"))
         if name_of(index) in ON_RAY and index in LEFT_OUT:
             text = '\nexecutor = "ray"\n'
         elif name_of(index) in ON_RAY and LINES[index].count("missing_seconds"):
