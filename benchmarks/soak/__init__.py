@@ -1,11 +1,12 @@
-"""A soak of a whole service: random bids of all kinds, random faults, and then the books.
+"""A soak of the service: random requests and random faults, then an audit of all records.
 
-| module | is |
+| module | contents |
 | --- | --- |
-| kind, kinds, *_kind | what the soak must know of a kind of zone; a new kind is one object more |
-| site, vendors, data_sets | the market that is soaked, and what is around it |
-| client, moves, bid_record, watched_job | those who bid, and what they know by themselves |
-| stage, fault, faults, weather | what is broken, how, and when |
-| log, audit | what is on record, and whether it is what was said |
-| run, progress, report | all of it, from a seed |
+| environment | the service, its Ray cluster and its vendors |
+| faults | fault injection and recovery |
+| zones | a zone of each kind: settings, random bids, faults; a new kind adds one class |
+| client, actions, observed_job | clients, their actions, and their records |
+| history, final_state | what the service has recorded, and what it returns at the end |
+| audit | checks of all records against each other, which yield violations |
+| run, report | the soak, its progress and its result |
 """

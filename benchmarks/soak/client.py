@@ -1,167 +1,225 @@
-"""A client: one move after the other, each at random, and a diary of it all."""
+"""A client of the service, and its record of what it sent and received."""
 
 import json
 import random
-import threading
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from soak.data_sets import MakeData
-from soak.diary import Diary, Request
-from soak.kind import SoakKind
-from soak.move import Move
-from soak.stage import Stage
-from soak.transport import Answer, ask
+from soak.environment import RETRY_SECONDS, Environment, Response
+from soak.observed_job import JobView, ObservedJob
+from soak.zones import DATA_SETS, ZONES
 from support.service_process import upload_form
 
-# A service that is started again is away for seconds, and on a busy machine for more.
-_PATIENCE_SECONDS = 0.5
+# The share of bids that leave the choice of the zone to the market.
+_NO_ZONE_SHARE = 0.03
+
+
+@dataclass
+class JobRequest:
+    """A request for a job, sent once or several times.
+
+    Attributes:
+        token: unique name of the request, in the job's metadata.
+        body: as sent.
+        headers: as sent, without the header that counts retries.
+        is_repeatable: whether a retry cannot create a second job.
+        may_create_job: `False` for dry runs and invalid requests.
+        agreed_price: price of the accepted line of a quote; `None` for a bid.
+        first_view: job in the response to the first attempt, if that created one.
+        job_ids: ids of jobs in responses.
+        num_sent: number of attempts.
+        num_unanswered: attempts without a response.
+        refusal: HTTP status and error code of the newest refusal.
+    """
+
+    token: str
+    body: bytes
+    headers: dict[str, str]
+    is_repeatable: bool
+    may_create_job: bool = True
+    agreed_price: str | None = None
+    first_view: JobView | None = None
+    job_ids: set[str] = field(default_factory=set)
+    num_sent: int = 0
+    num_unanswered: int = 0
+    refusal: tuple[int, str | None] | None = None
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether an attempt had a response."""
+        return self.num_sent > self.num_unanswered
+
+
+@dataclass
+class JobChanges:
+    """Requests to cancel, pause or resume a job, counted by that verb.
+
+    Attributes:
+        acknowledged: with status 200.
+        unanswered: without a response, so that they may have taken effect.
+    """
+
+    acknowledged: Counter[str] = field(default_factory=Counter)
+    unanswered: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass
+class ClientRecord:
+    """What a client sent and received, to be compared with the log.
+
+    Attributes:
+        user: of the client.
+        key: API key.
+        requests: requests for jobs.
+        jobs: jobs in responses, by id.
+        changes: by job.
+        statuses: HTTP statuses, counted.
+        actions: counted by name.
+        violations: responses that are wrong by themselves.
+    """
+
+    user: str
+    key: str
+    requests: list[JobRequest] = field(default_factory=list)
+    jobs: dict[str, ObservedJob] = field(default_factory=dict)
+    changes: dict[str, JobChanges] = field(default_factory=dict)
+    statuses: Counter[int] = field(default_factory=Counter)
+    actions: Counter[str] = field(default_factory=Counter)
+    violations: list[str] = field(default_factory=list)
+
+    @property
+    def open_jobs(self) -> list[ObservedJob]:
+        """Jobs that had not ended when last observed."""
+        return [job for job in list(self.jobs.values()) if not job.has_ended]
 
 
 class Client:
-    """What all moves of a client share.
+    """A client with one API key, which sends one request at a time.
 
     Args:
-        diary: of what it did.
-        stage: with the service.
-        kinds: of zones.
-        draw: everything random.
-        weights: how many of its bids are for a kind, by comparison; by the kinds' own if `None`.
+        record: of what it sends and receives.
+        environment: with the service.
+        rng: to draw from.
+        weights: relative frequencies of bids for each of `ZONES`; by default the zones' own.
 
     Attributes:
-        files: ids of its data sets, by sort.
+        files: ids of its data sets, by their key in `DATA_SETS`.
     """
 
     def __init__(
         self,
-        diary: Diary,
-        stage: Stage,
-        kinds: Sequence[SoakKind],
-        draw: random.Random,
+        record: ClientRecord,
+        environment: Environment,
+        rng: random.Random,
         weights: Sequence[float] | None = None,
     ) -> None:
-        self.diary = diary
-        self.stage = stage
-        self.kinds = kinds
-        self.draw = draw
+        self.record = record
+        self.environment = environment
+        self.rng = rng
         self.files: dict[str, list[str]] = {}
-        self._weights = weights or [kind.weight for kind in kinds]
-        self._numbers = 0
+        self._weights = weights or [zone.weight for zone in ZONES]
+        self._num_tokens = 0
 
-    def ask(
+    def send(
         self,
         method: str,
         path: str,
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> Answer | None:
-        """A request; none: nobody answered."""
-        answer = ask(self.stage.service.address, self.diary.key, method, path, body, headers)
-        if answer is None:
-            self.stage.over.wait(_PATIENCE_SECONDS)
+    ) -> Response | None:
+        """Send one request; return `None` after a pause if no response arrived."""
+        response = self.environment.send(method, path, body, headers, self.record.key)
+        if response is None:
+            self.environment.stop_requested.wait(RETRY_SECONDS)
             return None
-        self.diary.statuses[answer.status] += 1
-        if answer.status >= 500:
-            self.diary.wrong.append(f"{method} {path}: {answer.status} {answer.content[:300]!r}")
-        return answer
+        self.record.statuses[response.status] += 1
+        if response.status >= 500:
+            self.record.violations.append(
+                f"{method} {path}: {response.status} {response.content[:300]!r}"
+            )
+        return response
 
-    def insist(self, method: str, path: str) -> Answer:
-        """The same, of what may be asked again and again, until somebody answers."""
-        while (answer := self.ask(method, path)) is None:
+    def get(self, path: str) -> Response:
+        """Send a GET request until a response arrives."""
+        while (response := self.send("GET", path)) is None:
             pass
-        return answer
+        return response
 
-    def token(self) -> str:
-        """A new name for a request."""
-        self._numbers += 1
-        return f"{self.diary.user}-{self.diary.key[-6:]}-{self._numbers}"
-
-    def send(self, request: Request) -> Answer | None:
-        """Make a request for a job, for the first time or again."""
-        if request.tries == 0:
-            self.diary.requests.append(request)
-        again = {"x-stainless-retry-count": str(request.tries)} if request.tries else {}
-        request.tries += 1
-        answer = self.ask("POST", "/v1/fine_tuning/jobs", request.body, request.headers | again)
-        if answer is None:
-            request.lost += 1
-        elif answer.status != 200:
-            request.refused = (answer.status, answer.code)
-        elif request.makes_job:
-            job = self.diary.see(answer.body)
-            if request.tries == 1:
-                request.first = answer.body
-            request.jobs.add(job.id)
-        return answer
-
-    def send_until_answered(self, request: Request) -> Answer | None:
-        """Make a request, again if that is safe; none: nobody knows what became of it."""
-        answer = self.send(request)
-        while answer is None and request.is_repeatable:
-            answer = self.send(request)
-        return answer
-
-    def bid(self, fields: Mapping[str, Any] | None = None) -> Request:
-        """A request with a random bid.
+    def bid(self, terms: Mapping[str, Any] | None = None) -> JobRequest:
+        """Return a request with a random bid.
 
         Args:
-            fields: of `market` beside it.
+            terms: additional fields of its `market`.
         """
-        draw = self.draw
-        kind = draw.choices(self.kinds, self._weights)[0]
-        body = kind.bid(draw, self.files)
-        # One in many leaves the choice of the zone to the market.
-        zone = {} if draw.random() < 0.03 else {"zone": kind.zone}
-        body["market"] |= zone | dict(fields or {})
-        token = self.token()
-        body |= {"seed": draw.randrange(100), "metadata": {"token": token}}
+        rng = self.rng
+        zone = rng.choices(ZONES, self._weights)[0]
+        body = zone.bid(rng, self.files)
+        chosen = {} if rng.random() < _NO_ZONE_SHARE else {"zone": zone.name}
+        body["market"] |= chosen | dict(terms or {})
+        self._num_tokens += 1
+        token = f"{self.record.user}-{self.record.key[-6:]}-{self._num_tokens}"
+        body |= {"seed": rng.randrange(100), "metadata": {"token": token}}
         headers: dict[str, str] = {}
-        is_repeatable = draw.random() < 0.8
-        if draw.random() < 0.6:
+        is_repeatable = rng.random() < 0.8
+        if rng.random() < 0.6:
             headers, is_repeatable = {"idempotency-key": token}, True
-        return Request(token, json.dumps(body).encode(), headers, is_repeatable)
+        return JobRequest(token, json.dumps(body).encode(), headers, is_repeatable)
 
-    @property
-    def sorts(self) -> dict[str, MakeData]:
-        """What it may bring, by sort."""
-        return {name: make for kind in self.kinds for name, make in kind.data_sets.items()}
+    def request_job(self, request: JobRequest) -> Response | None:
+        """Send a request for a job, for the first time or as a retry, and record the response."""
+        if request.num_sent == 0:
+            self.record.requests.append(request)
+        retry = {"x-stainless-retry-count": str(request.num_sent)} if request.num_sent else {}
+        request.num_sent += 1
+        path = "/v1/fine_tuning/jobs"
+        response = self.send("POST", path, request.body, request.headers | retry)
+        if response is None:
+            request.num_unanswered += 1
+        elif response.status != 200:
+            request.refusal = (response.status, response.error_code)
+        elif request.may_create_job:
+            self.observe(response.body)
+            if request.num_sent == 1:
+                request.first_view = response.body
+            request.job_ids.add(response.body["id"])
+        return response
 
-    def upload(self, sort: str) -> None:
-        """One more data set, if the service is there to take it."""
-        form, headers = upload_form(self.sorts[sort](self.draw), "data")
-        answer = self.ask("POST", "/v1/files", form, headers)
-        if answer is not None and answer.status == 200:
-            self.files.setdefault(sort, []).append(answer.body["id"])
+    def request_job_until_answered(self, request: JobRequest) -> None:
+        """Send a request for a job, and retry it if that is safe."""
+        while self.request_job(request) is None and request.is_repeatable:
+            pass
 
+    def observe(self, view: JobView) -> None:
+        """Record a job of a response."""
+        self.record.jobs.setdefault(view["id"], ObservedJob(view["id"])).observe(view)
 
-class ClientThread(threading.Thread):
-    """Makes moves until it is over; what breaks it is the soak's own fault.
+    def refresh(self, job: str) -> None:
+        """Read a job again."""
+        response = self.send("GET", f"/v1/fine_tuning/jobs/{job}")
+        if response is None:
+            return
+        if response.status != 200:
+            self.record.violations.append(f"{job} has disappeared: {response.content!r}")
+        else:
+            self.observe(response.body)
 
-    Args:
-        client: that moves.
-        moves: by weight.
-        pause: mean seconds between two moves.
-    """
+    def change(self, job: str, verb: str) -> int | None:
+        """Cancel, pause or resume a job; return the status, `None` without a response."""
+        changes = self.record.changes.setdefault(job, JobChanges())
+        response = self.send("POST", f"/v1/fine_tuning/jobs/{job}/{verb}")
+        if response is None:
+            changes.unanswered[verb] += 1
+            return None
+        if response.status == 200:
+            changes.acknowledged[verb] += 1
+            self.observe(response.body)
+        return response.status
 
-    def __init__(self, client: Client, moves: Sequence[Move], pause: float) -> None:
-        super().__init__(daemon=True)
-        self.client = client
-        self._moves = moves
-        self._pause = pause
-        self.failure: BaseException | None = None
-
-    def run(self) -> None:
-        """See `threading.Thread`."""
-        try:
-            self._run()
-        except BaseException as error:
-            self.failure = error
-            raise
-
-    def _run(self) -> None:
-        client = self.client
-        weights = [move.weight for move in self._moves]
-        while not client.stage.over.wait(client.draw.expovariate(1 / self._pause)):
-            move = client.draw.choices(self._moves, weights)[0]
-            client.diary.moves[move.name] += 1
-            move.make(client)
+    def upload(self, key: str) -> None:
+        """Upload a new data set of a key in `DATA_SETS`, unless the service is down."""
+        form, headers = upload_form(DATA_SETS[key](self.rng), "data")
+        response = self.send("POST", "/v1/files", form, headers)
+        if response is not None and response.status == 200:
+            self.files.setdefault(key, []).append(response.body["id"])

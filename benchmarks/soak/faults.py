@@ -1,196 +1,223 @@
-"""What breaks: the service, Ray's nodes and head, processes of jobs, a vendor; and who drains."""
+"""Fault injection: what can be broken, and the injector that breaks and recovers it at random."""
 
+import heapq
+import itertools
 import os
 import random
 import signal
 import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from soak.fault import Cure
-from soak.stage import Stage
+from soak.environment import Environment
 from support.market_runs import descendants
 from support.processes import kill
 from support.service_process import command_line
 
-
-class ServiceKilled:
-    """kill -9 of the service, and a new start soon after."""
-
-    name, weight = "service killed", 2.0
-
-    def strike(self, stage: Stage, draw: random.Random) -> Cure | None:
-        """See `Fault`."""
-        stage.service.kill()
-        time.sleep(draw.uniform(0, 4))
-        stage.start()
-        return None
+AUCTION_ZONE = "owned"
+# On a busy machine, nodes need half a minute from their start to their first slot.
+_MEAN_SECONDS_BETWEEN = 40.0
+_MIN_SECONDS_BETWEEN = 4.0
+_POLL_SECONDS = 0.2
 
 
-class ServiceStopped:
-    """SIGTERM, and a new start."""
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What recovers from a fault, some seconds after its injection."""
 
-    name, weight = "service stopped", 1.0
-
-    def strike(self, stage: Stage, draw: random.Random) -> Cure | None:
-        """See `Fault`."""
-        stage.stop()
-        stage.start()
-        return None
+    after_seconds: float
+    apply: Callable[[], None]
 
 
-class NodeKilled:
-    """A Ray node without power, for longer or shorter than it may be missing."""
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A kind of fault.
 
-    name, weight = "Ray node killed", 3.0
-
-    def __init__(self, zone: str) -> None:
-        self._zone = zone
-
-    def strike(self, stage: Stage, draw: random.Random) -> Cure | None:
-        """See `Fault`."""
-        if len(stage.up) < 2:
-            return None
-        node = draw.choice(stage.up)
-        stage.down.add(node)
-        stage.cluster.tell("kill", node)
-
-        def power() -> None:
-            if node in stage.down:
-                stage.cluster.tell("start", node)
-                stage.down.discard(node)
-
-        return Cure(draw.uniform(2, 100), power)
-
-
-class HeadRestarted:
-    """A new head that knows nothing of before: all Ray nodes begin anew."""
-
-    name, weight = "Ray head restarted", 1.0
-
-    def strike(self, stage: Stage, draw: random.Random) -> Cure | None:
-        """See `Fault`."""
-        stage.cluster.tell("head")
-        stage.down.clear()
-        return None
-
-
-class NodeProcessKilled:
-    """kill -9 of the process of a node of the market; its Ray node stays."""
-
-    name, weight = "node process killed", 1.5
-
-    def strike(self, stage: Stage, draw: random.Random) -> Cure | None:
-        """See `Fault`."""
-        # They are the cluster's children, and look after themselves there.
-        found = _children(stage.cluster.pid, b"auctune.run.workers.node")
-        if found:
-            kill(draw.choice(found))
-        return None
-
-
-class NodeDrained:
-    """An operator lets a node go, and has it back later."""
-
-    name, weight = "node drained", 1.0
-
-    def __init__(self, zone: str) -> None:
-        self._zone = zone
-
-    def strike(self, stage: Stage, draw: random.Random) -> Cure | None:
-        """See `Fault`."""
-        free = [node for node in stage.up if node not in stage.drained]
-        if len(free) < 2:
-            return None
-        node = draw.choice(free)
-        stage.drained.add(node)
-        place = f"/v1/zones/{self._zone}/nodes/{node}"
-        stage.operate(f"{place}/drain")
-
-        def give_back() -> None:
-            # A service that is about to be killed may not answer; it is asked until it does.
-            while stage.operate(f"{place}/return") is None:
-                stage.look()
-                time.sleep(0.5)
-            stage.drained.discard(node)
-
-        return Cure(draw.uniform(5, 40), give_back)
-
-
-class ChildKilled:
-    """kill -9 of a process that the service has for its jobs.
-
-    Args:
-        called: for people.
-        program: what stands in its command line.
+    Attributes:
+        name: for the report.
+        weight: relative frequency.
+        inject: injects it; returns its recovery, or `None` if it needs none.
     """
 
-    weight = 1.0
+    name: str
+    weight: float
+    inject: Callable[[Environment, random.Random], Recovery | None]
 
-    def __init__(self, called: str, program: bytes) -> None:
-        self.name = f"{called} killed"
-        self._program = program
 
-    def strike(self, stage: Stage, draw: random.Random) -> Cure | None:
-        """See `Fault`."""
-        found = _children(stage.service.pid, self._program)
-        if found:
-            kill(draw.choice(found))
+class FaultInjector:
+    """Injects faults at random moments, and applies their recoveries.
+
+    Args:
+        environment: to inject them into.
+        faults: to draw from.
+        rng: of moments and faults.
+        on_fault: called with the name of each fault before it is injected.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        faults: Sequence[Fault],
+        rng: random.Random,
+        on_fault: Callable[[str], None],
+    ) -> None:
+        self._environment = environment
+        self._faults = faults
+        self._rng = rng
+        self._on_fault = on_fault
+        self._numbers = itertools.count()
+        self._recoveries: list[tuple[float, int, Callable[[], None]]] = []
+
+    def run(self, until: float) -> None:
+        """Inject faults until a time of the monotonic clock."""
+        due = time.monotonic() + self._draw_pause()
+        while (now := time.monotonic()) < until:
+            self._environment.check_service()
+            self._recover(now)
+            if now >= due:
+                self._inject()
+                due = time.monotonic() + self._draw_pause()
+            time.sleep(_POLL_SECONDS)
+
+    def recover_all(self) -> None:
+        """Apply all pending recoveries now."""
+        self._environment.check_service()
+        self._recover(float("inf"))
+
+    def _inject(self) -> None:
+        fault = self._rng.choices(self._faults, [fault.weight for fault in self._faults])[0]
+        self._on_fault(fault.name)
+        self._environment.fault_counts[fault.name] += 1
+        recovery = fault.inject(self._environment, self._rng)
+        if recovery is not None:
+            at = time.monotonic() + recovery.after_seconds
+            heapq.heappush(self._recoveries, (at, next(self._numbers), recovery.apply))
+
+    def _recover(self, now: float) -> None:
+        while self._recoveries and self._recoveries[0][0] <= now:
+            heapq.heappop(self._recoveries)[2]()
+
+    def _draw_pause(self) -> float:
+        mean = _MEAN_SECONDS_BETWEEN - _MIN_SECONDS_BETWEEN
+        return _MIN_SECONDS_BETWEEN + self._rng.expovariate(1 / mean)
+
+
+def _kill_service(environment: Environment, rng: random.Random) -> None:
+    environment.service.kill()
+    time.sleep(rng.uniform(0, 4))
+    environment.start_service()
+
+
+def _restart_service(environment: Environment, _rng: random.Random) -> None:
+    environment.stop_service()
+    environment.start_service()
+
+
+def _pause_service(environment: Environment, rng: random.Random) -> None:
+    pid = environment.service.pid
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(rng.uniform(1, 8))
+    os.kill(pid, signal.SIGCONT)
+
+
+def _restart_head(environment: Environment, _rng: random.Random) -> None:
+    # The new head has no state, so all Ray nodes restart with it.
+    environment.cluster.tell("head")
+    environment.nodes_down.clear()
+
+
+def _kill_node(environment: Environment, rng: random.Random) -> Recovery | None:
+    """Kill a Ray node for a shorter or longer time than `missing_seconds` of the zone."""
+    if len(environment.nodes_up) < 2:
         return None
+    node = rng.choice(environment.nodes_up)
+    environment.nodes_down.add(node)
+    environment.cluster.tell("kill", node)
+
+    def start() -> None:
+        # A restart of the head has started it, too.
+        if node in environment.nodes_down:
+            environment.cluster.tell("start", node)
+            environment.nodes_down.discard(node)
+
+    return Recovery(rng.uniform(2, 100), start)
 
 
-class VendorKilled:
-    """The honest vendor dies, and comes back."""
-
-    name, weight = "vendor killed", 1.0
-
-    def strike(self, stage: Stage, draw: random.Random) -> Cure | None:
-        """See `Fault`."""
-        if not stage.vendor.is_there:
-            return None
-        stage.vendor.kill()
-        return Cure(draw.uniform(2, 30), stage.vendor.restart)
-
-
-class VendorFrozen:
-    """The honest vendor says nothing for a while."""
-
-    name, weight = "vendor frozen", 1.0
-
-    def strike(self, stage: Stage, draw: random.Random) -> Cure | None:
-        """See `Fault`."""
-        if not stage.vendor.is_there:
-            return None
-        stage.vendor.freeze()
-
-        def thaw() -> None:
-            if stage.vendor.is_there:
-                stage.vendor.thaw()
-
-        return Cure(draw.uniform(2, 20), thaw)
-
-
-class ServiceFrozen:
-    """The service is held up for a while, as by a machine with much else to do."""
-
-    name, weight = "service held up", 0.7
-
-    def strike(self, stage: Stage, draw: random.Random) -> Cure | None:
-        """See `Fault`."""
-        pid = stage.service.pid
-        os.kill(pid, signal.SIGSTOP)
-        time.sleep(draw.uniform(1, 8))
-        os.kill(pid, signal.SIGCONT)
+def _drain_node(environment: Environment, rng: random.Random) -> Recovery | None:
+    candidates = [node for node in environment.nodes_up if node not in environment.nodes_drained]
+    if len(candidates) < 2:
         return None
+    node = rng.choice(candidates)
+    environment.nodes_drained.add(node)
+    route = f"/v1/zones/{AUCTION_ZONE}/nodes/{node}"
+    environment.send("POST", f"{route}/drain")
+
+    def return_node() -> None:
+        # A service that is about to be killed may not respond.
+        while environment.send("POST", f"{route}/return") is None:
+            environment.check_service()
+            time.sleep(0.5)
+        environment.nodes_drained.discard(node)
+
+    return Recovery(rng.uniform(5, 40), return_node)
 
 
-COMMON = (
-    ServiceKilled(),
-    ServiceStopped(),
-    ServiceFrozen(),
-    HeadRestarted(),
-    VendorKilled(),
-    VendorFrozen(),
+def _kill_node_process(environment: Environment, rng: random.Random) -> None:
+    # Node processes are descendants of the cluster, not of the service.
+    _kill_child(environment.cluster.pid, b"auctune.run.workers.node", rng)
+
+
+def _kill_vendor(environment: Environment, rng: random.Random) -> Recovery | None:
+    vendor = environment.vendor
+    if not vendor.is_there:
+        return None
+    vendor.kill()
+    return Recovery(rng.uniform(2, 30), vendor.restart)
+
+
+def _pause_vendor(environment: Environment, rng: random.Random) -> Recovery | None:
+    vendor = environment.vendor
+    if not vendor.is_there:
+        return None
+    vendor.freeze()
+
+    def resume() -> None:
+        if vendor.is_there:
+            vendor.thaw()
+
+    return Recovery(rng.uniform(2, 20), resume)
+
+
+def child_killed(process: str, program: bytes) -> Fault:
+    """Return the SIGKILL of a child process of the service.
+
+    Args:
+        process: name for the report.
+        program: part of the child's command line.
+    """
+
+    def inject(environment: Environment, rng: random.Random) -> None:
+        _kill_child(environment.service.pid, program, rng)
+
+    return Fault(f"{process} killed", 1.0, inject)
+
+
+def _kill_child(pid: int, program: bytes, rng: random.Random) -> None:
+    children = [child for child in descendants(pid) if program in command_line(child)]
+    if children:
+        kill(rng.choice(children))
+
+
+COMMON_FAULTS = (
+    Fault("service killed", 2.0, _kill_service),
+    Fault("service stopped", 1.0, _restart_service),
+    Fault("service paused", 0.7, _pause_service),
+    Fault("Ray head restarted", 1.0, _restart_head),
+    Fault("vendor killed", 1.0, _kill_vendor),
+    Fault("vendor paused", 1.0, _pause_vendor),
 )
-
-
-def _children(pid: int, program: bytes) -> list[int]:
-    return [one for one in descendants(pid) if program in command_line(one)]
+NODE_FAULTS = (
+    Fault("Ray node killed", 3.0, _kill_node),
+    Fault("node drained", 1.0, _drain_node),
+    Fault("node process killed", 1.5, _kill_node_process),
+)

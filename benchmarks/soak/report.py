@@ -1,6 +1,9 @@
-"""What a soak came to, as tables."""
+"""Progress lines during a soak, and the tables of its result."""
 
 import statistics
+import sys
+import threading
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,105 +15,154 @@ from rich.table import Table
 from auctune.service.event_writer import from_minor_units
 from auctune.service.ledger import REVENUE
 from auctune.service.storage.events import EventType
-from soak.diary import Diary
-from soak.log import Log, Story
+from soak.client import Client, ClientRecord
+from soak.environment import Environment
+from soak.history import History, JobHistory, count_events, count_jobs
 
-_MOST_SHOWN, _LONGEST = 60, 600
+_PROGRESS_SECONDS = 15.0
+_MAX_VIOLATIONS, _MAX_CHARACTERS = 60, 600
+
+
+class Progress(threading.Thread):
+    """Prints a line of progress, and new violations, every 15 seconds.
+
+    Args:
+        environment: of the soak.
+        clients: of the soak.
+        until: end of the faults, by the monotonic clock.
+    """
+
+    def __init__(self, environment: Environment, clients: Sequence[Client], until: float) -> None:
+        super().__init__(daemon=True)
+        self._environment = environment
+        self._clients = clients
+        self._until = until
+        self._last_fault = ""
+        self._printed: set[str] = set()
+        self._closed = threading.Event()
+
+    def run(self) -> None:
+        while not self._closed.wait(_PROGRESS_SECONDS):
+            self._print()
+
+    def on_fault(self, fault: str) -> None:
+        """Name a fault in the lines that follow."""
+        self._last_fault = f", last: {fault} {time.strftime('%H:%M:%S')}"
+
+    def close(self) -> None:
+        """Print a last line."""
+        self._closed.set()
+        self.join()
+        self._print()
+
+    def _print(self) -> None:
+        records, data = [client.record for client in self._clients], self._environment.data
+        remaining = max(0, round(self._until - time.monotonic()))
+        num_requests = sum(len(record.requests) for record in records)
+        num_jobs = sum(len(record.jobs) for record in records)
+        violations = [one for record in records for one in record.violations]
+        violations += self._environment.violations
+        for violation in violations:
+            if violation not in self._printed:
+                self._printed.add(violation)
+                print(f"VIOLATION: {violation[:400]}", file=sys.stderr)
+        parts = (
+            f"{remaining // 60:02d}:{remaining % 60:02d} remaining",
+            f"{num_requests} requests, {num_jobs} jobs, {count_events(data)} events",
+            f"{self._environment.fault_counts.total()} faults{self._last_fault}",
+            " ".join(f"{count} {status}" for status, count in sorted(count_jobs(data).items())),
+            *([f"{len(violations)} VIOLATIONS"] if violations else []),
+        )
+        print(" | ".join(parts), file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Soaked:
-    """What came of it.
+class SoakResult:
+    """Result of a soak.
 
     Attributes:
-        minutes: of bids and faults.
-        seed: that it was drawn from.
-        log: all that is on record.
-        diaries: of all clients.
-        struck: faults, counted.
-        start_seconds: of each life of the service.
-        num_results: adapters that load.
-        wrong: disagreements; none, if all is well.
+        minutes: duration of bids and faults.
+        seed: of all draws.
+        history: recorded by the service.
+        clients: records of all clients.
+        fault_counts: injected faults, by name.
+        start_seconds: duration of each start of the service.
+        num_results: adapters and networks that load.
+        violations: found by the audit; empty if the soak has passed.
     """
 
     minutes: float
     seed: int
-    log: Log
-    diaries: Sequence[Diary]
-    struck: Counter[str]
+    history: History
+    clients: Sequence[ClientRecord]
+    fault_counts: Counter[str]
     start_seconds: Sequence[float]
     num_results: int
-    wrong: Sequence[str]
+    violations: Sequence[str]
 
 
-def show(soaked: Soaked, console: Console) -> None:
-    """Print it."""
-    console.print(_zones(soaked))
-    console.print(_outcomes(soaked))
-    console.print(_faults(soaked))
-    requests = [one for diary in soaked.diaries for one in diary.requests]
-    lost = sum(one.lost for one in requests)
-    again = sum(max(0, one.tries - 1) for one in requests)
-    events = sum(map(len, soaked.log.events.values()))
-    starts = soaked.start_seconds
+def show(result: SoakResult, console: Console) -> None:
+    """Print tables of jobs and faults, a summary, and violations."""
+    for table in (_zones(result.history), _outcomes(result.history), _faults(result.fault_counts)):
+        console.print(table)
+    requests = [request for client in result.clients for request in client.requests]
+    starts = result.start_seconds
     console.print(
-        f"{soaked.minutes:g} minutes, seed {soaked.seed}: {len(requests)} requests for jobs, "
-        f"{lost} tries without an answer, {again} made again; {events} events, "
-        f"{len(soaked.log.booked)} entries; {soaked.num_results} adapters load; "
-        f"{len(starts)} starts of the service, {statistics.median(starts):.1f} s (median), "
-        f"{max(starts):.1f} s at most"
+        f"{result.minutes:g} minutes, seed {result.seed}: {len(requests)} requests for jobs, "
+        f"{sum(one.num_unanswered for one in requests)} attempts without a response, "
+        f"{sum(max(0, one.num_sent - 1) for one in requests)} retries; "
+        f"{sum(map(len, result.history.events.values()))} events, "
+        f"{len(result.history.entries)} entries; {result.num_results} results load; "
+        f"{len(starts)} starts of the service, median {statistics.median(starts):.1f} s, "
+        f"max {max(starts):.1f} s"
     )
-    count = len(soaked.wrong)
-    for wrong in soaked.wrong[:_MOST_SHOWN]:
-        console.print(wrong[:_LONGEST], style="red", soft_wrap=True, markup=False, highlight=False)
-    if count > _MOST_SHOWN:
-        console.print(f"and {count - _MOST_SHOWN} more")
-    console.print("log, ledger and clients agree" if not count else f"[red]{count} disagreements")
+    count = len(result.violations)
+    for violation in result.violations[:_MAX_VIOLATIONS]:
+        text = violation[:_MAX_CHARACTERS]
+        console.print(text, style="red", soft_wrap=True, markup=False, highlight=False)
+    if count > _MAX_VIOLATIONS:
+        console.print(f"and {count - _MAX_VIOLATIONS} more")
+    console.print(f"[red]{count} violations" if count else "log, ledger and clients agree")
 
 
-def _zones(soaked: Soaked) -> Table:
-    columns = ("bids", "admitted", "finished", "failed", "refunded", "cancelled", "slots", "earned")
-    table = Table("zone", *columns, title="jobs")
-    for zone in soaked.log.events:
-        stories = [one for one in soaked.log.stories.values() if one.events[0].zone == zone]
-        ends = Counter(one.last.type for one in stories if one.is_admitted)
-        earned = -sum(sum(one.amounts(REVENUE)) for one in stories)
+def _zones(history: History) -> Table:
+    columns = ("bids", "admitted", "finished", "failed", "refunded", "cancelled", "slots")
+    table = Table("zone", *columns, "revenue", title="jobs")
+    for zone in history.events:
+        jobs = [job for job in history.jobs.values() if job.zone == zone]
+        ends = Counter(job.end.type for job in jobs if job.is_admitted)
         counts = (
-            len(stories),
-            sum(one.is_admitted for one in stories),
+            len(jobs),
+            sum(job.is_admitted for job in jobs),
             ends[EventType.FINISHED],
             ends[EventType.FAILED],
-            sum(one.is_refunded for one in stories),
+            sum(job.is_refunded for job in jobs),
             ends[EventType.CANCELLED],
-            sum(len(one.of(EventType.TRAINED)) for one in stories),
+            sum(len(job.events_of(EventType.TRAINED)) for job in jobs),
         )
-        table.add_row(zone, *map(str, counts), _money(earned))
+        revenue = Decimal(from_minor_units(-sum(sum(job.amounts(REVENUE)) for job in jobs)))
+        table.add_row(zone, *map(str, counts), str(revenue))
     return table
 
 
-def _outcomes(soaked: Soaked) -> Table:
-    table = Table("zone", "ended as", "jobs", title="how they ended")
-    counted = Counter((one.events[0].zone, _end(one)) for one in soaked.log.stories.values())
-    for (zone, end), count in sorted(counted.items()):
-        table.add_row(zone, end, str(count))
+def _outcomes(history: History) -> Table:
+    table = Table("zone", "outcome", "jobs", title="outcomes of jobs")
+    counts = Counter((job.zone, _outcome(job)) for job in history.jobs.values())
+    for (zone, outcome), count in sorted(counts.items()):
+        table.add_row(zone, outcome, str(count))
     return table
 
 
-def _end(story: Story) -> str:
-    last = story.last
-    if last.type == EventType.FAILED:
-        return f"{last.body['code']}{', refunded' if story.is_refunded else ''}"
-    if last.type == EventType.DECIDED:
-        return f"rejected: {last.body['decision']['reason']}"
-    return str(last.type).removeprefix("job.")
+def _outcome(job: JobHistory) -> str:
+    if job.end.type == EventType.FAILED:
+        return f"{job.end.body['code']}{', refunded' if job.is_refunded else ''}"
+    if job.end.type == EventType.DECIDED:
+        return f"rejected: {job.end.body['decision']['reason']}"
+    return str(job.end.type).removeprefix("job.")
 
 
-def _faults(soaked: Soaked) -> Table:
-    table = Table("fault", "times", title="what broke")
-    for name, count in soaked.struck.most_common():
+def _faults(counts: Counter[str]) -> Table:
+    table = Table("fault", "times", title="injected faults")
+    for name, count in counts.most_common():
         table.add_row(name, str(count))
     return table
-
-
-def _money(steps: int) -> str:
-    return str(Decimal(from_minor_units(steps)))

@@ -1,4 +1,4 @@
-"""The soak's audit passes what a market did right, and names each thing that was done wrong."""
+"""The soak's audit passes correct histories, and reports each violation."""
 
 from collections.abc import Callable, Iterator
 from copy import deepcopy
@@ -16,263 +16,265 @@ from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.service.storage.read_model import JobReadModel, Status
 from auctune.service.zones.core.metered import Meter
 from auctune.service.zones.timeshare.events import TimeshareEventType
-from soak.audit.acknowledged import check_acknowledged
-from soak.audit.books import check_books
-from soak.audit.metered import check_metered
-from soak.audit.sold import check_sold
-from soak.diary import Deeds, Diary, Request
-from soak.log import OVER, Booked, Log, Story
+from soak.audit.clients import check_clients
+from soak.audit.jobs import check_job
+from soak.audit.log import check_ledger
+from soak.client import ClientRecord, JobChanges, JobRequest
+from soak.history import FINAL_EVENTS, History, JobHistory, LedgerEntry
 from support.zone_player import ZonePlayer
 from support.zones import MadeUpZone
 
-Harm = Callable[[Story], None]
+Damage = Callable[[JobHistory], None]
 
 
 @pytest.fixture(scope="module")
-def sold() -> list[Story]:
-    """Jobs that are over, of an auction to which everything happened."""
-    made = MadeUpZone()
-    player = ZonePlayer(made, np.random.default_rng(37))
+def sold() -> list[JobHistory]:
+    """Jobs that have ended, of an auction with events of all types."""
+    zone = MadeUpZone()
+    player = ZonePlayer(zone, np.random.default_rng(37))
     for _ in range(160):
         player.step()
-    stories: dict[str, Story] = {}
-    for event in made.log.read():
+    jobs: dict[str, JobHistory] = {}
+    for event in zone.log.read():
         if event.job is not None:
-            stories.setdefault(event.job, Story(event.job)).events.append(event)
-    for event, entries in made.log.entries:
+            jobs.setdefault(event.job, JobHistory(event.job)).events.append(event)
+    for event, entries in zone.log.entries:
         if event.job is not None:
-            stories[event.job].booked += booked(event, entries)
-    for name, story in stories.items():
-        story.row = made.log.rows[name]
-    return [one for one in stories.values() if is_over(one)]
+            jobs[event.job].entries += ledger_entries(event, entries)
+    for name, job in jobs.items():
+        job.row = zone.log.rows[name]
+    return [job for job in jobs.values() if has_ended(job)]
 
 
-def is_over(story: Story) -> bool:
-    rejected = story.decision is not None and not story.is_admitted
-    return rejected or story.events[-1].type in OVER
+def has_ended(job: JobHistory) -> bool:
+    is_rejected = job.decision is not None and not job.is_admitted
+    return is_rejected or job.events[-1].type in FINAL_EVENTS
 
 
-def booked(event: ZoneEvent, entries: tuple[Entry, ...]) -> list[Booked]:
+def ledger_entries(event: ZoneEvent, entries: tuple[Entry, ...]) -> list[LedgerEntry]:
     return [
-        Booked(event.seq, event.job, one.account, to_minor_units(one.amount)) for one in entries
+        LedgerEntry(event.seq, event.job, entry.account, to_minor_units(entry.amount))
+        for entry in entries
     ]
 
 
-def rented(*, refunded: bool = False) -> Story:
-    """A job whose cap is 1, charged 0.3 and 0.2; the service's costs are half of it."""
+def append(job: JobHistory, event_type: str, entries: tuple[Entry, ...] = (), **body: Any) -> None:
+    event = ZoneEvent(len(job.events) + 1, "rented", 1, 1.0, event_type, "job", body)
+    job.events.append(event)
+    job.entries += ledger_entries(event, entries)
+
+
+def admitted() -> tuple[JobHistory, Meter]:
+    """An admitted job whose cap is 1, and its meter."""
     row = JobReadModel("job", "rented", 1, "ann", 1.0, Status.SUCCEEDED, {})
-    story, meter = Story("job", row=row), Meter("ann", Money("1"))
-
-    def happen(kind: str, entries: tuple[Entry, ...], **body: Any) -> None:
-        event = ZoneEvent(len(story.events) + 1, "rented", 1, 1.0, kind, "job", body)
-        story.events.append(event)
-        story.booked.extend(booked(event, entries))
-
+    job, meter = JobHistory("job", row=row), Meter("ann", Money("1"))
     decision = {"admitted": True, "reason": None, "max_cost": "1.0000"}
     request = {"metadata": {"token": "ann-1"}}
-    happen(EventType.DECIDED, meter.begin(), owner="ann", request=request, decision=decision)
+    entries = meter.begin()
+    append(job, EventType.DECIDED, entries, owner="ann", request=request, decision=decision)
+    return job, meter
+
+
+def rented(*, refunded: bool = False, ended: bool = True) -> JobHistory:
+    """A job whose cap is 1, charged 0.3 and 0.2; the service's costs are half of that."""
+    job, meter = admitted()
     for slot, amount in enumerate(("0.3", "0.2")):
         cost = str(Money(amount) / 2)
         entries = meter.charge(slot, Money(amount)) + instance_cost("rented", Money(cost))
-        happen(EventType.METERED, entries, slot=slot, amount=amount, cost=cost)
+        append(job, EventType.METERED, entries, slot=slot, amount=amount, cost=cost)
     if refunded:
-        happen(EventType.FAILED, meter.end(refunded=True), code="service_failed", refund=True)
-    else:
-        happen(EventType.FINISHED, meter.end(refunded=False), files=["file-a"])
-    return story
+        end = {"code": "service_failed", "refund": True}
+        append(job, EventType.FAILED, meter.end(refunded=True), **end)
+    elif ended:
+        append(job, EventType.FINISHED, meter.end(refunded=False), files=["file-a"])
+    return job
 
 
-def test_what_an_auction_did_passes(sold: list[Story]) -> None:
-    assert [wrong for story in sold for wrong in check_sold(story)] == []
-    ends = {story.events[-1].type for story in sold}
+def violations(job: JobHistory, *, is_metered: bool = True) -> list[str]:
+    return list(check_job(job, is_metered=is_metered))
+
+
+def test_jobs_of_an_auction_pass(sold: list[JobHistory]) -> None:
+    assert [one for job in sold for one in violations(job, is_metered=False)] == []
+    ends = {job.events[-1].type for job in sold}
     assert {EventType.FINISHED, EventType.CANCELLED, EventType.FAILED, EventType.DECIDED} <= ends
-    assert any(story.is_refunded for story in sold)
+    assert any(job.is_refunded for job in sold)
 
 
-def again(kind: str) -> Harm:
-    """An event is on record twice."""
+def duplicate(event_type: str) -> Damage:
+    def damage(job: JobHistory) -> None:
+        index = next(i for i, event in enumerate(job.events) if event.type == event_type)
+        job.events.insert(index, job.events[index])
 
-    def harm(story: Story) -> None:
-        place = next(i for i, one in enumerate(story.events) if one.type == kind)
-        story.events.insert(place, story.events[place])
-
-    return harm
+    return damage
 
 
-def cheaper(story: Story) -> None:
-    one = next(one for one in story.booked if one.account.startswith("user:"))
-    story.booked[story.booked.index(one)] = replace(one, amount=one.amount - 1)
+def charge_less(job: JobHistory) -> None:
+    entry = next(entry for entry in job.entries if entry.account.startswith("user:"))
+    job.entries[job.entries.index(entry)] = replace(entry, amount=entry.amount - 1)
 
 
-def never_earned(story: Story) -> None:
-    story.booked = [one for one in story.booked if one.account != "revenue"]
+def drop_revenue(job: JobHistory) -> None:
+    job.entries = [entry for entry in job.entries if entry.account != "revenue"]
 
 
-def refunded_too(story: Story) -> None:
-    paid = next(one for one in story.booked if one.account.startswith("user:"))
-    story.booked.append(replace(paid, amount=-paid.amount))
+def refund_although_finished(job: JobHistory) -> None:
+    entry = next(entry for entry in job.entries if entry.account.startswith("user:"))
+    job.entries.append(replace(entry, amount=-entry.amount))
 
 
-def goes_on(story: Story) -> None:
-    story.events.append(next(one for one in story.events if one.type == EventType.TRAINED))
+def train_after_the_end(job: JobHistory) -> None:
+    job.events.append(next(event for event in job.events if event.type == EventType.TRAINED))
 
 
-def unknown_to_readers(story: Story) -> None:
-    story.row = None
+def drop_row(job: JobHistory) -> None:
+    job.row = None
 
 
 @pytest.mark.parametrize(
-    "harm",
+    "damage",
     [
-        again(EventType.DECIDED),
-        again(EventType.TRAINED),
-        again(EventType.FINISHED),
-        cheaper,
-        never_earned,
-        refunded_too,
-        goes_on,
-        unknown_to_readers,
+        duplicate(EventType.DECIDED),
+        duplicate(EventType.TRAINED),
+        duplicate(EventType.FINISHED),
+        charge_less,
+        drop_revenue,
+        refund_although_finished,
+        train_after_the_end,
+        drop_row,
     ],
 )
-def test_what_was_done_wrong_with_a_sold_job_is_named(sold: list[Story], harm: Harm) -> None:
-    finished = (one for one in sold if one.events[-1].type == EventType.FINISHED)
-    story = deepcopy(next(one for one in finished if one.amounts("revenue")))
-    harm(story)
-    assert list(check_sold(story))
+def test_damage_to_a_sold_job_is_reported(sold: list[JobHistory], damage: Damage) -> None:
+    finished = (job for job in sold if job.events[-1].type == EventType.FINISHED)
+    job = deepcopy(next(job for job in finished if job.amounts("revenue")))
+    damage(job)
+    assert violations(job, is_metered=False)
 
 
-def kept_the_money(story: Story) -> None:
-    last = replace(story.events[-1], body={**story.events[-1].body, "refund": False})
-    story.events[-1] = last
+def deny_refund(job: JobHistory) -> None:
+    job.events[-1] = replace(job.events[-1], body={**job.events[-1].body, "refund": False})
 
 
 @pytest.mark.parametrize("refunded", [False, True])
-def test_a_metered_job_passes_and_what_was_done_wrong_with_it_is_named(*, refunded: bool) -> None:
-    assert list(check_metered(rented(refunded=refunded))) == []
-    harms = [again(EventType.METERED), cheaper, never_earned, refunded_too]
-    for harm in [*harms, *([kept_the_money] if refunded else [])]:
-        story = rented(refunded=refunded)
-        harm(story)
-        assert list(check_metered(story)), harm
+def test_a_metered_job_passes_and_damage_to_it_is_reported(*, refunded: bool) -> None:
+    assert violations(rented(refunded=refunded)) == []
+    damages = [duplicate(EventType.METERED), charge_less, drop_revenue, refund_although_finished]
+    for damage in [*damages, *([deny_refund] if refunded else [])]:
+        job = rented(refunded=refunded)
+        damage(job)
+        assert violations(job), damage
 
 
-def test_a_charge_above_the_cap_is_named() -> None:
-    story = rented()
-    decided = story.events[0]
+def test_a_charge_above_the_cap_is_reported() -> None:
+    job = rented()
+    decided = job.events[0]
     decision = {**decided.body["decision"], "max_cost": "0.4000"}
-    story.events[0] = replace(decided, body={**decided.body, "decision": decision})
-    assert any("above its cap" in one for one in check_metered(story))
+    job.events[0] = replace(decided, body={**decided.body, "decision": decision})
+    assert any("above its cap" in one for one in violations(job))
 
 
-def test_loading_and_one_charge_a_unit_pass_and_a_second_charge_is_named() -> None:
-    def charged(*units: tuple[int, float]) -> Story:
-        """A job of a pool, charged for being loaded in unit 7 and for its shares of units."""
-        story, meter = rented(), Meter("ann", Money("1"))
-        story.events = story.events[:1]
-        decided = story.events[0]
-        story.booked = booked(decided, meter.begin())
-
-        def happen(kind: str, entries: tuple[Entry, ...], **body: Any) -> None:
-            event = replace(decided, seq=len(story.events) + 1, type=kind, body=body)
-            story.events.append(event)
-            story.booked += booked(event, entries)
-
-        happen(TimeshareEventType.JOINED_POOL, (), unit=7)
+def test_loading_and_one_charge_per_unit_pass_and_a_second_charge_is_reported() -> None:
+    def charged(*units: tuple[int, float]) -> JobHistory:
+        """A job of a pool, charged for its loading in unit 7 and for its shares of units."""
+        job, meter = admitted()
+        append(job, TimeshareEventType.JOINED_POOL, unit=7)
         for slot, (unit, share) in enumerate([(7, 0.0), *units]):
             body = {"slot": slot, "unit": unit, "share": share, "amount": "0.1", "cost": "0"}
-            happen(EventType.METERED, meter.charge(slot, Money("0.1")), **body)
-        happen(EventType.FINISHED, meter.end(refunded=False), files=["file-a"])
-        return story
+            append(job, EventType.METERED, meter.charge(slot, Money("0.1")), **body)
+        append(job, EventType.FINISHED, meter.end(refunded=False), files=["file-a"])
+        return job
 
-    assert list(check_metered(charged((7, 0.5), (8, 1.0)))) == []
+    assert violations(charged((7, 0.5), (8, 1.0))) == []
     for twice in [(7, 0.5), (7, 0.5)], [(7, 0.0), (7, 0.5)], [(8, 1.0), (8, 1.0)]:
-        assert any("charged twice" in one for one in check_metered(charged(*twice)))
+        assert any("charged twice" in one for one in violations(charged(*twice)))
 
 
-def test_a_cancelled_job_of_a_pool_is_over_once_it_is_settled() -> None:
-    def cancelled(*, held: str, settled: bool) -> Story:
+def test_a_cancelled_job_of_a_pool_has_ended_once_it_is_settled() -> None:
+    def cancelled(*, held: str, settled: bool) -> JobHistory:
         """A job of a pool, charged 0.3 and 0.2 and, after it was cancelled, 0.1."""
-        story, meter = rented(), Meter("ann", Money("1"))
+        job, meter = rented(ended=False), Meter("ann", Money("1"))
         meter.charge(0, Money("0.3"))
         meter.charge(1, Money("0.2"))
-        story.events, story.booked = story.events[:-1], story.booked[:-2]
-
-        def happen(kind: str, entries: tuple[Entry, ...], **body: Any) -> None:
-            event = replace(story.events[0], seq=len(story.events) + 1, type=kind, body=body)
-            story.events.append(event)
-            story.booked.extend(booked(event, entries))
-
-        happen(EventType.CANCELLED, meter.lower(Money(held)), held=held)
-        happen(EventType.METERED, meter.charge(2, Money("0.1")), slot=2, amount="0.1", cost="0")
+        append(job, EventType.CANCELLED, meter.lower(Money(held)), held=held)
+        entries = meter.charge(2, Money("0.1"))
+        append(job, EventType.METERED, entries, slot=2, amount="0.1", cost="0")
         if settled:
-            happen(TimeshareEventType.SETTLED, meter.end(refunded=False))
-        return story
+            append(job, TimeshareEventType.SETTLED, meter.end(refunded=False))
+        return job
 
     for held in ("0.5000", "0.2000", "0.1000"):
-        assert list(check_metered(cancelled(held=held, settled=True))) == []
-    assert list(check_metered(cancelled(held="0.2000", settled=False)))
-    story = cancelled(held="0.2000", settled=True)
-    story.booked.pop()
-    assert list(check_metered(story))
+        assert violations(cancelled(held=held, settled=True)) == []
+    assert violations(cancelled(held="0.2000", settled=False))
+    job = cancelled(held="0.2000", settled=True)
+    job.entries.pop()
+    assert violations(job)
 
 
-def asked(**changes: Any) -> Request:
-    request = Request("ann-1", b"", {}, is_repeatable=True, jobs={"job"}, tries=1)
-    return replace(request, **changes)
+def requested(**fields: Any) -> JobRequest:
+    request = JobRequest("ann-1", b"", {}, is_repeatable=True, job_ids={"job"}, num_sent=1)
+    return replace(request, **fields)
 
 
-def disagreements(request: Request, *stories: Story, deeds: Deeds | None = None) -> list[str]:
-    diary = Diary("ann", "key", [request], deeds={} if deeds is None else {"job": deeds})
-    log = Log({}, [], {one.job: one for one in stories})
-    return list(check_acknowledged(log, [diary], lambda _: []))
+def disagreements(
+    request: JobRequest, *jobs: JobHistory, changes: JobChanges | None = None
+) -> list[str]:
+    by_job = {} if changes is None else {"job": changes}
+    client = ClientRecord("ann", "key", [request], changes=by_job)
+    history = History({}, [], {job.job: job for job in jobs})
+    return list(check_clients(history, [client], lambda _: []))
 
 
-def shown(**market: Any) -> dict[str, Any]:
-    part = {"decision": "admitted", "reason": None, "payment": None, "plan": None}
-    return {"market": {**part, "metered": {"max_cost": "1.0000"}, **market}}
+def view(**market: Any) -> dict[str, Any]:
+    defaults = {"decision": "admitted", "reason": None, "payment": None, "plan": None}
+    return {"market": {**defaults, "metered": {"max_cost": "1.0000"}, **market}}
 
 
 def test_clients_and_log_that_agree_pass() -> None:
-    assert disagreements(asked(first=shown()), rented()) == []
-    # Whoever was not answered does not know.
-    assert disagreements(asked(jobs=set(), lost=1), rented()) == []
-    assert disagreements(asked(jobs=set(), refused=(400, "bad"))) == []
-    assert disagreements(asked(), rented(), deeds=Deeds()) == []
+    assert disagreements(requested(first_view=view()), rented()) == []
+    # An unanswered request may or may not have created a job.
+    assert disagreements(requested(job_ids=set(), num_unanswered=1), rented()) == []
+    assert disagreements(requested(job_ids=set(), num_unanswered=1)) == []
+    assert disagreements(requested(job_ids=set(), refusal=(400, "bad"))) == []
+    assert disagreements(requested(), rented(), changes=JobChanges()) == []
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "disagree",
     [
-        lambda: disagreements(asked()),
-        lambda: disagreements(asked(), rented(), replace(rented(), job="another")),
-        lambda: disagreements(asked(jobs=set(), refused=(400, "bad")), rented()),
-        lambda: disagreements(asked(jobs=set(), lost=1, tries=1, makes_job=False), rented()),
-        lambda: disagreements(asked(token="ann-2", jobs=set(), lost=1), rented()),
-        lambda: disagreements(asked(first=shown(decision="rejected")), rented()),
-        lambda: disagreements(asked(first=shown(metered={"max_cost": "2"})), rented()),
+        lambda: disagreements(requested()),
+        lambda: disagreements(requested(), rented(), replace(rented(), job="another")),
+        lambda: disagreements(requested(job_ids=set(), refusal=(400, "bad")), rented()),
+        lambda: disagreements(
+            requested(job_ids=set(), num_unanswered=1, may_create_job=False), rented()
+        ),
+        lambda: disagreements(requested(token="ann-2", job_ids=set(), num_unanswered=1), rented()),
+        lambda: disagreements(requested(first_view=view(decision="rejected")), rented()),
+        lambda: disagreements(requested(first_view=view(metered={"max_cost": "2"})), rented()),
     ],
 )
-def test_each_disagreement_of_clients_and_log_is_named(wrong: Callable[[], list[str]]) -> None:
-    assert wrong()
+def test_each_disagreement_of_clients_and_log_is_reported(
+    disagree: Callable[[], list[str]],
+) -> None:
+    assert disagree()
 
 
-def test_a_cancel_that_was_acknowledged_and_is_not_on_record_is_named() -> None:
-    deeds = Deeds()
-    deeds.done["cancel"] += 1
-    assert disagreements(asked(), rented(), deeds=deeds)
+def test_an_acknowledged_cancel_that_is_not_recorded_is_reported() -> None:
+    changes = JobChanges()
+    changes.acknowledged["cancel"] += 1
+    assert disagreements(requested(), rented(), changes=changes)
 
 
-def books(story: Story, budget: str = "1") -> Iterator[str]:
+def ledger_violations(job: JobHistory, budget: str = "1") -> Iterator[str]:
     sums: dict[str, int] = {}
-    for one in story.booked:
-        sums[one.account] = sums.get(one.account, 0) + one.amount
-    said = {name: str(Decimal(total).scaleb(-4)) for name, total in sums.items()}
-    return check_books(Log({}, story.booked, {}), said, {"ann": Decimal(budget)})
+    for entry in job.entries:
+        sums[entry.account] = sums.get(entry.account, 0) + entry.amount
+    balances = {name: str(Decimal(total).scaleb(-4)) for name, total in sums.items()}
+    return check_ledger(History({}, job.entries, {}), balances, {"ann": Decimal(budget)})
 
 
-def test_books_balance_within_the_budget_and_what_does_not_is_named() -> None:
-    assert list(books(rented())) == []
-    assert list(books(rented(), "0.9")) == ["user:ann owes more than its budget"]
-    story = rented()
-    cheaper(story)
-    assert any("do not balance" in one for one in books(story))
+def test_a_balanced_ledger_within_the_budget_passes_and_violations_are_reported() -> None:
+    assert list(ledger_violations(rented())) == []
+    assert list(ledger_violations(rented(), "0.9")) == ["user:ann exceeds its budget"]
+    job = rented()
+    charge_less(job)
+    assert any("does not balance" in one for one in ledger_violations(job))

@@ -32,11 +32,9 @@ from auctune.service.storage import Snapshots, open_store
 from auctune.service.storage.event_log import checksum
 from auctune.service.zones.core.snapshots import Snapshotter
 from auctune.service.zones.core.zone import AnyZone
-from soak.audit.rebuilt import Rebuilt
-from soak.data_sets import CLEAN, MESSY
-from soak.kinds import KINDS
-from soak.log import read_log
-from soak.served import Served as Said
+from soak.audit.log import ReplayedZone
+from soak.history import read_history
+from soak.zones import CLEAN, MESSY, ZONES, EdgeZone
 from support.serving import Clock, Served, serving
 
 FIXTURE = Path(__file__).parents[1] / "data" / "recorded_logs"
@@ -123,14 +121,14 @@ def refold(made: Moment) -> tuple[dict[str, Row], list[list[Any]]]:
 
     They become the data folder's rows of jobs.
     """
-    log = read_log(made.data)
+    history = read_history(made.data)
     rows: dict[str, Row] = {}
     booked: list[list[Any]] = []
-    for kind in KINDS:
-        rebuilt = Rebuilt(kind, log.events[kind.zone], Said())
-        assert list(rebuilt.fold()) == []
-        rows |= {name: job_record(row) for name, row in rebuilt.rows.items()}
-        booked += [[one.seq, one.job, one.account, one.amount] for one in rebuilt.booked]
+    for zone in ZONES:
+        replayed = ReplayedZone(zone, history.events[zone.name])
+        assert list(replayed.apply_events({})) == []
+        rows |= {name: job_record(row) for name, row in replayed.rows.items()}
+        booked += [[one.seq, one.job, one.account, one.amount] for one in replayed.entries]
     _insert(made, "jobs", sorted(rows.values(), key=lambda row: row["seq"]))
     shown = {name: {**row, "body": orjson.loads(row["body"])} for name, row in rows.items()}
     return shown, sorted(booked, key=lambda one: one[0])
@@ -155,7 +153,7 @@ def observe(made: Moment) -> Found:
         found = answers(served)
         found |= {f"snapshot of {zone}": tree for zone, tree in snapshots(served).items()}
     if made.seq == moments(made.fixture)["end"]["seq"]:
-        found |= {f"replay of {kind.zone}": replay(made, kind.zone) for kind in KINDS}
+        found |= {f"replay of {zone.name}": replay(made, zone.name) for zone in ZONES}
     with contextlib.closing(sqlite3.connect(made.data / "auctune.db")) as connection:
         added = connection.execute(
             "SELECT seq, zone, slot, at, type, job, body, checksum FROM events"
@@ -227,16 +225,17 @@ def _ask_as_owner(asked: "_Asked") -> None:
 
 def _price(asked: "_Asked", file: str) -> None:
     """Ask what bids with a file of known size would be answered, which leaves no trace."""
-    for kind in KINDS:
-        if CLEAN not in kind.data_sets:
+    for zone in ZONES:
+        # Its jobs need one file for each site.
+        if isinstance(zone, EdgeZone):
             continue
         for seed in range(_BIDS):
-            body = kind.bid(random.Random(seed), {CLEAN: [file], MESSY: [file]})
-            market = {**body["market"], "zone": kind.zone, "repair": False}
-            asked.post("/v1/quotes", {**body, "market": market, "seed": 1}, f"{kind.zone} {seed}")
+            body = zone.bid(random.Random(seed), {CLEAN: [file], MESSY: [file]})
+            market = {**body["market"], "zone": zone.name, "repair": False}
+            asked.post("/v1/quotes", {**body, "market": market, "seed": 1}, f"{zone.name} {seed}")
             market["what_if"] = True
             body = {**body, "market": market, "seed": 1}
-            asked.post("/v1/fine_tuning/jobs", body, f"{kind.zone} {seed}")
+            asked.post("/v1/fine_tuning/jobs", body, f"{zone.name} {seed}")
 
 
 class _Asked:
@@ -366,7 +365,7 @@ def _with_states(recorded: Found) -> Found:
     At the recording each kind had a route of its own, with 404 in zones of other kinds.
     """
     found = dict(recorded)
-    for zone in (f"operator GET /v1/zones/{kind.zone}" for kind in KINDS):
+    for zone in (f"operator GET /v1/zones/{zone.name}" for zone in ZONES):
         for path in ("/prices", "/rented", "/shares", "/sites"):
             table = found.pop(f"{zone}{path}", None)
             if table is not None and table["status"] == 200:
