@@ -1,11 +1,11 @@
-"""How like a job log the processes of arrivals are that were fitted to it.
+"""Goodness of fit of arrival processes that are fitted to a job log.
 
     python benchmarks/arrivals.py LOG [--start-day DAY --days DAYS] [--svg CHART.svg]
 
-| process | what it may use |
+| process | components |
 | --- | --- |
-| Poisson | the daily curve alone |
-| waves | a rate that goes up and down (log-Gaussian Cox), from minutes to days |
+| Poisson | the daily curve |
+| waves | a varying rate (log-Gaussian Cox), on scales from minutes to days |
 | bursts | batches of jobs spread over minutes to hours (Neyman-Scott) |
 | bursts and waves | bursts of minutes, waves of hours and days: the defaults of `bursty_fit` |
 """
@@ -41,8 +41,8 @@ def main() -> None:
     parser.add_argument("--start-day", type=float, default=0.0)
     parser.add_argument("--days", type=float)
     parser.add_argument("--runs", type=int, default=20)
-    parser.add_argument("--svg", type=Path, help="a chart of counts by slot")
-    parser.add_argument("--svg-days", type=int, default=7, help="how many days it shows")
+    parser.add_argument("--svg", type=Path, help="file for a chart of arrivals per slot")
+    parser.add_argument("--svg-days", type=int, default=7, help="days in the chart")
     args = parser.parse_args()
     log = read_job_log(args.log)
     log = log.window(args.start_day, args.days or log.num_days - args.start_day)
@@ -53,20 +53,20 @@ def main() -> None:
         args.svg.write_text(chart(log, fitted, args.svg_days), encoding="utf-8")
 
 
-def show(likeness: Mapping[str, tuple[GoodnessOfFit, ...]]) -> None:
-    """One row a figure: the log's, and of each process the mean and the middle 80% of its runs."""
+def show(fits: Mapping[str, tuple[GoodnessOfFit, ...]]) -> None:
+    """Print figures of the log, and mean and middle 80% of the runs of each process."""
     table = Table()
     table.add_column("figure")
-    for heading in ("log", *likeness):
+    for heading in ("log", *fits):
         table.add_column(heading, justify="right")
-    for rows in zip(*likeness.values(), strict=True):
+    for rows in zip(*fits.values(), strict=True):
         cells = [f"{row.mean:,.2f} ({row.low:,.2f} to {row.high:,.2f})" for row in rows]
         table.add_row(rows[0].figure, f"{rows[0].log:,.2f}", *cells)
     Console(width=160).print(table)
 
 
 def chart(log: JobLog, fitted: Mapping[str, BurstyParams], days: int) -> str:
-    """Counts by 10-minute slot of the log and of processes, as SVG."""
+    """Return a chart of arrivals per slot in the log and in processes, as SVG."""
     slots = days * round(DAY_SECONDS / SLOT_SECONDS)
     counts = {"the log": log.counts(slots, SLOT_SECONDS).tolist()}
     for name in ("bursts and waves", "Poisson"):

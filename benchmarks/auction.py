@@ -1,13 +1,13 @@
-"""The auction's figures to reach, measured on this machine.
+"""The auction: time per decision, and welfare of a day.
 
     python benchmarks/auction.py [--quick]
 
 | what | how |
 | --- | --- |
-| time to decide one task | every bid of a synthetic day (144 slots, Poisson 80 a slot, 200 nodes, every task with 10 vendors' quotes), kernels compiled before; quantiles over the day, their medians over 5 runs |
-| the same in CPU time | of the deciding thread, in one more run: what is left when others keep the machine busy |
-| a whole day | the sum of those times |
-| welfare | one day for each setting, the mechanisms side by side; bids stand for values |
+| time per decision | every bid of a synthetic day (144 slots, 80 arrivals per slot (Poisson), 200 nodes, quotes of 10 vendors for every task), after compilation; quantiles over the day, medians of 5 runs |
+| CPU time per decision | of the deciding thread, one run; does not depend on the load of the machine |
+| a whole day | sum of those times |
+| welfare | one day for each setting and mechanism, with bids as values |
 """  # noqa: E501
 
 import argparse
@@ -46,7 +46,7 @@ P50_GOAL, P99_GOAL, DAY_GOAL = 50e-6, 1e-3, 3.0
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds: quantiles over the bids of a day, and their sum."""
+    """Seconds per decision, quantiles over the bids of a day; and their sum."""
 
     p50: float
     p99: float
@@ -54,57 +54,57 @@ class Times:
 
 
 def play(
-    mechanism: str, instance: Instance, clock: Callable[[], float] = time.perf_counter
+    name: str, instance: Instance, clock: Callable[[], float] = time.perf_counter
 ) -> tuple[SimulationReport, float]:
-    """The figures of one run from an empty market, and the seconds of all its decisions."""
+    """Simulate an instance; return its report and the seconds of all decisions."""
 
-    def timed(made: Admission, tasks: Sequence[Task], now: int) -> Answers:
+    def timed(mechanism: Admission, tasks: Sequence[Task], now: int) -> Answers:
         decisions, learning = [], 0.0
         for task in tasks:
             before = clock()
-            made.advance(now)
+            mechanism.advance(now)
             start = clock()
-            decision = made.offer(task, now)
+            decision = mechanism.offer(task, now)
             decisions.append((decision, clock() - start))
             learning += start - before
         return Answers(decisions, learning)
 
-    made = registry.build(mechanism, instance.cluster)
-    result = simulate(instance, made, decide=None if made.by_slot else timed)
+    mechanism = registry.build(name, instance.cluster)
+    result = simulate(instance, mechanism, decide=None if mechanism.by_slot else timed)
     return measure(result), sum(result.decision_seconds)
 
 
 def median_times(
     mechanism: str, instance: Instance, runs: int, clock: Callable[[], float]
 ) -> Times:
-    """Medians over `runs` runs."""
-    played = [play(mechanism, instance, clock) for _ in range(runs)]
-    p50s = [figures.decision_seconds.p50 or 0.0 for figures, _ in played]
-    p99s = [figures.decision_seconds.p99 or 0.0 for figures, _ in played]
+    """Return medians over `runs` runs."""
+    results = [play(mechanism, instance, clock) for _ in range(runs)]
+    p50s = [report.decision_seconds.p50 or 0.0 for report, _ in results]
+    p99s = [report.decision_seconds.p99 or 0.0 for report, _ in results]
     return Times(
         statistics.median(p50s),
         statistics.median(p99s),
-        statistics.median(seconds for _, seconds in played),
+        statistics.median(seconds for _, seconds in results),
     )
 
 
 def times_table(runs: int) -> Table:
-    table = Table("time to decide", "clock", "p50 us", "p99 us", "day s", title="Speed")
-    for what, nodes in CLUSTERS.items():
+    table = Table("time per decision", "clock", "p50 us", "p99 us", "day s", title="Speed")
+    for cluster, nodes in CLUSTERS.items():
         instance = make_instance(replace(DAY, nodes=nodes))
         for mechanism in ("pdftsp", "eft"):
             warm_up(instance, partial(registry.build, mechanism, instance.cluster))
-            for name, clock, times in (
+            for name, clock, num_runs in (
                 ("wall", time.perf_counter, runs),
                 ("CPU", time.thread_time, 1),
             ):
-                found = median_times(mechanism, instance, times, clock)
+                times = median_times(mechanism, instance, num_runs, clock)
                 table.add_row(
-                    f"{mechanism}, 200 nodes, {what}",
+                    f"{mechanism}, 200 nodes, {cluster}",
                     name,
-                    f"{found.p50 * 1e6:.1f}",
-                    f"{found.p99 * 1e6:.1f}",
-                    f"{found.day:.2f}",
+                    f"{times.p50 * 1e6:.1f}",
+                    f"{times.p99 * 1e6:.1f}",
+                    f"{times.day:.2f}",
                 )
     table.add_section()
     table.add_row(
@@ -116,11 +116,11 @@ def times_table(runs: int) -> Table:
 def welfare_table() -> Table:
     names = registry.mechanism_names()
     table = Table("setting", *names, "pdftsp / eft", "pdftsp / ntm", title="Welfare of a day")
-    for what, params in SETTINGS.items():
+    for setting, params in SETTINGS.items():
         instance = make_instance(params)
         welfare = {name: play(name, instance)[0].welfare for name in names}
         table.add_row(
-            what,
+            setting,
             *(f"{welfare[name]:,.0f}" for name in names),
             *(f"{welfare['pdftsp'] / welfare[name]:.2f}" for name in ("eft", "ntm")),
         )

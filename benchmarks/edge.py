@@ -1,13 +1,13 @@
-"""The edge's figures to reach, measured on this machine.
+"""The edge: time per decision, gap of the plan search, and welfare.
 
     python benchmarks/edge.py [--only speed,gap,welfare,optimum] [--seeds N] [--time-limit S]
 
 | what | how |
 | --- | --- |
-| speed | every bid of the simulated setting (50 sites, 150 slots, 100 jobs) with 500 chunks each, kernels compiled before; and with all jobs in the first 20 slots, where the market is full |
-| gap | the surplus of the search's plan against that of problem (7) as a program of whole numbers, on small markets in which others already hold something: 2 to 4 sites, 4 to 6 slots, up to 14 chunks |
-| welfare | both settings, the mechanisms side by side, baselines with 8 to 64 workers; sums over the seeds, as shares of the linear bound |
-| optimum | testbed: the bound that HiGHS proves in the time, over what is reached |
+| speed | every bid of the simulated setting (50 sites, 150 slots, 100 jobs) with 500 chunks each, after compilation; and with all jobs in the first 20 slots, which fills the market |
+| gap | surplus of the search's plan against the optimum of problem (7) as an integer program, on small markets with reserved capacity: 2 to 4 sites, 4 to 6 slots, up to 14 chunks |
+| welfare | both settings and all mechanisms, baselines with 8 to 64 workers; sums over the seeds, as shares of the linear bound |
+| optimum | testbed: the bound that HiGHS proves within the time limit, over the welfare |
 """  # noqa: E501
 
 import argparse
@@ -64,7 +64,7 @@ def speed_table(_seeds: int, _limit: float) -> Table:
 
 
 def small_case(seed: int) -> tuple[EdgeLedger, EdgeJob]:
-    """A small market, in which others hold something, and a job."""
+    """Return the ledger of a small market with reserved capacity, and a job."""
     random = stream(seed, "benchmark of the edge")
     sites = tuple(
         Site(
@@ -104,22 +104,22 @@ def gap_table(_seeds: int, _limit: float) -> Table:
         title=f"Gap of the search to problem (7), {NUM_CASES} small markets each",
     )  # fmt: skip
     for name, pricing in (("paper", PaperPrices()), ("share", SharePrices(1.0, 20.0))):
-        found, best = [], []
+        found, optimal = [], []
         for seed in range(NUM_CASES):
             ledger, job = small_case(seed)
-            most = best_plan(ledger, pricing, job).surplus
-            if most <= 1e-6:
+            optimum = best_plan(ledger, pricing, job).surplus
+            if optimum <= 1e-6:
                 continue
-            made = offers(ledger, pricing, job, job.arrival)
-            gained = max((job.value(one.finish) - one.cost for one in made), default=0.0)
-            found.append(max(gained, 0.0))
-            best.append(most)
-        gap = np.maximum(1 - np.array(found) / np.array(best), 0.0)
+            plans = offers(ledger, pricing, job, job.arrival)
+            surplus = max((job.value(plan.finish) - plan.cost for plan in plans), default=0.0)
+            found.append(max(surplus, 0.0))
+            optimal.append(optimum)
+        gap = np.maximum(1 - np.array(found) / np.array(optimal), 0.0)
         table.add_row(
             name,
             f"{len(gap)}",
             f"{(gap < 1e-6).mean():.1%}",
-            f"{1 - sum(found) / sum(best):.3%}",
+            f"{1 - sum(found) / sum(optimal):.3%}",
             f"{gap.mean():.3%}",
             f"{np.quantile(gap, 0.99):.2%}",
             f"{gap.max():.1%}",
@@ -128,15 +128,14 @@ def gap_table(_seeds: int, _limit: float) -> Table:
 
 
 def instances(setting: str, seeds: int) -> list[EdgeInstance]:
-    """Those of a setting's first seeds."""
+    """Return instances of a setting for the first seeds."""
     if setting == "testbed":
         return [make_instance(paper_testbed(seed=seed)) for seed in range(seeds)]
     return [make_instance(EdgeSetting(seed=seed)) for seed in range(seeds)]
 
 
-def reached(label: str, of: Sequence[EdgeInstance]) -> list[float]:
-    """Welfare on each."""
-    return [play(label, parse_player(label), instance).welfare for instance in of]
+def welfare_of(label: str, played: Sequence[EdgeInstance]) -> list[float]:
+    return [play(label, parse_player(label), instance).welfare for instance in played]
 
 
 def welfare_table(seeds: int, limit: float) -> Table:
@@ -145,10 +144,10 @@ def welfare_table(seeds: int, limit: float) -> Table:
     )
     shares: dict[str, list[str]] = {label: [] for label in (*ERIS, *BASELINES)}
     for setting in ("testbed", "simulation"):
-        of = instances(setting, seeds)
-        bound = sum(found.value for one in of if (found := bound_of(one, "lp", limit)))
+        played = instances(setting, seeds)
+        bound = sum(found.value for one in played if (found := bound_of(one, "lp", limit)))
         for label, cells in shares.items():
-            cells.append(f"{sum(reached(label, of)) / bound:.3f}")
+            cells.append(f"{sum(welfare_of(label, played)) / bound:.3f}")
     for label, cells in shares.items():
         table.add_row(label, *cells)
     return table
@@ -158,10 +157,10 @@ def optimum_table(seeds: int, limit: float) -> Table:
     table = Table(
         "seed", "bound", "proven", *ERIS, title=f"Testbed: bound / welfare, HiGHS for {limit:.0f} s"
     )
-    of = instances("testbed", seeds)
-    welfare = {label: reached(label, of) for label in ERIS}
+    played = instances("testbed", seeds)
+    welfare = {label: welfare_of(label, played) for label in ERIS}
     bounds = []
-    for seed, instance in enumerate(of):
+    for seed, instance in enumerate(played):
         found = bound_of(instance, "milp", limit)
         assert found is not None
         bounds.append(found.value)
@@ -186,10 +185,10 @@ def main() -> None:
     parser.add_argument("--time-limit", type=float, default=60.0, help="seconds (%(default)s)")
     options = parser.parse_args()
     tables = dict(zip(PARTS, (speed_table, gap_table, welfare_table, optimum_table), strict=True))
-    console, wanted = Console(), options.only.split(",")
-    if unknown := set(wanted) - set(PARTS):
+    console, parts = Console(), options.only.split(",")
+    if unknown := set(parts) - set(PARTS):
         parser.error(f"--only: {', '.join(sorted(unknown))}; expected some of {', '.join(PARTS)}")
-    for part in wanted:
+    for part in parts:
         start = time.perf_counter()
         console.print(tables[part](options.seeds, options.time_limit))
         console.print(f"in {time.perf_counter() - start:.0f} s")

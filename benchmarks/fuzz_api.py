@@ -1,7 +1,7 @@
-"""A long fuzz of a service that runs: `python benchmarks/fuzz_api.py URL KEY [EXAMPLES]`.
+"""Fuzz the API of a running service: `python benchmarks/fuzz_api.py URL KEY [EXAMPLES]`.
 
-KEY is an operator's, so that all routes are reached; the service is one that nobody needs, as its
-nodes are drained and its keys made and revoked. Streams have no end, and are left out.
+KEY is an operator's, which reaches all routes. Use a service for this purpose only: its nodes are
+drained, and keys created and revoked. Streams do not end, and are left out.
 """
 
 import subprocess

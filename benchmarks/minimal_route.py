@@ -1,10 +1,10 @@
-"""The least that a durable FastAPI route costs, as a server to compare `auctune serve` with.
+"""A minimal durable FastAPI route: the baseline of `auctune serve` in service_load.py.
 
     python benchmarks/minimal_route.py --data FOLDER
 
 uvicorn with uvloop and httptools, one POST route that parses its JSON body, writes it as one row
-through the service's `Committer` (group commit, SQLite with WAL and `synchronous=FULL`) and answers
-when the row is on disk. No keys, no market, no ledger. It prints `serves at 127.0.0.1:PORT`.
+through the service's `Committer` (group commit, SQLite with WAL and `synchronous=FULL`), and
+responds when the row is on disk. No keys, no market, no ledger. Prints `serves at 127.0.0.1:PORT`.
 """
 
 import argparse
@@ -26,11 +26,11 @@ from auctune.service.storage.tables import events
 
 
 def make_app(committer: Committer) -> FastAPI:
-    """The one route; at the path of the service's, so that the same requests can be sent."""
+    """Return an app with one route, at the path of the service's, which takes the same requests."""
     app = FastAPI()
     results: deque[tuple[asyncio.Future[None], Exception | None]] = deque()
 
-    def answer() -> None:
+    def resolve() -> None:
         while results:
             committed, error = results.popleft()
             if error is None:
@@ -45,9 +45,9 @@ def make_app(committer: Committer) -> FastAPI:
 
         def done(error: Exception | None) -> None:
             results.append((committed, error))
-            # The loop is woken once for all rows that are committed together.
+            # Wake the event loop once for all rows of a commit.
             if len(results) == 1:
-                loop.call_soon_threadsafe(answer)
+                loop.call_soon_threadsafe(resolve)
 
         seq = committer.next_seq()
         row: dict[str, Any] = {
@@ -88,7 +88,7 @@ async def serve(data: Path) -> None:
 
 
 def main() -> None:
-    """The command."""
+    """Serve."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="folder of the database")
     data = parser.parse_args().data

@@ -1,15 +1,15 @@
-"""A large market on one core: a week of a million bids, and how decisions grow with its size.
+"""A large market on one core: a week of a million bids, and growth of the time per decision.
 
     python benchmarks/scale.py [--quick] [--out FOLDER]
 
 | what | how |
 | --- | --- |
-| a week | 1,000 nodes, 1,008 slots of 10 minutes, about 1,000,000 bids, drawn by a seed, from a parquet file to parquet files of decisions, figures included; a process of its own with one thread, pinned to one core, kernels compiled before; wall clock and CPU time from the first row read to the last one written |
-| nodes | bids in proportion to nodes, 48 slots, so that each node is as busy; mean time to decide, the beginnings of slots not counted |
-| window | 200 nodes, a day; each deadline moved so that windows are as many times as long; the same |
+| a week | 1,000 nodes, 1,008 slots of 10 minutes, about 1,000,000 random bids, from a parquet file to parquet files of decisions, with metrics; a process with one thread, pinned to one core, after compilation; wall clock and CPU time from the first row read to the last row written |
+| nodes | bids in proportion to nodes, 48 slots, so that the load per node is constant; mean time per decision, without starts of slots |
+| window | 200 nodes, a day; deadlines extended so that windows are a multiple as long; mean time per decision |
 
-`--quick` is a tenth of the week, and one run of each size. The chart and the table of growth go to
-FOLDER (`out`), as growth.svg, growth.png and growth.json.
+`--quick` is a tenth of the week, and one run of each size. Chart and table of growth are written to
+FOLDER (`out`) as growth.svg, growth.png and growth.json.
 """  # noqa: E501
 
 import argparse
@@ -43,7 +43,7 @@ CLUSTERS = {
     "two node types": {"a100": 500, "a40": 500},
 }
 SECONDS_GOAL, MEMORY_GOAL_GB = 120.0, 2.0
-# Learning is not counted, and its price of a horizon at once is measured elsewhere.
+# Learned prices are updated at starts of slots, whose time is not counted here.
 SETTINGS = {"pricing": "exponential"}
 NODES = (50, 100, 200, 400, 800, 1600)
 WINDOWS = (1, 2, 4, 8, 16)
@@ -52,7 +52,7 @@ ONE_THREAD = dict.fromkeys(THREADS, "1")
 
 
 def measure_week(tasks: Path) -> dict[str, Any]:
-    """Play the market of a task file in this process; its figures, seconds and gigabytes."""
+    """Simulate the market of a task file in this process; return metrics, seconds and memory."""
     market = read_market(tasks)
     first = next(stream_tasks(tasks, market.cluster))
     warm_up(
@@ -80,21 +80,21 @@ def measure_week(tasks: Path) -> dict[str, Any]:
 
 
 def run_week(name: str, quick: bool, folder: Path) -> dict[str, Any]:
-    """Draw a week into a file, and play it in a process of its own."""
+    """Generate a week, and simulate it in a process pinned to one core."""
     tasks = folder / f"{name.replace(' ', '-')}.parquet"
     slots = WEEK.slots // 10 if quick else WEEK.slots
     market, bids = make_stream(replace(WEEK, nodes=CLUSTERS[name], slots=slots))
     write_market(market, bids, tasks)
     command = [sys.executable, __file__, "--measure", str(tasks)]
     one_core = {max(os.sched_getaffinity(0))}
-    done = subprocess.run(
+    completed = subprocess.run(
         command,
         env=os.environ | ONE_THREAD,
         stdout=subprocess.PIPE,
         check=True,
         preexec_fn=lambda: os.sched_setaffinity(0, one_core),
     )
-    figures: dict[str, Any] = json.loads(done.stdout)
+    figures: dict[str, Any] = json.loads(completed.stdout)
     return figures
 
 
@@ -105,7 +105,7 @@ def week_table(quick: bool) -> Table:
             "bids",
             "wall s",
             "CPU s",
-            "beginnings s",
+            "slot starts s",
             "bids/s",
             "p50 us",
             "p99 us",
@@ -115,17 +115,17 @@ def week_table(quick: bool) -> Table:
     )
     with tempfile.TemporaryDirectory() as folder:
         for name in CLUSTERS:
-            found = run_week(name, quick, Path(folder))
+            week = run_week(name, quick, Path(folder))
             table.add_row(
-                f"{found['nodes']:,}, {name}",
-                f"{found['bids']:,}",
-                f"{found['seconds']:.1f}",
-                f"{found['cpu_seconds']:.1f}",
-                f"{found['learning_seconds']:.1f}",
-                f"{found['bids'] / found['seconds']:,.0f}",
-                f"{found['p50'] * 1e6:.1f}",
-                f"{found['p99'] * 1e6:.1f}",
-                f"{found['memory_gb']:.2f}",
+                f"{week['nodes']:,}, {name}",
+                f"{week['bids']:,}",
+                f"{week['seconds']:.1f}",
+                f"{week['cpu_seconds']:.1f}",
+                f"{week['learning_seconds']:.1f}",
+                f"{week['bids'] / week['seconds']:,.0f}",
+                f"{week['p50'] * 1e6:.1f}",
+                f"{week['p99'] * 1e6:.1f}",
+                f"{week['memory_gb']:.2f}",
             )
     table.add_section()
     table.add_row("goal", "", f"<= {SECONDS_GOAL:.0f}", *[""] * 5, f"<= {MEMORY_GOAL_GB:.0f}")
@@ -133,7 +133,7 @@ def week_table(quick: bool) -> Table:
 
 
 def mean_seconds(instance: Instance, runs: int) -> float:
-    """The mean time to decide a bid; the median over some runs."""
+    """Return the mean time per decision; the median over runs."""
     warm_up(instance, lambda: registry.build("pdftsp", instance.cluster, SETTINGS))
     means = []
     for _ in range(runs):
@@ -163,7 +163,7 @@ def by_window(runs: int) -> Growth:
 
 
 def _stretched(day: Instance, factor: int) -> Instance:
-    """The bids of the first half, with windows so many times as long."""
+    """Return the bids of the first half of a day, with windows `factor` times as long."""
     cluster = day.cluster
     tasks = tuple(
         replace(
@@ -179,7 +179,9 @@ def _stretched(day: Instance, factor: int) -> Instance:
 
 
 def growth_table(panels: Sequence[Growth]) -> Table:
-    table = Table("size", "", "mean us", "size x", "time x", title="Growth of a decision's time")
+    table = Table(
+        "size", "", "mean us", "size x", "time x", title="Growth of the time per decision"
+    )
     for panel in panels:
         for size, seconds in zip(panel.sizes, panel.seconds, strict=True):
             table.add_row(
@@ -204,19 +206,21 @@ def write_growth(panels: Sequence[Growth], folder: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the week, one run a size")
+    parser.add_argument(
+        "--quick", action="store_true", help="a tenth of the week, one run per size"
+    )
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder of chart and table")
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.measure is not None:
-        print(json.dumps(measure_week(given.measure)))
+    options = parser.parse_args()
+    if options.measure is not None:
+        print(json.dumps(measure_week(options.measure)))
         return
     console = Console(width=120)
-    runs = 1 if given.quick else 3
+    runs = 1 if options.quick else 3
     panels = (by_nodes(runs), by_window(runs))
-    write_growth(panels, given.out)
+    write_growth(panels, options.out)
     console.print(growth_table(panels))
-    console.print(week_table(given.quick))
+    console.print(week_table(options.quick))
 
 
 if __name__ == "__main__":

@@ -1,16 +1,16 @@
-"""How many bids a second `auctune serve` decides durably, over HTTP, with its load generator beside it.
+"""Durable decisions per second of `auctune serve` over HTTP, with the load generator on the machine.
 
     python benchmarks/service_load.py [--seconds S] [--rate R] [--connections N] [--users U]
 
-A service of its own with SQLite in a new folder; one zone of one node, priced as learned. Users bid
-on R scheduled times a second, one bid a request, spread over N connections; a wait counts from its
-scheduled time, so that a service that falls behind shows it. The achieved rate is the number of
-acknowledged bids over the time from the first scheduled moment to the last answer. Five seconds of
-warming up come first and are not counted. Afterwards the service is killed with SIGKILL and every
-acknowledged bid is looked for in the database.
+The service runs on SQLite in a new folder, with one zone of one node and learned prices. Users send
+R bids per second at scheduled times (an open loop), one bid per request, over N connections.
+Latency counts from the scheduled time, so that queueing in a slow service is included. The achieved
+rate is the number of acknowledged bids over the time from the first scheduled time to the last
+response. A warm-up of five seconds is not counted. Then the service is killed with SIGKILL, and the
+database must have every acknowledged bid.
 
-Then `minimal_route.py`, a FastAPI route that writes one row with the same group commit, gets the
-same load: the service's CPU a bid over that of this route depends less on the machine than either.
+`minimal_route.py`, a FastAPI route that writes one row with the same group commit, gets the same
+load: the ratio of CPU times per bid depends less on the machine than either CPU time.
 
 Exit code 1 if the achieved rate differs by more than 2% from the offered one, if an acknowledged
 bid is lost or decided twice, or if the ledger does not balance.
@@ -48,67 +48,67 @@ CPU_RATIO_GOAL = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
-    """What a server made of a load.
+class LoadResult:
+    """Result of a load on a server.
 
     Attributes:
-        offered: bids scheduled a second.
-        achieved: bids acknowledged a second, until the last answer.
-        num_answers: bids acknowledged.
-        waits: seconds from each bid's scheduled moment to its answer.
-        statuses: of HTTP, counted.
-        cpu: seconds of a core that the server's process took.
+        offered: scheduled bids per second.
+        achieved: acknowledged bids per second, until the last response.
+        num_acknowledged: number of acknowledged bids.
+        latencies: seconds from the scheduled time of each bid to its response.
+        statuses: HTTP statuses, counted.
+        cpu_seconds: CPU time of the server's process.
     """
 
     offered: float
     achieved: float
-    num_answers: int
-    waits: list[float]
+    num_acknowledged: int
+    latencies: list[float]
     statuses: Mapping[int, int]
-    cpu: float
+    cpu_seconds: float
 
     @property
     def cpu_ms(self) -> float:
-        """Milliseconds of a core for a bid."""
-        return 1000 * self.cpu / max(1, self.num_answers)
+        """CPU milliseconds per bid."""
+        return 1000 * self.cpu_seconds / max(1, self.num_acknowledged)
 
     def shortfall(self) -> str | None:
-        """Return why the achieved rate does not count as the offered one, `None` if it does."""
+        """Return a message if the achieved rate is not the offered one, else `None`."""
         if abs(self.achieved - self.offered) <= RATE_TOLERANCE * self.offered:
             return None
         return (
-            f"offered {self.offered:,.0f} bids a second, achieved {self.achieved:,.0f}: they "
+            f"offered {self.offered:,.0f} bids per second, achieved {self.achieved:,.0f}: they "
             f"differ by more than {RATE_TOLERANCE:.0%}, so the offered rate was not sustained; "
             "offer less with --rate"
         )
 
 
-async def bid(load: Load, seconds: float, server: int) -> Served:
-    """Warm up, then bid for so long and wait for all answers."""
+async def run_load(load: Load, seconds: float, server: int) -> LoadResult:
+    """Warm up, then send bids for some seconds and wait for all responses."""
     await load.run(WARM_UP_SECONDS)
     load.answers.clear()
     load.waits.clear()
     load.statuses.clear()
     before = _cpu_seconds(server)
     await load.run(seconds)
-    return served(load, seconds, _cpu_seconds(server) - before)
+    return summarize(load, seconds, _cpu_seconds(server) - before)
 
 
-def served(load: Load, seconds: float, cpu: float) -> Served:
-    """The figures of a load that has run: rates over planned and over elapsed seconds."""
+def summarize(load: Load, seconds: float, cpu_seconds: float) -> LoadResult:
+    """Return the result of a load that was planned for some seconds."""
     elapsed = load.last_answer - load.begun
-    return Served(
+    return LoadResult(
         offered=load.scheduled / seconds,
         achieved=len(load.answers) / elapsed if elapsed > 0 else 0.0,
-        num_answers=len(load.answers),
-        waits=list(load.waits),
+        num_acknowledged=len(load.answers),
+        latencies=list(load.waits),
         statuses=dict(load.statuses),
-        cpu=cpu,
+        cpu_seconds=cpu_seconds,
     )
 
 
-def look(data: Path, acknowledged: set[str]) -> dict[str, int]:
-    """What the database holds of the acknowledged bids."""
+def check_database(data: Path, acknowledged: set[str]) -> dict[str, int]:
+    """Return numbers of lost, doubled and admitted bids, and the sum of the ledger."""
     engine = create_engine(f"sqlite:///{data / 'auctune.db'}")
     with engine.connect() as connection:
         chosen = select(events.c.job, events.c.body).where(events.c.type == "job.decided")
@@ -121,7 +121,7 @@ def look(data: Path, acknowledged: set[str]) -> dict[str, int]:
     engine.dispose()
     return {
         "lost": len(acknowledged - decided.keys()),
-        "twice": sum(count > 1 for count in decided.values()),
+        "doubled": sum(count > 1 for count in decided.values()),
         "admitted": admitted,
         "ledger": balance,
     }
@@ -129,7 +129,7 @@ def look(data: Path, acknowledged: set[str]) -> dict[str, int]:
 
 @contextmanager
 def minimal_route(data: Path) -> Iterator[tuple[int, tuple[str, int]]]:
-    """The process and address of a server with the minimal route, for a block."""
+    """Run a server with the minimal route; yield its process id and address."""
     command: list[str | Path] = [
         sys.executable,
         Path(__file__).with_name("minimal_route.py"),
@@ -141,7 +141,7 @@ def minimal_route(data: Path) -> Iterator[tuple[int, tuple[str, int]]]:
             assert process.stdout is not None
             line = process.stdout.readline()
             if not line.startswith("serves at"):
-                raise SystemExit("minimal_route.py ended before it served")
+                raise SystemExit("minimal_route.py exited before it served")
             yield process.pid, ("127.0.0.1", int(line.rpartition(":")[2]))
         finally:
             process.kill()
@@ -166,7 +166,7 @@ def main() -> int:
             mode="fused",
             tokens_per_second=20_000.0,
             share=0.0004,
-            # The load may come from a single key.
+            # A single user may send the whole load.
             more=f"[limits]\nrequests_per_second = {options.rate}\nburst = {8 * options.rate}\n",
         )
         data = folder / "data"
@@ -175,61 +175,64 @@ def main() -> int:
             load = Load(
                 service.address, bidders, options.connections, options.rate, random.Random(1)
             )
-            own = asyncio.run(bid(load, options.seconds, service.pid))
-        found = look(data, {answer.job for answer in load.answers})
+            result = asyncio.run(run_load(load, options.seconds, service.pid))
+        stored = check_database(data, {answer.job for answer in load.answers})
         with minimal_route(folder / "minimal") as (pid, address):
             load = Load(address, bidders, options.connections, options.rate, random.Random(1))
-            least = asyncio.run(bid(load, options.seconds, pid))
-    _show(console, options.seconds, own, least, found)
-    faults = [
-        *([shortfall] if (shortfall := own.shortfall()) else []),
-        *([f"minimal route: {shortfall}"] if (shortfall := least.shortfall()) else []),
-        *([f"{found['lost']} acknowledged bids are lost"] if found["lost"] else []),
-        *([f"{found['twice']} bids were decided twice"] if found["twice"] else []),
-        *([f"the ledger sums to {found['ledger']}, not 0"] if found["ledger"] else []),
+            baseline = asyncio.run(run_load(load, options.seconds, pid))
+    _show(console, options.seconds, result, baseline, stored)
+    problems = [
+        *([shortfall] if (shortfall := result.shortfall()) else []),
+        *([f"minimal route: {shortfall}"] if (shortfall := baseline.shortfall()) else []),
+        *([f"{stored['lost']} acknowledged bids are lost"] if stored["lost"] else []),
+        *([f"{stored['doubled']} bids were decided twice"] if stored["doubled"] else []),
+        *([f"the ledger sums to {stored['ledger']}, not 0"] if stored["ledger"] else []),
     ]
-    for fault in faults:
-        console.print(f"[red]{fault}")
-    return 1 if faults else 0
+    for problem in problems:
+        console.print(f"[red]{problem}")
+    return 1 if problems else 0
 
 
 def _cpu_seconds(pid: int) -> float:
-    """Of a process, all its threads."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _show(
-    console: Console, seconds: float, own: Served, least: Served, found: Mapping[str, int]
+    console: Console,
+    seconds: float,
+    result: LoadResult,
+    baseline: LoadResult,
+    stored: Mapping[str, int],
 ) -> None:
     load = " ".join(f"{average:.1f}" for average in os.getloadavg())
     title = f"{seconds:g} s of bids; {os.cpu_count()} processors, load average {load}"
     table = Table("measured", "auctune serve", "minimal route", title=title)
-    both = (own, least)
-    table.add_row("offered, bids a second", *(f"{one.offered:,.0f}" for one in both))
-    table.add_row("achieved, durable answers a second", *(f"{one.achieved:,.0f}" for one in both))
-    table.add_row("p50, p99, p99.9, longest, ms", *map(_waits, both))
-    table.add_row("answers", *(_answers(one) for one in both))
-    table.add_row("CPU a bid", *(f"{one.cpu_ms:.2f} ms" for one in both))
-    ratio = own.cpu_ms / least.cpu_ms if least.cpu_ms else float("inf")
-    table.add_row("CPU a bid, over the minimal route's", f"{ratio:.1f}", f"goal {CPU_RATIO_GOAL:g}")
-    table.add_row("admitted", f"{found['admitted'] / max(1, own.num_answers):.1%}", "")
-    table.add_row("acknowledged and lost", f"{found['lost']}", "")
-    table.add_row("decided twice", f"{found['twice']}", "")
-    table.add_row("sum of the ledger", f"{found['ledger']}", "")
+    both = (result, baseline)
+    table.add_row("offered bids/s", *(f"{one.offered:,.0f}" for one in both))
+    table.add_row("achieved bids/s", *(f"{one.achieved:,.0f}" for one in both))
+    table.add_row("latency p50, p99, p99.9, max, ms", *map(_latencies, both))
+    table.add_row("responses", *map(_responses, both))
+    table.add_row("CPU per bid", *(f"{one.cpu_ms:.2f} ms" for one in both))
+    ratio = result.cpu_ms / baseline.cpu_ms if baseline.cpu_ms else float("inf")
+    table.add_row("CPU per bid / minimal route's", f"{ratio:.1f}", f"goal {CPU_RATIO_GOAL:g}")
+    table.add_row("admitted", f"{stored['admitted'] / max(1, result.num_acknowledged):.1%}", "")
+    table.add_row("acknowledged and lost", f"{stored['lost']}", "")
+    table.add_row("decided twice", f"{stored['doubled']}", "")
+    table.add_row("sum of the ledger", f"{stored['ledger']}", "")
     console.print(table)
 
 
-def _waits(one: Served) -> str:
-    if len(one.waits) < 2:
+def _latencies(result: LoadResult) -> str:
+    if len(result.latencies) < 2:
         return "-"
-    ranked = statistics.quantiles(one.waits, n=1000)
-    chosen = (ranked[499], ranked[989], ranked[998], max(one.waits))
-    return ", ".join(f"{1000 * wait:.1f}" for wait in chosen)
+    ranked = statistics.quantiles(result.latencies, n=1000)
+    chosen = (ranked[499], ranked[989], ranked[998], max(result.latencies))
+    return ", ".join(f"{1000 * seconds:.1f}" for seconds in chosen)
 
 
-def _answers(one: Served) -> str:
-    return ", ".join(f"{count:,} of {status}" for status, count in one.statuses.items())
+def _responses(result: LoadResult) -> str:
+    return ", ".join(f"{count:,} of {status}" for status, count in result.statuses.items())
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""How long `auctune serve` takes from its start until it serves, by what its log holds.
+"""Time from the start of `auctune serve` until it serves, by the size of its log.
 
     python benchmarks/service_restart.py [--events N]
 
-A log of N events (100,000) is made by deciding bids in this process, as the service does; then the
-service is started on an empty folder, on the log as it is, and on the log with a snapshot as old as
-it may be (20,000 events). Starts are those of whole processes, imports included.
+A log of N events (100,000) is written by deciding bids in this process, as the service does; then
+the service is started on an empty folder, on the log, and on the log with a snapshot of the maximum
+age (20,000 events). Times are those of whole processes, imports included.
 """
 
 import argparse
@@ -46,17 +46,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from support.service_process import ServiceProcess, write_service
 from support.tiny_architecture import tiny_architecture
 
-OLDEST_SNAPSHOT = 20_000
+MAX_SNAPSHOT_AGE = 20_000
 
 
 def make_log(config: Path, data: Path, count: int, snapshot_after: int | None) -> None:
-    """Decide on so many bids, one after the other."""
+    """Write a log of `count` events, and a snapshot after `snapshot_after` events if not `None`."""
     data.mkdir()
     entry = read_config(config).zones[0]
     assert isinstance(entry, AuctionConfig)
-    facts = profile_zone(entry, DataDirs(data, base_cache()), _unheard)
+    facts = profile_zone(entry, DataDirs(data, base_cache()), lambda *_: None)
     record = auction_record(entry, facts, time.time())
-    draw = random.Random(1)
+    rng = random.Random(1)
     with open_store(data, data) as store, Committer(store) as committer:
         bind(store.writer, data, store.label)
         directory = AccountRegistry(store.reader, committer, time.time)
@@ -69,7 +69,7 @@ def make_log(config: Path, data: Path, count: int, snapshot_after: int | None) -
         zone.record_created(record)
         zone.begin_slots()
         while zone.state.seq < count:
-            zone.decide(_bid(draw))
+            zone.decide(_bid(rng))
             recorder.record(zone.pop_events(), noop)
             if snapshot_after is not None and zone.state.seq >= snapshot_after:
                 body = write_snapshot(zone.model.save())
@@ -79,18 +79,14 @@ def make_log(config: Path, data: Path, count: int, snapshot_after: int | None) -
                 )
 
 
-def _unheard(_what: str, _share: float) -> None:
-    """Nobody waits for it."""
-
-
-def _bid(draw: random.Random) -> Bid:
+def _bid(rng: random.Random) -> Bid:
     return Bid(
-        job=f"ftjob-{draw.getrandbits(96):024x}",
-        owner=f"user{draw.randrange(50)}",
-        training=Training("file-a", epochs=draw.randrange(1, 5), share=0.0004),
+        job=f"ftjob-{rng.getrandbits(96):024x}",
+        owner=f"user{rng.randrange(50)}",
+        training=Training("file-a", epochs=rng.randrange(1, 5), share=0.0004),
         size=DataSize(40, 40.0),
-        bid=Decimal(f"{draw.lognormvariate(-2, 2):.4f}"),
-        deadline=time.time() + 3600 * draw.randrange(30, 47),
+        bid=Decimal(f"{rng.lognormvariate(-2, 2):.4f}"),
+        deadline=time.time() + 3600 * rng.randrange(30, 47),
         request={
             "model": "tiny",
             "training_file": "file-a",
@@ -105,22 +101,22 @@ def _bid(draw: random.Random) -> Bid:
     )
 
 
-def starts(config: Path, data: Path, times: int = 3) -> list[float]:
-    """Seconds of some starts, each ended by SIGKILL."""
-    taken = []
-    for _ in range(times):
+def measure_starts(config: Path, data: Path, repeats: int = 3) -> list[float]:
+    """Return the seconds of starts, each ended by SIGKILL."""
+    seconds = []
+    for _ in range(repeats):
         service = ServiceProcess(config, data)
-        taken.append(service.start())
+        seconds.append(service.start())
         service.kill()
-    return taken
+    return seconds
 
 
 def main() -> None:
-    """Make logs, start on them, and print."""
+    """Print start times."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--events", type=int, default=100_000)
     count = parser.parse_args().events
-    table = Table("log", "first start, s", "median of 3, s", title="from start to service")
+    table = Table("log", "first start, s", "median of 3, s", title="start of the service")
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         config = write_service(
@@ -133,14 +129,14 @@ def main() -> None:
         )
         for name, snapshot in (
             ("empty", None),
-            ("all folded", None),
-            ("with a snapshot", max(1, count - OLDEST_SNAPSHOT)),
+            ("without a snapshot", None),
+            ("with a snapshot", max(1, count - MAX_SNAPSHOT_AGE)),
         ):
             data = folder / name.replace(" ", "-")
             if name != "empty":
                 make_log(config, data, count, snapshot)
-            taken = starts(config, data)
-            table.add_row(name, f"{taken[0]:.1f}", f"{statistics.median(taken):.1f}")
+            seconds = measure_starts(config, data)
+            table.add_row(name, f"{seconds[0]:.1f}", f"{statistics.median(seconds):.1f}")
     Console().print(table)
 
 

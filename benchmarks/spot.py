@@ -1,15 +1,15 @@
-"""Renting by deadline: a pool of policies on many jobs, and the offline optimum beside it.
+"""Spot policies: a pool of policies on many jobs, and the offline optimum.
 
     python benchmarks/spot.py [--jobs N] [--seed S]
 
 | what | how |
 | --- | --- |
-| pool | the 112 policies of the default pool on N jobs (1,000), each with ten slots of a market of its own; forecasts made before, kernels compiled before; CPU seconds of all threads, and wall clock |
-| limit | the additions and maxima that the window programs of this run must do, one for each count, kind of change and unit of work in each slot that is planned for, at the rate of a loop over cached arrays that does nothing else |
+| pool | the 112 policies of the default pool on N jobs (1,000), each with ten slots of its own market, after forecasts and compilation; CPU seconds of all threads, and wall clock |
+| limit | a lower bound: the additions and maxima of this run's window programs, one for each count, kind of change and unit of work in each planned slot, at the rate of a bare loop over cached arrays |
 | optimum, robust | CPU seconds of the offline optimum and of `Robust()` on the same jobs |
 
 Jobs are those of Kong et al., Fig. 9: L uniform in [60, 100], d = 10, N_min in {1, 2, 4}, N_max in
-{8, 12, 16}. The market drifts about a daily cycle, with 16 GPUs at most.
+{8, 12, 16}. The market drifts about a daily cycle, with at most 16 GPUs.
 """  # noqa: E501
 
 import argparse
@@ -63,7 +63,7 @@ class Case:
 
 
 def make_market(seed: int, num_slots: int = 2000) -> SpotMarket:
-    """A drifting market with a daily cycle."""
+    """Return a drifting market with a daily cycle."""
     random = stream(seed, "market")
     price, count = np.empty(num_slots), np.empty(num_slots)
     p, a = 0.0, 0.0
@@ -77,7 +77,7 @@ def make_market(seed: int, num_slots: int = 2000) -> SpotMarket:
 
 
 def make_case(num_jobs: int, seed: int, noise: float) -> Case:
-    """Jobs at random starts, forecasts with noise of this share of the mean."""
+    """Return jobs at random starts; `noise` of their forecasts is a share of the mean."""
     market = make_market(seed)
     forecaster = PosteriorForecaster(
         NoisyForecaster(market, Fixed(noise), UniformNoise(), CAP, seed), memory=96
@@ -100,14 +100,14 @@ def make_case(num_jobs: int, seed: int, noise: float) -> Case:
 
 
 def measure(action: Callable[[], T]) -> tuple[T, float, float]:
-    """The result, CPU seconds of all threads, and wall clock."""
+    """Return the result, CPU seconds of all threads, and wall-clock seconds."""
     cpu, wall = time.process_time(), time.perf_counter()
     result = action()
     return result, time.process_time() - cpu, time.perf_counter() - wall
 
 
 def window_steps(case: Case, pool: tuple[Ahap, ...], batch: BatchOutcome) -> int:
-    """Additions and maxima that the window programs of a batch had to do."""
+    """Return the number of additions and maxima of a batch's window programs."""
     steps = 0
     for j, job in enumerate(case.jobs):
         terms = job_constants(job, 1.0)
@@ -129,7 +129,7 @@ def window_steps(case: Case, pool: tuple[Ahap, ...], batch: BatchOutcome) -> int
 
 
 def progress_by_slot(terms: JobConstants, held: Ints) -> Floats:
-    """[m, t] work done when each slot began."""
+    """Return [m, t], the work done before each slot, by policy."""
     num_policies, num_slots, _ = held.shape
     progress = np.zeros((num_policies, num_slots + 1))
     for m in range(num_policies):
@@ -141,8 +141,8 @@ def progress_by_slot(terms: JobConstants, held: Ints) -> Floats:
     return progress
 
 
-def seconds_a_step() -> float:
-    """CPU seconds of one addition and one maximum over arrays that stay in the cache."""
+def seconds_per_step() -> float:
+    """Return CPU seconds of one addition and one maximum over cached arrays."""
     after, best = np.linspace(0, 1, 801), np.zeros(801)
     repeat_steps(after, best, 1)
     repeats = 200_000
@@ -154,22 +154,24 @@ def seconds_a_step() -> float:
 
 @kernel
 def repeat_steps(after: Floats, best: Floats, repeats: int) -> None:
-    """Many steps without Python between them."""
+    """Run steps in compiled code."""
     for _ in range(repeats):
         take_better(after, 20, 0.1, 0, 800, 800, best)
 
 
 def main() -> None:
-    """Print the table."""
+    """Print measurements."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--jobs", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--noise", type=float, default=0.3, help="of forecasts, in means")
-    given = parser.parse_args()
-    case, made, _ = measure(lambda: make_case(given.jobs, given.seed, given.noise))
+    parser.add_argument(
+        "--noise", type=float, default=0.3, help="of forecasts, as a share of the mean"
+    )
+    options = parser.parse_args()
+    case, case_cpu, _ = measure(lambda: make_case(options.jobs, options.seed, options.noise))
     pool = default_pool()
     few = Case(case.jobs[:2], case.markets[:2], case.forecasts[:2])
-    # Kernels of pools with and without the robust policy are not the same.
+    # Pools with and without the robust policy use different kernels.
     for policies in (pool, (Robust(),)):
         play_batch(policies, few.jobs, few.markets, few.forecasts)
     offline_optimum(few.jobs[0], few.markets[0])
@@ -184,28 +186,30 @@ def main() -> None:
         lambda: play_batch((Robust(),), case.jobs, case.markets, case.forecasts, num_threads=1)
     )
     steps = window_steps(case, tuple(p for p in pool if isinstance(p, Ahap)), batch)
-    limit = steps * seconds_a_step()
+    limit = steps * seconds_per_step()
 
-    table = Table(title=f"{len(pool)} policies, {given.jobs} jobs, {os.cpu_count()} processors")
-    table.add_column("what")
-    table.add_column("measured", justify="right")
+    table = Table(title=f"{len(pool)} policies, {options.jobs} jobs, {os.cpu_count()} processors")
+    table.add_column("measurement")
+    table.add_column("value", justify="right")
     table.add_column("goal or limit")
     table.add_row(
         "pool, CPU seconds", f"{cpu:.2f}", f"limit {limit:.2f}: {steps / 1e9:.2f}e9 steps"
     )
     table.add_row("pool, wall clock, s", f"{wall:.2f}", f"goal {GOAL_SECONDS:.0f} on 2 cores")
-    table.add_row("a policy's job, CPU us", f"{cpu / batch.value.size * 1e6:.1f}", "")
-    table.add_row("offline optimum, CPU ms a job", f"{optimum_cpu / given.jobs * 1e3:.2f}", "")
-    table.add_row("robust, CPU ms a job", f"{robust_cpu / given.jobs * 1e3:.2f}", "")
-    table.add_row("forecasts with quantiles, CPU ms a job", f"{made / given.jobs * 1e3:.2f}", "")
+    table.add_row("per policy and job, CPU us", f"{cpu / batch.value.size * 1e6:.1f}", "")
+    table.add_row("offline optimum, CPU ms per job", f"{optimum_cpu / options.jobs * 1e3:.2f}", "")
+    table.add_row("robust, CPU ms per job", f"{robust_cpu / options.jobs * 1e3:.2f}", "")
+    table.add_row(
+        "forecasts with quantiles, CPU ms per job", f"{case_cpu / options.jobs * 1e3:.2f}", ""
+    )
     utility = batch.utility.mean(axis=0)
     leader = int(np.argmax(utility))
     table.add_row(
         f"best of the pool / optimum: {pool[leader].name}",
         f"{utility[leader] / best.mean():.3f}",
-        f"forecasts with {given.noise:.0%} noise",
+        f"forecasts with {options.noise:.0%} noise",
     )
-    table.add_row("robust / optimum", f"{robust.utility.mean() / best.mean():.3f}", "the same")
+    table.add_row("robust / optimum", f"{robust.utility.mean() / best.mean():.3f}", "same")
     Console().print(table)
 
 

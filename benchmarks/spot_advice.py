@@ -1,20 +1,19 @@
-"""How far advice can be believed: what it said at many moments, beside what came.
+"""Calibration of advice: predictions at many moments, compared with outcomes.
 
     python benchmarks/spot_advice.py FOLDER_OF_MARKET_FILES [NUM_MOMENTS]
 
-A job (L = 80, d = 10, v = 120, at most 12 GPUs) begins at random moments of three kinds of markets,
-at least four days after their beginnings, and advice is asked for at once, from what was seen until
-then. What follows is held out. The markets:
+A job (L = 80, d = 10, v = 120, at most 12 GPUs) starts at random moments of three kinds of markets,
+at least four days after their start. Advice uses the market until then; the rest is held out.
 
-| market | what |
+| market | data |
 | --- | --- |
 | benchmark | 40 markets of FOLDER (docs/explanation/spot-data.md) with one record of counts |
-| four | FOLDER's record of 4 instances, counted four times, at a price that never changes |
-| made up | a market of its own for each moment, from the generator fitted to real ones |
+| four | FOLDER's record of 4 instances, counts multiplied by four, at a constant price |
+| synthetic | one market for each moment, from the generator fitted to real ones |
 
-"Brier" is the mean square of (risk said - late), beside that of who says the mean for each. Of
-what was paid, the share within the p50 and the p90 that were said should be 0.5 and 0.9 at least:
-costs are few values, and a share within counts ties.
+"Brier" is the mean square of (predicted risk - late); "Brier of mean" that of the mean as constant
+prediction. The shares of costs within the predicted p50 and p90 should be at least 0.5 and 0.9:
+costs have few values, and ties count as within.
 """
 
 import sys
@@ -56,22 +55,21 @@ FOUR = "sky_20230803_us-east-2a-v100-1gpu_4inst_hold.csv"
 Moments = list[tuple[SpotMarket, int]]
 
 
-def of_markets(markets: list[SpotMarket], num_moments: int) -> Moments:
-    """Random moments of some markets."""
+def draw_moments(markets: list[SpotMarket], num_moments: int) -> Moments:
     starts = draw_starts(markets, num_moments, JOB.deadline, past=PAST)
     return [(markets[start.market], start.slot) for start in starts]
 
 
-def of_made_up(num_moments: int) -> Moments:
-    """A market for each moment."""
+def draw_synthetic(num_moments: int) -> Moments:
+    """Return moments of as many synthetic markets."""
     slots = stream(0, "moments").integers(PAST, SLOTS - JOB.deadline, num_moments)
     return [(V100_MARKET.market(SLOTS, seed), int(slot)) for seed, slot in enumerate(slots)]
 
 
 def cases(folder: Path, num_moments: int) -> Iterator[tuple[str, Moments]]:
-    """The three kinds."""
+    """Yield name and moments of each kind of market."""
     benchmark = [named.market for named in benchmark_markets(folder)]
-    yield "benchmark", of_markets(benchmark, num_moments)
+    yield "benchmark", draw_moments(benchmark, num_moments)
     counts = MarketRecipe(
         available=FromFile(folder / FOUR),
         price=FixedPrice(0.92),
@@ -79,13 +77,13 @@ def cases(folder: Path, num_moments: int) -> Iterator[tuple[str, Moments]]:
         slot_seconds=1800.0,
     )
     four = read_market(counts)
-    yield "four", of_markets([SpotMarket(four.price, 4 * four.available)], num_moments)
-    yield "made up", of_made_up(num_moments)
+    yield "four", draw_moments([SpotMarket(four.price, 4 * four.available)], num_moments)
+    yield "synthetic", draw_synthetic(num_moments)
 
 
 def line(name: str, policy: Policy, moments: Moments) -> str:
-    """What was said of a policy, and what came."""
-    said, came = [], []
+    """Return a row of the table: predictions for a policy, and outcomes."""
+    predictions, outcomes = [], []
     for market, slot in moments:
         advice = advise(JOB, policy, SeasonalSpec(), market.until(slot), slot)
         forecasts = None
@@ -93,11 +91,11 @@ def line(name: str, policy: Policy, moments: Moments) -> str:
             forecaster = SeasonalSpec().forecaster(market.until(slot), 0)
             forecasts = make_forecasts(forecaster, market, slot, JOB.deadline, JOB.deadline - 1)
         outcome = play(policy, JOB, market.between(slot, slot + JOB.deadline), forecasts)
-        said.append((advice.risk, advice.cost, advice.cost_p50, advice.cost_p90))
-        came.append((outcome.finish > JOB.deadline + 1e-9, outcome.cost))
-    risk, cost, middle, high = np.array(said).T
-    late, paid = np.array(came, dtype=np.float64).T
-    within = [(paid <= level + 1e-9).mean() for level in (middle, high)]
+        predictions.append((advice.risk, advice.cost, advice.cost_p50, advice.cost_p90))
+        outcomes.append((outcome.finish > JOB.deadline + 1e-9, outcome.cost))
+    risk, cost, p50, p90 = np.array(predictions).T
+    late, paid = np.array(outcomes, dtype=np.float64).T
+    within = [(paid <= quantile + 1e-9).mean() for quantile in (p50, p90)]
     return (
         f"| {name} | {policy.name} | {risk.mean():.2f} | {late.mean():.2f} "
         f"| {np.square(risk - late).mean():.3f} | {late.var():.3f} "
@@ -109,8 +107,8 @@ def line(name: str, policy: Policy, moments: Moments) -> str:
 def main(folder: Path, num_moments: int) -> None:
     """Print the table."""
     print(
-        "| market | policy | risk said | late | Brier | of the mean "
-        "| cost said | cost | off by | within p50 | within p90 |"
+        "| market | policy | predicted risk | late | Brier | Brier of mean "
+        "| predicted cost | cost | mean error | within p50 | within p90 |"
     )
     print("| --- | --- | --: | --: | --: | --: | --: | --: | --: | --: | --: |")
     for name, moments in cases(folder, num_moments):

@@ -1,11 +1,11 @@
-"""Where AHAP loses to the offline optimum on the benchmark market, by default with all foreseen.
+"""AHAP against the offline optimum on the benchmark market, by default with perfect forecasts.
 
     python benchmarks/spot_ahap.py FOLDER_OF_MARKET_FILES [--jobs N] [--forecast F]
 
 Jobs are those of Kong et al., Fig. 9 (d = 10, L uniform in [60, 100], N_min in {1, 2, 4}, N_max in
-{8, 12, 16}), begun N times (1,000) at random moments. Rows are pools that differ from the paper's
-in one thing, each with its best policy by mean utility; columns say how often that was late, and
-its utility over the optimum's, of all jobs and by N_max.
+{8, 12, 16}), started N times (1,000) at random moments. Rows are pools that differ from the paper's
+in one respect, with the best policy by mean utility; columns are its share of late jobs, and its
+utility over the optimum's, for all jobs and by N_max.
 """
 
 import argparse
@@ -48,7 +48,7 @@ def grid(
     plan_always: bool = False,
     line: ProgressLine = "slot_end",
 ) -> list[Policy]:
-    """AHAP with each window, commitment and threshold."""
+    """Return AHAP policies for all windows, commitments and thresholds."""
     return [
         Ahap(window, commitment, sigma, plan_always, line)
         for window in windows
@@ -78,10 +78,10 @@ POOLS: dict[str, list[Policy]] = {
 
 
 def line(
-    name: str, pool: list[Policy], all_of_them: list[Policy], comparison: PolicyComparison
+    name: str, pool: list[Policy], policies: list[Policy], comparison: PolicyComparison
 ) -> str:
-    """The best of a pool."""
-    indices = [all_of_them.index(policy) for policy in pool]
+    """Return the row of a pool."""
+    indices = [policies.index(policy) for policy in pool]
     best = max(indices, key=lambda index: float(comparison.outcome.utility[:, index].mean()))
     score = comparison.score(best)
     shares = " | ".join(share_of(comparison, best, n_max) for n_max in (None, 8, 12, 16))
@@ -90,9 +90,10 @@ def line(
 
 
 def share_of(comparison: PolicyComparison, policy: int, n_max: int | None) -> str:
-    """Mean utility over the optimum's, of jobs with so many GPUs."""
-    of = np.array([n_max is None or job.n_max == n_max for job in comparison.trials.jobs])
-    return f"{comparison.outcome.utility[of, policy].mean() / comparison.optimum[of].mean():.3f}"
+    """Return mean utility over the optimum's, of jobs with `n_max` GPUs or all jobs."""
+    chosen = np.array([n_max is None or job.n_max == n_max for job in comparison.trials.jobs])
+    utility = comparison.outcome.utility[chosen, policy].mean()
+    return f"{utility / comparison.optimum[chosen].mean():.3f}"
 
 
 def main() -> None:
@@ -101,18 +102,18 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--jobs", type=int, default=1000)
     parser.add_argument("--forecast", default="perfect")
-    given = parser.parse_args()
-    markets = [named.market for named in benchmark_markets(given.folder)]
-    starts = draw_starts(markets, given.jobs, JOB.deadline)
+    options = parser.parse_args()
+    markets = [named.market for named in benchmark_markets(options.folder)]
+    starts = draw_starts(markets, options.jobs, JOB.deadline)
     policies: list[Policy] = []
     for pool in POOLS.values():
         policies += [policy for policy in pool if policy not in policies]
     trials = make_trials(
-        JOB, markets, starts, parse_forecaster(given.forecast, "--forecast"), policies
+        JOB, markets, starts, parse_forecaster(options.forecast, "--forecast"), policies
     )
-    varied = parse_variation(FIG_9, "jobs").draw(JOB, given.jobs, seed=0)
+    varied = parse_variation(FIG_9, "jobs").draw(JOB, options.jobs, seed=0)
     comparison = play_all(replace(trials, varied=varied), policies)
-    print("| pool | policies | its best | late | all | N_max = 8 | 12 | 16 |")
+    print("| pool | policies | best | late | all | N_max = 8 | 12 | 16 |")
     print("| --- | --: | --- | --: | --: | --: | --: | --: |")
     for name, pool in POOLS.items():
         print(line(name, pool, policies, comparison))

@@ -1,11 +1,11 @@
-"""How good forecasts of real spot markets are, and how long they take: a table in Markdown.
+"""Accuracy, cost and value of forecasts of real spot markets: tables in Markdown.
 
     python benchmarks/spot_forecasts.py FOLDER_OF_MARKET_FILES CACHE
 
 FOLDER holds the files of the benchmark market (docs/explanation/spot-data.md). Errors are means
-over its 40 markets, by slots of half an hour ahead, the first two days of each left out. Then what
-forecasts are worth: the mean utility of 1,000 jobs (d = 10, L uniform in [60, 100], N_min in
-{1, 2, 4}, N_max in {8, 12, 16}) over the optimum's.
+over its 40 markets, by half-hours ahead, without the first two days of each. The value of forecasts
+is the mean utility of 1,000 jobs (d = 10, L uniform in [60, 100], N_min in {1, 2, 4}, N_max in
+{8, 12, 16}) over the optimum's.
 """
 
 import sys
@@ -46,18 +46,18 @@ def main(folder: Path, cache: Path) -> None:
     markets = [named.market for named in benchmark_markets(folder)]
     tables = {}
     for name, maker in makers(cache).items():
-        began = time.perf_counter()
+        start = time.perf_counter()
         tables[name] = [maker(market) for market in markets]
-        print(f"{name}: {time.perf_counter() - began:.1f} s", file=sys.stderr)
-    foresight = tables.pop("perfect")
-    accuracies = {name: measure_accuracy(made, markets) for name, made in tables.items()}
+        print(f"{name}: {time.perf_counter() - start:.1f} s", file=sys.stderr)
+    perfect = tables.pop("perfect")
+    accuracies = {name: measure_accuracy(table, markets) for name, table in tables.items()}
     for kind in KINDS:
         print_errors(kind, accuracies)
-    print_utilities(markets, tables | {"perfect": foresight})
+    print_utilities(markets, tables | {"perfect": perfect})
 
 
 def makers(cache: Path) -> dict[str, Callable[[SpotMarket], ForecastTable]]:
-    """Forecasts of every slot of a market, by the forecaster's name."""
+    """Return functions that forecast every slot of a market, by the forecaster's name."""
 
     def naive(season: int) -> Callable[[SpotMarket], ForecastTable]:
         forecaster = SeasonalNaive(season, CAP)
@@ -87,17 +87,17 @@ def print_errors(kind: str, accuracies: dict[str, Accuracy]) -> None:
 
 
 def print_utilities(markets: list[SpotMarket], tables: dict[str, list[ForecastTable]]) -> None:
-    """Of the best of the paper's 105 AHAP policies, and of the robust one."""
+    """Print the utility of the best of the paper's 105 AHAP policies, and of other policies."""
     starts = draw_starts(markets, NUM_JOBS, DEADLINE)
     jobs = draw_jobs()
-    seen = [markets[at.market].between(at.slot, at.slot + DEADLINE) for at in starts]
-    best = sum(offline_optimum(*pair).utility for pair in zip(jobs, seen, strict=True))
+    windows = [markets[at.market].between(at.slot, at.slot + DEADLINE) for at in starts]
+    optimum = sum(offline_optimum(*pair).utility for pair in zip(jobs, windows, strict=True))
     pool = (*default_pool()[:105], Robust(), SpotFirst(), UniformProgress(), OnDemandOnly())
     print("| utility / optimum | best AHAP | robust | MSU | UP | OD-Only |")
     print("| --- |" + " --- |" * 5)
-    for name, made in tables.items():
-        of_jobs = [forecasts_of_job(made[at.market], at.slot, DEADLINE) for at in starts]
-        shares = play_batch(pool, jobs, seen, of_jobs).utility.sum(axis=0) / best
+    for name, table in tables.items():
+        forecasts = [forecasts_of_job(table[at.market], at.slot, DEADLINE) for at in starts]
+        shares = play_batch(pool, jobs, windows, forecasts).utility.sum(axis=0) / optimum
         top = int(shares[:105].argmax())
         others = " | ".join(f"{share:.3f}" for share in shares[105:])
         print(f"| {name} | {shares[top]:.3f}, {pool[top].name} | {others} |", flush=True)

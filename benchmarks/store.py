@@ -1,15 +1,15 @@
-"""How many units a second become durable, by how many submit at once.
+"""Durable write batches per second, by the number of concurrent submitters.
 
     python benchmarks/store.py [--seconds S] [--folder FOLDER] [--postgres URL]
 
 | what | how |
 | --- | --- |
-| a flush | 4 KiB appended to a file in FOLDER and forced to disk, again and again, by one process |
-| units | an event of 600 bytes, a job of 1,200 bytes and two entries; as many submitters as named, each of which submits its next unit when the last one is durable; after a second of warming up |
-| reading | 100,000 events of 600 bytes of one zone, through `EventLog`; once, from a warm cache |
+| fsync | 4 KiB appended to a file in FOLDER and synced to disk, repeatedly, by one process |
+| batches | an event of 600 bytes, a job of 1,200 bytes and two entries; each submitter submits its next batch when the last one is durable; after a warm-up of a second |
+| reads | 100,000 events of 600 bytes of one zone, through `EventLog`; once, from a warm cache |
 
-FOLDER (a new one in the system's temporary folder) holds the SQLite database. PostgreSQL is a
-private server on the same disk if one is installed, else left out; or the empty database at URL.
+FOLDER (a new one in the system's temporary folder) holds the SQLite database. PostgreSQL is the
+empty database at URL, else a private server on the same disk; left out if none is installed.
 """  # noqa: E501
 
 import argparse
@@ -43,8 +43,17 @@ EVENT_BODY, JOB_BODY = b"e" * 600, b"j" * 1200
 
 
 @dataclass(frozen=True)
-class Measured:
-    """Of one number of submitters."""
+class Throughput:
+    """Measurements for a number of submitters.
+
+    Attributes:
+        submitters: number of concurrent submitters.
+        per_second: durable batches.
+        per_transaction: batches.
+        p50_ms: median time until a batch is durable.
+        p99_ms: 99th percentile of the same.
+        cpu_us: CPU time of this process per batch.
+    """
 
     submitters: int
     per_second: float
@@ -54,7 +63,7 @@ class Measured:
     cpu_us: float
 
 
-def make_unit(committer: Committer, done: SimpleQueue[float]) -> WriteBatch:
+def make_batch(committer: Committer, done: SimpleQueue[float]) -> WriteBatch:
     seq = committer.next_seq(3)
     job = f"ftjob-{seq:024}"
     at = time.time()
@@ -95,10 +104,10 @@ def make_unit(committer: Committer, done: SimpleQueue[float]) -> WriteBatch:
     )
 
 
-def measure(store: Store, submitters: int, seconds: float) -> Measured:
-    """Keep so many units under way for a while."""
+def measure(store: Store, submitters: int, seconds: float) -> Throughput:
+    """Keep `submitters` batches in flight for some seconds."""
     done: SimpleQueue[float] = SimpleQueue()
-    waits: list[float] = []
+    latencies: list[float] = []
     transactions = 0
 
     @event.listens_for(store.writer, "commit")
@@ -108,24 +117,24 @@ def measure(store: Store, submitters: int, seconds: float) -> Measured:
 
     with Committer(store) as committer:
         for _ in range(submitters):
-            committer.submit(make_unit(committer, done))
+            committer.submit(make_batch(committer, done))
         begin, end = 0.0, time.perf_counter() + WARM_UP_SECONDS
         cpu = time.process_time()
         while True:
-            waits.append(done.get())
+            latencies.append(done.get())
             now = time.perf_counter()
             if now >= end:
                 if begin:
                     break
                 begin, end = now, now + seconds
                 transactions, cpu = 0, time.process_time()
-                waits.clear()
-            committer.submit(make_unit(committer, done))
+                latencies.clear()
+            committer.submit(make_batch(committer, done))
         cpu = time.process_time() - cpu
         event.remove(store.writer, "commit", committed)
-        count = len(waits)
-        ranked = statistics.quantiles(waits, n=100)
-        return Measured(
+        count = len(latencies)
+        ranked = statistics.quantiles(latencies, n=100)
+        return Throughput(
             submitters,
             count / (now - begin),
             count / transactions,
@@ -135,16 +144,16 @@ def measure(store: Store, submitters: int, seconds: float) -> Measured:
         )
 
 
-def flush_seconds(folder: Path, seconds: float) -> list[float]:
-    """What single flushes took."""
-    taken = []
+def fsync_seconds(folder: Path, seconds: float) -> list[float]:
+    """Return the durations of single writes with fsync."""
+    durations = []
     with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
         end = time.perf_counter() + seconds
         while (begin := time.perf_counter()) < end:
             file.write(bytes(4096))
             os.fsync(file.fileno())
-            taken.append(time.perf_counter() - begin)
-    return taken
+            durations.append(time.perf_counter() - begin)
+    return durations
 
 
 def _event_to_read(seq: int) -> dict[str, Any]:
@@ -153,7 +162,7 @@ def _event_to_read(seq: int) -> dict[str, Any]:
 
 
 def read_seconds(store: Store) -> float:
-    """What reading a zone of its own takes."""
+    """Return the seconds of reading a zone."""
     with Committer(store) as committer:
         first = committer.next_seq(EVENTS_READ)
         for begin in range(first, first + EVENTS_READ, 1000):
@@ -174,19 +183,19 @@ def read_seconds(store: Store) -> float:
 
 @contextmanager
 def databases(folder: Path, url: str | None) -> Iterator[dict[str, str | Path]]:
-    """Where to measure, by name."""
-    found: dict[str, str | Path] = {"SQLite": folder}
+    """Yield folder or URL of each database, by name."""
+    places: dict[str, str | Path] = {"SQLite": folder}
     with ExitStack() as stack:
         programs = find_programs()
         if url is None and programs is not None:
             url = stack.enter_context(private_server(programs)).make_database()
         if url is not None:
-            found["PostgreSQL"] = url
-        yield found
+            places["PostgreSQL"] = url
+        yield places
 
 
-def show(console: Console, name: str, measured: Sequence[Measured], reading: float) -> None:
-    table = Table("submitters", "units/s", "a transaction", "p50 ms", "p99 ms", "CPU µs/unit")
+def show(console: Console, name: str, measured: Sequence[Throughput], reading: float) -> None:
+    table = Table("submitters", "batches/s", "per transaction", "p50 ms", "p99 ms", "CPU µs/batch")
     table.title = f"{name}: {EVENTS_READ:,} events read in {reading:.2f} s"
     for row in measured:
         table.add_row(
@@ -201,16 +210,16 @@ def show(console: Console, name: str, measured: Sequence[Measured], reading: flo
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Durable units a second.")
-    parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
-    parser.add_argument("--folder", type=Path, help="on the disk to be measured")
+    parser = argparse.ArgumentParser(description="Durable write batches per second.")
+    parser.add_argument("--seconds", type=float, default=5.0, help="duration of each measurement")
+    parser.add_argument("--folder", type=Path, help="folder on the disk to measure")
     parser.add_argument("--postgres", metavar="URL", help="of an empty database")
     arguments = parser.parse_args()
     console = Console()
     with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
         folder = Path(name)
-        flushes = statistics.quantiles(flush_seconds(folder, arguments.seconds), n=100)
-        console.print(f"a flush: p50 {flushes[49] * 1000:.2f} ms, p99 {flushes[98] * 1000:.2f} ms")
+        fsyncs = statistics.quantiles(fsync_seconds(folder, arguments.seconds), n=100)
+        console.print(f"fsync: p50 {fsyncs[49] * 1000:.2f} ms, p99 {fsyncs[98] * 1000:.2f} ms")
         with databases(folder, arguments.postgres) as places:
             for kind, place in places.items():
                 with open_store(place) as store:

@@ -1,12 +1,12 @@
-"""Time sharing: one round of prediction and allocation for many threads.
+"""Time sharing: one round of prediction and allocation for many jobs ("threads" in LARA).
 
     python benchmarks/timeshare.py [--threads N ...] [--rounds R]
 
 | what | how |
 | --- | --- |
-| round | `allocate` of a planner past its exploration: losses of a unit of time of all threads learned, needs predicted, shares made; kernels compiled before; median and least of R rounds |
-| parts | the same for `observe` and `needs` of the estimators' banks alone |
-| limit | the logarithms, exponentials and square roots that a thread's unit cannot do without (WLS: 3, 2, 2; mixture: 6, 5, 1) at the rate of a loop that does nothing else, and K log2 K comparisons of a heap |
+| round | `allocate` of a planner after its exploration: learn the losses of a unit of time of all threads, predict needs, allocate shares; after compilation; median and minimum of R rounds |
+| prediction | `observe` and `needs` of the estimators' banks only |
+| limit | a lower bound: the required logarithms, exponentials and square roots per thread (WLS: 3, 2, 2; mixture: 6, 5, 1) at the rate of a bare loop, and K log2 K comparisons of a heap |
 
 Losses are noisy power laws. The paper's figure is 0.7 ms for 100 threads (Fig. 6b).
 """  # noqa: E501
@@ -15,6 +15,7 @@ import argparse
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 
 import numpy as np
@@ -44,7 +45,7 @@ CALLS = {"lara": 7, "headway": 12}
 
 
 def make_threads(num_threads: int, num_rounds: int) -> list[LearningThread]:
-    """Threads of which none ends while it is looked at."""
+    """Return threads that do not end within the measured rounds."""
     random = stream(0, "threads", num_threads)
     return [
         LearningThread(
@@ -58,7 +59,7 @@ def make_threads(num_threads: int, num_rounds: int) -> list[LearningThread]:
 
 
 def make_rounds(num_threads: int, num_rounds: int) -> list[Observation]:
-    """What is seen in each unit; all threads learn in all."""
+    """Return the observation of each unit; all threads train in all units."""
     random = stream(0, "rounds", num_threads)
     samples = np.zeros(num_threads)
     exponents, rate = random.uniform(0.2, 0.5, num_threads), np.full(num_threads, 200.0)
@@ -73,40 +74,38 @@ def make_rounds(num_threads: int, num_rounds: int) -> list[Observation]:
 
 
 def milliseconds(actions: list[Callable[[], object]]) -> list[float]:
-    """How long each takes."""
-    spent = []
+    """Return the duration of each action."""
+    durations = []
     for action in actions:
-        begun = time.perf_counter()
+        start = time.perf_counter()
         action()
-        spent.append(1e3 * (time.perf_counter() - begun))
-    return spent
+        durations.append(1e3 * (time.perf_counter() - start))
+    return durations
 
 
 def time_planner(planner: Planner, num_threads: int, num_rounds: int) -> list[float]:
-    """Milliseconds of each round."""
+    """Return milliseconds of each round."""
     rounds = make_rounds(num_threads, num_rounds + WARM_UP)
     run = planner.start(make_threads(num_threads, len(rounds)))
-    spent = milliseconds([lambda seen=seen: run.allocate(seen) for seen in rounds])  # type: ignore[misc]
-    return spent[WARM_UP:]
+    return milliseconds([partial(run.allocate, seen) for seen in rounds])[WARM_UP:]
 
 
 def time_estimator(estimator: Estimator, num_threads: int, num_rounds: int) -> list[float]:
-    """Milliseconds of learning and forecaster_spec of each round."""
+    """Return milliseconds of `observe` and `needs` of each round."""
     rounds = make_rounds(num_threads, num_rounds + WARM_UP)
     bank = estimator.start_bank(num_threads)
     thresholds = np.array([t.threshold for t in make_threads(num_threads, 1)])
 
-    def one(seen: Observation) -> None:
+    def update(seen: Observation) -> None:
         bank.observe(seen.samples, seen.loss, seen.fresh)
         bank.needs(thresholds)
 
-    spent = milliseconds([lambda seen=seen: one(seen) for seen in rounds])  # type: ignore[misc]
-    return spent[WARM_UP:]
+    return milliseconds([partial(update, seen) for seen in rounds])[WARM_UP:]
 
 
 @kernel
 def many_calls(values: Floats, repeats: int) -> float:
-    """A logarithm and an exponential of each value, so often."""
+    """Compute a logarithm and an exponential of each value, `repeats` times."""
     total = 0.0
     for _ in range(repeats):
         for value in values:
@@ -114,41 +113,41 @@ def many_calls(values: Floats, repeats: int) -> float:
     return total
 
 
-def seconds_a_call() -> float:
-    """Of a logarithm or an exponential."""
+def seconds_per_call() -> float:
+    """Return seconds of a logarithm or an exponential."""
     values = np.linspace(0.1, 5.0, 1000)
     many_calls(values, 1)
     best = math.inf
     for _ in range(20):
-        begun = time.perf_counter()
+        start = time.perf_counter()
         many_calls(values, 100)
-        best = min(best, (time.perf_counter() - begun) / (2 * 100 * len(values)))
+        best = min(best, (time.perf_counter() - start) / (2 * 100 * len(values)))
     return best
 
 
 def main() -> None:
-    """Print the table."""
+    """Print measurements."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--threads", type=int, nargs="+", default=[100, 100_000])
     parser.add_argument("--rounds", type=int, default=300)
-    given = parser.parse_args()
-    call = seconds_a_call()
-    table = Table(title=f"one round; {1e9 * call:.1f} ns a logarithm or exponential")
-    for head in ("what", "threads", "median ms", "least ms", "limit ms", "goal ms"):
-        table.add_column(head, justify="left" if head == "what" else "right")
+    options = parser.parse_args()
+    call = seconds_per_call()
+    table = Table(title=f"one round; {1e9 * call:.1f} ns per logarithm or exponential")
+    for head in ("measurement", "threads", "median ms", "min ms", "limit ms", "goal ms"):
+        table.add_column(head, justify="left" if head == "measurement" else "right")
     planners = {"lara": lara(Exploration(batches=0.0)), "headway": headway(Mixture())}
-    for num_threads in given.threads:
-        num_rounds = max(10, min(given.rounds, 3_000_000 // num_threads))
+    for num_threads in options.threads:
+        num_rounds = max(10, min(options.rounds, 3_000_000 // num_threads))
         for name, planner in planners.items():
-            spent = time_planner(planner, num_threads, num_rounds)
+            durations = time_planner(planner, num_threads, num_rounds)
             heap = num_threads * math.log2(num_threads) * 1e-9
             limit = 1e3 * (CALLS[name] * num_threads * call + heap)
             goal = GOALS.get(num_threads)
             table.add_row(
                 f"round of {name}",
                 f"{num_threads:,}",
-                f"{median(spent):.4f}",
-                f"{min(spent):.4f}",
+                f"{median(durations):.4f}",
+                f"{min(durations):.4f}",
                 f"{limit:.4f}",
                 "" if goal is None else f"{goal:g}",
             )
@@ -156,8 +155,8 @@ def main() -> None:
         if num_threads <= 1000:
             estimators.append(M4())
         for estimator in estimators:
-            spent = time_estimator(estimator, num_threads, num_rounds)
-            cells = (f"{median(spent):.4f}", f"{min(spent):.4f}", "", "")
+            durations = time_estimator(estimator, num_threads, num_rounds)
+            cells = (f"{median(durations):.4f}", f"{min(durations):.4f}", "", "")
             table.add_row(f"prediction by {estimator.name}", f"{num_threads:,}", *cells)
     Console().print(table)
 

@@ -1,12 +1,12 @@
-"""The trainer's figures to reach, measured on this machine's first GPU, or on one CPU core.
+"""The trainer: speed, memory, padding and suspension, on the first GPU or on one CPU core.
 
     python benchmarks/training.py [--device cpu|cuda] [--repeats N]
 
 | what | how |
 | --- | --- |
-| fused against one after the other | 8 adapters on GPT-2 small (random weights); `MultiLoraTrainer` and a plain PEFT loop (`set_adapter`, AdamW over the adapter's parameters) take the same steps in turn; median of the ratios of neighbouring measurements. On AVX-512 CPUs the trainer also multiplies through oneDNN where PEFT gets MKL; the second ratio leaves that out |
-| memory of 8 tasks | peak while 8 tasks train, against base + 8 x (adapter + optimizer) + what one task's micro-batch at the budget takes on top |
-| padding | tokens computed that are no row's own, rows of 16 to 128 tokens |
+| fused / sequential | 8 adapters on GPT-2 small (random weights); `MultiLoraTrainer` and a plain PEFT loop (`set_adapter`, AdamW over the adapter's parameters) take the same steps alternately; median of the ratios of adjacent measurements. On AVX-512 CPUs the trainer uses oneDNN where PEFT uses MKL; the second ratio compares the trainer with itself |
+| memory of 8 tasks | peak while 8 tasks train, against base + 8 x (adapter + optimizer) + activations of one task's micro-batch at the token budget |
+| padding | share of padding in computed tokens, rows of 16 to 128 tokens |
 | suspend and resume | checkpoint, unload, load of one task |
 """  # noqa: E501
 
@@ -25,13 +25,12 @@ import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from rich.console import Console
 from rich.table import Table
-from transformers import GPT2Config, GPT2LMHeadModel
 
-from auctune.train.base import Base, load_base, num_weight_bytes
-from auctune.train.job import LoraJob, Progress
+from auctune.train.base import load_base, num_weight_bytes
+from auctune.train.job import LoraJob
 from auctune.train.peak_memory import peak_bytes
-from auctune.train.tokenizer import quiet_transformers
 from auctune.train.trainer import MultiLoraTrainer
+from random_gpt2 import random_gpt2_small
 
 NUM_ADAPTERS = 8
 BUDGETS = {"cpu": 512, "cuda": 4096}
@@ -41,23 +40,23 @@ BUDGETS = {"cpu": 512, "cuda": 4096}
 class Figure:
     """One row of the table."""
 
-    what: str
-    measured: str
+    name: str
+    value: str
     goal: str
     reached: bool
 
 
-class Workshop:
-    """The base, the jobs and their data that all measurements share."""
+class Fixture:
+    """Base, jobs and data of all measurements."""
 
     def __init__(self, folder: Path, device: torch.device) -> None:
         self.folder = folder
         self.device = device
-        self.base = random_gpt2_small(folder, device)
+        self.base = random_gpt2_small(folder, str(device))
         self.num_jobs = 0
 
     def job(self, rows: int, tokens: int, lengths: list[int] | None = None) -> LoraJob:
-        """A new job with batches of `rows` rows of `tokens` tokens, or of `lengths` in turn."""
+        """Return a job with batches of `rows` rows of `tokens` tokens, or of `lengths` words."""
         self.num_jobs += 1
         path = self.folder / f"data-{self.num_jobs}.jsonl"
         generator = np.random.default_rng(self.num_jobs)
@@ -78,24 +77,13 @@ class Workshop:
         )
 
 
-def random_gpt2_small(folder: Path, device: torch.device) -> Base:
-    """GPT-2 small from its configuration, with the tiny base's tokenizer."""
-    torch.manual_seed(0)
-    place = folder / "gpt2-small"
-    with quiet_transformers():
-        GPT2LMHeadModel(GPT2Config()).save_pretrained(place)
-    load_base("tiny", cache=folder).tokenizer.save_pretrained(str(place))
-    dtype = "bfloat16" if device.type == "cuda" else "float32"
-    return load_base(str(place), cache=folder, device=str(device), dtype=dtype)
-
-
 class PeftLoop:
-    """One adapter after the other, with PEFT as its documentation shows it."""
+    """Sequential training of adapters with PEFT, as in its documentation."""
 
-    def __init__(self, worker: Workshop, jobs: list[LoraJob], tokens: int) -> None:
+    def __init__(self, fixture: Fixture, jobs: list[LoraJob], tokens: int) -> None:
         self.jobs = jobs
-        self.device = worker.device
-        model = worker.base.fresh_model()
+        self.device = fixture.device
+        model = fixture.base.fresh_model()
         for index, job in enumerate(jobs):
             config = LoraConfig(
                 r=job.rank,
@@ -118,7 +106,7 @@ class PeftLoop:
         return torch.optim.AdamW(parameters, lr=1e-3)
 
     def step(self) -> None:
-        """One optimizer step of each adapter."""
+        """Run one optimizer step of each adapter."""
         self.model.train()
         for index, optimizer in enumerate(self.optimizers):
             self.model.set_adapter(f"a{index}")
@@ -129,26 +117,26 @@ class PeftLoop:
 
 
 class FusedLoop:
-    """The same with this trainer, all adapters together or one after the other."""
+    """Training with `MultiLoraTrainer`, fused or sequential."""
 
-    def __init__(self, worker: Workshop, jobs: list[LoraJob], *, together: bool = True) -> None:
+    def __init__(self, fixture: Fixture, jobs: list[LoraJob], *, fused: bool = True) -> None:
         self.jobs = jobs
-        self.together = together
-        budget = BUDGETS[worker.device.type]
-        self.trainer = MultiLoraTrainer(worker.base, token_budget=budget)
+        self.fused = fused
+        budget = BUDGETS[fixture.device.type]
+        self.trainer = MultiLoraTrainer(fixture.base, token_budget=budget)
         self.rows = 0
         for job in jobs:
-            self.trainer.load(job, worker.folder / job.id)
+            self.trainer.load(job, fixture.folder / job.id)
 
     def step(self) -> None:
-        """One optimizer step of each adapter."""
+        """Run one optimizer step of each adapter."""
         self.rows += self.jobs[0].batch_size
-        for jobs in [self.jobs] if self.together else [[job] for job in self.jobs]:
-            self.trainer.train({job.id: self.rows for job in jobs}, print_nothing)
+        for jobs in [self.jobs] if self.fused else [[job] for job in self.jobs]:
+            self.trainer.train({job.id: self.rows for job in jobs}, lambda _: None)
 
 
 def seconds(action: Callable[[], None], device: torch.device) -> float:
-    """Wall time of an action, its work on the device included."""
+    """Return the wall-clock time of an action, with its work on the device."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     started = time.perf_counter()
@@ -158,31 +146,31 @@ def seconds(action: Callable[[], None], device: torch.device) -> float:
     return time.perf_counter() - started
 
 
-def speed(worker: Workshop, rows: int, tokens: int, goal: float, repeats: int) -> list[Figure]:
-    """Fused against one after the other, with PEFT and with this trainer, in tokens a second."""
-    jobs = [worker.job(rows, tokens) for _ in range(NUM_ADAPTERS)]
+def speed(fixture: Fixture, rows: int, tokens: int, goal: float, repeats: int) -> list[Figure]:
+    """Compare fused with sequential training, by PEFT and by this trainer, in tokens per second."""
+    jobs = [fixture.job(rows, tokens) for _ in range(NUM_ADAPTERS)]
     loops = (
-        FusedLoop(worker, jobs),
-        PeftLoop(worker, jobs, tokens),
-        FusedLoop(worker, jobs, together=False),
+        FusedLoop(fixture, jobs),
+        PeftLoop(fixture, jobs, tokens),
+        FusedLoop(fixture, jobs, fused=False),
     )
     for loop in loops:
         loop.step()
-    times = [[seconds(loop.step, worker.device) for loop in loops] for _ in range(repeats)]
+    times = [[seconds(loop.step, fixture.device) for loop in loops] for _ in range(repeats)]
     count = NUM_ADAPTERS * rows * tokens
     fused, peft, alone = (count / statistics.median(column) for column in zip(*times, strict=True))
     against_peft = statistics.median(line[1] / line[0] for line in times)
     against_own = statistics.median(line[2] / line[0] for line in times)
-    what = f"{NUM_ADAPTERS} adapters, batch {rows} x {tokens}"
+    case = f"{NUM_ADAPTERS} adapters, batch {rows} x {tokens}"
     return [
         Figure(
-            f"fused / one after the other with PEFT, {what}",
+            f"fused / sequential with PEFT, {case}",
             f"{against_peft:.2f} x ({fused:,.0f} / {peft:,.0f} tokens/s)",
             f">= {goal} x",
             against_peft >= goal,
         ),
         Figure(
-            f"fused / one after the other with this trainer, {what}",
+            f"fused / sequential with this trainer, {case}",
             f"{against_own:.2f} x ({fused:,.0f} / {alone:,.0f} tokens/s)",
             "",
             True,
@@ -190,22 +178,22 @@ def speed(worker: Workshop, rows: int, tokens: int, goal: float, repeats: int) -
     ]
 
 
-def memory(worker: Workshop) -> Figure:
-    """Peak of 8 tasks that share a micro-batch, against the formula."""
-    budget = BUDGETS[worker.device.type]
+def memory(fixture: Fixture) -> Figure:
+    """Compare the peak of 8 tasks that share a micro-batch with the formula."""
+    budget = BUDGETS[fixture.device.type]
     tokens = 64
-    together = [worker.job(budget // tokens // NUM_ADAPTERS, tokens) for _ in range(NUM_ADAPTERS)]
+    together = [fixture.job(budget // tokens // NUM_ADAPTERS, tokens) for _ in range(NUM_ADAPTERS)]
     peaks, states = [], []
-    for jobs in (together, [worker.job(budget // tokens, tokens)]):
+    for jobs in (together, [fixture.job(budget // tokens, tokens)]):
         loops: list[FusedLoop] = []
 
         def work(jobs: list[LoraJob] = jobs, loops: list[FusedLoop] = loops) -> None:
-            loops.append(FusedLoop(worker, jobs))
+            loops.append(FusedLoop(fixture, jobs))
             loops[0].step()
 
-        peaks.append(peak_bytes(work, worker.device) / 1e6)
+        peaks.append(peak_bytes(work, fixture.device) / 1e6)
         states.append(1e3 * loops[0].trainer.progress(jobs[0].id).memory_gb)
-    base = num_weight_bytes(worker.base.model) / 1e6
+    base = num_weight_bytes(fixture.base.model) / 1e6
     micro_batch = peaks[1] - states[1]
     formula = base + NUM_ADAPTERS * states[0] + micro_batch
     total = base + peaks[0]
@@ -218,16 +206,16 @@ def memory(worker: Workshop) -> Figure:
     )
 
 
-def padding(worker: Workshop) -> Figure:
-    """Share of the computed tokens that are no row's own, rows of 16 to 128 tokens."""
+def padding(fixture: Fixture) -> Figure:
+    """Return the share of padding in computed tokens, with rows of 16 to 128 tokens."""
     generator = np.random.default_rng(0)
-    base = load_base("tiny", cache=worker.folder, device=str(worker.device))
+    base = load_base("tiny", cache=fixture.folder, device=str(fixture.device))
     trainer = MultiLoraTrainer(base, token_budget=512)
     for _ in range(NUM_ADAPTERS):
-        # Words of the texts are about 2.8 tokens each.
-        job = worker.job(8, 128, generator.integers(6, 46, size=64).tolist())
-        trainer.load(job, worker.folder / job.id)
-    trainer.train({f"job-{worker.num_jobs - n}": 64 for n in range(NUM_ADAPTERS)}, print_nothing)
+        # A word has about 2.8 tokens.
+        job = fixture.job(8, 128, generator.integers(6, 46, size=64).tolist())
+        trainer.load(job, fixture.folder / job.id)
+    trainer.train({f"job-{fixture.num_jobs - n}": 64 for n in range(NUM_ADAPTERS)}, lambda _: None)
     padded, total = trainer.loop.padding
     return Figure(
         "padding, 8 tasks of batch 8, mixed lengths",
@@ -237,46 +225,44 @@ def padding(worker: Workshop) -> Figure:
     )
 
 
-def suspend_and_resume(worker: Workshop, repeats: int) -> Figure:
-    """Checkpoint, unload and load of one task."""
-    job = worker.job(1, 32)
-    loop = FusedLoop(worker, [job])
+def suspend_and_resume(fixture: Fixture, repeats: int) -> Figure:
+    """Measure checkpoint, unload and load of one task."""
+    job = fixture.job(1, 32)
+    loop = FusedLoop(fixture, [job])
     loop.step()
     times = []
     for number in range(repeats):
 
-        def rest(number: int = number) -> None:
+        def suspend(number: int = number) -> None:
             loop.trainer.save(job.id, number)
             loop.trainer.unload(job.id)
-            loop.trainer.load(job, worker.folder / job.id)
+            loop.trainer.load(job, fixture.folder / job.id)
 
-        times.append(seconds(rest, worker.device))
+        times.append(seconds(suspend, fixture.device))
     median = statistics.median(times)
     return Figure("suspend + resume of a task", f"{median:.2f} s", "<= 2 s", median <= 2)
 
 
-def print_nothing(progress: Progress) -> None:
-    """A report that nobody reads."""
-
-
 def measure(device: torch.device, repeats: int) -> list[Figure]:
-    """All figures, on one device."""
+    """Return all figures for a device."""
     goals = {"cpu": ((1, 32, 1.6), (4, 128, 1.0)), "cuda": ((4, 128, 2.5), (1, 32, 1.0))}
     with tempfile.TemporaryDirectory() as folder:
-        worker = Workshop(Path(folder), device)
+        fixture = Fixture(Path(folder), device)
         figures = []
         for rows, tokens, goal in goals[device.type]:
-            figures += speed(worker, rows, tokens, goal, repeats)
+            figures += speed(fixture, rows, tokens, goal, repeats)
         return [
             *figures,
-            memory(worker),
-            padding(worker),
-            suspend_and_resume(worker, repeats),
+            memory(fixture),
+            padding(fixture),
+            suspend_and_resume(fixture, repeats),
         ]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="The trainer's figures on this machine.")
+    parser = argparse.ArgumentParser(
+        description="Speed, memory, padding and suspension of the trainer."
+    )
     default = "cuda" if torch.cuda.is_available() else "cpu"
     parser.add_argument("--device", choices=("cpu", "cuda"), default=default)
     parser.add_argument("--repeats", type=int, default=3)
@@ -284,12 +270,12 @@ def main() -> None:
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
     figures = measure(torch.device(arguments.device), arguments.repeats)
-    place = torch.cuda.get_device_name() if arguments.device == "cuda" else "one CPU core"
-    table = Table("what", "measured", "goal", "reached", title=f"Training on {place}")
+    name = torch.cuda.get_device_name() if arguments.device == "cuda" else "one CPU core"
+    table = Table("measurement", "value", "goal", "reached", title=f"Training on {name}")
     for figure in figures:
         table.add_row(
-            figure.what,
-            figure.measured,
+            figure.name,
+            figure.value,
             figure.goal,
             ("yes" if figure.reached else "no") if figure.goal else "",
         )

@@ -1,4 +1,4 @@
-"""Writes rows for the examples of the edge: a file a site, and one to measure by.
+"""Write the data of the edge examples: a file per site, and one for validation.
 
 python examples/edge/make_sites.py FOLDER
 """
@@ -16,15 +16,15 @@ def main(folder: Path) -> None:
     """Write conversations in the format of OpenAI's API."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, count in ROWS.items():
-        draw = random.Random(name)
+        rng = random.Random(name)
         path = folder / f"{name}.jsonl"
-        path.write_text("".join(f"{json.dumps(row(draw, name))}\n" for _ in range(count)))
+        path.write_text("".join(f"{json.dumps(row(rng, name))}\n" for _ in range(count)))
         print(path)
 
 
-def row(draw: random.Random, place: str) -> dict[str, list[dict[str, str]]]:
-    """A question about the weather at a place, and its answer."""
-    day, sky = draw.randint(1, 28), draw.choice(SKIES)
+def row(rng: random.Random, place: str) -> dict[str, list[dict[str, str]]]:
+    """Return a question about the weather at a place, and its answer."""
+    day, sky = rng.randint(1, 28), rng.choice(SKIES)
     question = f"How is the weather in the {place} on day {day} with {sky} in the morning?"
     answer = f"On day {day} there is {sky} and {day} degrees."
     messages = (("user", question), ("assistant", answer))

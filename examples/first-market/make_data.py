@@ -1,7 +1,7 @@
-"""Makes the data sets of this example again: `python examples/first-market/make_data.py`.
+"""Regenerate the data sets of this example: `python examples/first-market/make_data.py`.
 
-Eight small teams, eight kinds of text; all made up here. One of them comes as data often do:
-several spellings of the same columns, broken lines, duplicates, empty rows.
+Eight synthetic data sets with different kinds of text. One needs a repair: it has several names of
+the same columns, invalid JSON, duplicates and empty rows.
 """
 
 import json
@@ -77,7 +77,7 @@ def travel(rng: random.Random) -> Row:
 
 
 def messy(rng: random.Random) -> list[str]:
-    """Lines as they come from a spreadsheet, a log and a copy of a copy."""
+    """Return lines with mixed schemas, invalid JSON, duplicates and empty rows."""
     lines = []
     for number in range(90):
         part, code = rng.choice(PARTS), 100 + number
@@ -102,7 +102,7 @@ def messy(rng: random.Random) -> list[str]:
 def main() -> None:
     """Write all files."""
     DATA.mkdir(exist_ok=True)
-    made = {
+    data_sets = {
         "weather": (weather, 240),
         "support": (support, 200),
         "recipes": (recipes, 160),
@@ -111,7 +111,7 @@ def main() -> None:
         "garden": (garden, 180),
         "travel": (travel, 240),
     }
-    for name, (make, count) in made.items():
+    for name, (make, count) in data_sets.items():
         rng = random.Random(name)
         lines = [json.dumps(make(rng)) for _ in range(count)]
         (DATA / f"{name}.jsonl").write_text("\n".join(lines) + "\n")

@@ -1,8 +1,8 @@
-"""Make the market and the training rows of this example, the same ones every time.
+"""Write the market and the training rows of this example, deterministically.
 
-The market is made up: a law read off records of V100 instances, drawn with a seed
-(docs/explanation/spot-data.md). Its counts and prices are by ten minutes, so that an instance can
-be taken away in the middle of a half-hour.
+The market is synthetic: drawn with a seed from a model fitted to records of V100 instances
+(docs/explanation/spot-data.md). Its counts and prices have steps of ten minutes, so that an
+instance can be preempted within a slot of half an hour.
 """
 
 import csv
@@ -50,7 +50,7 @@ def main(folder: Path = HERE) -> None:
     order = random.permutation(len(rows))
     (folder / "data").mkdir(exist_ok=True)
     with (folder / "data" / "support.jsonl").open("w") as file:
-        file.writelines(json.dumps(rows[place]) + "\n" for place in order)
+        file.writelines(json.dumps(rows[index]) + "\n" for index in order)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""A posted price: so much money a sample, the same for everybody at any time.
+"""A posted price per sample, the same for all tasks at any time.
 
-A task pays `price_per_sample * work` and its vendor's price, is run as early as it can be, and is
-admitted if its bid is above that and there is room. Neither price nor plan looks at the bid, so
-nobody gains by bidding anything but the value.
+A task pays `price_per_sample * work` plus its vendor's price, is scheduled as early as possible,
+and is admitted if its bid is above the price and there is capacity. Neither price nor schedule
+depends on the bid, so the mechanism is truthful.
 """
 
 import math
@@ -31,7 +31,7 @@ from auctune.registry import KnownBids, MechanismEntry
 
 @dataclass(frozen=True, slots=True)
 class PostedParams:
-    """The settings.
+    """Parameters of the mechanism.
 
     Attributes:
         price_per_sample: money.
@@ -45,11 +45,11 @@ class PostedParams:
 
 
 class PostedPrice(BidCharging):
-    """Sells cells at a fixed price; books, releases and lost nodes are the base class's.
+    """Mechanism with a posted price; the base class releases cells and handles lost nodes.
 
     Args:
-        cluster: the supply.
-        params: the price.
+        cluster: nodes and slots.
+        params: with the price.
     """
 
     def __init__(self, cluster: Cluster, params: PostedParams) -> None:
@@ -58,7 +58,7 @@ class PostedPrice(BidCharging):
         self._empty = empty_usage(self.book.capacity, self.book.horizon.num_rows, prune=False)
 
     def offer(self, task: Task, now: int) -> Decision:
-        """Decide on one bid, and book what was promised."""
+        """Decide on one bid, and reserve the cells of an admitted task."""
         self.advance(now)
         self.book.check(task)
         vendor = _quickest(task)
@@ -74,11 +74,10 @@ class PostedPrice(BidCharging):
         return replace(sold, payment=price, price=price, surplus=float(task.bid - price))
 
     def offer_slot(self, tasks: Sequence[Task], now: int) -> list[Decision]:
-        """Decide on all bids of one slot, one after the other."""
         return [self.offer(task, now) for task in tasks]
 
     def quote(self, task: Task, now: int) -> PriceMenu:
-        """The one choice that there is, in a slot that has begun; changes nothing."""
+        """Return a menu of one line, without a change of state."""
         self.book.check(task)
         vendor = _quickest(task)
         cells = self._earliest(self.book.usage, task, now, vendor)
@@ -88,7 +87,7 @@ class PostedPrice(BidCharging):
         return PriceMenu(task.id, (MenuLine(plan.finish, self._price(task, vendor), plan),))
 
     def take(self, task: Task, line: MenuLine, now: int) -> Decision | None:
-        """Accept the choice of an earlier menu, if its cells are still free."""
+        """Accept a line of an earlier menu if its cells are still free."""
         if task.bid < line.price:
             raise InputError("bid", f"{task.bid}", f"at least the line's price, {line.price}")
         self.advance(now)
@@ -123,7 +122,7 @@ def _quickest(task: Task) -> Quote | None:
 
 
 def make(cluster: Cluster, params: PostedParams, _known: KnownBids) -> PostedPrice:
-    """A posted price needs to know no bids."""
+    """Return the mechanism; it does not use known bids."""
     return PostedPrice(cluster, params)
 
 

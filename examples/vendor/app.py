@@ -1,9 +1,9 @@
-"""A data vendor to run: repairs data sets for a service of auctune, for money, over HTTP.
+"""A data vendor: repairs data sets for a service of auctune over HTTP, at a price.
 
     python examples/vendor/app.py --port 8900 --folder orders --token-file vendor.token
 
-It fetches a data set before it makes an offer, and keeps nothing of it unless the order comes. Its
-orders are on disk: one that was accepted is done, even if the process is killed meanwhile.
+It downloads a data set to price it, and deletes that copy after the offer. Accepted orders are on
+disk, and are completed even if the process is killed and restarted.
 """
 
 import argparse
@@ -65,7 +65,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What the vendor promises, and the largest data set that it accepts."""
+    """Terms of all offers, and the maximum size of a data set."""
 
     delay_seconds: int
     valid_seconds: int
@@ -83,7 +83,7 @@ class Offers:
         return f"{until}.{self._sign(price, digest, str(until))}"
 
     def find_fault(self, order: OrderRequest) -> str | None:
-        """Return why an order by this offer is refused, or None."""
+        """Return why an order with this offer is refused, or `None` if it is valid."""
         until, _, signature = order.offer.partition(".")
         expected = self._sign(order.price, order.data.sha256, until)
         if not hmac.compare_digest(expected.encode(), signature.encode()):
@@ -108,7 +108,7 @@ class Orders:
         return self._folder / order / name
 
     def read(self, order: str) -> OrderRequest | None:
-        """Return an order's request, or None if there is no such order."""
+        """Return the request of an order, or `None` if there is no such order."""
         path = self.path(order, "order.json")
         return OrderRequest.model_validate_json(path.read_bytes()) if path.exists() else None
 
@@ -144,7 +144,7 @@ class Orders:
         return self.path(order, "discarded").exists()
 
     def discard(self, order: str) -> None:
-        """Delete all of an order but a marker, so that it is not done again."""
+        """Delete the files of an order; a marker remains, so that it is not accepted again."""
         write_atomically(self.path(order, "discarded"), b"")
         for path in self.path(order, "").iterdir():
             if path.name != "discarded":
@@ -152,14 +152,14 @@ class Orders:
 
 
 class OrderWorker:
-    """Prices data sets, and does orders one after the other."""
+    """Prices data sets, and processes orders one at a time."""
 
     def __init__(
         self, orders: Orders, repairer: RepairVendor, service: TokenClient, drafts: Path
     ) -> None:
         self._orders = orders
         self._drafts = drafts
-        # What a process left that was killed while it priced data sets.
+        # Remains of a process that was killed while it priced data sets.
         shutil.rmtree(drafts, ignore_errors=True)
         drafts.mkdir()
         self._repairer = repairer
@@ -171,18 +171,18 @@ class OrderWorker:
             self.enqueue(order)
 
     def enqueue(self, order: str) -> None:
-        """Work on an order when its turn comes."""
+        """Add an order to the queue."""
         self._without_data.discard(order)
         self._queue.put_nowait(order)
 
     def state(self, order: str) -> Json:
-        """Return the state of an order; one whose data could not be fetched waits for a link."""
+        """Return the state of an order, `needs_data` if its data could not be downloaded."""
         if order in self._without_data:
             return {"state": "needs_data"}
         return self._orders.state(order)
 
     async def price(self, data: DataBody) -> str | None:
-        """Return the price for a data set, or None if no row would be left."""
+        """Return the price for a data set, or `None` if it has no usable row."""
         with TemporaryDirectory(dir=self._drafts, ignore_cleanup_errors=True) as folder:
             path = Path(folder) / "data.jsonl"
             await self._download(data, path)
@@ -190,17 +190,17 @@ class OrderWorker:
         return None if quote is None else str(quote.price)
 
     async def run(self) -> None:
-        """Do orders until cancelled."""
+        """Process orders until cancelled."""
         while True:
             order = await self._queue.get()
             request = self._orders.read(order)
             if request is not None and self._orders.state(order)["state"] == "accepted":
-                await self._do(order, request.data)
+                await self._repair(order, request.data)
                 task = asyncio.create_task(self._notify(order))
                 self._notifying.add(task)
                 task.add_done_callback(self._notifying.discard)
 
-    async def _do(self, order: str, data: DataBody) -> None:
+    async def _repair(self, order: str, data: DataBody) -> None:
         source, target = (self._orders.path(order, name) for name in ("source", "result"))
         try:
             if not source.exists():
@@ -219,7 +219,7 @@ class OrderWorker:
             self._orders.finish(order, {"state": "done", "result": result})
 
     async def _notify(self, order: str) -> None:
-        """Tell the service that the state has changed; without it, the service asks later."""
+        """Notify the service of a change of state; if that fails, the service polls."""
         request = self._orders.read(order)
         if request is None:
             return
@@ -259,14 +259,13 @@ class OrderWorker:
 
 
 class RequireToken:
-    """Refuses requests without the token before anything of their bodies is read."""
+    """Middleware that refuses requests without the token before it reads their bodies."""
 
     def __init__(self, app: ASGIApp, token: VendorToken) -> None:
         self._app = app
         self._token = token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
         app = self._app
         if scope["type"] == "http":
             headers = Headers(scope=scope)
@@ -349,7 +348,7 @@ def make_app(worker: OrderWorker, orders: Orders, token: VendorToken, terms: Ter
 
 
 def _is_same(known: OrderRequest, request: OrderRequest) -> bool:
-    """Compare orders but for their URLs, which are new each time."""
+    """Compare orders without their URLs, which differ between retries."""
     data = request.data.model_copy(update={"url": known.data.url})
     return known == request.model_copy(update={"data": data, "notify": known.notify})
 
@@ -358,15 +357,15 @@ def _refuse(status: int, reason: str) -> Response:
     return JSONResponse({"reason": reason}, status)
 
 
-async def serve(given: argparse.Namespace, token: VendorToken, params: RepairParams) -> None:
-    """Serve, and do orders, until the process is stopped."""
-    orders = Orders(given.folder)
-    terms = Terms(given.delay_seconds, given.valid_seconds, given.max_bytes)
-    # Bound before the line is printed, so that whoever reads it can connect.
-    listener = socket.create_server((given.host, given.port))
+async def serve(options: argparse.Namespace, token: VendorToken, params: RepairParams) -> None:
+    """Serve requests and process orders until the process is stopped."""
+    orders = Orders(options.folder)
+    terms = Terms(options.delay_seconds, options.valid_seconds, options.max_bytes)
+    # Bind before printing the port, so that a reader of the line can connect.
+    listener = socket.create_server((options.host, options.port))
     async with make_client() as client, asyncio.TaskGroup() as group:
         service = TokenClient("service", token, client)
-        worker = OrderWorker(orders, RepairVendor(params), service, given.folder / DRAFTS)
+        worker = OrderWorker(orders, RepairVendor(params), service, options.folder / DRAFTS)
         app = make_app(worker, orders, token, terms)
         config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=5)
         print(f"listening on port {listener.getsockname()[1]}", flush=True)
@@ -382,37 +381,42 @@ def make_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
     add("--port", type=int, default=8900, help="port to listen on; 0: any (%(default)s)")
-    add("--folder", type=Path, required=True, help="where orders are kept")
+    add("--folder", type=Path, required=True, help="folder of orders")
     add("--token-file", help=f"token shared with the service; else in {TOKEN_VARIABLE}")
     add("--price", default="0", help="money for an order (%(default)s)")
     add("--price-per-row", default="0", help="money for each row found (%(default)s)")
-    add("--delay-seconds", type=int, default=60, help="promised for any order (%(default)s)")
-    add("--valid-seconds", type=int, default=600, help="for which an offer stands (%(default)s)")
+    add("--delay-seconds", type=int, default=60, help="duration of an order (%(default)s)")
+    add("--valid-seconds", type=int, default=600, help="validity of an offer (%(default)s)")
     add("--max-bytes", type=int, default=100 << 20, help="of a data set (%(default)s)")
     add("--min-characters", type=int, default=2, help="of a row to keep (%(default)s)")
     add("--max-characters", type=int, default=100_000, help="of a row to keep (%(default)s)")
-    add("--languages", default="", help="to keep: ISO 639 codes with commas; all if empty")
+    add("--languages", default="", help="to keep: ISO 639 codes, separated by commas; all if empty")
     add("--similarity", type=float, default=0.9, help="of near-duplicates (%(default)s)")
-    add("--kind", type=RowKind, choices=list(RowKind), help="of the rows written; else most rows'")
+    add(
+        "--kind",
+        type=RowKind,
+        choices=list(RowKind),
+        help="of the repaired rows; by default that of most rows",
+    )
     return parser
 
 
-def read_params(given: argparse.Namespace) -> RepairParams:
-    """Return how the vendor repairs."""
+def read_params(options: argparse.Namespace) -> RepairParams:
+    """Return the parameters of repairs."""
     return RepairParams(
         name="vendor",
-        price=parse_money(given.price, "--price"),
-        price_per_row=parse_money(given.price_per_row, "--price-per-row"),
-        min_characters=given.min_characters,
-        max_characters=given.max_characters,
-        languages=tuple(code for code in given.languages.split(",") if code),
-        similarity=given.similarity,
-        kind=given.kind,
+        price=parse_money(options.price, "--price"),
+        price_per_row=parse_money(options.price_per_row, "--price-per-row"),
+        min_characters=options.min_characters,
+        max_characters=options.max_characters,
+        languages=tuple(code for code in options.languages.split(",") if code),
+        similarity=options.similarity,
+        kind=options.kind,
     )
 
 
 def read_token(path: str | None) -> VendorToken:
-    """Return the token in a file that is private, or in the environment."""
+    """Return the token from a private file, or from the environment."""
     if path is not None:
         check_private("--token-file", Path(path))
     variable = TOKEN_VARIABLE if path is None else None
@@ -421,13 +425,13 @@ def read_token(path: str | None) -> VendorToken:
 
 def main() -> None:
     """Run the vendor."""
-    given = make_parser().parse_args()
+    options = make_parser().parse_args()
     try:
-        params = read_params(given)
-        token = read_token(given.token_file)
-        given.folder.mkdir(parents=True, exist_ok=True)
-        with lock_file(given.folder / LOCK, str(given.folder)):
-            asyncio.run(serve(given, token, params))
+        params = read_params(options)
+        token = read_token(options.token_file)
+        options.folder.mkdir(parents=True, exist_ok=True)
+        with lock_file(options.folder / LOCK, str(options.folder)):
+            asyncio.run(serve(options, token, params))
     except InputError as error:
         raise SystemExit(f"error: {error}") from None
 

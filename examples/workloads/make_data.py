@@ -1,6 +1,6 @@
-"""Makes jobs.csv and prices.csv, three made-up days of each: python examples/workloads/make_data.py
+"""Write jobs.csv and prices.csv, three days each: `python examples/workloads/make_data.py`.
 
-Jobs come in bursts and waves as in real logs, prices fall below zero at noon; neither is anybody's.
+Both are synthetic. Jobs arrive in bursts and waves as in real logs; prices are negative at noon.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Request side of a zone of kind `fcfs`: from requests to bids, quotes and an operator's view."""
+"""Gateway of a zone of kind `fcfs`: bids, menus and the operator's view."""
 
 import math
 from typing import Any
@@ -40,7 +40,7 @@ class FcfsGateway(MenuGateway[FcfsZone, FcfsBid, DatasetQuote, int]):
     ) -> None:
         super().__init__(context, base, num_nodes)
         self._profile = profile
-        self._room_gb = profile.memory_gb / num_nodes - profile.base_memory_gb
+        self._max_adapter_gb = profile.memory_gb / num_nodes - profile.base_memory_gb
 
     def _record(self, who: Principal, request: JobRequest, alternatives: Alternatives) -> Any:
         # As for a quote, bid and deadline are optional: the price is fixed, and without a deadline
@@ -51,7 +51,7 @@ class FcfsGateway(MenuGateway[FcfsZone, FcfsBid, DatasetQuote, int]):
     async def _bid(self, submission: Submission, data: DatasetQuote) -> FcfsBid:
         training, size = submission.training, data.size
         check_batch(training, size)
-        check_adapter(training, self._profile, self._room_gb)
+        check_adapter(training, self._profile, self._max_adapter_gb)
         batch_tokens = max(1, round(training.batch_size * size.mean_tokens))
         tokens_per_slot = self._profile.throughput(self.clock.slot_seconds, 1, batch_tokens, 1)
         limit = submission.record["bid"]

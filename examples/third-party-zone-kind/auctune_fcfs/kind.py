@@ -1,4 +1,4 @@
-"""The kind `fcfs`: its settings, what is measured before a start, and how a zone is loaded."""
+"""The kind `fcfs`: settings, profiling before a start, and the loader of a zone."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -53,7 +53,7 @@ class FcfsConfig(LanguageZoneConfig):
 
 
 class FcfsLoader(LanguageZoneLoader[FcfsConfig, FcfsZone, FcfsModel]):
-    """Loads a zone."""
+    """Loader of a zone."""
 
     fixed_settings = ("base", "slot_seconds")
 

@@ -23,11 +23,11 @@ class FcfsDecided(JobDecided):
     Attributes:
         size: of its data.
         deadline: unix time.
-        num_slots: that it takes, by estimate, alone on a node.
+        num_slots: estimated duration alone on a node.
         finish: slot in which it is expected to finish behind the queue.
         decision: admitted, reason, price and payment.
         earliest: `finish`, if that is too late.
-        budget_remaining: what is left of the budget, if the price is above it.
+        budget_remaining: remaining budget, if the price is above it.
     """
 
     size: Size
@@ -45,7 +45,7 @@ class FcfsDecided(JobDecided):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FcfsStarted(EventData):
-    """A job got a node, which it keeps until it is trained or paused."""
+    """A job was assigned a node, until it is trained or paused."""
 
     type = "job.started"
 
@@ -59,9 +59,9 @@ class FcfsJob(SlotJob):
     Attributes:
         decision: as recorded.
         deadline: unix time.
-        num_slots: that it takes, by estimate, alone on a node.
+        num_slots: estimated duration alone on a node.
         finish: slot in which it was expected to finish when it was admitted.
-        node: on which it trains, or None while it waits.
+        node: on which it trains; `None` while it waits.
     """
 
     decision: Record
@@ -76,13 +76,13 @@ class FcfsJob(SlotJob):
 
     @property
     def remaining_slots(self) -> int:
-        """Slots that it still takes, by estimate."""
+        """Estimated number of slots until it is trained."""
         remaining = 1 - self.progress.rows / self.total_rows
         return max(1, math.ceil(self.num_slots * remaining))
 
 
 class FcfsProjection(PrepaidProjection[FcfsJob]):
-    """What the API shows of a job."""
+    """Projection of a job for the API."""
 
     default_fields: ClassVar[Record] = {
         **PrepaidProjection.default_fields,
@@ -133,13 +133,13 @@ class FcfsState(SlotJobState[FcfsJob]):
 
     @property
     def queue(self) -> list[FcfsJob]:
-        """Jobs that are to train: first those on a node, then the others in order of arrival."""
+        """Jobs on a node, then waiting jobs in order of arrival."""
         active = (Phase.PLANNED, Phase.TRAINING)
         jobs = [job for job in self.jobs.values() if job.phase in active]
         return sorted(jobs, key=lambda job: job.node is None)
 
     def expected_finish(self, num_nodes: int, num_slots: int) -> int:
-        """Return the slot in which a job of so many slots would finish behind the queue."""
+        """Return the slot in which a job of `num_slots` slots would finish behind the queue."""
         free = [self.slot + 1] * num_nodes
         for job in self.queue:
             heapq.heappush(free, heapq.heappop(free) + job.remaining_slots)

@@ -9,13 +9,13 @@ from auctune_fcfs.zone import FcfsZone
 
 
 class FcfsScheduler(SlotScheduler[FcfsZone, FcfsJob]):
-    """Says which job trains on which node in a slot, and how much; core does the rest."""
+    """Chooses the jobs that train on nodes in a slot; the base class runs them."""
 
     def _assignments(self, zone: FcfsZone) -> Mapping[str, Sequence[FcfsJob]]:
         return {node: [job] for node, job in zone.assign_nodes().items()}
 
     def _target(self, zone: FcfsZone, job: FcfsJob) -> int:
-        # All that is left: the end of the slot is the limit.
+        # No limit but the end of the slot.
         return job.total_rows
 
     def _on_slot_begun(self, zone: FcfsZone) -> None:

@@ -1,4 +1,4 @@
-"""Commands of a zone of kind `fcfs`: what it decides, and which job trains on which node."""
+"""Commands of a zone of kind `fcfs`: decisions, and the assignment of jobs to nodes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,9 +21,9 @@ class FcfsBid(ZoneBid):
 
     Attributes:
         size: of the data.
-        limit: the price must be below it; None: any price.
+        limit: the price must be below it; `None` for any price.
         deadline: unix time.
-        num_slots: that the job takes, by estimate, alone on a node.
+        num_slots: estimated duration of the job alone on a node.
     """
 
     size: DataSize
@@ -33,14 +33,14 @@ class FcfsBid(ZoneBid):
 
 
 class FcfsZone(SlottedZone[FcfsJob, FcfsBid]):
-    """One zone.
+    """Commands of a zone.
 
     Args:
         name: of the zone.
         clock: of its slots.
-        model: its state.
-        writer: numbers events.
-        price: of 1,000 trained tokens.
+        model: state of the zone.
+        writer: of its events.
+        price: money for 1,000 trained tokens.
         nodes: ids of the nodes.
     """
 
@@ -72,7 +72,7 @@ class FcfsZone(SlottedZone[FcfsJob, FcfsBid]):
         return self.state.expected_finish(len(self.nodes), bid.num_slots)
 
     def accept(self, bid: FcfsBid, finish: int) -> JobReadModel | None:
-        """Admit a job that was quoted to finish in a slot; None if it would finish later now."""
+        """Admit a job that was quoted to finish in a slot; `None` if it would now finish later."""
         if self.expected_finish(bid) > finish:
             return None
         return self.decide(replace(bid, limit=None))
@@ -119,7 +119,7 @@ class FcfsZone(SlottedZone[FcfsJob, FcfsBid]):
         return {node: jobs[node] for node in self.nodes if node in jobs}
 
     def end_if_late(self, job: FcfsJob) -> None:
-        """Fail a job that no slot before its deadline is left for; refund it unless it paused."""
+        """Fail a job without a slot before its deadline; refund it unless it is paused."""
         if self.has_slot_before(job.deadline):
             return
         if job.phase is Phase.PAUSED:
