@@ -1,12 +1,12 @@
-"""What it costs to change the number of workers of an elastic job, measured on this machine.
+"""Overheads of changes of the number of workers of an elastic job.
 
     python benchmarks/elastic.py [--slot-seconds N]
 
 | what | how |
 | --- | --- |
-| start of a worker | from the launch to its word that it is ready, on the tiny base; fresh: an interpreter that loads everything; warm: forked from one that has |
-| mu_1, mu_2 | a run of six real slots on the tiny base with fresh workers, in which the count rises and falls; then the same seconds in a slot of 30 minutes |
-| weights there, gradient back | over a worker's link, for an adapter of rank 8 on GPT-2 small (random weights); beside the time of the micro-batch of 4 x 128 tokens that it belongs to |
+| start of a worker | from the launch to its first message, on the tiny base; cold: a new interpreter; warm: forked by a process that has imported everything |
+| mu_1, mu_2 | a run of six real slots on the tiny base with cold workers, one and two alternately; also converted to slots of 30 minutes |
+| round trip | of weights to a worker and a gradient back, for an adapter of rank 8 on GPT-2 small (random weights); and the time of its micro-batch of 4 x 128 tokens |
 """  # noqa: E501
 
 import argparse
@@ -25,7 +25,6 @@ import numpy as np
 import torch
 from rich.console import Console
 from rich.table import Table
-from transformers import GPT2Config, GPT2LMHeadModel
 
 from auctune.run.event_log import EventLog
 from auctune.run.runtime.channel import decode, encode
@@ -39,34 +38,32 @@ from auctune.run.spot.state import SpotRunState
 from auctune.run.spot.traces import MarketTrace
 from auctune.run.spot.worker import WorkerMessage, WorkerSettings
 from auctune.spot import SpotAllocation, SpotJob, SpotMarket, SpotObservation
-from auctune.train.base import Base, load_base
+from auctune.train.base import load_base
 from auctune.train.data_parallel.gradients import GradientWorker
 from auctune.train.data_parallel.trainer import ElasticTrainer
 from auctune.train.job import LoraJob
-from auctune.train.tokenizer import quiet_transformers
+from random_gpt2 import random_gpt2_small
 
-HALF_AN_HOUR = 1800.0
+LONG_SLOT_SECONDS = 1800.0
 COUNTS = (1, 2, 1, 2, 1, 2)
 
 
 @dataclass(frozen=True)
-class UpAndDown:
-    """Holds the counts above."""
+class AlternatingPolicy:
+    """Policy that acquires `COUNTS` spot instances."""
 
-    name: str = "up-and-down"
+    name: str = "alternating"
     horizon: int = 0
 
-    def start(self, job: SpotJob) -> "UpAndDown":
-        """It keeps nothing."""
+    def start(self, job: SpotJob) -> "AlternatingPolicy":
         return self
 
     def allocate(self, observation: SpotObservation) -> SpotAllocation:
-        """The slot's count, of spot instances."""
         return SpotAllocation(0, COUNTS[observation.slot])
 
 
 def make_job(folder: Path, tokens: int, epochs: int = 1) -> LoraJob:
-    """A job of rows that are all of `tokens` tokens."""
+    """Return a job whose rows have `tokens` tokens each."""
     data = folder / f"rows-{tokens}.jsonl"
     text = "one two three four " * tokens
     data.write_text(f'{{"text": "{text}"}}\n' * 100)
@@ -74,40 +71,39 @@ def make_job(folder: Path, tokens: int, epochs: int = 1) -> LoraJob:
 
 
 def seconds_to_start(launcher: LocalLauncher, repeats: int = 3) -> float:
-    """Median seconds from a launch to a worker that is ready."""
+    """Return the median seconds from a launch to the worker's first message."""
     seconds = []
     for _ in range(repeats):
-        started = time.perf_counter()
+        start = time.perf_counter()
         worker = launcher.launch(PurchaseOption.ON_DEMAND)
         messages: queue.SimpleQueue[WorkerMessage] = queue.SimpleQueue()
         worker.start(messages.put)
         messages.get()
-        seconds.append(time.perf_counter() - started)
+        seconds.append(time.perf_counter() - start)
         worker.kill()
     launcher.close()
     return statistics.median(seconds)
 
 
 class DeadlineReached(Exception):  # noqa: N818
-    """The run has shown what it is there for."""
+    """Ends a run at the deadline of its job, which is too long to finish."""
 
 
 def stop_at_deadline(event: SpotEvent) -> None:
-    """End a run whose job is longer."""
     if isinstance(event, OvertimeStarted):
         raise DeadlineReached
 
 
 def measure_run(folder: Path, slot_seconds: float) -> MeasuredOverhead:
-    """The overheads of a run whose count rises and falls."""
+    """Return the overheads of a run with alternating numbers of workers."""
     job = SpotJob(workload=1e6, deadline=len(COUNTS), n_max=2)
     training = make_job(folder, 32, epochs=100_000)
-    order = SpotRunConfig(job=job, training=training, base="tiny", micro_batch=4)
+    config = SpotRunConfig(job=job, training=training, base="tiny", micro_batch=4)
     market = SpotMarket(np.full(len(COUNTS), 0.3), np.full(len(COUNTS), 2))
     with suppress(DeadlineReached):
         run_spot_job(
-            order,
-            UpAndDown(),
+            config,
+            AlternatingPolicy(),
             LocalProvider(MarketTrace.of_slots(market)),
             folder / "run",
             cache=folder,
@@ -119,74 +115,63 @@ def measure_run(folder: Path, slot_seconds: float) -> MeasuredOverhead:
     return measure_overhead(SpotRunState.fold(journal.events).slots)
 
 
-def random_gpt2_small(folder: Path) -> Base:
-    """GPT-2 small from its configuration, with the tiny base's tokenizer."""
-    torch.manual_seed(0)
-    place = folder / "gpt2-small"
-    with quiet_transformers():
-        GPT2LMHeadModel(GPT2Config()).save_pretrained(place)
-    load_base("tiny", cache=folder).tokenizer.save_pretrained(str(place))
-    return load_base(str(place), cache=folder)
-
-
-def median_seconds(act: Callable[[], object], repeats: int) -> float:
-    """Of one call, after one that does not count."""
-    act()
+def median_seconds(action: Callable[[], object], repeats: int) -> float:
+    """Return the median seconds of an action, after one call as warm-up."""
+    action()
     seconds = []
     for _ in range(repeats):
-        started = time.perf_counter()
-        act()
-        seconds.append(time.perf_counter() - started)
+        start = time.perf_counter()
+        action()
+        seconds.append(time.perf_counter() - start)
     return statistics.median(seconds)
 
 
-def seconds_to_carry(values: np.ndarray) -> float:
-    """Median seconds for weights to a worker and a gradient of the same size back."""
-    ours, theirs = multiprocessing.Pipe()
+def round_trip_seconds(weights: np.ndarray) -> float:
+    """Return the median seconds of sending weights to a worker and a gradient back."""
+    trainer, worker = multiprocessing.Pipe()
 
     def echo() -> None:
         with suppress(EOFError):
             while True:
-                theirs.send_bytes(encode(decode(theirs.recv_bytes())))
+                worker.send_bytes(encode(decode(worker.recv_bytes())))
 
-    def there_and_back() -> None:
-        ours.send_bytes(encode({"do": "compute", "array": values}))
-        decode(ours.recv_bytes())
+    def send_and_receive() -> None:
+        trainer.send_bytes(encode({"do": "compute", "array": weights}))
+        decode(trainer.recv_bytes())
 
     thread = threading.Thread(target=echo)
     thread.start()
-    seconds = median_seconds(there_and_back, 20)
-    ours.close()
+    seconds = median_seconds(send_and_receive, 20)
+    trainer.close()
     thread.join()
-    theirs.close()
+    worker.close()
     return seconds
 
 
 def measure_micro_batch(folder: Path) -> tuple[float, float, int]:
-    """Seconds of a micro-batch of GPT-2 small, seconds of its way, parameters of the adapter."""
+    """Return seconds of a micro-batch on GPT-2 small and of its round trip, and parameters."""
     job = make_job(folder, 128)
     base = random_gpt2_small(folder)
     trainer = ElasticTrainer(base, job, folder / "trainer", micro_batch=4)
-    maker = GradientWorker(base, job)
-    maker.set_weights(trainer.values)
+    worker = GradientWorker(base, job)
+    worker.set_weights(trainer.values)
     part = trainer.next_part()
     assert part is not None
-    computing = median_seconds(lambda: maker.compute(part), 5)
-    return computing, seconds_to_carry(trainer.values.copy()), trainer.values.size
+    seconds = median_seconds(lambda: worker.compute(part), 5)
+    return seconds, round_trip_seconds(trainer.values.copy()), trainer.values.size
 
 
-def percent(share: float | None) -> str:
-    """For people."""
+def format_share(share: float | None) -> str:
     return "-" if share is None else f"{share:.4f}"
 
 
 def main() -> None:
-    """Measure, and print a table."""
-    options = argparse.ArgumentParser()
-    options.add_argument("--slot-seconds", type=float, default=20.0)
-    slot_seconds: float = options.parse_args().slot_seconds
+    """Print measurements."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--slot-seconds", type=float, default=20.0)
+    slot_seconds: float = parser.parse_args().slot_seconds
     torch.set_num_threads(1)
-    table = Table("what", "measured")
+    table = Table("measurement", "value")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         base = load_base("tiny", cache=folder)
@@ -195,14 +180,15 @@ def main() -> None:
             seconds = seconds_to_start(LocalLauncher(settings, folder / "log", warm=warm))
             table.add_row(f"start of a worker, {'warm' if warm else 'cold'}", f"{seconds:.3f} s")
         overhead = measure_run(folder, slot_seconds)
-        longer = overhead.at(HALF_AN_HOUR / slot_seconds)
-        for length, found in ((f"{slot_seconds:g} s", overhead), ("30 min", longer)):
-            table.add_row(f"mu_1 in slots of {length}", percent(found.mu1))
-            table.add_row(f"mu_2 in slots of {length}", percent(found.mu2))
-        computing, carrying, num_parameters = measure_micro_batch(folder)
-        table.add_row("micro-batch of GPT-2 small, 4 x 128 tokens", f"{computing:.2f} s")
-        what = f"its weights there and gradient back, {num_parameters:,} numbers"
-        table.add_row(what, f"{carrying * 1e3:.1f} ms")
+        longer = overhead.at(LONG_SLOT_SECONDS / slot_seconds)
+        for length, shares in ((f"{slot_seconds:g} s", overhead), ("30 min", longer)):
+            table.add_row(f"mu_1 in slots of {length}", format_share(shares.mu1))
+            table.add_row(f"mu_2 in slots of {length}", format_share(shares.mu2))
+        seconds, round_trip, num_parameters = measure_micro_batch(folder)
+        table.add_row("micro-batch of GPT-2 small, 4 x 128 tokens", f"{seconds:.2f} s")
+        table.add_row(
+            f"its round trip, {num_parameters:,} parameters", f"{round_trip * 1e3:.1f} ms"
+        )
     Console().print(table)
 
 

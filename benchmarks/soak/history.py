@@ -148,9 +148,8 @@ def count_open_jobs(data: Path) -> int:
     with open_readonly(data) as engine, engine.connect() as connection:
         found = [(row[0], orjson.loads(row[1])) for row in connection.execute(chosen)]
     num_held = sum("held" in body for _, body in found)
-    num_settled = sum(event_type == TimeshareEventType.SETTLED for event_type, _ in found)
-    num_open: int = sum(counts.get(status, 0) for status in _OPEN)
-    return num_open + num_held - num_settled
+    num_settled: int = sum(event_type == TimeshareEventType.SETTLED for event_type, _ in found)
+    return sum(counts.get(status, 0) for status in _OPEN) + num_held - num_settled
 
 
 def count_events(data: Path) -> int:
