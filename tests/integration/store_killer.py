@@ -45,10 +45,7 @@ def submit_job(committer: Committer, acknowledged: int) -> None:
 
     committer.submit(
         WriteBatch(done)
-        .insert(
-            events,
-            {**event, "checksum": checksum(**event)},
-        )
+        .insert(events, {**event, "checksum": checksum(**event)})
         .upsert(
             jobs,
             {

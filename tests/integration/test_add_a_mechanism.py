@@ -2,7 +2,6 @@
 
 import importlib
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from auctune.domain import Admission, Cluster, write_snapshot
 from auctune.domain.money import LARGEST, STEP
 from auctune.sim.engine import simulate
 from auctune.sim.feasibility import violations
+from support.command_line import run_auctune
 from support.markets import money, random_market
 from support.pages import ROOT, blocks, links
 from support.playing import answer, offer_all, utility
@@ -30,7 +30,6 @@ SETTINGS = {"price_per_sample": "0.8"}
 
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the example in it, as pip leaves it."""
     source = tmp_path_factory.mktemp("source") / "package"
     shutil.copytree(EXAMPLE, source)
     target = tmp_path_factory.mktemp("site")
@@ -47,24 +46,20 @@ def posted(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     importlib.invalidate_caches()
 
 
-def auctune(installed: Path, folder: Path, *arguments: str) -> None:
-    subprocess.run(
-        [sys.executable, "-m", "auctune", "simulate", *MARKET, *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(installed)},
-        check=True,
-        capture_output=True,
-    )
+@pytest.mark.usefixtures("posted")
+def test_it_runs_by_its_name_and_beside_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
 
+    def simulate(*options: str) -> None:
+        assert run_auctune(["simulate", *MARKET, *options], monkeypatch, capsys)[0] == 0
 
-def test_it_runs_by_its_name_and_beside_others(installed: Path, tmp_path: Path) -> None:
-    files = ["--decisions", "posted.jsonl", "--report", "posted.json"]
-    price = ["--set", "price_per_sample=2e-4"]
-    auctune(installed, tmp_path, "--mechanism", "posted", *price, *files)
-    alone = json.loads((tmp_path / "posted.json").read_text())
-    both = ["--compare", "posted:price_per_sample=2e-4,eft", "--report", "both.json"]
-    auctune(installed, tmp_path, *both)
-    first, second = json.loads((tmp_path / "both.json").read_text())["mechanisms"]
+    price = ("--set", "price_per_sample=2e-4", "--decisions", "posted.jsonl")
+    simulate("--mechanism", "posted", *price, "--report", "posted.json")
+    alone = json.loads(Path("posted.json").read_text())
+    simulate("--compare", "posted:price_per_sample=2e-4,eft", "--report", "both.json")
+    first, second = json.loads(Path("both.json").read_text())["mechanisms"]
     assert first["name"] == "posted:price_per_sample=2e-4"
     assert first["welfare"] == alone["welfare"] > 0
     # It refuses bids that EFT, which asks no price, admits.

@@ -162,9 +162,7 @@ def test_jobs_of_all_kinds_keep_what_zones_said_and_are_paused_in_the_same_words
             http.post("/v1/zones/owned/resume").raise_for_status()
 
 
-def test_operators_see_the_state_of_a_zone_of_each_kind_and_users_do_not(
-    all_kinds: Served,
-) -> None:
+def test_operators_see_the_state_of_a_zone_of_each_kind_and_users_do_not(all_kinds: Served) -> None:
     with all_kinds.http(all_kinds.operator) as http, all_kinds.http() as of_user:
         for zone in http.get("/v1/zones").json()["data"]:
             path = f"/v1/zones/{zone['id']}/state"

@@ -38,7 +38,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def work(served: Served, zone: str) -> tuple[dict[str, Any], str]:
-    """A job, and the file of its that is to go."""
     terms = {"zone": zone, "deadline": "+8m", **TERMS[zone]}
     if zone != SITES:
         file = served.upload()
@@ -69,12 +68,13 @@ def turn_taken(served: Served) -> Iterator[asyncio.Lock]:
 
 
 def wait_for_turn(served: Served, lock: asyncio.Lock) -> None:
-    """Until a bid has got as far as its turn."""
+    """Wait until a bid waits for its turn."""
 
-    async def waits() -> bool:
-        return bool(lock._waiters)
+    async def reached() -> None:
+        while not lock._waiters:
+            await asyncio.sleep(0.005)
 
-    assert any(served.run(waits) for _ in range(5000))
+    served.run(lambda: asyncio.wait_for(reached(), 60))
 
 
 def at_start(served: Served) -> bool:

@@ -77,10 +77,7 @@ def real(served: Served) -> dict[str, str]:
 
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
 def test_no_answer_is_a_fault_or_beside_the_document(
-    document: schemathesis.BaseSchema,
-    served: Served,
-    real: dict[str, str],
-    mode: GenerationMode,
+    document: schemathesis.BaseSchema, served: Served, real: dict[str, str], mode: GenerationMode
 ) -> None:
     tried = 0
     for found in document.get_all_operations():

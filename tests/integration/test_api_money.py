@@ -175,7 +175,6 @@ def test_a_change_of_a_user_leaves_what_it_does_not_say(served: Served) -> None:
 
 
 def together(count: int, work: Callable[[int], Any]) -> list[Any]:
-    """What so many threads get that start at the same moment."""
     gate = threading.Barrier(count)
 
     def run(number: int) -> Any:

@@ -236,10 +236,7 @@ def test_a_paused_job_can_always_go_on(served: Served) -> None:
         ({"max_cost": "1"}, "market.deadline"),
         ({"max_cost": "1", "deadline": "+1s"}, "market.deadline"),
         ({"bid": "1", "value": {"amount": "2"}, "deadline": "+8m"}, "market.value"),
-        (
-            {"value": {"amount": "2", "zero_at": "+1m"}, "deadline": "+8m"},
-            "market.value.zero_at",
-        ),
+        ({"value": {"amount": "2", "zero_at": "+1m"}, "deadline": "+8m"}, "market.value.zero_at"),
     ],
 )
 def test_what_it_cannot_take_is_refused_by_name(

@@ -172,7 +172,6 @@ def settle_dropped(served: Served) -> None:
 
 
 def says(served: Served, number: int, event: PoolEvent, outlooks: Any = None) -> None:
-    """The pool says something."""
     zone = served.service.zones["pool"]
     assert isinstance(zone, TimeshareGateway)
     zone.actor.submit(lambda actor: on_event(actor, number, event, outlooks or {})).result(60)

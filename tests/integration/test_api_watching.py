@@ -211,10 +211,7 @@ def test_the_official_client_believes_a_webhook_and_only_a_genuine_one(tmp_path:
     clock = Clock()
     # The client refuses what is not of these minutes.
     clock.time = time.time()
-    with (
-        serving(tmp_path, hooked_file(), clock) as served,
-        Listener(refusals=2).open() as listener,
-    ):
+    with serving(tmp_path, hooked_file(), clock) as served, Listener(refusals=2).open() as listener:
         client = served.client()
         with served.http() as http:
             hook = http.post("/v1/webhooks", json={"url": listener.url}).json()

@@ -148,8 +148,8 @@ def test_the_memory_that_an_examination_takes_does_not_grow_with_the_file(
 ) -> None:
     examiner = Examiner(*load_tokenizer("tiny", cache=tiny_cache))
     peaks = []
-    monkeypatch.setattr(stored_tokens, "_BLOCK_TOKENS", 2**14)
-    for count in (4000, 16_000):
+    monkeypatch.setattr(stored_tokens, "_BLOCK_TOKENS", 2**12)
+    for count in (1000, 4000):
         path = tmp_path / f"{count}.jsonl"
         path.write_text('{"text": "a short row of text"}\n' * count)
         tracemalloc.start()

@@ -40,7 +40,6 @@ TARGETS = {
         ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"),
     ),
 }
-STEPS = 4
 BACKENDS: dict[str, Backend] = {
     "loop": LoopBackend(),
     "bmm": BmmBackend(),
@@ -149,7 +148,7 @@ def test_modules_that_see_all_tokens_as_one_row_come_out_as_peft_alone(
         assert_close(weights_of(trainer, job), train_alone(base, job, weights_of(alone, job)))
 
 
-@pytest.mark.parametrize("count", range(1, 8))
+@pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_any_number_of_adapters_comes_out_as_if_alone(
     bases: dict[str, Base], folder: Path, oracle: Oracle, backend: str, count: int

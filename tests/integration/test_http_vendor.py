@@ -239,10 +239,7 @@ def test_a_frozen_vendor_is_out_of_one_auction_and_costs_the_others_nothing(
 ) -> None:
     path, facts = write_messy(tmp_path)
     frozen = market.vendor(process.url)
-    with (
-        lying_vendor(answer(offer())) as url,
-        market.files.share(path, facts.sha256, "mender"),
-    ):
+    with lying_vendor(answer(offer())) as url, market.files.share(path, facts.sha256, "mender"):
         quick = market.vendor(url, "quick")
         process.freeze()
         began = time.monotonic()

@@ -59,10 +59,7 @@ class Shop:
             # A stream goes on until its job is over; streams have a test of their own.
             if method == "GET" and not path.endswith("/news"):
                 is_operators = path.startswith(("/market", "/zones"))
-                yield (
-                    self.operator if is_operators else self.ada,
-                    "/page" + path.format(**named),
-                )
+                yield (self.operator if is_operators else self.ada, "/page" + path.format(**named))
 
 
 @pytest.fixture(scope="module")

@@ -137,10 +137,7 @@ def test_all_pages_can_be_read_by_all_and_fit_a_phone(
     own = ["jobs", f"jobs/{job}", f"jobs/{poor}", f"jobs/{poor}/why", f"quotes/{quote}"]
     coloured = {f"jobs/{job}", f"jobs/{poor}", f"quotes/{quote}", "zones/default"}
     own += [f"new?file={file}", "files", "money"]
-    for key, places in (
-        (served.users[name], own),
-        (served.operator, ["market", "zones/default"]),
-    ):
+    for key, places in ((served.users[name], own), (served.operator, ["market", "zones/default"])):
         with opened(browser, served, key, scheme) as page:
             # In the dark only the colours are others, and these have all that there are.
             is_sample = scheme == "dark" and not THOROUGH

@@ -64,7 +64,6 @@ def signed_in(browser: Browser, shop: Shop, key: str, scheme: str = "light") -> 
 
 
 def tile(page: Page, name: str) -> str:
-    """What stands in a tile."""
     found = page.locator(".tile").filter(has=page.locator("dt", has_text=name))
     return found.first.locator("dd").inner_text()
 

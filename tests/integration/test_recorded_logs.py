@@ -35,12 +35,10 @@ END, UNDER_WAY = "end", "under way"
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Found]:
-    """All that is to be seen, by moment."""
     return {moment: observed(tmp_path_factory.mktemp("at"), moment) for moment in moments()}
 
 
 def first(found: Found, wanted: Found) -> list[str]:
-    """The first differences, each with its path."""
     return list(islice(differences(wanted, found), 20))
 
 
@@ -49,9 +47,7 @@ def test_all_is_as_it_was_when_the_log_was_recorded(seen: dict[str, Found], mome
     assert first(seen[moment], expected(moment)) == []
 
 
-def test_logs_fold_into_the_rows_and_entries_that_the_service_wrote(
-    seen: dict[str, Found],
-) -> None:
+def test_logs_fold_into_the_rows_and_entries_that_the_service_wrote(seen: dict[str, Found]) -> None:
     assert first(seen[END]["jobs"], recorded_jobs()) == []
     assert seen[END]["entries"] == recorded_entries()
 

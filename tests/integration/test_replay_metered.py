@@ -15,15 +15,7 @@ import pytest
 
 from auctune.service.storage.event_log import checksum
 from support.command_line import run_auctune
-from support.metered_market import (
-    ON_DEMAND_PRICE,
-    PRICE,
-    Pool,
-    Renter,
-    ask,
-    cancel,
-    write_settings,
-)
+from support.metered_market import ON_DEMAND_PRICE, PRICE, Pool, Renter, ask, cancel, write_settings
 from support.serving import EPOCH, SLOT_SECONDS, Served, make_file, make_pool, serving
 from support.spot_zones import spot_zone
 
@@ -305,10 +297,7 @@ def test_mechanisms_of_other_kinds_are_refused(
 
 
 def test_a_rented_zone_needs_its_market_and_no_other(
-    site: Site,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     named: list[str | Path] = ["replay", "--data", site.served.folder, *RENTED]
     _, _, lines = run_auctune(named, monkeypatch, capsys)

@@ -23,7 +23,6 @@ PIECE = b"a" * 4096
 
 
 def send(served: Served, pieces: Iterable[bytes]) -> tuple[int, bytes]:
-    """How many bytes were taken, and what came back."""
     place = urlsplit(served.url)
     sent = 0
     with socket.create_connection((place.hostname, place.port), timeout=60) as line:
@@ -143,7 +142,6 @@ def lines(served: Served, count: int, said: bytes = b"") -> Iterator[list[socket
 
 
 def heard(line: socket.socket) -> bytes:
-    """All that comes until the other end hangs up."""
     told = b""
     with contextlib.suppress(ConnectionError):
         while more := line.recv(65_536):

@@ -22,7 +22,6 @@ PROMPT = "say it: "
 
 
 def train(base: Base, folder: Path) -> Path:
-    """An adapter that always says the same."""
     data = folder / "data.jsonl"
     row = {"prompt": PROMPT, "completion": "second price wins"}
     data.write_text((json.dumps(row) + "\n") * 8)

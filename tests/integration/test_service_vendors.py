@@ -50,7 +50,6 @@ def market(
     builtin: str = "enabled = true\nprice = '1.0'",
     executor: str = "local",
 ) -> Iterator[ServiceProcess]:
-    """A service with this vendor, and a built-in one that is dearer."""
     folder.mkdir()
     write_private(folder / "vendor.token", TOKEN)
     more = f"""
@@ -95,7 +94,6 @@ def finish(service: ServiceProcess, job: str) -> Answer:
 
 
 def owed(data: Path) -> dict[str, Decimal]:
-    """What each account came to."""
     engine = create_engine(f"sqlite:///{data / 'auctune.db'}")
     sums: dict[str, Decimal] = {}
     with engine.connect() as connection:
@@ -106,7 +104,6 @@ def owed(data: Path) -> dict[str, Decimal]:
 
 
 def bodies(data: Path, kind: str, job: str) -> list[dict[str, Any]]:
-    """What the log says of a job."""
     engine = create_engine(f"sqlite:///{data / 'auctune.db'}")
     wanted = select(events.c.body).where(events.c.type == kind, events.c.job == job)
     with engine.connect() as connection:
@@ -120,7 +117,6 @@ def orders(vendor: VendorProcess) -> list[Path]:
 
 
 def is_dropped(vendor: VendorProcess) -> bool:
-    """Whether nothing is left of the data at the vendor's."""
     folders = [path for path in vendor.folder.iterdir() if not path.name.startswith(".")]
     return all([file.name for file in one.iterdir()] == ["discarded"] for one in folders)
 

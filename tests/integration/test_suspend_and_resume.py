@@ -50,7 +50,6 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> LoraJob:
 
 @pytest.fixture(scope="module")
 def whole(base: Base, job: LoraJob, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
-    """The state at the end of uninterrupted training in exact mode."""
     folder = tmp_path_factory.mktemp("whole")
     trainer = MultiLoraTrainer(base, mode="exact")
     trainer.load(job, folder)
@@ -90,8 +89,17 @@ def resume(base: Base, job: LoraJob, folder: Path, **options: Any) -> Checkpoint
     return finish(trainer, job, folder)
 
 
+@pytest.fixture(scope="module")
+def fresh(base: Base, job: LoraJob, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+    return suspend(base, job, tmp_path_factory.mktemp("fresh"), 0)
+
+
+@pytest.fixture(scope="module")
+def middle(base: Base, job: LoraJob, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+    return suspend(base, job, tmp_path_factory.mktemp("middle"))
+
+
 def is_same(one: Checkpoint, other: Checkpoint) -> bool:
-    """Whether two states agree bit for bit."""
     return (
         one.state == other.state
         and one.tensors.keys() == other.tensors.keys()
@@ -99,7 +107,7 @@ def is_same(one: Checkpoint, other: Checkpoint) -> bool:
     )
 
 
-@pytest.mark.parametrize("rows", [1, 4, 10, 11, 15, MIDDLE, 22, 32, 33])
+@pytest.mark.parametrize("rows", [1, 11, 15, 32, 33])
 def test_exact_mode_goes_on_bit_for_bit(
     base: Base, job: LoraJob, whole: Checkpoint, tmp_path: Path, rows: int
 ) -> None:
@@ -132,7 +140,7 @@ def test_a_freshly_loaded_base_goes_on_bit_for_bit(
     assert is_same(resume(again, job, tmp_path), whole)
 
 
-@pytest.mark.parametrize("rows", [4, MIDDLE, 30])
+@pytest.mark.parametrize("rows", [4, MIDDLE])
 def test_fused_mode_goes_on_but_for_rounding(
     base: Base, job: LoraJob, whole: Checkpoint, tmp_path: Path, rows: int
 ) -> None:
@@ -144,12 +152,9 @@ def test_fused_mode_goes_on_but_for_rounding(
         assert entry == pytest.approx(expected, rel=1e-4)
 
 
-def test_the_kept_state_is_the_one_that_these_tests_know(
-    base: Base, job: LoraJob, tmp_path: Path
-) -> None:
-    checkpoint = suspend(base, job, tmp_path)
-    assert {name.split("/")[0] for name in checkpoint.tensors} == set(PARTS)
-    assert set(checkpoint.state) == {*RESET_TO_FRESH, *ENDED_ONLY, *REFUSED_IF_OTHER, *WARNED_OF}
+def test_the_kept_state_is_the_one_that_these_tests_know(middle: Checkpoint) -> None:
+    assert {name.split("/")[0] for name in middle.tensors} == set(PARTS)
+    assert set(middle.state) == {*RESET_TO_FRESH, *ENDED_ONLY, *REFUSED_IF_OTHER, *WARNED_OF}
 
 
 # What a resumed job takes from its checkpoint, and would get wrong without it.
@@ -163,13 +168,18 @@ WARNED_OF = ("versions", "mode")
 
 @pytest.mark.parametrize("part", [*PARTS, *RESET_TO_FRESH])
 def test_leaving_out_a_part_of_the_state_changes_the_end(
-    base: Base, job: LoraJob, whole: Checkpoint, tmp_path: Path, part: str
+    base: Base,
+    job: LoraJob,
+    whole: Checkpoint,
+    fresh: Checkpoint,
+    middle: Checkpoint,
+    tmp_path: Path,
+    part: str,
 ) -> None:
-    fresh = suspend(base, job, tmp_path / "fresh", 0)
-    middle = suspend(base, job, tmp_path / "middle")
-    put_back(middle, fresh, part)
-    save_checkpoint(tmp_path / "middle" / "checkpoints", 2, middle)
-    assert not is_same(resume(base, job, tmp_path / "middle"), whole)
+    lacking = copy.deepcopy(middle)
+    put_back(lacking, fresh, part)
+    save_checkpoint(tmp_path / "checkpoints", 2, lacking)
+    assert not is_same(resume(base, job, tmp_path), whole)
 
 
 @pytest.mark.parametrize("part", ENDED_ONLY)
@@ -204,22 +214,19 @@ def put_back(checkpoint: Checkpoint, fresh: Checkpoint, part: str) -> None:
         checkpoint.state[part] = fresh.state[part]
 
 
-@pytest.mark.parametrize(
-    "part", [*PARTS, *RESET_TO_FRESH, *ENDED_ONLY, *REFUSED_IF_OTHER, *WARNED_OF]
-)
 def test_a_checkpoint_that_lacks_a_part_is_refused(
-    base: Base, job: LoraJob, tmp_path: Path, part: str
+    base: Base, job: LoraJob, tmp_path: Path
 ) -> None:
-    checkpoint = suspend(base, job, tmp_path)
-    for name in list(checkpoint.tensors):
-        if name.startswith(f"{part}/"):
-            del checkpoint.tensors[name]
-    checkpoint.state.pop(part, None)
-    save_checkpoint(tmp_path / "checkpoints", 2, checkpoint)
-    trainer = MultiLoraTrainer(base, mode="exact")
-    with pytest.raises(CheckpointError, match=part):
-        trainer.load(job, tmp_path)
-    assert not trainer.adapted.adapters
+    whole = suspend(base, job, tmp_path)
+    parts = [*PARTS, *RESET_TO_FRESH, *ENDED_ONLY, *REFUSED_IF_OTHER, *WARNED_OF]
+    for number, part in enumerate(parts, start=2):
+        tensors = {n: one for n, one in whole.tensors.items() if not n.startswith(f"{part}/")}
+        state = {name: value for name, value in whole.state.items() if name != part}
+        save_checkpoint(tmp_path / "checkpoints", number, Checkpoint(tensors, state))
+        trainer = MultiLoraTrainer(base, mode="exact")
+        with pytest.raises(CheckpointError, match=part):
+            trainer.load(job, tmp_path)
+        assert not trainer.adapted.adapters
 
 
 def other_base(base: Base, job: LoraJob, folder: Path) -> tuple[Base, LoraJob]:

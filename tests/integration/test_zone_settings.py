@@ -16,10 +16,7 @@ def refused(folder: Path, created: ZoneConfig, changed: ZoneConfig) -> str:
     with serving(folder / "data", make_file([created])) as served:
         # The first command on a zone commits its first event.
         served.service.zones[created.name].actor.submit(lambda _: None).result(60)
-    with (
-        pytest.raises(InputError) as error,
-        serving(folder / "data", make_file([changed])),
-    ):
+    with pytest.raises(InputError) as error, serving(folder / "data", make_file([changed])):
         pass
     return f"{error.value.place} {error.value.found}"
 

@@ -26,9 +26,7 @@ def all_commands() -> dict[str, Any]:
 
 
 def run_auctune(
-    arguments: list[str | Path],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    arguments: list[str | Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> tuple[int, str, list[str]]:
     """Exit code, standard output, and the lines on standard error.
 

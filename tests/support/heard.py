@@ -20,7 +20,6 @@ class Heard:
 
     @property
     def hear(self) -> OnNodeMessage:
-        """For an executor to call."""
         return lambda node, message: self._inbox.put((node, message))
 
     def wait_for(self, kind: str, node: str = "alpha", **values: object) -> Message:
@@ -32,7 +31,6 @@ class Heard:
                 return message
 
     def kinds(self, *, without: tuple[str, ...] = ()) -> list[str]:
-        """Kinds of all messages so far."""
         return [m["kind"] for _, m in self.messages if m["kind"] not in without]
 
 

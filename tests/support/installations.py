@@ -20,11 +20,9 @@ def make_installation(
 
 
 def only(findings: Iterable[Finding], severity: Severity) -> Finding:
-    """Return the one finding of this severity."""
     (finding,) = [one for one in findings if one.severity == severity]
     return finding
 
 
 def severities(findings: Iterable[Finding]) -> set[Severity]:
-    """Return all severities of the findings."""
     return {finding.severity for finding in findings}

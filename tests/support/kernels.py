@@ -7,6 +7,5 @@ Kernel = Callable[..., Any]
 
 
 def plain(compiled: Kernel) -> Kernel:
-    """The plain Python of a kernel."""
     function: Kernel = compiled.py_func  # type: ignore[attr-defined]
     return function

@@ -142,7 +142,6 @@ def _count_trained(data: Path) -> int:
 
 
 def _look(data: Path, answers: list[Acknowledged]) -> tuple[int, int, list[str]]:
-    """Admitted jobs, slots on record, and what is wrong."""
     engine = create_engine(f"sqlite:///{data / 'auctune.db'}")
     with engine.connect() as connection:
         found = _check(connection, answers)

@@ -104,7 +104,6 @@ class LateRentals:
         )
 
     def run(self) -> Paid:
-        """One job from its estimate to its end; then some time passes."""
         bid = self.estimated()
         self.zone.decide(bid)
         job = self.zone.state.jobs[bid.job]

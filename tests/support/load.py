@@ -32,7 +32,6 @@ class Bidder:
     deadline: tuple[int, int, str] = (30, 47, "h")
 
     def request(self, token: str, draw: random.Random) -> bytes:
-        """A bid as bytes."""
         least, most, unit = self.deadline
         body = json.dumps(
             {
@@ -54,7 +53,6 @@ class Bidder:
 
 
 def make_bidders(service: ServiceProcess, count: int) -> list[Bidder]:
-    """Users with a key and a data set each."""
     bidders = []
     operator = service.key
     for number in range(count):
@@ -117,7 +115,6 @@ class Load:
     last_answer: float = 0.0
 
     async def run(self, seconds: float) -> None:
-        """Bid for so long, and wait for all answers; ends early if the service is gone."""
         loop = asyncio.get_running_loop()
         idle: deque[_Connection] = deque()
         made = []
@@ -169,7 +166,6 @@ class _Connection(asyncio.Protocol):
         self._transport = transport
 
     def send(self, at: float, token: str, request: bytes) -> None:
-        """Ask."""
         self._at, self._token, self._request, self._received = at, token, request, b""
         self._transport.write(request)
 
@@ -202,7 +198,6 @@ class _Connection(asyncio.Protocol):
             self._load.unknown.append((self._token, self._request))
 
     def close(self) -> None:
-        """Hang up."""
         self._transport.close()
 
 

@@ -11,8 +11,6 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A request as it came."""
-
     method: str
     path: str
     headers: dict[str, str]
@@ -85,7 +83,6 @@ def head(status: int = 200, extra: str = "") -> bytes:
 
 
 def answer(body: object, status: int = 200) -> Handler:
-    """A complete response with this body, bytes or JSON."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
 
     async def handle(_: Received, write: Write) -> None:

@@ -26,7 +26,6 @@ def cache_home(tiny_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 @pytest.fixture
 def in_cache(cache_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The same for what runs in the process of the test."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache_home))
     return cache_home
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 
 def write_rows(path: Path, rows: Iterable[str]) -> Path:
-    """A market file of these rows."""
     path.write_text("\n".join(["t_s,available,price", *rows]) + "\n")
     return path
 

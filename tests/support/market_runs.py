@@ -105,8 +105,6 @@ def with_change(path: tuple[str | int, ...], value: Any, table: Table | None = N
 
 @dataclass
 class Child:
-    """One `auctune` in a process group of its own."""
-
     process: "subprocess.Popen[bytes]"
     output: list[str] = field(default_factory=list)
     _changed: threading.Condition = field(default_factory=threading.Condition)
@@ -118,12 +116,10 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Of the market's process, and its group's."""
         return self.process.pid
 
     @property
     def text(self) -> str:
-        """All that it has printed so far, both streams."""
         return "".join(self.output)
 
     def wait_for(self, seen: Callable[[str], bool]) -> bool:
@@ -135,7 +131,6 @@ class Child:
             return seen(self.text)
 
     def wait(self) -> int:
-        """Wait for its end; its exit code."""
         code = self.process.wait(WAIT_SECONDS)
         self._reader.join()
         return code
@@ -162,14 +157,11 @@ class Child:
 
 
 class Commands:
-    """Starts children, and clears up after them."""
-
     def __init__(self, cache_home: Path) -> None:
         self._cache_home = cache_home
         self._children: list[Child] = []
 
     def start(self, *arguments: str | Path, cwd: Path | None = None) -> Child:
-        """`auctune ARGUMENTS` in the background."""
         process = subprocess.Popen(
             [sys.executable, "-m", "auctune", *map(str, arguments)],
             stdout=subprocess.PIPE,
@@ -182,19 +174,16 @@ class Commands:
         return self._children[-1]
 
     def run(self, *arguments: str | Path, cwd: Path | None = None) -> tuple[int, str]:
-        """`auctune ARGUMENTS` to its end: exit code and output."""
         child = self.start(*arguments, cwd=cwd)
         return child.wait(), child.text
 
     def clear(self) -> None:
-        """Kill what is left."""
         for child in self._children:
             child.kill_group(signal.SIGKILL)
             child.wait()
 
 
 def read_events(out: Path) -> list[Table]:
-    """The journal of a run, of which a last line may be on its way."""
     journal = out / "state" / "journal.jsonl"
     if not journal.exists():
         return []
@@ -206,7 +195,6 @@ def read_events(out: Path) -> list[Table]:
 
 
 def read_decisions(out: Path) -> list[Table]:
-    """What was decided, as decisions.jsonl has it."""
     return [json.loads(line) for line in (out / "decisions.jsonl").read_text().splitlines()]
 
 
@@ -274,7 +262,6 @@ def poll(reached: Callable[[], bool], child: Child | None = None) -> bool:
 
 
 def count_events(out: Path, kind: str) -> int:
-    """Events of one kind in the journal by now."""
     return sum(event["type"] == kind for event in read_events(out))
 
 
@@ -284,10 +271,8 @@ def quiet() -> Console:
 
 
 def weights(out: Path, task: str) -> dict[str, Tensor]:
-    """The adapter that a task's owner gets."""
     return load_file(out / "tasks" / task / "adapter" / "adapter_model.safetensors")
 
 
 def report_of(out: Path) -> MarketReport:
-    """report.json, read back."""
     return MarketReport.from_json(json.loads((out / "report.json").read_bytes()))

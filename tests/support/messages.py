@@ -21,7 +21,6 @@ _SQL = re.compile(r"(ALTER|BEGIN|CREATE|DROP|INSERT|SELECT|.* ON CONFLICT) ")
 
 
 def main() -> None:
-    """Print the texts of all packages."""
     sys.stdout.write(collected())
 
 

@@ -24,7 +24,6 @@ ON_DEMAND_PRICE = 60.0
 
 
 def write_settings(folder: Path, market: Path) -> Path:
-    """The zones of such a market as auctune.toml has them."""
     file = folder / "auctune.toml"
     file.write_text(
         f"""
@@ -46,7 +45,6 @@ slot_seconds = {SLOT_SECONDS}
 
 
 def ask(served: Served, file: str, **market: Any) -> str:
-    """A job; its id."""
     with served.http() as http:
         body = {"model": "tiny", "training_file": file, "market": market}
         answer = http.post(JOBS, json=body)
@@ -56,7 +54,6 @@ def ask(served: Served, file: str, **market: Any) -> str:
 
 
 def cancel(served: Served, job: str) -> None:
-    """Its owner wants it no more."""
     with served.http() as http:
         http.post(f"{JOBS}/{job}/cancel").raise_for_status()
 
@@ -78,13 +75,10 @@ class Renter:
         self.actor.submit(lambda zone: _rent(zone, zone.state.jobs.get(job))).result(60)
 
     def end(self, job: str, finish: float) -> None:
-        """All is trained."""
         message = {"kind": "ended", "state": "done", "note": "", "finish": finish}
         self.actor.submit(lambda zone: on_message(zone, job, message)).result(60)
 
     def hold_late(self, job: str, since: float, until: float) -> None:
-        """A piece of the time after its deadline."""
-
         def held(zone: SpotZone) -> None:
             n_max = zone.state.jobs[job].terms.n_max
             words = {"slot": zone.state.jobs[job].meter.next_slot, "since": since, "until": until}
@@ -96,7 +90,6 @@ class Renter:
         self.actor.submit(held).result(60)
 
     def cap(self, job: str) -> None:
-        """What comes next would cost too much."""
         message = {"kind": "capped", "rate": 1.0}
         self.actor.submit(lambda zone: on_message(zone, job, message)).result(60)
 
@@ -133,11 +126,9 @@ class Pool:
         self._learned: dict[str, int] = {}
 
     def join(self, job: str) -> None:
-        """It may learn from now on."""
         self._send(lambda time: joined(job, time, rate=12.0))
 
     def train(self, **losses: float) -> None:
-        """A unit that all share alike."""
         names = list(losses)
         for name in names:
             self._learned[name] = self._learned.get(name, 0) + 5
@@ -152,7 +143,6 @@ class Pool:
         self._send(event)
 
     def leave(self, job: str, how: str) -> None:
-        """It is gone, its adapter packed."""
         self._send(lambda _: JobLeft(job, ExitReason(how), "", (5, 0.4)))
         self.actor.submit(lambda zone: zone.finish(job, ["file-a"])).result(60)
 

@@ -27,7 +27,6 @@ def metered_market(folder: Path) -> Iterator[Served]:
 
 
 def ask(served: Served, file: str, market: dict[str, Any], key: str | None = None) -> Any:
-    """A job of these terms."""
     body = {"model": "tiny", "training_file": file, "market": market}
     with served.http(key) as http:
         answer = http.post("/v1/fine_tuning/jobs", json=body)
@@ -53,11 +52,9 @@ class Pool:
         self._number = 0
 
     def join(self, job: str) -> None:
-        """A job comes."""
         self._send(joined(job, self._unit()))
 
     def train(self, shares: dict[str, float], loss: float, seconds: float = 40.0) -> None:
-        """A unit passes."""
         count = len(shares)
         event = quantum(
             self._unit(),

@@ -4,7 +4,6 @@ from auctune.run.runtime.channel import ParentChannel
 
 
 def main(parent: ParentChannel, _argument: None) -> None:
-    """Do what the name of a chart says."""
     drawn = 0
     while True:
         order = parent.inbox.get()

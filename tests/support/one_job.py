@@ -20,7 +20,6 @@ REQUEST = {
 
 
 def submit(service: ServiceProcess, file: str, deadline: str = "+280s") -> str:
-    """Bid for the job; its id."""
     body = {**REQUEST, "training_file": file}
     body["market"] = {**REQUEST["market"], "deadline": deadline}  # type: ignore[dict-item]
     status, answer = service.ask("POST", "/v1/fine_tuning/jobs", body)
@@ -31,7 +30,6 @@ def submit(service: ServiceProcess, file: str, deadline: str = "+280s") -> str:
 
 
 def adapter(service: ServiceProcess, job: str) -> bytes:
-    """The weights of a job, once it has succeeded."""
     found = service.wait_for_job(job, lambda one: one["status"] == "succeeded")
     assert found["status"] == "succeeded", found
     archive = zipfile.ZipFile(io.BytesIO(service.download(found["result_files"][0])))
@@ -45,7 +43,6 @@ def beyond(rows: int) -> Callable[[Answer], bool]:
 
 
 def rows_of_job(job: Answer) -> int:
-    """Rows that a job has trained."""
     progress = job["market"]["progress"]
     return 0 if progress is None else int(progress["rows"])
 

@@ -44,21 +44,17 @@ class PageVisitor:
             assert answer.status_code == 200, answer.text
 
     def get(self, path: str) -> httpx2.Response:
-        """A page."""
         return self.http.get(path)
 
     def token(self) -> str:
-        """What forms of this session carry."""
         found = re.search(r'name="csrf" value="([^"]+)"', self.get("/page/files").text)
         assert found is not None
         return unescape(found[1])
 
     def post(self, path: str, **fields: str) -> httpx2.Response:
-        """Send a form of one of the pages."""
         return self.http.post(path, data={"csrf": self.token(), **fields})
 
     def upload(self, name: str, content: bytes) -> str:
-        """Upload a data set by the form; its id."""
         answer = self.http.post(
             "/page/files",
             params={"csrf": self.token()},
@@ -83,7 +79,6 @@ class Faults(HTMLParser):
         self.found += [f"{tag} is not closed" for tag in self._open]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Look at an element."""
         names = dict(attrs)
         self.found += [f"{tag} {name}" for name in names if name == "style" or name[:2] == "on"]
         if tag in ("style", "iframe", "object") or (tag == "script" and "src" not in names):
@@ -96,13 +91,11 @@ class Faults(HTMLParser):
             self._open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Look at an element of a picture."""
         self.handle_starttag(tag, attrs)
         if tag not in self._VOID:
             self._open.pop()
 
     def handle_endtag(self, tag: str) -> None:
-        """Close it."""
         if not self._open or self._open.pop() != tag:
             self.found.append(f"/{tag}")
 

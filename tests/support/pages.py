@@ -34,13 +34,11 @@ class Row:
 
 
 def pages() -> list[Path]:
-    """All of them, as paths from the project's root."""
     found = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     return sorted(path.relative_to(ROOT) for path in found)
 
 
 def blocks(page: Path, *languages: str) -> list[Block]:
-    """The fenced blocks of a page in these languages."""
     text = (ROOT / page).read_text()
     return [
         Block(match[1], match[2], text[: match.start()].count("\n") + 2)
@@ -50,12 +48,10 @@ def blocks(page: Path, *languages: str) -> list[Block]:
 
 
 def links(page: Path) -> list[str]:
-    """Targets of all links and pictures outside fenced blocks."""
     return _LINK.findall(_prose(page))
 
 
 def headings(page: Path) -> list[str]:
-    """Texts of all headings."""
     lines = _prose(page).splitlines()
     return [line.lstrip("#").strip() for line in lines if line.startswith("#")]
 
@@ -66,7 +62,6 @@ def anchors(page: Path) -> set[str]:
 
 
 def rows(page: Path) -> Iterator[Row]:
-    """The rows of all tables, without their heads."""
     heading, above = "", False
     lines = _prose(page).splitlines()
     for line, following in zip(lines, [*lines[1:], ""], strict=True):

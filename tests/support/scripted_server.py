@@ -44,12 +44,10 @@ class ScriptedServer:
         self._thread.start()
 
     def will_answer(self, status: int, body: Any, **headers: str) -> None:
-        """Append an answer."""
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.answers.append((status, headers, content))
 
     def stop(self) -> None:
-        """Stop listening."""
         self._http.shutdown()
         self._http.server_close()
         self._thread.join()

@@ -18,6 +18,5 @@ def service_file() -> ServiceConfig:
 def served(
     service_file: ServiceConfig, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Served]:
-    """The market."""
     with serving(tmp_path_factory.mktemp("market"), service_file) as opened:
         yield opened

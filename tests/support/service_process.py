@@ -121,13 +121,11 @@ class ServiceProcess:
 
     @property
     def pid(self) -> int:
-        """Of the process that is there now."""
         assert self._process is not None
         return self._process.pid
 
     @property
     def has_ended(self) -> bool:
-        """Whether nobody is there any more."""
         assert self._process is not None
         return self._process.poll() is not None
 
@@ -137,12 +135,10 @@ class ServiceProcess:
         return self._key or (self.data / "first-key").read_text().strip()
 
     def use_key(self, key: str) -> None:
-        """Ask with another key."""
         self._key = key
 
     @property
     def log(self) -> Path:
-        """What all its lives said."""
         return self.data.with_suffix(".log")
 
     def start(self) -> float:
@@ -163,7 +159,6 @@ class ServiceProcess:
         return time.monotonic() - began
 
     def kill(self) -> None:
-        """kill -9."""
         assert self._process is not None
         self._process.send_signal(signal.SIGKILL)
         self._process.wait()
@@ -183,11 +178,7 @@ class ServiceProcess:
         return self._children_of(b"auctune.run.pool.worker")
 
     def ask(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        headers: Mapping[str, str] | None = None,
+        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
     ) -> tuple[int, Answer]:
         """A request with the operator's key; status and JSON."""
         sent = body if isinstance(body, bytes | None) else json.dumps(body).encode()
@@ -199,7 +190,6 @@ class ServiceProcess:
             return response.status, json.loads(response.read())
 
     def download(self, file: str) -> bytes:
-        """A file's content."""
         connection = http.client.HTTPConnection(*self.address, timeout=60)
         with contextlib.closing(connection):
             known = {"authorization": f"Bearer {self.key}"}
@@ -219,7 +209,6 @@ class ServiceProcess:
         return file
 
     def job(self, name: str) -> Answer:
-        """A job."""
         return self.ask("GET", f"/v1/fine_tuning/jobs/{name}")[1]
 
     def wait_for_job(self, name: str, what: Callable[[Answer], bool]) -> Answer:
@@ -248,7 +237,6 @@ def running(config: Path, data: Path) -> Iterator[ServiceProcess]:
 
 
 def poll(what: Callable[[], bool], called: str) -> None:
-    """Look again and again until something is true."""
     deadline = time.monotonic() + WAIT_SECONDS
     while not what():
         assert time.monotonic() < deadline, f"waited too long for {called}"
@@ -268,7 +256,6 @@ def upload_form(content: bytes, name: str) -> tuple[bytes, dict[str, str]]:
 
 
 def rows_of(count: int) -> bytes:
-    """A data set."""
     rows = [
         {
             "messages": [

@@ -77,7 +77,6 @@ class Clock:
         self._set_forward += seconds
 
     def since_boot(self) -> float:
-        """What the kernel counts."""
         return self.time - self._set_forward
 
 
@@ -182,13 +181,11 @@ class Served:
         return asyncio.run_coroutine_threadsafe(work(), self.loop).result(60)
 
     def auction(self, zone: str = "default") -> AuctionGateway:
-        """A zone of this market."""
         found = self.service.zones[zone]
         assert isinstance(found, AuctionGateway)
         return found
 
     def ask(self, run: Callable[[AuctionZone], T], zone: str = "default") -> T:
-        """Have a zone do something."""
         return self.auction(zone).actor.submit(run).result(60)
 
     def key(self, user: str, role: Role = Role.USER, **account: Any) -> str:
@@ -247,11 +244,13 @@ class Served:
         )
 
     def wait_for(self, look: Callable[[], T], status: str) -> T:
-        """What `look` gives once its status is this one; each look is a request, and so a wait."""
-        for _ in range(5000):
+        """What `look` returns once its status is this one."""
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
             found = look()
             if found.status == status:  # type: ignore[attr-defined]
                 return found
+            time.sleep(0.01)
         raise AssertionError(f"it did not become {status}")
 
     def train(self, job: str, rows: int, zone: str = "default") -> None:

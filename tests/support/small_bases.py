@@ -59,7 +59,6 @@ def build_model(family: str) -> PreTrainedModel:
 
 
 def build_tokenizer() -> PreTrainedTokenizerFast:
-    """One token a word."""
     vocabulary = {word: number for number, word in enumerate(["<end>", "<unknown>", *WORDS])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unknown>"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()

@@ -56,13 +56,11 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def store(database: str) -> Iterator[Store]:
-    """A new database with its tables, owned."""
     with open_store(database) as opened:
         yield opened
 
 
 @pytest.fixture
 def committer(store: Store) -> Iterator[Committer]:
-    """What writes to it."""
     with Committer(store) as started:
         yield started

@@ -21,5 +21,4 @@ def tiny_cache(pytestconfig: pytest.Config) -> Path:
 
 @pytest.fixture
 def tiny_base(tiny_cache: Path) -> Base:
-    """A tiny base of the test's own."""
     return load_base("tiny", cache=tiny_cache)

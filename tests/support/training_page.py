@@ -29,14 +29,12 @@ An adapter's names are those of PEFT. A value out of range is refused where it i
 
 
 def row(parameter: Parameter) -> str:
-    """Return a setting's row."""
     default = json.dumps(parameter.default)
     cells = (f"`{parameter.name}`", parameter.expected, f"`{default}`", parameter.description)
     return f"| {' | '.join(cells)} |"
 
 
 def page() -> str:
-    """Return the page."""
     return PAGE.format(rows="\n".join(map(row, PARAMETERS.values())))
 
 

@@ -13,12 +13,8 @@ Run = Callable[..., tuple[int, str, list[str]]]
 
 
 def typing_as(
-    key: str,
-    served: Served,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    key: str, served: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Run:
-    """`auctune` for whoever has this key."""
     monkeypatch.setenv("AUCTUNE_URL", served.url)
     monkeypatch.setenv("AUCTUNE_API_KEY", key)
 

@@ -62,12 +62,9 @@ class VendorMarket:
         self.client = self.run(_make_client())
 
     def run(self, work: Coroutine[Any, Any, T], seconds: float = 20.0) -> T:
-        """What a coroutine returns that runs in the market's loop."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(seconds)
 
     def call(self, function: Any) -> None:
-        """Call a function in the market's loop."""
-
         async def now() -> None:
             function()
 
@@ -95,7 +92,6 @@ async def _make_client() -> Any:
 
 @contextmanager
 def vendor_market(tokens: Mapping[str, VendorToken]) -> Iterator[VendorMarket]:
-    """A service that vendors with these tokens can reach."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()

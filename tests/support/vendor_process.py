@@ -63,18 +63,15 @@ class VendorProcess:
         self._process.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """It goes on."""
         self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """As kill -9 does, without a last word."""
         os.kill(self._process.pid, signal.SIGKILL)
         self._process.wait()
         assert self._process.stdout is not None
         self._process.stdout.close()
 
     def restart(self) -> None:
-        """Start again after a kill: same folder, same port."""
         self._process = self._start()
 
     def __enter__(self) -> Self:

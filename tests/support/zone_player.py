@@ -276,7 +276,6 @@ class ZonePlayer:
         self.made.restart()
 
     def check(self) -> None:
-        """All that holds at any time."""
         self._check_money()
         self._check_capacity()
         events = [event for event, _ in self.made.log.events if event.type == EventType.TRAINED]

@@ -78,7 +78,6 @@ class SetClock:
     time: float = EPOCH
 
     def __call__(self) -> float:
-        """Unix time."""
         return self.time
 
 
@@ -92,12 +91,10 @@ class MemoryLog:
     seq: int = 0
 
     def next_seq(self) -> int:
-        """The next number."""
         self.seq += 1
         return self.seq
 
     def record(self, happened: Sequence[tuple[ZoneEvent, Effects]], done: OnDone) -> None:
-        """Keep at once."""
         for event, change in happened:
             self.events.append((event, orjson.dumps(event.body)))
             self.rows.update({row.id: row for row in change.rows})
@@ -105,11 +102,9 @@ class MemoryLog:
         done(None)
 
     def read(self, after: int = 0) -> list[ZoneEvent]:
-        """Events after a number, by way of JSON."""
         return [_read(event, body) for event, body in self.events if event.seq > after]
 
     def balances(self) -> dict[str, Decimal]:
-        """Sums by account."""
         sums: dict[str, Decimal] = {}
         for _, entries in self.entries:
             for entry in entries:
@@ -174,7 +169,6 @@ class MadeUpZone:
         return [job.id for job in self.zone.state.jobs.values() if job.phase is Phase.TRAINED]
 
     def keep(self) -> None:
-        """Write what happened."""
         self.log.record(self.zone.pop_events(), lambda error: None)
 
     def folded(self) -> AuctionModel:
@@ -248,7 +242,6 @@ class MadeUpZone:
         self.keep()
 
     def finish(self, job: str) -> None:
-        """Its adapter was packed."""
         if job in self.zone.state.jobs:
             self.zone.finish(job, [f"file-{job}"])
             self.keep()

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from auctune.sim.instance import Instance
 from auctune.sim.instance_file import write_instance
 from support.command_line import all_commands
 
+Run = Callable[..., tuple[int, str, list[str]]]
+
 
 @pytest.fixture
 def market(tmp_path: Path) -> Path:
@@ -26,27 +29,21 @@ def market(tmp_path: Path) -> Path:
     return path
 
 
-def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    """The exit code of `auctune` with these arguments."""
-    monkeypatch.setattr(sys, "argv", ["auctune", *map(str, arguments)])
-    with pytest.raises(SystemExit) as ended:
-        app_module.main()
-    code = ended.value.code
-    assert isinstance(code, int)
-    return code
+@pytest.fixture
+def simulate(auctune: Run, market: Path) -> Run:
+    files = ("--decisions", market.with_name("d.jsonl"), "--report", market.with_name("r.json"))
 
+    def run(*more: str | Path) -> tuple[int, str, list[str]]:
+        return auctune("simulate", market, *files, *more)
 
-def simulate(monkeypatch: pytest.MonkeyPatch, market: Path, *more: object) -> int:
-    out = (market.with_name("d.jsonl"), market.with_name("r.json"))
-    given = ("--decisions", out[0], "--report", out[1])
-    return run(monkeypatch, "simulate", market, *given, *more)
+    return run
 
 
 def test_a_simulation_writes_decisions_and_report_and_shows_a_table(
-    monkeypatch: pytest.MonkeyPatch, market: Path, capsys: pytest.CaptureFixture[str]
+    simulate: Run, market: Path
 ) -> None:
-    assert simulate(monkeypatch, market, "--mechanism", "eft") == 0
-    assert "3.4500" in capsys.readouterr().out
+    code, shown, _ = simulate("--mechanism", "eft")
+    assert (code, "3.4500" in shown) == (0, True)
     line = json.loads(market.with_name("d.jsonl").read_text())
     assert line == {
         "task": "t",
@@ -76,10 +73,7 @@ def test_a_simulation_writes_decisions_and_report_and_shows_a_table(
             ("--compare", "eft", "--mechanism", "ntm"),
             "--mechanism: cannot be combined with --compare",
         ),
-        (
-            ("--compare", "eft", "--set", "seed=1"),
-            "--set: cannot be combined with --compare; exp",
-        ),
+        (("--compare", "eft", "--set", "seed=1"), "--set: cannot be combined with --compare; exp"),
         (("--compare", "eft,fifo"), "--compare fifo: 'fifo' is not offered; expected one of pdft"),
         (("--compare", "ntm:seed=x"), "--compare ntm:seed=x: seed: 'x'; expected a whole number"),
         (("--compare", "eft,"), "--compare: '' has no name; expected MECHANISM[:KEY=VAL"),
@@ -116,39 +110,34 @@ def test_a_simulation_writes_decisions_and_report_and_shows_a_table(
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2_and_leaves_nothing(
-    monkeypatch: pytest.MonkeyPatch,
+    simulate: Run,
     market: Path,
-    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
     arguments: tuple[str, ...],
     message: str,
 ) -> None:
     monkeypatch.chdir(market.parent)
     before = market.read_bytes()
-    assert simulate(monkeypatch, market, *arguments) == 2
-    said = capsys.readouterr()
-    assert said.err.startswith(f"auctune: {message}")
-    assert said.err.count("\n") == 1
-    assert said.out == ""
+    code, out, errors = simulate(*arguments)
+    assert (code, out, len(errors)) == (2, "", 1)
+    assert errors[0].startswith(f"auctune: {message}")
     assert list(market.parent.iterdir()) == [market]
     assert market.read_bytes() == before
 
 
-def test_a_mechanism_needs_a_place_for_its_decisions(
-    monkeypatch: pytest.MonkeyPatch, market: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    report = market.with_name("r.json")
-    assert run(monkeypatch, "simulate", market, "--mechanism", "eft", "--report", report) == 2
-    assert capsys.readouterr().err.startswith("auctune: --decisions: is missing; expected a file")
+def test_a_mechanism_needs_a_place_for_its_decisions(auctune: Run, market: Path) -> None:
+    report = ("--report", market.with_name("r.json"))
+    code, _, errors = auctune("simulate", market, "--mechanism", "eft", *report)
+    assert code == 2
+    assert errors[0].startswith("auctune: --decisions: is missing; expected a file")
 
 
-def test_mechanisms_are_compared_in_one_table_and_one_report(
-    monkeypatch: pytest.MonkeyPatch, market: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_mechanisms_are_compared_in_one_table_and_one_report(auctune: Run, market: Path) -> None:
     report, plans, charts = (market.with_name(name) for name in ("r.json", "plans", "charts"))
     files = ("--report", report, "--decisions", plans, "--charts", charts)
     names = "eft,pdftsp:pricing=paper:scale=0.5,titan"
-    assert run(monkeypatch, "simulate", market, "--compare", names, "--bound", "milp", *files) == 0
-    shown = capsys.readouterr().out
+    code, shown, _ = auctune("simulate", market, "--compare", names, "--bound", "milp", *files)
+    assert code == 0
     for words in ("pricing=paper", "titan", "100.0%", "bound (milp): 3, the optimum"):
         assert words in shown
     data = json.loads(report.read_text())
@@ -174,74 +163,63 @@ def test_mechanisms_are_compared_in_one_table_and_one_report(
     assert (charts / "use.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_one_mechanism_has_a_bound_and_charts_too(
-    monkeypatch: pytest.MonkeyPatch, market: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_mechanism_has_a_bound_and_charts_too(simulate: Run, market: Path) -> None:
     charts = market.with_name("charts")
-    arguments = ("--mechanism", "eft", "--bound", "milp", "--charts", charts)
-    assert simulate(monkeypatch, market, *arguments) == 0
-    assert "bound (milp, the optimum)" in capsys.readouterr().out
+    code, shown, _ = simulate("--mechanism", "eft", "--bound", "milp", "--charts", charts)
+    assert (code, "bound (milp, the optimum)" in shown) == (0, True)
     assert json.loads(market.with_name("r.json").read_text())["bound"]["exact"] is True
     assert "eft: welfare 3.45, 100.0% of the optimum" in (charts / "welfare.svg").read_text()
 
 
-def test_a_linear_bound_says_that_it_is_one(
-    monkeypatch: pytest.MonkeyPatch, market: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert simulate(monkeypatch, market, "--mechanism", "eft", "--bound", "lp") == 0
-    assert "bound (lp)" in capsys.readouterr().out
+def test_a_linear_bound_says_that_it_is_one(simulate: Run, market: Path) -> None:
+    code, shown, _ = simulate("--mechanism", "eft", "--bound", "lp")
+    assert (code, "bound (lp)" in shown) == (0, True)
     bound = json.loads(market.with_name("r.json").read_text())["bound"]
     assert (bound["kind"], bound["exact"]) == ("lp", False)
     assert 3.45 <= bound["value"] <= 3.5
 
 
 def test_a_market_too_large_for_its_optimum_is_refused_and_leaves_nothing(
-    monkeypatch: pytest.MonkeyPatch, market: Path, capsys: pytest.CaptureFixture[str]
+    simulate: Run, market: Path
 ) -> None:
     data = json.loads(market.read_text())
     data["nodes"] = [{"id": f"n{i}", "type": "gpu"} for i in range(10_001)]
     market.write_text(json.dumps(data))
-    assert simulate(monkeypatch, market, "--mechanism", "eft", "--bound", "milp") == 2
-    said = capsys.readouterr().err
-    assert said.startswith("auctune: --bound: milp is out of reach for 20,002 cells (task, slot, n")
+    code, _, (error,) = simulate("--mechanism", "eft", "--bound", "milp")
+    assert code == 2
+    assert error.startswith(
+        "auctune: --bound: milp is out of reach for 20,002 cells (task, slot, n"
+    )
     assert list(market.parent.iterdir()) == [market]
 
 
-def test_a_malformed_instance_is_named_by_file_and_field(
-    monkeypatch: pytest.MonkeyPatch, market: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_malformed_instance_is_named_by_file_and_field(simulate: Run, market: Path) -> None:
     data = json.loads(market.read_text())
     data["tasks"][0]["arrival"] = 5
     market.write_text(json.dumps(data))
-    assert simulate(monkeypatch, market, "--mechanism", "eft") == 2
-    assert capsys.readouterr().err == (
-        f"auctune: {market}: tasks[0].deadline: 1 is before arrival 5; expected a slot >= arrival\n"
-    )
+    code, _, errors = simulate("--mechanism", "eft")
+    found = "tasks[0].deadline: 1 is before arrival 5; expected a slot >= arrival"
+    assert (code, errors) == (2, [f"auctune: {market}: {found}"])
 
 
-def test_a_failed_run_leaves_earlier_results_alone(
-    monkeypatch: pytest.MonkeyPatch, market: Path
-) -> None:
-    assert simulate(monkeypatch, market, "--mechanism", "eft") == 0
+def test_a_failed_run_leaves_earlier_results_alone(simulate: Run, market: Path) -> None:
+    assert simulate("--mechanism", "eft")[0] == 0
     files = [market.with_name(name) for name in ("d.jsonl", "r.json")]
     before = [file.read_bytes() for file in files]
     market.write_text("{}")
-    assert simulate(monkeypatch, market, "--mechanism", "eft") == 2
+    assert simulate("--mechanism", "eft")[0] == 2
     assert [file.read_bytes() for file in files] == before
 
 
-def test_the_version_is_shown(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(monkeypatch, "--version") == 0
-    assert capsys.readouterr().out.startswith("auctune 0.")
+def test_the_version_is_shown(auctune: Run) -> None:
+    code, shown, _ = auctune("--version")
+    assert (code, shown[:10]) == (0, "auctune 0.")
 
 
-def test_help_lists_every_command_with_the_first_line_of_its_own_help(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(monkeypatch, "--help") == 0
-    _, shown = capsys.readouterr().out.split("Commands:\n")
+def test_help_lists_every_command_with_the_first_line_of_its_own_help(auctune: Run) -> None:
+    code, out, _ = auctune("--help")
+    assert code == 0
+    _, shown = out.split("Commands:\n")
     lines = [line.split(maxsplit=1) for line in shown.splitlines()]
     assert lines == [[name, entry.help] for name, entry in app_module.COMMANDS.items()]
     for name, entry in app_module.COMMANDS.items():
@@ -249,7 +227,7 @@ def test_help_lists_every_command_with_the_first_line_of_its_own_help(
 
 
 def test_the_help_of_a_group_lists_its_commands_with_the_first_line_of_their_help(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    auctune: Run,
 ) -> None:
     groups: dict[str, list[list[str]]] = {}
     for path, command in all_commands().items():
@@ -257,8 +235,7 @@ def test_the_help_of_a_group_lists_its_commands_with_the_first_line_of_their_hel
         if name:
             groups.setdefault(group, []).append([name, command.help.splitlines()[0]])
     for group, expected in groups.items():
-        assert run(monkeypatch, group, "--help") == 0
-        _, shown = capsys.readouterr().out.split("Commands:\n")
+        _, shown = auctune(group, "--help")[1].split("Commands:\n")
         assert [line.split(maxsplit=1) for line in shown.splitlines()] == expected
 
 
@@ -302,11 +279,9 @@ def test_a_defect_keeps_its_traceback() -> None:
         exit_code_of(ZeroDivisionError())
 
 
-def test_without_a_command_the_help_is_shown_as_it_is(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(monkeypatch) == 2
-    lines = capsys.readouterr().err.splitlines()
+def test_without_a_command_the_help_is_shown_as_it_is(auctune: Run) -> None:
+    code, _, lines = auctune()
+    assert code == 2
     assert lines[0].startswith("Usage: auctune")
     assert any(line.strip().startswith("simulate") for line in lines)
 
@@ -321,45 +296,41 @@ def test_without_a_command_the_help_is_shown_as_it_is(
     ],
 )
 def test_no_command_writes_over_what_it_reads(
+    auctune: Run,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
     arguments: tuple[str, ...],
     file: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path(file).write_text("precious")
     made_up = ("--workload", "nodes=a100:2", "--mechanism", "pdftsp", "--decisions", "d.jsonl")
-    assert run(monkeypatch, "simulate", *made_up, *arguments) == 2
-    assert capsys.readouterr().err.startswith(f"auctune: {file}: is read by this command")
+    code, _, errors = auctune("simulate", *made_up, *arguments)
+    assert code == 2
+    assert errors[0].startswith(f"auctune: {file}: is read by this command")
     assert Path(file).read_text() == "precious"
     assert [path.name for path in tmp_path.iterdir()] == [file]
 
 
 def test_the_cluster_beside_streamed_tasks_is_not_written_over(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    auctune: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
     small = ("--set", "nodes=a100:2", "--set", "rate=1", "--set", "slots=6")
-    assert run(monkeypatch, "workload", "--out", "week.parquet", *small) == 0
+    assert auctune("workload", "--out", "week.parquet", *small)[0] == 0
     cluster = Path("week.json").read_text()
     outputs = ("--decisions", "out.parquet", "--report", "week.json")
-    assert run(monkeypatch, "simulate", "week.parquet", "--mechanism", "eft", *outputs) == 2
-    assert capsys.readouterr().err.startswith("auctune: week.json: is read by this command")
+    code, _, errors = auctune("simulate", "week.parquet", "--mechanism", "eft", *outputs)
+    assert code == 2
+    assert errors[0].startswith("auctune: week.json: is read by this command")
     assert Path("week.json").read_text() == cluster
     good = ("--decisions", "out.parquet", "--report", "report.json")
-    assert run(monkeypatch, "simulate", "week.parquet", "--mechanism", "eft", *good) == 0
+    assert auctune("simulate", "week.parquet", "--mechanism", "eft", *good)[0] == 0
     assert json.loads(Path("report.json").read_text())["num_tasks"] > 0
 
 
-def test_an_unknown_command_is_refused_with_those_that_are_like_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(monkeypatch, "jbos") == 2
-    expected = "auctune: No such command 'jbos'. Did you mean 'jobs'? See `auctune --help`.\n"
-    assert capsys.readouterr().err == expected
-    assert run(monkeypatch, "edge", "nothing") == 2
-    assert (
-        capsys.readouterr().err
-        == "auctune: No such command 'nothing'. See `auctune edge --help`.\n"
-    )
+def test_an_unknown_command_is_refused_with_those_that_are_like_it(auctune: Run) -> None:
+    expected = "auctune: No such command 'jbos'. Did you mean 'jobs'? See `auctune --help`."
+    assert auctune("jbos") == (2, "", [expected])
+    expected = "auctune: No such command 'nothing'. See `auctune edge --help`."
+    assert auctune("edge", "nothing") == (2, "", [expected])

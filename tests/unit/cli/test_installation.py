@@ -1,12 +1,14 @@
 """`auctune doctor`: a line a finding, its exit code, and JSON for programs."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from auctune.doctor import CHECKS, run
-from support.command_line import run_auctune
+
+Run = Callable[..., tuple[int, str, list[str]]]
 
 
 @pytest.fixture(autouse=True)
@@ -16,12 +18,10 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "CHECKS", quick)
 
 
-def test_a_fresh_folder_has_no_errors_and_one_line_a_finding(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_fresh_folder_has_no_errors_and_one_line_a_finding(tmp_path: Path, auctune: Run) -> None:
     (tmp_path / "auctune.toml").write_text("port = 0\n")
-    asked: list[str | Path] = ["doctor", "--config", tmp_path / "auctune.toml"]
-    code, shown, errors = run_auctune([*asked, "--data", tmp_path / "d"], monkeypatch, capsys)
+    config = tmp_path / "auctune.toml"
+    code, shown, errors = auctune("doctor", "--config", config, "--data", tmp_path / "d")
     lines = shown.splitlines()
     assert (code, errors) == (0, [])
     assert {line.split()[0] for line in lines} <= {"ok", "warn"}
@@ -29,18 +29,16 @@ def test_a_fresh_folder_has_no_errors_and_one_line_a_finding(
     assert not (tmp_path / "d").exists()
 
 
-def test_an_error_is_shown_with_its_fix_and_exit_code_1(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    asked: list[str | Path] = ["doctor", "--config", tmp_path / "auctune.toml", "--data", tmp_path]
+def test_an_error_is_shown_with_its_fix_and_exit_code_1(tmp_path: Path, auctune: Run) -> None:
+    asked = ("doctor", "--config", tmp_path / "auctune.toml", "--data", tmp_path)
     (tmp_path / "auctune.toml").write_text("port = 0\n[[zones]]\nbase = '/no/such/base'\n")
-    code, shown, _ = run_auctune(asked, monkeypatch, capsys)
+    code, shown, _ = auctune(*asked)
     (line,) = [line for line in shown.splitlines() if line.startswith("error")]
     assert code == 1
     what, _, fix = line.partition("; fix: ")
     assert what.split(maxsplit=2)[1:] == ["bases", "/no/such/base: this folder does not exist"]
     assert fix == "set base in auctune.toml to a folder beside it, or to hub:ORG/NAME"
-    code, shown, _ = run_auctune([*asked, "--json"], monkeypatch, capsys)
+    code, shown, _ = auctune(*asked, "--json")
     records = json.loads(shown)
     assert code == 1
     assert {"check", "severity", "message", "fix"} == records[0].keys()

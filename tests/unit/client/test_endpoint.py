@@ -11,7 +11,6 @@ from auctune.domain import InputError
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """The folder of a service that runs here."""
     (tmp_path / "url").write_text("http://127.0.0.1:8420\n")
     (tmp_path / "first-key").write_text("sk-own\n")
     return tmp_path
@@ -79,9 +78,7 @@ def test_of_two_that_start_in_one_folder_the_first_is_told_of(tmp_path: Path) ->
     assert read_startup_status(tmp_path) is None
 
 
-def test_what_a_service_left_that_was_killed_while_it_started_means_nothing(
-    tmp_path: Path,
-) -> None:
+def test_what_a_service_left_that_was_killed_while_it_started_means_nothing(tmp_path: Path) -> None:
     (tmp_path / "starting").write_text("measuring the device")
     with pytest.raises(InputError, match="no service runs"):
         resolve_endpoint(None, "sk-a", tmp_path)

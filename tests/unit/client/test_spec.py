@@ -98,11 +98,7 @@ def test_a_setting_that_cannot_be_read_is_named(texts: dict[str, str], message: 
 
 def test_all_terms_arrive() -> None:
     terms = JobTerms(
-        deadline="+2h",
-        value="40@+2h..+3h",
-        max_cost="12.50",
-        target_loss=0.5,
-        risk=0.2,
+        deadline="+2h", value="40@+2h..+3h", max_cost="12.50", target_loss=0.5, risk=0.2
     )
     body = job_request(JobSpec("file-a", model="tiny", sites={"north": "file-n"}), terms)
     read = JobRequest.model_validate(body).market

@@ -21,7 +21,6 @@ def server() -> Iterator[ScriptedServer]:
 
 @pytest.fixture
 def slept() -> list[float]:
-    """Pauses that were made."""
     return []
 
 

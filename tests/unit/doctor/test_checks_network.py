@@ -26,8 +26,6 @@ def taken() -> Iterator[int]:
 
 
 class Healthy(BaseHTTPRequestHandler):
-    """Answers as the route of the service's health does."""
-
     def do_GET(self) -> None:
         self.send_response(200 if self.path == "/health" else 404)
         self.end_headers()

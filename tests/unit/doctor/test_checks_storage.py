@@ -118,7 +118,6 @@ def contents(folder: Path) -> dict[str, str]:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """A data folder with a database that was closed."""
     folder = tmp_path / "data"
     with open_store(folder) as store, store.writer.begin():
         for number in range(2000):

@@ -36,11 +36,7 @@ def failing(error: Exception) -> Check:
         (LookupError("not there"), Severity.ERROR, "the check failed: LookupError: not there"),
         (InputError("x", "is y", "z"), Severity.ERROR, "x: is y; expected z"),
         (PermissionError(13, "Permission denied", "/x"), Severity.ERROR, "Permission denied"),
-        (
-            ModuleNotFoundError(name="alembic"),
-            Severity.WARN,
-            "package alembic is not installed",
-        ),
+        (ModuleNotFoundError(name="alembic"), Severity.WARN, "package alembic is not installed"),
     ],
 )
 def test_a_check_that_fails_is_a_finding_and_the_next_one_runs(

@@ -29,10 +29,7 @@ VENDOR = '[[zones.vendors]]\nname = "far"\nurl = "http://localhost:1"\n'
             "zones[0].node_types.local.profile: {folder}/no-such.json",
         ),
         ('kind = "spot"\nmarket = "no-such.csv"', "zones[0].market: {folder}/no-such.csv"),
-        (
-            'kind = "timeshare"\nprofile = "no-such.json"',
-            "zones[0].profile: {folder}/no-such.json",
-        ),
+        ('kind = "timeshare"\nprofile = "no-such.json"', "zones[0].profile: {folder}/no-such.json"),
     ],
 )
 def test_what_a_file_names_is_looked_up(tmp_path: Path, text: str, place: str) -> None:

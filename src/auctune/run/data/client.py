@@ -51,7 +51,7 @@ T = TypeVar("T")
 
 
 class DataClient:
-    """Two data processes, started at once and again whenever they are needed.
+    """Two data processes: one started at once, the one for large files with the first of them.
 
     Its futures end with `InputError` where data or arguments are wrong (place, found, expected),
     or a file's examination took too long, or ended its process twice; with `DataError` where that
@@ -96,7 +96,10 @@ class DataClient:
         }
         environment = _ENVIRONMENT | ({} if hub else _OFFLINE)
         self._short, self._long = (
-            DataProcess(f"data process, {kind}", module, argument, environment, log)
+            # Many services never see a large file.
+            DataProcess(
+                f"data process, {kind}", module, argument, environment, log, lazy=kind == "long"
+            )
             for kind in ("short", "long")
         )
 

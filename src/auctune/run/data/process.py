@@ -112,7 +112,7 @@ class RequestQueue:
 
 
 class DataProcess:
-    """A data process, started at once and again whenever it is needed.
+    """A data process, started again whenever it is needed.
 
     Args:
         name: of its thread.
@@ -120,6 +120,7 @@ class DataProcess:
         argument: of the worker.
         environment: what differs from this process's own.
         log: file for what the process writes on standard error; `None`: not kept.
+        lazy: whether it starts with its first request, and not at once.
     """
 
     def __init__(
@@ -129,11 +130,13 @@ class DataProcess:
         argument: object,
         environment: Mapping[str, str],
         log: Path | None,
+        lazy: bool,
     ) -> None:
         self._module = module
         self._argument = argument
         self._environment = environment
         self._log = log
+        self._lazy = lazy
         self._mailbox = Mailbox()
         self._queue = RequestQueue()
         # Requests that wait or run, by key.
@@ -176,7 +179,8 @@ class DataProcess:
         self._queue.add(request)
 
     def _run(self) -> None:
-        self._start()
+        if not self._lazy:
+            self._start()
         while not self._mailbox.is_closed:
             self._poll()
             # An answer that has come is not late.

@@ -92,9 +92,7 @@ def test_that_there_is_more_is_said_beside_the_list(
     assert (shown.out, "showing the newest 3; for more: --all" in shown.err) == ("", has_more)
 
 
-def test_all_is_all_and_no_more_is_read_than_is_needed(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_all_is_all_and_no_more_is_read_than_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
     assert take_newest("abcd", 1, all_=True) == list("abcd")
     assert capsys.readouterr().err == ""
     assert take_newest(itertools.count(), 2, all_=False) == [0, 1]

@@ -1,5 +1,6 @@
 """Commands for a service, where there is none: one line each, and nothing done."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,8 +12,9 @@ from auctune.service.config.models import read_config
 from auctune.service.storage import open_store
 from auctune.service.storage.event_log import checksum
 from auctune.service.storage.tables import events
-from support.command_line import run_auctune
 from support.store_rows import event_row
+
+Run = Callable[..., tuple[int, str, list[str]]]
 
 
 @pytest.fixture(autouse=True)
@@ -55,10 +57,7 @@ REMOTE = ("--url", "http://market.example")
         (("serve", "--slot-seconds", "0.5"), "auctune: --slot-seconds: 0.5; expected 1 to 86400"),
         (("serve", "--config", "none.toml"), "auctune: none.toml: cannot be read (No such file"),
         (("db", "upgrade"), "auctune: auctune-data: has no auctune.db; expected the data folder"),
-        (
-            ("users",),
-            "auctune: auctune users: a command is missing; expected one of list, add",
-        ),
+        (("users",), "auctune: auctune users: a command is missing; expected one of list, add"),
         (("nodes", "drain", "a"), NO_SERVICE),
         (("db", "backup", "copy"), "auctune: auctune-data/auctune.db: does not exist"),
         (("db", "restore", "copy"), "auctune: "),
@@ -66,51 +65,43 @@ REMOTE = ("--url", "http://market.example")
     ],
 )
 def test_what_is_wrong_is_one_line_and_leaves_nothing(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    arguments: tuple[str, ...],
-    message: str,
+    tmp_path: Path, auctune: Run, arguments: tuple[str, ...], message: str
 ) -> None:
-    code, out, lines = run_auctune(list(arguments), monkeypatch, capsys)
+    code, out, lines = auctune(*arguments)
     assert (code, out, len(lines)) == (2, "", 1)
     assert lines[0].startswith(message)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_upgrade_names_the_log_that_this_release_cannot_serve(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, auctune: Run
 ) -> None:
     row = {**event_row(1), "type": "zone.created", "body": b'{"version": 1}'}
     row["checksum"] = checksum(**{name: row[name] for name in row if name != "checksum"})
     with open_store(tmp_path / "auctune-data") as store, store.writer.begin():
         store.writer.execute(insert(events).values(**row))
-    code, out, lines = run_auctune(["db", "upgrade"], monkeypatch, capsys)
+    code, out, lines = auctune("db", "upgrade")
     assert (code, out) == (2, "")
     assert lines[0].startswith("auctune: zone north: log: is of version 1; expected version")
 
 
-def test_nobody_at_an_address_is_told_by_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nobody_at_an_address_is_told_by_it(monkeypatch: pytest.MonkeyPatch, auctune: Run) -> None:
     # Nobody listens at the port for discarding.
     monkeypatch.setenv("AUCTUNE_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("AUCTUNE_API_KEY", "sk-a")
     monkeypatch.setattr("auctune.client.transport._MAX_ATTEMPTS", 1)
-    code, _, lines = run_auctune(["jobs"], monkeypatch, capsys)
+    code, _, lines = auctune("jobs")
     assert (code, len(lines)) == (1, 1)
     assert lines[0].startswith("auctune: http://127.0.0.1:9 does not answer")
 
 
-def test_settings_are_written_once_and_can_be_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, _ = run_auctune(["init"], monkeypatch, capsys)
+def test_settings_are_written_once_and_can_be_read(tmp_path: Path, auctune: Run) -> None:
+    code, out, _ = auctune("init")
     assert code == 0
     assert "auctune serve --config auctune.toml" in out
     assert read_config(tmp_path / "auctune.toml").zones
     before = (tmp_path / "auctune.toml").read_bytes()
-    code, _, lines = run_auctune(["init"], monkeypatch, capsys)
+    code, _, lines = auctune("init")
     assert (code, lines) == (
         2,
         ["auctune: auctune.toml: already exists; expected the name of a new file"],

@@ -14,8 +14,6 @@ Show = Callable[[int], str]
 
 @pytest.fixture
 def shown(monkeypatch: pytest.MonkeyPatch) -> Show:
-    """A table as a terminal of so many columns shows it."""
-
     def show(columns: int) -> str:
         file = io.StringIO()
         console = Console(file=file, width=columns, force_terminal=True, color_system=None)

@@ -12,7 +12,6 @@ from auctune.sim.edge.comparison import play
 from auctune.sim.edge.decision_file import parse_edge_decision
 from auctune.sim.edge.instance_file import read_edge_instance, write_edge_instance
 from auctune.sim.edge.settings import make_instance, paper_testbed
-from support.command_line import run_auctune
 
 INSTANCE = make_instance(paper_testbed(num_sites=3, num_jobs=4, slots=12, arrival_slots=6))
 
@@ -20,13 +19,13 @@ Ask = Callable[..., tuple[int, str, list[str]]]
 
 
 @pytest.fixture
-def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
+def ask(auctune: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
     """`auctune edge NAME` in a folder with `market.json`."""
     write_edge_instance(INSTANCE, tmp_path / "market.json")
     monkeypatch.chdir(tmp_path)
 
     def run(name: str, *more: str | Path) -> tuple[int, str, list[str]]:
-        code, shown, errors = run_auctune(["edge", name, *more], monkeypatch, capsys)
+        code, shown, errors = auctune("edge", name, *more)
         # The first run on a machine says that it compiles.
         return code, shown, [line for line in errors if line != compiling("the edge's")]
 

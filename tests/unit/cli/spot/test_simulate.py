@@ -12,7 +12,6 @@ import pytest
 
 from auctune.sim.spot.job_file import read_job_file
 from auctune.spot import OnDemandOnly, SpotFirst, default_pool, offline_optimum, play
-from support.command_line import run_auctune
 from support.spot_files import JOB, TRAINING, daily_market, write_job, write_market
 
 MARKET = daily_market(60)
@@ -21,14 +20,13 @@ Ask = Callable[..., tuple[int, str, list[str]]]
 
 
 @pytest.fixture
-def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
+def ask(auctune: Ask, tmp_path: Path) -> Ask:
     """`auctune spot NAME` with the job and the market, and more."""
     job = write_job(tmp_path / "job.toml")
     market = write_market(tmp_path / "market.csv", MARKET)
 
     def run(name: str, *more: str | Path) -> tuple[int, str, list[str]]:
-        given: list[str | Path] = ["spot", name, "--job", job, "--market", market, *more]
-        return run_auctune(given, monkeypatch, capsys)
+        return auctune("spot", name, "--job", job, "--market", market, *more)
 
     return run
 
@@ -131,22 +129,14 @@ def test_select_keeps_its_regret_under_its_bound(ask: Ask, tmp_path: Path) -> No
 
 
 def test_advice_does_not_depend_on_what_comes_after_the_present(
-    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ask: Ask, auctune: Ask, tmp_path: Path
 ) -> None:
     more = ("--policy", "msu", "--start", "38", "--now", "40", "--futures", "50", "--json")
     code, shown, _ = ask("advise", *more)
     assert code == 0
     short = write_market(tmp_path / "short.csv", MARKET.until(40))
-    given: list[str | Path] = [
-        "spot",
-        "advise",
-        "--job",
-        tmp_path / "job.toml",
-        "--market",
-        short,
-        *more,
-    ]
-    assert run_auctune([*given, *more], monkeypatch, capsys)[1] == shown
+    job = ("--job", tmp_path / "job.toml")
+    assert auctune("spot", "advise", *job, "--market", short, *more)[1] == shown
     advice = json.loads(shown)
     assert advice["slot"] == 2
     assert advice["cost_p50"] <= advice["cost_p90"]
@@ -157,11 +147,7 @@ def test_advice_does_not_depend_on_what_comes_after_the_present(
 @pytest.mark.parametrize(
     ("name", "more", "says"),
     [
-        (
-            "simulate",
-            ("--policy", "greedy"),
-            "--policy: 'greedy' is not offered; expected one of",
-        ),
+        ("simulate", ("--policy", "greedy"), "--policy: 'greedy' is not offered; expected one of"),
         ("simulate", ("--policy", "ahap:window=0"), "--policy ahap:window=0: window: 0; expected"),
         ("simulate", ("--policy", "ahap:w=3"), "--policy ahap:w=3: w: is not a setting"),
         ("simulate", ("--forecast", "oracle"), "--forecast: 'oracle' is not offered"),
@@ -215,33 +201,24 @@ def test_no_output_is_written_over_an_input(ask: Ask, tmp_path: Path) -> None:
     ],
 )
 def test_a_run_that_cannot_be_leaves_nothing(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    job: str,
-    more: tuple[str, ...],
-    says: str,
+    auctune: Ask, tmp_path: Path, job: str, more: tuple[str, ...], says: str
 ) -> None:
     file = write_job(tmp_path / "job.toml", job)
     (tmp_path / "rows.jsonl").write_text('{"nothing": "to learn"}\n')
     market = write_market(tmp_path / "market.csv", MARKET)
     out = tmp_path / "out"
-    given: list[str | Path] = ["spot", "run", file, "--market", market, "--out", out, *more]
-    code, _, errors = run_auctune(given, monkeypatch, capsys)
+    code, _, errors = auctune("spot", "run", file, "--market", market, "--out", out, *more)
     assert code == 2
     assert says in errors[0]
     assert not out.exists()
 
 
-def test_a_folder_without_a_run_is_not_resumed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    given: list[str | Path] = ["spot", "run", "--resume", tmp_path]
-    code, _, errors = run_auctune(given, monkeypatch, capsys)
+def test_a_folder_without_a_run_is_not_resumed(auctune: Ask, tmp_path: Path) -> None:
+    code, _, errors = auctune("spot", "run", "--resume", tmp_path)
     assert code == 2
     assert "holds no run" in errors[0]
     # Even where it says what would be so anyway: nothing that is given is passed over.
-    code, _, errors = run_auctune([*given, "--threads", "1"], monkeypatch, capsys)
+    code, _, errors = auctune("spot", "run", "--resume", tmp_path, "--threads", "1")
     assert code == 2
     assert "--resume DIR alone" in errors[0]
     assert not list(tmp_path.iterdir())

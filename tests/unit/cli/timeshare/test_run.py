@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from io import StringIO
 from pathlib import Path
 
@@ -12,7 +13,6 @@ from auctune.cli.timeshare.run import RunDisplay
 from auctune.run.pool.events import JobOutlook, JobStatus, PoolUpdate, QuantumTrained
 from lara_tasks.module_job import ModuleJob
 from lara_tasks.tasks import make_task
-from support.command_line import run_auctune
 
 BUNDLE = """
 [pool]
@@ -56,13 +56,9 @@ Ask = Callable[..., tuple[int, str, list[str]]]
 
 
 @pytest.fixture
-def ask(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
+def ask(auctune: Ask) -> Ask:
     """`auctune timeshare` and more."""
-
-    def run(*more: str | Path) -> tuple[int, str, list[str]]:
-        return run_auctune(["timeshare", *more], monkeypatch, capsys)
-
-    return run
+    return partial(auctune, "timeshare")
 
 
 def test_a_bundle_is_run_to_its_report_and_said_again_by_resume(ask: Ask, tmp_path: Path) -> None:

@@ -21,21 +21,19 @@ from auctune.timeshare import (
     headway,
     lara,
 )
-from support.command_line import run_auctune
 from support.timeshare_files import write_bundle, write_curves
 
 Ask = Callable[..., tuple[int, str, list[str]]]
 
 
 @pytest.fixture
-def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
+def ask(auctune: Ask, tmp_path: Path) -> Ask:
     """`auctune timeshare NAME` on made-up curves."""
     curves = write_curves(tmp_path / "curves")
     write_bundle(tmp_path / "bundle.toml")
 
     def run(name: str, *more: str | Path) -> tuple[int, str, list[str]]:
-        given: list[str | Path] = ["timeshare", name, *more, "--curves", curves]
-        return run_auctune(given, monkeypatch, capsys)
+        return auctune("timeshare", name, *more, "--curves", curves)
 
     return run
 

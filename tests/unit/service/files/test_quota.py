@@ -24,8 +24,6 @@ LIMITS = LimitsConfig(
 
 
 class Name:
-    """What an upload is called."""
-
     filename = "rows.jsonl"
     purpose = Purpose.TRAINING
 
@@ -60,8 +58,6 @@ def with_library(
     work: Callable[[FileRepository], Awaitable[None]],
     now: Callable[[], float] = time.time,
 ) -> None:
-    """Run `work`, a coroutine function, on a library."""
-
     async def run() -> None:
         with open_store(folder) as store:
             committer = Committer(store)
@@ -94,11 +90,7 @@ def test_bytes_under_way_are_refused_as_soon_as_they_pass_what_may_be_stored(
         kept = await under_way
         assert contents(tmp_path) == [kept.id]
 
-    with_library(
-        tmp_path,
-        LIMITS,
-        work,
-    )
+    with_library(tmp_path, LIMITS, work)
 
 
 def test_what_is_announced_counts_before_it_comes(tmp_path: Path) -> None:
@@ -114,11 +106,7 @@ def test_what_is_announced_counts_before_it_comes(tmp_path: Path) -> None:
         second.end()
         await files.add("ada", Name(), second.chunks(), 500)
 
-    with_library(
-        tmp_path,
-        LIMITS,
-        work,
-    )
+    with_library(tmp_path, LIMITS, work)
 
 
 def test_uploads_under_way_are_limited_for_each_user_alone(tmp_path: Path) -> None:
@@ -135,11 +123,7 @@ def test_uploads_under_way_are_limited_for_each_user_alone(tmp_path: Path) -> No
             senders[2].end()
             await files.add("bob", Name(), senders[2].chunks())
 
-    with_library(
-        tmp_path,
-        LIMITS.model_copy(update={"uploads": 2}),
-        work,
-    )
+    with_library(tmp_path, LIMITS.model_copy(update={"uploads": 2}), work)
 
 
 def test_as_many_uploads_at_once_as_there_is_room_for_are_all_taken(tmp_path: Path) -> None:
@@ -155,11 +139,7 @@ def test_as_many_uploads_at_once_as_there_is_room_for_are_all_taken(tmp_path: Pa
         with pytest.raises(QuotaExceededError):
             await files.add("ada", Name(), late.chunks())
 
-    with_library(
-        tmp_path,
-        LIMITS.model_copy(update={"files": 5}),
-        work,
-    )
+    with_library(tmp_path, LIMITS.model_copy(update={"files": 5}), work)
 
 
 @pytest.mark.parametrize(("uploads", "size"), [(2, 9999), (99, 20)])

@@ -27,8 +27,6 @@ LIMITS = LimitsConfig(
 
 
 class Name:
-    """What an upload is called."""
-
     filename = "rows.jsonl"
     purpose = Purpose.TRAINING
 
@@ -166,11 +164,7 @@ def test_a_start_with_missing_contents_warns_once_and_refuses_jobs_that_need_the
             await files.require(lost.id, "bob", "training_file")
         assert [record.id for record in await files.unexamined()] == [kept.id]
 
-    with (
-        open_store(tmp_path) as store,
-        Committer(store) as committer,
-        capture_logs() as logs,
-    ):
+    with open_store(tmp_path) as store, Committer(store) as committer, capture_logs() as logs:
         files = FileRepository(tmp_path / "files", Queries(store.reader), committer, LIMITS)
         asyncio.run(require(files))
         # The row stays, for content that is restored.

@@ -11,15 +11,11 @@ BOB = Principal("key-2", "bob", None, Role.OPERATOR)
 
 @dataclass
 class Keys:
-    """Keys that may be revoked."""
-
     held: dict[str, Principal] = field(default_factory=lambda: {"key-1": ADA, "key-2": BOB})
 
 
 @dataclass
 class Time:
-    """Unix time, moved by hand."""
-
     now: float = 1000.0
 
     def __call__(self) -> float:

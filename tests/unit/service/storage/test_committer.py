@@ -10,13 +10,7 @@ import pytest
 from sqlalchemy import Connection, Table, event, func, select
 from structlog.testing import capture_logs
 
-from auctune.service.storage import (
-    BatchError,
-    Committer,
-    Store,
-    StoreError,
-    WriteBatch,
-)
+from auctune.service.storage import BatchError, Committer, Store, StoreError, WriteBatch
 from auctune.service.storage.committer import durable
 from auctune.service.storage.tables import entries, events, files, jobs, meta
 from support.store_rows import (

@@ -17,9 +17,7 @@ def log(store: Store, committer: Committer) -> EventLog:
     """Events 1 to 40: every third one in the south, every fifth one of job a or b."""
     rows = [
         event_row(
-            seq,
-            zone="south" if seq % 3 == 0 else "north",
-            job=None if seq % 5 else "ab"[seq % 2],
+            seq, zone="south" if seq % 3 == 0 else "north", job=None if seq % 5 else "ab"[seq % 2]
         )
         for seq in range(1, 41)
     ]

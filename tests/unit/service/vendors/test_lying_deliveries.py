@@ -7,12 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from auctune.service.vendors import (
-    DatasetSummary,
-    Fault,
-    Order,
-    VendorError,
-)
+from auctune.service.vendors import DatasetSummary, Fault, Order, VendorError
 from support.lying_vendor import Handler, Received, Write, answer, head, lying_vendor
 from support.vendor_market import VendorMarket
 

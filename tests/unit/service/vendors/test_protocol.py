@@ -93,11 +93,7 @@ def test_a_message_is_signed_for_five_minutes(off: int) -> None:
 def test_no_headers_and_no_body_from_outside_do_more_than_be_refused(
     signature: str, timestamp: str, body: bytes
 ) -> None:
-    headers = {
-        "webhook-id": "x",
-        "webhook-timestamp": timestamp,
-        "webhook-signature": signature,
-    }
+    headers = {"webhook-id": "x", "webhook-timestamp": timestamp, "webhook-signature": signature}
     assert not TOKEN.is_signed(headers, body)
     headers["webhook-timestamp"] = str(int(time.time()))
     assert not TOKEN.is_signed(headers, body)

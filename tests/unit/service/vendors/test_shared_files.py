@@ -40,7 +40,6 @@ def run(
     ask: Callable[[httpx2.AsyncClient], Awaitable[T]],
     updates: list[tuple[str, str]] | None = None,
 ) -> T:
-    """What a client of the application returns."""
     tokens = {"mine": MINE, "others": OTHERS}
     noted = [] if updates is None else updates
     app = make_vendor_app(URLS, files, tokens, lambda vendor, order: noted.append((vendor, order)))
@@ -56,7 +55,6 @@ def run(
 def fetch(
     files: SharedFiles, url: str, token: VendorToken = MINE, method: str = "GET"
 ) -> HttpResponse:
-    """What a vendor with this token gets, as one body."""
     return run(
         files,
         lambda client: TokenClient("service", token, client).request(

@@ -8,12 +8,7 @@ from typing import Any
 
 import pytest
 
-from auctune.service.webhooks.delivery import (
-    DeliveryError,
-    Resolver,
-    WebhookSender,
-    is_public,
-)
+from auctune.service.webhooks.delivery import DeliveryError, Resolver, WebhookSender, is_public
 
 
 async def deliver(answer: bytes) -> bytes:

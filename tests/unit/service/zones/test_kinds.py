@@ -33,12 +33,7 @@ def test_owners_are_shown_decisions_and_failures_but_not_the_beginning_of_slots(
 
 
 def test_no_kind_calls_an_event_of_its_own_as_all_kinds_call_another() -> None:
-    for own in (
-        AuctionEventType,
-        SpotEventType,
-        TimeshareEventType,
-        EdgeEventType,
-    ):
+    for own in (AuctionEventType, SpotEventType, TimeshareEventType, EdgeEventType):
         assert not set(map(str, EventType)) & set(map(str, own))
 
 
@@ -61,7 +56,6 @@ ENTRY = Kind()
 
 @pytest.fixture
 def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder in which packages are found."""
     find_kind.cache_clear()
     monkeypatch.syspath_prepend(tmp_path)
     return tmp_path
@@ -110,10 +104,7 @@ def test_a_package_cannot_replace_a_kind_of_auctune(packages: Path) -> None:
     [
         ("1 / 0", r"cannot be loaded \(ZeroDivisionError: "),
         ("ENTRY = 7", "has config None; expected a subclass of ZoneConfig"),
-        (
-            f"{KIND}\nclass Other:\n    config = Config\nENTRY = Other()",
-            "is Other; expected",
-        ),
+        (f"{KIND}\nclass Other:\n    config = Config\nENTRY = Other()", "is Other; expected"),
     ],
     ids=["fails", "no settings", "another object"],
 )

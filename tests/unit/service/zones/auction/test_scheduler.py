@@ -196,7 +196,6 @@ def run_out(made: MadeUpZone, slot: int) -> None:
 
 
 def next_order(made: MadeUpZone) -> int:
-    """The slot of the next order."""
     for _ in range(12):
         if made.executor.orders:
             break

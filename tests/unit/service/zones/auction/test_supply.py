@@ -13,10 +13,7 @@ MIDNIGHT = 20_000 * 86_400.0
 
 
 def zone(**settings: object) -> AuctionConfig:
-    kinds = {
-        "local": NodeTypeConfig(power_kw=2.0),
-        "other": NodeTypeConfig(energy_cost=0.5),
-    }
+    kinds = {"local": NodeTypeConfig(power_kw=2.0), "other": NodeTypeConfig(energy_cost=0.5)}
     return AuctionConfig(slot_seconds=1800.0, node_types=kinds, **settings)  # type: ignore[arg-type]
 
 

@@ -123,7 +123,6 @@ def opened(log: MemoryLog, ended: "list[Exception]") -> tuple[MadeUpZone, ZoneAc
 
 
 def settled(actor: ZoneActor[AuctionZone]) -> None:
-    """All commands so far have run."""
     done: Future[None] = actor.submit(lambda zone: None)
     done.exception(WAIT)
 

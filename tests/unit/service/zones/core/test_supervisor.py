@@ -9,22 +9,17 @@ from auctune.service.zones.core.supervisor import ProcessSupervisor
 
 @dataclass
 class Scripted:
-    """A process that does what a test says."""
-
     hear: OnMessage
     killed: bool = False
     stopped: bool = False
 
     def exit_reason(self) -> str:
-        """How it ended."""
         return "killed by SIGKILL"
 
     def kill(self) -> None:
-        """It ends."""
         self.killed = True
 
     def stop(self, seconds: float = 30.0) -> None:
-        """It ends by itself."""
         self.stopped = True
 
 
@@ -58,13 +53,7 @@ def test_one_that_ended_is_started_at_once_and_then_after_growing_pauses() -> No
         if keeper.poll():
             starts.append(played.time)
             played.started[-1].hear(None)
-    assert [round(later - sooner) for sooner, later in pairwise(starts)] == [
-        0,
-        1,
-        2,
-        4,
-        30,
-    ]
+    assert [round(later - sooner) for sooner, later in pairwise(starts)] == [0, 1, 2, 4, 30]
     assert keeper.is_crash_looping
     assert all(process.killed for process in played.started[:-1])
 

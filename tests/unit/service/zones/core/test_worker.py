@@ -163,7 +163,6 @@ class Place:
 
     @property
     def slot(self) -> int:
-        """The first that it trains in."""
         return self.made.zone.state.jobs[JOB].cells[0].slot
 
     def begin(self) -> int:
@@ -174,8 +173,6 @@ class Place:
         return slot
 
     def swept(self) -> set[str]:
-        """What is left."""
-
         async def drop() -> None:
             worker = PlainWorker(self.made, self.folder, self.unrecorded)
             worker._jobs.busy |= self.busy
