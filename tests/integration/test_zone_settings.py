@@ -31,10 +31,14 @@ def test_the_price_of_a_pool_does_not_change(tmp_path: Path) -> None:
     assert refused(tmp_path, make_pool(), changed).startswith("zone pool: price_per_second 0.5")
 
 
-def test_sites_of_an_edge_zone_do_not_change(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("setting", "value"), [("chunk_mb", 1.0), ("rows_move", False)])
+def test_how_rows_move_in_an_edge_zone_does_not_change(
+    tmp_path: Path, setting: str, value: float
+) -> None:
     created = edge_entry()
-    changed = created.model_copy(update={"chunk_mb": created.chunk_mb * 2})
-    assert refused(tmp_path, created, changed).startswith(f"zone {created.name}: chunk_mb")
+    changed = created.model_copy(update={setting: value})
+    found = refused(tmp_path, created, changed)
+    assert found.startswith(f"zone {created.name}: {setting} {value}, but")
 
 
 def test_the_start_of_a_replayed_market_does_not_change(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from auctune.device_profile import Profile
 from auctune.domain import InputError
 from auctune.edge import ByDuration, EdgeJob
 from auctune.run.base_facts import Alone, Report, learn_base
-from auctune.run.edge.messages import SitesSettings
+from auctune.run.edge.worker import SitesSettings
 from auctune.run.runtime.ray.params import check_ray
 from auctune.service.config.edge import EdgeConfig, read_supply
 from auctune.service.datasets.inspector import DatasetInspector
@@ -38,6 +38,11 @@ class EdgeLoader(LanguageZoneLoader[EdgeConfig, EdgeZone, EdgeModel]):
     fixed_settings = (
         "base", "slot_seconds", "slots", "sites", "traffic_mb_per_slot", "chunk_mb", "pricing",
     )  # fmt: skip
+
+    def _select_fixed(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        # What is recorded as the MB of a chunk follows from both settings; see `moved_mb`.
+        rows_move = settings["chunk_mb"] <= settings["traffic_mb_per_slot"]
+        return {"rows_move": rows_move, **super()._select_fixed(settings)}
 
     def _current_settings(self) -> dict[str, Any]:
         return edge_record(self.entry, self.dependencies.now())
