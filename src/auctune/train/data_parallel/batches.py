@@ -1,12 +1,12 @@
 """Micro-batches: which rows they hold, by the job alone, and what a worker makes of one.
 
 The edge's chunks have an order of their own. In an epoch of a slot each chunk is shuffled and cut
-into micro-batches of one chunk each; the micro-batches of all chunks are shuffled, and the next
-few of them make a global batch.
+into micro-batches of one chunk each, and the micro-batches of all chunks are shuffled. Global
+batches are the next `batch_size` rows of them; a micro-batch that does not fit is split.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,24 +65,36 @@ def slot_batches(
 ) -> Iterator[list[ChunkRows]]:
     """Yield the global batches of a slot, each as micro-batches in their order.
 
+    Only the last batch of an epoch has fewer than `batch_size` rows.
+
     Args:
         seed: of the job.
-        batch_size: rows of a global batch, a multiple of `micro_batch`.
+        batch_size: rows of a global batch.
         micro_batch: rows of a micro-batch at most.
         sizes: rows by chunk; the order of its keys does not matter.
         epochs: passes over these chunks.
     """
     chunks = sorted(sizes)
-    per_step = batch_size // micro_batch
     for epoch in range(epochs):
         cuts = [
             ChunkRows(chunk, epoch, first, min(first + micro_batch, sizes[chunk]))
             for chunk in chunks
             for first in range(0, sizes[chunk], micro_batch)
         ]
-        order = stream(seed, "edge", "cuts", epoch, *chunks).permutation(len(cuts))
-        for start in range(0, len(cuts), per_step):
-            yield [cuts[index] for index in order[start : start + per_step]]
+        batch: list[ChunkRows] = []
+        room = batch_size
+        for index in stream(seed, "edge", "cuts", epoch, *chunks).permutation(len(cuts)):
+            cut = cuts[index]
+            while cut.num_rows >= room:
+                batch.append(replace(cut, stop=cut.first + room))
+                yield batch
+                cut = replace(cut, first=cut.first + room)
+                batch, room = [], batch_size
+            if cut.num_rows:
+                batch.append(cut)
+                room -= cut.num_rows
+        if batch:
+            yield batch
 
 
 @dataclass(frozen=True, slots=True, eq=False)

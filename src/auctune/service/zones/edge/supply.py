@@ -2,14 +2,12 @@
 
 A bid becomes an `EdgeJob`:
 
- chunk      the rows that fit into `chunk_mb`; a token counts 4 bytes
- D^r        ceil(rows at r / rows of a chunk)
- P          slot (1 - headroom) / (rows of a chunk (1 / rows per second + step_seconds / batch))
+ D^r        ceil(rows at r / rows that fit into `chunk_mb`); a token counts 4 bytes
+ P          slot (1 - headroom) / seconds of an epoch of the largest chunk: its micro-batches as the
+            device profile says, and `step_seconds` for each batch that it is part of
  lambda     MB of the adapter, twice for each micro-batch that a worker processes in a slot: its
             weights and its gradient
  f          the bid for each finish up to the deadline, and 0 after it
-
-The device profile says how many rows a worker trains per second.
 """
 
 import math
@@ -20,7 +18,7 @@ from pathlib import Path
 from auctune.device_profile import Profile
 from auctune.domain import InputError, Money
 from auctune.edge import ByDuration, EdgeJob, EdgeMarket, EdgeMenu, Eris, ErisParams
-from auctune.run.edge.training import EdgeTraining, adapter_settings, micro_batch_of
+from auctune.run.edge.inputs import EdgeTraining, adapter_settings, micro_batch_of
 from auctune.service.config.edge import EdgeConfig
 from auctune.service.jobs.device_limits import check_adapter, check_batch
 from auctune.service.jobs.timestamps import to_rfc3339
@@ -101,7 +99,7 @@ class EdgeSupply:
     cache: str
 
     def chunk_rows(self, facts: SiteDatasets) -> int:
-        """Return the number of rows in a full chunk."""
+        """Return the number of rows that fit into a chunk."""
         row_bytes = _TOKEN_BYTES * facts.size.mean_tokens
         return max(1, math.floor(self.entry.chunk_mb * 1e6 / row_bytes))
 
@@ -133,26 +131,31 @@ class EdgeSupply:
         check_batch(training, facts.size)
         check_adapter(training, self.profile, self.profile.memory_gb - self.profile.base_memory_gb)
         size, micro_batch = self.chunk_rows(facts), self.micro_batch(training)
-        row_seconds = self._row_seconds(facts, micro_batch)
-        row_seconds += entry.step_seconds / training.batch_size
-        rows = self.clock.slot_seconds * (1 - entry.headroom) / row_seconds
-        exchanges = math.ceil(rows / micro_batch)
+        chunks = {site: math.ceil(count / size) for site, count in facts.samples.items()}
+        rows = max(
+            math.ceil(facts.samples[site] / count) for site, count in chunks.items() if count
+        )
+        batches = math.ceil(rows / training.batch_size)
+        # Short micro-batches are where a chunk ends, and where one is split between two batches.
+        parts = math.ceil(rows / micro_batch) + (batches if rows % micro_batch else 0)
+        seconds = rows * self._row_seconds(facts, rows / parts) + batches * entry.step_seconds
+        rate = self.clock.slot_seconds * (1 - entry.headroom) / seconds
         job = EdgeJob(
             id=bid.job,
             arrival=first,
             epochs=training.epochs,
-            chunks={site: math.ceil(count / size) for site, count in facts.samples.items()},
+            chunks=chunks,
             worker=entry.worker,
             server=entry.server,
-            chunks_per_worker_slot=rows / size,
-            parameter_mb=2 * exchanges * self._adapter_mb(training),
+            chunks_per_worker_slot=rate,
+            parameter_mb=2 * math.ceil(rate * parts) * self._adapter_mb(training),
             utility=ByDuration((float(bid.bid),) * (last - first + 1)),
         )
         self.market.check(job, slot)
         return job
 
-    def _row_seconds(self, facts: SiteDatasets, micro_batch: int) -> float:
-        """Return the seconds of a worker for a row, without the latency of a step."""
+    def _row_seconds(self, facts: SiteDatasets, micro_batch: float) -> float:
+        """Return the seconds of a worker for a row in micro-batches of so many rows on average."""
         tokens = facts.size.mean_tokens
         return tokens / self.profile.tokens_per_second(max(1, round(micro_batch * tokens)))
 

@@ -1,5 +1,6 @@
 """An edge zone's decisions and its plans, and that its log alone makes it again."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +18,8 @@ from auctune.service.zones.core.job import Phase
 from auctune.service.zones.edge.site_datasets import SiteDatasets
 from auctune.service.zones.edge.state import empty_model
 from auctune.sim.edge.instance_file import parse_edge_job
-from support.edge_zones import TOKENS, MadeUpEdge, edge_entry
+from auctune.train.data_parallel.batches import slot_batches
+from support.edge_zones import SLOT_SECONDS, TOKENS, MadeUpEdge, edge_entry, slow_profile
 
 
 def busy_market(seed: int = 0, jobs: int = 10) -> MadeUpEdge:
@@ -85,6 +87,23 @@ def test_each_admitted_plan_keeps_all_constraints_with_all_others() -> None:
             assert first_violation(one, rest, ledger) is None
             ledger.take(job.job, rest)
     np.testing.assert_allclose(made.zone.eris.ledger.used, ledger.used, atol=1e-9)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 4, 7, 20])
+def test_the_time_that_is_sold_is_enough_for_the_batches_of_short_chunks(rows: int) -> None:
+    made = MadeUpEdge(edge_entry(chunk_mb=rows * 4 * TOKENS / 1e6, step_seconds=0.3))
+    supply = replace(made.zone.supply, profile=replace(slow_profile(), step_seconds=0.2))
+    samples = {"a": 6 * rows + 1, "b": rows}
+    job, _ = supply.job(made.bid("job", samples=samples), made.zone.state.slot)
+    training, slot_seconds = made.bid("job").training, SLOT_SECONDS * (1 - made.entry.headroom)
+    for count in range(1, 7):
+        seconds = 0.0
+        sizes = dict.fromkeys(range(count), math.ceil(samples["a"] / job.chunks["a"]))
+        for batch in slot_batches(1, training.batch_size, 4, sizes, 1):
+            speeds = [supply.profile.tokens_per_second(round(p.num_rows * TOKENS)) for p in batch]
+            passes = [p.num_rows * TOKENS / speed for p, speed in zip(batch, speeds, strict=True)]
+            seconds += made.entry.step_seconds + sum(passes)
+        assert seconds <= count / job.chunks_per_worker_slot * slot_seconds * (1 + 1e-9)
 
 
 def test_a_price_is_paid_at_admission_and_earned_at_the_end() -> None:
