@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx2
 
+from support.service_process import ServiceProcess
 from support.serving import Served
 
 POLICY = (
@@ -24,12 +25,14 @@ class PageVisitor:
     """Somebody at the page.
 
     Args:
-        served: the market.
+        served: the service.
         key: with which to sign in; none: a stranger.
         address: of this machine, from which to come; none: any.
     """
 
-    def __init__(self, served: Served, key: str | None = None, address: str | None = None) -> None:
+    def __init__(
+        self, served: Served | ServiceProcess, key: str | None = None, address: str | None = None
+    ) -> None:
         # Nothing stays open that a test would have to close.
         limits = httpx2.Limits(max_keepalive_connections=0)
         self.http = httpx2.Client(

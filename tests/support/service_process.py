@@ -120,6 +120,12 @@ class ServiceProcess:
         self.address = ("127.0.0.1", 0)
 
     @property
+    def url(self) -> str:
+        """Where it is now."""
+        host, port = self.address
+        return f"http://{host}:{port}"
+
+    @property
     def pid(self) -> int:
         assert self._process is not None
         return self._process.pid
