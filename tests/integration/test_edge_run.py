@@ -11,23 +11,28 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from auctune.domain import InputError
 from auctune.domain.money import ZERO
-from auctune.edge import ErisParams, Site
-from auctune.run.edge.actors import ParameterServer, SlotTask, StoredChunk, Worker, WorkerRef
+from auctune.edge import EdgeJob, ErisParams, Site
+from auctune.run.edge.actors import ParameterServer, SlotTask, Worker, WorkerRef
+from auctune.run.edge.cluster import node_resources, sites_alive
 from auctune.run.edge.driver import (
     EdgeDriver,
-    JobSlotTrained,
     RunEvent,
     SlotProgress,
     run_connected,
 )
 from auctune.run.edge.edge_folder import EdgeFolder
-from auctune.run.edge.inputs import EdgeRunInputs
-from auctune.run.edge.job_errors import SlotError
-from auctune.run.edge.report import EdgeRunReport
-from auctune.run.edge.resources import node_resources, sites_alive
-from auctune.run.edge.state import JobRecord
-from auctune.run.edge.storage import ChunkStorage
+from auctune.run.edge.errors import SlotError
+from auctune.run.edge.inputs import EdgeRunInputs, EdgeTraining
+from auctune.run.edge.state import (
+    EdgeRunReport,
+    EdgeRunState,
+    JobRecord,
+    JobSlotTrained,
+    make_report,
+)
+from auctune.run.edge.storage import ChunkStorage, StoredChunk
 from auctune.run.event_log import EventLog
 from auctune.run.runtime.ray.local_cluster import LocalCluster
 from auctune.train.data_parallel.reducer import AdapterState
@@ -59,8 +64,8 @@ class LosingSite(Recorder):
         self._cluster = cluster
         self.share: float | None = None
 
-    def __call__(self, event: RunEvent) -> None:
-        super().__call__(event)
+    def __call__(self, event: RunEvent, state: EdgeRunState) -> None:
+        super().__call__(event, state)
         if isinstance(event, SlotProgress) and self.slot == LOST_IN and self.share is None:
             share = max(event.shares.values())
             if share > 0:
@@ -128,38 +133,58 @@ def test_traffic_that_crossed_is_what_the_plan_counts(ran: Ran) -> None:
     assert bill.chunk_mb > 0
 
 
+def load_all(storage: ChunkStorage, job: EdgeJob, training: EdgeTraining) -> None:
+    import ray
+
+    for _ in range(120):
+        if storage.load(job, training):
+            return
+        ray.wait(storage.pending(job.id), timeout=0.5)
+    raise AssertionError("rows are not loaded")
+
+
 def test_rows_of_a_lost_site_are_read_at_another_unless_they_may_not_move(tmp_path: Path) -> None:
     job = make_job(1)
     training = make_training(tmp_path, job)
     chunks = job_chunks(job, training)
-    with LocalCluster(NODES) as cluster:
+    folder, alive = EdgeFolder(tmp_path / "run"), {"a", "b"}
+    with LocalCluster({**NODES, "foreign": NODES["a"]}) as cluster:
         import ray
 
         kept = replace(training, may_move=False)
-        storage, other = ChunkStorage(), replace(job, id="other")
-        storage.place(other, kept)
+        storage, other = ChunkStorage(folder, alive), replace(job, id="other")
+        load_all(storage, other, kept)
         assert len(storage.get("other", [*range(18)])) == 18
         (tmp_path / "changing").mkdir()
-        changing = make_training(tmp_path / "changing", job)
-        storage.place(replace(job, id="changing"), changing)
-        with Path(changing.rows["b"]).open("a") as rows:
+        changing, moved = replace(job, id="changing"), make_training(tmp_path / "changing", job)
+        load_all(storage, changing, moved)
+        with Path(moved.rows["b"]).open("a") as rows:
             rows.write("\n")
         cluster.kill("b")
-        # It is not yet known to be lost.
-        storage.place(job, training)
-        for one in storage.get("job", [0, 17]):
-            assert ray.get(one.content) == chunks[one.chunk]
+        # It is not yet known to be lost, and holds up no other site.
+        assert not storage.load(job, training)
+        while "b" in sites_alive():
+            """Ray notices within two seconds."""
+        alive.discard("b")
         storage.on_site_lost("b")
-        for one in (*storage.get("job", [0, 17]), *storage.get("other", [0])):
-            assert ray.get(one.content) == chunks[one.chunk]
+        for one, how in ((job, training), (other, kept), (changing, moved)):
+            load_all(storage, one, how)
+        for stored in (*storage.get("job", [0, 17]), *storage.get("other", [0])):
+            assert ray.get(stored.content) == chunks[stored.chunk]
         # Rows of other sites stay; a file with another content is not read in their place.
         for name in ("other", "changing"):
             assert len(storage.get(name, [0])) == 1
             with pytest.raises(SlotError, match="no place now") as lost:
                 storage.get(name, [17])
             assert lost.value.rows_lost
-        # A store may hold the rows of several sites.
+        # A store may hold the rows of several sites, and none of another zone's does.
         assert {one.host for one in storage.get("job", [17])} == {"a"}
+        # What was read first is on record: a later process does not train on other rows.
+        resumed = ChunkStorage(folder, {"a"})
+        with Path(training.rows["a"]).open("a") as rows:
+            rows.write("\n")
+        with pytest.raises(InputError, match=r"rows\.a: has changed"):
+            load_all(resumed, job, training)
 
 
 class StoppedError(Exception):
@@ -169,14 +194,13 @@ class StoppedError(Exception):
 class Stopping(Recorder):
     """Ends the driver once a job's slot is trained and saved."""
 
-    def __call__(self, event: RunEvent) -> None:
+    def __call__(self, event: RunEvent, state: EdgeRunState) -> None:
         if isinstance(event, JobSlotTrained):
             raise StoppedError
 
 
-def test_what_was_trained_of_a_slot_stands_if_a_site_is_lost_before_the_slot_goes_on(
-    tmp_path: Path,
-) -> None:
+def test_a_run_goes_on_without_a_site_that_was_lost_while_no_driver_ran(tmp_path: Path) -> None:
+    """What was trained of the slot stands, and a job that needs rows of the site is refunded."""
     job = replace(
         make_job(1),
         chunks={"a": 4, "b": 4},
@@ -184,28 +208,36 @@ def test_what_was_trained_of_a_slot_stands_if_a_site_is_lost_before_the_slot_goe
         worker={"cpu": 0.6},
         parameter_mb=0,
     )
-    inputs = make_inputs(tmp_path, job, replace(job, id="other"))
-    inputs = replace(inputs, params=ErisParams(worth=0))
+    inputs = make_inputs(tmp_path, job, replace(job, id="other"), replace(job, id="tied"))
+    inputs = replace(inputs, params=ErisParams(worth=1))
+    tied = replace(inputs.trainings["tied"], may_move=False)
+    inputs = replace(inputs, trainings={**inputs.trainings, "tied": tied})
     folder = EdgeFolder(tmp_path / "run")
     with LocalCluster(NODES) as cluster:
         with closing(EventLog(folder.event_log)) as log, pytest.raises(StoppedError):
             run_connected(inputs, folder, log, Stopping())
+        cluster.kill("b")
+        while "b" in sites_alive():
+            """Ray notices within two seconds."""
         with closing(EventLog(folder.event_log)) as log:
             driver = EdgeDriver(inputs, folder, log, Recorder())
-            before = driver.state.jobs.values()
-            assert sum(0 in record.trained for record in before) == 1
-            assert all(record.plan and record.plan.slots[0].workers["b"] for record in before)
-            cluster.kill("b")
-            while "b" in sites_alive():
-                """Ray notices within two seconds."""
-            driver.run()
             records = driver.state.jobs
+            assert sum(0 in record.trained for record in records.values()) == 1
+            for name, begins in (("job", 0), ("other", 0), ("tied", 1)):
+                plan = records[name].plan
+                assert plan is not None
+                assert plan.slots[0].slot == begins
+            driver.run()
     assert driver.state.lost == {"b": 1}
-    for record in records.values():
-        assert record.is_done
-        assert record.plan is not None
-        assert sum(part.chunks for part in record.plan.slots) == 8
-    assert sorted(record.num_torn for record in records.values()) == [0, 1]
+    bills = {bill.job: bill for bill in make_report(driver.state).jobs}
+    for name in ("job", "other"):
+        plan = records[name].plan
+        assert records[name].is_done
+        assert plan is not None
+        assert sum(part.chunks for part in plan.slots) == 8
+    assert sorted(bills[name].torn for name in ("job", "other")) == [0, 1]
+    assert (bills["tied"].state, bills["tied"].refund) == ("refunded", bills["tied"].payment)
+    assert bills["tied"].payment > 0
 
 
 def test_no_worker_computes_before_all_have_their_chunks(tmp_path: Path) -> None:
@@ -214,10 +246,11 @@ def test_no_worker_computes_before_all_have_their_chunks(tmp_path: Path) -> None
         import ray
 
         worker = ray.remote(Worker).options(num_cpus=0).remote(training, "a", "cpu")
-        server = ray.remote(ParameterServer).options(num_cpus=0).remote(training, "a", 100)
+        server = ray.remote(ParameterServer).options(num_cpus=0).remote(training, "a")
         # Of what it was sent nothing can be fetched: it would compute on chunks that it lacks.
         loading = [worker.load_chunks.remote([StoredChunk(0, "a", "a", "no reference", 1)])]
-        task = SlotTask(None, [WorkerRef(worker, "a", (0,))], loading)
+        workers = [WorkerRef(worker, "a", (0,))]
+        task = SlotTask(state=None, total_rows=100, workers=workers, loading=loading)
         with pytest.raises(ray.exceptions.RayTaskError) as found:
             ray.get(server.run.remote(task))
     assert "load_chunks" in str(found.value)

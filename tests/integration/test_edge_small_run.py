@@ -14,8 +14,7 @@ from auctune.domain import InputError
 from auctune.edge import EdgeJob, EdgeMarket, Logistic, Site
 from auctune.run.edge.driver import run_edge
 from auctune.run.edge.edge_folder import EdgeFolder
-from auctune.run.edge.inputs import EdgeRunInputs, copy_inputs, read_inputs
-from auctune.run.edge.training import read_training
+from auctune.run.edge.inputs import EdgeRunInputs, copy_inputs, read_inputs, read_training
 from auctune.sim.edge.instance_file import EdgeInstance
 from auctune.train.base import load_base
 from support.edge_runs import (

@@ -15,13 +15,17 @@ import numpy as np
 import pytest
 
 from auctune.edge import ByDuration, EdgeJob, Move, Site, SlotPlan
+from auctune.run.edge.cluster import node_resources
 from auctune.run.edge.edge_folder import EdgeFolder, SlotOutcome
-from auctune.run.edge.job_errors import describe, is_transient
-from auctune.run.edge.messages import SlotRequest
-from auctune.run.edge.resources import node_resources
-from auctune.run.edge.site_trainer import SiteTrainer, SlotTrained, TrainerCallbacks
-from auctune.run.edge.slot_runner import JobBroken, SlotLost
-from auctune.run.edge.training import assign_chunks
+from auctune.run.edge.errors import describe, is_transient
+from auctune.run.edge.records import SlotRequest
+from auctune.run.edge.site_trainer import (
+    JobBroken,
+    SiteTrainer,
+    SlotLost,
+    SlotTrained,
+)
+from auctune.run.edge.storage import assign_chunks
 from auctune.run.runtime.ray import local_cluster
 from auctune.run.runtime.ray.local_cluster import LocalCluster
 from support.chunk_training import train_alone
@@ -79,7 +83,7 @@ def results() -> Results:
 @pytest.fixture
 def trainer(cluster: LocalCluster, tmp_path: Path) -> Iterator[SiteTrainer]:
     folder = EdgeFolder(tmp_path / "work")
-    found = SiteTrainer(folder, SITES, "cpu", TrainerCallbacks(lambda _: None))
+    found = SiteTrainer(folder, SITES, "cpu")
     yield found
     found.close()
 
@@ -129,7 +133,7 @@ def run(trainer: SiteTrainer, results: Results) -> Runner:
 
 def actors(trainer: SiteTrainer, job: str) -> set[str]:
     """Those of a job, by their ids."""
-    found = trainer._runner.actors[job]
+    found = trainer._actors[job]
     every = [*(one for here in found.workers.values() for one in here), found._server]
     return {one._actor_id.hex() for one in every if one is not None}
 
@@ -176,7 +180,7 @@ def test_actors_that_stand_still_are_replaced_after_some_slots(
     job = replace(request_of(tmp_path, "stuck"), part=half)
     run(0, job)
     before = actors(trainer, "stuck")
-    server = trainer._runner.actors["stuck"]._server
+    server = trainer._actors["stuck"]._server
     os.kill(known(server._actor_id.hex())["Pid"], signal.SIGSTOP)
     for slot in range(1, 4):
         run(slot, job, is_over=lambda _: True)
@@ -245,7 +249,7 @@ def test_a_server_that_ends_while_its_workers_find_no_place_holds_up_nobody(
         import ray
 
         if not killed:
-            killed.append(trainer._runner.actors["stuck"]._server)
+            killed.append(trainer._actors["stuck"]._server)
             ray.kill(killed[0])
 
     def is_over(job: str) -> bool:
@@ -294,12 +298,12 @@ def test_a_job_whose_file_is_gone_or_whose_workers_cannot_start_is_broken_alone(
     part = replace(PART, workers={"a": 1}, moves=(Move("a", "a", 2),))
     unable = replace(unable, part=part)
     trainer.prestart([unable])
-    found = trainer._runner.actors["unable"]
-    found.release(None)
+    found = trainer._actors["unable"]
+    found.release()
     found.device = "cuda:99"
     run(0, gone, replace(good, part=BESIDE), unable)
     assert results.of("gone") == ["broken"]
-    assert "market.sites.b" in results.why("gone")
+    assert "rows.b" in results.why("gone")
     assert results.of("good") == ["trained"]
     assert results.of("unable") == ["broken"]
     # It was not held up by the other's attempts.
@@ -314,8 +318,8 @@ def test_a_worker_that_takes_a_gpu_of_rays_sees_that_one_alone(
 
     one = request_of(tmp_path, "one")
     trainer.prestart([one])
-    found = trainer._runner.actors["one"]
-    found.release(None)
+    found = trainer._actors["one"]
+    found.release()
     found.num_gpus = 1.0
     run(0, one)
     assert results.of("one") == ["trained"]

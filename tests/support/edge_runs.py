@@ -5,11 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from auctune.domain.dataset import DataSet
-from auctune.edge import EdgeJob, EdgeMarket, Logistic, Site
-from auctune.run.edge.driver import BidDecided, RunEvent, SlotBegun
-from auctune.run.edge.inputs import EdgeRunInputs
-from auctune.run.edge.state import JobRecord
-from auctune.run.edge.training import EdgeTraining, assign_chunks, cut_chunks
+from auctune.edge import EdgeJob, EdgeMarket, Logistic, Move, Site, SlotPlan
+from auctune.run.edge.driver import RunEvent
+from auctune.run.edge.inputs import EdgeRunInputs, EdgeTraining
+from auctune.run.edge.records import SlotRequest
+from auctune.run.edge.state import EdgeRunState, JobRecord
+from auctune.run.edge.storage import assign_chunks, cut_chunks
 from auctune.sim.edge.instance_file import EdgeInstance, write_edge_instance
 from auctune.train.base import load_base
 from auctune.train.data_parallel.chunk_worker import ChunkWorker
@@ -82,6 +83,17 @@ def make_training(folder: Path, job: EdgeJob, rows_per_chunk: int = 4) -> EdgeTr
     )  # fmt: skip
 
 
+def make_request() -> SlotRequest:
+    """A slot of a job, whose rows nobody reads."""
+    training = EdgeTraining(
+        base="tiny", cache="/cache", rows={"a": "/a", "b": "/b"}, num_rows=40, may_move=False,
+        config=LoraJob(id="job", data=Path(), epochs=3, target_modules=("q_proj",), seed=4),
+    )  # fmt: skip
+    part = SlotPlan(9, {"a": 2}, "b", (Move("a", "a", 2), Move("b", "a", 1)))
+    job = make_job(3)
+    return SlotRequest(job=job, training=training, part=part, taken={"a": 1}, steps=4, is_last=True)
+
+
 def make_inputs(folder: Path, *jobs: EdgeJob, rows_per_chunk: int = 4) -> EdgeRunInputs:
     """A run of jobs that train alike."""
     trainings = {job.id: make_training(folder, job, rows_per_chunk) for job in jobs}
@@ -134,7 +146,7 @@ def train_record(record: JobRecord, training: EdgeTraining) -> AdapterState:
     slots = [
         [
             number
-            for here in assign_chunks(job, part, record.taken(part.slot)).values()
+            for here in assign_chunks(job, part, record.plan.chunks_before(part.slot)).values()
             for number in here
         ]
         for part in record.plan.slots
@@ -151,13 +163,9 @@ class Recorder:
         self.records: dict[str, JobRecord] = {}
         self.slot = -1
 
-    def __call__(self, event: RunEvent) -> None:
-        match event:
-            case BidDecided(record):
-                self.records[record.job.id] = record
-            case SlotBegun(slot, records):
-                self.slot = slot
-                self.records |= {record.job.id: record for record in records}
+    def __call__(self, event: RunEvent, state: EdgeRunState) -> None:
+        self.records = state.jobs
+        self.slot = state.slot
 
 
 def with_epochs(job: EdgeJob, epochs: int) -> EdgeJob:

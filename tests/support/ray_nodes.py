@@ -82,7 +82,7 @@ def ray_nodes(*nodes: str) -> Iterator[RayNodes]:
 
 def main() -> None:
     from auctune.edge import Site
-    from auctune.run.edge.resources import node_resources
+    from auctune.run.edge.cluster import node_resources
     from auctune.run.runtime.ray.local_cluster import LocalCluster
     from auctune.run.runtime.ray.params import default_node_resource
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from auctune.edge import EdgeJob, EdgeMarket, EdgePlan, Eris, Logistic, Site
-from auctune.run.edge.training import assign_chunks
+from auctune.run.edge.storage import assign_chunks
 from edge_harness.digits import DigitsTraining, digits, partition
 
 MARKET = EdgeMarket(
@@ -40,11 +40,8 @@ def make_job(epochs: int) -> EdgeJob:
 def planned_chunks(job: EdgeJob, plan: EdgePlan) -> Iterator[list[int]]:
     """Yield the chunks of each slot of a plan."""
     for part in plan.slots:
-        taken: dict[str, int] = {}
-        for earlier in plan.before(part.slot).slots:
-            for move in earlier.moves:
-                taken[move.origin] = taken.get(move.origin, 0) + move.chunks
-        yield [number for here in assign_chunks(job, part, taken).values() for number in here]
+        assigned = assign_chunks(job, part, plan.chunks_before(part.slot))
+        yield [number for here in assigned.values() for number in here]
 
 
 def by_plan(name: str, job: EdgeJob, plan: EdgePlan, *, by_label: bool = False) -> Iterator[Row]:

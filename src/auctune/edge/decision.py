@@ -1,5 +1,6 @@
 """Plans, decisions and events of an edge market, and the protocol of its mechanism."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
@@ -64,6 +65,18 @@ class EdgePlan:
     def since(self, slot: int) -> "EdgePlan":
         """Return what of it lies at a slot or after."""
         return EdgePlan(tuple(part for part in self.slots if part.slot >= slot))
+
+    def at(self, slot: int) -> SlotPlan | None:
+        """Return what runs in a slot, or None."""
+        return next((part for part in self.slots if part.slot == slot), None)
+
+    def chunks_before(self, slot: int) -> dict[str, int]:
+        """Return the chunks, by origin, of the slots before one."""
+        taken: Counter[str] = Counter()
+        for part in self.before(slot).slots:
+            for move in part.moves:
+                taken[move.origin] += move.chunks
+        return dict(taken)
 
 
 @dataclass(frozen=True, slots=True)

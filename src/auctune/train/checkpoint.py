@@ -126,6 +126,25 @@ def load_latest(folder: Path) -> tuple[Checkpoint, int, list[str]] | None:
     return None
 
 
+def load_checkpoint(folder: Path, number: int) -> Checkpoint:
+    """Return one checkpoint, on the CPU.
+
+    Raises:
+        CheckpointError: if it is missing or damaged.
+    """
+    place = dict(_checkpoints(folder)).get(number)
+    if place is None:
+        raise CheckpointError(f"{folder} has no checkpoint {number}")
+    return _read(place, number)
+
+
+def discard_newer(folder: Path, number: int) -> None:
+    """Remove the checkpoints above `number`: training goes on from that one, or from the start."""
+    for newer, place in list(_checkpoints(folder)):
+        if newer > number:
+            remove_folder(place)
+
+
 def _checkpoints(folder: Path) -> Iterator[tuple[int, Path]]:
     """Yield numbers and folders of all checkpoints, newest first, each number once."""
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()

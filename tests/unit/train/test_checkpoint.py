@@ -15,6 +15,8 @@ from auctune.train import checkpoint
 from auctune.train.checkpoint import (
     Checkpoint,
     DamagedCheckpointError,
+    discard_newer,
+    load_checkpoint,
     load_latest,
     save_checkpoint,
 )
@@ -68,6 +70,19 @@ def test_without_any_checkpoint_there_is_none(tmp_path: Path) -> None:
     (tmp_path / ".tmp-00000001-dead").mkdir()
     (tmp_path / "notes").mkdir()
     assert load_latest(tmp_path) is None
+
+
+def test_training_goes_on_from_an_earlier_one_once_those_after_it_are_discarded(
+    tmp_path: Path,
+) -> None:
+    save_three(tmp_path)
+    assert load_checkpoint(tmp_path, 2).state == {"number": 2}
+    discard_newer(tmp_path, 1)
+    assert latest_number(tmp_path) == 1
+    with pytest.raises(CheckpointError, match="no checkpoint 2"):
+        load_checkpoint(tmp_path, 2)
+    save_checkpoint(tmp_path, 2, make(2))
+    assert latest_number(tmp_path) == 2
 
 
 def test_only_the_newest_are_kept(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import importlib.util
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import Annotated, Self
 
 import typer
 from rich.console import Console
@@ -15,22 +15,20 @@ from auctune.cli._support.progress import warn_compiling
 from auctune.cli._support.runs import NewRunFolder, Resume, resumable, run_folder
 from auctune.cli._support.tables import make_table, print_table
 from auctune.domain.errors import InputError
-from auctune.edge import EdgeMarket
-from auctune.run.edge.driver import (
-    BidDecided,
-    JobSlotTrained,
-    JobsReplanned,
-    RunEvent,
-    SiteGone,
-    SlotBegun,
-    SlotEnded,
-    SlotProgress,
-)
+from auctune.edge import EdgeDecision, EdgePlan
+from auctune.run.edge.driver import RunEvent, SiteGone, SlotBegun, SlotProgress, run_edge
 from auctune.run.edge.edge_folder import EdgeFolder
-from auctune.run.edge.state import JobRecord
-
-if TYPE_CHECKING:
-    from auctune.run.edge.report import EdgeRunReport
+from auctune.run.edge.inputs import copy_inputs, has_inputs, read_copied_inputs, read_inputs
+from auctune.run.edge.state import (
+    BidDecided,
+    EdgeRunReport,
+    EdgeRunState,
+    JobRecord,
+    JobRefunded,
+    JobSlotTrained,
+    SiteClosed,
+    SlotEnded,
+)
 
 
 def run(
@@ -79,16 +77,7 @@ def run(
     if device not in ("cpu", "cuda"):
         raise InputError("--device", f"{device!r}", "cpu or cuda")
     console = Console(highlight=False)
-    with console.status("starting"):
-        _check_packages()
-        from auctune.run.edge.driver import run_edge
-        from auctune.run.edge.inputs import (
-            copy_inputs,
-            has_inputs,
-            read_copied_inputs,
-            read_inputs,
-        )
-
+    _check_packages()
     with resumable("edge run", folder.root, partial(has_inputs, folder)):
         resume_run, prepare = False, None
         if instance is None or training is None:
@@ -98,7 +87,7 @@ def run(
             inputs = read_inputs(instance, training, mechanism, device, ray or "")
             prepare = partial(copy_inputs, instance, inputs, folder)
         warn_compiling("plan_cost", "the edge's")
-        with RunDisplay(inputs.instance.market, console) as display:
+        with RunDisplay(console) as display:
             report = run_edge(inputs, folder, display.on_event, resume=resume_run, prepare=prepare)
     _print_report(report, folder)
 
@@ -109,10 +98,8 @@ class RunDisplay:
     A context manager.
     """
 
-    def __init__(self, market: EdgeMarket, console: Console) -> None:
-        self._market, self._console = market, console
-        self._slot = 0
-        self._records: dict[str, JobRecord] = {}
+    def __init__(self, console: Console) -> None:
+        self._console = console
         self._shares: dict[str, float] = {}
         self._live = Live(console=console, transient=True, auto_refresh=False)
 
@@ -124,56 +111,56 @@ class RunDisplay:
     def __exit__(self, *_: object) -> None:
         self._live.stop()
 
-    def on_event(self, event: RunEvent) -> None:
+    def on_event(self, event: RunEvent, state: EdgeRunState) -> None:
         """Show an event of the run."""
         match event:
-            case BidDecided(record):
-                self._records[record.job.id] = record
-                self._print(f"          {record.job.id} {_decision_text(record)}")
-            case SlotBegun(slot, records):
-                self._slot = slot
-                self._shares = {record.job.id: 0.0 for record in records}
-                self._records |= {record.job.id: record for record in records}
-                self._print(f"slot {slot:3d}  {len(records)} training")
+            case BidDecided(_, job, decision):
+                self._print(f"          {job} {_decision_text(decision)}")
+            case SlotBegun(slot, jobs):
+                self._shares = dict.fromkeys(jobs, 0.0)
+                self._print(f"slot {slot:3d}  {len(jobs)} training")
             case SlotProgress(shares):
                 self._shares |= shares
-            case JobSlotTrained(record, slot):
-                self._shares.pop(record.job.id, None)
-                self._print(f"          {record.job.id} {_slot_text(record, slot)}")
+            case JobSlotTrained(slot, job):
+                self._shares.pop(job, None)
+                self._print(f"          {job} {_slot_text(state.jobs[job], slot)}")
             case SiteGone(site):
                 self._print(f"          site {site} was lost", "red")
-            case JobsReplanned(records):
-                for record in records:
-                    self._print(f"          {record.job.id} {_replanned_text(record)}", "red")
+            case SiteClosed(_, _, replanned):
+                for one in replanned:
+                    self._print(f"          {one.job} {_replanned_text(one.found)}", "red")
+            case JobRefunded(_, job):
+                self._print(f"          {job} {_replanned_text(None)}", "red")
             case SlotEnded():
                 self._shares = {}
         if self._console.is_terminal:
-            self._live.update(self._table(), refresh=True)
+            self._live.update(self._table(state), refresh=True)
 
     def _print(self, text: str, style: str = "") -> None:
         self._console.print(text, style=style or None, markup=False, soft_wrap=True)
 
-    def _table(self) -> Table:
-        table = Table(title=f"slot {self._slot} of {self._market.slots}", title_justify="left")
+    def _table(self, state: EdgeRunState) -> Table:
+        slots = state.instance.market.slots
+        table = Table(title=f"slot {state.slot} of {slots}", title_justify="left")
         for name in ("job", "workers", "server", "slot", "chunks", "loss"):
             table.add_column(name)
         for name, share in self._shares.items():
-            record = self._records[name]
-            part = record.part(self._slot)
+            record = state.jobs[name]
+            part = record.part(state.slot)
+            taken = {} if record.plan is None else record.plan.chunks_before(state.slot)
             last = record.trained[max(record.trained)] if record.trained else None
             table.add_row(
                 name,
                 "" if part is None else ", ".join(f"{n} {s}" for s, n in part.workers.items()),
                 "" if part is None else part.server,
                 f"{share:.0%}",
-                f"{record.taken(self._slot).total()} of {record.job.num_chunks}",
+                f"{sum(taken.values())} of {record.job.num_chunks}",
                 _loss_text(None if last is None else last.loss),
             )
         return table
 
 
-def _decision_text(record: JobRecord) -> str:
-    decision = record.decision
+def _decision_text(decision: EdgeDecision) -> str:
     if not decision.admitted:
         return f"rejected: {decision.reason}"
     return f"admitted, pays {decision.payment:,.4f}, finishes in slot {decision.finish}"
@@ -181,7 +168,8 @@ def _decision_text(record: JobRecord) -> str:
 
 def _slot_text(record: JobRecord, slot: int) -> str:
     assert record.plan is not None
-    part = next(part for part in record.plan.slots if part.slot == slot)
+    part = record.plan.at(slot)
+    assert part is not None
     workers = ", ".join(f"{count} at {site}" for site, count in part.workers.items())
     outcome = record.trained[slot]
     losses = f"loss {_loss_text(outcome.loss)}"
@@ -194,17 +182,17 @@ def _slot_text(record: JobRecord, slot: int) -> str:
     )
 
 
-def _replanned_text(record: JobRecord) -> str:
-    if record.refunded or record.plan is None:
+def _replanned_text(found: EdgePlan | None) -> str:
+    if found is None:
         return "is refunded"
-    return f"continues at other sites, finishes in slot {record.plan.finish}"
+    return f"continues at other sites, finishes in slot {found.finish}"
 
 
 def _loss_text(loss: float | None) -> str:
     return "-" if loss is None else f"{loss:.3f}"
 
 
-def _print_report(report: "EdgeRunReport", folder: EdgeFolder) -> None:
+def _print_report(report: EdgeRunReport, folder: EdgeFolder) -> None:
     numbers = ("paid", "refund", "finish", "promised", "loss", "traffic MB", "planned MB")
     table = make_table("job", "state", *numbers, right=numbers)
     for bill in report.jobs:

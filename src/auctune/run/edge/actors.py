@@ -1,4 +1,4 @@
-"""What runs at the sites: plain classes that `job_actors` and `storage` make actors of Ray.
+"""The actors of a job on Ray: workers and a parameter server, kept from slot to slot.
 
 Rows go from a site's store to the workers of the plan. From workers to the parameter server, and
 from there to the driver, go gradients, losses, counts and the adapter's weights alone.
@@ -6,22 +6,30 @@ from there to the driver, go gradients, losses, counts and the adapter's weights
 Ray is imported where it is used: a local cluster sets its environment before.
 """
 
-import hashlib
 import math
-import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from auctune.domain import InputError
-from auctune.domain.dataset import DataSet, read_dataset
-from auctune.run.edge.training import EdgeTraining, cut_chunks
+from auctune.domain.dataset import DataSet
+from auctune.edge.decision import SlotPlan
+from auctune.edge.job import EdgeJob
+from auctune.run.edge.cluster import FreeResources, actor_resources
+from auctune.run.edge.inputs import EdgeTraining
+from auctune.run.edge.storage import StoredChunk
 from auctune.train.data_parallel.batches import ChunkRows, Contribution, Floats, slot_batches
 from auctune.train.data_parallel.reducer import AdapterReducer, AdapterState
 
 _POLL_SECONDS = 0.1
+# A job whose slot was lost has another soon, or there is no room for it for long.
+_WARM_SLOTS = 3
+# On a busy machine the first steps take longer than a slot too.
+_MAX_STUCK_SLOTS = 4
+# Threads of a parameter server beside the one that trains.
+_CONTROL = "control"
 
 
 class SlotCancelledError(Exception):
@@ -29,27 +37,8 @@ class SlotCancelledError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class StoredChunk:
-    """A chunk in the object store.
-
-    Attributes:
-        chunk: its number within its job.
-        origin: the site of its rows.
-        host: the site whose store holds it: the origin, or another one if that was lost.
-        content: reference to its `DataSet`.
-        num_bytes: of its rows.
-    """
-
-    chunk: int
-    origin: str
-    host: str
-    content: Any
-    num_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
 class LoadedChunks:
-    """What a worker says of the chunks of a slot, once it has them.
+    """What a worker has loaded for a slot.
 
     Attributes:
         sizes: rows by chunk that have something to learn.
@@ -72,26 +61,28 @@ class WorkerRef:
     chunks: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SlotTask:
     """A slot for a parameter server.
 
     Attributes:
         state: from which it goes on; None before the first step.
+        total_rows: of the whole job, over all epochs.
         workers: each chunk is one's.
         loading: references to each worker's `LoadedChunks`; none computes before all have them.
-        validation: reference to rows to measure by, or None.
+        has_validation: whether the first worker loads rows to measure by.
         is_last: whether the adapter is exported after it.
     """
 
     state: AdapterState | None
+    total_rows: int
     workers: Sequence[WorkerRef]
     loading: Sequence[Any]
-    validation: Any = None
+    has_validation: bool = False
     is_last: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SlotResult:
     """Result of a job's slot.
 
@@ -104,8 +95,8 @@ class SlotResult:
         chunks_crossed, chunk_bytes: chunks that workers fetched from other sites.
         parameter_bytes: weights and gradients that crossed sites.
         seconds: from the first step to the last.
-        adapter: files in PEFT's format by name, after the last slot; else None, as
-            where training has diverged.
+        adapter: files in PEFT's format by name, after the last slot; else None, as where training
+            has diverged.
     """
 
     state: AdapterState
@@ -118,65 +109,6 @@ class SlotResult:
     parameter_bytes: int
     seconds: float
     adapter: dict[str, bytes] | None
-
-
-class SiteStore:
-    """A site's share of the object store."""
-
-    def __init__(self) -> None:
-        self._held: dict[str, list[Any]] = {}
-
-    def put(
-        self,
-        job: str,
-        site: str,
-        source: str | bytes,
-        count: int,
-        seed: int,
-        expected_digest: str | None = None,
-    ) -> tuple[str, list[tuple[Any, int, int]]]:
-        """Cut a site's rows into chunks, and keep them in the store of this node.
-
-        Args:
-            job: whose.
-            site: at which the rows lie.
-            source: a file at this site, or the content of an upload.
-            count: of chunks.
-            seed: of the order of rows.
-            expected_digest: of the content that was read before, or None at the first time.
-
-        Returns:
-            The SHA-256 of the content, and for each chunk a reference to it, its number of rows,
-            and their bytes.
-
-        Raises:
-            InputError: if the rows cannot be used, or are not those that were read before.
-        """
-        import ray
-
-        place = f"market.sites.{site}"
-        if isinstance(source, str):
-            try:
-                source = Path(source).read_bytes()
-            except OSError as error:
-                found = f"cannot be read ({error.strerror})"
-                raise InputError(place, found, "a JSONL file") from None
-        digest = hashlib.sha256(source).hexdigest()
-        if expected_digest not in (None, digest):
-            raise InputError(place, "has changed", "the rows with which the job began")
-        with tempfile.NamedTemporaryFile(suffix=".jsonl") as file:
-            file.write(source)
-            file.flush()
-            chunks = cut_chunks(Path(file.name), site, count, seed)
-        stored = [(ray.put(chunk), len(chunk), _num_bytes(chunk)) for chunk in chunks]
-        self._held[f"{job}@{site}"] = [reference for reference, _, _ in stored]
-        return digest, stored
-
-    def drop(self, job: str) -> None:
-        """Release a job's chunks."""
-        self._held = {
-            name: held for name, held in self._held.items() if name.rpartition("@")[0] != job
-        }
 
 
 class Worker:
@@ -209,13 +141,19 @@ class Worker:
         """Return the state before the first step."""
         return AdapterState.first(self._worker.first_weights, self._worker.base_digest)
 
-    def load_chunks(self, stored: Sequence[StoredChunk]) -> LoadedChunks:
-        """Fetch the chunks of a slot; those that it held before go."""
+    def load_chunks(
+        self, stored: Sequence[StoredChunk], validation: DataSet | None = None
+    ) -> LoadedChunks:
+        """Fetch the chunks of a slot, and rows to measure by; those held before go.
+
+        Raises:
+            InputError: if the rows to measure by cannot be used.
+        """
         import ray
 
         contents: list[DataSet] = ray.get([one.content for one in stored])
         numbers = [one.chunk for one in stored]
-        sizes = self._worker.load(dict(zip(numbers, contents, strict=True)))
+        sizes = self._worker.load(dict(zip(numbers, contents, strict=True)), validation)
         away = [one for one in stored if one.origin != self._site]
         num_bytes = sum(one.num_bytes for one in away)
         return LoadedChunks(sizes, len(away), num_bytes, self._worker.base_digest)
@@ -225,10 +163,10 @@ class Worker:
         self._worker.set_weights(weights)
         return [self._worker.compute(part) for part in parts]
 
-    def mean_loss(self, weights: Floats, rows: DataSet) -> float:
-        """Return the mean loss on other rows."""
+    def validation_loss(self, weights: Floats) -> float:
+        """Return the mean loss on the rows to measure by."""
         self._worker.set_weights(weights)
-        return self._worker.mean_loss(rows)
+        return self._worker.validation_loss()
 
     def export(self, weights: Floats) -> dict[str, bytes]:
         """Return the files of the adapter, loaded back by PEFT and checked on rows here."""
@@ -242,19 +180,18 @@ class ParameterServer:
     Args:
         training: of its job.
         site: where it is.
-        total_rows: of the whole job, over all epochs.
     """
 
-    def __init__(self, training: EdgeTraining, site: str, total_rows: int) -> None:
-        self._training, self._site, self._total_rows = training, site, total_rows
-        self._rows_done, self._cancelled = 0, -1
+    def __init__(self, training: EdgeTraining, site: str) -> None:
+        self._training, self._site = training, site
+        self._rows_done, self._running, self._cancelled = 0, -1, -1
 
-    def rows_done(self) -> int:
-        """Return the rows trained in the running slot; called from another thread."""
-        return self._rows_done
+    def rows_done(self, call: int) -> int:
+        """Return the rows that a call has trained; called on another thread."""
+        return self._rows_done if call == self._running else 0
 
     def cancel(self, call: int) -> None:
-        """Cancel a call; called on another thread, maybe before the call begins."""
+        """Cancel a call and those before; called on another thread, maybe before they begin."""
         self._cancelled = call
 
     def run(self, task: SlotTask, call: int = 0) -> SlotResult:
@@ -271,20 +208,22 @@ class ParameterServer:
         import ray
 
         self._rows_done = 0
+        self._running = call
         loaded = self._wait_for_chunks(task, call)
         sizes = {chunk: count for one in loaded for chunk, count in one.sizes.items()}
         state = task.state or ray.get(task.workers[0].actor.first_state.remote())
         _check_bases(task, loaded, state)
         config = self._training.config
-        reducer = AdapterReducer(config, state, self._total_rows)
+        reducer = AdapterReducer(config, state, task.total_rows)
         begun, crossed = time.perf_counter(), 0
         losses: list[tuple[int, int, int, float]] = []
-        diverged, last_epoch, last_targets = False, 0.0, 0
+        last_epoch, last_targets = 0.0, 0
         batches = slot_batches(
             config.seed, config.batch_size, self._training.micro_batch, sizes, config.epochs
         )
         for batch in batches:
-            self._check_not_cancelled(call)
+            if call <= self._cancelled:
+                raise SlotCancelledError
             contributions, sent = self._gather(reducer.weights, task.workers, batch)
             crossed += sent
             num_rows = sum(part.num_rows for part in batch)
@@ -296,26 +235,24 @@ class ParameterServer:
                 last_targets += sum(one.num_targets for one in contributions)
             if not math.isfinite(loss):
                 # It has diverged, and no step will mend it.
-                diverged, last_epoch, last_targets = True, loss, 1
+                last_epoch, last_targets = loss, 1
                 break
-        weights, able = reducer.weights, _with_rows(task, sizes)
+        weights, validation_loss, adapter = reducer.weights, None, None
+        if task.has_validation:
+            validation_loss = ray.get(task.workers[0].actor.validation_loss.remote(weights))
+        if task.is_last and math.isfinite(last_epoch + (validation_loss or 0.0)):
+            adapter = ray.get(_with_rows(task, sizes).export.remote(weights))
         return SlotResult(
             state=reducer.state(),
             samples=self._rows_done,
             losses=tuple(losses),
             loss=last_epoch / last_targets if last_targets else None,
-            validation_loss=(
-                None
-                if task.validation is None
-                else ray.get(able.mean_loss.remote(weights, task.validation))
-            ),
+            validation_loss=validation_loss,
             chunks_crossed=sum(one.num_crossed for one in loaded),
             chunk_bytes=sum(one.num_bytes for one in loaded),
             parameter_bytes=crossed,
             seconds=time.perf_counter() - begun,
-            adapter=(
-                ray.get(able.export.remote(weights)) if task.is_last and not diverged else None
-            ),
+            adapter=adapter,
         )
 
     def _wait_for_chunks(self, task: SlotTask, call: int) -> list[LoadedChunks]:
@@ -324,14 +261,11 @@ class ParameterServer:
         # An actor keeps the order of one caller's calls, not that between two callers.
         waiting = list(task.loading)
         while waiting:
-            self._check_not_cancelled(call)
+            if call <= self._cancelled:
+                raise SlotCancelledError
             waiting = ray.wait(waiting, num_returns=len(waiting), timeout=_POLL_SECONDS)[1]
         loaded: list[LoadedChunks] = ray.get(list(task.loading))
         return loaded
-
-    def _check_not_cancelled(self, call: int) -> None:
-        if call <= self._cancelled:
-            raise SlotCancelledError
 
     def _gather(
         self, weights: Floats, workers: Sequence[WorkerRef], batch: Sequence[ChunkRows]
@@ -357,15 +291,6 @@ class ParameterServer:
         return [found[part] for part in batch], copies * weights.nbytes
 
 
-def read_validation(path: str) -> DataSet:
-    """Return the rows of a validation file.
-
-    Raises:
-        InputError: if they cannot be used.
-    """
-    return read_dataset(Path(path), "validation_file")
-
-
 def _check_bases(task: SlotTask, loaded: Sequence[LoadedChunks], state: AdapterState) -> None:
     """Check that all workers adapt the base that the job began with."""
     for worker, one in zip(task.workers, loaded, strict=True):
@@ -377,12 +302,200 @@ def _check_bases(task: SlotTask, loaded: Sequence[LoadedChunks], state: AdapterS
 
 def _with_rows(task: SlotTask, sizes: Mapping[int, int]) -> Any:
     """Return the actor of the first worker that has rows, or else of the first one."""
-    for worker in task.workers:
-        if any(sizes[chunk] for chunk in worker.chunks):
-            return worker.actor
-    return task.workers[0].actor
+    able = (one for one in task.workers if any(sizes[chunk] for chunk in one.chunks))
+    return next(able, task.workers[0]).actor
 
 
-def _num_bytes(chunk: DataSet) -> int:
-    """Return the bytes of a chunk's texts."""
-    return sum(len(str(row).encode()) for row in chunk.rows)
+@dataclass
+class JobActors:
+    """One job's actors, placed by resources.
+
+    Attributes:
+        job, training: whose.
+        device: of torch.
+        num_gpus: that Ray gives each worker; 0: it sees all of its machine.
+        workers: by site.
+    """
+
+    job: EdgeJob
+    training: EdgeTraining
+    device: str
+    num_gpus: float = 0.0
+    workers: dict[str, list[Any]] = field(default_factory=dict)
+    _server: Any = None
+    _server_site: str = ""
+    # References to the first answers of actors that may be starting still.
+    _starting: list[Any] = field(default_factory=list)
+    _call: int = 0
+    # Slots in a row that were lost though all actors had started.
+    _num_stuck: int = 0
+    # Slots of others that actors of a lost slot may still wait for their next one.
+    _warm_slots_left: int = 0
+
+    def release(self, part: SlotPlan | None = None, free: FreeResources | None = None) -> None:
+        """End the actors that a slot does not need.
+
+        Args:
+            part: the slot, or None if it has no slot.
+            free: where actors of a lost slot may wait for the next one, or None: nowhere.
+        """
+        if part is None and free is not None and self._warm_slots_left and self.reserve(free):
+            return
+        needed = {} if part is None else part.workers
+        for site, actors in list(self.workers.items()):
+            _end(actors[needed.get(site, 0) :])
+            self.workers[site] = actors[: needed.get(site, 0)]
+        self.workers = {site: actors for site, actors in self.workers.items() if actors}
+        if part is None or part.server != self._server_site:
+            self._end_server()
+
+    def drop_sites(self, alive: Collection[str]) -> None:
+        """End the actors at other sites, and the server, which may have passed a lost slot's first
+        steps; workers keep nothing."""
+        for site in set(self.workers) - set(alive):
+            _end(self.workers.pop(site))
+        self._end_server()
+
+    def cancel(self, *, was_running: bool) -> None:
+        """Cancel the overdue slot, but keep its actors for the next one, also those that still
+        start: new ones would be as late again.
+
+        If all had started in `_MAX_STUCK_SLOTS` such slots in a row, all end.
+
+        Args:
+            was_running: whether the actors had what they need.
+        """
+        self._num_stuck += was_running and self._has_started()
+        if self._num_stuck == _MAX_STUCK_SLOTS:
+            self._num_stuck = 0
+            self.release()
+            return
+        self._warm_slots_left = _WARM_SLOTS
+        if was_running:
+            self._control("cancel", self._call)
+
+    def age(self) -> None:
+        """Count a slot of other jobs."""
+        self._warm_slots_left = max(0, self._warm_slots_left - 1)
+
+    def mark_trained(self) -> None:
+        """Note that its slot was trained."""
+        self._num_stuck = self._warm_slots_left = 0
+
+    def start(
+        self,
+        part: SlotPlan,
+        stored: Mapping[str, Sequence[StoredChunk]],
+        state: AdapterState | None,
+        total_rows: int,
+        *,
+        validation: Any = None,
+        is_last: bool = False,
+    ) -> Any:
+        """Start what is missing, and the slot; return a reference to its `SlotResult`.
+
+        Args:
+            part: workers and server.
+            stored: chunks by the site that trains them.
+            state, total_rows, is_last: as of `SlotTask`.
+            validation: reference to rows to measure by, or None.
+        """
+        self.ensure_started(part)
+        self._call += 1
+        workers: list[WorkerRef] = []
+        loading = []
+        for site, chunks in stored.items():
+            actors = self.workers[site]
+            for index, actor in enumerate(actors):
+                mine = chunks[index :: len(actors)]
+                loading.append(actor.load_chunks.remote(mine, None if workers else validation))
+                workers.append(WorkerRef(actor, site, tuple(one.chunk for one in mine)))
+        task = SlotTask(
+            state=state,
+            total_rows=total_rows,
+            workers=workers,
+            loading=loading,
+            has_validation=validation is not None,
+            is_last=is_last,
+        )
+        return self._server.run.remote(task, self._call)
+
+    def rows_done(self) -> Any:
+        """Return a reference to the rows trained in the running slot."""
+        return self._control("rows_done", self._call)
+
+    def ensure_started(self, part: SlotPlan, free: FreeResources | None = None) -> None:
+        """Start the actors that a slot needs and that are missing, without waiting for them.
+
+        Args:
+            part: the slot.
+            free: resources that may be used, or None: the slot's own are free.
+        """
+        for site, count in part.workers.items():
+            actors = self.workers.setdefault(site, [])
+            while len(actors) < count and _is_free(free, site, self.job.worker):
+                actors.append(self._start_worker(site))
+        if self._server is None and _is_free(free, part.server, self.job.server):
+            self._start_server(part.server)
+
+    def reserve(self, free: FreeResources, *, force: bool = False) -> bool:
+        """Take what its actors hold, as far as that is free; return whether all of it was."""
+        needs = [(site, self.job.worker) for site, actors in self.workers.items() for _ in actors]
+        if self._server is not None:
+            needs.append((self._server_site, self.job.server))
+        fits = [free.reserve(site, units, force=force) for site, units in needs]
+        return all(fits)
+
+    def _control(self, method: str, *arguments: Any) -> Any:
+        options = getattr(self._server, method).options(concurrency_group=_CONTROL)
+        return options.remote(*arguments)
+
+    def _start_worker(self, site: str) -> Any:
+        import ray
+
+        make = ray.remote(Worker).options(
+            num_cpus=0,
+            num_gpus=self.num_gpus,
+            max_restarts=0,
+            resources=actor_resources(site, self.job.worker),
+        )
+        actor = make.remote(self.training, site, self.device)
+        self._starting.append(actor.ready.remote())
+        return actor
+
+    def _start_server(self, site: str) -> None:
+        import ray
+
+        # Slots are trained one at a time: one that was cancelled ends before the next begins.
+        make = ray.remote(concurrency_groups={_CONTROL: 1})(ParameterServer).options(
+            num_cpus=0,
+            max_restarts=0,
+            resources=actor_resources(site, self.job.server),
+        )
+        self._server, self._server_site = make.remote(self.training, site), site
+        self._starting.append(self.rows_done())
+
+    def _has_started(self) -> bool:
+        """Return whether all actors have started; those that have ended count as well."""
+        import ray
+
+        if self._starting:
+            references = self._starting
+            self._starting = ray.wait(references, num_returns=len(references), timeout=0)[1]
+        return not self._starting
+
+    def _end_server(self) -> None:
+        if self._server is not None:
+            _end([self._server])
+            self._server = None
+
+
+def _end(actors: Iterable[Any]) -> None:
+    import ray
+
+    for actor in actors:
+        ray.kill(actor)
+
+
+def _is_free(free: FreeResources | None, site: str, needs: Mapping[str, float]) -> bool:
+    return free is None or free.reserve(site, needs)

@@ -15,35 +15,33 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from auctune.atomic_files import commit_folder, staging_folder
-from auctune.domain import InputError
-from auctune.edge.decision import EdgeCommitment, EdgeReplanned
+from auctune.domain import AuctuneError, InputError
+from auctune.edge.decision import EdgeCommitment, EdgePlan, EdgeReplanned
 from auctune.edge.eris import Eris
 from auctune.edge.market import Site
+from auctune.run.edge.cluster import check_device, connect
 from auctune.run.edge.edge_folder import EdgeFolder
 from auctune.run.edge.inputs import EdgeRunInputs
-from auctune.run.edge.job_errors import EdgeRunError
-from auctune.run.edge.messages import SlotRequest
-from auctune.run.edge.nodes import check_device, connect
-from auctune.run.edge.report import EdgeRunReport, make_report, write_report
-from auctune.run.edge.site_trainer import SiteTrainer, SlotTrained, TrainerCallbacks
-from auctune.run.edge.slot_runner import JobBroken
+from auctune.run.edge.records import SlotRequest
+from auctune.run.edge.site_trainer import JobBroken, SiteTrainer, SlotTrained
 from auctune.run.edge.state import (
-    VERSION,
+    BidDecided,
+    EdgeRunReport,
     EdgeRunState,
     JobRecord,
-    offered_event,
-    site_lost_event,
-    trained_event,
-    without,
+    JobRefunded,
+    JobReplanned,
+    JobSlotTrained,
+    LoggedEvent,
+    RunBegun,
+    RunEnded,
+    SiteClosed,
+    SlotEnded,
+    event_record,
+    make_report,
+    write_report,
 )
-from auctune.run.event_log import EventLog, EventRecord
-
-
-@dataclass(frozen=True, slots=True)
-class BidDecided:
-    """A bid was decided on."""
-
-    record: JobRecord
+from auctune.run.event_log import EventLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +49,7 @@ class SlotBegun:
     """A slot began, in which these jobs train."""
 
     slot: int
-    records: list[JobRecord]
+    jobs: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,38 +60,18 @@ class SlotProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class JobSlotTrained:
-    """A job's slot was trained and saved."""
-
-    record: JobRecord
-    slot: int
-
-
-@dataclass(frozen=True, slots=True)
 class SiteGone:
-    """A site was lost."""
+    """A site was lost; its jobs are replanned at the end of the slot."""
 
     site: str
 
 
-@dataclass(frozen=True, slots=True)
-class JobsReplanned:
-    """Jobs of a lost site were replanned, or refunded as their rows were lost with it."""
-
-    records: list[JobRecord]
+RunEvent = LoggedEvent | SlotBegun | SlotProgress | SiteGone
+OnEvent = Callable[[RunEvent, EdgeRunState], None]
 
 
-@dataclass(frozen=True, slots=True)
-class SlotEnded:
-    """A slot is over."""
-
-    slot: int
-
-
-RunEvent = (
-    BidDecided | SlotBegun | SlotProgress | JobSlotTrained | SiteGone | JobsReplanned | SlotEnded
-)
-OnEvent = Callable[[RunEvent], None]
+class EdgeRunError(AuctuneError):
+    """The run stops here; what it has saved stands."""
 
 
 class EdgeDriver:
@@ -103,13 +81,13 @@ class EdgeDriver:
         inputs: of the run.
         folder: of the run.
         log: its event log.
-        on_event: called with the run's progress.
+        on_event: called with each event, and the state after it.
 
     Attributes:
         state: of the run.
 
     Raises:
-        InputError: if the cluster lacks a site.
+        InputError: if the cluster lacks a site of a new run.
     """
 
     def __init__(
@@ -121,15 +99,21 @@ class EdgeDriver:
         self.state = EdgeRunState(inputs.instance, self._eris)
         self.state.replay(log.events)
         self._lost_now: list[str] = []
-        sites = [site for site in self._market.site_ids if site not in self.state.lost]
-        callbacks = TrainerCallbacks(self._on_site_lost, on_progress=self._on_progress)
         self._trainer = SiteTrainer(
-            folder, self._market.site_ids, inputs.device, callbacks, own_gpus=bool(inputs.ray)
+            folder,
+            self._market.site_ids,
+            inputs.device,
+            on_site_lost=self._on_site_lost,
+            on_progress=self._on_progress,
+            own_gpus=bool(inputs.ray),
         )
-        for site in sorted(self._trainer.lost & set(sites)):
-            raise InputError("--ray", f"has no node of site {site!r}", "a node for each site")
+        for site in sorted(self._trainer.lost):
+            if not log.events:
+                raise InputError("--ray", f"has no node of site {site!r}", "a node for each site")
+            # It was lost while no driver ran.
+            self._on_site_lost(site)
         if not log.events:
-            log.append({"type": "begun", "version": VERSION})
+            self._record(RunBegun())
 
     def run(self) -> None:
         """Run to the end.
@@ -143,7 +127,7 @@ class EdgeDriver:
             while self._has_work():
                 self._run_slot(self.state.slot)
             if not self.state.ended:
-                self._record({"type": "ended"})
+                self._record(RunEnded())
         finally:
             self._trainer.close()
 
@@ -160,46 +144,35 @@ class EdgeDriver:
             # end.
             self._replan_lost(slot, set())
         self._decide(slot)
-        records = {
-            name: record
-            for name, record in self.state.jobs.items()
-            if record.part(slot) is not None
-        }
-        self._on_event(SlotBegun(slot, list(records.values())))
-        self._trainer.retain_only(
-            [name for name, record in self.state.jobs.items() if record.is_running]
-        )
-        requests = [self._request(record, slot) for record in records.values()]
+        running = [record for record in self.state.jobs.values() if record.is_running]
+        requests = [self._request(record, slot) for record in running if record.part(slot)]
+        self._notify(SlotBegun(slot, [one.job.id for one in requests]))
+        self._trainer.retain_only([record.job.id for record in running])
         torn: set[str] = set()
         for found in self._trainer.run_slot(slot, requests):
             if isinstance(found, SlotTrained):
-                record = records[found.job]
-                event = trained_event(slot, found.job, found.outcome)
-                self.state.eris_applies(event)
-                self._record(event)
-                self._on_event(JobSlotTrained(record, slot))
+                trained = JobSlotTrained(slot, found.job, found.outcome)
+                self.state.eris_applies(trained)
+                self._record(trained)
             elif isinstance(found, JobBroken):
                 raise EdgeRunError(f"job {found.job} cannot be trained: {found.why}")
             elif found.rows_lost:
-                event = {"type": "refunded", "job": found.job, "slot": slot}
-                self.state.eris_applies(event)
-                self._record(event)
-                self._on_event(JobsReplanned([records[found.job]]))
+                refunded = JobRefunded(slot, found.job)
+                self.state.eris_applies(refunded)
+                self._record(refunded)
             elif found.failed:
                 raise EdgeRunError(f"job {found.job}: {found.why}")
             else:
                 torn.add(found.job)
         self._replan_lost(slot + 1, torn)
-        self._record({"type": "slot_done", "slot": slot})
+        self._record(SlotEnded(slot))
         self._write_results()
-        self._on_event(SlotEnded(slot))
 
     def _decide(self, slot: int) -> None:
         """Decide on the bids of a slot that have no decision yet."""
         for job in self._inputs.instance.in_order():
             if job.arrival == slot and job.id not in self.state.jobs:
-                self._record(offered_event(slot, job.id, self._eris.offer(job, slot)))
-                self._on_event(BidDecided(self.state.jobs[job.id]))
+                self._record(BidDecided(slot, job.id, self._eris.offer(job, slot)))
 
     def _request(self, record: JobRecord, slot: int) -> SlotRequest:
         part, plan = record.part(slot), record.plan
@@ -209,7 +182,7 @@ class EdgeDriver:
             job=record.job,
             training=self._inputs.trainings[record.job.id],
             part=part,
-            taken=dict(record.taken(slot)),
+            taken=plan.chunks_before(slot),
             steps=max((outcome.steps for outcome in record.trained.values()), default=0),
             is_last={one.slot for one in plan.slots} <= {*record.trained, slot},
         )
@@ -235,7 +208,7 @@ class EdgeDriver:
         """Note a lost site: its jobs are replanned at the end of the slot."""
         if site not in self.state.lost:
             self._lost_now.append(site)
-            self._on_event(SiteGone(site))
+            self._notify(SiteGone(site))
 
     def _replan_lost(self, now: int, torn: set[str]) -> None:
         """Replan what lost sites were to run from slot `now` on, and the slots that were lost."""
@@ -245,10 +218,12 @@ class EdgeDriver:
                 EdgeCommitment(one.job, without(one.plan, now - 1)) if one.job.id in torn else one
                 for one in self.state.commitments()
             ]
-            found = self._replan(site, now, running)
-            self._record(site_lost_event(site, now, found, torn))
+            replanned = [
+                JobReplanned(one.job.id, one.job.id in torn, one.found)
+                for one in self._replan(site, now, running)
+            ]
+            self._record(SiteClosed(site, now, replanned))
             torn = set()
-            self._on_event(JobsReplanned([self.state.jobs[one.job.id] for one in found]))
 
     def _replan(self, site: str, now: int, running: list[EdgeCommitment]) -> list[EdgeReplanned]:
         if now < self._market.slots:
@@ -268,12 +243,21 @@ class EdgeDriver:
             total = self._trainer.num_rows(job) / record.job.num_chunks
             if part is not None:
                 shares[job] = min(1.0, done / (total * part.chunks))
-        self._on_event(SlotProgress(shares))
+        self._notify(SlotProgress(shares))
 
-    def _record(self, event: EventRecord) -> None:
+    def _record(self, event: LoggedEvent) -> None:
         """Write an event to the log, then apply it."""
-        self._log.append(event)
+        self._log.append(event_record(event))
         self.state.apply(event)
+        self._notify(event)
+
+    def _notify(self, event: RunEvent) -> None:
+        self._on_event(event, self.state)
+
+
+def without(plan: EdgePlan, slot: int) -> EdgePlan:
+    """Return a plan without a slot that was lost."""
+    return EdgePlan(tuple(part for part in plan.slots if part.slot != slot))
 
 
 def run_edge(
@@ -309,7 +293,7 @@ def run_edge(
                 return _report(state, folder)
             if not inputs.ray:
                 check_device(inputs.device, "--device")
-            with connect(_sites(inputs, log), inputs.ray, "--ray", folder):
+            with connect(_sites(inputs, log), inputs.ray, "--ray", folder.sites):
                 return run_connected(inputs, folder, log, on_event)
 
 

@@ -1,19 +1,21 @@
 """Folder of a run of the edge, or of the sites of a zone.
 
 DIR/
-  report.json               bill and figures, at the end of a run (auctune.run.edge.report)
+  report.json               bill and figures, at the end of a run (auctune.run.edge.state)
   jobs/ID/adapter/          result of a run's job, in PEFT's format
   jobs/ID/losses.jsonl      loss of each step
   inputs/                   copies of what the run was started with
   state/journal.jsonl       event log of a run (auctune.run.edge.state)
-  state/jobs/ID/STEPS.npz   checkpoint after so many steps
+  state/jobs/ID/checkpoints/  by number of steps (auctune.train.checkpoint)
   state/jobs/ID/slot-T.json outcome of slot T
+  state/jobs/ID/rows.json   rows of each site, as they were read first
   state/jobs/ID/adapter/    result of a zone's job
   state/sites.json          processes and folder of nodes that were started here
   .lock                     held by the driver
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,8 +23,7 @@ from urllib.parse import quote
 
 from pydantic import TypeAdapter
 
-from auctune.atomic_files import clean_temp_files, commit_folder, staging_folder, write_atomically
-from auctune.domain.errors import CheckpointError
+from auctune.atomic_files import commit_folder, staging_folder, write_atomically
 from auctune.run.run_directory import RunDirectory
 from auctune.train.data_parallel.reducer import AdapterState
 
@@ -67,10 +68,20 @@ class SlotOutcome:
     @property
     def diverged(self) -> bool:
         """Whether a loss is not a finite number."""
-        return not all(math.isfinite(loss) for *_, loss in self.losses)
+        losses = [loss for *_, loss in self.losses]
+        return not all(map(math.isfinite, [*losses, self.validation_loss or 0.0]))
+
+
+@dataclass(frozen=True, slots=True)
+class SiteRows:
+    """Rows of a job at a site, as they were read first: SHA-256 of their file, and their number."""
+
+    sha256: str
+    num_rows: int
 
 
 OUTCOME: TypeAdapter[SlotOutcome] = TypeAdapter(SlotOutcome)
+_ROWS = TypeAdapter(dict[str, SiteRows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +127,15 @@ class EdgeFolder(RunDirectory):
                 (folder / name).write_bytes(content)
             commit_folder(folder, self.adapter(job))
 
-    def write_checkpoint(self, job: str, state: AdapterState, keep_from: int) -> None:
-        """Write a job's state; those of fewer than `keep_from` steps are removed."""
-        path = self._checkpoint(job, state.steps)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        clean_temp_files(path)
-        write_atomically(path, state.to_bytes())
-        for old in path.parent.glob("*.npz"):
-            if old.stem.isdigit() and int(old.stem) < keep_from:
-                old.unlink()
+    def write_checkpoint(self, job: str, state: AdapterState, before: int) -> None:
+        """Write a job's state, to which training came from the one of `before` steps."""
+        # Only who trains needs torch.
+        from auctune.train.checkpoint import discard_newer, save_checkpoint
+
+        folder = self._checkpoints(job)
+        # A slot that is trained again may take fewer steps than the attempt that was not recorded.
+        discard_newer(folder, before)
+        save_checkpoint(folder, state.steps, state.to_checkpoint())
 
     def read_checkpoint(self, job: str, steps: int) -> AdapterState | None:
         """Return a job's state after a number of steps; None before the first.
@@ -134,14 +145,9 @@ class EdgeFolder(RunDirectory):
         """
         if steps == 0:
             return None
-        path = self._checkpoint(job, steps)
-        try:
-            state = AdapterState.from_bytes(path.read_bytes())
-        except OSError as error:
-            raise CheckpointError(f"{path} cannot be read ({error.strerror})") from None
-        if state.steps != steps:
-            raise CheckpointError(f"{path} is of {state.steps} steps")
-        return state
+        from auctune.train.checkpoint import load_checkpoint
+
+        return AdapterState.from_checkpoint(load_checkpoint(self._checkpoints(job), steps))
 
     def write_outcome(self, job: str, slot: int, outcome: SlotOutcome) -> None:
         """Write the outcome of a slot, so that it can be reported again."""
@@ -155,8 +161,23 @@ class EdgeFolder(RunDirectory):
             return None
         return found if found.before == steps else None
 
-    def _checkpoint(self, job: str, steps: int) -> Path:
-        return self.job(job) / f"{steps}.npz"
+    def write_rows(self, job: str, rows: Mapping[str, SiteRows]) -> None:
+        """Write what the rows of a job's sites are, which may not change from then on."""
+        self.job(job).mkdir(parents=True, exist_ok=True)
+        write_atomically(self._rows(job), _ROWS.dump_json(dict(rows)) + b"\n")
+
+    def read_rows(self, job: str) -> dict[str, SiteRows]:
+        """Return what the rows of a job's sites are; empty before they were read."""
+        try:
+            return _ROWS.validate_json(self._rows(job).read_bytes())
+        except FileNotFoundError:
+            return {}
+
+    def _checkpoints(self, job: str) -> Path:
+        return self.job(job) / "checkpoints"
 
     def _outcome(self, job: str, slot: int) -> Path:
         return self.job(job) / f"slot-{slot}.json"
+
+    def _rows(self, job: str) -> Path:
+        return self.job(job) / "rows.json"

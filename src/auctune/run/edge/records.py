@@ -1,12 +1,16 @@
-"""Jobs, plans and decisions of the edge as JSON values, and back, without loss."""
+"""Jobs, plans, decisions and requests for slots as JSON values, and back, without loss."""
 
-from typing import Annotated, Any
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar
 
-from pydantic import PlainSerializer, PlainValidator
+from pydantic import PlainSerializer, PlainValidator, TypeAdapter
 
 from auctune.domain import Money, Reason
 from auctune.edge.decision import EdgeDecision, EdgePlan, SlotPlan
 from auctune.edge.job import EdgeJob
+from auctune.run.edge.inputs import EdgeTraining
 from auctune.sim.edge.decision_file import parse_slots, slot_json, slots_json
 from auctune.sim.edge.instance_file import edge_job_json, parse_edge_job
 
@@ -66,3 +70,42 @@ PlanField = Annotated[EdgePlan, PlainValidator(read_plan), PlainSerializer(plan_
 DecisionField = Annotated[
     EdgeDecision, PlainValidator(read_decision), PlainSerializer(decision_record)
 ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotRequest:
+    """A slot of a job.
+
+    Attributes:
+        job: as it was decided on.
+        training: how it trains.
+        part: what is trained in the slot, and where.
+        taken: chunks of each site that were trained before it.
+        steps: of the optimizer before it.
+        is_last: whether nothing remains after it: the adapter is exported then.
+        until: unix time from which on what is not trained yet comes too late.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"ser_json_inf_nan": "constants"}
+
+    job: JobField
+    training: EdgeTraining
+    part: SlotField
+    taken: Mapping[str, int] = field(default_factory=dict)
+    steps: int = 0
+    is_last: bool = False
+    until: float = math.inf
+
+
+_REQUESTS = TypeAdapter(list[SlotRequest])
+
+
+def requests_record(requests: Iterable[SlotRequest]) -> list[dict[str, Any]]:
+    """Return requests as JSON values."""
+    found: list[dict[str, Any]] = _REQUESTS.dump_python(list(requests), mode="json")
+    return found
+
+
+def read_requests(records: Sequence[Mapping[str, Any]]) -> list[SlotRequest]:
+    """Return what `requests_record` made."""
+    return _REQUESTS.validate_python(records)

@@ -1,24 +1,30 @@
-"""Trains slots of jobs at sites: places their rows, runs their actors, and saves what they trained.
+"""Trains slots of jobs at sites: has their rows loaded, runs their actors, and saves the results.
 
-Order: checkpoint, then outcome, then report. After a crash a reported slot is always trained, and a
-trained slot is reported again rather than trained twice.
+Jobs are isolated: no call waits for one job. Order: checkpoint, then outcome, then report. After a
+crash a reported slot is always trained, and a trained slot is reported again rather than trained
+twice.
 """
 
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from auctune.domain import InputError
 from auctune.domain.errors import CheckpointError
+from auctune.run.edge.actors import JobActors, SlotResult
+from auctune.run.edge.cluster import FreeResources, sites_alive, worker_gpus
 from auctune.run.edge.edge_folder import EdgeFolder, SlotOutcome
-from auctune.run.edge.job_actors import JobActors, SlotWork
-from auctune.run.edge.job_errors import SlotError, as_slot_error
-from auctune.run.edge.messages import SlotRequest
-from auctune.run.edge.resources import sites_alive, worker_gpus
-from auctune.run.edge.slot_runner import JobBroken, SlotDone, SlotLost, SlotRunner
-from auctune.run.edge.storage import ChunkStorage
-from auctune.run.edge.training import assign_chunks
+from auctune.run.edge.errors import SlotError, as_slot_error, describe, is_transient, unwrap
+from auctune.run.edge.records import SlotRequest
+from auctune.run.edge.storage import ChunkStorage, assign_chunks
 from auctune.train.data_parallel.reducer import AdapterState
+
+_POLL_SECONDS = 0.5
+# A lost node is reported by then, if Ray was configured to check often.
+_NOTICE_SECONDS = 5.0
+_MAX_ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +36,60 @@ class SlotTrained:
 
 
 @dataclass(frozen=True, slots=True)
-class TrainerCallbacks:
-    """Callbacks of a trainer.
+class SlotLost:
+    """A job's slot that was not trained.
 
     Attributes:
-        on_site_lost: called with a site that is lost, at once.
-        on_site_back: called with a site that is back.
-        on_progress: called with the rows of the running slot that are trained, by job.
+        job: whose.
+        why: for its owner.
+        failed: whether something went wrong; otherwise a site was lost, or its time is over.
+        out_of_memory: whether memory was too small, as far as that is known.
+        rows_lost: whether rows of a lost site are needed that no other site can read.
     """
 
-    on_site_lost: Callable[[str], None]
-    on_site_back: Callable[[str], None] = lambda _: None
-    on_progress: Callable[[Mapping[str, int]], None] = lambda _: None
+    job: str
+    why: str
+    failed: bool = True
+    out_of_memory: bool = False
+    rows_lost: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JobBroken:
+    """A job that fails again and again at sites that are alive, and why."""
+
+    job: str
+    why: str
+
+
+SlotEnd = SlotTrained | SlotLost | JobBroken
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """An attempt at a job's slot.
+
+    Attributes:
+        request: the slot.
+        state: from which it goes on.
+        result: reference to its `SlotResult`; None while it does not run.
+        number: of attempts, with this one.
+        error: with which it ended, until the next one.
+        num_sites: that were alive when it failed.
+        noticed_by: when a lost site has been reported.
+    """
+
+    request: SlotRequest
+    state: AdapterState | None
+    result: Any = None
+    number: int = 1
+    error: Exception | None = None
+    num_sites: int = 0
+    noticed_by: float = 0.0
+
+
+def _ignore(*_: object) -> None:
+    pass
 
 
 class SiteTrainer:
@@ -49,13 +97,12 @@ class SiteTrainer:
 
     Args:
         folder: of checkpoints and results.
-        sites: all that are used.
+        sites: all that are used; the cluster may have others.
         device: of workers.
-        callbacks: see `TrainerCallbacks`.
+        on_site_lost: called with a site that is lost, at once.
+        on_site_back: called with a site that is back.
+        on_progress: called with the rows of the running slot that are trained, by job.
         own_gpus: whether Ray gives each worker GPUs of its own, as many as its `gpu` units.
-
-    Attributes:
-        lost: sites that have no node now.
     """
 
     def __init__(
@@ -63,54 +110,80 @@ class SiteTrainer:
         folder: EdgeFolder,
         sites: Collection[str],
         device: str,
-        callbacks: TrainerCallbacks,
         *,
+        on_site_lost: Callable[[str], None] = _ignore,
+        on_site_back: Callable[[str], None] = _ignore,
+        on_progress: Callable[[Mapping[str, int]], None] = _ignore,
         own_gpus: bool = False,
     ) -> None:
         self._folder, self._device, self._own_gpus = folder, device, own_gpus
-        self._callbacks = callbacks
-        self._storage = ChunkStorage()
-        alive = sites_alive()
-        self.lost = set(sites) - alive
-        for site in sorted(self.lost):
-            self._storage.on_site_lost(site)
-        self._runner = SlotRunner(set(sites) & alive, self._on_site_lost, callbacks.on_progress)
+        self._on_site_lost, self._on_site_back = on_site_lost, on_site_back
+        self._on_progress = on_progress
+        self._sites = frozenset(sites)
+        self._alive = {*sites_alive() & self._sites}
+        self._storage = ChunkStorage(folder, self._alive)
+        self._actors: dict[str, JobActors] = {}
+
+    @property
+    def lost(self) -> set[str]:
+        """Sites that have no node now."""
+        return {*self._sites - self._alive}
 
     def check_sites(self) -> None:
         """Report the sites that are lost, and those that are back."""
-        self._runner.check_sites()
+        self._check_lost()
         for site in sorted(self.lost & sites_alive()):
-            self.lost.discard(site)
-            self._runner.add_site(site)
+            self._alive.add(site)
             self._storage.on_site_back(site)
-            self._callbacks.on_site_back(site)
+            self._on_site_back(site)
 
     def retain_only(self, jobs: Collection[str]) -> None:
         """Release all other jobs."""
-        for job in [job for job in self._runner.actors if job not in jobs]:
-            self._runner.drop(job)
+        for job in self._actors.keys() - set(jobs):
+            self._actors.pop(job).release()
         self._storage.retain_only(jobs)
 
+    def num_rows(self, job: str) -> int:
+        """Return the rows of a job at all sites, over all epochs."""
+        actors = self._actors[job]
+        return (actors.training.num_rows or self._storage.num_rows(job)) * actors.job.epochs
+
+    def close(self) -> None:
+        """End all actors."""
+        for actors in self._actors.values():
+            actors.release()
+
     def prestart(self, requests: Sequence[SlotRequest], *, beside: bool = False) -> None:
-        """Start the actors of the next slot, all of them or in the room beside the running one."""
-        parts = {}
+        """Have the data of the next slot loaded, and start its actors.
+
+        Args:
+            requests: of the slot.
+            beside: whether a slot is running: then only the room beside it is used.
+        """
+        able = []
         for one in requests:
             # What there is no room for now there may be by its slot, which reports what is wrong.
             with suppress(SlotError, InputError):
-                self._prepare(one)
-                parts[one.job.id] = one.part
+                self._actors_of(one)
+                self._storage.load(one.job, one.training)
+                able.append(one)
+        free = None
         if beside:
-            self._runner.prestart_beside(parts)
+            free = FreeResources.of_nodes()
+            for actors in self._actors.values():
+                actors.reserve(free, force=True)
         else:
-            self._runner.prestart(parts)
+            self._make_room(able)
+        for one in able:
+            self._actors[one.job.id].ensure_started(one.part, free)
 
     def run_slot(
         self,
         slot: int,
         requests: Sequence[SlotRequest],
         is_over: Callable[[str], bool] = lambda _: False,
-        meanwhile: Callable[[], None] = lambda: None,
-    ) -> Iterator[SlotTrained | SlotLost | JobBroken]:
+        meanwhile: Callable[[], None] = _ignore,
+    ) -> Iterator[SlotEnd]:
         """Train a slot, and yield the result of each job as it comes.
 
         Args:
@@ -119,8 +192,7 @@ class SiteTrainer:
             is_over: whether a job's time is over.
             meanwhile: called again and again.
         """
-        todo: dict[str, SlotRequest] = {}
-        states: dict[str, AdapterState | None] = {}
+        running: dict[str, _Attempt] = {}
         for one in requests:
             job = one.job.id
             known = self._folder.read_outcome(job, slot, one.steps)
@@ -128,65 +200,134 @@ class SiteTrainer:
                 yield SlotTrained(job, known)
                 continue
             try:
-                self._prepare(one)
-                states[job] = self._folder.read_checkpoint(job, one.steps)
-            except SlotError as error:
-                yield SlotLost.from_error(job, error)
+                self._actors_of(one)
+                running[job] = _Attempt(one, self._folder.read_checkpoint(job, one.steps))
             except InputError as error:
                 yield JobBroken(job, str(error))
             except CheckpointError:
                 # The message is for the job's owner, who is not to know the path.
                 yield JobBroken(job, f"its checkpoint of {one.steps} steps is gone, or damaged")
-            else:
-                todo[job] = one
+        self._make_room([one.request for one in running.values()])
+        for job in self._actors.keys() - running.keys():
+            self._actors[job].age()
+        while running:
+            for job, attempt in list(running.items()):
+                found = self._advance(slot, attempt, is_over)
+                if found is not None:
+                    del running[job]
+                    yield found
+            self._report_progress([job for job in running if running[job].result is not None])
+            self._wait(running)
+            meanwhile()
 
-        def make_work(job: str) -> SlotWork:
-            return self._work(todo[job], states[job])
-
-        for found in self._runner.run(make_work, list(todo), is_over, meanwhile):
-            if isinstance(found, SlotDone):
-                yield self._save(slot, todo[found.job], found)
-            else:
-                yield found
-
-    def num_rows(self, job: str) -> int:
-        """Return the rows of a job at all sites, over all epochs."""
-        return self._runner.actors[job].total_rows
-
-    def close(self) -> None:
-        """End all actors."""
-        self._runner.close()
-
-    def _prepare(self, request: SlotRequest) -> None:
-        """Place a job's rows, and add its actors.
+    def _actors_of(self, request: SlotRequest) -> JobActors:
+        """Return the actors of a job, none of which may have been started.
 
         Raises:
-            InputError: if its rows cannot be used.
-            SlotError: if there is no room for them now.
+            InputError: if a worker is to have a GPU, and needs none.
         """
-        job, training = request.job, request.training
-        self._storage.place(job, training)
-        if job.id not in self._runner.actors:
-            num_rows = training.num_rows or sum(self._storage.rows[job.id].values())
+        job = request.job
+        if job.id not in self._actors:
             num_gpus = worker_gpus(self._device, job.worker) if self._own_gpus else 0.0
-            self._runner.actors[job.id] = JobActors(
-                job, training, self._device, num_rows * job.epochs, num_gpus
+            self._actors[job.id] = JobActors(job, request.training, self._device, num_gpus)
+        return self._actors[job.id]
+
+    def _make_room(self, requests: Sequence[SlotRequest]) -> None:
+        """Have all jobs release what they do not need before any takes more.
+
+        Actors of a lost slot stay where there is room beside.
+        """
+        free = FreeResources.of_nodes()
+        parts = {one.job.id: one.part for one in requests}
+        for one in requests:
+            free.reserve_slot(one.job, one.part)
+        for job, actors in self._actors.items():
+            actors.release(parts.get(job), free)
+
+    def _advance(self, slot: int, one: _Attempt, is_over: Callable[[str], bool]) -> SlotEnd | None:
+        """Do what a job's slot needs next; return how it ended, or None if it goes on."""
+        job, part, actors = one.request.job.id, one.request.part, self._actors[one.request.job.id]
+        if one.result is not None and _has_ended(one.result):
+            result = self._collect(one)
+            if result is not None:
+                return self._save(slot, one.request, result)
+            assert one.error is not None
+            cause = unwrap(one.error)
+            if isinstance(cause, InputError):
+                actors.release()
+                return JobBroken(job, str(cause))
+        if not {part.server, *part.workers} <= self._alive:
+            # What waits for a node that is gone may wait for ever.
+            actors.drop_sites(self._alive)
+            return SlotLost(job, "a site that was to train it is gone", failed=False)
+        if one.error is None and one.result is None:
+            try:
+                self._start(one)
+            except InputError as error:
+                return JobBroken(job, str(error))
+            except SlotError as error:
+                actors.release()
+                return SlotLost(
+                    job, str(error), out_of_memory=error.out_of_memory, rows_lost=error.rows_lost
+                )
+        if is_over(job):
+            if one.error is None:
+                actors.cancel(was_running=one.result is not None)
+            else:
+                actors.release()
+            return SlotLost(job, "it was not finished in time", failed=False)
+        # The lost site may have had no part but its chunks: then others store them.
+        is_noticed = len(self._alive) != one.num_sites or time.monotonic() >= one.noticed_by
+        if one.error is not None and is_noticed:
+            actors.release()
+            if one.number == _MAX_ATTEMPTS:
+                if is_transient(one.error):
+                    return SlotLost(job, describe(one.error), out_of_memory=True)
+                return JobBroken(job, _last_line(one.error))
+            # A store may have ended, and its chunks with it.
+            self._storage.drop(job)
+            one.number, one.error = one.number + 1, None
+        return None
+
+    def _start(self, one: _Attempt) -> None:
+        """Start a job's actors, and its slot once its data are loaded.
+
+        Raises:
+            InputError, SlotError: if that is not possible.
+        """
+        request, job = one.request, one.request.job
+        actors = self._actors[job.id]
+        with as_slot_error():
+            actors.ensure_started(request.part)
+            if not self._storage.load(job, request.training):
+                return
+            assigned = assign_chunks(job, request.part, request.taken)
+            one.result = actors.start(
+                request.part,
+                {site: self._storage.get(job.id, numbers) for site, numbers in assigned.items()},
+                one.state,
+                self.num_rows(job.id),
+                validation=self._storage.validation(job.id),
+                is_last=request.is_last,
             )
 
-    def _work(self, request: SlotRequest, state: AdapterState | None) -> SlotWork:
-        job = request.job
-        assigned = assign_chunks(job, request.part, request.taken)
-        return SlotWork(
-            request.part,
-            {site: self._storage.get(job.id, numbers) for site, numbers in assigned.items()},
-            state,
-            self._storage.validation.get(job.id),
-            request.is_last,
-        )
+    def _collect(self, one: _Attempt) -> SlotResult | None:
+        """Return the result of a slot that has ended; None if it failed."""
+        import ray
 
-    def _save(self, slot: int, request: SlotRequest, done: SlotDone) -> SlotTrained | SlotLost:
+        reference, one.result = one.result, None
+        try:
+            result: SlotResult = ray.get(reference)
+        except (ray.exceptions.RayError, MemoryError) as error:
+            one.error, one.num_sites = error, len(self._alive)
+            one.noticed_by = time.monotonic() + _NOTICE_SECONDS
+            return None
+        self._actors[one.request.job.id].mark_trained()
+        return result
+
+    def _save(self, slot: int, request: SlotRequest, result: SlotResult) -> SlotTrained | SlotLost:
         """Save a trained slot; what cannot be written is lost."""
-        job, result, part = request.job.id, done.result, request.part
+        job, part = request.job.id, request.part
         outcome = SlotOutcome(
             before=request.steps,
             steps=result.state.steps,
@@ -210,15 +351,56 @@ class SiteTrainer:
                     self._folder.write_adapter(job, result.adapter)
                 self._folder.write_outcome(job, slot, outcome)
         except SlotError as error:
-            return SlotLost.from_error(job, error)
+            return SlotLost(job, str(error), out_of_memory=error.out_of_memory)
         return SlotTrained(job, outcome)
 
-    def _on_site_lost(self, site: str) -> None:
-        self.lost.add(site)
-        self._storage.on_site_lost(site)
-        self._callbacks.on_site_lost(site)
+    def _wait(self, running: Mapping[str, _Attempt]) -> None:
+        """Wait until something may have changed."""
+        import ray
+
+        awaited = [one.result for one in running.values() if one.result is not None]
+        for job, one in running.items():
+            awaited += self._storage.pending(job) if one.result is None else ()
+        if awaited:
+            ray.wait(awaited, timeout=_POLL_SECONDS)
+        elif running:
+            time.sleep(_POLL_SECONDS)
+        self._check_lost()
+
+    def _check_lost(self) -> None:
+        for site in sorted(self._alive - sites_alive()):
+            self._alive.discard(site)
+            self._storage.on_site_lost(site)
+            self._on_site_lost(site)
+
+    def _report_progress(self, jobs: list[str]) -> None:
+        import ray
+
+        calls: dict[Any, str] = {self._actors[job].rows_done(): job for job in jobs}
+        ready, _ = ray.wait(list(calls), num_returns=len(calls), timeout=0.1) if calls else ([], [])
+        done: dict[str, int] = {}
+        for reference in ready:
+            # An error shows in its slot's result.
+            with suppress(ray.exceptions.RayError):
+                done[calls[reference]] = ray.get(reference)
+        if done:
+            self._on_progress(done)
 
 
 def _chunks_of(request: SlotRequest) -> tuple[int, ...]:
     assigned = assign_chunks(request.job, request.part, request.taken)
     return tuple(sorted(number for numbers in assigned.values() for number in numbers))
+
+
+def _last_line(error: Exception) -> str:
+    """Return the type and the last line of an actor's error."""
+    error = unwrap(error)
+    # Of an actor that could not be made, Ray's text is a whole trace: its last line says why.
+    lines = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {lines[-1].strip()}"
+
+
+def _has_ended(reference: Any) -> bool:
+    import ray
+
+    return bool(ray.wait([reference], timeout=0)[0])

@@ -1,25 +1,22 @@
-"""State of a run, from its event log.
+"""State of a run, from its event log; and its report.
 
-| event | meaning |
-| --- | --- |
-| begun {version} | the run exists |
-| offered {job, slot, decision} | a bid was decided on |
-| trained {job, slot, outcome} | a job's slot is trained, and its checkpoint written |
-| site_lost {site, now, replanned} | a site runs nothing from slot `now` on; its jobs' new plans |
-| refunded {job, slot} | a job needs rows that were lost with a site: it trains no more |
-| slot_done {slot} | a slot is over |
-| ended {} | the run is over |
-
-`replanned` is a list of {job, torn, found}: `torn`, whether the slot before `now` was lost;
-`found`, the plan of the rest, or null: refunded. A loss and what follows from it are one event, so
-that there is never one without the other.
+A loss of a site and what follows from it are one event, so that there is never one without the
+other.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+import json
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
+from pydantic import Field, TypeAdapter
+
+from auctune.atomic_files import write_atomically
+from auctune.domain import Money
+from auctune.domain.money import ZERO
 from auctune.edge.decision import (
     EdgeCommitment,
     EdgeDecision,
@@ -31,17 +28,101 @@ from auctune.edge.decision import (
 )
 from auctune.edge.eris import Eris
 from auctune.edge.job import EdgeJob
-from auctune.run.edge.edge_folder import OUTCOME, SlotOutcome
+from auctune.edge.market import EdgeMarket
+from auctune.run.edge.edge_folder import SlotOutcome
+from auctune.run.edge.records import DecisionField, PlanField
 from auctune.run.event_log import EventRecord
-from auctune.sim.edge.decision_file import (
-    edge_decision_json,
-    parse_edge_decision,
-    parse_slots,
-    slots_json,
-)
 from auctune.sim.edge.instance_file import EdgeInstance
 
-VERSION = 2
+_MB = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class RunBegun:
+    """The run exists."""
+
+    type: Literal["begun"] = "begun"
+
+
+@dataclass(frozen=True, slots=True)
+class BidDecided:
+    """A bid was decided on."""
+
+    slot: int
+    job: str
+    decision: DecisionField
+    type: Literal["offered"] = "offered"
+
+
+@dataclass(frozen=True, slots=True)
+class JobSlotTrained:
+    """A job's slot was trained, and its checkpoint written."""
+
+    slot: int
+    job: str
+    outcome: SlotOutcome
+    type: Literal["trained"] = "trained"
+
+
+@dataclass(frozen=True, slots=True)
+class JobReplanned:
+    """New plan of a job of a lost site.
+
+    Attributes:
+        job: its id.
+        torn: whether it lost the slot before the replanned ones.
+        found: the plan of the rest, or None: it is refunded.
+    """
+
+    job: str
+    torn: bool
+    found: PlanField | None
+
+
+@dataclass(frozen=True, slots=True)
+class SiteClosed:
+    """A site runs nothing from slot `now` on, as it was lost; its jobs have new plans."""
+
+    site: str
+    now: int
+    replanned: list[JobReplanned]
+    type: Literal["site_lost"] = "site_lost"
+
+
+@dataclass(frozen=True, slots=True)
+class JobRefunded:
+    """A job needs rows that were lost with a site: it trains no more from `slot` on."""
+
+    slot: int
+    job: str
+    type: Literal["refunded"] = "refunded"
+
+
+@dataclass(frozen=True, slots=True)
+class SlotEnded:
+    """A slot is over."""
+
+    slot: int
+    type: Literal["slot_done"] = "slot_done"
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded:
+    """The run is over."""
+
+    type: Literal["ended"] = "ended"
+
+
+LoggedEvent = (
+    RunBegun | BidDecided | JobSlotTrained | SiteClosed | JobRefunded | SlotEnded | RunEnded
+)
+_EVENT: TypeAdapter[LoggedEvent] = TypeAdapter(Annotated[LoggedEvent, Field(discriminator="type")])
+
+
+def event_record(event: LoggedEvent) -> EventRecord:
+    """Return an event for the log."""
+    record: EventRecord = _EVENT.dump_python(event)
+    return record
 
 
 @dataclass
@@ -89,15 +170,7 @@ class JobRecord:
         """Return what is to be trained in a slot, or None."""
         if not self.is_running or self.plan is None or slot in self.trained:
             return None
-        return next((part for part in self.plan.slots if part.slot == slot), None)
-
-    def taken(self, slot: int) -> Counter[str]:
-        """Return the chunks by origin that slots before one have trained."""
-        taken: Counter[str] = Counter()
-        for part in self.plan.before(slot).slots if self.plan else ():
-            for move in part.moves:
-                taken[move.origin] += move.chunks
-        return taken
+        return self.plan.at(slot)
 
 
 @dataclass
@@ -122,7 +195,8 @@ class EdgeRunState:
 
     def replay(self, events: Iterable[EventRecord]) -> None:
         """Apply recorded events, to the mechanism too."""
-        for event in events:
+        for record in events:
+            event = _EVENT.validate_python(record)
             self.eris_applies(event)
             self.apply(event)
 
@@ -134,96 +208,186 @@ class EdgeRunState:
             if record.is_running and record.plan is not None
         ]
 
-    def apply(self, event: EventRecord) -> None:
+    def apply(self, event: LoggedEvent) -> None:
         """Apply one event; the mechanism has it already."""
-        kind = event["type"]
-        if kind == "offered":
-            decision = parse_edge_decision(event["decision"])
-            job = next(job for job in self.instance.jobs if job.id == event["job"])
-            self.jobs[job.id] = JobRecord(job, decision, decision.plan)
-        elif kind == "trained":
-            outcome = OUTCOME.validate_python(event["outcome"])
-            self.jobs[event["job"]].trained[event["slot"]] = outcome
-        elif kind == "site_lost":
-            self.lost[event["site"]] = event["now"]
-            for one in event["replanned"]:
-                self._replan(one, event["now"])
-        elif kind == "refunded":
-            self.jobs[event["job"]].refunded = True
-        elif kind == "slot_done":
-            self.slot = event["slot"] + 1
-        else:
-            self.ended = kind == "ended"
+        match event:
+            case BidDecided():
+                decision = event.decision
+                self.jobs[event.job] = JobRecord(self._bid(event.job), decision, decision.plan)
+            case JobSlotTrained():
+                self.jobs[event.job].trained[event.slot] = event.outcome
+            case SiteClosed():
+                self.lost[event.site] = event.now
+                for one in event.replanned:
+                    self._replan(one, event.now)
+            case JobRefunded():
+                self.jobs[event.job].refunded = True
+            case SlotEnded():
+                self.slot = event.slot + 1
+            case RunEnded():
+                self.ended = True
 
-    def eris_applies(self, event: EventRecord) -> None:
+    def eris_applies(self, event: LoggedEvent) -> None:
         """Apply one event to the mechanism."""
-        kind = event["type"]
-        if kind == "offered":
-            job = next(job for job in self.instance.jobs if job.id == event["job"])
-            decision = parse_edge_decision(event["decision"])
-            self.eris.apply(EdgeOffered(job, decision, event["slot"]))
-        elif kind == "site_lost":
-            now = event["now"]
-            self.eris.apply(SiteLost(event["site"], now))
-            # All released their plans first: sums of floats depend on their order.
-            for one in event["replanned"]:
-                record = self.jobs[one["job"]]
-                assert record.plan is not None
-                self.eris.apply(EdgeReplanned(record.job, now, record.plan.since(now), None))
-            for one in event["replanned"]:
-                found = _plan(one["found"])
-                self.eris.apply(EdgeReplanned(self.jobs[one["job"]].job, now, EdgePlan(()), found))
+        match event:
+            case BidDecided():
+                self.eris.apply(EdgeOffered(self._bid(event.job), event.decision, event.slot))
+            case SiteClosed():
+                self.eris.apply(SiteLost(event.site, event.now))
+                # All released their plans first: sums of floats depend on their order.
+                for one in event.replanned:
+                    self._release(one.job, event.now)
+                for one in event.replanned:
+                    job = self.jobs[one.job].job
+                    self.eris.apply(EdgeReplanned(job, event.now, EdgePlan(()), one.found))
+            case JobRefunded():
+                self._release(event.job, event.slot)
+            case JobSlotTrained() if event.outcome.diverged:
+                self._release(event.job, event.slot + 1)
 
-        elif kind == "refunded":
-            self._release(event["job"], event["slot"])
-        elif kind == "trained" and OUTCOME.validate_python(event["outcome"]).diverged:
-            self._release(event["job"], event["slot"] + 1)
+    def _bid(self, job: str) -> EdgeJob:
+        return next(one for one in self.instance.jobs if one.id == job)
 
     def _release(self, job: str, now: int) -> None:
-        """Give the mechanism back what a job that has ended was to use from slot `now` on."""
+        """Give the mechanism back what a job was to use from slot `now` on."""
         record = self.jobs[job]
         assert record.plan is not None
         self.eris.apply(EdgeReplanned(record.job, now, record.plan.since(now), None))
 
-    def _replan(self, one: dict[str, Any], now: int) -> None:
-        record, found = self.jobs[one["job"]], _plan(one["found"])
+    def _replan(self, one: JobReplanned, now: int) -> None:
+        record = self.jobs[one.job]
         assert record.plan is not None
-        kept = record.plan.before(now - 1 if one["torn"] else now).slots
-        record.num_torn += bool(one["torn"])
-        record.refunded = found is None
-        record.plan = EdgePlan((*kept, *(found.slots if found else ())))
+        kept = record.plan.before(now - 1 if one.torn else now).slots
+        record.num_torn += one.torn
+        record.refunded = one.found is None
+        record.plan = EdgePlan((*kept, *(one.found.slots if one.found else ())))
 
 
-def offered_event(slot: int, job: str, decision: EdgeDecision) -> EventRecord:
-    """Return the event of a decision."""
-    return {"type": "offered", "slot": slot, "job": job, "decision": edge_decision_json(decision)}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobBill:
+    """One job.
+
+    Attributes:
+        job: its id.
+        state: "rejected", "done", "refunded", "failed" (its training has diverged) or "unfinished".
+        payment: what was promised at its admission, and paid.
+        refund: what of it was given back.
+        promised, finish: its last slot by the decision, and as it was; None if it has none.
+        utility: of that; 0 unless done.
+        slots: number of slots that were trained.
+        torn: number of slots that were lost.
+        loss, validation_loss: at the end; None if there is none.
+        seconds: of training.
+        planned_mb: traffic of its trained slots by the plan (2d).
+        counted_mb: the same, as measured: chunks that were fetched, workers away.
+        chunk_mb, parameter_mb: bytes that crossed sites, of chunks, and of weights and gradients.
+    """
+
+    job: str
+    state: str
+    payment: Money
+    refund: Money
+    promised: int | None
+    finish: int | None
+    utility: float
+    slots: int
+    torn: int
+    loss: float | None
+    validation_loss: float | None
+    seconds: float
+    planned_mb: float
+    counted_mb: float
+    chunk_mb: float
+    parameter_mb: float
 
 
-def trained_event(slot: int, job: str, outcome: SlotOutcome) -> EventRecord:
-    """Return the event of a trained slot."""
-    record = OUTCOME.dump_python(outcome)
-    return {"type": "trained", "slot": slot, "job": job, "outcome": record}
+@dataclass(frozen=True, slots=True)
+class EdgeRunReport:
+    """Report of a run.
+
+    Attributes:
+        jobs: in the order of their decisions.
+        lost: lost sites, by the slot since when.
+    """
+
+    jobs: tuple[JobBill, ...]
+    lost: dict[str, int]
+
+    @property
+    def welfare(self) -> float:
+        """Sum of the utilities of jobs that are done."""
+        return sum(bill.utility for bill in self.jobs)
+
+    @property
+    def income(self) -> Money:
+        """Payments less refunds."""
+        return sum((bill.payment - bill.refund for bill in self.jobs), ZERO)
 
 
-def site_lost_event(
-    site: str, now: int, found: Sequence[EdgeReplanned], torn: set[str]
-) -> EventRecord:
-    """Return the event of a site that is lost from slot `now` on, with its jobs' new plans."""
-    replanned = [
-        {
-            "job": one.job.id,
-            "torn": one.job.id in torn,
-            "found": None if one.found is None else slots_json(one.found),
-        }
-        for one in found
-    ]
-    return {"type": "site_lost", "site": site, "now": now, "replanned": replanned}
+def make_report(state: EdgeRunState) -> EdgeRunReport:
+    """Return the report of a run that has ended."""
+    market = state.instance.market
+    jobs = tuple(_bill(record, market) for record in state.jobs.values())
+    return EdgeRunReport(jobs, dict(state.lost))
 
 
-def without(plan: EdgePlan, slot: int) -> EdgePlan:
-    """Return a plan without a slot that was lost."""
-    return EdgePlan(tuple(part for part in plan.slots if part.slot != slot))
+def write_report(path: Path, report: EdgeRunReport) -> None:
+    """Write a report as JSON."""
+    value = {
+        "welfare": report.welfare,
+        "income": float(report.income),
+        "lost_sites": report.lost,
+        "jobs": [
+            {name: _plain(getattr(bill, name)) for name in JobBill.__slots__}
+            for bill in report.jobs
+        ],
+    }
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    write_atomically(path, text.encode() + b"\n")
 
 
-def _plan(data: list[dict[str, Any]] | None) -> EdgePlan | None:
-    return None if data is None else EdgePlan(parse_slots(data))
+def _plain(value: Any) -> Any:
+    """Return a value as JSON; null for the loss of a training that diverged."""
+    if isinstance(value, Decimal):
+        return float(value)
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _bill(record: JobRecord, market: EdgeMarket) -> JobBill:
+    outcomes = [record.trained[slot] for slot in sorted(record.trained)]
+    last = outcomes[-1] if outcomes else None
+    parts = [p for p in (record.plan.slots if record.plan else ()) if p.slot in record.trained]
+    job = record.job
+    finish = parts[-1].slot if record.is_done else None
+    payment, kept = record.decision.payment, record.is_done or record.diverged
+    return JobBill(
+        job=job.id,
+        state=_state(record),
+        payment=payment,
+        refund=ZERO if kept or not record.decision.admitted else payment,
+        promised=record.decision.finish,
+        finish=finish,
+        utility=0.0 if finish is None else job.value(finish),
+        slots=len(outcomes),
+        torn=record.num_torn,
+        loss=last.loss if last else None,
+        validation_loss=last.validation_loss if last else None,
+        seconds=sum(one.seconds for one in outcomes),
+        planned_mb=sum(part.traffic_mb(job, market) for part in parts),
+        counted_mb=sum(
+            market.chunk_mb * one.chunks_crossed + job.parameter_mb * one.workers_away
+            for one in outcomes
+        ),
+        chunk_mb=sum(one.chunk_bytes for one in outcomes) / _MB,
+        parameter_mb=sum(one.parameter_bytes for one in outcomes) / _MB,
+    )
+
+
+def _state(record: JobRecord) -> str:
+    if not record.decision.admitted:
+        return "rejected"
+    if record.refunded:
+        return "refunded"
+    if record.diverged:
+        return "failed"
+    return "done" if record.is_done else "unfinished"

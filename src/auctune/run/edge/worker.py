@@ -1,23 +1,90 @@
 """Process of the sites of a zone: connects to their nodes, then trains slots until it is stopped.
 
-Its messages are those of `auctune.run.edge.messages`.
+Its messages are JSON, one message a line:
+
+| to the process | from it |
+| --- | --- |
+| slot {slot, open, requests} | ready {lost}, alive |
+| next {open, requests} | trained {job, slot, outcome}, broken {job, why} |
+| prefetch {requests} | torn {job, slot, why, out_of_memory}, slot_done {slot} |
+| stop | lost {site}, back {site} |
+| | failed {place, found, expected} |
+
+`requests` are `SlotRequest`s: of a slot that has begun, or of the one that comes next, whose actors
+may be started: all of them by `next`, in the room beside a running slot by `prefetch`. `open` are
+the jobs that have not ended: the process releases all others. After `slot` it answers for each job
+of it, and sends slot_done last; a slot that was trained before is reported again. A job that is
+torn trained nothing of the slot, and `why` is for its owner; `out_of_memory`, whether memory was
+too small.
 """
 
 import queue
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from auctune.domain import AuctuneError
+from auctune.edge.market import Site
+from auctune.run.edge.cluster import SiteNodes, check_device, connect
 from auctune.run.edge.edge_folder import OUTCOME, EdgeFolder
-from auctune.run.edge.messages import SitesSettings, read_requests
-from auctune.run.edge.nodes import SiteNodes, check_device, connect
-from auctune.run.edge.site_trainer import SiteTrainer, SlotTrained, TrainerCallbacks
-from auctune.run.edge.slot_runner import SlotLost
-from auctune.run.runtime.channel import Message, ParentChannel, error_record
+from auctune.run.edge.records import SlotRequest, read_requests, requests_record
+from auctune.run.edge.site_trainer import SiteTrainer, SlotLost, SlotTrained
+from auctune.run.runtime.channel import Message, OnMessage, ParentChannel, error_record
+from auctune.run.runtime.local import WorkerProcess
 from auctune.run.unix_time import unix_time
 
 # Interval of checks whether all nodes are alive while nothing is trained.
 _IDLE_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class SitesSettings:
+    """Settings of the process.
+
+    Attributes:
+        folder: an `EdgeFolder`.
+        sites: units by resource type, by site.
+        ray: address of an existing cluster; empty: one is started on this machine.
+        device: of workers.
+    """
+
+    folder: str
+    sites: Mapping[str, Mapping[str, float]]
+    ray: str = ""
+    device: str = "cpu"
+
+
+class SitesProcess(WorkerProcess):
+    """Child process that trains at sites; it ends at once when its parent does.
+
+    Args:
+        settings: of the process.
+        on_message, lock, log: as of `WorkerProcess`.
+    """
+
+    def __init__(
+        self,
+        settings: SitesSettings,
+        on_message: OnMessage,
+        *,
+        lock: int | None = None,
+        log: Path | None = None,
+    ) -> None:
+        super().__init__(__name__, asdict(settings), on_message, lock=lock, log=log, fork=True)
+
+    def train(self, slot: int, jobs: Collection[str], requests: Iterable[SlotRequest]) -> None:
+        """Train a slot; `jobs` are those that have not ended."""
+        plain = requests_record(requests)
+        self.send({"do": "slot", "slot": slot, "open": list(jobs), "requests": plain})
+
+    def expect(self, jobs: Collection[str], requests: Iterable[SlotRequest]) -> None:
+        """Prepare the next slot, and release the jobs that have ended."""
+        self.send({"do": "next", "open": list(jobs), "requests": requests_record(requests)})
+
+    def prefetch(self, requests: Iterable[SlotRequest]) -> None:
+        """Prepare the next slot while one is trained."""
+        self.send({"do": "prefetch", "requests": requests_record(requests)})
 
 
 class SitesWorker:
@@ -46,17 +113,14 @@ class SitesWorker:
         if not settings.ray:
             # Workers on a cluster check the device of their own machine.
             check_device(settings.device, "--device")
-        sites = settings.to_sites()
-        with connect(sites, settings.ray, "ray.address", self._folder) as nodes:
-            callbacks = TrainerCallbacks(
-                lambda site: self._send("lost", site=site),
-                lambda site: self._send("back", site=site),
-            )
+        sites = [Site(name, capacity) for name, capacity in settings.sites.items()]
+        with connect(sites, settings.ray, "ray.address", self._folder.sites) as nodes:
             trainer = SiteTrainer(
                 self._folder,
                 settings.sites,
                 settings.device,
-                callbacks,
+                on_site_lost=lambda site: self._send("lost", site=site),
+                on_site_back=lambda site: self._send("back", site=site),
                 own_gpus=bool(settings.ray),
             )
             self._send("ready", lost=sorted(trainer.lost))

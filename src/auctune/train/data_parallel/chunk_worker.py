@@ -44,6 +44,7 @@ class ChunkWorker:
         self._adapter = AdapterGradients(base, job, threads=threads)
         self.first_weights: Floats = self._adapter.weights.values.to("cpu", copy=True).numpy()
         self._chunks: dict[int, Sequence[TokenizedRow]] = {}
+        self._validation: Sequence[TokenizedRow] = ()
 
     @property
     def base_digest(self) -> str:
@@ -54,16 +55,22 @@ class ChunkWorker:
         """Take over weights, float32 [num_parameters]; they are copied."""
         self._adapter.set_weights(values)
 
-    def load(self, chunks: Mapping[int, DataSet]) -> dict[int, int]:
-        """Tokenize the chunks of a slot; those that it held before go.
+    def load(
+        self, chunks: Mapping[int, DataSet], validation: DataSet | None = None
+    ) -> dict[int, int]:
+        """Tokenize the chunks of a slot, and rows to measure by; those that it held before go.
 
         Returns:
             Rows by chunk. Rows that have nothing to learn are not among them.
 
         Raises:
-            InputError: if a row does not fit the tokenizer's chat template.
+            InputError: if a row does not fit the tokenizer's chat template, or no row to measure
+                by has anything to learn.
         """
         tokenizer, max_length = self._base.tokenizer, self._adapter.max_length
+        self._validation = (
+            () if validation is None else tokenize(validation, tokenizer, max_length).rows
+        )
         self._chunks = {
             number: tokenize_chunk(chunk, tokenizer, max_length).rows
             for number, chunk in chunks.items()
@@ -84,16 +91,15 @@ class ChunkWorker:
         gradient, loss = self._adapter.compute(rows)
         return Contribution(gradient, loss, sum(row.num_trained_tokens for row in picked))
 
-    def mean_loss(self, data: DataSet) -> float:
-        """Return the mean loss over the trained tokens of other rows, at the same weights.
+    def validation_loss(self) -> float:
+        """Return the mean loss over the trained tokens of the rows to measure by.
 
         Raises:
-            InputError: if no row has anything to learn.
             MemoryError: if a row does not fit into memory.
         """
-        rows = tokenize(data, self._base.tokenizer, self._adapter.max_length).rows
-        planned = [self._planned(row, 0) for row in rows]
-        return self._adapter.mean_loss(planned, sum(row.num_trained_tokens for row in rows))
+        rows = [self._planned(row, 0) for row in self._validation]
+        num_targets = sum(row.num_trained_tokens for row in self._validation)
+        return self._adapter.mean_loss(rows, num_targets)
 
     def export(self) -> dict[str, bytes]:
         """Return the files of the adapter in PEFT's format, by name.

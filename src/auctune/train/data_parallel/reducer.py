@@ -5,12 +5,10 @@ step follows from the rows trained before it, as the number of steps of a job de
 with n of N rows trained and batches of B rows, it is the rate of step n // B of ceil(N / B).
 """
 
-import io
 import math
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +18,11 @@ from auctune.train.job import LoraJob
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from auctune.train.checkpoint import Checkpoint
+
+_ARRAYS = ("weights", "exp_avg", "exp_avg_sq")
+_COUNTS = ("base_digest", "steps", "rows", "tokens")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,26 +48,25 @@ class AdapterState:
         """Return the state before the first step."""
         return cls(weights, np.zeros_like(weights), np.zeros_like(weights), base_digest)
 
-    def to_bytes(self) -> bytes:
-        """Return the content of a file that holds it."""
-        file = io.BytesIO()
-        np.savez(file, **{name: getattr(self, name) for name in self.__slots__})
-        return file.getvalue()
+    def to_checkpoint(self) -> "Checkpoint":
+        """Return the checkpoint that holds it."""
+        from auctune.train.checkpoint import Checkpoint
+
+        tensors = {name: _tensor(getattr(self, name)) for name in _ARRAYS}
+        return Checkpoint(tensors, {name: getattr(self, name) for name in _COUNTS})
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "AdapterState":
-        """Return the state that `to_bytes` wrote.
+    def from_checkpoint(cls, checkpoint: "Checkpoint") -> "AdapterState":
+        """Return the state that `to_checkpoint` gave.
 
         Raises:
-            CheckpointError: if it is damaged.
+            CheckpointError: if the checkpoint is of something else.
         """
         try:
-            with np.load(io.BytesIO(data), allow_pickle=False) as saved:
-                values = {name: saved[name] for name in cls.__slots__}
-        except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
-            raise CheckpointError(f"a checkpoint is damaged ({error})") from None
-        counts = {name: int(values.pop(name)) for name in ("steps", "rows", "tokens")}
-        return cls(**values | counts | {"base_digest": str(values["base_digest"])})
+            values: dict[str, Any] = {name: checkpoint.tensors[name].numpy() for name in _ARRAYS}
+            return cls(**values, **{name: checkpoint.state[name] for name in _COUNTS})
+        except KeyError as error:
+            raise CheckpointError(f"the checkpoint has no {error}") from None
 
 
 class AdapterReducer:

@@ -4,12 +4,7 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.edge import ByDuration, EdgeJob, Move, Site, SlotPlan
-from auctune.run.edge.resources import (
-    FreeResources,
-    actor_resources,
-    node_resources,
-    worker_gpus,
-)
+from auctune.run.edge.cluster import FreeResources, actor_resources, node_resources, worker_gpus
 
 JOB = EdgeJob(
     id="job",

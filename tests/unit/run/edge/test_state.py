@@ -4,24 +4,32 @@ import json
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from auctune.domain import InputError
 from auctune.domain.money import ZERO
 from auctune.edge import EdgeCommitment, Eris
-from auctune.run.edge.driver import run_edge
+from auctune.run.edge.driver import run_edge, without
 from auctune.run.edge.edge_folder import EdgeFolder, SlotOutcome
 from auctune.run.edge.inputs import EdgeRunInputs
-from auctune.run.edge.report import make_report, write_report
 from auctune.run.edge.state import (
+    BidDecided,
     EdgeRunState,
-    offered_event,
-    site_lost_event,
-    trained_event,
-    without,
+    JobRefunded,
+    JobReplanned,
+    JobSlotTrained,
+    LoggedEvent,
+    RunBegun,
+    RunEnded,
+    SiteClosed,
+    SlotEnded,
+    event_record,
+    make_report,
+    write_report,
 )
-from auctune.run.event_log import EventLog, EventRecord
+from auctune.run.event_log import EventLog
 from auctune.sim.edge.instance_file import EdgeInstance
 from support.edge_runs import MARKET, make_job
 
@@ -33,27 +41,37 @@ OUTCOME = SlotOutcome(
 INPUTS = EdgeRunInputs(EdgeInstance(MARKET, (make_job(2),)), {})
 
 
-def ignore(_event: object) -> None:
+def ignore(_event: object, _state: object) -> None:
     pass
 
 
-def torn_run() -> tuple[Eris, list[EventRecord]]:
+def torn_run() -> tuple[Eris, list[LoggedEvent]]:
     """Slot 0 is trained, site b lost within slot 1; the rest is planned anew."""
     (job,) = INPUTS.instance.jobs
     eris = Eris(MARKET)
     decision = eris.offer(job, 0)
     assert decision.plan is not None
-    events = [offered_event(0, "job", decision), trained_event(0, "job", OUTCOME)]
-    events.append({"type": "slot_done", "slot": 0})
     running = [EdgeCommitment(job, without(decision.plan, 1))]
-    found = eris.lose_site("b", 2, running)
-    events.append(site_lost_event("b", 2, found, {"job"}))
-    return eris, events
+    (found,) = eris.lose_site("b", 2, running)
+    return eris, [
+        RunBegun(),
+        BidDecided(0, "job", decision),
+        JobSlotTrained(0, "job", OUTCOME),
+        SlotEnded(0),
+        SiteClosed("b", 2, [JobReplanned("job", torn=True, found=found.found)]),
+    ]
 
 
-def resumed(events: list[EventRecord]) -> EdgeRunState:
+def refunded_run() -> list[LoggedEvent]:
+    """The same, but there is no other plan."""
+    *events, _ = torn_run()[1]
+    return [*events, SiteClosed("b", 2, [JobReplanned("job", torn=True, found=None)])]
+
+
+def resumed(events: list[LoggedEvent]) -> EdgeRunState:
+    """The state after events that were logged and read."""
     state = EdgeRunState(INPUTS.instance, Eris(MARKET))
-    state.replay(events)
+    state.replay(json.loads(json.dumps([event_record(event) for event in events])))
     return state
 
 
@@ -63,7 +81,7 @@ def test_a_torn_slots_chunks_are_trained_later_and_elsewhere() -> None:
     assert record.plan is not None
     assert 1 not in {part.slot for part in record.plan.slots}
     assert sum(part.chunks for part in record.plan.slots) == record.job.num_chunks
-    assert record.taken(100) == record.job.chunks
+    assert record.plan.chunks_before(100) == record.job.chunks
     assert all("b" not in part.workers for part in record.plan.since(2).slots)
     assert record.num_torn == 1
 
@@ -76,24 +94,20 @@ def test_a_resumed_mechanism_has_sold_the_same() -> None:
 
 
 def test_a_job_without_another_plan_is_refunded_in_full() -> None:
-    _, events = torn_run()
-    lost = events[-1]
-    lost["replanned"] = [lost["replanned"][0] | {"found": None}]
-    state = resumed(events)
+    state = resumed(refunded_run())
     (bill,) = make_report(state).jobs
     assert (bill.state, bill.refund, bill.utility) == ("refunded", bill.payment, 0)
     assert not state.commitments()
 
 
-def test_a_job_whose_training_diverges_fails_and_is_not_refunded() -> None:
+@pytest.mark.parametrize(
+    "change", [{"losses": ((1, 4, 9, float("nan")),)}, {"validation_loss": float("inf")}]
+)
+def test_a_job_whose_training_diverges_fails_and_is_not_refunded(change: dict[str, Any]) -> None:
     (job,) = INPUTS.instance.jobs
     eris = Eris(MARKET)
-    diverged = replace(OUTCOME, losses=((1, 4, 9, float("nan")),))
-    events = [
-        offered_event(0, "job", eris.offer(job, 0)),
-        trained_event(0, "job", diverged),
-    ]
-    state = resumed(events)
+    diverged = replace(OUTCOME, **change)
+    state = resumed([BidDecided(0, "job", eris.offer(job, 0)), JobSlotTrained(0, "job", diverged)])
     record = state.jobs["job"]
     assert (record.is_done, record.is_running) == (False, False)
     (bill,) = make_report(state).jobs
@@ -104,11 +118,7 @@ def test_a_job_whose_training_diverges_fails_and_is_not_refunded() -> None:
 def test_a_job_whose_rows_are_lost_is_refunded_and_releases_its_plan() -> None:
     (job,) = INPUTS.instance.jobs
     eris = Eris(MARKET)
-    events = [
-        offered_event(0, "job", eris.offer(job, 0)),
-        {"type": "refunded", "job": "job", "slot": 0},
-    ]
-    state = resumed(events)
+    state = resumed([BidDecided(0, "job", eris.offer(job, 0)), JobRefunded(0, "job")])
     (bill,) = make_report(state).jobs
     assert (bill.state, bill.refund) == ("refunded", bill.payment)
     assert not state.eris.ledger.used.any()
@@ -121,7 +131,7 @@ def test_a_job_is_done_once_all_its_slots_are_trained() -> None:
     for part in plan.since(2).slots:
         assert resumed(events).jobs["job"].is_running
         outcome = replace(OUTCOME, steps=part.slot)
-        events.append(trained_event(part.slot, "job", outcome))
+        events.append(JobSlotTrained(part.slot, "job", outcome))
     state = resumed(events)
     assert state.jobs["job"].is_done
     (bill,) = make_report(state).jobs
@@ -129,12 +139,10 @@ def test_a_job_is_done_once_all_its_slots_are_trained() -> None:
 
 
 def test_a_run_that_ended_writes_its_report_again_without_a_cluster(tmp_path: Path) -> None:
-    _, events = torn_run()
-    events[-1]["replanned"] = [events[-1]["replanned"][0] | {"found": None}]
     place = EdgeFolder(tmp_path)
     with closing(EventLog(place.event_log)) as journal:
-        for event in [*events, {"type": "ended"}]:
-            journal.append(event)
+        for event in [*refunded_run(), RunEnded()]:
+            journal.append(event_record(event))
     report = run_edge(INPUTS, place, ignore, resume=True)
     assert json.loads(place.report.read_bytes())["jobs"][0]["state"] == "refunded"
     assert report.lost == {"b": 2}
@@ -142,9 +150,8 @@ def test_a_run_that_ended_writes_its_report_again_without_a_cluster(tmp_path: Pa
 
 def test_a_loss_that_is_no_number_is_null_in_the_report(tmp_path: Path) -> None:
     _, events = torn_run()
-    events[1] = trained_event(
-        0, "job", replace(OUTCOME, loss=float("nan"), validation_loss=float("inf"))
-    )
+    diverged = replace(OUTCOME, loss=float("nan"), validation_loss=float("inf"))
+    events = [events[1], JobSlotTrained(0, "job", diverged)]
     path = tmp_path / "report.json"
     write_report(path, make_report(resumed(events)))
     (bill,) = json.loads(path.read_text(), parse_constant=pytest.fail)["jobs"]

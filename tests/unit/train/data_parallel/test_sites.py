@@ -1,6 +1,7 @@
 """An adapter trained on chunks at sites, against one process and against plain PEFT."""
 
 import pickle
+from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -8,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from peft import PeftModel
 from torch import nn
 from transformers import get_scheduler
@@ -15,6 +18,7 @@ from transformers import get_scheduler
 from auctune.domain.dataset import DataSet, RowKind, read_dataset
 from auctune.domain.errors import CheckpointError
 from auctune.train.base import Base
+from auctune.train.checkpoint import load_checkpoint, save_checkpoint
 from auctune.train.data_parallel.batches import ChunkRows, Contribution, slot_batches
 from auctune.train.data_parallel.chunk_worker import ChunkWorker
 from auctune.train.data_parallel.reducer import AdapterReducer, AdapterState
@@ -69,7 +73,7 @@ def alone(base: Base, job: LoraJob, chunks: list[DataSet]) -> AdapterState:
 
 
 def test_workers_at_two_sites_come_to_the_bits_of_one_process(
-    base: Base, job: LoraJob, chunks: list[DataSet], alone: AdapterState
+    base: Base, job: LoraJob, chunks: list[DataSet], alone: AdapterState, tmp_path: Path
 ) -> None:
     north, south = ChunkWorker(base, job), ChunkWorker(base, job)
     state: AdapterState | None = None
@@ -77,7 +81,8 @@ def test_workers_at_two_sites_come_to_the_bits_of_one_process(
         parts = [(south, {second: chunks[second]}), (north, {first: chunks[first]})]
         state, _ = train_slot(job, MICRO, state, parts, total(chunks))
         # A checkpoint between slots changes nothing.
-        state = AdapterState.from_bytes(state.to_bytes())
+        save_checkpoint(tmp_path, state.steps, state.to_checkpoint())
+        state = AdapterState.from_checkpoint(load_checkpoint(tmp_path, state.steps))
     assert state is not None
     assert is_same(state, alone)
     assert state.base_digest == base.digest
@@ -189,10 +194,12 @@ def test_the_adapter_is_loaded_by_plain_peft_and_lowers_the_loss_on_held_out_row
     *chunks, held_out = (DataSet(RowKind.COMPLETION, rows[n : n + 6]) for n in (0, 6, 12))
     quick = replace(job, epochs=4, learning_rate=0.02, dropout=0.0, weight_decay=0.0)
     worker = ChunkWorker(base, quick)
-    before = worker.mean_loss(held_out)
+    worker.load({}, held_out)
+    before = worker.validation_loss()
     state = train_alone(quick, MICRO, worker, chunks, ((0, 1),), 4 * 12)
     worker.set_weights(state.weights)
-    assert worker.mean_loss(held_out) < 0.8 * before
+    worker.load({}, held_out)
+    assert worker.validation_loss() < 0.8 * before
     files = worker.export()
     assert set(files) >= {"adapter_config.json", "adapter_model.safetensors"}
     for name, content in files.items():
@@ -200,7 +207,31 @@ def test_the_adapter_is_loaded_by_plain_peft_and_lowers_the_loss_on_held_out_row
     assert isinstance(PeftModel.from_pretrained(base.fresh_model(), str(tmp_path)), PeftModel)
 
 
-def test_a_damaged_state_is_refused(alone: AdapterState) -> None:
-    for content in (b"", alone.to_bytes()[:-40]):
-        with pytest.raises(CheckpointError, match="damaged"):
-            AdapterState.from_bytes(content)
+def test_a_checkpoint_of_something_else_is_refused(alone: AdapterState) -> None:
+    checkpoint = alone.to_checkpoint()
+    del checkpoint.tensors["exp_avg"]
+    with pytest.raises(CheckpointError, match="exp_avg"):
+        AdapterState.from_checkpoint(checkpoint)
+
+
+@settings(deadline=None)
+@given(
+    sizes=st.dictionaries(st.integers(0, 9), st.integers(0, 13), min_size=1),
+    micro_batch=st.integers(1, 5),
+    per_batch=st.integers(1, 4),
+)
+def test_all_batches_of_an_epoch_but_the_last_are_full_and_have_each_row_once(
+    sizes: dict[int, int], micro_batch: int, per_batch: int
+) -> None:
+    batch_size, total = micro_batch * per_batch, sum(sizes.values())
+    batches = list(slot_batches(5, batch_size, micro_batch, sizes, EPOCHS))
+    for epoch in range(EPOCHS):
+        mine = [batch for batch in batches if batch[0].epoch == epoch]
+        counts = [sum(part.num_rows for part in batch) for batch in mine]
+        full, rest = divmod(total, batch_size)
+        assert counts == [batch_size] * full + ([rest] if rest else [])
+        parts = [part for batch in mine for part in batch]
+        assert all(0 < part.num_rows <= micro_batch for part in parts)
+        rows = Counter((part.chunk, row) for part in parts for row in range(part.first, part.stop))
+        expected = {(chunk, row) for chunk, size in sizes.items() for row in range(size)}
+        assert rows == Counter(expected)

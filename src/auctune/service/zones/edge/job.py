@@ -1,6 +1,5 @@
 """Jobs of an edge zone."""
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,19 +59,11 @@ class EdgeJobState(PrepaidJob):
         """Return what it is to train in a slot, or None."""
         if slot in self.trained:
             return None
-        return next((part for part in self.plan.slots if part.slot == slot), None)
+        return self.plan.at(slot)
 
     def missed_slots(self, slot: int) -> list[int]:
         """Return the planned slots before a slot that have no result."""
         return [part.slot for part in self.plan.before(slot).slots if part.slot not in self.trained]
-
-    def consumed_chunks(self, slot: int) -> dict[str, int]:
-        """Return the chunks, by site, of the planned slots before a slot."""
-        taken: Counter[str] = Counter()
-        for part in self.plan.before(slot).slots:
-            for move in part.moves:
-                taken[move.origin] += move.chunks
-        return dict(taken)
 
     def uses(self, sites: set[str], slot: int) -> bool:
         """Return whether its plan uses one of these sites from a slot on."""

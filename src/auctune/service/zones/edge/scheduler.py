@@ -5,7 +5,6 @@ job's deadline. What a slot did not train is replanned at the market's cost whil
 before the deadline.
 """
 
-import math
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,7 +12,7 @@ from typing import Any, Protocol
 import structlog
 
 from auctune.run.edge.edge_folder import OUTCOME, SlotOutcome
-from auctune.run.edge.messages import SlotRequest
+from auctune.run.edge.records import SlotRequest
 from auctune.run.runtime.channel import Message
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.zone import lose_to_memory
@@ -112,7 +111,8 @@ class SlotScheduler:
                 for site in message["lost"]:
                     zone.lose_site(site, ())
             case "trained":
-                self._trained(zone, message["job"], message["slot"], message["outcome"])
+                outcome = OUTCOME.validate_python(message["outcome"])
+                self._trained(zone, message["job"], message["slot"], outcome)
             case "torn":
                 self._on_slot_failed(zone, message)
             case "broken":
@@ -136,7 +136,7 @@ class SlotScheduler:
                 found = self._load_outcome(job.id, slot, job.steps)
                 if found is None:
                     break
-                self._trained(zone, job.id, slot, OUTCOME.dump_python(found))
+                self._trained(zone, job.id, slot, found)
 
     def _dispatch(self, zone: EdgeZone, slot: int) -> None:
         jobs = [job for job in zone.state.jobs.values() if _trains_in(job, slot)]
@@ -172,20 +172,20 @@ class SlotScheduler:
             job=job.job,
             training=training,
             part=part,
-            taken=job.consumed_chunks(slot),
+            taken=job.plan.chunks_before(slot),
             steps=job.steps,
             is_last=not others and not job.chunks_left,
             # It may run into the next slot, which only delays that, but not beyond its deadline.
             until=zone.clock.slot_end(min(slot + 1, job.deadline_slot)),
         )
 
-    def _trained(self, zone: EdgeZone, name: str, slot: int, outcome: dict[str, Any]) -> None:
+    def _trained(self, zone: EdgeZone, name: str, slot: int, outcome: SlotOutcome) -> None:
         self._busy.discard(name)
         job = zone.state.jobs.get(name)
         part = None if job is None else job.slot_plan(slot)
         if job is None or part is None:
             return
-        if not all(math.isfinite(loss) for *_, loss in outcome["losses"]):
+        if outcome.diverged:
             # The training diverged: that is not the market's failure.
             why = f"the loss of slot {slot} is not a number"
             zone.fail(name, "training_failed", why, None, refund=False)
@@ -193,9 +193,9 @@ class SlotScheduler:
         trained = EdgeTrained(
             node=part.server,
             slot=slot,
-            seconds=outcome["seconds"],
+            seconds=outcome.seconds,
             result=_result(job, outcome),
-            outcome={key: value for key, value in outcome.items() if key != "losses"},
+            outcome=OUTCOME.dump_python(outcome, mode="json", exclude={"losses"}),
         )
         zone.record(trained, name)
         zone.replan_lost_sites([name])
@@ -223,20 +223,16 @@ def _trains_in(job: EdgeJobState, slot: int) -> bool:
     return job.slot_plan(slot) is not None and not job.missed_slots(slot)
 
 
-def _result(job: EdgeJobState, outcome: dict[str, Any]) -> dict[str, Any]:
+def _result(job: EdgeJobState, outcome: SlotOutcome) -> dict[str, Any]:
     """Return the outcome of a slot in the format of `EventType.TRAINED`."""
-    rows, steps, loss = (
-        job.progress.rows + outcome["samples"],
-        outcome["steps"],
-        outcome["validation_loss"],
-    )
+    rows, loss = job.progress.rows + outcome.samples, outcome.validation_loss
     return {
         "rows": rows,
         "total_rows": job.total_rows,
-        "tokens": outcome["tokens"],
-        "steps": steps,
-        "losses": [list(step) for step in outcome["losses"]],
-        "validation": [] if loss is None else [[steps, rows, loss]],
+        "tokens": outcome.tokens,
+        "steps": outcome.steps,
+        "losses": [list(step) for step in outcome.losses],
+        "validation": [] if loss is None else [[outcome.steps, rows, loss]],
         "state": "done" if rows >= job.total_rows else "suspended",
         "note": "",
     }

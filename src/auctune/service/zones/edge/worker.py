@@ -6,7 +6,7 @@ from pathlib import Path
 import structlog
 
 from auctune.run.edge.edge_folder import EdgeFolder
-from auctune.run.edge.messages import SitesProcess, SitesSettings
+from auctune.run.edge.worker import SitesProcess, SitesSettings
 from auctune.run.runtime.channel import Message, OnMessage
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock

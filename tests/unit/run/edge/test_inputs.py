@@ -1,17 +1,21 @@
-"""TRAINING.toml, and the chunks of a job's rows."""
+"""TRAINING.toml, and the copies of a run's inputs."""
 
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from auctune.domain import InputError
-from auctune.domain.dataset import read_dataset
-from auctune.edge import Move, SlotPlan
-from auctune.run.edge.training import assign_chunks, chunks_at, cut_chunks, read_training
+from auctune.run.edge.edge_folder import EdgeFolder
+from auctune.run.edge.inputs import (
+    VERSION,
+    copy_inputs,
+    read_copied_inputs,
+    read_inputs,
+    read_training,
+)
 from auctune.train.job import LoraJob
-from support.edge_runs import make_job, write_site_rows
+from support.edge_runs import make_inputs, make_job, write_inputs
 
 JOB = make_job(3)
 ROWS = '[default]\nrows = { a = "a.jsonl", b = "there/b.jsonl" }\n'
@@ -76,27 +80,24 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, place: str) -> None:
         read_training(file, [JOB])
 
 
-def test_each_row_of_a_site_is_in_one_chunk_of_it(tmp_path: Path) -> None:
-    file = write_site_rows(tmp_path / "a.jsonl", 30, 1)
-    chunks = cut_chunks(file, "a", 7, seed=3)
-    assert {len(chunk) for chunk in chunks} == {4, 5}
-    rows = Counter(str(row) for chunk in chunks for row in chunk.rows)
-    assert rows == Counter(str(row) for row in read_dataset(file).rows)
-    assert cut_chunks(file, "a", 7, seed=3) == chunks
-    assert cut_chunks(file, "b", 7, seed=3) != chunks
+def test_rows_to_measure_by_are_checked_before_a_run_starts(tmp_path: Path) -> None:
+    instance, training = write_inputs(make_inputs(tmp_path, make_job(1)), tmp_path)
+    read_inputs(instance, training)
+    (tmp_path / "validation.jsonl").write_text("no rows\n")
+    with pytest.raises(InputError, match="job job: validation"):
+        read_inputs(instance, training)
 
 
-def test_a_file_that_is_gone_or_too_small_is_named_by_its_site(tmp_path: Path) -> None:
-    file = write_site_rows(tmp_path / "b.jsonl", 3, 1)
-    with pytest.raises(InputError, match=r"^market\.sites\.b: has 3 rows"):
-        cut_chunks(file, "b", 4, seed=0)
-    file.unlink()
-    with pytest.raises(InputError, match=r"^market\.sites\.b") as refused:
-        cut_chunks(file, "b", 1, seed=0)
-    assert str(tmp_path) not in str(refused.value)
-
-
-def test_the_chunks_of_a_slot_follow_those_that_were_trained() -> None:
-    assert (list(chunks_at(JOB, "b")), list(chunks_at(JOB, "c"))) == ([*range(9, 18)], [])
-    part = SlotPlan(2, {"a": 2}, "a", (Move("a", "a", 2), Move("b", "a", 1), Move("b", "b", 2)))
-    assert assign_chunks(JOB, part, {"a": 3, "b": 1}) == {"a": [3, 4, 10], "b": [11, 12]}
+def test_a_run_of_another_version_is_refused_by_both_numbers(tmp_path: Path) -> None:
+    inputs, folder = make_inputs(tmp_path, make_job(1)), EdgeFolder(tmp_path / "run")
+    instance, _ = write_inputs(inputs, tmp_path)
+    copy_inputs(instance, inputs, folder)
+    assert read_copied_inputs(folder) == inputs
+    text = folder.settings.read_text()
+    for other, number in ((text.replace(f'"version": {VERSION}', '"version": 9'), 9), ("{}", 2)):
+        folder.settings.write_text(other)
+        with pytest.raises(InputError, match=f"is of version {number}; expected version {VERSION}"):
+            read_copied_inputs(folder)
+    folder.settings.write_text(text[:-9])
+    with pytest.raises(InputError, match="is damaged"):
+        read_copied_inputs(folder)

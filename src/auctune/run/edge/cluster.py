@@ -1,17 +1,23 @@
-"""The market's units as resources of Ray, and those that are free.
+"""Ray nodes of sites: their units as resources, those that are free, and how to connect.
 
 A node of a site has `site:ID`, of which each actor takes a sliver, so that it stands there; and
 `unit:TYPE` for each resource type, in thousandths, as Ray counts in whole numbers. On an existing
 cluster a worker on a GPU also takes Ray's own `GPU`, so that it sees that one alone.
 """
 
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
+from auctune.atomic_files import write_atomically
 from auctune.domain import InputError
 from auctune.edge.decision import SlotPlan
 from auctune.edge.job import EdgeJob
 from auctune.edge.market import Site
+from auctune.run.runtime.ray.cluster import connect as connect_external
+from auctune.run.runtime.ray.local_cluster import LocalCluster, drop_folder
 
 _SITE = "site:"
 _THOUSANDTHS = 1000
@@ -113,3 +119,74 @@ class FreeResources:
             for _ in range(count):
                 self.reserve(site, job.worker, force=True)
         self.reserve(part.server, job.server, force=True)
+
+
+class SiteNodes:
+    """Nodes of sites, each started on this machine.
+
+    Args:
+        sites: all of them.
+        record: file of what was started.
+        cluster: with a node a site; None: an existing one, whose nodes are restarted by whoever
+            started them.
+    """
+
+    def __init__(self, sites: Sequence[Site], record: Path, cluster: LocalCluster | None) -> None:
+        self._sites, self._record, self._cluster = sites, record, cluster
+        self._write()
+
+    def restart_missing(self) -> None:
+        """Start nodes again that are gone, if this process started them."""
+        if self._cluster is None:
+            return
+        gone = [site for site in self._sites if not self._cluster.has(site.id)]
+        for site in gone:
+            self._cluster.start_node(site.id, node_resources(site))
+        if gone:
+            self._write()
+
+    def _write(self) -> None:
+        if self._cluster is not None:
+            processes = {site.id: self._cluster.process_of(site.id) for site in self._sites}
+            started = {"folder": str(self._cluster.folder), "processes": processes}
+            write_atomically(self._record, json.dumps(started, indent=2).encode() + b"\n")
+
+
+@contextmanager
+def connect(sites: Sequence[Site], ray: str, place: str, record: Path) -> Iterator[SiteNodes]:
+    """Connect to the nodes of sites.
+
+    Args:
+        sites: all of them.
+        ray: address of an existing cluster; empty: one is started on this machine.
+        place: of the address, for errors.
+        record: file of what was started here.
+
+    Raises:
+        InputError: if there is no cluster at the address.
+    """
+    if ray:
+        with connect_external(ray, place):
+            yield SiteNodes(sites, record, None)
+        return
+    if record.exists():
+        # A process that was killed has left it.
+        drop_folder(Path(json.loads(record.read_bytes())["folder"]))
+    with LocalCluster({site.id: node_resources(site) for site in sites}) as cluster:
+        yield SiteNodes(sites, record, cluster)
+
+
+def check_device(device: str, place: str) -> None:
+    """Check that this machine has a device of torch.
+
+    Raises:
+        InputError: naming `place`.
+    """
+    if device == "cpu":
+        return
+    from auctune.train.base import check_device as check
+
+    try:
+        check(device, "float32")
+    except InputError as error:
+        raise error.at(place) from None
