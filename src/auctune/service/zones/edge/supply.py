@@ -4,7 +4,7 @@ A bid becomes an `EdgeJob`:
 
  D^r        ceil(rows at r / rows that fit into `chunk_mb`); a token counts 4 bytes
  P          slot (1 - headroom) / seconds of an epoch of the largest chunk: its micro-batches as the
-            device profile says, and `step_seconds` for each batch that it is part of
+            device profile says, and its share of the batches' `step_seconds`
  lambda     MB of the adapter, twice for each micro-batch that a worker processes in a slot: its
             weights and its gradient
  f          the bid for each finish up to the deadline, and 0 after it
@@ -135,10 +135,12 @@ class EdgeSupply:
         rows = max(
             math.ceil(facts.samples[site] / count) for site, count in chunks.items() if count
         )
-        batches = math.ceil(rows / training.batch_size)
         # Short micro-batches are where a chunk ends, and where one is split between two batches.
-        parts = math.ceil(rows / micro_batch) + (batches if rows % micro_batch else 0)
-        seconds = rows * self._row_seconds(facts, rows / parts) + batches * entry.step_seconds
+        parts = math.ceil(rows / micro_batch)
+        parts += math.ceil(rows / training.batch_size) if rows % micro_batch else 0
+        seconds = rows * (
+            self._row_seconds(facts, rows / parts) + entry.step_seconds / training.batch_size
+        )
         rate = self.clock.slot_seconds * (1 - entry.headroom) / seconds
         job = EdgeJob(
             id=bid.job,
