@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from auctune.client.endpoint import STARTING_FILE
 from auctune.train.base import Base
 from support.executor_kinds import KINDS
 from support.one_job import adapter, beyond, check_charged_once, rows_of_job, submit
@@ -28,6 +29,11 @@ def test_a_killed_job_ends_as_an_undisturbed_one_and_is_charged_once(
         executor=executor,
     )
     with running(config, tmp_path / "data") as service:
+        # torch is left to children; and of how it opened nothing is said once it is open.
+        mapped = Path(f"/proc/{service.pid}/maps").read_text()
+        assert "llvmlite" in mapped
+        assert "torch" not in mapped
+        assert not (tmp_path / "data" / STARTING_FILE).exists()
         file = service.upload(rows_of(40))
         undisturbed = adapter(service, submit(service, file))
         job = submit(service, file)

@@ -1,4 +1,4 @@
-"""What a service does before it is open, and what it leaves to other processes."""
+"""Kernels that a service has compiled in child processes before it opens."""
 
 import subprocess
 import sys
@@ -6,11 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from auctune.client.endpoint import STARTING_FILE
 from auctune.service.config.auction import AuctionConfig
 from auctune.service.zones.auction.startup import KernelCompilation
-from support.service_process import running, write_service
-from support.tiny_architecture import tiny_architecture
 
 pytestmark = pytest.mark.slow
 
@@ -22,16 +19,6 @@ from auctune.service.zones.auction.startup import synthetic_cluster, warm_up
 warm_up("pdftsp", {}, synthetic_cluster(1), lambda _: None)
 print(len(compiled.buffer))
 """
-
-
-def test_the_serving_process_leaves_torch_to_its_children(tmp_path: Path) -> None:
-    config = write_service(tmp_path, tiny_architecture(), slot_seconds=3600.0, slots=8)
-    with running(config, tmp_path / "data") as service:
-        mapped = Path(f"/proc/{service.pid}/maps").read_text()
-        assert "numba" in mapped or "llvmlite" in mapped
-        assert "torch" not in mapped
-        # It is open, and says nothing of how it got there.
-        assert not (tmp_path / "data" / STARTING_FILE).exists()
 
 
 @pytest.mark.thorough
