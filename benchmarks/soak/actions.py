@@ -1,7 +1,6 @@
 """Actions of clients: bid, retry, accept quotes, dry-run, read, change jobs, make mistakes."""
 
 import json
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -47,37 +46,14 @@ class Action:
     run: Callable[[Client], None]
 
 
-class ClientThread(threading.Thread):
-    """Runs random actions of a client until the environment requests a stop.
-
-    Args:
-        client: that acts.
-        actions: to draw from.
-        mean_pause: seconds between two actions.
-
-    Attributes:
-        error: a defect of the soak itself.
-    """
-
-    def __init__(self, client: Client, actions: Sequence[Action], mean_pause: float) -> None:
-        super().__init__(daemon=True)
-        self._client = client
-        self._actions = actions
-        self._mean_pause = mean_pause
-        self.error: BaseException | None = None
-
-    def run(self) -> None:
-        client = self._client
-        weights = [action.weight for action in self._actions]
-        stop = client.environment.stop_requested
-        try:
-            while not stop.wait(client.rng.expovariate(1 / self._mean_pause)):
-                action = client.rng.choices(self._actions, weights)[0]
-                client.record.actions[action.name] += 1
-                action.run(client)
-        except BaseException as error:
-            self.error = error
-            raise
+def act(client: Client, actions: Sequence[Action], mean_pause_seconds: float) -> None:
+    """Run random actions of a client until the environment requests a stop."""
+    weights = [action.weight for action in actions]
+    stop = client.environment.stop_requested
+    while not stop.wait(client.rng.expovariate(1 / mean_pause_seconds)):
+        action = client.rng.choices(actions, weights)[0]
+        client.record.actions[action.name] += 1
+        action.run(client)
 
 
 def make_actions(clients: Sequence[Client]) -> tuple[Action, ...]:

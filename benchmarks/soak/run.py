@@ -4,16 +4,17 @@ import os
 import random
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from decimal import Decimal
 from pathlib import Path
 
-from soak.actions import ClientThread, make_actions
+from soak.actions import act, make_actions
 from soak.audit import audit
 from soak.client import Client, ClientRecord
 from soak.environment import NODES, VENDOR_TOKEN, Environment, faulty_vendor
 from soak.faults import COMMON_FAULTS, FaultInjector
-from soak.final_state import FinalState, check_results, read_final_state
+from soak.final_state import check_results, read_final_state
 from soak.history import count_open_jobs, read_history
 from soak.report import Progress, SoakResult
 from soak.zones import DATA_SETS, ZONES
@@ -54,7 +55,10 @@ def soak(
         finally:
             environment.stop_requested.set()
             progress.close()
-        restarted = _read_after_restart(environment, clients)
+        environment.stop_service()
+        environment.start_service()
+        restarted = read_final_state(environment, clients)
+        environment.stop_service()
         history = read_history(environment.data)
         records = [client.record for client in clients]
         violations = [*environment.violations, *state.compare(restarted)]
@@ -119,19 +123,18 @@ def _inject_faults(
 ) -> None:
     """Inject faults while clients act, then recover and stop the clients."""
     actions = make_actions(clients)
-    threads = [ClientThread(client, actions, _MEAN_PAUSE_SECONDS) for client in clients]
     faults = [*COMMON_FAULTS, *(fault for zone in ZONES for fault in zone.faults)]
     rng = random.Random(f"{seed} weather")
     injector = FaultInjector(environment, faults, rng, progress.on_fault)
-    for thread in threads:
-        thread.start()
-    injector.run(until)
-    injector.recover_all()
-    environment.stop_requested.set()
-    for thread in threads:
-        thread.join()
-        if thread.error is not None:
-            raise thread.error
+    with ThreadPoolExecutor(len(clients)) as executor:
+        running = [executor.submit(act, client, actions, _MEAN_PAUSE_SECONDS) for client in clients]
+        try:
+            injector.run(until)
+            injector.recover_all()
+        finally:
+            environment.stop_requested.set()
+    for future in running:
+        future.result()
     environment.stop_requested.clear()
 
 
@@ -152,11 +155,3 @@ def _settle(environment: Environment, clients: Sequence[Client]) -> None:
         if not count_open_jobs(environment.data):
             break
         time.sleep(2.0)
-
-
-def _read_after_restart(environment: Environment, clients: Sequence[Client]) -> FinalState:
-    environment.stop_service()
-    environment.start_service()
-    restarted = read_final_state(environment, clients)
-    environment.stop_service()
-    return restarted

@@ -77,12 +77,14 @@ class SoakZone(ABC):
         name: of the zone.
         weight: relative frequency of bids for it.
         is_metered: whether jobs are charged by use; else they are sold at a price.
+        empty_model: returns the model before the first event, for the recorded settings.
         faults: that concern this zone only.
     """
 
     name: ClassVar[str]
     weight: ClassVar[float]
     is_metered: ClassVar[bool]
+    empty_model: Callable[[Mapping[str, Any]], Model]
     faults: ClassVar[Sequence[Fault]]
 
     @abstractmethod
@@ -97,10 +99,6 @@ class SoakZone(ABC):
             rng: to draw from.
             files: ids of the client's data sets, by their key in `DATA_SETS`; at least one each.
         """
-
-    @abstractmethod
-    def empty_model(self, settings: Mapping[str, Any]) -> Model:
-        """Return the zone's model before its first event, for its recorded settings."""
 
     def sold_cells(self, decided: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return slot and node of each cell sold by a decision, given the body of its event."""
@@ -121,6 +119,7 @@ class AuctionZone(SoakZone):
     name = AUCTION_ZONE
     weight = 92.0
     is_metered = False
+    empty_model = staticmethod(empty_auction)
     faults = NODE_FAULTS
 
     def settings(self, environment: Environment) -> str:
@@ -166,9 +165,6 @@ price = "0.03"
             },
         }
 
-    def empty_model(self, settings: Mapping[str, Any]) -> Model:
-        return empty_auction(settings)
-
     def sold_cells(self, decided: Mapping[str, Any]) -> list[dict[str, Any]]:
         schedule = decided["decision"]["schedule"]
         return [] if schedule is None else list(schedule["cells"])
@@ -198,6 +194,7 @@ class SpotZone(SoakZone):
     name = "rented"
     weight = 1.5
     is_metered = True
+    empty_model = staticmethod(empty_spot)
     faults = (child_killed("the process of a spot job", b"spot.job_process"),)
 
     def settings(self, environment: Environment) -> str:
@@ -236,9 +233,6 @@ checkpoint_seconds = 1.0
             "market": terms,
         }
 
-    def empty_model(self, settings: Mapping[str, Any]) -> Model:
-        return empty_spot(settings)
-
 
 class TimeshareZone(SoakZone):
     """A pool on one core, for 0.01 per second."""
@@ -246,6 +240,7 @@ class TimeshareZone(SoakZone):
     name = "pool"
     weight = 1.2
     is_metered = True
+    empty_model = staticmethod(empty_timeshare)
     faults = (child_killed("the pool", b"pool.worker"),)
 
     def settings(self, environment: Environment) -> str:
@@ -273,9 +268,6 @@ profile = "profile.json"
             },
         }
 
-    def empty_model(self, settings: Mapping[str, Any]) -> Model:
-        return empty_timeshare(settings)
-
 
 class EdgeZone(SoakZone):
     """Two sites of two cores each, on two of the auction's Ray nodes."""
@@ -283,6 +275,7 @@ class EdgeZone(SoakZone):
     name = "sites"
     weight = 2.0
     is_metered = False
+    empty_model = staticmethod(empty_edge)
     faults = (child_killed("the sites' process", b"run.edge.worker"),)
 
     def settings(self, environment: Environment) -> str:
@@ -317,9 +310,6 @@ ray = {{ address = "{environment.cluster.address}" }}
                 "deadline": f"+{rng.randint(60, 420)}s",
             },
         }
-
-    def empty_model(self, settings: Mapping[str, Any]) -> Model:
-        return empty_edge(settings)
 
     def sold_cells(self, decided: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return a cell for each site that has workers in a slot."""
