@@ -104,7 +104,7 @@ def gap_table(_seeds: int, _limit: float) -> Table:
         title=f"Gap of the search to problem (7), {NUM_CASES} small markets each",
     )  # fmt: skip
     for name, pricing in (("paper", PaperPrices()), ("share", SharePrices(1.0, 20.0))):
-        found, optimal = [], []
+        surpluses, optima = [], []
         for seed in range(NUM_CASES):
             ledger, job = small_case(seed)
             optimum = best_plan(ledger, pricing, job).surplus
@@ -112,14 +112,14 @@ def gap_table(_seeds: int, _limit: float) -> Table:
                 continue
             plans = offers(ledger, pricing, job, job.arrival)
             surplus = max((job.value(plan.finish) - plan.cost for plan in plans), default=0.0)
-            found.append(max(surplus, 0.0))
-            optimal.append(optimum)
-        gap = np.maximum(1 - np.array(found) / np.array(optimal), 0.0)
+            surpluses.append(max(surplus, 0.0))
+            optima.append(optimum)
+        gap = np.maximum(1 - np.array(surpluses) / np.array(optima), 0.0)
         table.add_row(
             name,
             f"{len(gap)}",
             f"{(gap < 1e-6).mean():.1%}",
-            f"{1 - sum(found) / sum(optimal):.3%}",
+            f"{1 - sum(surpluses) / sum(optima):.3%}",
             f"{gap.mean():.3%}",
             f"{np.quantile(gap, 0.99):.2%}",
             f"{gap.max():.1%}",
@@ -145,9 +145,10 @@ def welfare_table(seeds: int, limit: float) -> Table:
     shares: dict[str, list[str]] = {label: [] for label in (*ERIS, *BASELINES)}
     for setting in ("testbed", "simulation"):
         played = instances(setting, seeds)
-        bound = sum(found.value for one in played if (found := bound_of(one, "lp", limit)))
+        bounds = [bound_of(instance, "lp", limit) for instance in played]
+        total = sum(bound.value for bound in bounds if bound)
         for label, cells in shares.items():
-            cells.append(f"{sum(welfare_of(label, played)) / bound:.3f}")
+            cells.append(f"{sum(welfare_of(label, played)) / total:.3f}")
     for label, cells in shares.items():
         table.add_row(label, *cells)
     return table
@@ -161,11 +162,11 @@ def optimum_table(seeds: int, limit: float) -> Table:
     welfare = {label: welfare_of(label, played) for label in ERIS}
     bounds = []
     for seed, instance in enumerate(played):
-        found = bound_of(instance, "milp", limit)
-        assert found is not None
-        bounds.append(found.value)
-        ratios = (f"{found.value / welfare[label][seed]:.3f}" for label in ERIS)
-        table.add_row(f"{seed}", f"{found.value:,.0f}", "yes" if found.optimal else "", *ratios)
+        bound = bound_of(instance, "milp", limit)
+        assert bound is not None
+        bounds.append(bound.value)
+        ratios = (f"{bound.value / welfare[label][seed]:.3f}" for label in ERIS)
+        table.add_row(f"{seed}", f"{bound.value:,.0f}", "yes" if bound.optimal else "", *ratios)
     table.add_section()
     sums = (f"{sum(bounds) / sum(welfare[label]):.3f}" for label in ERIS)
     table.add_row("sums", f"{sum(bounds):,.0f}", "", *sums)

@@ -87,7 +87,7 @@ def time_planner(planner: Planner, num_threads: int, num_rounds: int) -> list[fl
     """Return milliseconds of each round."""
     rounds = make_rounds(num_threads, num_rounds + WARM_UP)
     run = planner.start(make_threads(num_threads, len(rounds)))
-    return milliseconds([partial(run.allocate, seen) for seen in rounds])[WARM_UP:]
+    return milliseconds([partial(run.allocate, observation) for observation in rounds])[WARM_UP:]
 
 
 def time_estimator(estimator: Estimator, num_threads: int, num_rounds: int) -> list[float]:
@@ -96,11 +96,11 @@ def time_estimator(estimator: Estimator, num_threads: int, num_rounds: int) -> l
     bank = estimator.start_bank(num_threads)
     thresholds = np.array([t.threshold for t in make_threads(num_threads, 1)])
 
-    def update(seen: Observation) -> None:
-        bank.observe(seen.samples, seen.loss, seen.fresh)
+    def update(observation: Observation) -> None:
+        bank.observe(observation.samples, observation.loss, observation.fresh)
         bank.needs(thresholds)
 
-    return milliseconds([partial(update, seen) for seen in rounds])[WARM_UP:]
+    return milliseconds([partial(update, observation) for observation in rounds])[WARM_UP:]
 
 
 @kernel
