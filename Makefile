@@ -19,13 +19,13 @@ help:
 	@echo "make thorough  all tests, with all combinations and more drawn cases"
 	@echo "make bench   the figures of docs/reference/figures.md, measured on this machine"
 	@echo "             SPOT_DATA=FOLDER adds those on records of spot markets"
-	@echo "make soak    zones of all kinds, four Ray nodes, random bids, random faults; then the books:"
-	@echo "             10 minutes; MINUTES=60 for so many (and some more until all jobs are over),"
-	@echo "             SEED=N for the same draws again"
+	@echo "make soak    zones of all kinds, four Ray nodes, random bids and faults; then log, ledger and"
+	@echo "             clients are compared: 10 minutes, or MINUTES=60, and until all jobs are over;"
+	@echo "             SEED=N repeats the draws"
 	@echo "make experiments  the figures of docs/explanation/experiments-*.md: an hour or so"
 	@echo "make docs    the site of these pages, in build/site/index.html"
 	@echo "make setup   only the virtual environment in .venv"
-	@echo "make constraints  write constraints.txt anew, hashes included; RAISE=PACKAGE raises one"
+	@echo "make constraints  resolve constraints.txt with hashes; RAISE=PACKAGE raises one"
 	@echo "make clean   remove what the other targets made"
 
 setup: $(READY)
