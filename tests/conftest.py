@@ -1,4 +1,6 @@
-"""Which tests are run, and where their kernels are kept."""
+"""Which tests are run, where their kernels are kept, and on how many threads they compute."""
+
+import os
 
 import pytest
 
@@ -7,6 +9,9 @@ from support.one_fork_server import open_fork_server
 from support.thorough import THOROUGH
 
 share_kernels()
+# Threads of tiny products wait for each other far longer than they compute. Here before torch is
+# loaded, for this process and all that it starts.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def pytest_configure() -> None:

@@ -1,18 +1,22 @@
 """What the documentation of the simulator shows is what happens.
 
 Python blocks are doctests, in one namespace a page. In console blocks a line that starts with `$ `
-is run by bash, and what follows is what it says; a line of `...` stands for any lines.
+is run, and what follows is its output; a line of `...` stands for any lines.
 """
 
 import doctest
-import os
+import io
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
+
+from auctune.cli.app import main
 
 ROOT = Path(__file__).parents[2]
 PAGES = (
@@ -40,6 +44,7 @@ def test_the_examples_of_a_page_do_what_it_says(
 ) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
     names: dict[str, object] = {}
     blocks = BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
     assert blocks
@@ -47,34 +52,43 @@ def test_the_examples_of_a_page_do_what_it_says(
         if kind == "python":
             run_python(text, names, page)
         else:
-            run_console(text)
+            run_console(text, monkeypatch)
 
 
 def run_python(text: str, names: dict[str, object], page: str) -> None:
-    said: list[str] = []
+    shown: list[str] = []
     test = doctest.DocTestParser().get_doctest(text, names, page, page, 0)
     assert test.examples
     runner = doctest.DocTestRunner(optionflags=OPTIONS)
-    runner.run(test, out=said.append, clear_globs=False)
+    runner.run(test, out=shown.append, clear_globs=False)
     names.update(test.globs)
-    assert runner.failures == 0, "".join(said)
+    assert runner.failures == 0, "".join(shown)
 
 
-def run_console(text: str) -> None:
-    environment = {
-        **os.environ,
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "COLUMNS": "120",
-    }
+def run_console(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
         command, _, expected = part.partition("\n")
-        done = subprocess.run(
-            ["bash", "-c", command],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
+        shown = (
+            run_auctune(command, monkeypatch) if command.startswith("auctune ") else bash(command)
         )
-        matches = doctest.OutputChecker().check_output(expected, done.stdout, OPTIONS)
-        assert matches, f"{command}\nexpected:\n{expected}\nsaid:\n{done.stdout}"
+        matches = doctest.OutputChecker().check_output(expected, shown, OPTIONS)
+        assert matches, f"{command}\nexpected:\n{expected}\nshown:\n{shown}"
+
+
+def run_auctune(command: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run it in this process, which has imported all that it needs."""
+    monkeypatch.setattr(sys, "argv", shlex.split(command))
+    shown = io.StringIO()
+    with redirect_stdout(shown), redirect_stderr(shown), pytest.raises(SystemExit):
+        main()
+    return shown.getvalue()
+
+
+def bash(command: str) -> str:
+    return subprocess.run(
+        ["bash", "-c", command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    ).stdout

@@ -3,6 +3,7 @@
 from copy import deepcopy
 from dataclasses import replace
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -32,11 +33,12 @@ PLAN_CHANGES = {
 }
 
 
-def recorded(seed: int, steps: int) -> tuple[list[ZoneEvent], MadeUpZone]:
+@cache
+def recorded(seed: int) -> tuple[list[ZoneEvent], MadeUpZone]:
     """A log in which everything happens: cancels, pauses, lost nodes, short slots, restarts."""
     made = MadeUpZone()
     player = ZonePlayer(made, np.random.default_rng(seed))
-    for _ in range(steps):
+    for _ in range(250):
         player.step()
     return made.log.read(), made
 
@@ -58,7 +60,7 @@ def test_the_same_mechanism_decides_identically() -> None:
     changes: set[str] = set()
     # Few pauses are followed by a resume that finds slots; these have some.
     for seed in range(6, 11):
-        events, made = recorded(seed, 250)
+        events, made = recorded(seed)
         verified = verify(events, made)
         assert verified.differences == ()
         decided = [event for event in events if event.type == EventType.DECIDED]
@@ -74,7 +76,7 @@ def test_the_same_mechanism_decides_identically() -> None:
 
 
 def test_it_does_so_from_the_middle_of_a_log() -> None:
-    events, made = recorded(1, 250)
+    events, made = recorded(6)
     verified = verify(events, made, first_slot=20)
     assert verified.differences == ()
     decided = [event for event in events if event.type == EventType.DECIDED]
@@ -84,7 +86,7 @@ def test_it_does_so_from_the_middle_of_a_log() -> None:
 
 
 def test_a_changed_decision_is_the_first_difference() -> None:
-    events, made = recorded(2, 250)
+    events, made = recorded(7)
     bid = next(
         event
         for event in events
@@ -101,7 +103,7 @@ def test_a_changed_decision_is_the_first_difference() -> None:
 
 
 def test_changed_missing_and_additional_price_updates_are_found() -> None:
-    events, made = recorded(2, 250)
+    events, made = recorded(7)
     updates = [n for n, event in enumerate(events) if event.type == AuctionEventType.PRICES_UPDATED]
     first, second = (events[n] for n in updates[:2])
     lesson = replace(first, body=first.body | {"lesson": second.body["lesson"]})
@@ -117,7 +119,7 @@ def test_changed_missing_and_additional_price_updates_are_found() -> None:
 
 
 def test_another_mechanism_goes_through_the_same_range() -> None:
-    events, made = recorded(3, 300)
+    events, made = recorded(8)
     refunded = [row.id for row in made.log.rows.values() if row.body["refunded"]]
     cluster = made.supply.cluster
     before = recorded_outcome(events, cluster, 0)
@@ -140,6 +142,7 @@ def _payment(body: dict[str, Any]) -> Decimal:
     return Decimal(body["decision"]["payment"])
 
 
+@cache
 def quiet(seed: int, slots: int = 40) -> tuple[list[ZoneEvent], MadeUpZone]:
     """A log of bids and cancellations, in which all goes as planned."""
     made, rng = MadeUpZone(), np.random.default_rng(seed)
@@ -176,7 +179,7 @@ def test_the_same_mechanism_as_another_one_earns_what_was_earned(first_slot: int
 
 
 def test_an_outcome_adds_up() -> None:
-    events, made = quiet(6)
+    events, made = quiet(5)
     found = recorded_outcome(events, made.supply.cluster, 0)
     admitted = {
         str(event.job): (read_task(event.body["task"]), _payment(event.body))

@@ -21,6 +21,8 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("figures")
     trace = ROOT / "examples" / "workloads" / "jobs.csv"
     options = ["--quick", "--seeds", "1", "--workers", "1", "--trace", str(trace)]
+    if not THOROUGH:
+        options += ["--market", "rate=20"]
     options += ["--only", ",".join(FIGURES)]
     run_all.main([*options, "--out", str(folder)])
     # Data of small markets stand apart from those of whole runs.

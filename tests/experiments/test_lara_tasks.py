@@ -24,8 +24,6 @@ from lara_tasks.synthetic import (
 )
 from lara_tasks.tasks import TASKS, make_task
 
-pytest_plugins = ["support.one_thread"]
-
 
 @pytest.mark.parametrize("kind", TASKS)
 def test_a_task_trains_and_a_pause_of_any_kind_changes_nothing(kind: str) -> None:

@@ -40,7 +40,8 @@ def sites_zone() -> Any:
 def upload(served: Served, content: bytes, key: str | None = None) -> str:
     client = served.client(key)
     file = client.files.create(file=("rows.jsonl", content), purpose="fine-tune")
-    return client.files.wait_for_processing(file.id, poll_interval=0.05, max_wait_seconds=30).id
+    done = client.files.wait_for_processing(file.id, poll_interval=0.05, max_wait_seconds=30)
+    return str(done.id)
 
 
 def work(served: Served, key: str | None = None, samples: int = 16, **market: Any) -> Any:
@@ -185,10 +186,10 @@ def test_it_is_taken_up_by_the_official_client_in_strict_mode(served: Served) ->
         extra_body={"market": body["market"]},
     )
     assert job.status == "queued"
-    assert client.fine_tuning.jobs.pause(job.id).market["state"] == "paused"  # type: ignore[attr-defined]
+    assert client.fine_tuning.jobs.pause(job.id).market["state"] == "paused"
     with pytest.raises(openai.BadRequestError):
         client.fine_tuning.jobs.pause(job.id)
-    assert client.fine_tuning.jobs.resume(job.id).market["state"] == "planned"  # type: ignore[attr-defined]
+    assert client.fine_tuning.jobs.resume(job.id).market["state"] == "planned"
     # Its files stay while it needs them.
     for file in body["market"]["sites"].values():
         with pytest.raises(openai.APIStatusError):
@@ -205,7 +206,7 @@ def test_a_job_whose_files_nobody_has_looked_at_is_decided_on_later(served: Serv
     assert job["status"] == "validating_files"
     client = served.client()
     found = served.wait_for(lambda: client.fine_tuning.jobs.retrieve(job["id"]), "queued")
-    assert found.market["decision"] == "admitted"  # type: ignore[attr-defined]
+    assert found.market["decision"] == "admitted"
 
 
 def test_operators_see_sites_prices_traffic_and_plans(served: Served) -> None:

@@ -135,7 +135,7 @@ def test_a_budget_counts_payments_and_not_bids(served: Served) -> None:
     assert Decimal(left) == 2 - paid < Decimal(price)
     assert job.error.message == f"the price, {price}, exceeds the remaining budget, {left}"
     again = client.fine_tuning.jobs.retrieve(job.id)
-    assert (again.error, again.market["price"]) == (job.error, price)  # type: ignore[attr-defined]
+    assert (again.error, again.market["price"]) == (job.error, price)
     tried = served.bid(client, file, bid="1000", what_if=True)
     assert (tried.market["budget_remaining"], tried.error.message) == (left, job.error.message)
     event = client.fine_tuning.jobs.list_events(job.id, limit=1).data[0]

@@ -58,13 +58,13 @@ def test_a_job_is_decided_trained_and_fetched(served: Served, client: openai.Ope
     )
     assert (job.status, job.seed, job.metadata) == ("queued", 7, {"team": "blue"})
     assert job.hyperparameters.n_epochs == 2
-    assert job.market["decision"] == "admitted"  # type: ignore[attr-defined]
-    assert job.market["lora"]["rank"] == 4  # type: ignore[attr-defined]
-    assert job.estimated_finish == int(job.market["plan"]["finish"])  # type: ignore[attr-defined]
+    assert job.market["decision"] == "admitted"
+    assert job.market["lora"]["rank"] == 4
+    assert job.estimated_finish == int(job.market["plan"]["finish"])
 
     served.train(job.id, 40)
     running = client.fine_tuning.jobs.retrieve(job.id)
-    assert (running.status, running.market["state"]) == ("running", "training")  # type: ignore[attr-defined]
+    assert (running.status, running.market["state"]) == ("running", "training")
     served.train(job.id, 100)
     archive = served.finish(job.id, "ada")
 
@@ -78,7 +78,7 @@ def test_a_job_is_decided_trained_and_fetched(served: Served, client: openai.Ope
     events = list(client.fine_tuning.jobs.list_events(job.id, limit=2))
     assert [event.type for event in events] == ["message", "metrics", "metrics", "message"]
     assert events[0].message == "The adapter is ready"
-    assert events[1].data["train_loss"] == pytest.approx(2.5 / 101)  # type: ignore[index]
+    assert events[1].data["train_loss"] == pytest.approx(2.5 / 101)
     checkpoints = list(client.fine_tuning.jobs.checkpoints.list(job.id, limit=1))
     assert [point.step_number for point in checkpoints] == [12, 5]
     assert checkpoints[0].metrics.train_loss == pytest.approx(2.5 / 101)
@@ -89,12 +89,13 @@ def test_jobs_are_listed_newest_first_and_by_their_metadata(served: Served) -> N
     file = served.upload(served.users["planner"])
 
     def make(metadata: dict[str, str] | None) -> str:
-        return client.fine_tuning.jobs.create(
+        job = client.fine_tuning.jobs.create(
             model="tiny",
             training_file=file,
             metadata=metadata,
             extra_body={"market": {"bid": "1", "deadline": "+5m"}},
-        ).id
+        )
+        return str(job.id)
 
     made = [make(each) for each in ({"run": "a", "by": "eve"}, None, {"run": "b"}, {"run": "a"})]
     jobs = client.fine_tuning.jobs
@@ -107,14 +108,14 @@ def test_jobs_are_listed_newest_first_and_by_their_metadata(served: Served) -> N
 def test_a_job_is_paused_resumed_and_cancelled(served: Served, client: openai.OpenAI) -> None:
     job = served.bid(client, served.upload())
     paused = client.fine_tuning.jobs.pause(job.id)
-    assert paused.market["state"] == "paused"  # type: ignore[attr-defined]
+    assert paused.market["state"] == "paused"
     with pytest.raises(openai.BadRequestError):
         client.fine_tuning.jobs.pause(job.id)
     resumed = client.fine_tuning.jobs.resume(job.id)
-    assert resumed.market["state"] == "planned"  # type: ignore[attr-defined]
-    assert resumed.market["payment"] == job.market["payment"]  # type: ignore[attr-defined]
+    assert resumed.market["state"] == "planned"
+    assert resumed.market["payment"] == job.market["payment"]
     cancelled = client.fine_tuning.jobs.cancel(job.id)
-    assert (cancelled.status, cancelled.market["refunded"]) == ("cancelled", False)  # type: ignore[attr-defined]
+    assert (cancelled.status, cancelled.market["refunded"]) == ("cancelled", False)
     with pytest.raises(openai.BadRequestError) as refused:
         client.fine_tuning.jobs.cancel(job.id)
     assert refused.value.code == "job_over"
@@ -145,7 +146,7 @@ def test_a_bid_that_is_too_early_is_told_the_earliest_deadline(
     )
     assert hasty.error is not None
     assert hasty.error.param == "market.deadline"
-    earliest = hasty.market["earliest_deadline"]  # type: ignore[attr-defined]
+    earliest = hasty.market["earliest_deadline"]
     assert earliest > served.clock() + 120
 
     def decision(seconds: float) -> str:
@@ -156,7 +157,7 @@ def test_a_bid_that_is_too_early_is_told_the_earliest_deadline(
             hyperparameters={"n_epochs": 100},
             extra_body={"market": {"bid": "1000", "deadline": deadline, "what_if": True}},
         )
-        return str(again.market["decision"])  # type: ignore[attr-defined]
+        return str(again.market["decision"])
 
     span = earliest - served.clock()
     assert decision(span) == "admitted"
@@ -226,7 +227,7 @@ def test_a_job_whose_data_are_not_known_yet_is_validated_first_and_then_decided(
     )
     assert job.status == "validating_files"
     decided = served.wait_for(lambda: client.fine_tuning.jobs.retrieve(job.id), "queued")
-    assert decided.market["decision"] == "admitted"  # type: ignore[attr-defined]
+    assert decided.market["decision"] == "admitted"
     assert decided.created_at == job.created_at
 
 

@@ -660,7 +660,7 @@ def test_jobs_of_a_zone_that_is_closed_can_still_be_read(tmp_path: Path) -> None
         secret, clock = served.users["ada"], served.clock
     with capture_logs() as logs, serving(tmp_path, make_file([make_zone()]), clock) as served:
         client = served.client(secret)
-        assert client.fine_tuning.jobs.retrieve(job.id).market == job.market  # type: ignore[attr-defined]
+        assert client.fine_tuning.jobs.retrieve(job.id).market == job.market
         with pytest.raises(openai.BadRequestError) as refused:
             client.fine_tuning.jobs.cancel(job.id)
         assert refused.value.code == "zone_closed"
@@ -697,8 +697,8 @@ def test_a_drained_node_has_its_jobs_planned_elsewhere_at_no_charge(tmp_path: Pa
             }
         moved = client.fine_tuning.jobs.retrieve(job.id)
     assert states[node] == "drained"
-    assert node not in [cell["node"] for cell in moved.market["plan"]["cells"]]  # type: ignore[attr-defined]
-    assert moved.market["payment"] == job.market["payment"]  # type: ignore[attr-defined]
+    assert node not in [cell["node"] for cell in moved.market["plan"]["cells"]]
+    assert moved.market["payment"] == job.market["payment"]
 
 
 def test_a_users_data_go_and_the_books_stay(tmp_path: Path) -> None:

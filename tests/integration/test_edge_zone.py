@@ -129,7 +129,7 @@ class Shop:
         terms = {"sites": self.sites, "deadline": DEADLINE, "bid": str(2 * Decimal(price))}
         with self.client() as client:
             job = client.fine_tuning.jobs.create(**self.work, extra_body={"market": terms})
-        assert job.market["payment"] == price  # type: ignore[attr-defined]
+        assert job.market["payment"] == price
         return str(job.id)
 
     def submit_by_page(self) -> str:

@@ -21,7 +21,7 @@ from auctune.domain.money import STEP
 from support.markets import random_market
 from support.mechanisms import AUCTIONS, MECHANISMS, Make
 from support.playing import offer_all
-from support.recording import Recorder, assert_alike, rebuilt
+from support.recording import Recorder
 from support.thorough import rotated
 
 
@@ -102,25 +102,6 @@ def test_old_lines_are_honoured_or_leave_no_trace(name: str) -> None:
         assert refused > 5
     else:
         assert honoured == refused == 0
-
-
-@pytest.mark.parametrize("make", rotated(AUCTIONS).values(), ids=rotated(AUCTIONS))
-def test_what_was_taken_is_rebuilt(make: Make) -> None:
-    rng = np.random.default_rng(53)
-    taken = 0
-    for _ in range(4):
-        market = random_market(rng, num_tasks=40)
-        recorder = Recorder(make(market.cluster), market.cluster)
-        for index, task in enumerate(market.tasks[:25]):
-            menu = recorder.mechanism.quote(task, task.arrival)
-            if index % 2 and menu.lines:
-                exact = replace(task, bid=menu.lines[0].price)
-                taken += recorder.take(exact, menu.lines[0], task.arrival) is not None
-            else:
-                recorder.offer(task, task.arrival)
-        second = rebuilt(make(market.cluster), recorder.events)
-        assert_alike(recorder.mechanism, second, market.tasks[25:])
-    assert taken > 5
 
 
 def test_the_price_of_a_taken_plan_is_that_of_its_cells() -> None:

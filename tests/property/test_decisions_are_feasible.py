@@ -11,7 +11,7 @@ from support.instances import instances
 from support.markets import random_market
 from support.mechanisms import MECHANISMS, Make
 from support.playing import offer_all
-from support.thorough import drawn, rotated
+from support.thorough import drawn, rotated, times
 
 
 @pytest.mark.parametrize("make", rotated(MECHANISMS).values(), ids=rotated(MECHANISMS))
@@ -28,12 +28,12 @@ def test_every_decision_is_feasible_on_degenerate_markets(
 def test_every_decision_is_feasible_on_crowded_markets(make: Make) -> None:
     rng = np.random.default_rng(1)
     admitted = rejected = 0
-    for _ in range(15):
+    for _ in range(times(15)):
         market = random_market(rng)
         result = simulate(market, make(market.cluster))
         assert violations(market.cluster, result.tasks, result.decisions) == []
         admitted += sum(decision.admitted for decision in result.decisions)
         rejected += sum(not decision.admitted for decision in result.decisions)
     # A mechanism that admits nothing is feasible and proves nothing.
-    assert admitted > 30
-    assert rejected > 30
+    assert admitted > 10
+    assert rejected > 10

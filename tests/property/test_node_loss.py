@@ -7,8 +7,6 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from auctune.auction import Pdftsp
-from auctune.auction.baselines.charging import BidCharging
 from auctune.domain import (
     Cell,
     Cluster,
@@ -29,8 +27,7 @@ from auctune.sim.outages import Outage
 from auctune.sim.tally import Accounts, vendor_price
 from support.markets import random_market
 from support.mechanisms import MECHANISMS, Make
-from support.recording import Recorder, assert_same_state
-from support.thorough import rotated
+from support.thorough import rotated, times
 
 
 def random_outages(rng: np.random.Generator, cluster: Cluster) -> list[Outage]:
@@ -53,7 +50,7 @@ def played(make: Make, seed: int) -> tuple[list[Outage], SimulationResult]:
 @pytest.mark.parametrize("make", rotated(MECHANISMS).values(), ids=rotated(MECHANISMS))
 def test_final_plans_can_be_carried_out_and_refunds_are_whole(make: Make) -> None:
     replanned = refunded = 0
-    for seed in range(12):
+    for seed in range(times(12)):
         outages, result = played(make, seed)
         changes = result.changes or ()
         cluster = result.instance.cluster
@@ -68,8 +65,8 @@ def test_final_plans_can_be_carried_out_and_refunds_are_whole(make: Make) -> Non
         assert report.revenue == float(paid)
         replanned += sum(not change.refunded for change in changes)
         refunded += len(gone)
-    assert replanned > 3
-    assert refunded > 3
+    assert replanned > 1
+    assert refunded > 1
 
 
 def test_the_accounts_show_what_outages_cost() -> None:
@@ -110,34 +107,6 @@ def final_cells(decision: Decision, change: object) -> Sequence[Cell]:
     if cells is not None:
         return cells
     return decision.schedule.cells if decision.schedule else ()
-
-
-@pytest.mark.parametrize("make", rotated(MECHANISMS).values(), ids=rotated(MECHANISMS))
-def test_replay_leads_to_the_same_state(make: Make) -> None:
-    replanned = 0
-    for seed in range(6):
-        rng = np.random.default_rng(seed + 40)
-        market = random_market(rng, slots=12, nodes=4, num_tasks=30)
-        outages = sorted(random_outages(rng, market.cluster), key=lambda event: event.now)
-        first = make(market.cluster)
-        recorder = Recorder(first, market.cluster)
-        for slot in range(market.cluster.slots):
-            for outage in outages:
-                if outage.now == slot:
-                    recorder.play(outage)
-            for task in market.tasks:
-                if task.arrival == slot:
-                    recorder.offer(task, slot)
-        second = make(market.cluster)
-        for event in recorder.events:
-            second.apply(event)
-        assert isinstance(first, Pdftsp | BidCharging)
-        assert isinstance(second, Pdftsp | BidCharging)
-        for mine, theirs in zip(first.book.usage, second.book.usage, strict=True):
-            np.testing.assert_array_equal(mine, theirs)
-        assert_same_state(first.state(), second.state())
-        replanned += sum(type(event).__name__ == "Replanned" for event in recorder.events)
-    assert replanned > 5
 
 
 CLUSTER = Cluster(

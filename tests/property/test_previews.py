@@ -8,7 +8,7 @@ from support.endless import ENDLESS, days_of_six_slots
 from support.markets import random_market
 from support.mechanisms import MECHANISMS, Make
 from support.recording import assert_same_state
-from support.thorough import rotated
+from support.thorough import rotated, times
 from support.windows import in_window
 
 
@@ -42,7 +42,7 @@ def assert_previews_hold(silent: Admission, asked: Admission, tasks: list[Task])
 @pytest.mark.parametrize("make", rotated(MECHANISMS).values(), ids=rotated(MECHANISMS))
 def test_a_preview_is_the_next_answer(make: Make) -> None:
     rng = np.random.default_rng(41)
-    for _ in range(3):
+    for _ in range(times(4)):
         market = random_market(rng, num_tasks=30)
         silent, asked = make(market.cluster), make(market.cluster)
         assert assert_previews_hold(silent, asked, list(market.tasks)) > 3
@@ -50,7 +50,7 @@ def test_a_preview_is_the_next_answer(make: Make) -> None:
 
 @pytest.mark.parametrize("name", rotated(ENDLESS))
 def test_a_preview_is_the_next_answer_without_an_end(name: str) -> None:
-    market = days_of_six_slots(42, num_tasks=160)
-    tasks = [in_window(task) for task in market.tasks][:60]
+    market = days_of_six_slots(42)
+    tasks = [in_window(task) for task in market.tasks][:40]
     silent, asked = ENDLESS[name](market, 1), ENDLESS[name](market, 1)
     assert assert_previews_hold(silent, asked, tasks) > 10

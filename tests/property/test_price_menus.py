@@ -57,7 +57,7 @@ def test_lines_hold_on_degenerate_markets(make: Make, instance: tuple[Cluster, l
     assert_lines_hold(mechanism, tasks[-1])
 
 
-@pytest.mark.parametrize("make", COMPLETE.values(), ids=COMPLETE)
+@pytest.mark.parametrize("make", rotated(COMPLETE).values(), ids=rotated(COMPLETE))
 def test_a_menu_answers_every_deadline(make: Make) -> None:
     rng = np.random.default_rng(13)
     asked = 0

@@ -14,7 +14,7 @@ from support.instances import instances
 from support.markets import random_market
 from support.mechanisms import AUCTIONS, MECHANISMS, TRUTHFUL, Make
 from support.playing import answer, offer_all
-from support.thorough import drawn, rotated
+from support.thorough import drawn, rotated, times
 
 
 @pytest.mark.parametrize("make", rotated(MECHANISMS).values(), ids=rotated(MECHANISMS))
@@ -32,7 +32,7 @@ def test_nobody_pays_more_than_the_bid(make: Make, instance: tuple[Cluster, list
 @pytest.mark.parametrize("make", rotated(MECHANISMS).values(), ids=rotated(MECHANISMS))
 def test_nobody_pays_more_than_the_bid_on_crowded_markets(make: Make) -> None:
     rng = np.random.default_rng(3)
-    for _ in range(10):
+    for _ in range(times(10)):
         market = random_market(rng)
         for task, decision in zip(
             market.tasks, offer_all(make(market.cluster), market.tasks), strict=True
@@ -44,7 +44,7 @@ def test_nobody_pays_more_than_the_bid_on_crowded_markets(make: Make) -> None:
 def test_the_price_is_the_greatest_bid_that_is_rejected(make: Make) -> None:
     rng = np.random.default_rng(4)
     prices = 0
-    for _ in range(15):
+    for _ in range(times(15)):
         market = random_market(rng)
         mechanism = make(market.cluster)
         offer_all(mechanism, market.tasks[:15])
@@ -57,14 +57,14 @@ def test_the_price_is_the_greatest_bid_that_is_rejected(make: Make) -> None:
         assert top.payment == top.price
         assert answer(mechanism, task, top.price).reason is Reason.UNPROFITABLE
         assert answer(mechanism, task, top.min_bid).payment == top.payment
-    assert prices > 3
+    assert prices > 1
 
 
 @pytest.mark.parametrize("make", rotated(AUCTIONS).values(), ids=rotated(AUCTIONS))
 def test_price_payment_and_plan_do_not_depend_on_the_bid(make: Make) -> None:
     rng = np.random.default_rng(5)
     compared = 0
-    for _ in range(25):
+    for _ in range(times(25)):
         market = random_market(rng)
         mechanism = make(market.cluster)
         offer_all(mechanism, market.tasks[:15])
@@ -79,7 +79,7 @@ def test_price_payment_and_plan_do_not_depend_on_the_bid(make: Make) -> None:
         # Once a bid is enough, more is enough too.
         assert [d.admitted for d in answers] == sorted(d.admitted for d in answers)
         compared += len(admitted) > 1
-    assert compared > 3
+    assert compared > 1
 
 
 @pytest.mark.parametrize(

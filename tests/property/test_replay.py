@@ -13,7 +13,7 @@ from support.markets import random_market
 from support.mechanisms import MECHANISMS, Make
 from support.playing import offer_all
 from support.recording import Recorder, assert_alike, play_day, rebuilt
-from support.thorough import drawn, rotated
+from support.thorough import drawn, rotated, times
 from support.windows import in_window
 
 
@@ -32,11 +32,11 @@ def assert_rebuilt(make: Make, cluster: Cluster, tasks: list[Task], seed: int) -
 def test_a_rebuilt_mechanism_goes_on_identically_on_crowded_markets(name: str) -> None:
     rng = np.random.default_rng(7)
     lessons = 0
-    for seed in range(12):
+    for seed in range(times(12)):
         market = random_market(rng, num_tasks=40)
         lessons += assert_rebuilt(MECHANISMS[name], market.cluster, list(market.tasks), seed)
     # Ranges that are set and prices of the paper learn nothing, nor do baselines.
-    assert (lessons > 5) == ("learned" in name or "revealed" in name)
+    assert (lessons > 3) == ("learned" in name or "revealed" in name)
 
 
 @pytest.mark.parametrize("make", rotated(MECHANISMS).values(), ids=rotated(MECHANISMS))
@@ -51,7 +51,7 @@ def test_a_rebuilt_mechanism_goes_on_identically_on_degenerate_markets(
 @pytest.mark.parametrize("name", rotated(ENDLESS))
 def test_a_rebuilt_mechanism_goes_on_identically_for_days_without_an_end(name: str) -> None:
     lessons = 0
-    for seed in range(3):
+    for seed in range(times(4)):
         market = days_of_six_slots(seed)
         tasks = [in_window(task) for task in market.tasks]
         half = len(tasks) // 2
@@ -61,7 +61,7 @@ def test_a_rebuilt_mechanism_goes_on_identically_for_days_without_an_end(name: s
         second = rebuilt(ENDLESS[name](market, seed), recorder.events)
         assert_alike(recorder.mechanism, second, tasks[half:])
         lessons += sum(isinstance(event, PricesLearned) for event in recorder.events)
-    assert (lessons > 20) == ("learned" in name or "revealed" in name)
+    assert (lessons > 5) == ("learned" in name or "revealed" in name)
 
 
 def test_a_record_is_applied_without_learning_again() -> None:
@@ -104,13 +104,6 @@ def test_who_calls_advance_first_has_all_lessons_on_record() -> None:
 
 
 @pytest.mark.parametrize("make", rotated(MECHANISMS).values(), ids=rotated(MECHANISMS))
-def test_the_same_bids_get_the_same_answers(make: Make) -> None:
-    market = random_market(np.random.default_rng(8), num_tasks=60)
-    answers = offer_all(make(market.cluster), market.tasks)
-    assert offer_all(make(market.cluster), market.tasks) == answers
-
-
-@pytest.mark.parametrize("make", rotated(MECHANISMS).values(), ids=rotated(MECHANISMS))
 def test_a_slot_offered_at_once_is_a_loop_unless_its_bids_are_weighed(make: Make) -> None:
     market = random_market(np.random.default_rng(9), num_tasks=60)
     mechanism = make(market.cluster)
@@ -120,16 +113,6 @@ def test_a_slot_offered_at_once_is_a_loop_unless_its_bids_are_weighed(make: Make
         answers += mechanism.offer_slot(arrived, slot)
     is_a_loop = answers == offer_all(make(market.cluster), market.tasks)
     assert is_a_loop != mechanism.by_slot
-
-
-@pytest.mark.parametrize("make", rotated(MECHANISMS).values(), ids=rotated(MECHANISMS))
-def test_quotes_have_no_side_effects(make: Make) -> None:
-    market = random_market(np.random.default_rng(10), num_tasks=40)
-    silent, asked = make(market.cluster), make(market.cluster)
-    for index, task in enumerate(market.tasks):
-        for other in market.tasks[index : index + 3]:
-            asked.quote(other, task.arrival)
-        assert asked.offer(task, task.arrival) == silent.offer(task, task.arrival)
 
 
 def test_mechanisms_can_be_copied_in_full() -> None:

@@ -25,6 +25,7 @@ from auctune.sim.instance import Instance
 from auctune.sim.outages import Outages
 from support.markets import random_market
 from support.mechanisms import params_by_name
+from support.thorough import rotated
 from support.windows import WINDOW, first_window, in_window, known_costs
 
 Mechanism = Pdftsp | GreedyAdmission
@@ -54,7 +55,7 @@ def long_market(seed: int, *, slots: int = 60, num_tasks: int = 120) -> Instance
     return random_market(np.random.default_rng(seed), slots=slots, num_tasks=num_tasks)
 
 
-@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+@pytest.mark.parametrize("make", rotated(MAKERS).values(), ids=rotated(MAKERS))
 def test_a_rolling_market_decides_as_one_with_an_end(make: Make) -> None:
     admitted = 0
     for seed in range(4):

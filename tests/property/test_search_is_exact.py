@@ -13,7 +13,7 @@ from auctune.domain import Cell, Task
 from support.brute_force import Market, best_choice
 from support.instances import clusters, cost, tasks
 from support.random_states import Floats, random_state
-from support.thorough import drawn
+from support.thorough import drawn, times
 
 
 @st.composite
@@ -75,10 +75,10 @@ def test_search_is_exact_on_a_thousand_markets_of_each_kind(aggregate: str, num_
     rng = np.random.default_rng([num_types, len(aggregate), ord(aggregate[0])])
     found = [
         assert_exact(*random_state(rng, num_types, slots=4), aggregate, masked=i % 4 > 0)
-        for i in range(1000)
+        for i in range(times(1000))
     ]
     # A search that finds nothing proves nothing.
-    assert 200 < sum(found) < 1000
+    assert 0.2 < sum(found) / len(found) < 1
 
 
 @pytest.mark.parametrize("aggregate", ["max", "sum"])
@@ -87,13 +87,13 @@ def test_search_is_exact_with_six_types_whose_counts_are_too_many_to_go_over(
 ) -> None:
     rng = np.random.default_rng(6)
     found = []
-    for _ in range(25):
+    for _ in range(times(25)):
         book, task, lam, phi = random_state(rng, 6, nodes=6)
         # Many cells of every type, so that there are more than 4096 counts.
         slow = {name: float(rng.uniform(1.0, 1.6)) for name in task.throughput}
         task = replace(task, work=5.5, arrival=0, deadline=4, throughput=slow)
         found.append(assert_exact(book, task, lam, phi, aggregate, masked=False))
-    assert sum(found) > 10
+    assert sum(found) > 4
 
 
 def assert_exact(

@@ -12,7 +12,7 @@ from support.endless import ENDLESS, days_of_six_slots
 from support.markets import random_market
 from support.mechanisms import MECHANISMS
 from support.recording import Recorder, assert_alike, assert_same_state, play_day
-from support.thorough import rotated
+from support.thorough import rotated, times
 from support.windows import in_window
 
 
@@ -25,7 +25,7 @@ def restored(made: Admission, saved: Admission) -> Admission:
 @pytest.mark.parametrize("name", rotated(MECHANISMS))
 def test_a_restored_mechanism_goes_on_identically(name: str) -> None:
     rng = np.random.default_rng(31)
-    for _ in range(6):
+    for _ in range(times(6)):
         market = random_market(rng, num_tasks=40)
         nodes = [node.id for node in market.cluster.nodes]
         first = MECHANISMS[name](market.cluster)
@@ -38,15 +38,15 @@ def test_a_restored_mechanism_goes_on_identically(name: str) -> None:
 @pytest.mark.parametrize("name", rotated(ENDLESS))
 def test_it_does_so_for_days_without_an_end(name: str) -> None:
     rng = np.random.default_rng(32)
-    for seed in range(3):
+    for seed in range(times(4)):
         market = days_of_six_slots(seed + 10)
         tasks = [in_window(task) for task in market.tasks]
         nodes = [node.id for node in market.cluster.nodes]
-        moment = int(rng.integers(0, 160))
+        moment = int(rng.integers(0, 80))
         first = ENDLESS[name](market, seed)
         play_day(Recorder(first, market.cluster), tasks[:moment], nodes, rng)
         second = restored(ENDLESS[name](market, seed), first)
-        assert_alike(first, second, tasks[moment : moment + 60])
+        assert_alike(first, second, tasks[moment : moment + 40])
 
 
 def test_what_was_saved_does_not_change_with_the_market() -> None:

@@ -18,7 +18,7 @@ from support.instances import instances
 from support.markets import money, random_market
 from support.mechanisms import TRUTHFUL, Make
 from support.playing import answer, offer_all, utility
-from support.thorough import drawn, rotated
+from support.thorough import drawn, rotated, times
 
 
 def misreports(
@@ -46,7 +46,7 @@ def best_gain(mechanism: Admission, task: Task, rng: np.random.Generator) -> Dec
 def test_no_misreport_gains_on_crowded_markets(make: Make) -> None:
     rng = np.random.default_rng(2)
     admitted = unprofitable = 0
-    for _ in range(50):
+    for _ in range(times(50)):
         market = random_market(rng, num_tasks=20)
         bidder = int(rng.integers(3, 20))
         mechanism = make(market.cluster)

@@ -19,7 +19,7 @@ from support.instances import instances
 from support.markets import random_market
 from support.mechanisms import params_by_name
 from support.playing import offer_all
-from support.thorough import drawn
+from support.thorough import drawn, rotated, times
 
 FACTOR = 100
 _RANGES = ("compute_low", "compute_high", "memory_low", "memory_high")
@@ -82,22 +82,22 @@ def assert_same(plain: list[Decision], scaled: list[Decision]) -> None:
         assert abs(FACTOR * one.payment - hundred.payment) <= FACTOR * STEP / Decimal(2) + STEP
 
 
-@pytest.mark.parametrize("params", SCALE_FREE.values(), ids=SCALE_FREE)
+@pytest.mark.parametrize("params", rotated(SCALE_FREE).values(), ids=rotated(SCALE_FREE))
 def test_a_hundred_times_the_money_changes_no_decision_on_crowded_markets(
     params: PdftspParams,
 ) -> None:
     rng = np.random.default_rng(14)
     compared = 0
-    for _ in range(10):
+    for _ in range(times(12)):
         market = random_market(rng)
         plain, scaled = both(params, market.cluster, list(market.tasks))
         if not is_close_call(list(market.tasks), plain):
             assert_same(plain, scaled)
             compared += 1
-    assert compared >= 8
+    assert compared >= 2
 
 
-@pytest.mark.parametrize("params", SCALE_FREE.values(), ids=SCALE_FREE)
+@pytest.mark.parametrize("params", rotated(SCALE_FREE).values(), ids=rotated(SCALE_FREE))
 @drawn(15)
 @given(instance=instances())
 def test_a_hundred_times_the_money_changes_no_decision_on_degenerate_markets(

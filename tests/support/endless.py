@@ -18,7 +18,7 @@ _SLOT_SECONDS = 86_400 / 6
 MakeEndless = Callable[[Instance, int], Admission]
 
 
-def days_of_six_slots(seed: int, *, days: int = 10, num_tasks: int = 240) -> Instance:
+def days_of_six_slots(seed: int, *, days: int = 6, num_tasks: int = 144) -> Instance:
     """A market of many days, every one about as busy."""
     market = random_market(np.random.default_rng(seed), slots=6 * days, num_tasks=num_tasks)
     cluster = replace(market.cluster, slot_seconds=_SLOT_SECONDS)

@@ -107,7 +107,7 @@ def trained_parameters(model: PeftModel) -> dict[str, nn.Parameter]:
 def plain_peft(base: Base, job: LoraJob) -> PeftModel:
     config = LoraConfig(
         r=job.rank,
-        lora_alpha=job.alpha,  # type: ignore[arg-type]
+        lora_alpha=job.alpha,
         lora_dropout=job.dropout,
         target_modules=list(job.target_modules) or None,
         fan_in_fan_out=base.model.config.model_type == "gpt2",

@@ -233,7 +233,8 @@ class Served:
         """Upload a data set, and have it looked at; its id."""
         client = self.client(key)
         file = client.files.create(file=(name, rows.encode()), purpose="fine-tune")
-        return client.files.wait_for_processing(file.id, poll_interval=0.05, max_wait_seconds=30).id
+        done = client.files.wait_for_processing(file.id, poll_interval=0.05, max_wait_seconds=30)
+        return str(done.id)
 
     def bid(self, client: openai.OpenAI, file: str, bid: str | None = "100", **terms: Any) -> Any:
         """A job of this client's; what its market says is in `job.market`."""

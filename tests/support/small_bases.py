@@ -62,7 +62,7 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
     vocabulary = {word: number for number, word in enumerate(["<end>", "<unknown>", *WORDS])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unknown>"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+    return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, eos_token="<end>", unk_token="<unknown>", pad_token="<end>"
     )
 

@@ -24,6 +24,11 @@ def drawn(count: int) -> settings:
     return settings(max_examples=min(count, quick), deadline=None)
 
 
+def times(count: int) -> int:
+    """Return how many seeded markets a test draws: `count` in a thorough run, else a third."""
+    return count if THOROUGH else -(-count // 3)
+
+
 # Set before workers start, so that all of them collect the same tests at midnight too.
 _ROTATION = int(os.environ.setdefault("AUCTUNE_ROTATION", str(int(time.time() // 86_400))))
 _ROTATION_DAYS = 3

@@ -7,8 +7,6 @@ import pytest
 from auctune.train.base import Base, load_base
 from auctune.train.tiny import tiny_folder
 
-pytest_plugins = ["support.one_thread"]
-
 
 @pytest.fixture(scope="session")
 def tiny_cache(pytestconfig: pytest.Config) -> Path:

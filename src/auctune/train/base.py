@@ -105,7 +105,7 @@ def load_base(name: str, *, cache: Path, device: str = "cpu", dtype: str = "floa
     _freeze(model)
     give_padding(tokenizer, place)
     digest = compute_digest(model)
-    model.to(target)  # type: ignore[arg-type]  # its wrapper loses the signature
+    model.to(target)
     return Base(
         name=name,
         source=source,

@@ -106,9 +106,9 @@ def plain_config(config: LoraConfig, source: str) -> LoraConfig:
         config: of an adapter whose target modules are known.
         source: the folder or hub name of the base.
     """
-    fields = dict(config.to_dict())  # type: ignore[no-untyped-call]
+    fields = dict(config.to_dict())
     fields |= {"base_model_name_or_path": source, "inference_mode": True}
-    plain: LoraConfig = LoraConfig.from_peft_type(**fields)  # type: ignore[no-untyped-call]
+    plain: LoraConfig = LoraConfig.from_peft_type(**fields)
     if not isinstance(plain.target_modules, str):
         # PEFT keeps a set, whose order changes from one process to the next.
         plain.target_modules = sorted(plain.target_modules or ())

@@ -58,7 +58,8 @@ def _adapted(base: Base, folder: Path) -> nn.Module:
         # Left to itself PEFT would look for a pickle, or on the hub.
         if not (folder / name).is_file():
             raise InputError(f"adapter {folder}", f"has no {name}", "a folder in PEFT's format")
-    return load_adapter(base, folder)
+    adapted: nn.Module = load_adapter(base, folder)
+    return adapted
 
 
 @torch.no_grad()

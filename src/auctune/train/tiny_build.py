@@ -51,7 +51,7 @@ def _train_tokenizer(recipe: TinyRecipe) -> PreTrainedTokenizerFast:
         show_progress=False,
     )
     backend.train_from_iterator(_all_texts(recipe), trainer)
-    tokenizer = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+    tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=backend,
         eos_token=END,
         pad_token=PADDING,
@@ -89,7 +89,7 @@ def _pretrain(
         optimizer.step()
         schedule.step()
         progress((step + 1) / recipe.steps)
-    model.eval()  # type: ignore[no-untyped-call]
+    model.eval()
     return model
 
 

@@ -106,11 +106,11 @@ def quiet_transformers() -> Iterator[None]:
     hub = logging.getLogger("huggingface_hub")
     level = hub.level
     shown = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    transformers_logging.disable_progress_bar()
     hub.setLevel(logging.ERROR)
     try:
         yield
     finally:
         hub.setLevel(level)
         if shown:
-            transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+            transformers_logging.enable_progress_bar()

@@ -14,8 +14,6 @@ from auctune.train.preemptible import LoraJobFactory, PreemptibleLoraJob, StepTo
 from auctune.train.trainer import MultiLoraTrainer
 from support.small_bases import build_base, write_rows
 
-pytest_plugins = ["support.one_thread"]
-
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Base:

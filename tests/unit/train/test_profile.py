@@ -51,6 +51,7 @@ SHORT = replace(
     warm_ups=1,
     timed=3,
     mixes=2,
+    load_rows=10,
     cap_tokens=(("cpu", 256),),
     seconds=1e6,
 )
@@ -172,7 +173,7 @@ def test_a_slow_device_is_measured_in_bounded_time_and_sells_too_little_rather_t
     said: list[tuple[str, float]] = []
     workload = SlowWorkload(tiny_base, tmp_path, 0)
     workload.seconds_a_look = seconds_a_look
-    effort = replace(QUICK, seconds=90.0)
+    effort = replace(SHORT, warm_ups=3, timed=10, mixes=20, seconds=90.0)
     slow = _Measurement(tiny_base, effort, workload, 0, lambda *what: said.append(what))
     profile = slow.run(None)
     # What each part takes at least goes beyond the limit, where a single round does.
@@ -204,6 +205,16 @@ class TimedWorkload(SyntheticWorkload):
 
     slower: Mapping[int, list[float]] = {}
     num_mixes = 0
+
+    def job(self, num_rows: int, row_tokens: int, rank: int = 8) -> LoraJob:
+        return LoraJob(
+            id="timed",
+            data=self.folder / "none.jsonl",
+            epochs=1,
+            rank=rank,
+            batch_size=num_rows,
+            max_length=row_tokens,
+        )
 
     def load(self, trainer: MultiLoraTrainer, jobs: Sequence[LoraJob]) -> None:
         self.num_mixes += 1
@@ -244,8 +255,9 @@ def test_a_disturbed_load_decides_no_margin_and_a_slowdown_of_the_device_does(
 
 
 def test_a_token_budget_that_does_not_fit_is_refused(tiny_base: Base) -> None:
-    with pytest.raises(InputError, match="token_budget: 9999; expected 1 to 256 tokens"):
-        measure_profile(tiny_base, effort=SHORT, token_budget=9999)
+    effort = replace(SHORT, sweep_tokens=32, cap_tokens=(("cpu", 64),))
+    with pytest.raises(InputError, match="token_budget: 9999; expected 1 to 64 tokens"):
+        measure_profile(tiny_base, effort=effort, token_budget=9999)
 
 
 @pytest.mark.parametrize("make", [gpt2, llama])

@@ -30,9 +30,7 @@ def metaspace() -> PreTrainedTokenizerFast:
     backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
     backend.decoder = decoders.Metaspace(prepend_scheme="first")
     backend.post_processor = processors.TemplateProcessing("<s> $A", None, [("<s>", 0)])
-    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
-        tokenizer_object=backend, bos_token="<s>", eos_token="</s>"
-    )
+    return PreTrainedTokenizerFast(tokenizer_object=backend, bos_token="<s>", eos_token="</s>")
 
 
 def learnt(row: TokenizedRow) -> list[int]:
@@ -137,9 +135,7 @@ def characters() -> PreTrainedTokenizerFast:
     vocabulary = {"<s>": 0, "</s>": 1} | {chr(n): n for n in range(10, 127)}
     backend = Tokenizer(models.BPE(vocabulary, [], unk_token="</s>"))
     backend.add_special_tokens([*SPECIAL, "<s>", "</s>"])
-    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
-        tokenizer_object=backend, bos_token="<s>", eos_token="</s>"
-    )
+    return PreTrainedTokenizerFast(tokenizer_object=backend, bos_token="<s>", eos_token="</s>")
 
 
 phrases = st.text(st.sampled_from("abc .?\n"), min_size=1, max_size=8).filter(

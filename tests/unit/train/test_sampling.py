@@ -29,9 +29,9 @@ def text_of(base: Base, prompt: str = PROMPT, **params: object) -> str:
 
 def test_greedy_text_is_what_transformers_generates(tiny_base: Base) -> None:
     ids = tiny_base.tokenizer(PROMPT, return_tensors="pt")
-    expected = tiny_base.fresh_model().generate(  # type: ignore[operator]
-        **ids, do_sample=False, max_new_tokens=40
-    )[0, ids["input_ids"].shape[1] :]
+    expected = tiny_base.fresh_model().generate(**ids, do_sample=False, max_new_tokens=40)[
+        0, ids["input_ids"].shape[1] :
+    ]
     assert text_of(tiny_base, max_tokens=40) == tiny_base.tokenizer.decode(
         expected, skip_special_tokens=True
     )

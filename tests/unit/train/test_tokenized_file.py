@@ -20,6 +20,7 @@ from auctune.train.rows import TokenizedDataSet, tokenize
 from auctune.train.stored_tokens import MAX_KEPT, is_stored, tokens_folder
 from auctune.train.tokenized_file import FileTokenizer, read_rows
 from auctune.train.tokenizer import load_tokenizer
+from support.thorough import drawn
 
 pytest_plugins = ["support.tiny_bases"]
 
@@ -154,11 +155,7 @@ def test_stored_tokens_are_those_that_a_node_makes_labels_included(
         assert np.array_equal(one.labels, other.labels)
 
 
-@settings(
-    max_examples=150,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(drawn(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 8))
 def test_damaged_tokens_are_never_trained_on(
     place: float, bit: int, tokenizer: PreTrainedTokenizerBase, tmp_path: Path

@@ -166,8 +166,11 @@ def _outlook(codes: Codes, job: SpotJob, forecasts: ForecastTable | None) -> Sce
     check_forecast(None if forecasts is None else forecasts.at(0), num_ahead)
     assert forecasts is not None
     outlook = make_scenario_tree(forecasts)
-    rows = slice(0, job.deadline)
-    return ScenarioTree(outlook.price[rows, :num_ahead], outlook.available[rows, :num_ahead])
+    # Contiguous as the empty one is: kernels are compiled once for both.
+    return ScenarioTree(
+        np.ascontiguousarray(outlook.price[: job.deadline, :num_ahead]),
+        np.ascontiguousarray(outlook.available[: job.deadline, :num_ahead]),
+    )
 
 
 def _seen(

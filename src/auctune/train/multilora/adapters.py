@@ -74,7 +74,7 @@ def lora_config(job: LoraJob, model: PreTrainedModel) -> LoraConfig:
     return LoraConfig(
         task_type="CAUSAL_LM",
         r=job.rank,
-        lora_alpha=job.alpha,  # type: ignore[arg-type]  # any number will do
+        lora_alpha=job.alpha,
         lora_dropout=job.dropout,
         target_modules=list(job.target_modules) or None,
         fan_in_fan_out=any(isinstance(module, Conv1D) for module in model.modules()),
@@ -107,7 +107,7 @@ class AdaptedModel:
         """
         check_config(config)
         mapping = custom_modules(self.routing_context, self.backend, self.linear)
-        config._register_custom_module(mapping)  # type: ignore[arg-type]  # it is only called
+        config._register_custom_module(mapping)
         if self._unrouted is None:
             self._unrouted = unrouted_modules(self.model)
         try:

@@ -73,7 +73,7 @@ class FrozenLinear(_FrozenForward, nn.Linear):
     """nn.Linear whose weights never train."""
 
 
-class FrozenConv1D(_FrozenForward, Conv1D):
+class FrozenConv1D(_FrozenForward, Conv1D):  # type: ignore[misc]  # of an untyped class
     """transformers' Conv1D, a linear layer with its weight transposed, never trained."""
 
 

@@ -205,7 +205,7 @@ def _gradient_of_input(
     return of_x.addcmul_(through_adapters, mask.to(of_x.dtype))
 
 
-class MultiLoraLinear(PeftLinear):
+class MultiLoraLinear(PeftLinear):  # type: ignore[misc]  # of an untyped class
     """PEFT's LoRA layer, that routes each row of a batch to its own adapter."""
 
     def __init__(

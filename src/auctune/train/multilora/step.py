@@ -88,7 +88,7 @@ class ForwardBackward:
         if checkpointing:
             self.model.activation_checkpointing_enable({"use_reentrant": False})
             # Adapters require gradients wherever any are needed; embeddings need none.
-            self.model.disable_input_require_grads()  # type: ignore[no-untyped-call]
+            self.model.disable_input_require_grads()
         self._head_alone = has_plain_head(self.model)
 
     def train(self, batch: MicroBatch) -> dict[str, Tensor]:
@@ -140,7 +140,7 @@ class ForwardBackward:
     def _token_losses(
         self, ids: Tensor, positions: Tensor, labels: Tensor, weights: Tensor
     ) -> tuple[Tensor, Tensor]:
-        head = self.model.get_output_embeddings()  # type: ignore[no-untyped-call]
+        head = self.model.get_output_embeddings()
         if self._head_alone and not isinstance(head, MultiLoraLinear):
             hidden = self.model.base_model(input_ids=ids, use_cache=False).last_hidden_state
             chosen = hidden.flatten(0, 1).index_select(0, positions)

@@ -33,8 +33,6 @@ from auctune.train.checkpoint import load_latest
 from auctune.train.preemptible import PreemptibleJob
 from support.pool_threads import make_line, pool_thread
 
-pytest_plugins = ["support.one_thread"]
-
 LARA = Planner(balancing=Exploration(batches=12))
 
 
@@ -99,7 +97,7 @@ class Run:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory, one_thread: None) -> Run:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder, updates = tmp_path_factory.mktemp("pool") / "whole", Updates()
     report = run_bundle(bundle_of(saved_every=0.0), folder, on_update=updates)
     return Run(folder, report, updates.outlooks)

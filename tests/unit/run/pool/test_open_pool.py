@@ -37,8 +37,6 @@ from support.open_pools import LineFactory, Updates, open_pool, play_pool
 from support.pool_threads import ReadingLine, make_line, pool_thread
 from support.small_bases import build_base, write_rows
 
-pytest_plugins = ["support.one_thread"]
-
 LARA = Planner(balancing=Exploration(batches=12))
 PARAMS = PoolParams(LARA, Wls(), saved_every=0.0)
 

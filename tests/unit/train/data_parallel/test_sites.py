@@ -29,8 +29,6 @@ from support.chunk_training import train_alone, train_slot
 from support.peft_alone import batch_loss, plain_peft, replace_dropouts, trained_parameters
 from support.small_bases import FAMILIES, WORDS, build_base, write_rows
 
-pytest_plugins = ["support.one_thread"]
-
 MICRO, EPOCHS = 2, 2
 # Chunks of the plan's slots.
 SLOTS = ((0, 2), (1, 3))

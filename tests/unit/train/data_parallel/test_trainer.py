@@ -20,8 +20,6 @@ from support.elastic import is_same, train_with, weights_of
 from support.peft_alone import assert_close, train_alone
 from support.small_bases import FAMILIES, build_base, write_rows
 
-pytest_plugins = ["support.one_thread"]
-
 ROWS, MICRO = 22, 3
 
 
