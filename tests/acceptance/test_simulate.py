@@ -1,9 +1,6 @@
-"""`auctune simulate` as a process: the files of a day, read back, hold together."""
+"""`auctune simulate`: the files of a day, read back, hold together."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +10,12 @@ from auctune.domain import Cell, Decision, Reason, Schedule
 from auctune.domain.money import parse_money
 from auctune.sim.feasibility import violations
 from auctune.sim.instance_file import read_instance
+from support.command_line import run_auctune
 
 ROOT = Path(__file__).parents[2]
 DAY = ROOT / "examples/instances/small-day.json"
+OUT = ("--decisions", "d.jsonl", "--report", "r.json")
 LINE = ["task", "admitted", "vendor", "payment", "value", "surplus", "schedule", "reason"]
-
-
-def auctune(*arguments: object, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "auctune", *map(str, arguments)],
-        cwd=folder,
-        env={**os.environ, "COLUMNS": "100"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 def read_line(text: str) -> Decision:
@@ -53,17 +41,23 @@ def read_line(text: str) -> Decision:
 
 
 @pytest.mark.parametrize("mechanism", ["pdftsp", "titan", "eft", "ntm"])
-def test_a_day_is_decided_and_accounted_for(mechanism: str, tmp_path: Path) -> None:
-    out = ("--decisions", "d.jsonl", "--report", "r.json")
-    done = auctune("simulate", DAY, "--mechanism", mechanism, *out, folder=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "welfare" in done.stdout
+def test_a_day_is_decided_and_accounted_for(
+    mechanism: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command: list[str | Path] = ["simulate", DAY, "--mechanism", mechanism, *OUT]
+    code, shown, errors = run_auctune(command, monkeypatch, capsys)
+    assert (code, errors) == (0, [])
+    assert "welfare" in shown
     market = read_instance(DAY)
-    lines = (tmp_path / "d.jsonl").read_text().splitlines()
+    lines = Path("d.jsonl").read_text().splitlines()
     decisions = [read_line(line) for line in lines]
     assert [decision.task for decision in decisions] == [task.id for task in market.in_order()]
     assert violations(market.cluster, market.tasks, decisions) == []
-    report = json.loads((tmp_path / "r.json").read_text())
+    report = json.loads(Path("r.json").read_text())
     admitted = [decision for decision in decisions if decision.admitted]
     assert report["num_tasks"] == len(market.tasks)
     assert report["num_admitted"] == len(admitted) > 0
@@ -73,18 +67,20 @@ def test_a_day_is_decided_and_accounted_for(mechanism: str, tmp_path: Path) -> N
     assert max(report["utilization"]["compute"]) <= 1 + 1e-9
     seconds = report["decision_seconds"]
     assert 0 < seconds["p50"] <= seconds["p99"] <= seconds["max"]
-    again = auctune("simulate", DAY, "--mechanism", mechanism, *out, folder=tmp_path)
-    assert again.returncode == 0
-    assert (tmp_path / "d.jsonl").read_text().splitlines() == lines
+    assert run_auctune(command, monkeypatch, capsys)[0] == 0
+    assert Path("d.jsonl").read_text().splitlines() == lines
 
 
-def test_bad_input_is_one_line_without_a_traceback(tmp_path: Path) -> None:
-    out = ("--decisions", "d.jsonl", "--report", "r.json")
-    done = auctune("simulate", "no.json", "--mechanism", "eft", *out, folder=tmp_path)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr == (
-        "auctune: no.json: the file: cannot be read (No such file or directory); "
-        "expected an instance as JSON\n"
+def test_bad_input_is_one_line_without_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, shown, errors = run_auctune(
+        ["simulate", "no.json", "--mechanism", "eft", *OUT], monkeypatch, capsys
     )
+    assert (code, shown) == (2, "")
+    assert errors == [
+        "auctune: no.json: the file: cannot be read (No such file or directory); "
+        "expected an instance as JSON"
+    ]
     assert not list(tmp_path.iterdir())

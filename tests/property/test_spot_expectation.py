@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from auctune.spot import SpotJob
@@ -19,12 +19,13 @@ from auctune.spot.window.expectation import (
 from auctune.spot.window.table import units_done
 from support.spot_cases import even_jobs, prices
 from support.spot_oracle import all_held, best_expected, exact, share, throughput
+from support.thorough import drawn
 
 cells = st.tuples(prices, st.integers(0, 2))
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@drawn(60)
 def test_the_expected_value_is_the_best_of_all_reactions(data: st.DataObject) -> None:
     job = data.draw(even_jobs(max_deadline=4, max_gpus=2))
     num_left = data.draw(st.integers(1, min(job.deadline, 3)))

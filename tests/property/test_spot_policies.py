@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from auctune.spot import Ahap, SpotJob, offline_bound, offline_optimum, play, play_batch
@@ -18,6 +18,7 @@ from support.spot_cases import (
     uneven_jobs,
 )
 from support.spot_oracle import all_held, best_value, exact, outcome, worth
+from support.thorough import drawn
 
 jobs: st.SearchStrategy[SpotJob] = st.one_of(even_jobs(), uneven_jobs())
 long_jobs: st.SearchStrategy[SpotJob] = st.one_of(
@@ -26,7 +27,7 @@ long_jobs: st.SearchStrategy[SpotJob] = st.one_of(
 
 
 @given(st.data())
-@settings(max_examples=300, deadline=None)
+@drawn(300)
 def test_every_allocation_keeps_the_constraints_and_the_account_is_right(
     data: st.DataObject,
 ) -> None:
@@ -56,7 +57,7 @@ def test_every_allocation_keeps_the_constraints_and_the_account_is_right(
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@drawn(60)
 def test_the_offline_optimum_is_the_best_of_all_allocations(data: st.DataObject) -> None:
     job = data.draw(st.one_of(even_jobs(3, 3), uneven_jobs(3)))
     market = data.draw(markets(job.deadline, most=3))
@@ -66,7 +67,7 @@ def test_the_offline_optimum_is_the_best_of_all_allocations(data: st.DataObject)
 
 
 @given(st.data())
-@settings(max_examples=200, deadline=None)
+@drawn(200)
 def test_no_policy_beats_the_offline_optimum(data: st.DataObject) -> None:
     job = data.draw(long_jobs)
     market = data.draw(markets(job.deadline))
@@ -77,7 +78,7 @@ def test_no_policy_beats_the_offline_optimum(data: st.DataObject) -> None:
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@drawn(150)
 def test_with_all_foreseen_and_the_threshold_off_ahap_is_optimal(data: st.DataObject) -> None:
     job = data.draw(even_jobs(max_deadline=9, max_gpus=6))
     assert exact_grid(job) is not None
@@ -88,7 +89,7 @@ def test_with_all_foreseen_and_the_threshold_off_ahap_is_optimal(data: st.DataOb
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@drawn(150)
 def test_the_batch_is_play_to_the_last_bit(data: st.DataObject) -> None:
     pool = data.draw(st.lists(st.one_of(ahaps(), baselines, policies), min_size=1, max_size=6))
     batch_jobs = data.draw(st.lists(long_jobs, min_size=1, max_size=3))

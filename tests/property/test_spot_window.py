@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from auctune.spot import SpotJob
@@ -11,10 +11,11 @@ from auctune.spot.window.program import fill_window, follow, make_scratch
 from auctune.spot.window.table import units_done
 from support.spot_cases import even_jobs, markets
 from support.spot_oracle import best_value, exact, outcome, worth
+from support.thorough import drawn
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@drawn(150)
 def test_the_plan_is_the_best_of_all(data: st.DataObject) -> None:
     job = data.draw(even_jobs(max_deadline=6, max_gpus=3))
     slot = data.draw(st.integers(0, job.deadline - 1))

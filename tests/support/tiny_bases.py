@@ -1,5 +1,6 @@
 """The tiny base for tests, built once and kept; pytest_plugins = ["support.tiny_bases"]."""
 
+import fcntl
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,10 @@ def tiny_cache(pytestconfig: pytest.Config) -> Path:
     """Where the tiny base is kept from one run of the tests to the next."""
     assert pytestconfig.cache is not None
     cache = pytestconfig.cache.mkdir("tiny-base")
-    tiny_folder(cache)
+    # Built by one of the processes of xdist, for which the others wait.
+    with (cache / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        tiny_folder(cache)
     return cache
 
 

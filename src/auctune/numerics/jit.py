@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
+from numba.core import types
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -35,6 +36,16 @@ _KEPT_CACHES = 8
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a function of arrays and scalars; `kernel(f).py_func` is the plain Python."""
     compiled: Any = numba.njit(cache=True, error_model="numpy", nogil=True)(function)
+    template_of = compiled.get_call_template
+
+    # numba would compile a kernel anew for each constant that another kernel calls it with.
+    def template(args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
+        return template_of(
+            tuple(map(types.unliteral, args)),
+            {name: types.unliteral(kind) for name, kind in kws.items()},
+        )
+
+    compiled.get_call_template = template
     return cast(Callable[P, R], compiled)
 
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from auctune.domain import InputError
@@ -20,6 +20,7 @@ from auctune.numerics.experts import (
     heaviest,
 )
 from support.adversaries import ADVERSARIES, Adversary, best_with_changes, in_blocks, meet
+from support.thorough import drawn
 
 
 @pytest.mark.parametrize("adversary", ADVERSARIES)
@@ -54,7 +55,7 @@ def test_anytime_regret_is_under_its_bound_after_every_round(
 
 
 @given(st.integers(2, 6), st.integers(1, 60), st.integers(0, 2**32 - 1))
-@settings(max_examples=100, deadline=None)
+@drawn(100)
 def test_any_utilities_keep_both_bounds(num_candidates: int, num_rounds: int, seed: int) -> None:
     random = np.random.default_rng(seed)
     utilities = random.beta(0.3, 0.3, (num_rounds, num_candidates))

@@ -4,12 +4,13 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from auctune.domain import InputError
 from auctune.numerics.experts import AdaptiveGradient, ExponentiatedGradient, KnownRounds
 from support.adversaries import ADVERSARIES, Adversary, Floats, meet
+from support.thorough import drawn
 
 
 def worst_regret(num_candidates: int, num_rounds: int) -> float:
@@ -37,7 +38,7 @@ def test_regret_is_under_both_bounds_after_every_round(
 
 
 @given(st.integers(2, 6), st.integers(1, 80), st.integers(0, 2**32 - 1))
-@settings(max_examples=100, deadline=None)
+@drawn(100)
 def test_utilities_in_a_narrow_range_are_learned_with_as_little_regret(
     num_candidates: int, num_rounds: int, seed: int
 ) -> None:

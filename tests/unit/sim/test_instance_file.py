@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from auctune.domain import Cluster, InputError, Task
 from auctune.sim.instance import Instance
@@ -16,6 +16,7 @@ from auctune.sim.instance_file import instance_json, parse_instance, read_instan
 from auctune.sim.workloads.synthetic import SyntheticParams, make_instance
 from support.instances import instances
 from support.markets import random_market
+from support.thorough import drawn
 
 GOOD: dict[str, Any] = {
     "slots": 3,
@@ -211,7 +212,7 @@ def test_what_is_written_is_read_back_exactly(tmp_path: Path) -> None:
     assert_round_trip(make_instance(params), tmp_path / "market.json")
 
 
-@settings(max_examples=50, deadline=None)
+@drawn(50)
 @given(instance=instances())
 def test_the_json_value_of_an_instance_gives_it_back(instance: tuple[Cluster, list[Task]]) -> None:
     cluster, tasks = instance

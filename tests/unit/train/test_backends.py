@@ -1,6 +1,6 @@
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -14,6 +14,7 @@ from auctune.train.multilora.backends import (
     choose_backend,
     grouped_obstacle,
 )
+from support.thorough import drawn
 
 BACKENDS = (LoopBackend(), BmmBackend(), GroupedBackend())
 CPU = torch.device("cpu")
@@ -36,7 +37,7 @@ def tensor(*shape: int, seed: int) -> Tensor:
 
 
 @pytest.mark.parametrize("backend", BACKENDS, ids=lambda backend: backend.name)
-@settings(deadline=None, max_examples=50)
+@drawn(50)
 @given(case=segments())
 def test_each_token_meets_its_own_matrix(
     backend: Backend, case: tuple[Bounds, tuple[int, ...], int]
@@ -53,7 +54,7 @@ def test_each_token_meets_its_own_matrix(
 
 
 @pytest.mark.parametrize("backend", BACKENDS, ids=lambda backend: backend.name)
-@settings(deadline=None, max_examples=50)
+@drawn(50)
 @given(case=segments())
 def test_columns_beyond_a_matrix_do_not_count(
     backend: Backend, case: tuple[Bounds, tuple[int, ...], int]
@@ -73,7 +74,7 @@ def test_columns_beyond_a_matrix_do_not_count(
 
 
 @pytest.mark.parametrize("backend", BACKENDS, ids=lambda backend: backend.name)
-@settings(deadline=None, max_examples=50)
+@drawn(50)
 @given(case=segments())
 def test_outer_products_are_summed_over_a_segment_alone(
     backend: Backend, case: tuple[Bounds, tuple[int, ...], int]

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
@@ -28,6 +28,7 @@ from auctune.sim.workloads.bursty_fit import (
     fit,
     least_squares,
 )
+from support.thorough import drawn
 
 
 def log_of(times: list[float]) -> JobLog:
@@ -165,7 +166,7 @@ def test_scaled_up_the_relative_variance_stays() -> None:
     slot_seconds=st.sampled_from([60.0, 600.0, 777.0]),
     seed=st.integers(0, 99),
 )
-@settings(max_examples=30)
+@drawn(30)
 def test_arrivals_lie_in_their_horizon_in_order_and_repeat(
     days: float, rate: float, slot_seconds: float, seed: int
 ) -> None:
@@ -225,7 +226,7 @@ def test_a_log_too_short_to_fit_is_refused() -> None:
     rows=st.lists(st.lists(TENTHS, min_size=4, max_size=4), min_size=4, max_size=8),
     data=st.data(),
 )
-@settings(max_examples=60)
+@drawn(60)
 def test_least_squares_of_nothing_below_zero_is_as_good_as_scipys(
     rows: list[list[float]], data: st.DataObject
 ) -> None:

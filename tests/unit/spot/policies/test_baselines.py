@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from auctune.domain import InputError
@@ -19,6 +19,7 @@ from auctune.spot import (
 from auctune.spot.terms import job_constants, steady_work
 from support.spot_cases import even_jobs, markets, uneven_jobs
 from support.spot_seen import seen
+from support.thorough import drawn
 
 JOB = SpotJob(workload=80, deadline=10, n_max=16)
 
@@ -74,7 +75,7 @@ def test_up_has_a_net_before_the_deadline() -> None:
 
 
 @given(st.data())
-@settings(max_examples=200, deadline=None)
+@drawn(200)
 def test_the_deadline_is_met_whenever_the_most_gpus_could_meet_it(data: st.DataObject) -> None:
     job = data.draw(st.one_of(even_jobs(max_deadline=9, max_gpus=6), uneven_jobs(9)))
     market = data.draw(markets(job.deadline))

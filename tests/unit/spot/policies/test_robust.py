@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from auctune.domain import InputError
@@ -23,6 +23,7 @@ from auctune.spot.window.limits import (
 )
 from support.spot_cases import even_jobs, forecast_of, markets, perfect
 from support.spot_seen import seen
+from support.thorough import drawn
 
 # One slot of waiting is possible; then all must run.
 JOB = SpotJob(workload=3.6, deadline=2, n_max=4, value=20.0)
@@ -43,7 +44,7 @@ def gamble(chance: float) -> ForecastTable:
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@drawn(60)
 def test_with_all_foreseen_it_is_optimal(data: st.DataObject) -> None:
     job = data.draw(even_jobs(max_deadline=7, max_gpus=5))
     market = data.draw(markets(job.deadline))
