@@ -86,7 +86,7 @@ def test_it_does_so_from_the_middle_of_a_log() -> None:
 
 
 def test_a_changed_decision_is_the_first_difference() -> None:
-    events, made = recorded(7)
+    events, made = recorded(2)
     bid = next(
         event
         for event in events
@@ -103,7 +103,7 @@ def test_a_changed_decision_is_the_first_difference() -> None:
 
 
 def test_changed_missing_and_additional_price_updates_are_found() -> None:
-    events, made = recorded(7)
+    events, made = recorded(2)
     updates = [n for n, event in enumerate(events) if event.type == AuctionEventType.PRICES_UPDATED]
     first, second = (events[n] for n in updates[:2])
     lesson = replace(first, body=first.body | {"lesson": second.body["lesson"]})

@@ -46,7 +46,7 @@ def best_gain(mechanism: Admission, task: Task, rng: np.random.Generator) -> Dec
 def test_no_misreport_gains_on_crowded_markets(make: Make) -> None:
     rng = np.random.default_rng(2)
     admitted = unprofitable = 0
-    for _ in range(times(50)):
+    for _ in range(times(90)):
         market = random_market(rng, num_tasks=20)
         bidder = int(rng.integers(3, 20))
         mechanism = make(market.cluster)
@@ -56,8 +56,8 @@ def test_no_misreport_gains_on_crowded_markets(make: Make) -> None:
         honest = answer(mechanism, task)
         admitted += honest.admitted
         unprofitable += honest.reason == "unprofitable"
-    assert admitted > 2
-    assert unprofitable > 2
+    assert admitted > 0
+    assert unprofitable > 0
 
 
 @pytest.mark.parametrize("make", rotated(TRUTHFUL).values(), ids=rotated(TRUTHFUL))

@@ -5,12 +5,15 @@ interpreter that finds `PLACE` in its environment connects to it (tests/sitecust
 """
 
 import os
-from multiprocessing import forkserver
+from collections.abc import Callable
+from multiprocessing import forkserver, get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from auctune.run.runtime.local import start_fork_server
 
+T = TypeVar("T")
 PLACE = "AUCTUNE_TESTS_FORK_SERVER"
 
 _TESTS = Path(__file__).resolve().parents[1]
@@ -29,3 +32,21 @@ def open_fork_server() -> None:
     os.environ[PLACE] = f"{server._forkserver_address}:{key.hex()}"
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([str(_TESTS), *([before] if before else [])])
+
+
+def in_another_process(function: Callable[..., T], *arguments: object) -> T:
+    """Return what a function of a module answers in a process of its own."""
+    context = get_context("forkserver")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_answer, args=(sender, function, arguments))
+    process.start()
+    # Else the end of the process without an answer would go unnoticed.
+    sender.close()
+    with receiver:
+        answer: T = receiver.recv()
+    process.join()
+    return answer
+
+
+def _answer(sender: Connection, function: Callable[..., object], arguments: list[object]) -> None:
+    sender.send(function(*arguments))

@@ -36,14 +36,12 @@ _KEPT_CACHES = 8
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a function of arrays and scalars; `kernel(f).py_func` is the plain Python."""
     compiled: Any = numba.njit(cache=True, error_model="numpy", nogil=True)(function)
-    template_of = compiled.get_call_template
+    template_of, plain_type = compiled.get_call_template, cast(Any, types.unliteral)
 
     # numba would compile a kernel anew for each constant that another kernel calls it with.
     def template(args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
-        return template_of(
-            tuple(map(types.unliteral, args)),
-            {name: types.unliteral(kind) for name, kind in kws.items()},
-        )
+        plain_kws = {name: plain_type(kind) for name, kind in kws.items()}
+        return template_of(tuple(map(plain_type, args)), plain_kws)
 
     compiled.get_call_template = template
     return cast(Callable[P, R], compiled)

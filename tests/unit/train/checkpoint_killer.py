@@ -1,7 +1,8 @@
 """Kills writers of checkpoints with SIGKILL and looks at what they leave behind.
 
-A process of its own, run as `checkpoint_killer.py FOLDER each|random`: it forks its writers, which
-a test process with threads must not do. Prints one JSON object a killed writer.
+A process of its own, run as `checkpoint_killer.py FOLDER`: it forks its writers, which a test
+process with threads must not do. Prints one JSON object: for each way to kill them, what was
+found after each writer.
 """
 
 import itertools
@@ -45,8 +46,9 @@ def kill_at_event(count: int) -> None:
     sys.addaudithook(hook)
 
 
-def kill_at_each_event(folder: Path, keep: int) -> None:
+def kill_at_each_event(folder: Path, keep: int) -> list[dict[str, Any]]:
     """One writer for each file operation of a save, killed there; until one is not killed."""
+    rounds: list[dict[str, Any]] = []
     for count in itertools.count():
         place = folder / str(count)
         for number in (1, 2, 3):
@@ -61,16 +63,18 @@ def kill_at_each_event(folder: Path, keep: int) -> None:
         killed = os.WIFSIGNALED(status)
         seen = look(place)
         save_checkpoint(place, 5, make(5), keep)
-        print(json.dumps({"killed": killed, **seen, "afterwards": look(place)["number"]}))
+        rounds.append({"killed": killed, **seen, "afterwards": look(place)["number"]})
         if not killed and count % 2:
-            return
+            break
+    return rounds
 
 
-def kill_at_random(folder: Path, rounds: int, seed: int) -> None:
+def kill_at_random(folder: Path, num_rounds: int) -> list[dict[str, Any]]:
     """Writers in one folder, each going on where the one before was killed."""
-    source = random.Random(seed)
+    source = random.Random(0)
+    rounds: list[dict[str, Any]] = []
     done = 0
-    for _ in range(rounds):
+    for _ in range(num_rounds):
         reader, writer = os.pipe()
         pid = os.fork()
         if pid == 0:
@@ -88,12 +92,12 @@ def kill_at_random(folder: Path, rounds: int, seed: int) -> None:
         os.close(reader)
         seen = look(folder)
         done = seen["number"]
-        print(json.dumps({"announced": announced, **seen}))
+        rounds.append({"announced": announced, **seen})
+    return rounds
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    if sys.argv[2] == "each":
-        kill_at_each_event(Path(sys.argv[1]), keep=int(sys.argv[3]))
-    else:
-        kill_at_random(Path(sys.argv[1]), rounds=40, seed=int(sys.argv[3]))
+    place = Path(sys.argv[1])
+    each = {f"each-{keep}": kill_at_each_event(place / f"{keep}", keep) for keep in (1, 2)}
+    print(json.dumps({**each, "random": kill_at_random(place / "random", num_rounds=40)}))

@@ -1,7 +1,5 @@
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,8 @@ from transformers import LlamaConfig, LlamaForCausalLM, PretrainedConfig
 from auctune.domain import InputError
 from auctune.train.base import Base, check_device, compute_digest, load_base, num_weight_bytes
 from auctune.train.tiny import tiny_folder
+from support.one_fork_server import in_another_process
+from support.tiny_bases import digest_of
 
 pytest_plugins = ["support.tiny_bases"]
 
@@ -64,18 +64,7 @@ def test_the_digest_is_that_of_the_model_and_not_of_its_place(
     tiny_base: Base, folder: Path, tmp_path: Path
 ) -> None:
     assert load_base(str(folder), cache=tmp_path).digest == tiny_base.digest
-    script = (
-        "import sys; from pathlib import Path; from auctune.train.base import load_base\n"
-        "print(load_base(sys.argv[1], cache=Path(sys.argv[1])).digest)"
-    )
-    ended = subprocess.run(
-        [sys.executable, "-c", script, str(folder)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert ended.stdout.strip() == tiny_base.digest, ended.stderr
+    assert in_another_process(digest_of, folder) == tiny_base.digest
 
 
 def test_the_digest_tells_other_weights_configurations_and_dtypes(

@@ -219,23 +219,26 @@ def test_if_all_are_damaged_that_is_an_error_that_names_each(tmp_path: Path) -> 
         load_latest(tmp_path)
 
 
-def kill(*arguments: object) -> list[dict[str, Any]]:
+@pytest.fixture(scope="module")
+def kills(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
+    """What was found after each writer, for each way to kill them."""
     ended = subprocess.run(
-        [sys.executable, str(KILLER), *map(str, arguments)],
+        [sys.executable, str(KILLER), str(tmp_path_factory.mktemp("kills"))],
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
-    return [json.loads(line) for line in ended.stdout.splitlines()]
+    found: dict[str, list[dict[str, Any]]] = json.loads(ended.stdout)
+    return found
 
 
 @pytest.mark.parametrize("keep", [1, 2])
 def test_a_writer_killed_at_any_file_operation_leaves_a_whole_checkpoint(
-    tmp_path: Path, keep: int
+    kills: dict[str, list[dict[str, Any]]], keep: int
 ) -> None:
-    rounds = kill(tmp_path, "each", keep)
+    rounds = kills[f"each-{keep}"]
     # Enough operations to have been killed before, at and after the rename.
     assert len(rounds) > 10
     assert {seen["number"] for seen in rounds if seen["killed"]} == {3, 4}
@@ -243,8 +246,10 @@ def test_a_writer_killed_at_any_file_operation_leaves_a_whole_checkpoint(
     assert all(seen["afterwards"] == 5 for seen in rounds)
 
 
-def test_writers_killed_at_random_never_lose_a_checkpoint_that_was_done(tmp_path: Path) -> None:
-    rounds = kill(tmp_path, "random", 0)
+def test_writers_killed_at_random_never_lose_a_checkpoint_that_was_done(
+    kills: dict[str, list[dict[str, Any]]],
+) -> None:
+    rounds = kills["random"]
     assert len(rounds) == 40
     for seen in rounds:
         assert seen["announced"] <= seen["number"] <= seen["announced"] + 1

@@ -1,5 +1,3 @@
-import subprocess
-import sys
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from auctune.train.base import Base
 from auctune.train.rows import tokenize
 from auctune.train.tiny import TinyRecipe, tiny_folder
 from auctune.train.tiny_text import chats, texts
+from support.one_fork_server import in_another_process
 
 pytest_plugins = ["support.tiny_bases"]
 
@@ -42,20 +41,8 @@ def test_a_recipe_is_built_once_and_the_same_in_any_process(tmp_path: Path) -> N
     assert tiny_folder(tmp_path / "one", SMALL, shares.append) == one
     assert len(shares) == 4
 
-    script = (
-        "import sys, torch; from pathlib import Path\n"
-        "from auctune.train.tiny import TinyRecipe, tiny_folder\n"
-        f"torch.rand(3); print(tiny_folder(Path(sys.argv[1]), {SMALL!r}))"
-    )
-    ended = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path / "two")],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr
-    assert contents(Path(ended.stdout.strip())) == contents(one)
+    two = in_another_process(tiny_folder, tmp_path / "two", SMALL)
+    assert contents(two) == contents(one)
 
 
 def test_another_recipe_has_another_place() -> None:
