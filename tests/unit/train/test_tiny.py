@@ -15,7 +15,7 @@ from support.one_fork_server import in_another_process
 
 pytest_plugins = ["support.tiny_bases"]
 
-SMALL = TinyRecipe(layers=1, heads=2, width=16, context=64, vocabulary=300, num_texts=50, steps=4)
+SMALL = TinyRecipe(layers=1, heads=2, width=16, context=256, vocabulary=300, num_texts=50, steps=4)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
