@@ -29,12 +29,11 @@ from rich.table import Table
 from auctune.run.event_log import EventLog
 from auctune.run.runtime.channel import decode, encode
 from auctune.run.spot.clock import WallClock
-from auctune.run.spot.events import OvertimeStarted, SpotEvent
 from auctune.run.spot.job import SpotRunConfig, run_spot_job
 from auctune.run.spot.launcher import LocalLauncher, LocalProvider
 from auctune.run.spot.overhead import MeasuredOverhead, measure_overhead
 from auctune.run.spot.provider import PurchaseOption
-from auctune.run.spot.state import SpotRunState
+from auctune.run.spot.state import OvertimeStarted, SpotEvent, SpotRunState
 from auctune.run.spot.traces import MarketTrace
 from auctune.run.spot.worker import WorkerMessage, WorkerSettings
 from auctune.spot import SpotAllocation, SpotJob, SpotMarket, SpotObservation
@@ -155,7 +154,7 @@ def measure_micro_batch(folder: Path) -> tuple[float, float, int]:
     trainer = ElasticTrainer(base, job, folder / "trainer", micro_batch=4)
     worker = GradientWorker(base, job)
     worker.set_weights(trainer.values)
-    part = trainer.next_part()
+    part = trainer.next_micro_batch()
     assert part is not None
     seconds = median_seconds(lambda: worker.compute(part), 5)
     return seconds, round_trip_seconds(trainer.values.copy()), trainer.values.size

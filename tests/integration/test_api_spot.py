@@ -61,7 +61,7 @@ def tell(served: Served, job: str, kind: str, **words: Any) -> None:
 def slot(served: Served, job: str, number: int, paid: float) -> None:
     tell(
         served, job, "slot", slot=number, price=0.25, available=4, on_demand_price=1.0,
-        on_demand=1, spot=1, paid=paid, missed=False,
+        on_demand=1, spot=1, paid=paid, skipped=False,
     )  # fmt: skip
 
 
@@ -195,7 +195,7 @@ def test_a_job_that_is_late_is_worth_less_and_a_failure_of_ours_is_refunded(serv
     name = job["id"]
     slot(served, name, 0, 1.0)
     tell(
-        served, name, "slot_done", slot=0, rows=20, steps=3, tokens=99, taken_back=0,
+        served, name, "slot_done", slot=0, rows=20, steps=3, tokens=99, preempted=0,
         losses=[[1, 8, 2.0], [2, 16, 1.5], [3, 20, 1.25]],
     )  # fmt: skip
     with served.http() as http:

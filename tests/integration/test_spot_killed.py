@@ -92,7 +92,9 @@ def test_a_job_killed_twenty_times_ends_with_the_weights_of_an_undisturbed_one(
     assert not [pid for pid in orphans if Path(f"/proc/{pid}").exists()]
     assert is_same(read_adapter(folder / "adapter"), alone)
     events = read_events(folder)
-    assert sum(event["type"] == "died" for event in events) >= KILLS - len(COORDINATOR) - 4
-    assert any(event["type"] == "taken_back" for event in events)
+    assert (
+        sum(event["type"] == "worker_crashed" for event in events) >= KILLS - len(COORDINATOR) - 4
+    )
+    assert any(event["type"] == "preempted" for event in events)
     slots = [event["observation"]["slot"] for event in events if event["type"] == "slot"]
     assert slots == sorted(set(slots)), "a slot is paid once"

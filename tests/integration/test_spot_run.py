@@ -13,7 +13,9 @@ from torch import Tensor
 
 from auctune.domain import InputError
 from auctune.run.event_log import EventRecord
-from auctune.run.spot.events import (
+from auctune.run.spot.job import forecast_source
+from auctune.run.spot.provider import InstanceProvider, PurchaseOption, TraceCapacity, WorkerHandle
+from auctune.run.spot.state import (
     DataNoted,
     InstancesPreempted,
     OvertimeBilled,
@@ -21,8 +23,6 @@ from auctune.run.spot.events import (
     SpotEvent,
     Warned,
 )
-from auctune.run.spot.from_files import forecast_source
-from auctune.run.spot.provider import InstanceProvider, PurchaseOption, TraceCapacity, WorkerHandle
 from auctune.run.spot.traces import MarketTrace
 from auctune.run.spot.worker import SpotRunError, WorkerFailed, WorkerMessage, WorkerSettings
 from auctune.spot import (
@@ -230,7 +230,7 @@ def test_what_was_taken_away_before_a_kill_stays_away_after_it(
         site.run(tmp_path / "run", policy, site.supply(trace), on_event=Killing(7), saved_every=0.0)
     events = read_events(tmp_path / "run")
     assert 0.5 < events[-1]["time"] < 0.8
-    assert sum(event["type"] == "taken_back" for event in events) == 1
+    assert sum(event["type"] == "preempted" for event in events) == 1
     report = site.run(tmp_path / "run", policy, site.supply(trace), resume=True)
     assert report.outcome == whole.outcome
     assert is_same(adapter_of(report), alone)

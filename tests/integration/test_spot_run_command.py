@@ -13,8 +13,8 @@ import pytest
 from safetensors.numpy import load_file
 
 from auctune.numerics.rng import stream
-from auctune.run.spot.from_files import make_config
 from auctune.run.spot.inputs import SpotFolder, read_inputs
+from auctune.run.spot.job import make_config
 from auctune.sim.spot.job_file import read_job_file
 from auctune.spot import SpotFirst, SpotMarket, play
 from auctune.train.base import Base

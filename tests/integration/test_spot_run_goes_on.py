@@ -8,9 +8,8 @@ import pytest
 
 from auctune.run.spot.clock import ModelClock
 from auctune.run.spot.coordinator import CapReachedError, StoppedError
-from auctune.run.spot.events import OvertimeBilled, SlotStarted, SpotEvent
 from auctune.run.spot.report import SpotRunReport
-from auctune.run.spot.state import SpotRunState
+from auctune.run.spot.state import OvertimeBilled, SlotStarted, SpotEvent, SpotRunState
 from auctune.spot import OnDemandOnly, SpotFirst, SpotJob, SpotMarket
 from support.elastic import is_same
 from support.spot_runs import Site, adapter_of, read_adapter, read_events

@@ -8,8 +8,8 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.run.spot import job
-from auctune.run.spot.events import RowsTrained, SlotStarted, SpotEvent, Warned
 from auctune.run.spot.report import SpotRunReport
+from auctune.run.spot.state import RowsTrained, SlotStarted, SpotEvent, Warned
 from auctune.spot import SpotFirst, SpotMarket
 from auctune.train.data_parallel.trainer import ElasticTrainer
 from support.elastic import is_same

@@ -14,9 +14,9 @@ from torch import Tensor
 from auctune.domain import InputError
 from auctune.run.event_log import EventRecord
 from auctune.run.spot.coordinator import StoppedError
-from auctune.run.spot.events import RowsTrained, SlotFinished, SpotEvent
 from auctune.run.spot.job_config import SpotRayParams
 from auctune.run.spot.ray_workers import RayProvider
+from auctune.run.spot.state import RowsTrained, SlotFinished, SpotEvent
 from auctune.run.spot.traces import MarketTrace
 from auctune.spot import Overhead, SpotAllocation, SpotFirst, SpotMarket, play
 from support.elastic import is_same
@@ -133,7 +133,7 @@ class TestOnACluster:
         folder, policy = tmp_path / "run", fixed(*[(0, 2)] * 6)
         report = site.run(folder, policy, supply, order=order, on_event=listener)
         assert listener.has_acted
-        assert kinds(folder).count("died") == 1
+        assert kinds(folder).count("worker_crashed") == 1
         assert report.num_preempted == 0
         assert is_same(adapter_of(report), site.undisturbed(tmp_path / "alone", order))
 
@@ -154,7 +154,7 @@ class TestOnACluster:
             rented_nodes.tell("start", SPOT)
         assert listener.has_acted
         assert report.num_preempted >= 2
-        assert "died" not in kinds(folder)
+        assert "worker_crashed" not in kinds(folder)
         assert report.outcome.ending_cost > 0
         assert is_same(adapter_of(report), site.undisturbed(tmp_path / "alone", order))
 

@@ -32,16 +32,16 @@ def train_with(
     lost = 0
     while not trainer.is_done and (rows is None or trainer.rows < rows):
         for number in range(len(workers)):
-            if number not in busy and (part := trainer.next_part()):
+            if number not in busy and (part := trainer.next_micro_batch()):
                 workers[number].set_weights(trainer.values)
                 busy[number] = part
         number = int(draw.choice(list(busy)))
         part = busy.pop(number)
         if draw.random() < deaths:
-            trainer.give_back(part)
+            trainer.requeue(part)
             lost += 1
         else:
-            trainer.take(part, workers[number].compute(part))
+            trainer.add_gradient(part, workers[number].compute(part))
             while trainer.advance():
                 pass
     return lost

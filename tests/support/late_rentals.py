@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from auctune.domain.data_size import DataSize
-from auctune.run.spot.strategy import SpotStrategy
+from auctune.run.spot.job_config import SpotStrategy
 from auctune.run.spot.traces import LoopedTrace
 from auctune.service.jobs.terms import JobValue
 from auctune.service.jobs.training import Training
@@ -152,7 +152,7 @@ class LateRentals:
             paid = held.on_demand * 1.0 + held.spot * price
             self._tell(
                 job, "slot", slot=slot, price=price, on_demand=held.on_demand, spot=held.spot,
-                paid=paid, missed=is_missed,
+                paid=paid, skipped=is_missed,
             )  # fmt: skip
             num_missed += is_missed
             work = pace * _work(terms.job(), held.total, last.total)
@@ -165,7 +165,7 @@ class LateRentals:
         finish = terms.deadline + span
         self.clock.time = rental.clock.slot_start(job.first) + finish * SLOT_SECONDS
         self._tell(
-            job, "held", slot=terms.deadline, since=float(terms.deadline), until=finish,
+            job, "overtime", slot=terms.deadline, since=float(terms.deadline), until=finish,
             on_demand=terms.n_max, paid=terms.n_max * span, rows=job.total_rows, steps=1,
             tokens=1, losses=[],
         )  # fmt: skip

@@ -84,7 +84,7 @@ class Renter:
             words = {"slot": zone.state.jobs[job].meter.next_slot, "since": since, "until": until}
             paid = 1.0 * n_max * (until - since)
             trained: dict[str, Any] = {"rows": None, "steps": None, "tokens": None, "losses": []}
-            said = {"kind": "held", "on_demand": n_max, "paid": paid, **words, **trained}
+            said = {"kind": "overtime", "on_demand": n_max, "paid": paid, **words, **trained}
             on_message(zone, job, said)
 
         self.actor.submit(held).result(60)
@@ -104,7 +104,7 @@ def _rent(zone: SpotZone, job: SpotJobState | None) -> None:
     spot = min(1, available)
     words = {"slot": number, "price": price, "on_demand": 1 - spot, "spot": spot}
     paid = (1 - spot) * 1.0 + spot * price
-    on_message(zone, job.id, {"kind": "slot", **words, "paid": paid, "missed": False})
+    on_message(zone, job.id, {"kind": "slot", **words, "paid": paid, "skipped": False})
     rows, step = 5 * (number + 1), number + 1
     losses = [[step, rows, 2.0 / step]]
     done = {"rows": rows, "steps": step, "tokens": rows * 8, "losses": losses}

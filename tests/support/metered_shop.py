@@ -40,7 +40,12 @@ def rented_slot(served: Served, job: str, number: int, on_demand: int, spot: int
     zone = served.service.zones[RENTED]
     assert isinstance(zone, SpotGateway)
     told = {"kind": "slot", "slot": number, "price": 0.25, "available": 4, "on_demand_price": 1.0}
-    told |= {"on_demand": on_demand, "spot": spot, "paid": on_demand + 0.25 * spot, "missed": False}
+    told |= {
+        "on_demand": on_demand,
+        "spot": spot,
+        "paid": on_demand + 0.25 * spot,
+        "skipped": False,
+    }
     zone.actor.submit(lambda actor: on_message(actor, job, told)).result(60)
 
 

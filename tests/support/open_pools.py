@@ -19,7 +19,7 @@ from auctune.run.pool.events import (
 )
 from auctune.run.pool.jobs import JobFactory
 from auctune.run.pool.pool import OpenPool
-from auctune.run.pool.state import DesiredJobs
+from auctune.run.pool.process import DesiredJobs
 from support.pool_threads import ReadingLine, make_line
 
 Script = Callable[[int], DesiredJobs]

@@ -15,7 +15,7 @@ import orjson
 
 from auctune.domain import InputError, Money, round_money, write_snapshot
 from auctune.domain.data_size import DataSize
-from auctune.run.spot.strategy import SpotStrategy
+from auctune.run.spot.job_config import SpotStrategy
 from auctune.run.spot.traces import LoopedTrace
 from auctune.service.jobs.terms import JobValue
 from auctune.service.jobs.training import Training
@@ -171,7 +171,7 @@ class SpotPlayer:
         process = self.processes.setdefault(name, MadeUpProcess())
         if process.told and process.told[-1]["kind"] == "slot":
             process.rows += int(self.rng.integers(0, 9))
-            self._tell(name, "slot_done", slot=process.slot, taken_back=0, **self._trained(process))
+            self._tell(name, "slot_done", slot=process.slot, preempted=0, **self._trained(process))
             process.slot += 1
             return True
         missed = self.rng.random() < 0.1
@@ -183,7 +183,7 @@ class SpotPlayer:
         self._tell(
             name, "slot", slot=process.slot, price=price, available=available,
             on_demand_price=1.0, on_demand=on_demand, spot=spot,
-            paid=on_demand * 1.0 + spot * price, missed=missed,
+            paid=on_demand * 1.0 + spot * price, skipped=missed,
         )  # fmt: skip
         return True
 
@@ -197,7 +197,7 @@ class SpotPlayer:
             return False
         process.rows += 2
         self._tell(
-            name, "held", slot=process.slot, since=10.0, until=10.5, on_demand=4,
+            name, "overtime", slot=process.slot, since=10.0, until=10.5, on_demand=4,
             on_demand_price=1.0, paid=2.0, **self._trained(process),
         )  # fmt: skip
         process.slot += 1

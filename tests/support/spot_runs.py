@@ -15,7 +15,6 @@ from torch import Tensor
 from auctune.numerics.rng import stream
 from auctune.run.event_log import EventLog, EventRecord
 from auctune.run.spot.clock import ModelClock, SlotClock
-from auctune.run.spot.events import OnEvent, ignore_event
 from auctune.run.spot.job import SpotRunConfig, run_spot_job
 from auctune.run.spot.provider import (
     InstanceProvider,
@@ -25,6 +24,7 @@ from auctune.run.spot.provider import (
     WorkerHandle,
 )
 from auctune.run.spot.report import SpotRunReport
+from auctune.run.spot.state import OnEvent, ignore_event
 from auctune.run.spot.traces import MarketTrace
 from auctune.run.spot.worker import (
     LoadedWorker,

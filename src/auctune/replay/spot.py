@@ -22,8 +22,7 @@ from auctune.domain.money import ZERO
 from auctune.registry import spot_policy
 from auctune.replay.compare import LogRange, Progress, ReplayInput, ZoneReplay
 from auctune.replay.verify import Body, LogVerifier, Rule, noop
-from auctune.run.spot.job_config import SpotJobSpec
-from auctune.run.spot.strategy import SpotStrategy
+from auctune.run.spot.job_config import SpotJobSpec, SpotStrategy
 from auctune.run.spot.traces import LoopedTrace
 from auctune.service.config.spot import SpotConfig
 from auctune.service.storage.events import EventType, ZoneEvent

@@ -36,10 +36,10 @@ from auctune.sim.spot.job_file import JobFile, read_job_file
 from auctune.spot import SpotJob
 
 if TYPE_CHECKING:
-    from auctune.run.spot.events import SpotEvent
     from auctune.run.spot.inputs import RunInputs, SpotFolder
     from auctune.run.spot.job_config import SpotRayParams
     from auctune.run.spot.report import SpotRunReport
+    from auctune.run.spot.state import SpotEvent
 
 # A finish this close after the deadline is a rounding error.
 _SLACK = 1e-9
@@ -215,10 +215,10 @@ class RunDisplay:
         self._bar.stop()
 
     def __call__(self, event: "SpotEvent") -> None:
-        from auctune.run.spot import events
+        from auctune.run.spot import state
 
         match event:
-            case events.SlotStarted(record):
+            case state.SlotStarted(record):
                 seen, held = record.observation, record.allocation
                 self._cost = seen.cost + record.paid
                 self._console.print(
@@ -226,31 +226,31 @@ class RunDisplay:
                     f"available; holds {held.on_demand} on-demand + {held.spot} spot; "
                     f"cost {self._cost:.3f}"
                 )
-            case events.RowsTrained(now, num_workers, progress):
+            case state.RowsTrained(now, num_workers, progress):
                 self._loss = progress.loss if progress.loss is not None else self._loss
                 self._share = progress.rows / progress.total_rows
-                state = f"{num_workers} workers, slot {now:.2f}, cost {self._cost:.3f}"
+                text = f"{num_workers} workers, slot {now:.2f}, cost {self._cost:.3f}"
                 self._bar.update(
                     self._task,
                     total=progress.total_rows,
                     completed=progress.rows,
-                    state=f"{state}{self._loss_text()}",
+                    state=f"{text}{self._loss_text()}",
                 )
-            case events.InstancesPreempted(now, count):
+            case state.InstancesPreempted(now, count):
                 self._console.print(f"          {count} spot preempted at {now:.2f}", style="red")
-            case events.SlotFinished(record):
+            case state.SlotFinished(record):
                 pace = min(1.0, (record.observation.slot + 1) / self._job.deadline)
                 self._console.print(
                     f"          {self._share:.1%} done, even pace {pace:.1%}{self._loss_text()}"
                 )
-            case events.OvertimeStarted(num_instances=count):
+            case state.OvertimeStarted(num_instances=count):
                 self._console.print(
                     f"deadline  {1 - self._share:.1%} remains; {count} on-demand until done",
                     style="red",
                 )
-            case events.Warned(text) | events.DataNoted(text):
+            case state.Warned(text) | state.DataNoted(text):
                 self._console.print(text, style="yellow", markup=False)
-            case events.OvertimeBilled():
+            case state.OvertimeBilled():
                 # The bar shows the progress.
                 pass
 
@@ -259,8 +259,8 @@ class RunDisplay:
 
 
 def _start(inputs: "RunInputs", out: Path, console: Console) -> None:
-    from auctune.run.spot.from_files import start_run
     from auctune.run.spot.inputs import SpotFolder
+    from auctune.run.spot.job import start_run
 
     folder, job = SpotFolder(out), inputs.read_job()
     try:
@@ -274,8 +274,8 @@ def _start(inputs: "RunInputs", out: Path, console: Console) -> None:
 
 
 def _resume(path: Path, console: Console) -> None:
-    from auctune.run.spot.from_files import resume_run
     from auctune.run.spot.inputs import SpotFolder, read_inputs
+    from auctune.run.spot.job import resume_run
 
     folder = SpotFolder(path)
     job = read_inputs(folder).read_job()

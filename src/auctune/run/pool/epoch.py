@@ -3,17 +3,23 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from auctune.domain.checks import check_positive
 from auctune.numerics.arrays import Floats, Ints
 from auctune.run.pool.clock import Clock, Quantum
-from auctune.run.pool.events import JobOutlook, JobStatus, QuantumTrained
+from auctune.run.pool.events import (
+    JobOutlook,
+    JobStatus,
+    Member,
+    QuantumTrained,
+)
 from auctune.run.pool.jobs import DeviceMemory, JobCheckpoints, Jobs, job_errors
-from auctune.run.pool.state import JobSetState, Member
-from auctune.timeshare.allocator import Allocator, InfeasibleSharesError
+from auctune.timeshare.allocator import Allocator, InfeasibleSharesError, Observation
 from auctune.timeshare.estimators.estimator import Estimator
+from auctune.timeshare.thread import bundle_arrays
 from auctune.train.preemptible import StepTooLongError
 
 # A job that is slower than its rate says ends its time slice after this many times its share.
@@ -248,3 +254,94 @@ class Epoch:
         if finish is None:
             return JobStatus.NO_SHARE
         return JobStatus.IN_TIME if finish <= thread.deadline else JobStatus.LATE
+
+
+# Batches that a job may always carry over: one of a small share must get to a whole one.
+MAX_CARRY_OVER = 2.0
+
+
+_T = TypeVar("_T", int, float)
+
+
+class JobSetState:
+    """Jobs that share a pool, as the arrays that allocators see.
+
+    In a quantum in which one of them was not a member it has no share, no batch and no loss, and
+    its rate stays: allocators and estimators see that it did not train.
+
+    Args:
+        members: the jobs.
+
+    Attributes:
+        names: ids of the jobs.
+        bundle: what is fixed of them.
+        rates: [k] estimates of batches per quantum.
+        samples, received: [k] batches trained, shares received.
+        carry_over: [k] batches, with a fraction, that are due from earlier quanta.
+        done, finish: [k] whether and by which quantum's end the threshold was reached.
+        last: newest quantum, or None.
+        shares, batches, losses, seconds: [k] of the newest quantum.
+        last_losses: [k] of the last quantum in which each trained.
+    """
+
+    def __init__(self, members: Sequence[Member]) -> None:
+        num = len(members)
+        threads = [member.thread for member in members]
+        self.names = [thread.id for thread in threads]
+        self.bundle = bundle_arrays(threads)
+        self.rates = np.array([member.rate for member in members], dtype=np.float64)
+        self.samples, self.received, self.carry_over = np.zeros(num), np.zeros(num), np.zeros(num)
+        self.done, self.finish = np.zeros(num, dtype=np.bool_), np.full(num, np.inf)
+        self.shares, self.seconds = np.zeros(num), np.zeros(num)
+        self.batches = np.zeros(num, dtype=np.int64)
+        self.losses, self.last_losses = np.full(num, np.nan), np.full(num, np.nan)
+
+    def is_over(self, time: int) -> bool:
+        """Return whether no job can train in that quantum or later."""
+        return bool((self.done | (self.bundle.deadline <= time)).all())
+
+    def observe(self, time: int) -> Observation:
+        """Return what an allocator sees as a quantum begins."""
+        return Observation(
+            time=time,
+            samples=self.samples.copy(),
+            batches_per_unit=self.rates.copy(),
+            loss=self.losses.copy(),
+            fresh=self.batches > 0,
+            done=self.done.copy(),
+            received=self.received.copy(),
+        )
+
+    def due(self, shares: Floats, span: float) -> Floats:
+        """Return [k] batches, with a fraction, that shares of a quantum and the carry-over give."""
+        due: Floats = self.carry_over + shares * self.rates * span
+        return due
+
+    def apply(self, quantum: QuantumTrained) -> Ints:
+        """Apply a quantum; return the places of jobs that reached their thresholds in it."""
+        places = {name: place for place, name in enumerate(quantum.jobs)}
+        rows = [places.get(name) for name in self.names]
+        self.shares = np.array(_column(quantum.shares, rows, 0.0))
+        self.batches = np.array(_column(quantum.batches, rows, 0), dtype=np.int64)
+        self.losses = np.array(_column(quantum.losses, rows, math.nan))
+        self.seconds = np.array(_column(quantum.seconds, rows, 0.0))
+        granted = self.shares * self.rates * quantum.span
+        # Limited, as the allocator may change its mind on what a quantum had no time for.
+        self.carry_over = np.clip(
+            self.carry_over + granted - self.batches, 0.0, np.maximum(granted, MAX_CARRY_OVER)
+        )
+        self.samples += self.batches
+        self.received += self.shares
+        trained = self.batches > 0
+        self.last_losses[trained] = self.losses[trained]
+        reached = trained & (self.losses <= self.bundle.threshold) & ~self.done
+        self.done |= reached
+        self.finish[reached] = quantum.time + 1.0
+        for index, row in enumerate(rows):
+            if row is not None:
+                self.rates[index] = quantum.rates[row]
+        return np.flatnonzero(reached)
+
+
+def _column(values: Sequence[_T], rows: Sequence[int | None], missing: _T) -> list[_T]:
+    return [missing if row is None else values[row] for row in rows]

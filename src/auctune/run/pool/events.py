@@ -1,12 +1,13 @@
-"""Directory of a pool, and the events of its log.
+"""Directory of a pool, the events of its log, and the state that is folded from them.
 
 An event is written once what it reports is on disk, or can be computed again: a quantum that was
 interrupted is trained again from the checkpoints, which hold what the recorded ones made. An
 event's number is its place in the log, from 1 on. Times are quanta.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -16,6 +17,7 @@ from pydantic import Field, TypeAdapter
 from auctune.domain import InputError
 from auctune.run.event_log import EventRecord
 from auctune.run.run_directory import RunDirectory
+from auctune.timeshare.thread import LearningThread
 
 VERSION = 4
 
@@ -312,3 +314,111 @@ class PoolUpdate:
 
 OnUpdate = Callable[[PoolUpdate], None]
 """Called with each event once it is on disk, by the thread that trains: it should be quick."""
+
+
+@dataclass
+class Member:
+    """A job of a pool.
+
+    Attributes:
+        thread: as allocators see it.
+        settings: what it trains.
+        rate: estimate of its batches per quantum when it joined.
+        memory_bytes: that it takes while it trains.
+        is_paused: whether it has no share for now.
+        batches: trained.
+        best: batches and loss of the quantum with the lowest loss; None before the first.
+        is_done: whether its threshold was reached.
+    """
+
+    thread: LearningThread
+    settings: dict[str, Any]
+    rate: float
+    memory_bytes: int
+    is_paused: bool = False
+    batches: int = 0
+    best: tuple[int, float] | None = None
+    is_done: bool = False
+
+    def add(self, batches: int, loss: float) -> None:
+        """Count batches that it trained in a quantum."""
+        self.batches += batches
+        if math.isfinite(loss) and (self.best is None or loss < self.best[1]):
+            self.best = (self.batches, loss)
+        self.is_done |= loss <= self.thread.threshold
+
+    def improves(self, batches: int, loss: float) -> bool:
+        """Return whether a quantum that is not recorded yet is the best, and not the last."""
+        best_loss = math.inf if self.best is None else self.best[1]
+        return batches > 0 and self.thread.threshold < loss < best_loss
+
+
+@dataclass
+class PoolState:
+    """State of a pool.
+
+    Attributes:
+        members: jobs of the pool, by id, in the order in which they joined.
+        gone: ids of jobs that left or were rejected.
+        quanta: all in which one of the members was.
+        last: number of the newest quantum; -1 before the first.
+        moment: when it had been trained.
+    """
+
+    members: dict[str, Member] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+    quanta: list[QuantumTrained] = field(default_factory=list)
+    last: int = -1
+    moment: float = 0.0
+
+    @classmethod
+    def fold(cls, events: Iterable[PoolEvent]) -> "PoolState":
+        """Return the state after these events."""
+        state = cls()
+        for event in events:
+            state.apply(event)
+        return state
+
+    @property
+    def active(self) -> tuple[str, ...]:
+        """Ids of the members that share the next quantum."""
+        return tuple(name for name, member in self.members.items() if not member.is_paused)
+
+    def apply(self, event: PoolEvent) -> None:
+        """Apply one event."""
+        match event:
+            case JobJoined():
+                thread = LearningThread(event.id, event.time, event.deadline, event.threshold)
+                self.members[event.id] = Member(
+                    thread, event.settings, event.rate, event.memory_bytes
+                )
+            case JobRejected():
+                self.gone.add(event.id)
+            case JobPaused() | JobResumed():
+                self.members[event.id].is_paused = isinstance(event, JobPaused)
+            case QuantumTrained():
+                self._add_quantum(event)
+            case JobLeft():
+                # A job whose deadline passed before it could join was never a member.
+                self.members.pop(event.id, None)
+                self.gone.add(event.id)
+                self.quanta = [q for q in self.quanta if not self.members.keys().isdisjoint(q.jobs)]
+            case _:
+                pass
+
+    def quanta_of(self, job: str) -> list[tuple[int, float]]:
+        """Return batches and mean loss of each quantum in which a member trained."""
+        rows = [
+            (quantum.batches[place], quantum.losses[place])
+            for quantum in self.quanta
+            if job in quantum.jobs
+            for place in [quantum.jobs.index(job)]
+        ]
+        return [(batches, loss) for batches, loss in rows if batches > 0]
+
+    def _add_quantum(self, quantum: QuantumTrained) -> None:
+        self.last, self.moment = quantum.time, quantum.moment
+        self.quanta.append(quantum)
+        for name, batches, loss in zip(quantum.jobs, quantum.batches, quantum.losses, strict=True):
+            if batches:
+                self.members[name].add(batches, loss)

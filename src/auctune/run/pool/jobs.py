@@ -12,8 +12,7 @@ from typing import Any, Protocol
 from auctune.atomic_files import commit_folder, remove_folder, staging_folder
 from auctune.domain import AuctuneError, InputError
 from auctune.domain.errors import CheckpointError
-from auctune.run.pool.events import PoolDirectory
-from auctune.run.pool.state import Member
+from auctune.run.pool.events import Member, PoolDirectory
 from auctune.train.checkpoint import load_latest, save_checkpoint
 from auctune.train.preemptible import PreemptibleJob
 

@@ -18,10 +18,12 @@ from auctune.run.pool.events import (
     JobPaused,
     JobRejected,
     JobResumed,
+    Member,
     OnUpdate,
     PoolDirectory,
     PoolEvent,
     PoolStarted,
+    PoolState,
     PoolUpdate,
     QuantumTrained,
     check_version,
@@ -36,7 +38,7 @@ from auctune.run.pool.jobs import (
     export_result,
     job_errors,
 )
-from auctune.run.pool.state import DesiredJob, DesiredJobs, DesiredStatus, Member, PoolState
+from auctune.run.pool.process import DesiredJob, DesiredJobs, DesiredStatus
 from auctune.run.runtime.channel import error_record
 from auctune.timeshare.thread import LearningThread
 from auctune.train.preemptible import PreemptibleJob

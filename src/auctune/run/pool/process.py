@@ -16,13 +16,15 @@ status of each job of a quantum that has just been trained; an event that is sen
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from pydantic import TypeAdapter
 
-from auctune.run.pool.state import DesiredJob, DesiredJobs
+from auctune.domain.checks import check_positive
 from auctune.run.runtime.channel import Message, OnMessage
 from auctune.run.runtime.local import WorkerProcess, device_in_child
 from auctune.timeshare.named import DEFAULT_ALLOCATOR, AllocatorName
@@ -35,8 +37,6 @@ batches. A batch that by the profile takes a quantum is admitted: this leaves ro
 
 MAX_OVERRUN_QUANTA = 1.0 + MAX_STEP_QUANTA
 """Quanta that one may last: it is overrun by one batch at most."""
-
-_JOBS = TypeAdapter(list[DesiredJob])
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,47 @@ class PoolSettings:
     dtype: str = "float32"
     threads: int = 1
     memory_bytes: int | None = None
+
+
+class DesiredStatus(StrEnum):
+    """What the owner of a job wants of it."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    """No share until it is to run again; its deadline stays."""
+    STOPPED = "stopped"
+    """Leave with the best result so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredJob:
+    """A job that an open pool should have; a job that is not desired any more is cancelled.
+
+    Attributes:
+        id: unique for ever, and fit for a folder's name.
+        deadline: the quantum by whose beginning it must be done.
+        threshold: target loss of a quantum, > 0.
+        settings: what it trains, as the pool's job factory reads it; JSON values.
+        batches_per_quantum: estimate, corrected by what it trains.
+        status: what its owner wants of it.
+    """
+
+    id: str
+    deadline: int
+    threshold: float
+    settings: dict[str, Any]
+    batches_per_quantum: float
+    status: DesiredStatus = DesiredStatus.RUNNING
+
+    def __post_init__(self) -> None:
+        check_positive(self.threshold, "threshold", "a loss > 0")
+        check_positive(self.batches_per_quantum, "batches_per_quantum", "a number > 0")
+
+
+DesiredJobs = Mapping[str, DesiredJob]
+"""All jobs that an open pool should have, by id."""
+
+_JOBS = TypeAdapter(list[DesiredJob])
 
 
 def reconcile_message(jobs: Iterable[DesiredJob], seq: int) -> Message:

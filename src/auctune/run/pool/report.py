@@ -32,14 +32,16 @@ from markupsafe import Markup
 from auctune.atomic_files import clean_temp_files, write_atomically
 from auctune.charts import LossCurve, utilization_map
 from auctune.charts.losses import MAX_PANELS
+from auctune.run.pool.epoch import JobSetState
 from auctune.run.pool.events import (
     JobNoted,
+    Member,
     PoolEnded,
     PoolEvent,
     PoolStarted,
+    PoolState,
     QuantumTrained,
 )
-from auctune.run.pool.state import JobSetState, Member, PoolState
 from auctune.run.report import figure, loss_figure, render_template
 from auctune.timeshare.allocator import BundleOutcome
 

@@ -25,8 +25,7 @@ from auctune.run.pool.events import (
     read_event,
 )
 from auctune.run.pool.pool import OpenPool
-from auctune.run.pool.process import MAX_STEP_QUANTA, PoolSettings, read_reconcile
-from auctune.run.pool.state import DesiredJobs
+from auctune.run.pool.process import MAX_STEP_QUANTA, DesiredJobs, PoolSettings, read_reconcile
 from auctune.run.runtime.channel import ParentChannel, error_record
 from auctune.run.unix_time import unix_time
 from auctune.timeshare.estimators.mixture import Mixture

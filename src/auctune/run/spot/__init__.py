@@ -6,6 +6,6 @@ micro-batches go to the workers that are ready (`worker_pool`); at its end a che
 What remains at the deadline runs on as many on-demand instances as the job can use, billed by the
 fraction of a slot (Kong et al., arXiv 2512.20967, section III). `job.run_spot_job` runs all of it.
 
-`strategy`, `traces` and `job_config` import no torch: the service decides with them, and starts a
-process (`job_process`) for each job.
+`traces` and `job_config` import no torch: the service decides with them, and starts a process
+(`job_process`) for each job.
 """

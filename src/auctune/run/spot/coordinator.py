@@ -14,7 +14,9 @@ from math import floor, inf
 from auctune.domain import AuctuneError, InputError
 from auctune.run.event_log import EventLog
 from auctune.run.spot.clock import SlotClock
-from auctune.run.spot.events import (
+from auctune.run.spot.overhead import ReadinessTracker
+from auctune.run.spot.provider import Instance, InstanceProvider, PurchaseOption
+from auctune.run.spot.state import (
     InstancesPreempted,
     OnEvent,
     OvertimeBilled,
@@ -22,11 +24,10 @@ from auctune.run.spot.events import (
     RowsTrained,
     SlotFinished,
     SlotStarted,
+    SpotRunState,
     Warned,
+    to_record,
 )
-from auctune.run.spot.overhead import ReadinessTracker
-from auctune.run.spot.provider import Instance, InstanceProvider, PurchaseOption
-from auctune.run.spot.state import SpotRunState, to_record
 from auctune.run.spot.worker import SpotRunError
 from auctune.run.spot.worker_pool import WorkerPool
 from auctune.spot.forecasts.forecast import Forecast
@@ -42,7 +43,7 @@ def no_forecast(past: Sequence[SpotObservation], present: SpotObservation) -> No
     """Return None: the forecast of policies that use none."""
 
 
-# The provider is asked at least this often for preemptions.
+# Preemptions are checked at least this often.
 _POLL_SECONDS = 0.1
 # A model's clock adds up fractions of slots.
 _SLACK = 1e-9
@@ -202,7 +203,7 @@ class Coordinator:
         observation = self._observe(slot, float(slot))
         self._policy.allocate(observation)
         self._scale_to(IDLE)
-        self._record("missed", observation=to_record(observation))
+        self._record("slot_skipped", observation=to_record(observation))
         self._on_event(SlotStarted(self.state.slots[-1]))
         self._on_event(SlotFinished(self.state.slots[-1]))
 
@@ -253,14 +254,14 @@ class Coordinator:
         progress = self._trainer.progress()
         losses, self._losses = [*self._losses, *progress.losses], []
         trained = {"steps": progress.steps, "tokens": progress.tokens, "losses": losses}
-        self._record("slot_done", rows=self._trainer.rows, lost=overhead, trained=trained)
+        self._record("slot_done", rows=self._trainer.rows, overhead=overhead, trained=trained)
         self._on_event(SlotFinished(self.state.slots[-1]))
 
     def _run_overtime(self) -> None:
         """Train on demand until the job is done, with all instances that it can use."""
         if self.state.overtime_started is None:
             self._sleep_until(float(self._job.deadline))
-            self._record("ending")
+            self._record("overtime_started")
         self._readiness = ReadinessTracker(0.0, ())
         self._scale_to(SpotAllocation(self._job.n_max, 0))
         self._on_event(OvertimeStarted(self._clock.now(), self._job.n_max))
@@ -294,7 +295,7 @@ class Coordinator:
             # The last batch may end a little later: that is part of the next interval.
             until = min(max(self._clock.now(), since), end)
             self._save()
-            self._append({"type": "held", "time": until, "since": since})
+            self._append({"type": "overtime", "time": until, "since": since})
             self._on_event(OvertimeBilled(since, until))
         return until
 
@@ -381,7 +382,7 @@ class Coordinator:
             self._pool.remove(instance)
             self._readiness.preempted(instance.id, now)
         if preempted and self.state.current is not None:
-            self._record("taken_back", count=len(preempted))
+            self._record("preempted", count=len(preempted))
             self._on_event(InstancesPreempted(now, len(preempted)))
         return preempted
 
@@ -389,7 +390,7 @@ class Coordinator:
         """Restart a crashed worker on its instance, which is paid."""
         crashes = self._crashes.get(instance.id, 0) + 1
         self._crashes[instance.id] = crashes
-        self._record("died", instance=instance.id)
+        self._record("worker_crashed", instance=instance.id)
         if crashes < _MAX_CONSECUTIVE_CRASHES:
             restarted = self._provider.restart(instance)
             if restarted is not None:

@@ -1,27 +1,45 @@
-"""One job from its configuration to its adapter and its bill, new or resumed."""
+"""One job from its files, or its configuration, to its adapter and its bill; new or resumed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from auctune.atomic_files import clean_temp_files
 from auctune.domain import InputError
 from auctune.domain.checks import check_count
+from auctune.domain.dataset import read_dataset
 from auctune.run.event_log import EventLog
-from auctune.run.spot.clock import SlotClock
+from auctune.run.spot.clock import ModelClock, SlotClock, WallClock
 from auctune.run.spot.coordinator import Coordinator, ForecastSource, no_forecast
-from auctune.run.spot.events import DataNoted, OnEvent, Warned, ignore_event
-from auctune.run.spot.inputs import SpotFolder
+from auctune.run.spot.inputs import (
+    RunInputs,
+    SpotFolder,
+    copy_inputs,
+    inputs_in,
+    read_inputs,
+)
+from auctune.run.spot.job_config import SpotRayParams, read_policy
+from auctune.run.spot.launcher import LocalProvider
 from auctune.run.spot.provider import ProviderFactory
+from auctune.run.spot.ray_workers import RayProvider
 from auctune.run.spot.report import SpotRunReport, make_report, write_bill
-from auctune.run.spot.state import VERSION, SpotRunState
+from auctune.run.spot.state import VERSION, DataNoted, OnEvent, SpotRunState, Warned, ignore_event
+from auctune.run.spot.traces import MarketTrace, make_trace
 from auctune.run.spot.worker import WorkerSettings
 from auctune.run.spot.worker_pool import WorkerPool
+from auctune.sim.spot.forecasts import parse_forecaster
+from auctune.sim.spot.job_file import JobFile
+from auctune.sim.spot.trace import read_market
+from auctune.spot.forecasts.forecast import Forecast, Forecaster
 from auctune.spot.job import SpotJob
-from auctune.spot.policy import Policy
+from auctune.spot.market import SpotMarket
+from auctune.spot.policy import Policy, SpotObservation
 from auctune.train.base import load_base
 from auctune.train.data_parallel.trainer import ElasticTrainer
 from auctune.train.job import LoraJob
@@ -211,3 +229,143 @@ def _begin(
         inputs = {"inputs": place.input_digests()}
         log.append({"type": "begun", "time": 0.0, **identity, **digests, **inputs})
     return trainer, base.digest
+
+
+def start_run(inputs: RunInputs, folder: Path, *, cache: Path, on_event: OnEvent) -> SpotRunReport:
+    """Run the job of some files, which are copied into the run's folder.
+
+    Args:
+        inputs: the files.
+        folder: of the run; new or empty.
+        cache: folder of bases that are built here.
+        on_event: called with every event.
+
+    Raises:
+        InputError: if a file is wrong, or as of `run_spot_job`; the folder is then unchanged.
+        InfeasibleAllocationError: as of `run_spot_job`.
+        SpotRunError: as of `run_spot_job`.
+    """
+    place = SpotFolder(folder)
+    copies = inputs_in(place, inputs.settings, has_prices=inputs.prices is not None)
+    run = prepare_run(replace(inputs, data=copies.data))
+    # Errors name the user's file, not its copy.
+    read_dataset(inputs.data)
+    return run(folder, cache=cache, on_event=on_event, prepare=lambda: copy_inputs(inputs, place))
+
+
+def resume_run(folder: Path, *, cache: Path, on_event: OnEvent) -> SpotRunReport:
+    """Resume the run in a folder, or begin it if it was stopped before its first event.
+
+    Args:
+        folder: of the run.
+        cache: folder of bases that are built here.
+        on_event: called with every event.
+
+    Raises:
+        InputError: if there is no run, or a copy was changed, or as of `run_spot_job`.
+        InfeasibleAllocationError: as of `run_spot_job`.
+        SpotRunError: as of `run_spot_job`.
+    """
+    place = SpotFolder(folder)
+    run = prepare_run(read_inputs(place))
+    return run(folder, cache=cache, on_event=on_event, resume=place.has_started)
+
+
+def prepare_run(inputs: RunInputs) -> Callable[..., SpotRunReport]:
+    """Return `run_spot_job` with what the files and settings of a run say.
+
+    Raises:
+        InputError: naming the file or the setting.
+    """
+    file, settings = inputs.read_job(), inputs.settings
+    recipe = inputs.recipe(file)
+    market = read_market(recipe)
+    config = make_config(file, inputs)
+    job, policy = config.job, read_policy(settings.policy)
+    forecaster = parse_forecaster(settings.forecast, "forecast")
+
+    def make_clock(rows: int) -> SlotClock:
+        if settings.slot_seconds is None:
+            return ModelClock(job, rows)
+        return WallClock(settings.slot_seconds)
+
+    return partial(
+        run_spot_job,
+        config,
+        policy,
+        make_provider(
+            make_trace(recipe, market, job, settings.start),
+            job.n_max,
+            ray=settings.ray,
+            warm=settings.warm,
+        ),
+        make_clock=make_clock,
+        forecast=forecast_source(
+            policy,
+            job.deadline,
+            lambda: forecaster.forecaster(market, settings.seed),
+            market.between(0, settings.start) if settings.start else None,
+        ),
+    )
+
+
+def make_config(file: JobFile, inputs: RunInputs) -> SpotRunConfig:
+    """Return what is to be run.
+
+    Raises:
+        InputError: if the job has no training section.
+    """
+    training, settings = file.training, inputs.settings
+    if training is None:
+        raise InputError(f"{inputs.job}: training", "is missing", "[training], for a real run")
+    return SpotRunConfig(
+        job=file.spot_job(),
+        training=LoraJob("job", inputs.data, **training.hyperparameters()),
+        base=settings.base,
+        micro_batch=training.micro_batch,
+        device=settings.device,
+        dtype=settings.dtype,
+        threads=settings.threads,
+    )
+
+
+def make_provider(
+    trace: MarketTrace, n_max: int, *, ray: SpotRayParams | None, warm: bool
+) -> ProviderFactory:
+    """Return the provider of a trace: on a cluster if `ray` says where, otherwise local."""
+    return LocalProvider(trace, warm) if ray is None else RayProvider(trace, ray, n_max)
+
+
+def forecast_source(
+    policy: Policy,
+    deadline: int,
+    make_forecaster: Callable[[], Forecaster],
+    history: SpotMarket | None,
+) -> ForecastSource:
+    """Return a function that forecasts the slots up to the deadline, or to the policy's horizon.
+
+    Args:
+        policy: with its horizon, in slots; None: all slots up to the deadline.
+        deadline: of the job.
+        make_forecaster: called if the policy uses forecasts.
+        history: slots before the job's first; None: there are none.
+    """
+    if policy.horizon == 0:
+        return no_forecast
+    forecaster = make_forecaster()
+
+    def forecast(past: Sequence[SpotObservation], present: SpotObservation) -> Forecast | None:
+        ahead = deadline - 1 - present.slot
+        if policy.horizon is not None:
+            ahead = min(ahead, policy.horizon)
+        if not ahead:
+            return None
+        seen = [*past, present]
+        price = np.array([observation.price for observation in seen])
+        available = np.array([observation.available for observation in seen])
+        if history is not None:
+            price = np.concatenate([history.price, price])
+            available = np.concatenate([history.available, available])
+        return forecaster.forecast(SpotMarket(price, available, present.on_demand_price), ahead)
+
+    return forecast

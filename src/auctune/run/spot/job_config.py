@@ -1,10 +1,11 @@
-"""What the process of a spot job gets: the job, its workers and its market, in a file.
+"""A spot job of the service: its strategy and estimates, and the file that its process reads.
 
 FOLDER/
   order.json    a `SpotJobConfig`
   run/          the run's own folder (auctune.run.spot.inputs.SpotFolder)
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,15 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from auctune.atomic_files import write_atomically
+from auctune.domain import InputError
 from auctune.domain.checks import check_positive
+from auctune.parameter_text import parse_label
+from auctune.registry import spot_policy
+from auctune.sim.spot.advice import Advice, advise
+from auctune.sim.spot.forecasts import ForecasterSpec, parse_forecaster
 from auctune.spot.job import LinearScaling, Overhead, SpotJob, TableScaling
+from auctune.spot.market import SpotMarket
+from auctune.spot.policy import Policy
 
 WORKER = "auctune.run.spot.job_process"
 """Worker module of a job's process; its argument is the folder."""
@@ -170,3 +178,87 @@ def write_config(config: SpotJobConfig, folder: Path) -> None:
 def read_config(folder: Path) -> SpotJobConfig:
     """Read what `write_config` wrote."""
     return _CONFIG.validate_json((folder / "order.json").read_bytes())
+
+
+# Each is a job simulated to its end; the 90th percentile needs some.
+_NUM_FUTURES = 30
+
+
+# A future is a stretch of the past: this many more slots of it are needed to choose among.
+_SPARE_SLOTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class SpotStrategy:
+    """How a job rents: its policy and its forecaster.
+
+    Attributes:
+        policy, forecast: as `NAME[:KEY=VALUE...]`.
+    """
+
+    policy: str
+    forecast: str
+
+    def __post_init__(self) -> None:
+        self.read_policy()
+        if self.read_forecaster().knows_future:
+            raise InputError("forecast", "knows the future", "seasonal or arima")
+
+    def read_policy(self) -> Policy:
+        """Return the policy.
+
+        Raises:
+            InputError: naming `policy` or the setting.
+        """
+        return read_policy(self.policy)
+
+    def read_forecaster(self) -> ForecasterSpec:
+        """Return the source of forecasts.
+
+        Raises:
+            InputError: naming `forecast` or the setting.
+        """
+        return parse_forecaster(self.forecast, "forecast")
+
+
+def read_policy(label: str) -> Policy:
+    """Return the policy of a label `NAME[:KEY=VALUE...]`.
+
+    Raises:
+        InputError: naming `policy` or the setting.
+    """
+    name, settings = parse_label(label, "policy", "policy")
+    return spot_policy(name, settings)
+
+
+def max_deadline(history: SpotMarket) -> int:
+    """Return the latest deadline, in slots, for which the history allows an estimate."""
+    return max(0, history.num_slots - _SPARE_SLOTS)
+
+
+def estimate(
+    job: SpotJob,
+    strategy: SpotStrategy,
+    history: SpotMarket,
+    delay: int = 0,
+    speeds: Sequence[float] = (1.0,),
+) -> Advice:
+    """Estimate cost and finish of a job as `auctune spot advise` does.
+
+    Args:
+        job: its deadline, with the delay, at most `max_deadline`.
+        strategy: how it rents.
+        history: the market, its last slot the present one.
+        delay: slots until the job begins.
+        speeds: see `advise`.
+    """
+    return advise(
+        job,
+        strategy.read_policy(),
+        strategy.read_forecaster(),
+        history,
+        history.num_slots - 1,
+        most_futures=_NUM_FUTURES,
+        delay=delay,
+        speeds=speeds,
+    )

@@ -3,10 +3,11 @@
 | message | means |
 | --- | --- |
 | ready {} | everything is loaded; it trains as soon as its first slot starts |
-| slot {slot, price, available, on_demand_price, on_demand, spot, paid, missed} | a slot's \
+| slot {slot, price, available, on_demand_price, on_demand, spot, paid, skipped} | a slot's \
 allocation |
-| slot_done {slot, rows, steps, tokens, losses, taken_back} | a slot's training |
-| held {slot, paid, ...} | an interval after the deadline, numbered like a slot, with its training |
+| slot_done {slot, rows, steps, tokens, losses, preempted} | a slot's training |
+| overtime {slot, paid, ...} | an interval after the deadline, numbered like a slot, with its \
+training |
 | noted {text} | something that an operator should know |
 | ended {state, note, finish} | all is done; the adapter exists if the state is "done" |
 | capped {rate} | the next slot would cost `rate`, more than may be paid |
@@ -27,21 +28,20 @@ from auctune.run.event_log import read_events
 from auctune.run.runtime.channel import ParentChannel, error_record
 from auctune.run.spot.clock import UnixClock
 from auctune.run.spot.coordinator import CapReachedError, ForecastSource, StoppedError
-from auctune.run.spot.events import (
+from auctune.run.spot.inputs import SpotFolder
+from auctune.run.spot.job import SpotRunConfig, forecast_source, make_provider, run_spot_job
+from auctune.run.spot.job_config import SpotJobConfig, SpotStrategy, read_config, run_folder
+from auctune.run.spot.state import (
     OvertimeBilled,
     OvertimeStarted,
     RowsTrained,
     SlotFinished,
+    SlotRecord,
     SlotStarted,
     SpotEvent,
+    SpotRunState,
     Warned,
 )
-from auctune.run.spot.from_files import forecast_source, make_provider
-from auctune.run.spot.inputs import SpotFolder
-from auctune.run.spot.job import SpotRunConfig, run_spot_job
-from auctune.run.spot.job_config import SpotJobConfig, read_config, run_folder
-from auctune.run.spot.state import SlotRecord, SpotRunState
-from auctune.run.spot.strategy import SpotStrategy
 from auctune.run.spot.traces import MarketTrace
 from auctune.spot.market import SpotMarket
 from auctune.spot.policy import Policy
@@ -105,7 +105,7 @@ class EventForwarder:
             on_demand=allocation.on_demand,
             spot=allocation.spot,
             paid=record.paid,
-            missed=record.is_skipped,
+            skipped=record.is_skipped,
         )
 
     def _send_finished(self, record: SlotRecord) -> None:
@@ -115,7 +115,7 @@ class EventForwarder:
             "slot_done",
             slot=record.observation.slot,
             rows=record.rows,
-            taken_back=record.preempted,
+            preempted=record.preempted,
             **trained,
         )
 
@@ -123,7 +123,7 @@ class EventForwarder:
         progress, losses = self._progress, list(self._losses)
         self._losses.clear()
         self._parent.send(
-            "held",
+            "overtime",
             slot=self._deadline + self._num_overtime,
             since=start,
             until=end,

@@ -5,21 +5,21 @@
 | begun {version, job, training, policy, inputs, ...} | the run was created, with this identity \
 and these digests of its inputs |
 | slot {time, observation, allocation, paid} | a slot began, with this allocation and price |
-| missed {time, observation} | a slot passed without a process of the job; nothing was held |
-| taken_back {time, count} | spot instances were preempted within the slot |
-| died {time, instance} | a worker crashed |
+| slot_skipped {time, observation} | a slot passed without a process of the job; nothing was held |
+| preempted {time, count} | spot instances were preempted within the slot |
+| worker_crashed {time, instance} | a worker crashed |
 | saved {time, rows} | a checkpoint is written next |
-| slot_done {time, rows, lost, trained} | a slot ended: rows trained in all, share of its time \
+| slot_done {time, rows, overhead, trained} | a slot ended: rows trained in all, share of its time \
 lost to overhead, and steps, tokens and losses |
-| ending {time} | the deadline passed, and what is left runs on demand |
-| held {time, since} | on-demand instances were held since then after the deadline, by a clock \
+| overtime_started {time} | the deadline passed, and what is left runs on demand |
+| overtime {time, since} | on-demand instances were held since then after the deadline, by a clock \
 that runs while the run does not |
 | ended {time, finish, state, note} | all is done, and when the last row was trained |
 
 Times are slots since the job began. A slot is paid once, by its event, whatever happens in it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +29,7 @@ from pydantic_core import to_jsonable_python
 from auctune.run.event_log import EventRecord
 from auctune.spot.forecasts.forecast import Forecast
 from auctune.spot.policy import IDLE, SpotAllocation, SpotObservation
+from auctune.train.job import Progress
 
 VERSION = 2
 
@@ -173,23 +174,23 @@ class SpotRunState:
                 observation = read_observation(event["observation"])
                 allocation = SpotAllocation(**event["allocation"])
                 self.slots.append(SlotRecord(observation, allocation, event["paid"]))
-            case "missed":
+            case "slot_skipped":
                 observation = read_observation(event["observation"])
                 record = SlotRecord(observation, IDLE, 0.0, rows=self.rows, is_skipped=True)
                 self.slots.append(record)
-            case "taken_back":
+            case "preempted":
                 self.slots[-1].preempted += event["count"]
-            case "died":
+            case "worker_crashed":
                 self.num_crashed += 1
             case "saved":
                 self.pending_checkpoint = (event["rows"], self.time)
             case "slot_done":
                 last = self.slots[-1]
-                last.rows, last.overhead = event["rows"], event["lost"]
+                last.rows, last.overhead = event["rows"], event["overhead"]
                 last.trained = event.get("trained", {})
-            case "ending":
+            case "overtime_started":
                 self.overtime_started = event["time"]
-            case "held":
+            case "overtime":
                 self.overtime.append((event["since"], event["time"]))
             case "ended":
                 self.ended = event
@@ -197,3 +198,83 @@ class SpotRunState:
                 raise AssertionError(kind)
         self.rows = event.get("rows", self.rows)
         self.time = event.get("time", self.time)
+
+
+@dataclass(frozen=True, slots=True)
+class SlotStarted:
+    """A slot was decided and paid, or is continued by a resumed run."""
+
+    record: SlotRecord
+
+
+@dataclass(frozen=True, slots=True)
+class RowsTrained:
+    """Rows were trained, or a resumed run continues with those of its checkpoint."""
+
+    time: float
+    num_workers: int
+    progress: Progress
+
+
+@dataclass(frozen=True, slots=True)
+class InstancesPreempted:
+    """Spot instances were preempted."""
+
+    time: float
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class SlotFinished:
+    """A slot is over and its checkpoint is written."""
+
+    record: SlotRecord
+
+
+@dataclass(frozen=True, slots=True)
+class OvertimeStarted:
+    """The deadline passed before the work was done; the rest runs on demand."""
+
+    time: float
+    num_instances: int
+
+
+@dataclass(frozen=True, slots=True)
+class OvertimeBilled:
+    """An interval of the overtime was recorded, and its instances are to be paid."""
+
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """Something happened that an operator should know."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class DataNoted:
+    """Rows of the data are truncated or left out."""
+
+    text: str
+
+
+SpotEvent = (
+    SlotStarted
+    | RowsTrained
+    | InstancesPreempted
+    | SlotFinished
+    | OvertimeStarted
+    | OvertimeBilled
+    | Warned
+    | DataNoted
+)
+
+
+OnEvent = Callable[[SpotEvent], None]
+
+
+def ignore_event(event: SpotEvent) -> None:
+    """Do nothing: the default subscriber of a run."""

@@ -13,6 +13,7 @@ from auctune.domain.checks import check_positive
 from auctune.numerics.arrays import Floats, Ints
 from auctune.sim.spot.files import SpotRecord, read_record
 from auctune.sim.spot.trace import FixedPrice, FromFile, MarketRecipe, read_market
+from auctune.spot.job import SpotJob
 from auctune.spot.market import SpotMarket
 
 # The history that forecasts use: six weeks of half hours.
@@ -238,3 +239,27 @@ def read_looped_trace(
     if not 0 <= first < slots.num_slots:
         raise InputError("start", f"{first}", f"a slot of the market, 0 to {slots.num_slots - 1}")
     return LoopedTrace(slots, record, first)
+
+
+def make_trace(recipe: MarketRecipe, market: SpotMarket, job: SpotJob, start: int) -> MarketTrace:
+    """Return the market from the job's start on, as fine as its files.
+
+    Raises:
+        InputError: if it ends before the job's deadline.
+    """
+    if not 0 <= start <= market.num_slots - job.deadline:
+        latest = market.num_slots - job.deadline
+        expected = f"0 to {latest}: of {market.num_slots} slots the job may take {job.deadline}"
+        if latest < 0:
+            expected = f"a market of {job.deadline} slots at least, not {market.num_slots}"
+        raise InputError("start", f"{start}", expected)
+    record = read_record(recipe)
+    seconds = market.slot_seconds
+    end = int(np.searchsorted(record.seconds, market.num_slots * seconds, side="left"))
+    return MarketTrace.of_seconds(
+        record.seconds[:end],
+        record.price[:end],
+        record.available[:end],
+        slot_seconds=seconds,
+        start=start * seconds,
+    )

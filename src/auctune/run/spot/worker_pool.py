@@ -92,7 +92,7 @@ class WorkerPool:
         """Drop the worker of an instance, if it is in the pool, and requeue its micro-batch."""
         worker = self._workers.pop(instance.id, None)
         if worker is not None and worker.part is not None:
-            self._trainer.give_back(worker.part)
+            self._trainer.requeue(worker.part)
 
     def poll(self, seconds: float) -> PollResult:
         """Send micro-batches to idle workers, and wait at most `seconds` for one message.
@@ -125,7 +125,7 @@ class WorkerPool:
                 assert worker.part is not None
                 part, worker.part = worker.part, None
                 result.delivered.append(worker.instance)
-                self._trainer.take(part, message)
+                self._trainer.add_gradient(part, message)
             case WorkerFailed(error):
                 raise error
             case WorkerExited():
@@ -142,7 +142,7 @@ class WorkerPool:
         for worker in list(self._workers.values()):
             if worker.is_busy:
                 continue
-            part = self._trainer.next_part()
+            part = self._trainer.next_micro_batch()
             if part is None:
                 return
             worker.part, worker.since = part, time.monotonic()

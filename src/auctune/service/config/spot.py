@@ -8,8 +8,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from auctune.domain import InputError
 from auctune.run.runtime.ray.params import ClusterAddress, Resource
-from auctune.run.spot.job_config import SpotRayParams
-from auctune.run.spot.strategy import SpotStrategy
+from auctune.run.spot.job_config import SpotRayParams, SpotStrategy
 from auctune.schema import STRICT
 from auctune.service.config.fields import (
     Count,

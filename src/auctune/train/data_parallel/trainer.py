@@ -1,7 +1,7 @@
-"""The one place where an elastic job's state is: it hands out micro-batches and takes gradients in.
+"""State of an elastic job: hands out micro-batches, and adds their gradients in a fixed order.
 
-It knows no workers. Whoever has some asks for parts, has them computed anywhere, and brings back
-what came of them, in any order; a part whose worker died is given back and handed out again.
+It does not know the workers. Its caller has micro-batches computed anywhere and delivers their
+gradients in any order; a micro-batch whose worker exited is requeued.
 """
 
 from pathlib import Path
@@ -91,19 +91,19 @@ class ElasticTrainer:
         """The live adapter weights, by their names in the base."""
         return self._node.weights(self._job.id)
 
-    def next_part(self) -> RowRange | None:
-        """A micro-batch to compute; none if all of the batch are handed out."""
+    def next_micro_batch(self) -> RowRange | None:
+        """Return a micro-batch to compute, or None if all of the batch are handed out."""
         return self._waiting.pop() if self._waiting else None
 
-    def give_back(self, part: RowRange) -> None:
-        """Hand out a part again: nothing will come of it where it was."""
-        if self._is_wanted(part):
+    def requeue(self, part: RowRange) -> None:
+        """Hand out a micro-batch again: its worker will not deliver it."""
+        if self._is_missing(part):
             # The parts that are needed first are at the end.
             self._waiting = sorted({*self._waiting, part}, reverse=True)
 
-    def take(self, part: RowRange, contribution: Contribution) -> None:
-        """Keep what came of a part; one that is in already, or of an earlier batch, is ignored."""
-        if self._is_wanted(part):
+    def add_gradient(self, part: RowRange, contribution: Contribution) -> None:
+        """Add the gradient of a micro-batch; a repeated one, or of an earlier batch, is ignored."""
+        if self._is_missing(part):
             self._arrived[part.first] = contribution
             if part in self._waiting:
                 self._waiting.remove(part)
@@ -144,7 +144,7 @@ class ElasticTrainer:
         """
         return self._node.export(self._job.id, folder)
 
-    def _is_wanted(self, part: RowRange) -> bool:
+    def _is_missing(self, part: RowRange) -> bool:
         return part.first >= self.rows and part.first not in self._arrived
 
     def _open_batch(self) -> None:

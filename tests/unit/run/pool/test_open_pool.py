@@ -26,7 +26,7 @@ from auctune.run.pool.events import (
     read_event,
 )
 from auctune.run.pool.jobs import JobFactory, JobFailedError
-from auctune.run.pool.state import DesiredJob, DesiredJobs, DesiredStatus
+from auctune.run.pool.process import DesiredJob, DesiredJobs, DesiredStatus
 from auctune.run.pool.worker import LoraJobs
 from auctune.timeshare.balancing import Exploration
 from auctune.timeshare.baselines import Uniform

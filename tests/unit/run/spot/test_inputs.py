@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from auctune.domain import InputError
-from auctune.run.spot.from_files import check_inputs, make_config, make_trace
 from auctune.run.spot.inputs import (
     RunInputs,
     RunSettings,
@@ -16,6 +15,8 @@ from auctune.run.spot.inputs import (
     find_inputs,
     read_inputs,
 )
+from auctune.run.spot.job import make_config, prepare_run
+from auctune.run.spot.traces import make_trace
 from auctune.sim.spot.trace import read_market
 from support.spot_files import JOB, TRAINING, daily_market, write_job, write_market, write_rows
 
@@ -105,10 +106,10 @@ def test_a_trace_is_as_fine_as_its_file_and_begins_with_the_job(
 def test_what_cannot_be_run_is_refused_before_anything_is_kept(
     given: RunInputs, changes: dict[str, object], says: str
 ) -> None:
-    check_inputs(given)
+    prepare_run(given)
     settings = replace(given.settings, **changes)  # type: ignore[arg-type]
     with pytest.raises(InputError) as refused:
-        check_inputs(replace(given, settings=settings))
+        prepare_run(replace(given, settings=settings))
     assert says in str(refused.value)
 
 

@@ -51,7 +51,7 @@ def test_a_worker_computes_what_would_be_computed_here_until_it_is_killed(
     worker.start(messages.put)
     assert isinstance(messages.get(timeout=120), WorkerReady)
     trainer = ElasticTrainer(site.base, settings.job, tmp_path, micro_batch=2)
-    part = trainer.next_part()
+    part = trainer.next_micro_batch()
     assert part is not None
     worker.compute(part, Weights(trainer.step, trainer.values))
     found = messages.get(timeout=120)

@@ -51,8 +51,8 @@ def place(tmp_path: Path) -> SpotFolder:
     begun = {"type": "begun", "version": VERSION, "inputs": place.input_digests()}
     note(place, begun | {"time": 0.0})
     note(place, slot_event(FIRST, SpotAllocation(0, 5), 1.25))
-    note(place, {"type": "taken_back", "time": 0.5, "count": 2})
-    note(place, {"type": "slot_done", "time": 1.0, "rows": 2, "lost": None})
+    note(place, {"type": "preempted", "time": 0.5, "count": 2})
+    note(place, {"type": "slot_done", "time": 1.0, "rows": 2, "overhead": None})
     note(place, slot_event(SECOND, SpotAllocation(0, 4), 1.4))
     return place
 
@@ -105,7 +105,7 @@ def test_advice_on_a_run_begins_where_it_is(
 def test_a_run_that_is_over_or_not_begun_is_not_advised(place: SpotFolder, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no run"):
         read_snapshot(tmp_path / "nowhere")
-    note(place, {"type": "ending", "time": 4.0})
+    note(place, {"type": "overtime_started", "time": 4.0})
     with pytest.raises(InputError, match="holds a run that is over"):
         read_snapshot(place.root)
     place.event_log.unlink()

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auctune.domain import InputError
-from auctune.run.spot.job_config import SpotJobSpec
-from auctune.run.spot.strategy import SpotStrategy, estimate, max_deadline
+from auctune.run.spot.job_config import SpotJobSpec, SpotStrategy, estimate, max_deadline
 from auctune.run.spot.traces import MAX_HISTORY, LoopedTrace, MarketTrace, read_looped_trace
 from auctune.spot import SpotMarket
 

@@ -139,17 +139,17 @@ def test_a_late_or_doubled_contribution_changes_nothing(
     trainer = new_trainer(base, job, tmp_path)
     worker = GradientWorker(base, job)
     worker.set_weights(trainer.values)
-    first = trainer.next_part()
+    first = trainer.next_micro_batch()
     assert first is not None
     contribution = worker.compute(first)
     wrong = Contribution(contribution.gradient * 7, 1.0)
-    trainer.take(first, contribution)
-    trainer.take(first, wrong)
+    trainer.add_gradient(first, contribution)
+    trainer.add_gradient(first, wrong)
     assert trainer.advance() == MICRO
-    trainer.take(first, wrong)
-    trainer.give_back(first)
+    trainer.add_gradient(first, wrong)
+    trainer.requeue(first)
     train_with(trainer, [worker], stream(0), rows=8)
-    trainer.take(first, wrong)
+    trainer.add_gradient(first, wrong)
     train_with(trainer, [worker], stream(0))
     assert is_same(weights_of(trainer), alone)
 
@@ -158,13 +158,13 @@ def test_rows_count_in_their_order(base: Base, job: LoraJob, tmp_path: Path) -> 
     trainer = new_trainer(base, job, tmp_path)
     worker = GradientWorker(base, job)
     worker.set_weights(trainer.values)
-    parts = [trainer.next_part() for _ in range(3)]
-    assert trainer.next_part() is None
+    parts = [trainer.next_micro_batch() for _ in range(3)]
+    assert trainer.next_micro_batch() is None
     first, second, third = (part for part in parts if part is not None)
     for part in (third, second):
-        trainer.take(part, worker.compute(part))
+        trainer.add_gradient(part, worker.compute(part))
         assert trainer.advance() == 0
-    trainer.take(first, worker.compute(first))
+    trainer.add_gradient(first, worker.compute(first))
     assert [trainer.advance() for _ in range(4)] == [3, 3, 2, 0]
     assert (trainer.rows, trainer.step) == (8, 1)
 
@@ -175,8 +175,8 @@ def test_a_loss_that_is_no_number_ends_the_job_with_its_last_good_weights(
     trainer = new_trainer(base, job, tmp_path)
     before = weights_of(trainer)
     nothing = np.zeros_like(trainer.values)
-    while part := trainer.next_part():
-        trainer.take(part, Contribution(nothing, float("nan")))
+    while part := trainer.next_micro_batch():
+        trainer.add_gradient(part, Contribution(nothing, float("nan")))
         trainer.advance()
     assert trainer.is_done
     assert trainer.progress().state == "failed"

@@ -14,7 +14,7 @@ from auctune.service.zones.core.supervisor import ProcessSupervisor
 from auctune.service.zones.spot.job import SpotJobState
 from auctune.service.zones.spot.supply import SpotSupply
 
-_PROGRESS = ("slot", "slot_done", "held")
+_PROGRESS = ("slot", "slot_done", "overtime")
 
 
 class NewSlots:

@@ -5,8 +5,7 @@ from pathlib import Path
 
 from auctune.device_profile import Profile
 from auctune.domain.data_size import DataSize
-from auctune.run.spot.job_config import SpotJobSpec
-from auctune.run.spot.strategy import SpotStrategy, max_deadline
+from auctune.run.spot.job_config import SpotJobSpec, SpotStrategy, max_deadline
 from auctune.run.spot.traces import LoopedTrace, read_looped_trace
 from auctune.service.config.spot import SpotConfig
 from auctune.service.jobs.device_limits import check_adapter, check_batch, check_step

@@ -43,8 +43,8 @@ def on_message(zone: SpotZone, name: str, message: Message) -> None:
             zone.record(ProcessReady(seconds=message["seconds"]), name)
         case "slot":
             _charge(zone, job, message)
-        case "held":
-            _charge(zone, job, {**message, "spot": 0, "missed": False, "price": None})
+        case "overtime":
+            _charge(zone, job, {**message, "spot": 0, "skipped": False, "price": None})
             _record_training(zone, job, message)
         case "slot_done":
             _record_training(zone, job, message)
@@ -82,7 +82,7 @@ def _charge(zone: SpotZone, job: SpotJobState, message: Message) -> None:
         price=message["price"],
         on_demand=message["on_demand"],
         spot=message["spot"],
-        missed=message["missed"],
+        missed=message["skipped"],
     )
     zone.record(metered, job.id)
 

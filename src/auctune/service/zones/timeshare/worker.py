@@ -9,8 +9,7 @@ from typing import ClassVar
 from auctune.device_profile import Profile
 from auctune.domain import Money
 from auctune.run.pool.events import OpenPoolDirectory, read_event
-from auctune.run.pool.process import PoolProcess, PoolSettings
-from auctune.run.pool.state import DesiredJob, DesiredStatus
+from auctune.run.pool.process import DesiredJob, DesiredStatus, PoolProcess, PoolSettings
 from auctune.run.runtime.channel import Message, OnMessage
 from auctune.run.runtime.messages import adapter_folder
 from auctune.service.jobs.device_limits import step_seconds

@@ -8,5 +8,5 @@ def test_slots_that_a_restarted_process_repeats_are_not_progress() -> None:
     reports = [{"kind": kind, "slot": slot} for slot in (0, 1) for kind in ("slot", "slot_done")]
     assert [is_progress(message) for message in reports] == [True, False, True, False]
     assert not any(is_progress(message) for message in reports)
-    assert is_progress({"kind": "held", "slot": 2})
+    assert is_progress({"kind": "overtime", "slot": 2})
     assert not is_progress({"kind": "ready", "seconds": 1.0})
