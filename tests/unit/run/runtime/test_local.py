@@ -3,8 +3,10 @@
 import os
 import queue
 import signal
+from collections.abc import Iterator
 from multiprocessing import forkserver
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -104,18 +106,28 @@ def test_a_worker_whose_message_cannot_be_handled_ends_with_one_logged_error(
     assert [one.message for one in caplog.records] == ["a worker's message could not be handled"]
 
 
+@pytest.fixture
+def own_fork_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A fork server of this test, which may be killed: all others share one."""
+    server: Any = forkserver.ForkServer()
+    monkeypatch.setattr(forkserver, "_forkserver", server)
+    for name in ("ensure_running", "connect_to_new_process"):
+        monkeypatch.setattr(forkserver, name, getattr(server, name))
+    server.ensure_running()
+    yield server
+    os.close(server._forkserver_alive_fd)
+
+
 def test_a_fork_server_that_was_killed_is_restarted_without_the_current_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_fork_server: Any
 ) -> None:
-    worker, _ = idle(tmp_path, fork=True)
-    worker.kill()
-    server = vars(forkserver._forkserver)["_forkserver_pid"]
+    killed = own_fork_server._forkserver_pid
     (tmp_path / "queue.py").write_text("raise SystemExit('the wrong module')")
     monkeypatch.chdir(tmp_path)
-    os.kill(server, signal.SIGKILL)
-    assert poll(lambda: not living([server]))
+    os.kill(killed, signal.SIGKILL)
+    assert poll(lambda: not living([killed]))
     worker, _ = idle(tmp_path, fork=True)
-    assert vars(forkserver._forkserver)["_forkserver_pid"] != server
+    assert own_fork_server._forkserver_pid != killed
     worker.kill()
 
 
