@@ -110,6 +110,7 @@ def test_a_worker_whose_message_cannot_be_handled_ends_with_one_logged_error(
 def own_fork_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A fork server of this test, which may be killed: all others share one."""
     server: Any = forkserver.ForkServer()
+    server.set_forkserver_preload(["queue"])
     monkeypatch.setattr(forkserver, "_forkserver", server)
     for name in ("ensure_running", "connect_to_new_process"):
         monkeypatch.setattr(forkserver, name, getattr(server, name))
