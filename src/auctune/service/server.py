@@ -138,6 +138,8 @@ async def _serve(
     shutdown = Shutdown()
     host, port = listening.getsockname()[:2]
     url = f"http://{host}:{port}"
+    # A log is replayed into millions of objects, hardly any of which is garbage.
+    gc.disable()
     opened = await build_service(
         config, facts, store, place, report, shutdown.report, lock, clock, url=url
     )
@@ -216,6 +218,7 @@ def freeze_startup_objects() -> None:
     """
     gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(*_GC_THRESHOLDS)
 
 
