@@ -1,6 +1,8 @@
 """Which tests are run, where their kernels are kept, and on how many threads they compute."""
 
 import os
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -25,3 +27,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("thorough")]
+
+
+@pytest.fixture(autouse=True)
+def _same_folder() -> Iterator[None]:
+    """Fail the test that leaves the process in another folder, not the one that runs after it."""
+    before = Path.cwd()
+    yield
+    after = Path.cwd()
+    os.chdir(before)
+    assert after == before, f"the test left the process in {after}"

@@ -3,10 +3,18 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from auctune.run.runtime.channel import Message
 from auctune.run.runtime.messages import NodeSettings
 from auctune.run.runtime.ray.actor import NodeActor
 from support.market_runs import living, poll
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An actor makes its folder the process's: here the one that all tests share."""
+    monkeypatch.chdir(tmp_path)
 
 
 def make_actor(folder: Path, word: str, lease_seconds: float = 60.0) -> NodeActor:
