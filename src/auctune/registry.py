@@ -72,7 +72,7 @@ class EftParams:
 
 @dataclass(frozen=True, slots=True)
 class NtmParams:
-    """Of NTM.
+    """Parameters of NTM.
 
     Attributes:
         seed: of the draw of vendors.

@@ -96,7 +96,7 @@ def estimates_chart(
 
 
 def _axes(settings: Sequence[str], title: str, plot: int, count: int) -> list[alt.X]:
-    """Of each panel; names stand under the last one alone."""
+    """Return the x axis of each panel; only the last one shows the names."""
     # They are slanted where they would run into each other.
     slanted = max(map(len, settings)) * CHARACTER_WIDTH > plot / len(settings)
     named = alt.Axis(labelAngle=-25 if slanted else 0, grid=False, labelLimit=220)

@@ -2,8 +2,8 @@
 
 Every colour of a chart comes from a palette, and both palettes have the same fields: a page can
 recolour a finished SVG by swapping one palette's values for the other's (`recolouring`). Node
-colours follow Okabe and Ito (2008), the ramps grow evenly in lightness: both are told apart with
-any colour vision, and in grey print.
+colours follow Okabe and Ito (2008), and the ramps grow evenly in lightness: readers with any
+colour vision can tell them apart, also in grey print.
 """
 
 from collections.abc import Mapping, Sequence

@@ -44,7 +44,7 @@ class Admission(Protocol):
 
     @property
     def by_slot(self) -> bool:
-        """Whether the bids of a slot are weighed against each other, and so offered together."""
+        """Whether the bids of a slot compete with each other and are offered together."""
         ...
 
     def advance(self, now: int) -> tuple[Event, ...]:

@@ -291,7 +291,7 @@ class Liquid:
         return [outcome(known[job.id], job.id) for job in jobs]
 
     def _number(self, empty: Floor, job: EdgeJob) -> int:
-        """Of those that fit an empty market, so that no job waits for ever."""
+        """Return the best of the numbers that fit an empty market: no job waits for ever."""
         market = empty.ledger.market
         best, least = 1, float("inf")
         for count in range(1, self.most_workers + 1):

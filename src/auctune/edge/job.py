@@ -10,7 +10,7 @@ from auctune.domain.checks import check_finite, check_positive
 from auctune.numerics.arrays import FIT
 
 MOST_CELLS = 10**7
-"""Of slots x sites x resource types, and of slots x chunks of a job."""
+"""Largest number of cells of slots x sites x resource types, and of slots x chunks of a job."""
 MOST_CHUNKS = 10**4
 MOST_EPOCHS = 10**6
 MOST_RATE = 1e9

@@ -172,7 +172,10 @@ class FixedShare:
         self._log_weights = grown
 
     def regret_bound(self, num_rounds: int, num_changes: int) -> float:
-        """Of the weighted mean, against any sequence with so many changes; None where share is 0.
+        """Return the bound of the regret of the weighted mean.
+
+        The comparison is with any sequence of experts with at most `num_changes` changes; the
+        bound is infinite if the sequence changes and the share is 0.
 
         Args:
             num_rounds: K.

@@ -117,7 +117,7 @@ class Tally:
 
     @property
     def operating_cost(self) -> float:
-        """Of all cells that ran or will run."""
+        """Operating cost of all cells that ran or will run."""
         return self._operating.value()
 
     @property

@@ -268,7 +268,7 @@ class Program:
         return self._scratch.values
 
     def value(self) -> float:
-        """Of the best plan."""
+        """Return the value of the best plan."""
         return self._follow()[1]
 
     def plan(self) -> list[SpotAllocation]:

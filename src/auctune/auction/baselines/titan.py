@@ -43,7 +43,7 @@ _EARLY = 1e-2
 
 @dataclass(frozen=True, slots=True)
 class TitanParams:
-    """Of Titan.
+    """Parameters of Titan.
 
     Attributes:
         seed: of the draw of vendors.

@@ -102,7 +102,7 @@ class ProgramBuilder:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Limits:
-    """Of one job.
+    """Limits of one job.
 
     Attributes:
         reach: [S] chunks in each slot from its arrival on, at the most.

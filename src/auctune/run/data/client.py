@@ -105,7 +105,7 @@ class DataClient:
 
     @property
     def pid(self) -> int | None:
-        """Of the process that examines small files; `None` while there is none."""
+        """Process id of the worker that examines small files, or `None` while none runs."""
         return self._short.pid
 
     def prepare(

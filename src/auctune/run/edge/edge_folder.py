@@ -67,7 +67,7 @@ class SlotOutcome:
 
     @property
     def diverged(self) -> bool:
-        """Whether a loss is not a finite number."""
+        """Whether a loss is NaN or infinite."""
         losses = [loss for *_, loss in self.losses]
         return not all(map(math.isfinite, [*losses, self.validation_loss or 0.0]))
 

@@ -147,7 +147,7 @@ class JobRecord:
 
     @property
     def is_done(self) -> bool:
-        """Whether all its data are trained."""
+        """Whether all chunks of all epochs are trained."""
         return (
             self.plan is not None
             and not self.refunded
@@ -157,12 +157,12 @@ class JobRecord:
 
     @property
     def diverged(self) -> bool:
-        """Whether its training has diverged, which ends it and is not refunded."""
+        """Whether the training diverged: the job ends without a refund."""
         return any(outcome.diverged for outcome in self.trained.values())
 
     @property
     def is_running(self) -> bool:
-        """Whether something is left to do."""
+        """Whether the job is admitted and has not ended."""
         ended = self.refunded or self.diverged or self.is_done
         return self.plan is not None and not ended
 

@@ -101,7 +101,7 @@ _SLACK = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Of one job at one moment; money in units of the on-demand price, times in slots.
+    """Advice for a job at a moment; money in units of the on-demand price, times in slots.
 
     Attributes:
         slot: t, slots since the job began.

@@ -49,7 +49,7 @@ class ForecasterSpec(Protocol):
 
     @property
     def knows_future(self) -> bool:
-        """Whether it looks at what is to come."""
+        """Whether it reads the future of the market."""
         ...
 
     def forecaster(self, market: SpotMarket, seed: int) -> Forecaster:

@@ -36,7 +36,7 @@ class Learner(Protocol):
         ...
 
     def bound(self, weights: Weights, num_policies: int, num_jobs: int) -> float | None:
-        """Of the regret after so many jobs; None where none is stated."""
+        """Return the bound of the regret after `num_jobs` jobs, or None if none is stated."""
         ...
 
 

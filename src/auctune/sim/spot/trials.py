@@ -356,7 +356,7 @@ class PolicyComparison:
     optimum: Floats
 
     def score(self, policy: int) -> PolicyScore:
-        """Of one policy."""
+        """Return the score of a policy."""
         utility = self.outcome.utility[:, policy]
         late = self.outcome.finish[:, policy] > self.trials.job.deadline + _SLACK
         return PolicyScore(

@@ -113,7 +113,7 @@ def measure(estimator: Estimator, trials: Sequence[Trial]) -> Accuracy:
 
 
 def _microseconds(estimator: Estimator, trials: Sequence[Trial]) -> float:
-    """Of a thread's unit, with all trials as the threads of one bank; the median unit's."""
+    """Return the median time of a unit of a thread; all trials are threads of one bank."""
     bank = estimator.start_bank(len(trials))
     thresholds = np.array([trial.threshold for trial in trials])
     fresh = np.ones(len(trials), dtype=np.bool_)

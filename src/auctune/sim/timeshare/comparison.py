@@ -53,7 +53,7 @@ class AllocatorComparison:
     optimum: Floats
 
     def score(self, allocator: int) -> AllocatorScore:
-        """Of one allocator."""
+        """Return the score of an allocator."""
         done = self.done[:, allocator]
         return AllocatorScore(
             self.allocators[allocator],

@@ -283,7 +283,7 @@ def dispersion(counts: FloatArray) -> float:
 
 
 def autocorrelation(counts: FloatArray, lag: int) -> float:
-    """Of counts that are `lag` slots apart; 0 if they are all the same."""
+    """Return the correlation of counts `lag` slots apart, or 0 if all counts are the same."""
     centred = counts - counts.mean()
     if not centred.any():
         return 0.0

@@ -48,7 +48,7 @@ class ChunkWorker:
 
     @property
     def base_digest(self) -> str:
-        """Of the base that it computes with."""
+        """Digest of the base model."""
         return self._base.digest
 
     def set_weights(self, values: Floats) -> None:

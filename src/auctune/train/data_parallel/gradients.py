@@ -52,7 +52,7 @@ class AdapterGradients:
 
     @property
     def num_parameters(self) -> int:
-        """Of the adapter."""
+        """Number of parameters of the adapter."""
         return self.weights.values.numel()
 
     @torch.no_grad()
@@ -115,12 +115,12 @@ class GradientWorker:
 
     @property
     def data_digest(self) -> str:
-        """Of the tokens that it trains on."""
+        """Digest of the training tokens."""
         return self._task.data.digest
 
     @property
     def num_parameters(self) -> int:
-        """Of the adapter."""
+        """Number of parameters of the adapter."""
         return self._adapter.num_parameters
 
     def set_weights(self, values: Floats) -> None:

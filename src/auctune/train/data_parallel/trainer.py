@@ -58,7 +58,7 @@ class ElasticTrainer:
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing is left to train."""
+        """Whether the training has ended."""
         return self._task.state != "training"
 
     @property
@@ -78,7 +78,7 @@ class ElasticTrainer:
 
     @property
     def data_digest(self) -> str:
-        """Of the tokens that it trains on."""
+        """Digest of the training tokens."""
         return self._task.data.digest
 
     @property
