@@ -55,7 +55,8 @@ def actor(served: Served) -> ZoneActor[SpotZone]:
 
 def tell(served: Served, job: str, kind: str, **words: Any) -> None:
     """What a job's process would say."""
-    actor(served).submit(lambda zone: on_message(zone, job, {"kind": kind, **words})).result(60)
+    message: Any = {"kind": kind, **words}
+    actor(served).submit(lambda zone: on_message(zone, job, message)).result(60)
 
 
 def slot(served: Served, job: str, number: int, paid: float) -> None:

@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from auctune.run.base_facts import Elsewhere, learn_base
-from auctune.run.runtime.channel import Message
 from auctune.run.runtime.messages import NodeSettings, TaskQuota
 from auctune.run.runtime.ray.launcher import RayLauncher
 from auctune.run.runtime.ray.params import RayParams
@@ -40,11 +40,11 @@ class AtWork:
     heard: Heard
     order: TaskQuota
 
-    def last(self, kind: str, node: str = "alpha") -> Message:
+    def last(self, kind: str, node: str = "alpha") -> Any:
         """The newest message of a kind."""
         return next(m for n, m in reversed(self.heard.messages) if (n, m["kind"]) == (node, kind))
 
-    def answer(self) -> Message:
+    def answer(self) -> Any:
         """What comes of the order."""
         return self.heard.wait_for("trained", stale=False)
 

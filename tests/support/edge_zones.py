@@ -117,8 +117,9 @@ class MadeUpEdge:
         self.scheduler.run_slot(self.zone)
         self.keep()
 
-    def hear(self, **message: Any) -> None:
-        """What the sites' process says."""
+    def hear(self, **values: Any) -> None:
+        """Handle a message of the sites' process."""
+        message: Any = {"out_of_memory": False, **values}
         self.scheduler.on_message(self.zone, self.sites, message)
         self.keep()
 

@@ -8,12 +8,12 @@ from typing import Any
 from auctune.run.runtime.channel import ParentChannel
 
 
-def main(parent: ParentChannel, argument: str | dict[str, Any]) -> None:
+def main(parent: ParentChannel[Any], argument: str | dict[str, Any]) -> None:
     """The argument is the variable, or the settings of a node."""
     if isinstance(argument, str):
-        parent.send("told", value=os.environ.get(argument), cwd=str(Path.cwd()))
+        parent.send({"kind": "told", "value": os.environ.get(argument), "cwd": str(Path.cwd())})
     elif argument["base"] == "warns":
         print("a warning", file=sys.stderr)
     else:
         gpu = os.environ.get("CUDA_VISIBLE_DEVICES")
-        parent.send("told", device=argument["device"], gpu=gpu)
+        parent.send({"kind": "told", "device": argument["device"], "gpu": gpu})

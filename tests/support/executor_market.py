@@ -4,9 +4,8 @@ import sys
 import threading
 from pathlib import Path
 
-from auctune.run.runtime.channel import Message
 from auctune.run.runtime.local import start_fork_server
-from auctune.run.runtime.messages import NodeSettings
+from auctune.run.runtime.messages import NodeMessage, NodeSettings
 from support.executor_kinds import Local, OnRay
 
 
@@ -15,9 +14,11 @@ def main() -> None:
     kind = OnRay(address, Path(work)) if address else Local()
     settings = NodeSettings("tiny", cache)
 
-    def hear(node: str, message: Message) -> None:
-        if message["kind"] in ("started", "ready"):
-            print(message["kind"], message.get("pid"), flush=True)
+    def hear(node: str, message: NodeMessage) -> None:
+        if message["kind"] == "started":
+            print("started", message["pid"], flush=True)
+        elif message["kind"] == "ready":
+            print("ready", None, flush=True)
 
     start_fork_server()
     kind.make({"alpha": settings, "beta": settings}, hear)

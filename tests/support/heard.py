@@ -4,8 +4,8 @@ import queue
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
-from auctune.run.runtime.channel import Message
 from auctune.run.runtime.supervisor import Executor, OnNodeMessage
 
 WAIT_SECONDS = 120.0
@@ -15,14 +15,14 @@ WAIT_SECONDS = 120.0
 class Heard:
     """Everything that was said, in its order."""
 
-    messages: list[tuple[str, Message]] = field(default_factory=list)
-    _inbox: "queue.SimpleQueue[tuple[str, Message]]" = field(default_factory=queue.SimpleQueue)
+    messages: list[tuple[str, Any]] = field(default_factory=list)
+    _inbox: "queue.SimpleQueue[tuple[str, Any]]" = field(default_factory=queue.SimpleQueue)
 
     @property
     def hear(self) -> OnNodeMessage:
         return lambda node, message: self._inbox.put((node, message))
 
-    def wait_for(self, kind: str, node: str = "alpha", **values: object) -> Message:
+    def wait_for(self, kind: str, node: str = "alpha", **values: object) -> Any:
         """The next message of this kind from a node, with these values; keeps those before it."""
         while True:
             self.messages.append(self._inbox.get(timeout=WAIT_SECONDS))

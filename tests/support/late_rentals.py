@@ -176,7 +176,8 @@ class LateRentals:
         self._tell(job, "ended", state="done", note="", finish=finish)
 
     def _tell(self, job: SpotJobState, kind: str, **words: Any) -> None:
-        on_message(self.zone, job.id, {"kind": kind, **words})
+        message: Any = {"kind": kind, **words}
+        on_message(self.zone, job.id, message)
 
 
 def _work(job: Any, count: int, last: int) -> float:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from auctune.run.pool.events import ExitReason, JobLeft, PoolEvent
+from auctune.run.spot.job_config import SpotMessage
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.spot.gateway import SpotGateway
@@ -75,7 +76,7 @@ class Renter:
         self.actor.submit(lambda zone: _rent(zone, zone.state.jobs.get(job))).result(60)
 
     def end(self, job: str, finish: float) -> None:
-        message = {"kind": "ended", "state": "done", "note": "", "finish": finish}
+        message: SpotMessage = {"kind": "ended", "state": "done", "note": "", "finish": finish}
         self.actor.submit(lambda zone: on_message(zone, job, message)).result(60)
 
     def hold_late(self, job: str, since: float, until: float) -> None:
@@ -84,13 +85,13 @@ class Renter:
             words = {"slot": zone.state.jobs[job].meter.next_slot, "since": since, "until": until}
             paid = 1.0 * n_max * (until - since)
             trained: dict[str, Any] = {"rows": None, "steps": None, "tokens": None, "losses": []}
-            said = {"kind": "overtime", "on_demand": n_max, "paid": paid, **words, **trained}
+            said: Any = {"kind": "overtime", "on_demand": n_max, "paid": paid, **words, **trained}
             on_message(zone, job, said)
 
         self.actor.submit(held).result(60)
 
     def cap(self, job: str) -> None:
-        message = {"kind": "capped", "rate": 1.0}
+        message: SpotMessage = {"kind": "capped", "rate": 1.0}
         self.actor.submit(lambda zone: on_message(zone, job, message)).result(60)
 
 
@@ -102,13 +103,15 @@ def _rent(zone: SpotZone, job: SpotJobState | None) -> None:
     seen = zone.rental.market.slot_starts(job.first + number, 1)
     price, available = float(seen.price[0]), int(seen.available[0])
     spot = min(1, available)
-    words = {"slot": number, "price": price, "on_demand": 1 - spot, "spot": spot}
+    words: Any = {"slot": number, "price": price, "on_demand": 1 - spot, "spot": spot}
     paid = (1 - spot) * 1.0 + spot * price
-    on_message(zone, job.id, {"kind": "slot", **words, "paid": paid, "skipped": False})
+    words |= {"kind": "slot", "paid": paid, "skipped": False}
+    on_message(zone, job.id, words)
     rows, step = 5 * (number + 1), number + 1
     losses = [[step, rows, 2.0 / step]]
-    done = {"rows": rows, "steps": step, "tokens": rows * 8, "losses": losses}
-    on_message(zone, job.id, {"kind": "slot_done", "slot": number, **done})
+    done: Any = {"rows": rows, "steps": step, "tokens": rows * 8, "losses": losses}
+    done |= {"kind": "slot_done", "slot": number}
+    on_message(zone, job.id, done)
 
 
 class Pool:

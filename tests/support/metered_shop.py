@@ -39,8 +39,12 @@ def rented_slot(served: Served, job: str, number: int, on_demand: int, spot: int
     """A slot of a rented job, as its process would tell of it."""
     zone = served.service.zones[RENTED]
     assert isinstance(zone, SpotGateway)
-    told = {"kind": "slot", "slot": number, "price": 0.25, "available": 4, "on_demand_price": 1.0}
-    told |= {
+    told: Any = {
+        "kind": "slot",
+        "slot": number,
+        "price": 0.25,
+        "available": 4,
+        "on_demand_price": 1.0,
         "on_demand": on_demand,
         "spot": spot,
         "paid": on_demand + 0.25 * spot,

@@ -18,7 +18,7 @@ from typing import Any
 from auctune.run.runtime.channel import ParentChannel
 
 
-def main(parent: ParentChannel, settings: dict[str, Any]) -> None:
+def main(parent: ParentChannel[Any], settings: dict[str, Any]) -> None:
     tried = Path(settings["cache"]) / "tried"
     while (asked := parent.inbox.get())["do"] != "stop":
         word = asked["base"]
@@ -27,9 +27,17 @@ def main(parent: ParentChannel, settings: dict[str, Any]) -> None:
                 file.write(f"{word}\n")
             parent.exit(5)
         elif word == "refuse":
-            parent.send("failed", id=asked["id"], place="base", found="this", expected="that")
+            parent.send(
+                {
+                    "kind": "failed",
+                    "id": asked["id"],
+                    "place": "base",
+                    "found": "this",
+                    "expected": "that",
+                }
+            )
         elif word != "hang":
             if word.startswith("wait "):
                 while not Path(word.removeprefix("wait ")).exists():
                     time.sleep(0.01)
-            parent.send("done", id=asked["id"], value=os.getpid())
+            parent.send({"kind": "done", "id": asked["id"], "value": os.getpid()})

@@ -20,7 +20,7 @@ from typing import Any
 from auctune.run.runtime.channel import ParentChannel
 
 
-def main(parent: ParentChannel, settings: dict[str, Any]) -> None:
+def main(parent: ParentChannel[Any], settings: dict[str, Any]) -> None:
     starts = Path(settings["cache"]) / "starts"
     count = int(starts.read_text()) if starts.exists() else 0
     starts.write_text(str(count + 1))
@@ -28,17 +28,17 @@ def main(parent: ParentChannel, settings: dict[str, Any]) -> None:
     word = words[min(count, len(words) - 1)]
     if word == "die":
         parent.exit(3)
-    parent.send("ready", base_digest="none")
+    parent.send({"kind": "ready", "base_digest": "none"})
     while (message := parent.inbox.get())["do"] != "stop":
         if message["do"] == "ping":
-            parent.send("pong")
+            parent.send({"kind": "pong"})
         elif word == "crash":
             parent.exit(4)
         elif word == "garble":
-            parent.send("missing")
+            parent.send({"kind": "missing"})
         elif word != "idle":
             answer = {"slot": message["slot"], "results": {}, "refused": {}}
-            parent.send("trained", request=message["id"], **answer)
+            parent.send({"kind": "trained", "request": message["id"], **answer})
             if word == "repeat":
-                parent.send("trained", request=message["id"], **answer)
-                parent.send("progress", request="99/alpha/1", task="a")
+                parent.send({"kind": "trained", "request": message["id"], **answer})
+                parent.send({"kind": "progress", "request": "99/alpha/1", "task": "a"})

@@ -69,7 +69,7 @@ def made_up_rental(now: Callable[[], float], jobs: int = 4) -> SpotSupply:
 class MadeUpProcess:
     """What a job's process has on record, and how much of it the service heard."""
 
-    told: list[dict[str, Any]] = field(default_factory=list)
+    told: list[Any] = field(default_factory=list)
     rows: int = 0
     slot: int = 0
     is_heard: bool = True
@@ -307,7 +307,7 @@ class SpotPlayer:
         )
 
     def _tell(self, name: str, kind: str, **words: Any) -> None:
-        message = {"kind": kind, **words}
+        message: Any = {"kind": kind, **words}
         self.processes[name].told.append(message)
         # A service that was killed hears it when it is told again.
         self.processes[name].is_heard &= bool(self.rng.random() < 0.9)

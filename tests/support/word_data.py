@@ -14,7 +14,7 @@ from auctune.run.vendors import RepairVendor
 from auctune.train.stored_tokens import tokens_folder
 
 
-def main(parent: ParentChannel, _settings: dict[str, Any]) -> None:
+def main(parent: ParentChannel[Any], _settings: dict[str, Any]) -> None:
     work = {
         "size": _size,
         "store": _store,
@@ -27,9 +27,9 @@ def main(parent: ParentChannel, _settings: dict[str, Any]) -> None:
         try:
             value = work[asked["do"]](asked)
         except AuctuneError as error:
-            parent.send("failed", id=asked["id"], **error_record(error))
+            parent.send({"kind": "failed", "id": asked["id"], **error_record(error)})
         else:
-            parent.send("done", id=asked["id"], value=value)
+            parent.send({"kind": "done", "id": asked["id"], "value": value})
 
 
 def _facts(dataset: DataSet, lines: list[str], max_length: int) -> DataFacts:

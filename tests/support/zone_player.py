@@ -203,7 +203,7 @@ class ZonePlayer:
         known = self.made.zone.state.jobs[job]
         if known.last_reported_slot < 0:
             return
-        message = {
+        message: Any = {
             "kind": "trained",
             "slot": known.last_reported_slot,
             "seconds": 1.0,
@@ -211,7 +211,8 @@ class ZonePlayer:
         }
         result = {"rows": 0, "state": "training", "note": ""}
         before = len(self.made.log.events)
-        self.made.scheduler.on_message(self.made.zone, "n0", {**message, "results": {job: result}})
+        message["results"] = {job: result}
+        self.made.scheduler.on_message(self.made.zone, "n0", message)
         self.made.keep()
         assert len(self.made.log.events) == before
 
@@ -221,16 +222,27 @@ class ZonePlayer:
             raise InputError("", "no order", "")
         slot, node = orders[int(self.rng.integers(len(orders)))]
         self.made.executor.orders.pop((slot, node))
-        message = {"kind": "not_completed", "slot": slot, "why": "the node crashed", "stale": False}
+        message: Any = {
+            "kind": "not_completed",
+            "slot": slot,
+            "why": "the node crashed",
+            "stale": False,
+        }
         self.made.scheduler.on_message(self.made.zone, node, message)
 
     def _run_out(self, slot: int, node: str) -> None:
         """Memory runs out for each task of an order."""
         tasks = self.made.executor.orders.pop((slot, node))
         error = {"place": "", "found": "out of memory", "expected": "", "out_of_memory": True}
-        message = {"kind": "trained", "slot": slot, "seconds": 1.0, "results": {}, "stale": False}
-        refused = {task.job.id: error for task in tasks}
-        self.made.scheduler.on_message(self.made.zone, node, {**message, "refused": refused})
+        message: Any = {
+            "kind": "trained",
+            "slot": slot,
+            "seconds": 1.0,
+            "results": {},
+            "refused": {task.job.id: error for task in tasks},
+            "stale": False,
+        }
+        self.made.scheduler.on_message(self.made.zone, node, message)
         self.seen["run_out"] += 1
 
     def pass_slots(self) -> None:
@@ -244,8 +256,10 @@ class ZonePlayer:
         for slot, name in list(self.made.executor.orders):
             if name == node:
                 del self.made.executor.orders[slot, name]
-        self.made.scheduler.on_message(self.made.zone, node, {"kind": "lost", "how": "crashed"})
-        message: dict[str, object] = {
+        self.made.scheduler.on_message(
+            self.made.zone, node, {"kind": "lost", "how": "crashed", "missing": False}
+        )
+        message: Any = {
             "kind": "not_completed",
             "slot": None,
             "why": "the node is lost",

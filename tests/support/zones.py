@@ -231,8 +231,9 @@ class MadeUpZone:
                 "note": "",
                 "exported": done == "done",
             }
-        message = {"kind": "trained", "slot": slot, "seconds": 1.0, "results": results}
-        self.scheduler.on_message(self.zone, node, {**message, "refused": {}, "stale": False})
+        message: Any = {"kind": "trained", "slot": slot, "seconds": 1.0, "results": results}
+        message |= {"refused": {}, "stale": False}
+        self.scheduler.on_message(self.zone, node, message)
         self.keep()
 
     def pass_slots(self, count: int = 1) -> None:

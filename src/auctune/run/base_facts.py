@@ -19,9 +19,16 @@ from pathlib import Path
 from auctune.atomic_files import write_atomically
 from auctune.device_profile import Profile, read_profile, write_profile
 from auctune.domain import InputError
-from auctune.run.runtime.channel import Message, OnMessage, read_error
+from auctune.run.runtime.channel import OnMessage, read_error
 from auctune.run.runtime.local import start_node
-from auctune.run.runtime.messages import NodeError, NodeSettings, measure_request
+from auctune.run.runtime.messages import (
+    Measured,
+    NodeError,
+    NodeSettings,
+    Ready,
+    WorkerMessage,
+    measure_request,
+)
 from auctune.run.runtime.worker import WorkerHandle
 from auctune.train.host import cpu_name, library_versions
 from auctune.train.tiny import TINY
@@ -222,11 +229,12 @@ def _learn(
     Raises:
         NodeError: if the worker ends; unless it `waits`, also if there is no machine for it.
     """
-    inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+    inbox: queue.SimpleQueue[WorkerMessage | None] = queue.SimpleQueue()
     report(f"loading the base {settings.base}", 0.0)
     process = start(settings, inbox.put)
     try:
-        ready = _await("ready", inbox, process, report, waits=waits)
+        ready = _await_result(inbox, process, report, waits=waits)
+        assert ready["kind"] == "ready"
         file = _profile_file(kept, ready["origin"])
         if given is not None:
             _check_profile(given, settings.base, ready["architecture"])
@@ -237,27 +245,27 @@ def _learn(
             # Not measured yet, or by another release.
             alone(report)
             process.send(measure_request("quick"))
-            text = _await("measured", inbox, process, report)["profile"]
-            profile = Profile.from_json(text, "profile")
+            measured = _await_result(inbox, process, report)
+            assert measured["kind"] == "measured"
+            profile = Profile.from_json(measured["profile"], "profile")
             write_profile(profile, file)
     finally:
         process.stop(_STOP_SECONDS)
     return BaseFacts(settings.base, ready["base_digest"], ready["context_tokens"], profile)
 
 
-def _await(
-    kind: str,
-    inbox: "queue.SimpleQueue[Message | None]",
+def _await_result(
+    inbox: "queue.SimpleQueue[WorkerMessage | None]",
     process: WorkerHandle,
     report: Report,
     *,
     waits: bool = True,
-) -> Message:
+) -> Ready | Measured:
     while True:
         message = inbox.get()
         if message is None:
             raise NodeError(f"the base cannot be measured: {process.exit_reason()}")
-        if message["kind"] == kind:
+        if message["kind"] in ("ready", "measured"):
             return message
         if message["kind"] == "failed":
             raise read_error(message, NodeError)

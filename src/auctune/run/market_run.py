@@ -11,7 +11,7 @@ same decisions and payments.
 """
 
 import queue
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from math import floor
 
@@ -25,8 +25,8 @@ from auctune.run.market.report_data import MarketReport
 from auctune.run.outcome import write_decisions, write_outcome, write_task
 from auctune.run.prepared import Prepared
 from auctune.run.records import decision_record
-from auctune.run.runtime.channel import Message
-from auctune.run.runtime.messages import NodeError, TaskQuota
+from auctune.run.runtime.channel import ErrorRecord
+from auctune.run.runtime.messages import NodeError, NodeMessage, TaskQuota, Trained
 from auctune.run.runtime.supervisor import Executor, OnNodeMessage
 from auctune.run.state import RunState, TaskRecord
 
@@ -60,7 +60,7 @@ class MarketRun:
         self._make_executor = make_executor
         self._slow: set[str] = set()
         self._bids = {bid.task.id: bid for bid in prepared.bids}
-        self._inbox: queue.SimpleQueue[tuple[str, Message]] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[tuple[str, NodeMessage]] = queue.SimpleQueue()
         self._executor: Executor | None = None
         # How nodes exited that have not answered since.
         self._exits: dict[str, str] = {}
@@ -204,7 +204,7 @@ class MarketRun:
         self._executor.train(slot, node, quotas)
         self._show(slot, [quota.job.id for quota in quotas])
 
-    def _on_trained(self, slot: int, node: str, message: Message) -> None:
+    def _on_trained(self, slot: int, node: str, message: Trained) -> None:
         for name, error in message["refused"].items():
             if not error.get("out_of_memory"):
                 raise _node_failure(node, error)
@@ -255,9 +255,9 @@ class MarketRun:
         rows = sold * self._prepared.market.sample_tokens / size.mean_tokens
         return min(total, floor(rows))
 
-    def _record_training(self, slot: int, node: str, message: Message) -> None:
-        results: Mapping[str, Message] = message["results"]
-        seconds: float = message["seconds"]
+    def _record_training(self, slot: int, node: str, message: Trained) -> None:
+        results = message["results"]
+        seconds = message["seconds"]
         self._record(
             {
                 "type": "trained",
@@ -319,7 +319,7 @@ class MarketRun:
         self._console.noted(text)
 
 
-def _node_failure(node: str, message: Message) -> Exception:
+def _node_failure(node: str, message: ErrorRecord) -> Exception:
     if not message["place"]:
         return NodeError(f"node {node}: {message['found']}")
     return InputError(f"node {node}: {message['place']}", message["found"], message["expected"])

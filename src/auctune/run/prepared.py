@@ -18,9 +18,8 @@ from auctune.run.market.demand import Appraiser, Bid, Request, make_bids
 from auctune.run.market.directory import InputFile
 from auctune.run.market.market_file import MarketFile, Resolve, read_market
 from auctune.run.market.supply import make_cluster, threads_per_node
-from auctune.run.runtime.channel import Message
 from auctune.run.runtime.local import start_node
-from auctune.run.runtime.messages import NodeError, NodeSettings, measure_request
+from auctune.run.runtime.messages import NodeError, NodeSettings, WorkerMessage, measure_request
 from auctune.run.vendors import RepairVendor
 from auctune.sim.engine import warm_up
 from auctune.sim.instance import Instance
@@ -253,7 +252,7 @@ def _load_base(name: str, dtype: str, cache: Path, report: Report) -> Base:
 
 def _measure(market: MarketFile, name: str, base: str, cache: Path, report: Report) -> Profile:
     """Measure a node type in a process like the one that will train."""
-    inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+    inbox: queue.SimpleQueue[WorkerMessage | None] = queue.SimpleQueue()
     process = start_node(node_settings(market, name, base, cache), inbox.put)
     try:
         while True:

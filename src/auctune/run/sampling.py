@@ -5,12 +5,13 @@ import queue
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal, TypedDict
 
 from pydantic import TypeAdapter
 
 from auctune.domain import AuctuneError
 from auctune.domain.dataset import RowKind
-from auctune.run.runtime.channel import Message, read_error
+from auctune.run.runtime.channel import Alive, Failed, read_error
 from auctune.run.runtime.local import WorkerProcess, device_in_child
 from auctune.train.job import SampleParams
 
@@ -50,6 +51,22 @@ class SampleOrder:
 ORDERS = TypeAdapter(SampleOrder)
 
 
+class SampledText(TypedDict):
+    """A piece of the text."""
+
+    kind: Literal["text"]
+    text: str
+
+
+class TextEnd(TypedDict):
+    """The text is complete."""
+
+    kind: Literal["end"]
+
+
+SampleMessage = Alive | Failed | SampledText | TextEnd
+
+
 def sample(order: SampleOrder) -> Iterator[str]:
     """Yield pieces of text as they are drawn; closing the iterator ends the worker.
 
@@ -57,7 +74,7 @@ def sample(order: SampleOrder) -> Iterator[str]:
         InputError: for a base, an adapter or a prompt that cannot be used.
         SampleError: if the adapter is not one of the base, or the worker ends.
     """
-    inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+    inbox: queue.SimpleQueue[SampleMessage | None] = queue.SimpleQueue()
     seen = replace(order, device=device_in_child(order.device, os.environ))
     argument = ORDERS.dump_python(seen, mode="json")
     worker = WorkerProcess(_WORKER, argument, inbox.put, device=order.device, fork=True)

@@ -1,5 +1,6 @@
 """What is learned of a base elsewhere: each time anew, and as it was last if nobody is there."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,7 +27,7 @@ class Scripted:
     pid = None
     is_gone = False
 
-    def send(self, message: Message) -> None: ...
+    def send(self, message: Mapping[str, object]) -> None: ...
     def request_stop(self) -> None: ...
     def kill(self) -> None: ...
 

@@ -17,10 +17,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from auctune.domain import AuctuneError, InputError
-from auctune.run.runtime.channel import Message, read_error
+from auctune.run.runtime.channel import Alive, ErrorRecord, Message, read_error
 from auctune.run.runtime.local import WorkerProcess
 from auctune.run.runtime.mailbox import Mailbox
 
@@ -31,7 +31,25 @@ _STOP_SECONDS = 2.0
 
 
 class DataError(AuctuneError):
-    """The data process could not do what it was asked, through no known fault of the data."""
+    """The data process failed at a request, through no known fault of the data."""
+
+
+class Done(TypedDict):
+    """Response to a request."""
+
+    kind: Literal["done"]
+    id: int
+    value: Any
+
+
+class RequestFailed(ErrorRecord):
+    """A request failed."""
+
+    kind: Literal["failed"]
+    id: int
+
+
+DataMessage = Alive | Done | RequestFailed
 
 
 @dataclass(slots=True, eq=False)
@@ -211,7 +229,7 @@ class DataProcess:
         except OSError as error:
             self._end(f"cannot be started ({error.strerror})")
 
-    def _post_message(self, number: int, message: Message | None) -> None:
+    def _post_message(self, number: int, message: DataMessage | None) -> None:
         self._mailbox.post(partial(self._on_message, number, message))
 
     def _poll(self) -> None:
@@ -241,7 +259,7 @@ class DataProcess:
         if self._process is not None:
             self._process.send(request.message)
 
-    def _on_message(self, number: int, message: Message | None) -> None:
+    def _on_message(self, number: int, message: DataMessage | None) -> None:
         if number != self._number or self._process is None:
             return
         if message is None:

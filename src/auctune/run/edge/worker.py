@@ -1,28 +1,25 @@
 """Process of the sites of a zone: connects to their nodes, then trains slots until it is stopped.
 
-Its messages are JSON, one message a line:
+It sends `SiteMessage`s.
 
-| to the process | from it |
-| --- | --- |
-| slot {slot, open, requests} | ready {lost}, alive |
-| next {open, requests} | trained {job, slot, outcome}, broken {job, why} |
-| prefetch {requests} | torn {job, slot, why, out_of_memory}, slot_done {slot} |
-| stop | lost {site}, back {site} |
-| | failed {place, found, expected} |
+| to the process |
+| --- |
+| slot {slot, open, requests} |
+| next {open, requests} |
+| prefetch {requests} |
+| stop |
 
 `requests` are `SlotRequest`s: of a slot that has begun, or of the one that comes next, whose actors
 may be started: all of them by `next`, in the room beside a running slot by `prefetch`. `open` are
 the jobs that have not ended: the process releases all others. After `slot` it answers for each job
-of it, and sends slot_done last; a slot that was trained before is reported again. A job that is
-torn trained nothing of the slot, and `why` is for its owner; `out_of_memory`, whether memory was
-too small.
+of it, and sends slot_done last; a slot that was trained before is reported again.
 """
 
 import queue
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from auctune.domain import AuctuneError
 from auctune.edge.market import Site
@@ -30,9 +27,70 @@ from auctune.run.edge.cluster import SiteNodes, check_device, connect
 from auctune.run.edge.edge_folder import OUTCOME, EdgeFolder
 from auctune.run.edge.records import SlotRequest, read_requests, requests_record
 from auctune.run.edge.site_trainer import SiteTrainer, SlotLost, SlotTrained
-from auctune.run.runtime.channel import Message, OnMessage, ParentChannel, error_record
+from auctune.run.runtime.channel import (
+    Alive,
+    Failed,
+    Message,
+    OnMessage,
+    ParentChannel,
+    error_record,
+)
 from auctune.run.runtime.local import WorkerProcess
 from auctune.run.unix_time import unix_time
+
+
+class SitesReady(TypedDict):
+    """The sites are connected, but for those that are `lost`."""
+
+    kind: Literal["ready"]
+    lost: list[str]
+
+
+class JobTrained(TypedDict):
+    """A job's work of a slot is done; the outcome as `OUTCOME` writes it."""
+
+    kind: Literal["trained"]
+    job: str
+    slot: int
+    outcome: Message
+
+
+class JobTorn(TypedDict):
+    """A job trained nothing of a slot; `why` is for its owner.
+
+    `out_of_memory` tells whether its memory was too small.
+    """
+
+    kind: Literal["torn"]
+    job: str
+    slot: int
+    why: str
+    out_of_memory: bool
+
+
+class JobBroken(TypedDict):
+    """A job cannot be trained."""
+
+    kind: Literal["broken"]
+    job: str
+    why: str
+
+
+class SlotDone(TypedDict):
+    """All jobs of a slot have been answered."""
+
+    kind: Literal["slot_done"]
+    slot: int
+
+
+class SiteLost(TypedDict):
+    """A site is lost, or is `back`."""
+
+    kind: Literal["lost", "back"]
+    site: str
+
+
+SiteMessage = Alive | Failed | SitesReady | JobTrained | JobTorn | JobBroken | SlotDone | SiteLost
 
 # Interval of checks whether all nodes are alive while nothing is trained.
 _IDLE_SECONDS = 0.5
@@ -95,7 +153,7 @@ class SitesWorker:
         parent: channel to the zone.
     """
 
-    def __init__(self, settings: SitesSettings, parent: ParentChannel) -> None:
+    def __init__(self, settings: SitesSettings, parent: ParentChannel[SiteMessage]) -> None:
         self._settings, self._parent = settings, parent
         self._folder = EdgeFolder(Path(settings.folder))
         self._folder.jobs.mkdir(parents=True, exist_ok=True)
@@ -109,7 +167,7 @@ class SitesWorker:
             InputError: if there is no cluster, or no such device on this machine, where it has the
                 sites.
         """
-        settings = self._settings
+        settings, parent = self._settings, self._parent
         if not settings.ray:
             # Workers on a cluster check the device of their own machine.
             check_device(settings.device, "--device")
@@ -119,11 +177,11 @@ class SitesWorker:
                 self._folder,
                 settings.sites,
                 settings.device,
-                on_site_lost=lambda site: self._send("lost", site=site),
-                on_site_back=lambda site: self._send("back", site=site),
+                on_site_lost=lambda site: parent.send({"kind": "lost", "site": site}),
+                on_site_back=lambda site: parent.send({"kind": "back", "site": site}),
                 own_gpus=bool(settings.ray),
             )
-            self._send("ready", lost=sorted(trainer.lost))
+            parent.send({"kind": "ready", "lost": sorted(trainer.lost)})
             self._train(trainer, nodes)
             trainer.close()
 
@@ -158,13 +216,25 @@ class SitesWorker:
         for found in trainer.run_slot(slot, requests, is_over, lambda: self._prefetch(trainer)):
             if isinstance(found, SlotTrained):
                 outcome = OUTCOME.dump_python(found.outcome, mode="python")
-                self._send("trained", job=found.job, slot=slot, outcome=outcome)
+                self._parent.send(
+                    {"kind": "trained", "job": found.job, "slot": slot, "outcome": outcome}
+                )
             elif isinstance(found, SlotLost):
-                memory = found.out_of_memory
-                self._send("torn", job=found.job, slot=slot, why=found.why, out_of_memory=memory)
+                # A slot that was stopped halfway is not lost: it may be trained again in its time.
+                if not stop.is_set():
+                    self._parent.send(
+                        {
+                            "kind": "torn",
+                            "job": found.job,
+                            "slot": slot,
+                            "why": found.why,
+                            "out_of_memory": found.out_of_memory,
+                        }
+                    )
             else:
-                self._send("broken", job=found.job, why=found.why)
-        self._send("slot_done", slot=slot)
+                self._parent.send({"kind": "broken", "job": found.job, "why": found.why})
+        if not stop.is_set():
+            self._parent.send({"kind": "slot_done", "slot": slot})
 
     def _prefetch(self, trainer: SiteTrainer) -> None:
         """Start the actors of the next slot while one is trained."""
@@ -178,16 +248,11 @@ class SitesWorker:
             else:
                 self._next = message
 
-    def _send(self, kind: str, **values: object) -> None:
-        # A slot that was stopped halfway is not lost: it may be trained again in its time.
-        if not (self._parent.stop_requested.is_set() and kind in ("torn", "slot_done")):
-            self._parent.send(kind, **values)
 
-
-def main(parent: ParentChannel, argument: dict[str, Any]) -> None:
+def main(parent: ParentChannel[SiteMessage], argument: dict[str, Any]) -> None:
     """Run the worker; the argument is its `SitesSettings`."""
     try:
         SitesWorker(SitesSettings(**argument), parent).run()
     except AuctuneError as error:
-        parent.send("failed", **error_record(error))
+        parent.send({"kind": "failed", **error_record(error)})
         parent.exit(1)

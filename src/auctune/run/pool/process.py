@@ -1,14 +1,8 @@
 """Process of an open pool: its settings, and the messages between it and its owner.
 
-| to the pool | from the pool |
-| --- | --- |
-| reconcile {jobs, seq} | preparing {what, share}, ready {base_digest}, alive |
-| stop | event {number, event, outlooks} |
-| | reconciled {seq} |
-| | failed {place, found, expected} |
-
-`jobs` are all that the pool should have (`DesiredJob`), each time: a message that is repeated
-changes nothing, and one that was lost is made good by the next. `seq` numbers the owner's state
+The owner sends `reconcile {jobs, seq}` and at last `stop`, the pool sends `PoolMessage`s. `jobs`
+are all that the pool should have (`DesiredJob`), each time: a message that is repeated changes
+nothing, and one that was lost is made good by the next. `seq` numbers the owner's state
 that they follow from; `reconciled` returns it once the pool has dropped all other jobs, and has
 sent every event about them. Events are those of the pool's log (`auctune.run.pool.events`): a
 process that starts first sends those that its owner does not have. `outlooks` give finish and
@@ -20,12 +14,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from pydantic import TypeAdapter
 
 from auctune.domain.checks import check_positive
-from auctune.run.runtime.channel import Message, OnMessage
+from auctune.run.runtime.channel import Alive, Failed, Message, OnMessage, Preparing
 from auctune.run.runtime.local import WorkerProcess, device_in_child
 from auctune.timeshare.named import DEFAULT_ALLOCATOR, AllocatorName
 
@@ -67,6 +61,32 @@ class PoolSettings:
     dtype: str = "float32"
     threads: int = 1
     memory_bytes: int | None = None
+
+
+class PoolReady(TypedDict):
+    """The base is loaded."""
+
+    kind: Literal["ready"]
+    base_digest: str
+
+
+class PoolEvent(TypedDict):
+    """An event of the pool's log, with its number there."""
+
+    kind: Literal["event"]
+    number: int
+    event: Message
+    outlooks: Message
+
+
+class Reconciled(TypedDict):
+    """The pool has only jobs that were desired at `seq`."""
+
+    kind: Literal["reconciled"]
+    seq: int
+
+
+PoolMessage = Alive | Failed | Preparing | PoolReady | PoolEvent | Reconciled
 
 
 class DesiredStatus(StrEnum):

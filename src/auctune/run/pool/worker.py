@@ -25,7 +25,13 @@ from auctune.run.pool.events import (
     read_event,
 )
 from auctune.run.pool.pool import OpenPool
-from auctune.run.pool.process import MAX_STEP_QUANTA, DesiredJobs, PoolSettings, read_reconcile
+from auctune.run.pool.process import (
+    MAX_STEP_QUANTA,
+    DesiredJobs,
+    PoolMessage,
+    PoolSettings,
+    read_reconcile,
+)
 from auctune.run.runtime.channel import ParentChannel, error_record
 from auctune.run.unix_time import unix_time
 from auctune.timeshare.estimators.mixture import Mixture
@@ -76,14 +82,17 @@ class PoolWorker:
         parent: the owner.
     """
 
-    def __init__(self, settings: PoolSettings, parent: ParentChannel) -> None:
+    def __init__(self, settings: PoolSettings, parent: ParentChannel[PoolMessage]) -> None:
         self._settings, self._parent = settings, parent
         cache = Path(settings.cache)
         prepare_deterministic()
         if settings.base == "tiny":
             what = "building the tiny base (once on this machine)"
             tiny_folder(
-                cache, progress=lambda share: parent.send("preparing", what=what, share=share)
+                cache,
+                progress=lambda share: parent.send(
+                    {"kind": "preparing", "what": what, "share": share}
+                ),
             )
         base = load_base(settings.base, cache=cache, device=settings.device, dtype=settings.dtype)
         self._digest = base.digest
@@ -111,7 +120,7 @@ class PoolWorker:
             clock = WallClock(seconds, settings.epoch, parent.stop_requested, now=unix_time)
             started = PoolStarted(VERSION, params.allocator.name)
             pool = OpenPool(params, self._jobs, clock, directory, log, started, self._send)
-            parent.send("ready", base_digest=self._digest)
+            parent.send({"kind": "ready", "base_digest": self._digest})
             for number, record in enumerate(log.events, start=1):
                 if number > settings.after:
                     self._send(PoolUpdate(number, read_event(record)))
@@ -126,7 +135,7 @@ class PoolWorker:
             desired, seq = newest
             is_complete = pool.reconcile(desired)
             if seq != reconciled:
-                self._parent.send("reconciled", seq=seq)
+                self._parent.send({"kind": "reconciled", "seq": seq})
                 reconciled = seq
             has_trained = pool.run_quantum()
             idle_seconds = 0.0 if has_trained or not is_complete else _IDLE_SECONDS
@@ -147,7 +156,9 @@ class PoolWorker:
     def _send(self, update: PoolUpdate) -> None:
         outlooks = {one.id: {"finish": one.finish, "status": one.status} for one in update.outlooks}
         event = event_record(update.event)
-        self._parent.send("event", number=update.number, event=event, outlooks=outlooks)
+        self._parent.send(
+            {"kind": "event", "number": update.number, "event": event, "outlooks": outlooks}
+        )
 
 
 def _params(settings: PoolSettings) -> PoolParams:
@@ -170,10 +181,10 @@ def _load_kernels(params: PoolParams) -> None:
     bank.needs(np.array([1.0]))
 
 
-def main(parent: ParentChannel, argument: dict[str, Any]) -> None:
+def main(parent: ParentChannel[PoolMessage], argument: dict[str, Any]) -> None:
     """Run a pool; the argument is its `PoolSettings`."""
     try:
         PoolWorker(PoolSettings(**argument), parent).run()
     except AuctuneError as error:
-        parent.send("failed", **error_record(error))
+        parent.send({"kind": "failed", **error_record(error)})
         parent.exit(1)

@@ -13,22 +13,57 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
-from typing import Any, NoReturn
+from typing import Any, Generic, Literal, NoReturn, NotRequired, TypedDict, TypeVar
 
 from auctune.domain import AuctuneError, InputError
 from auctune.domain.errors import OutOfMemoryError, RepairableError
 
 Message = dict[str, Any]
+"""A message as it is received: the types of a worker's messages stand beside its handle."""
 
-OnMessage = Callable[[Message | None], None]
+OnMessage = Callable[[Any], None]
 """Called with each message of a worker, and with None once it has ended, last."""
+
+M = TypeVar("M", bound=Mapping[str, object], contravariant=True)
+
+
+class Alive(TypedDict):
+    """Heartbeat of a worker; every worker sends it once a second."""
+
+    kind: Literal["alive"]
+
+
+class ErrorRecord(TypedDict):
+    """An error as plain values; only an `InputError` has a place."""
+
+    place: str
+    found: str
+    expected: str
+    repairable: NotRequired[bool]
+    out_of_memory: NotRequired[bool]
+    unreadable: NotRequired[bool]
+
+
+class Failed(ErrorRecord):
+    """The worker cannot do what its argument says, and exits."""
+
+    kind: Literal["failed"]
+
+
+class Preparing(TypedDict):
+    """Progress of what takes long before a worker is ready; `share` is of the whole, in [0, 1]."""
+
+    kind: Literal["preparing"]
+    what: str
+    share: float
+
 
 _HEARTBEAT_SECONDS = 1.0
 
 
-def encode(message: Message) -> bytes:
+def encode(message: Mapping[str, Any]) -> bytes:
     """Return the frame of a message; numbers that are not finite are kept, as both ends are Python.
 
     The message may have one array, float32 [n], in its key `array`.
@@ -52,16 +87,20 @@ def decode(frame: bytes) -> Message:
     return message
 
 
-def error_record(error: AuctuneError) -> Message:
-    """Return an error as plain values; only an `InputError` has a place."""
+def error_record(error: AuctuneError) -> ErrorRecord:
+    """Return an error as plain values."""
     if isinstance(error, InputError):
-        record: Message = {"place": error.place, "found": error.found, "expected": error.expected}
-        return record | {"repairable": True} if isinstance(error, RepairableError) else record
-    plain: Message = {"place": "", "found": str(error), "expected": ""}
-    return plain | {"out_of_memory": True} if isinstance(error, OutOfMemoryError) else plain
+        record = ErrorRecord(place=error.place, found=error.found, expected=error.expected)
+        if isinstance(error, RepairableError):
+            record["repairable"] = True
+        return record
+    record = ErrorRecord(place="", found=str(error), expected="")
+    if isinstance(error, OutOfMemoryError):
+        record["out_of_memory"] = True
+    return record
 
 
-def read_error(record: Message, otherwise: type[AuctuneError]) -> AuctuneError:
+def read_error(record: ErrorRecord, otherwise: type[AuctuneError]) -> AuctuneError:
     """Return the error that `error_record` wrote; one without a place as `otherwise`."""
     if record["place"]:
         kind = RepairableError if record.get("repairable") else InputError
@@ -69,8 +108,8 @@ def read_error(record: Message, otherwise: type[AuctuneError]) -> AuctuneError:
     return otherwise(record["found"])
 
 
-class ParentChannel:
-    """Connection of a worker process to its parent.
+class ParentChannel(Generic[M]):
+    """Connection of a worker process, which sends messages of the type `M`, to its parent.
 
     Sends a heartbeat every second, from a thread of its own.
 
@@ -92,13 +131,9 @@ class ParentChannel:
         threading.Thread(target=self._receive, daemon=True).start()
         threading.Thread(target=self._send_heartbeats, daemon=True).start()
 
-    def send(self, kind: str, **values: object) -> None:
+    def send(self, message: M) -> None:
         """Send a message."""
-        try:
-            with self._lock:
-                self._connection.send_bytes(encode({"kind": kind, **values}))
-        except (BrokenPipeError, ConnectionResetError):
-            os._exit(1)
+        self._send(message)
 
     def exit(self, code: int = 0) -> NoReturn:
         """End this process; all messages have been sent."""
@@ -118,7 +153,14 @@ class ParentChannel:
 
     def _send_heartbeats(self) -> None:
         while not self.stop_requested.wait(_HEARTBEAT_SECONDS):
-            self.send("alive")
+            self._send(Alive(kind="alive"))
+
+    def _send(self, message: Mapping[str, object]) -> None:
+        try:
+            with self._lock:
+                self._connection.send_bytes(encode(message))
+        except (BrokenPipeError, ConnectionResetError):
+            os._exit(1)
 
 
 def run_worker(module: str, connection: "Connection[Any, Any]") -> NoReturn:
@@ -130,7 +172,7 @@ def run_worker(module: str, connection: "Connection[Any, Any]") -> NoReturn:
         argument = json.loads(connection.recv_bytes())
     except (EOFError, OSError):
         os._exit(1)
-    parent = ParentChannel(connection)
+    parent = ParentChannel[Any](connection)
     try:
         importlib.import_module(module).main(parent, argument)
     # At the end of an interpreter, threads that block may hang: whatever is raised ends here.

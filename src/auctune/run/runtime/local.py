@@ -28,7 +28,7 @@ from typing import IO, Any
 
 from setproctitle import setproctitle
 
-from auctune.run.runtime.channel import Message, OnMessage, decode, encode, run_worker
+from auctune.run.runtime.channel import OnMessage, decode, encode, run_worker
 from auctune.run.runtime.messages import NodeSettings
 from auctune.run.unix_time import clock_environment
 
@@ -154,7 +154,7 @@ class WorkerProcess:
     def is_gone(self) -> bool:
         return self._process.poll() is not None
 
-    def send(self, message: Message) -> None:
+    def send(self, message: Mapping[str, object]) -> None:
         self._outbox.put(encode(message))
 
     def exit_reason(self) -> str:

@@ -1,29 +1,25 @@
-"""Requests to the worker of a node, and its results.
+"""Requests to the worker of a node, its messages, and those of its supervisor.
 
-| to the node | from the node |
+| to the node | from the node: `WorkerMessage` |
 | --- | --- |
-| ping | preparing {what, share}, alive, pong |
-| | ready {base_digest, architecture, context_tokens, origin} |
-| measure {effort} | measuring {what, share}, measured {profile} |
-| train: `TrainSlotRequest` | progress {request, task, rows, total_rows, loss, ...} |
-| stop | noted {request, task, text} |
-| | trained {request, slot, seconds, saved_at, results, refused} |
-| | failed {request, place, found, expected} |
+| ping | pong; before: preparing, ready, alive |
+| measure {effort} | measuring, measured |
+| train: `TrainSlotRequest` | progress, noted, and at last trained or failed |
+| stop | |
 
-Times are unix seconds. `request` is the id of the request that a message answers; `results` holds a
-`TaskResult` by task, and `refused` the errors of tasks that could not be loaded or saved. A task
-whose error has `out_of_memory` or `unreadable` may succeed at the next try.
+Times are unix seconds. `request` is the id of the request that a message answers. A supervisor
+passes these messages on, and adds its own (`NodeMessage`).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NotRequired, TypedDict, cast
 
 from pydantic import TypeAdapter
 
 from auctune.domain import AuctuneError
-from auctune.run.runtime.channel import Message
+from auctune.run.runtime.channel import Alive, ErrorRecord, Message, Preparing, error_record
 from auctune.train.job import LoraJob
 
 PING: Message = {"do": "ping"}
@@ -143,9 +139,153 @@ _REQUESTS = TypeAdapter(TrainSlotRequest)
 _RESULTS = TypeAdapter(TaskResult)
 
 
+class Started(TypedDict):
+    """A worker's process runs; `host` is given if it is another machine."""
+
+    kind: Literal["started"]
+    pid: int
+    host: NotRequired[str]
+
+
+class Missing(TypedDict):
+    """Machine or cluster of the node is missing."""
+
+    kind: Literal["missing"]
+    what: str
+
+
+class Ready(TypedDict):
+    """The worker has loaded the base model."""
+
+    kind: Literal["ready"]
+    base_digest: str
+    architecture: str
+    context_tokens: int | None
+    origin: str
+
+
+class Pong(TypedDict):
+    """Response to a ping."""
+
+    kind: Literal["pong"]
+
+
+class Measuring(TypedDict):
+    """Progress of a measurement of the device; `share` is of the whole, in [0, 1]."""
+
+    kind: Literal["measuring"]
+    what: str
+    share: float
+
+
+class Measured(TypedDict):
+    """A measured profile, as JSON."""
+
+    kind: Literal["measured"]
+    profile: str
+
+
+class _AboutRequest(TypedDict):
+    request: str
+    stale: NotRequired[bool]
+    """Set by the supervisor: whether the node is no longer at that request."""
+
+
+class Progress(_AboutRequest):
+    """Progress of a task within a slot; `rows` count over all epochs."""
+
+    kind: Literal["progress"]
+    task: str
+    rows: int
+    total_rows: int
+    tokens: int
+    loss: float | None
+    tokens_per_second: float
+    memory_gb: float
+
+
+class Noted(_AboutRequest):
+    """A warning about a task, for its owner."""
+
+    kind: Literal["noted"]
+    task: str
+    text: str
+
+
+class Trained(_AboutRequest):
+    """A slot has been trained, and its checkpoints are on disk since `saved_at`.
+
+    `results` holds a `TaskResult` as plain values by task, `refused` the errors of tasks that could
+    not be loaded or saved. A task whose error has `out_of_memory` or `unreadable` may succeed at
+    the next attempt.
+    """
+
+    kind: Literal["trained"]
+    slot: int
+    seconds: float
+    saved_at: float
+    results: dict[str, dict[str, Any]]
+    refused: dict[str, ErrorRecord]
+
+
+class RequestFailed(ErrorRecord, _AboutRequest):
+    """A request failed, or the worker could not start: `request` is empty then."""
+
+    kind: Literal["failed"]
+    slot: NotRequired[int]
+    """Set by the supervisor, like `why`, if it is of the current request."""
+    why: NotRequired[str]
+
+
+class NotCompleted(TypedDict):
+    """A request has no result; `begun`: a worker took it."""
+
+    kind: Literal["not_completed"]
+    request: str
+    slot: int
+    tasks: list[str]
+    why: str
+    begun: bool
+
+
+class Ended(TypedDict):
+    """The worker has ended `exits` times in a row, and is restarted after `backoff` seconds."""
+
+    kind: Literal["ended"]
+    how: str
+    exits: int
+    backoff: float
+
+
+class Lost(TypedDict):
+    """The worker exited repeatedly, or its machine is `missing`; restarts continue."""
+
+    kind: Literal["lost"]
+    how: str
+    missing: bool
+
+
+class Recovered(TypedDict):
+    """A node that was lost takes requests again."""
+
+    kind: Literal["recovered"]
+
+
+RequestMessage = Progress | Noted | Trained | RequestFailed
+WorkerMessage = (
+    Alive | Started | Preparing | Missing | Ready | Pong | Measuring | Measured | RequestMessage
+)
+NodeMessage = WorkerMessage | NotCompleted | Ended | Lost | Recovered
+
+
 def measure_request(effort: str) -> Message:
     """Return a request for a profile of the device, of "quick" or "full" effort."""
     return {"do": "measure", "effort": effort}
+
+
+def request_failed(request: str, error: AuctuneError) -> RequestFailed:
+    """Return the message about a request that failed; the id is empty if there is none."""
+    return cast(RequestFailed, {"kind": "failed", "request": request, **error_record(error)})
 
 
 def read_result(record: Message) -> TaskResult:

@@ -10,16 +10,23 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
+from typing import TypeGuard
 
 from auctune.domain import InputError
-from auctune.run.runtime.channel import Message
 from auctune.run.runtime.mailbox import Mailbox
-from auctune.run.runtime.messages import PING, TaskQuota, TrainSlotRequest
+from auctune.run.runtime.messages import (
+    PING,
+    NodeMessage,
+    RequestMessage,
+    TaskQuota,
+    TrainSlotRequest,
+    WorkerMessage,
+)
 from auctune.run.runtime.worker import NodeLauncher, WorkerHandle
 from auctune.run.unix_time import unix_time
 from auctune.train.attempts import begin_attempt
 
-OnNodeMessage = Callable[[str, Message], None]
+OnNodeMessage = Callable[[str, NodeMessage], None]
 """Called with a node's id and its message, one at a time; it must neither wait nor raise."""
 
 # Messages are handled at once; timeouts are checked this often.
@@ -27,8 +34,6 @@ _POLL_SECONDS = 0.2
 # Silence that a single poll can add: a supervisor that was itself held up has not listened.
 _MAX_STEP_SECONDS = 1.0
 
-_ANSWERS = ("trained", "failed")
-_REQUEST_MESSAGES = ("progress", "noted", *_ANSWERS)
 _log = logging.getLogger(__name__)
 
 
@@ -100,7 +105,7 @@ class NodeSupervisor:
         node: str,
         launch: Callable[[int], WorkerHandle],
         policy: SupervisorPolicy,
-        emit: Callable[[Message], None],
+        emit: Callable[[NodeMessage], None],
         *,
         wall: Callable[[], float],
         monotonic: Callable[[], float],
@@ -181,27 +186,27 @@ class NodeSupervisor:
             slot = self._current.request.slot
             self._reap(f"was {policy.overdue_seconds:g} s late with slot {slot}")
 
-    def on_message(self, number: int, message: Message | None) -> None:
+    def on_message(self, number: int, message: WorkerMessage | None) -> None:
         """Handle a message of the worker of this number; None: it has ended."""
         if number != self._number:
-            if message is not None and message["kind"] in _REQUEST_MESSAGES:
-                self._emit(message | {"stale": True})
+            if message is not None and _is_about_request(message):
+                message["stale"] = True
+                self._emit(message)
             return
         assert self._worker is not None
         if message is None:
             self._reap(self._worker.exit_reason())
             return
         self._silent_seconds = 0.0
-        kind = message["kind"]
-        if kind in _REQUEST_MESSAGES:
+        if _is_about_request(message):
             self._on_request_message(message)
-        elif kind == "pong":
+        elif message["kind"] == "pong":
             self._mark_recovered()
-        elif kind == "missing":
+        elif message["kind"] == "missing":
             self._mark_lost(message["what"], missing=True)
-        elif kind != "alive":
+        elif message["kind"] != "alive":
             self._emit(message)
-            if kind == "ready":
+            if message["kind"] == "ready":
                 self._ready = True
                 self._worker.send(PING)
 
@@ -237,16 +242,17 @@ class NodeSupervisor:
             if self._worker.pid is not None:
                 self._emit({"kind": "started", "pid": self._worker.pid})
 
-    def _on_request_message(self, message: Message) -> None:
+    def _on_request_message(self, message: RequestMessage) -> None:
         """Handle a message about a request: the one that the worker is at, or an old one."""
-        stale = self._current is None or message["request"] != self._id(self._current)
-        if not stale and message["kind"] in _ANSWERS:
-            assert self._current is not None
+        current = self._current
+        stale = current is None or message["request"] != self._id(current)
+        message["stale"] = stale
+        if current is not None and not stale and message["kind"] in ("trained", "failed"):
             if message["kind"] == "failed":
-                message |= {"slot": self._current.request.slot, "why": message["found"]}
+                message["slot"], message["why"] = current.request.slot, message["found"]
             self._current = None
             self._exits = 0
-        self._emit(message | {"stale": stale})
+        self._emit(message)
 
     def _mark_recovered(self) -> None:
         if self._lost:
@@ -316,6 +322,10 @@ class NodeSupervisor:
         return until is not None and self._wall() >= until + seconds
 
 
+def _is_about_request(message: WorkerMessage) -> TypeGuard[RequestMessage]:
+    return message["kind"] in ("progress", "noted", "trained", "failed")
+
+
 class Executor:
     """Trains slots on nodes, and keeps the nodes running.
 
@@ -324,17 +334,6 @@ class Executor:
     one a node is at (late, or repeated) has `stale` set. A task is on one node at a time: a request
     waits while another node is still at one of its tasks. An unexpected error in the supervision of
     a node is logged, and its worker restarted.
-
-    | a node's message | what happened |
-    | --- | --- |
-    | started {pid, host} | its worker started; the host is given if it is another |
-    | preparing {what, share} | its base is being built |
-    | ready {base_digest, architecture, context_tokens, origin} | it can train |
-    | progress, noted, trained, failed {request, stale, ...} | as in `runtime.messages` |
-    | not_completed {request, slot, tasks, why, begun} | no result; `begun`: a worker took it |
-    | ended {how, exits, backoff} | its worker is gone, and is restarted after the backoff |
-    | lost {how, missing} | it exited repeatedly, or its machine is missing; restarts continue |
-    | recovered {} | it was lost, and takes requests again |
 
     Args:
         nodes: their ids; their workers are started at once.
@@ -390,7 +389,7 @@ class Executor:
         self._thread.join()
 
     def _launch(self, node: str, number: int) -> WorkerHandle:
-        def on_message(message: Message | None) -> None:
+        def on_message(message: WorkerMessage | None) -> None:
             supervisor = self._supervisors[node]
             self._mailbox.post(
                 lambda: self._call(supervisor, supervisor.on_message, number, message)
@@ -408,7 +407,7 @@ class Executor:
             _log.exception("supervision of node %s failed", supervisor.node)
             supervisor.reset(f"was given up by its supervisor ({type(error).__name__}: {error})")
 
-    def _emit(self, node: str, message: Message) -> None:
+    def _emit(self, node: str, message: NodeMessage) -> None:
         try:
             self._on_message(node, message)
         except Exception:

@@ -5,9 +5,10 @@ cluster. They differ in what is known of a worker's end: a local process that wa
 remote one is gone when its machine has said so, or when it must have ended by itself.
 """
 
+from collections.abc import Mapping
 from typing import Protocol
 
-from auctune.run.runtime.channel import Message, OnMessage
+from auctune.run.runtime.channel import OnMessage
 
 
 class WorkerHandle(Protocol):
@@ -23,7 +24,7 @@ class WorkerHandle(Protocol):
         """Return whether the process can no longer do anything, once it has ended or was killed."""
         ...
 
-    def send(self, message: Message) -> None:
+    def send(self, message: Mapping[str, object]) -> None:
         """Send a message, without waiting for it to be read; an ended process gets none."""
         ...
 

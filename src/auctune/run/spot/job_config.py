@@ -1,4 +1,4 @@
-"""A spot job of the service: its strategy and estimates, and the file that its process reads.
+"""A spot job of the service: its strategy and estimates, its process's file and messages.
 
 FOLDER/
   order.json    a `SpotJobConfig`
@@ -8,7 +8,7 @@ FOLDER/
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NotRequired, TypedDict
 
 from pydantic import TypeAdapter
 
@@ -17,6 +17,7 @@ from auctune.domain import InputError
 from auctune.domain.checks import check_positive
 from auctune.parameter_text import parse_label
 from auctune.registry import spot_policy
+from auctune.run.runtime.channel import Alive, Failed
 from auctune.sim.spot.advice import Advice, advise
 from auctune.sim.spot.forecasts import ForecasterSpec, parse_forecaster
 from auctune.spot.job import LinearScaling, Overhead, SpotJob, TableScaling
@@ -25,6 +26,99 @@ from auctune.spot.policy import Policy
 
 WORKER = "auctune.run.spot.job_process"
 """Worker module of a job's process; its argument is the folder."""
+
+
+class JobReady(TypedDict):
+    """Everything is loaded; the job trains as soon as its first slot starts."""
+
+    kind: Literal["ready"]
+    seconds: NotRequired[float]
+    """Since the start of the process; set by the service."""
+
+
+class SlotBilled(TypedDict):
+    """A slot's allocation."""
+
+    kind: Literal["slot"]
+    slot: int
+    price: float
+    available: int
+    on_demand_price: float
+    on_demand: int
+    spot: int
+    paid: float
+    skipped: bool
+
+
+class SlotTrained(TypedDict):
+    """A slot's training."""
+
+    kind: Literal["slot_done"]
+    slot: int
+    rows: int | None
+    preempted: int
+    steps: int | None
+    tokens: int | None
+    losses: list[tuple[int, int, float]]
+
+
+class Overtime(TypedDict):
+    """An interval after the deadline, in slots, numbered like a slot, with its training."""
+
+    kind: Literal["overtime"]
+    slot: int
+    since: float
+    until: float
+    on_demand: int
+    on_demand_price: float
+    paid: float
+    rows: int | None
+    steps: int | None
+    tokens: int | None
+    losses: list[tuple[int, int, float]]
+
+
+class JobWarning(TypedDict):
+    """A warning for the operator."""
+
+    kind: Literal["noted"]
+    text: str
+
+
+class JobEnded(TypedDict):
+    """The run has ended, `finish` slots after its start; "done": the adapter exists."""
+
+    kind: Literal["ended"]
+    state: str
+    note: str
+    finish: float
+
+
+class CapReached(TypedDict):
+    """The next slot would cost `rate`, more than may be paid."""
+
+    kind: Literal["capped"]
+    rate: float
+
+
+class JobStopped(TypedDict):
+    """The process was stopped; the job can be resumed."""
+
+    kind: Literal["stopped"]
+
+
+SpotMessage = (
+    Alive
+    | Failed
+    | JobReady
+    | SlotBilled
+    | SlotTrained
+    | Overtime
+    | JobWarning
+    | JobEnded
+    | CapReached
+    | JobStopped
+)
 
 # Share of a node's custom resource: what is divided among instances are CPUs and GPUs.
 _RESOURCE_SHARE = 0.001

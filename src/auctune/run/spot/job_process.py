@@ -1,21 +1,7 @@
 """The process of one spot job of the service: its coordinator, which exits with its parent.
 
-| message | means |
-| --- | --- |
-| ready {} | everything is loaded; it trains as soon as its first slot starts |
-| slot {slot, price, available, on_demand_price, on_demand, spot, paid, skipped} | a slot's \
-allocation |
-| slot_done {slot, rows, steps, tokens, losses, preempted} | a slot's training |
-| overtime {slot, paid, ...} | an interval after the deadline, numbered like a slot, with its \
-training |
-| noted {text} | something that an operator should know |
-| ended {state, note, finish} | all is done; the adapter exists if the state is "done" |
-| capped {rate} | the next slot would cost `rate`, more than may be paid |
-| failed {place, found, expected} | it cannot be done |
-| stopped {} | it was stopped, and can be resumed |
-
-The event log in its folder is the truth: a resumed process first sends what is recorded again, with
-the same numbers, in case the service was killed before it received it.
+It sends `SpotMessage`s. The event log in its folder is the truth: a resumed process first sends
+what is recorded again, with the same numbers, in case the service was killed before it received it.
 """
 
 from pathlib import Path
@@ -30,7 +16,13 @@ from auctune.run.spot.clock import UnixClock
 from auctune.run.spot.coordinator import CapReachedError, ForecastSource, StoppedError
 from auctune.run.spot.inputs import SpotFolder
 from auctune.run.spot.job import SpotRunConfig, forecast_source, make_provider, run_spot_job
-from auctune.run.spot.job_config import SpotJobConfig, SpotStrategy, read_config, run_folder
+from auctune.run.spot.job_config import (
+    SpotJobConfig,
+    SpotMessage,
+    SpotStrategy,
+    read_config,
+    run_folder,
+)
 from auctune.run.spot.state import (
     OvertimeBilled,
     OvertimeStarted,
@@ -56,7 +48,7 @@ class EventForwarder:
         config: of the job.
     """
 
-    def __init__(self, parent: ParentChannel, config: SpotJobConfig) -> None:
+    def __init__(self, parent: ParentChannel[SpotMessage], config: SpotJobConfig) -> None:
         self._parent = parent
         self._deadline, self._n_max = config.job.deadline, config.job.n_max
         self._num_overtime = 0
@@ -97,63 +89,71 @@ class EventForwarder:
         observation, allocation = record.observation, record.allocation
         self._price = observation.on_demand_price
         self._parent.send(
-            "slot",
-            slot=observation.slot,
-            price=observation.price,
-            available=observation.available,
-            on_demand_price=observation.on_demand_price,
-            on_demand=allocation.on_demand,
-            spot=allocation.spot,
-            paid=record.paid,
-            skipped=record.is_skipped,
+            {
+                "kind": "slot",
+                "slot": observation.slot,
+                "price": observation.price,
+                "available": observation.available,
+                "on_demand_price": observation.on_demand_price,
+                "on_demand": allocation.on_demand,
+                "spot": allocation.spot,
+                "paid": record.paid,
+                "skipped": record.is_skipped,
+            }
         )
 
     def _send_finished(self, record: SlotRecord) -> None:
         self._losses.clear()
         trained = record.trained or {"steps": None, "tokens": None, "losses": []}
         self._parent.send(
-            "slot_done",
-            slot=record.observation.slot,
-            rows=record.rows,
-            preempted=record.preempted,
-            **trained,
+            {
+                "kind": "slot_done",
+                "slot": record.observation.slot,
+                "rows": record.rows,
+                "preempted": record.preempted,
+                "steps": trained["steps"],
+                "tokens": trained["tokens"],
+                "losses": trained["losses"],
+            }
         )
 
     def _send_overtime(self, start: float, end: float) -> None:
         progress, losses = self._progress, list(self._losses)
         self._losses.clear()
         self._parent.send(
-            "overtime",
-            slot=self._deadline + self._num_overtime,
-            since=start,
-            until=end,
-            on_demand=self._n_max,
-            on_demand_price=self._price,
-            paid=self._price * self._n_max * (end - start),
-            rows=None if progress is None else progress.rows,
-            steps=None if progress is None else progress.steps,
-            tokens=None if progress is None else progress.tokens,
-            losses=losses,
+            {
+                "kind": "overtime",
+                "slot": self._deadline + self._num_overtime,
+                "since": start,
+                "until": end,
+                "on_demand": self._n_max,
+                "on_demand_price": self._price,
+                "paid": self._price * self._n_max * (end - start),
+                "rows": None if progress is None else progress.rows,
+                "steps": None if progress is None else progress.steps,
+                "tokens": None if progress is None else progress.tokens,
+                "losses": losses,
+            }
         )
         self._num_overtime += 1
 
     def _send_note(self, text: str) -> None:
-        self._parent.send("noted", text=text)
+        self._parent.send({"kind": "noted", "text": text})
 
 
-def main(parent: ParentChannel, folder: str) -> None:
+def main(parent: ParentChannel[SpotMessage], folder: str) -> None:
     """Run the job of a folder."""
     try:
         _run(parent, Path(folder))
     except StoppedError:
-        parent.send("stopped")
+        parent.send({"kind": "stopped"})
     except CapReachedError as error:
-        parent.send("capped", rate=error.rate)
+        parent.send({"kind": "capped", "rate": error.rate})
     except AuctuneError as error:
-        parent.send("failed", **error_record(error))
+        parent.send({"kind": "failed", **error_record(error)})
 
 
-def _run(parent: ParentChannel, folder: Path) -> None:
+def _run(parent: ParentChannel[SpotMessage], folder: Path) -> None:
     config, place = read_config(folder), SpotFolder(run_folder(folder))
     forwarder = EventForwarder(parent, config)
     forwarder.replay(SpotRunState.fold(read_events(place.event_log)))
@@ -167,7 +167,7 @@ def _run(parent: ParentChannel, folder: Path) -> None:
 
     def make_clock(_rows: int) -> UnixClock:
         # Base and data are loaded by the time a run makes its clock.
-        parent.send("ready")
+        parent.send({"kind": "ready"})
         return UnixClock(config.begins, config.slot_seconds)
 
     report = run_spot_job(
@@ -186,7 +186,14 @@ def _run(parent: ParentChannel, folder: Path) -> None:
     )
     ended = SpotRunState.fold(read_events(place.event_log)).ended
     assert ended is not None
-    parent.send("ended", state=ended["state"], note=report.note, finish=report.outcome.finish)
+    parent.send(
+        {
+            "kind": "ended",
+            "state": ended["state"],
+            "note": report.note,
+            "finish": report.outcome.finish,
+        }
+    )
 
 
 def _run_config(config: SpotJobConfig) -> SpotRunConfig:

@@ -4,9 +4,9 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from auctune.run.runtime.channel import Message, read_error
+from auctune.run.runtime.channel import ErrorRecord, Message, read_error
 from auctune.run.runtime.local import StartProcess, WorkerProcess, device_in_child
 from auctune.run.spot.prefork import PreforkServer
 from auctune.run.spot.provider import (
@@ -99,7 +99,7 @@ def _read_message(message: Message | None) -> WorkerMessage:
         case "gradient":
             return Contribution(message["array"], message["loss"])
         case _:
-            return WorkerFailed(read_error(message, SpotRunError))
+            return WorkerFailed(read_error(cast(ErrorRecord, message), SpotRunError))
 
 
 def _start_error(error: OSError | RuntimeError) -> SpotRunError:

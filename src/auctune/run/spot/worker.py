@@ -17,7 +17,7 @@ This module imports torch only to load a worker, so that a new process reacts at
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -189,16 +189,16 @@ class GradientActor:
         return self._worker.gradients.compute(part)
 
 
-def main(parent: ParentChannel, argument: Message) -> None:
+def main(parent: ParentChannel[Any], argument: Message) -> None:
     """Run a worker; the argument is its `WorkerSettings`."""
     try:
         worker = load_worker(load_settings(argument))
-        parent.send("ready", **asdict(worker.ready))
+        parent.send({"kind": "ready", **asdict(worker.ready)})
         while (message := parent.inbox.get())["do"] == "compute":
             if "array" in message:
                 worker.gradients.set_weights(message["array"])
             result = worker.gradients.compute(RowRange(message["first"], message["stop"]))
-            parent.send("gradient", loss=result.loss, array=result.gradient)
+            parent.send({"kind": "gradient", "loss": result.loss, "array": result.gradient})
     except AuctuneError as error:
-        parent.send("failed", **error_record(error))
+        parent.send({"kind": "failed", **error_record(error)})
         parent.exit(1)

@@ -13,7 +13,7 @@ needs more fails alone. Whatever a request raises is its answer: the process con
 | repair {source, target, vendor} | `RepairReport` |
 | archive {folder, target, name} | `Archived` |
 
-Each request has an id; the answer is done {id, value} or failed {id, place, found, expected}.
+Each request has an id, and one `DataMessage` as its response.
 """
 
 import resource
@@ -29,7 +29,8 @@ from auctune.domain import AuctuneError
 from auctune.run.data.archive import archive_folder
 from auctune.run.data.examiner import Examiner
 from auctune.run.data.facts import APPRAISALS, FACTS, REPAIR_PARAMS
-from auctune.run.runtime.channel import Message, ParentChannel, error_record
+from auctune.run.data.process import DataMessage
+from auctune.run.runtime.channel import ErrorRecord, Message, ParentChannel, error_record
 from auctune.run.vendors import RepairVendor
 
 
@@ -109,7 +110,10 @@ class RequestHandlers:
 
 
 def answer(
-    parent: ParentChannel, handlers: RequestHandlers, request: Message, memory_bytes: int
+    parent: ParentChannel[DataMessage],
+    handlers: RequestHandlers,
+    request: Message,
+    memory_bytes: int,
 ) -> None:
     """Do a request and send its answer."""
     place = request.get("place", "")
@@ -121,21 +125,17 @@ def answer(
         record = error_record(error)
     except MemoryError:
         found = f"needs more than {memory_bytes // 2**20:,} MiB of memory to be examined"
-        record = {"place": place, "found": found, "expected": "fewer rows"}
+        record = ErrorRecord(place=place, found=found, expected="fewer rows")
     # Errors of libraries in Rust are not `Exception`s; none of them may end the process.
     except BaseException as error:
         # Its text may quote paths, and rows: only the log has it.
         traceback.print_exc()
         found = f"could not be examined ({type(error).__name__})"
-        record = {
-            "place": place,
-            "found": found,
-            "expected": "data that can be tokenized",
-        }
+        record = ErrorRecord(place=place, found=found, expected="data that can be tokenized")
     else:
-        parent.send("done", id=request["id"], value=value)
+        parent.send({"kind": "done", "id": request["id"], "value": value})
         return
-    parent.send("failed", id=request["id"], **record)
+    parent.send({"kind": "failed", "id": request["id"], **record})
 
 
 @contextmanager
@@ -161,7 +161,7 @@ def _data_bytes() -> int:
     return int(line.split()[1]) * 1024
 
 
-def main(parent: ParentChannel, settings: dict[str, Any]) -> None:
+def main(parent: ParentChannel[DataMessage], settings: dict[str, Any]) -> None:
     """Serve requests; the argument is that of `DataClient`."""
     handlers = RequestHandlers(
         Path(settings["cache"]), settings["max_row_characters"], settings["reserve_bytes"]

@@ -23,8 +23,15 @@ from typing import Any
 
 from auctune.domain import AuctuneError, InputError
 from auctune.domain.errors import CheckpointError, OutOfMemoryError
-from auctune.run.runtime.channel import Message, ParentChannel, error_record
-from auctune.run.runtime.messages import NodeSettings, TaskQuota, TaskResult, TrainSlotRequest
+from auctune.run.runtime.channel import ErrorRecord, Message, ParentChannel, error_record
+from auctune.run.runtime.messages import (
+    NodeSettings,
+    TaskQuota,
+    TaskResult,
+    TrainSlotRequest,
+    WorkerMessage,
+    request_failed,
+)
 from auctune.run.unix_time import unix_time
 from auctune.train.time_budget import NO_TIME_LIMIT, ThroughputEstimator, TimeBudget
 
@@ -84,7 +91,7 @@ class NodeWorker:
         parent: of the process.
     """
 
-    def __init__(self, settings: NodeSettings, parent: ParentChannel) -> None:
+    def __init__(self, settings: NodeSettings, parent: ParentChannel[WorkerMessage]) -> None:
         # torch takes seconds to import; only workers do.
         import torch
 
@@ -99,7 +106,7 @@ class NodeWorker:
         cache = Path(settings.cache)
         if settings.base == "tiny":
             what = "building the tiny base (once on this machine)"
-            tiny_folder(cache, progress=lambda share: self._report_share("preparing", what, share))
+            tiny_folder(cache, progress=partial(self._report_preparing, what))
         self.base = load_base(
             settings.base, cache=cache, device=settings.device, dtype=settings.dtype
         )
@@ -118,11 +125,13 @@ class NodeWorker:
         from auctune.train.profile import origin_of
 
         self._parent.send(
-            "ready",
-            base_digest=self.base.digest,
-            architecture=self.base.architecture,
-            context_tokens=self.base.context_tokens,
-            origin=origin_of(self.base).key,
+            {
+                "kind": "ready",
+                "base_digest": self.base.digest,
+                "architecture": self.base.architecture,
+                "context_tokens": self.base.context_tokens,
+                "origin": origin_of(self.base).key,
+            }
         )
         work = {"ping": self._answer, "measure": self._measure, "train": self._train}
         while (message := self._parent.inbox.get())["do"] != "stop":
@@ -131,10 +140,10 @@ class NodeWorker:
             except StopRequestedError:
                 return
             except AuctuneError as error:
-                self._parent.send("failed", request=message.get("id", ""), **error_record(error))
+                self._parent.send(request_failed(message.get("id", ""), error))
 
     def _answer(self, message: Message) -> None:
-        self._parent.send("pong")
+        self._parent.send({"kind": "pong"})
 
     def _measure(self, message: Message) -> None:
         from auctune.train.profile import FULL, QUICK, measure_profile
@@ -143,15 +152,18 @@ class NodeWorker:
         profile = measure_profile(
             self.base,
             effort=replace(effort, seconds=self._settings.measure_seconds),
-            report=partial(self._report_share, "measuring"),
+            report=self._report_measuring,
         )
-        self._parent.send("measured", profile=profile.to_json())
+        self._parent.send({"kind": "measured", "profile": profile.to_json()})
 
-    def _report_share(self, kind: str, what: str, share: float) -> None:
+    def _report_preparing(self, what: str, share: float) -> None:
         now = time.monotonic()
-        if now - self._reported >= _REPORT_SECONDS or share in (0.0, 1.0) or kind == "measuring":
+        if now - self._reported >= _REPORT_SECONDS or share in (0.0, 1.0):
             self._reported = now
-            self._parent.send(kind, what=what, share=share)
+            self._parent.send({"kind": "preparing", "what": what, "share": share})
+
+    def _report_measuring(self, what: str, share: float) -> None:
+        self._parent.send({"kind": "measuring", "what": what, "share": share})
 
     def _train(self, message: Message) -> None:
         started = time.monotonic()
@@ -186,18 +198,20 @@ class NodeWorker:
             for name in loaded_steps:
                 self._trainer.unload(name)
         self._parent.send(
-            "trained",
-            request=request.id,
-            slot=request.slot,
-            seconds=time.monotonic() - started,
-            saved_at=saved_at,
-            results=results,
-            refused=unread | refused | unsaved,
+            {
+                "kind": "trained",
+                "request": request.id,
+                "slot": request.slot,
+                "seconds": time.monotonic() - started,
+                "saved_at": saved_at,
+                "results": results,
+                "refused": unread | refused | unsaved,
+            }
         )
 
     def _read_all(
         self, request: str, tasks: Sequence[TaskQuota], until: float | None
-    ) -> tuple[list[TaskQuota], dict[str, Message]]:
+    ) -> tuple[list[TaskQuota], dict[str, ErrorRecord]]:
         """Tokenize data; return the tasks whose data are complete, and the errors of others.
 
         Small files come first, and what they leave of their shares goes to the others.
@@ -206,7 +220,7 @@ class NodeWorker:
         began = unix_time()
         end = math.inf if until is None else began + _READING_SHARE * (until - began)
         read: list[TaskQuota] = []
-        errors: dict[str, Message] = {}
+        errors: dict[str, ErrorRecord] = {}
         for index, task in enumerate(sorted(tasks, key=_num_bytes)):
             now = unix_time()
             share = now + (end - now) / (len(tasks) - index)
@@ -216,20 +230,23 @@ class NodeWorker:
                 if is_read:
                     read.append(task)
                 else:
-                    self._parent.send("noted", request=request, task=task.job.id, text=_UNREAD)
+                    self._note(request, task, _UNREAD)
             except AuctuneError as error:
                 errors[task.job.id] = error_record(error)
         return read, errors
+
+    def _note(self, request: str, task: TaskQuota, text: str) -> None:
+        self._parent.send({"kind": "noted", "request": request, "task": task.job.id, "text": text})
 
     def _has_time(self, end: float) -> bool:
         return unix_time() < end and not self._parent.stop_requested.is_set()
 
     def _load_all(
         self, request: str, tasks: Iterable[TaskQuota]
-    ) -> tuple[dict[str, int], dict[str, Message]]:
+    ) -> tuple[dict[str, int], dict[str, ErrorRecord]]:
         """Load tasks; return the steps of those that could be loaded, and the errors of others."""
         steps: dict[str, int] = {}
-        refused: dict[str, Message] = {}
+        refused: dict[str, ErrorRecord] = {}
         for task in tasks:
             try:
                 with enough_memory("taking up its adapter"):
@@ -244,7 +261,7 @@ class NodeWorker:
                 refused[task.job.id] = {**error_record(why), "unreadable": True}
                 continue
             for text in notes:
-                self._parent.send("noted", request=request, task=task.job.id, text=text)
+                self._note(request, task, text)
             steps[task.job.id] = self._trainer.progress(task.job.id).steps
         return steps, refused
 
@@ -264,7 +281,7 @@ class NodeWorker:
             again = self._trainer.load(task.job, task.folder).warnings
             return (f"{error}; trained again from its first row", *again)
 
-    def _save(self, tasks: Iterable[TaskQuota]) -> dict[str, Message]:
+    def _save(self, tasks: Iterable[TaskQuota]) -> dict[str, ErrorRecord]:
         """Write the tasks' checkpoints; return the errors of those that could not be written."""
         errors = {}
         for task in tasks:
@@ -322,15 +339,17 @@ class NodeWorker:
             return
         self._reported = now
         self._parent.send(
-            "progress",
-            request=request,
-            task=progress.job,
-            rows=progress.rows,
-            total_rows=progress.total_rows,
-            tokens=progress.tokens,
-            loss=progress.loss,
-            tokens_per_second=progress.tokens_per_second,
-            memory_gb=progress.memory_gb,
+            {
+                "kind": "progress",
+                "request": request,
+                "task": progress.job,
+                "rows": progress.rows,
+                "total_rows": progress.total_rows,
+                "tokens": progress.tokens,
+                "loss": progress.loss,
+                "tokens_per_second": progress.tokens_per_second,
+                "memory_gb": progress.memory_gb,
+            }
         )
 
 
@@ -340,11 +359,11 @@ def _num_bytes(task: TaskQuota) -> int:
     return sum(path.stat().st_size for path in paths if path.exists())
 
 
-def main(parent: ParentChannel, argument: dict[str, Any]) -> None:
+def main(parent: ParentChannel[WorkerMessage], argument: dict[str, Any]) -> None:
     """Serve a node; the argument is its `NodeSettings`."""
     try:
         worker = NodeWorker(NodeSettings(**argument), parent)
     except InputError as error:
-        parent.send("failed", request="", **error_record(error))
+        parent.send(request_failed("", error))
         parent.exit(1)
     worker.run()

@@ -1,16 +1,13 @@
-"""Worker that draws text from a model, then exits.
-
-It sends text {text} for each piece, then end {}, or failed {place, found, expected}.
-"""
+"""Worker that draws text from a model, then exits."""
 
 from typing import Any
 
 from auctune.domain import AuctuneError
 from auctune.run.runtime.channel import ParentChannel, error_record
-from auctune.run.sampling import ORDERS
+from auctune.run.sampling import ORDERS, SampleMessage
 
 
-def main(parent: ParentChannel, argument: Any) -> None:
+def main(parent: ParentChannel[SampleMessage], argument: Any) -> None:
     """Draw one text; the argument is a `SampleOrder`."""
     import torch
 
@@ -22,8 +19,8 @@ def main(parent: ParentChannel, argument: Any) -> None:
     try:
         base = load_base(order.base, cache=order.cache, device=order.device, dtype=order.dtype)
         for text in sample_text(base, order.adapter, order.kind, order.prompt, order.params):
-            parent.send("text", text=text)
+            parent.send({"kind": "text", "text": text})
     except AuctuneError as error:
-        parent.send("failed", **error_record(error))
+        parent.send({"kind": "failed", **error_record(error)})
     else:
-        parent.send("end")
+        parent.send({"kind": "end"})

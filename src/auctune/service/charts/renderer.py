@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 import orjson
 import structlog
 from markupsafe import Markup
 
 from auctune.domain import AuctuneError
-from auctune.run.runtime.channel import Message, OnMessage
+from auctune.run.runtime.channel import Alive, Message, OnMessage
 from auctune.run.runtime.local import WorkerProcess
 
 WORKER = "auctune.service.charts.worker"
@@ -34,6 +34,25 @@ class ChartSpec:
     chart: str
     data: dict[str, Any]
     text: str
+
+
+class Drawn(TypedDict):
+    """A chart has been rendered."""
+
+    kind: Literal["drawn"]
+    id: int
+    html: str
+
+
+class NotDrawn(TypedDict):
+    """A chart cannot be rendered."""
+
+    kind: Literal["failed"]
+    id: int
+    reason: str
+
+
+ChartMessage = Alive | Drawn | NotDrawn
 
 
 class ChartRenderer:
@@ -101,7 +120,7 @@ class ChartRenderer:
             if self._process is None:
                 loop = asyncio.get_running_loop()
 
-                def receive(message: Message | None) -> None:
+                def receive(message: ChartMessage | None) -> None:
                     if not loop.is_closed():
                         loop.call_soon_threadsafe(self._receive, message)
 
@@ -118,7 +137,7 @@ class ChartRenderer:
             self._log.parent.mkdir(parents=True, exist_ok=True)
         return WorkerProcess(self._module, None, receive, log=self._log)
 
-    def _receive(self, message: Message | None) -> None:
+    def _receive(self, message: ChartMessage | None) -> None:
         if message is None:
             process, self._process = self._process, None
             if process is not None:

@@ -1,14 +1,11 @@
-"""Process that renders charts: draw {id, chart, data, text} is answered by drawn {id, html}.
-
-A chart that cannot be rendered is answered by failed {id, reason}.
-"""
+"""Process that renders charts: each `draw {id, chart, data, text}` gets one `ChartMessage`."""
 
 import re
 import sys
 import traceback
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +35,9 @@ from auctune.charts.metered import (
 from auctune.charts.render import DrawChart
 from auctune.charts.theme import AnyChart
 from auctune.run.runtime.channel import ParentChannel
+
+if TYPE_CHECKING:
+    from auctune.service.charts.renderer import ChartMessage
 
 WIDE, HALF, NARROW = 1040, 496, 316
 # Width of an axis of numbers, which `curves_chart` adds to its own width.
@@ -164,7 +164,7 @@ def draw(chart: str, data: Data, text: str) -> str:
     return html
 
 
-def main(parent: ParentChannel, _argument: None) -> None:
+def main(parent: "ParentChannel[ChartMessage]", _argument: None) -> None:
     """Render charts until the parent stops the process."""
     while not parent.stop_requested.is_set():
         order = parent.inbox.get()
@@ -175,6 +175,7 @@ def main(parent: ParentChannel, _argument: None) -> None:
         # An error concerns one chart: report and log it.
         except Exception as error:
             traceback.print_exc(file=sys.stderr)
-            parent.send("failed", id=order["id"], reason=f"{type(error).__name__}: {error}")
+            reason = f"{type(error).__name__}: {error}"
+            parent.send({"kind": "failed", "id": order["id"], "reason": reason})
         else:
-            parent.send("drawn", id=order["id"], html=html)
+            parent.send({"kind": "drawn", "id": order["id"], "html": html})

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from auctune.domain import InputError
-from auctune.run.runtime.channel import Message
-from auctune.run.runtime.messages import NodeSettings, TaskQuota
+from auctune.run.runtime.messages import NodeMessage, NodeSettings, TaskQuota
 from auctune.run.runtime.supervisor import Executor, SupervisorPolicy
 from auctune.train.job import LoraJob
 from support.executor_kinds import ExecutorKind
@@ -134,7 +133,7 @@ def test_a_listener_that_fails_holds_up_no_node(
 ) -> None:
     heard = Heard()
 
-    def hear(node: str, message: Message) -> None:
+    def hear(node: str, message: NodeMessage) -> None:
         heard.hear(node, message)
         if message["kind"] == "ready":
             raise ValueError("a defect of the listener")

@@ -1,15 +1,24 @@
 """A supervisor on clocks that only the test moves."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from auctune.run.runtime.channel import Message
 from auctune.run.runtime.local import start_node
-from auctune.run.runtime.messages import NodeSettings, TaskQuota, TrainSlotRequest
+from auctune.run.runtime.messages import NodeSettings, Ready, TaskQuota, TrainSlotRequest
 from auctune.run.runtime.supervisor import NodeSupervisor, SupervisorPolicy
 from auctune.run.runtime.worker import WorkerHandle
 from auctune.train.job import LoraJob
+
+READY: Ready = {
+    "kind": "ready",
+    "base_digest": "none",
+    "architecture": "none",
+    "context_tokens": None,
+    "origin": "",
+}
 
 
 class Clock:
@@ -22,7 +31,7 @@ class Clock:
 
 def test_silence_counts_only_while_somebody_listens(tmp_path: Path) -> None:
     clock = Clock()
-    told: list[Message] = []
+    told: list[Any] = []
 
     def launch(number: int) -> WorkerHandle:
         settings = NodeSettings(json.dumps(["idle"]), str(tmp_path))
@@ -31,7 +40,7 @@ def test_silence_counts_only_while_somebody_listens(tmp_path: Path) -> None:
     params = SupervisorPolicy(heartbeat_seconds=10.0, startup_seconds=20.0)
     supervisor = NodeSupervisor("alpha", launch, params, told.append, wall=clock, monotonic=clock)
     supervisor.poll()
-    supervisor.on_message(1, {"kind": "ready"})
+    supervisor.on_message(1, READY)
     # The whole machine stood still for an hour.
     clock.time += 3600.0
     supervisor.poll()
@@ -48,7 +57,8 @@ def test_silence_counts_only_while_somebody_listens(tmp_path: Path) -> None:
     clock.time += 0.5
     supervisor.poll()
     assert told[-1]["how"] == "was silent for 10 s"
-    supervisor.on_message(1, {"kind": "trained", "request": "0/alpha/1"})
+    trained: Any = {"kind": "trained", "request": "0/alpha/1"}
+    supervisor.on_message(1, trained)
     assert told[-1] == {"kind": "trained", "request": "0/alpha/1", "stale": True}
     supervisor.stop(0.0)
 
@@ -72,7 +82,7 @@ class FarLink:
         self.done: list[str] = []
         self.attempts: list[int] = []
 
-    def send(self, message: Message) -> None:
+    def send(self, message: Mapping[str, Any]) -> None:
         self.done.append(message.get("id") or message["do"])
         self.attempts += [task["attempt"] for task in message.get("tasks", ())]
 
@@ -94,7 +104,7 @@ class Far:
     """A supervisor of a node elsewhere."""
 
     clock: Clock = field(default_factory=Clock)
-    told: list[Message] = field(default_factory=list)
+    told: list[Any] = field(default_factory=list)
     links: list[FarLink] = field(default_factory=list)
 
     def supervisor(self) -> NodeSupervisor:
@@ -121,7 +131,7 @@ def test_a_node_that_may_be_at_its_tasks_yet_keeps_them_and_gets_no_other_proces
     far = Far()
     supervisor = far.supervisor()
     supervisor.poll()
-    supervisor.on_message(1, {"kind": "ready"})
+    supervisor.on_message(1, READY)
     supervisor.submit(order(tmp_path))
     assert supervisor.tasks_to_dispatch == {"a"}
     supervisor.dispatch()
@@ -151,7 +161,7 @@ def test_a_node_without_a_machine_is_lost_until_it_has_one(
     supervisor.submit(order(tmp_path))
     assert far.kinds() == ["lost", "not_completed", "not_completed"]
     assert far.told[0]["how"] == "no Ray node has room"
-    supervisor.on_message(1, {"kind": "ready"})
+    supervisor.on_message(1, READY)
     assert supervisor.tasks_to_dispatch == frozenset()
     supervisor.on_message(1, {"kind": "pong"})
     supervisor.submit(order(tmp_path))
@@ -179,7 +189,7 @@ def test_each_request_begins_an_attempt_above_those_of_any_start_before(tmp_path
         supervisor = far.supervisor()
         for number in (1, 3):
             supervisor.poll()
-            supervisor.on_message(number, {"kind": "ready"})
+            supervisor.on_message(number, READY)
             if number == 1:
                 supervisor.submit(order(tmp_path))
             supervisor.dispatch()
@@ -193,7 +203,7 @@ def test_a_node_whose_tasks_have_no_disk_is_restarted_with_its_request(tmp_path:
     far = Far()
     supervisor = far.supervisor()
     supervisor.poll()
-    supervisor.on_message(1, {"kind": "ready"})
+    supervisor.on_message(1, READY)
     (tmp_path / "a").touch()
     supervisor.submit(order(tmp_path))
     supervisor.dispatch()
@@ -202,7 +212,7 @@ def test_a_node_whose_tasks_have_no_disk_is_restarted_with_its_request(tmp_path:
     far.links[0].is_gone = True
     (tmp_path / "a").unlink()
     supervisor.poll()
-    supervisor.on_message(3, {"kind": "ready"})
+    supervisor.on_message(3, READY)
     assert supervisor.tasks_to_dispatch == {"a"}
     supervisor.dispatch()
     assert far.links[1].done == ["ping", "0/alpha/2"]

@@ -15,7 +15,7 @@ import torch
 from auctune.run import unix_time
 from auctune.run.data.examiner import Examiner
 from auctune.run.runtime.channel import ParentChannel
-from auctune.run.runtime.messages import NodeSettings, TaskQuota, TrainSlotRequest
+from auctune.run.runtime.messages import NodeSettings, TaskQuota, TrainSlotRequest, WorkerMessage
 from auctune.run.unix_time import SteadyClock, since_boot
 from auctune.run.workers.node import NodeWorker
 from auctune.train import tokenized_file
@@ -37,8 +37,8 @@ class Market:
     stop_requested: threading.Event = field(default_factory=threading.Event)
     said: list[dict[str, Any]] = field(default_factory=list)
 
-    def send(self, kind: str, **values: Any) -> None:
-        self.said.append(json.loads(json.dumps({"kind": kind, **values})))
+    def send(self, message: WorkerMessage) -> None:
+        self.said.append(json.loads(json.dumps(message)))
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,9 @@ def order(folder: Path, name: str) -> TaskQuota:
 def train(base: Path, orders: list[TaskQuota], until: float | None = None) -> dict[str, Any]:
     """What a node says of a slot with these orders, which ends at `until`."""
     market = Market()
-    worker = NodeWorker(NodeSettings(str(base), str(base)), cast(ParentChannel, market))
+    worker = NodeWorker(
+        NodeSettings(str(base), str(base)), cast("ParentChannel[WorkerMessage]", market)
+    )
     market.inbox.put(TrainSlotRequest(0, tuple(orders), until, "first").to_message())
     market.inbox.put({"do": "stop"})
     worker.run()

@@ -3,14 +3,14 @@
 It is a process of its own because Ray kills a driver that loses its cluster: the executor sees a
 lost agent, and starts another. It exits with its parent, and Ray then ends its actors.
 
-| to the agent | from the agent |
-| --- | --- |
-| launch {node, name, needs, settings, module, ...} | node {node, message} |
-| send {node, message} | gone {node, how} |
-| kill {node} | missing {what}, alive |
-| stop | failed {place, found, expected} |
+| to the agent |
+| --- |
+| launch {node, name, needs, settings, module, ...} |
+| send {node, message} |
+| kill {node} |
+| stop |
 
-`node` is a number of the start of a node's worker.
+It sends `AgentMessage`s. `node` is a number of the start of a node's worker.
 """
 
 import queue
@@ -24,9 +24,10 @@ from typing import Any
 from auctune.domain import InputError
 from auctune.run.runtime.channel import Message, ParentChannel, error_record
 from auctune.run.runtime.mailbox import Mailbox
-from auctune.run.runtime.messages import NodeSettings
+from auctune.run.runtime.messages import NodeSettings, WorkerMessage
 from auctune.run.runtime.ray.actor import NodeActor
 from auctune.run.runtime.ray.cluster import EnsureNode, open_cluster
+from auctune.run.runtime.ray.launcher import AgentMessage
 
 _POLL_SECONDS = 1.0
 _CALL_SECONDS = 0.2
@@ -43,7 +44,7 @@ class Agent:
         ensure_node: of the cluster to which this process is connected.
     """
 
-    def __init__(self, parent: ParentChannel, ensure_node: EnsureNode) -> None:
+    def __init__(self, parent: ParentChannel[AgentMessage], ensure_node: EnsureNode) -> None:
         self._parent = parent
         self._ensure_node = ensure_node
         self._nodes: dict[int, _RemoteNode] = {}
@@ -84,7 +85,7 @@ class Agent:
         number = message["node"]
         node = _RemoteNode(
             message,
-            lambda one: self._parent.send("node", node=number, message=one),
+            lambda one: self._parent.send({"kind": "node", "node": number, "message": one}),
             self._resources,
         )
         self._nodes[number] = node
@@ -101,7 +102,7 @@ class Agent:
 
         def gone(how: str) -> None:
             del self._nodes[number]
-            self._parent.send("gone", node=number, how=how)
+            self._parent.send({"kind": "gone", "node": number, "how": how})
 
         def start() -> None:
             try:
@@ -128,7 +129,7 @@ class _RemoteNode:
     def __init__(
         self,
         launch: Message,
-        on_message: Callable[[Message], None],
+        on_message: Callable[[WorkerMessage], None],
         resources: "_ClusterResources",
     ) -> None:
         self.outbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
@@ -275,13 +276,13 @@ def _kill_named(name: str) -> None:
         return
 
 
-def main(parent: ParentChannel, argument: dict[str, Any]) -> None:
+def main(parent: ParentChannel[AgentMessage], argument: dict[str, Any]) -> None:
     """Run an agent; the argument is {address, work, missing_seconds}."""
     begun = time.monotonic()
 
     def unreachable(why: str) -> None:
         if time.monotonic() - begun > argument["missing_seconds"]:
-            parent.send("missing", what=why)
+            parent.send({"kind": "missing", "what": why})
 
     try:
         with open_cluster(
@@ -290,5 +291,5 @@ def main(parent: ParentChannel, argument: dict[str, Any]) -> None:
             if ensure_node is not None:
                 Agent(parent, ensure_node).run()
     except InputError as error:
-        parent.send("failed", **error_record(error))
+        parent.send({"kind": "failed", **error_record(error)})
         parent.exit(1)

@@ -6,11 +6,12 @@ import threading
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Literal, TypedDict
 
 from auctune.atomic_files import write_atomically
-from auctune.run.runtime.channel import Message, OnMessage
+from auctune.run.runtime.channel import Alive, Failed, Message, OnMessage
 from auctune.run.runtime.local import NODE_WORKER, WorkerProcess
-from auctune.run.runtime.messages import NodeSettings
+from auctune.run.runtime.messages import Missing, NodeSettings, WorkerMessage
 from auctune.run.runtime.ray.params import (
     RayParams,
     check_ray,
@@ -27,6 +28,25 @@ _STOP_SECONDS = 5.0
 _KILL_SECONDS = 2.0
 # Not the name of a task, whose folders are beside it.
 _ID_FILE = ".market"
+
+
+class FromNode(TypedDict):
+    """A message of a node's worker."""
+
+    kind: Literal["node"]
+    node: int
+    message: WorkerMessage
+
+
+class NodeGone(TypedDict):
+    """A node's worker has ended."""
+
+    kind: Literal["gone"]
+    node: int
+    how: str
+
+
+AgentMessage = Alive | Failed | Missing | FromNode | NodeGone
 
 
 class RayNode:
@@ -52,7 +72,7 @@ class RayNode:
     def is_gone(self) -> bool:
         return self._gone.is_set()
 
-    def send(self, message: Message) -> None:
+    def send(self, message: Mapping[str, object]) -> None:
         self._agent.send({"do": "send", "node": self._number, "message": message})
 
     def exit_reason(self) -> str:
@@ -70,14 +90,14 @@ class RayNode:
     def kill(self) -> None:
         self._agent.send({"do": "kill", "node": self._number})
 
-    def on_worker_message(self, message: Message) -> None:
+    def on_worker_message(self, message: WorkerMessage) -> None:
         """Handle a message of the worker."""
         # Until its actor runs, the agent reports that the node waits.
-        if message.get("kind") == "started":
+        if message["kind"] == "started":
             self._is_placed = True
         self._on_message(message)
 
-    def on_agent_message(self, message: Message) -> None:
+    def on_agent_message(self, message: Alive | Missing) -> None:
         """Handle a message of the agent itself, which concerns nodes that are not placed yet."""
         if not self._is_placed:
             self._on_message(message)
@@ -119,7 +139,7 @@ class RayAgent:
         self.process.send({"do": "launch", "node": number, **launch})
         return node
 
-    def _on_message(self, message: Message | None) -> None:
+    def _on_message(self, message: AgentMessage | None) -> None:
         self._heartbeat.set()
         if message is None:
             self._on_end()

@@ -14,8 +14,9 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import structlog
 
@@ -31,7 +32,7 @@ from auctune.domain import (
 from auctune.numerics.jit import COMPILING, kernels_are_compiled
 from auctune.registry import build
 from auctune.run.base_facts import Report
-from auctune.run.runtime.channel import Message, ParentChannel
+from auctune.run.runtime.channel import Alive, ParentChannel
 from auctune.run.runtime.local import WorkerProcess
 from auctune.service.config.auction import AuctionConfig
 from auctune.service.zones.core.startup import StartupTask
@@ -79,9 +80,25 @@ class KernelCompilation(StartupTask):
             child.process.kill()
 
 
+class Compiling(TypedDict):
+    """Progress of a compiler; `share` is of the whole, in [0, 1]."""
+
+    kind: Literal["compiling"]
+    share: float
+
+
+class Compiled(TypedDict):
+    """All kernels are compiled."""
+
+    kind: Literal["compiled"]
+
+
+CompilerMessage = Alive | Compiling | Compiled
+
+
 class _Compiler:
     def __init__(self, work: dict[str, Any]) -> None:
-        self._inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[CompilerMessage | None] = queue.SimpleQueue()
         self._is_done = False
         self.process = WorkerProcess(_WORKER, work, self._inbox.put)
 
@@ -185,7 +202,7 @@ def _task(cluster: Cluster, slot: int, number: int) -> Task:
     )
 
 
-def main(parent: ParentChannel, work: dict[str, Any]) -> None:
+def main(parent: ParentChannel[CompilerMessage], work: dict[str, Any]) -> None:
     """Compile what the argument names, and report the progress to the parent process."""
     threading.Thread(target=_exit_on_stop, args=(parent,), daemon=True).start()
     mechanism, settings = work["mechanism"], work["settings"]
@@ -193,10 +210,14 @@ def main(parent: ParentChannel, work: dict[str, Any]) -> None:
     if work["part"] == "learning":
         _warm_up_learning(mechanism, settings, cluster)
     else:
-        warm_up(mechanism, settings, cluster, lambda share: parent.send("compiling", share=share))
-    parent.send("compiled")
+        warm_up(mechanism, settings, cluster, partial(_report, parent))
+    parent.send({"kind": "compiled"})
 
 
-def _exit_on_stop(parent: ParentChannel) -> None:
+def _report(parent: ParentChannel[CompilerMessage], share: float) -> None:
+    parent.send({"kind": "compiling", "share": share})
+
+
+def _exit_on_stop(parent: ParentChannel[CompilerMessage]) -> None:
     parent.stop_requested.wait()
     parent.exit()

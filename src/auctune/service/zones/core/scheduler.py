@@ -13,7 +13,16 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import structlog
 
-from auctune.run.runtime.messages import TaskQuota, adapter_folder, make_quota
+from auctune.run.runtime.messages import (
+    NodeMessage,
+    NotCompleted,
+    Noted,
+    RequestFailed,
+    TaskQuota,
+    Trained,
+    adapter_folder,
+    make_quota,
+)
 from auctune.run.runtime.supervisor import Executor, OnNodeMessage
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
@@ -106,7 +115,7 @@ class SlotScheduler(ABC, Generic[Z, J]):
         self._dispatch(zone)
         self._on_slot_begun(zone)
 
-    def on_message(self, zone: Z, node: str, message: Mapping[str, Any]) -> None:
+    def on_message(self, zone: Z, node: str, message: NodeMessage) -> None:
         """Handle a message of a node; see `auctune.run.runtime.supervisor.Executor`."""
         match message["kind"]:
             case "trained" if not message.get("stale"):
@@ -144,8 +153,8 @@ class SlotScheduler(ABC, Generic[Z, J]):
             known_steps=job.progress.steps,
         )
 
-    def _on_trained(self, zone: Z, node: str, message: Mapping[str, Any]) -> None:
-        slot: int = message["slot"]
+    def _on_trained(self, zone: Z, node: str, message: Trained) -> None:
+        slot = message["slot"]
         self._in_flight.pop((slot, node), None)
         for name, result in message["results"].items():
             job = zone.admitted_jobs.get(name)
@@ -154,7 +163,7 @@ class SlotScheduler(ABC, Generic[Z, J]):
             seconds = message["seconds"]
             zone.record(JobTrained(node=node, slot=slot, seconds=seconds, result=result), name)
             self._on_result(zone, job, result)
-        for name, error in (message.get("refused") or {}).items():
+        for name, error in message["refused"].items():
             job = zone.admitted_jobs.get(name)
             if job is None:
                 continue
@@ -183,7 +192,7 @@ class SlotScheduler(ABC, Generic[Z, J]):
         else:
             self._on_shortfall(zone, job, "its slots trained less than planned")
 
-    def _on_slot_failed(self, zone: Z, node: str, message: Mapping[str, Any]) -> None:
+    def _on_slot_failed(self, zone: Z, node: str, message: RequestFailed | NotCompleted) -> None:
         slot = message.get("slot")
         why = message.get("why")
         if message.get("begun", True):
@@ -201,14 +210,13 @@ class SlotScheduler(ABC, Generic[Z, J]):
         for job in self._jobs_of(zone, failed):
             self._on_shortfall(zone, job, f"node {node} did not train a slot: {why}")
 
-    def _on_note(self, zone: Z, message: Mapping[str, Any]) -> None:
-        job = zone.admitted_jobs.get(str(message["task"]))
-        text = str(message["text"])
+    def _on_note(self, zone: Z, message: Noted) -> None:
+        job, text = zone.admitted_jobs.get(message["task"]), message["text"]
         if job is not None and text not in job.notes:
             zone.record(JobNoted(text=text), job.id)
 
 
-def log_node_message(zone: str, node: str, message: Mapping[str, Any]) -> None:
+def log_node_message(zone: str, node: str, message: NodeMessage) -> None:
     """Log what happened to a node's worker, for those who wonder why the node was lost."""
     match message["kind"]:
         case "ended":
@@ -262,7 +270,7 @@ class SlotWorker(ZoneWorker[Z]):
     def _result_folder(self, job: SlotJob) -> Path:
         return adapter_folder(self._scheduler.folder(job.id))
 
-    def _on_message(self, node: str, message: dict[str, Any]) -> None:
+    def _on_message(self, node: str, message: NodeMessage) -> None:
         """Handle a message of a node, on a thread of the executor."""
         log_node_message(self._actor.name, node, message)
         if message["kind"] in _SCHEDULED_MESSAGES:

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import structlog
 
@@ -51,8 +51,8 @@ class ProcessSupervisor:
     def __init__(
         self,
         launch: Callable[[OnMessage], ManagedProcess],
-        on_message: Callable[[Message], None],
-        is_progress: Callable[[Message], bool],
+        on_message: OnMessage,
+        is_progress: Callable[[Any], bool],
         now: Callable[[], float] = time.monotonic,
         **labels: str,
     ) -> None:

@@ -13,7 +13,7 @@ import structlog
 
 from auctune.run.edge.edge_folder import OUTCOME, SlotOutcome
 from auctune.run.edge.records import SlotRequest
-from auctune.run.runtime.channel import Message
+from auctune.run.edge.worker import JobTorn, SiteMessage
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.zone import lose_to_memory
 from auctune.service.zones.edge.events import EdgeTrained
@@ -99,7 +99,7 @@ class SlotScheduler:
             self._dispatch(zone, slot)
         self._prewarm(zone, max(slot, self._slot + 1))
 
-    def on_message(self, zone: EdgeZone, sites: SiteProcess, message: Message) -> None:
+    def on_message(self, zone: EdgeZone, sites: SiteProcess, message: SiteMessage) -> None:
         """Handle a message of the process."""
         zone.begin_slots()
         match message["kind"]:
@@ -200,16 +200,14 @@ class SlotScheduler:
         zone.record(trained, name)
         zone.replan_lost_sites([name])
 
-    def _on_slot_failed(self, zone: EdgeZone, message: Message) -> None:
+    def _on_slot_failed(self, zone: EdgeZone, message: JobTorn) -> None:
         name, slot, why = message["job"], message["slot"], message["why"]
         self._busy.discard(name)
         job = zone.state.jobs.get(name)
         if job is not None and job.slot_plan(slot) is not None:
             _log.warning("a slot was not trained", zone=zone.name, job=name, slot=slot, why=why)
             text = f"slot {slot} was not trained: {why}"
-            if message.get("out_of_memory") and lose_to_memory(
-                zone, name, slot, text, _LESS_MEMORY
-            ):
+            if message["out_of_memory"] and lose_to_memory(zone, name, slot, text, _LESS_MEMORY):
                 return
             # It may have run into later slots: they have passed too, and are replanned together.
             failed = sorted({slot, *job.missed_slots(zone.state.slot)})

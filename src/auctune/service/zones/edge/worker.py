@@ -6,8 +6,8 @@ from pathlib import Path
 import structlog
 
 from auctune.run.edge.edge_folder import EdgeFolder
-from auctune.run.edge.worker import SitesProcess, SitesSettings
-from auctune.run.runtime.channel import Message, OnMessage
+from auctune.run.edge.worker import SiteMessage, SitesProcess, SitesSettings
+from auctune.run.runtime.channel import OnMessage
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.dependencies import ZoneDependencies
@@ -74,7 +74,7 @@ class EdgeWorker(ZoneWorker[EdgeZone]):
         return self._folder.adapter(job.id)
 
     def _launch(self, forward: OnMessage) -> SitesProcess:
-        def on_message(message: Message | None) -> None:
+        def on_message(message: SiteMessage | None) -> None:
             if message is None:
                 self._actor.submit(lambda _: self._scheduler.on_process_exit())
             forward(message)
@@ -83,13 +83,13 @@ class EdgeWorker(ZoneWorker[EdgeZone]):
         self._process = SitesProcess(self._settings, on_message, lock=self._lock, log=log)
         return self._process
 
-    def _on_message(self, message: Message) -> None:
-        kind, process = message["kind"], self._process
-        if kind == "ready":
+    def _on_message(self, message: SiteMessage) -> None:
+        process = self._process
+        if message["kind"] == "ready":
             self._loop.call_soon_threadsafe(self._ready.set)
-        if kind not in ("alive", "failed") and process is not None:
+        if message["kind"] not in ("alive", "failed") and process is not None:
             self._post(lambda zone: self._scheduler.on_message(zone, process, message))
 
 
-def _is_progress(message: Message) -> bool:
-    return bool(message["kind"] == "trained")
+def _is_progress(message: SiteMessage) -> bool:
+    return message["kind"] == "trained"

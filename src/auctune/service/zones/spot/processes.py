@@ -5,16 +5,14 @@ import time
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from auctune.run.runtime.channel import Message, OnMessage
+from auctune.run.runtime.channel import OnMessage
 from auctune.run.runtime.local import WorkerProcess
-from auctune.run.spot.job_config import WORKER, SpotJobConfig, write_config
+from auctune.run.spot.job_config import WORKER, SpotJobConfig, SpotMessage, write_config
 from auctune.service.config.spot import SpotConfig
 from auctune.service.zones.core.dependencies import ZoneDependencies
 from auctune.service.zones.core.supervisor import ProcessSupervisor
 from auctune.service.zones.spot.job import SpotJobState
 from auctune.service.zones.spot.supply import SpotSupply
-
-_PROGRESS = ("slot", "slot_done", "overtime")
 
 
 class NewSlots:
@@ -26,8 +24,10 @@ class NewSlots:
     def __init__(self) -> None:
         self._newest = -1
 
-    def __call__(self, message: Message) -> bool:
-        if message["kind"] not in _PROGRESS or message["slot"] <= self._newest:
+    def __call__(self, message: SpotMessage) -> bool:
+        if message["kind"] not in ("slot", "slot_done", "overtime"):
+            return False
+        if message["slot"] <= self._newest:
             return False
         self._newest = message["slot"]
         return True
@@ -44,7 +44,7 @@ class JobProcessPool:
         entry: SpotConfig,
         supply: SpotSupply,
         dependencies: ZoneDependencies,
-        on_message: Callable[[str, Message], None],
+        on_message: Callable[[str, SpotMessage], None],
     ) -> None:
         self._entry = entry
         self._supply = supply
@@ -109,9 +109,9 @@ class JobProcessPool:
         folder = self._dirs.work(self._entry.name) / name
         write_config(self._config(job), folder)
 
-        def add_seconds(message: Message | None) -> None:
+        def add_seconds(message: SpotMessage | None) -> None:
             if message is not None and message["kind"] == "ready":
-                message = {**message, "seconds": time.monotonic() - started_at}
+                message["seconds"] = time.monotonic() - started_at
             on_message(message)
 
         return WorkerProcess(

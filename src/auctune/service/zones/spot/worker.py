@@ -5,12 +5,17 @@ the journal again; what is recorded already is ignored.
 """
 
 import asyncio
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from auctune.domain import round_money
-from auctune.run.spot.job_config import adapter_folder
+from auctune.run.spot.job_config import (
+    JobEnded,
+    Overtime,
+    SlotBilled,
+    SlotTrained,
+    SpotMessage,
+    adapter_folder,
+)
 from auctune.service.config.spot import SpotConfig
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.dependencies import ZoneDependencies
@@ -29,10 +34,8 @@ from auctune.service.zones.spot.processes import JobProcessPool
 from auctune.service.zones.spot.supply import SpotSupply
 from auctune.service.zones.spot.zone import SpotZone
 
-Message = Mapping[str, Any]
 
-
-def on_message(zone: SpotZone, name: str, message: Message) -> None:
+def on_message(zone: SpotZone, name: str, message: SpotMessage) -> None:
     """Record a message of a job's process; ignore it if the job has ended."""
     zone.begin_slots()
     job = zone.state.jobs.get(name)
@@ -44,7 +47,7 @@ def on_message(zone: SpotZone, name: str, message: Message) -> None:
         case "slot":
             _charge(zone, job, message)
         case "overtime":
-            _charge(zone, job, {**message, "spot": 0, "skipped": False, "price": None})
+            _charge(zone, job, message)
             _record_training(zone, job, message)
         case "slot_done":
             _record_training(zone, job, message)
@@ -58,36 +61,38 @@ def on_message(zone: SpotZone, name: str, message: Message) -> None:
             )
             zone.fail(name, CAP_REACHED, why, "market.max_cost", refund=False)
         case "failed":
-            why = " ".join(str(message[part]) for part in ("place", "found") if message[part])
+            why = " ".join(part for part in (message["place"], message["found"]) if part)
             zone.fail(name, "training_failed", why, None)
         case "noted" if message["text"] not in job.notes:
             zone.record(JobNoted(text=message["text"]), name)
 
 
-def _charge(zone: SpotZone, job: SpotJobState, message: Message) -> None:
+def _charge(zone: SpotZone, job: SpotJobState, message: SlotBilled | Overtime) -> None:
     number = message["slot"]
     if job.meter.is_charged(number):
         return
     amount = charge_amount(message["paid"], job.unit_price, job.meter.remaining)
-    at, share = job.first + number, 1.0
-    if "since" in message:
-        at = job.first + int(message["since"])
-        share = message["until"] - message["since"]
+    if message["kind"] == "slot":
+        at, share = job.first + number, 1.0
+        price, spot, missed = message["price"], message["spot"], message["skipped"]
+    else:
+        at, share = job.first + int(message["since"]), message["until"] - message["since"]
+        price, spot, missed = None, 0, False
     metered = SpotMetered(
         slot=number,
         amount=amount,
         cost=round_money(message["paid"] * job.unit_cost),
         at=at,
         share=share,
-        price=message["price"],
+        price=price,
         on_demand=message["on_demand"],
-        spot=message["spot"],
-        missed=message["skipped"],
+        spot=spot,
+        missed=missed,
     )
     zone.record(metered, job.id)
 
 
-def _record_training(zone: SpotZone, job: SpotJobState, message: Message) -> None:
+def _record_training(zone: SpotZone, job: SpotJobState, message: SlotTrained | Overtime) -> None:
     number = message["slot"]
     # A slot in which nothing was trained left no checkpoint.
     if number < job.next_trained or message["rows"] in (None, job.progress.rows):
@@ -112,7 +117,7 @@ def _record_training(zone: SpotZone, job: SpotJobState, message: Message) -> Non
     zone.record(trained, job.id)
 
 
-def _finish(zone: SpotZone, job: SpotJobState, message: Message) -> None:
+def _finish(zone: SpotZone, job: SpotJobState, message: JobEnded) -> None:
     if job.phase is Phase.TRAINED:
         return
     if message["state"] != "done":
@@ -165,7 +170,7 @@ class SpotWorker(ZoneWorker[SpotZone]):
     def _result_folder(self, job: SpotJobState) -> Path:
         return adapter_folder(self._work / job.id)
 
-    def _on_message(self, job: str, message: Message) -> None:
+    def _on_message(self, job: str, message: SpotMessage) -> None:
         """Handle a message of a job's process, on a thread of the process."""
         if message["kind"] not in ("alive", "stopped"):
             self._post(lambda zone: on_message(zone, job, message))

@@ -9,8 +9,14 @@ from typing import ClassVar
 from auctune.device_profile import Profile
 from auctune.domain import Money
 from auctune.run.pool.events import OpenPoolDirectory, read_event
-from auctune.run.pool.process import DesiredJob, DesiredStatus, PoolProcess, PoolSettings
-from auctune.run.runtime.channel import Message, OnMessage
+from auctune.run.pool.process import (
+    DesiredJob,
+    DesiredStatus,
+    PoolMessage,
+    PoolProcess,
+    PoolSettings,
+)
+from auctune.run.runtime.channel import OnMessage
 from auctune.run.runtime.messages import adapter_folder
 from auctune.service.jobs.device_limits import step_seconds
 from auctune.service.zones.core.actor import ZoneActor
@@ -91,7 +97,7 @@ class TimeshareWorker(ZoneWorker[TimeshareZone]):
         self._process = PoolProcess(settings, on_message, lock=self._lock, log=log)
         return self._process
 
-    def _on_message(self, message: Message) -> None:
+    def _on_message(self, message: PoolMessage) -> None:
         """Handle a message of the pool, on a thread of its process."""
         if message["kind"] == "reconciled":
             seq = message["seq"]
@@ -129,8 +135,8 @@ class TimeshareWorker(ZoneWorker[TimeshareZone]):
         )
 
 
-def _is_progress(message: Message) -> bool:
-    return bool(message["kind"] == "event" and message["event"]["type"] == "quantum")
+def _is_progress(message: PoolMessage) -> bool:
+    return message["kind"] == "event" and message["event"]["type"] == "quantum"
 
 
 def _fail_overdue(zone: TimeshareZone) -> None:

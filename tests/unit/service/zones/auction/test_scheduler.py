@@ -1,5 +1,7 @@
 """Between a zone and its nodes: each slot ordered once, failures planned anew, nothing repeated."""
 
+from typing import Any
+
 from auctune.service.storage.events import EventType
 from auctune.service.zones.auction.events import AuctionEventType
 from auctune.service.zones.core.job import Phase
@@ -79,7 +81,7 @@ def test_a_trained_job_is_packed_after_a_restart_however_early_it_stopped() -> N
 
 def test_a_node_that_was_lost_before_a_restart_is_for_sale_after_it_but_not_a_drained_one() -> None:
     made = MadeUpZone(num_nodes=2)
-    made.scheduler.on_message(made.zone, "n0", {"kind": "lost", "how": "crashed"})
+    made.scheduler.on_message(made.zone, "n0", {"kind": "lost", "how": "crashed", "missing": False})
     made.zone.drain_node("n1", "repairs")
     made.keep()
     made.restart()
@@ -190,8 +192,9 @@ def run_out(made: MadeUpZone, slot: int) -> None:
     """Memory runs out as the node takes up a slot's task."""
     made.executor.orders.pop((slot, "n0"))
     error = {"place": "", "found": NO_MEMORY, "expected": "", "out_of_memory": True}
-    message = {"kind": "trained", "slot": slot, "seconds": 1.0, "results": {}, "stale": False}
-    made.scheduler.on_message(made.zone, "n0", {**message, "refused": {"a": error}})
+    message: Any = {"kind": "trained", "slot": slot, "seconds": 1.0, "results": {}}
+    message |= {"refused": {"a": error}, "stale": False}
+    made.scheduler.on_message(made.zone, "n0", message)
     made.keep()
 
 

@@ -2,19 +2,21 @@
 
 from structlog.testing import capture_logs
 
+from auctune.run.runtime.messages import NodeMessage
 from auctune.service.zones.core.scheduler import log_node_message
 
 
 def test_the_log_says_how_a_lost_node_ended_and_when_it_has_recovered() -> None:
     how = "was silent for 15 s"
     with capture_logs() as lines:
-        for message in (
-            {"kind": "ready"},
+        messages: list[NodeMessage] = [
+            {"kind": "started", "pid": 1},
             {"kind": "ended", "how": how, "exits": 3, "backoff": 60.0},
             {"kind": "lost", "how": how, "missing": False},
             {"kind": "alive"},
             {"kind": "recovered"},
-        ):
+        ]
+        for message in messages:
             log_node_message("default", "alpha", message)
     of_node = {"zone": "default", "node": "alpha"}
     assert lines == [

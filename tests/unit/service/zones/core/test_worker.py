@@ -207,7 +207,7 @@ def test_a_cancelled_job_s_folder_goes_once_no_node_is_at_it(place: Place) -> No
 def test_an_order_that_nobody_answered_holds_no_folder(place: Place) -> None:
     slot = place.begin()
     place.made.zone.cancel(JOB)
-    message = {"kind": "not_completed", "slot": slot, "why": "it was lost", "stale": False}
+    message: Any = {"kind": "not_completed", "slot": slot, "why": "it was lost", "stale": False}
     place.made.scheduler.on_message(place.made.zone, "n0", message)
     assert place.swept() == set()
 
