@@ -103,7 +103,7 @@ def test_a_job_goes_on_elsewhere_from_the_slot_in_which_its_site_was_lost(ran: R
     assert ran.record.decision.plan.slots[LOST_IN].workers["b"] > 0
     assert 0 < ran.share < 1
     assert ran.report.lost == {"b": LOST_IN + 1}
-    assert (bill.state, bill.torn, bill.refund) == ("done", 1, ZERO)
+    assert (bill.state, bill.lost_slots, bill.refund) == ("done", 1, ZERO)
     assert LOST_IN not in ran.record.trained
     later = (
         [part for part in ran.record.plan.slots if part.slot > LOST_IN] if ran.record.plan else []
@@ -235,7 +235,7 @@ def test_a_run_goes_on_without_a_site_that_was_lost_while_no_driver_ran(tmp_path
         assert records[name].is_done
         assert plan is not None
         assert sum(part.chunks for part in plan.slots) == 8
-    assert sorted(bills[name].torn for name in ("job", "other")) == [0, 1]
+    assert sorted(bills[name].lost_slots for name in ("job", "other")) == [0, 1]
     assert (bills["tied"].state, bills["tied"].refund) == ("refunded", bills["tied"].payment)
     assert bills["tied"].payment > 0
 

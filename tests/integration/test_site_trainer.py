@@ -20,7 +20,7 @@ from auctune.run.edge.edge_folder import EdgeFolder, SlotOutcome
 from auctune.run.edge.errors import describe, is_transient
 from auctune.run.edge.records import SlotRequest
 from auctune.run.edge.site_trainer import (
-    JobBroken,
+    JobFailed,
     SiteTrainer,
     SlotLost,
     SlotTrained,
@@ -47,10 +47,10 @@ BESIDE = replace(PART, workers={"b": 1}, server="b", moves=(Move("b", "b", 2),))
 class Results:
     """Results of a trainer's slots, by job."""
 
-    found: list[SlotTrained | SlotLost | JobBroken] = field(default_factory=list)
+    found: list[SlotTrained | SlotLost | JobFailed] = field(default_factory=list)
 
     def of(self, job: str) -> list[str]:
-        kinds = {SlotTrained: "trained", SlotLost: "torn", JobBroken: "broken"}
+        kinds = {SlotTrained: "trained", SlotLost: "torn", JobFailed: "broken"}
         return [kinds[type(one)] for one in self.found if one.job == job]
 
     def why(self, job: str) -> str:

@@ -439,7 +439,7 @@ def test_the_bill_adds_up(site: Site, tmp_path: Path) -> None:
     bill = json.loads((tmp_path / "run/bill.json").read_text())
     for line, price in zip(bill["slots"], PRICE, strict=True):
         assert line["paid"] == pytest.approx(line["on_demand"] + line["spot"] * price)
-    ending = site.order.job.n_max * bill["ending_slots"]
+    ending = site.order.job.n_max * bill["overtime_slots"]
     assert bill["cost"] == pytest.approx(sum(line["paid"] for line in bill["slots"]) + ending)
     assert bill["cost"] == report.outcome.cost
     assert bill["utility"] == pytest.approx(bill["value"] - bill["cost"])

@@ -24,7 +24,7 @@ def eventful() -> MadeUpEdge:
     assert made.zone.accept(asked, line) is not None
     made.pass_slots()
     slot = made.zone.state.slot
-    made.hear(kind="torn", job="first", slot=slot, why="it was not finished in time")
+    made.hear(kind="slot_lost", job="first", slot=slot, why="it was not finished in time")
     made.hear(kind="slot_done", slot=slot)
     made.zone.pause("line")
     made.keep()

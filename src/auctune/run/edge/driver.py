@@ -23,7 +23,7 @@ from auctune.run.edge.cluster import check_device, connect
 from auctune.run.edge.edge_folder import EdgeFolder
 from auctune.run.edge.inputs import EdgeRunInputs
 from auctune.run.edge.records import SlotRequest
-from auctune.run.edge.site_trainer import JobBroken, SiteTrainer, SlotTrained
+from auctune.run.edge.site_trainer import JobFailed, SiteTrainer, SlotTrained
 from auctune.run.edge.state import (
     BidDecided,
     EdgeRunReport,
@@ -148,13 +148,13 @@ class EdgeDriver:
         requests = [self._request(record, slot) for record in running if record.part(slot)]
         self._notify(SlotBegun(slot, [one.job.id for one in requests]))
         self._trainer.retain_only([record.job.id for record in running])
-        torn: set[str] = set()
+        lost_slot: set[str] = set()
         for found in self._trainer.run_slot(slot, requests):
             if isinstance(found, SlotTrained):
                 trained = JobSlotTrained(slot, found.job, found.outcome)
                 self.state.eris_applies(trained)
                 self._record(trained)
-            elif isinstance(found, JobBroken):
+            elif isinstance(found, JobFailed):
                 raise EdgeRunError(f"job {found.job} cannot be trained: {found.why}")
             elif found.rows_lost:
                 refunded = JobRefunded(slot, found.job)
@@ -163,8 +163,8 @@ class EdgeDriver:
             elif found.failed:
                 raise EdgeRunError(f"job {found.job}: {found.why}")
             else:
-                torn.add(found.job)
-        self._replan_lost(slot + 1, torn)
+                lost_slot.add(found.job)
+        self._replan_lost(slot + 1, lost_slot)
         self._record(SlotEnded(slot))
         self._write_results()
 
@@ -210,20 +210,22 @@ class EdgeDriver:
             self._lost_now.append(site)
             self._notify(SiteGone(site))
 
-    def _replan_lost(self, now: int, torn: set[str]) -> None:
+    def _replan_lost(self, now: int, lost_slot: set[str]) -> None:
         """Replan what lost sites were to run from slot `now` on, and the slots that were lost."""
         while self._lost_now:
             site = self._lost_now.pop(0)
             running = [
-                EdgeCommitment(one.job, without(one.plan, now - 1)) if one.job.id in torn else one
+                EdgeCommitment(one.job, without(one.plan, now - 1))
+                if one.job.id in lost_slot
+                else one
                 for one in self.state.commitments()
             ]
             replanned = [
-                JobReplanned(one.job.id, one.job.id in torn, one.found)
+                JobReplanned(one.job.id, one.job.id in lost_slot, one.found)
                 for one in self._replan(site, now, running)
             ]
             self._record(SiteClosed(site, now, replanned))
-            torn = set()
+            lost_slot = set()
 
     def _replan(self, site: str, now: int, running: list[EdgeCommitment]) -> list[EdgeReplanned]:
         if now < self._market.slots:

@@ -55,14 +55,14 @@ class SlotLost:
 
 
 @dataclass(frozen=True, slots=True)
-class JobBroken:
+class JobFailed:
     """A job that fails again and again at sites that are alive, and why."""
 
     job: str
     why: str
 
 
-SlotEnd = SlotTrained | SlotLost | JobBroken
+SlotEnd = SlotTrained | SlotLost | JobFailed
 
 
 @dataclass(slots=True)
@@ -100,7 +100,7 @@ class SiteTrainer:
         sites: all that are used; the cluster may have others.
         device: of workers.
         on_site_lost: called with a site that is lost, at once.
-        on_site_back: called with a site that is back.
+        on_site_recovered: called with a site that has recovered.
         on_progress: called with the rows of the running slot that are trained, by job.
         own_gpus: whether Ray gives each worker GPUs of its own, as many as its `gpu` units.
     """
@@ -112,12 +112,12 @@ class SiteTrainer:
         device: str,
         *,
         on_site_lost: Callable[[str], None] = _ignore,
-        on_site_back: Callable[[str], None] = _ignore,
+        on_site_recovered: Callable[[str], None] = _ignore,
         on_progress: Callable[[Mapping[str, int]], None] = _ignore,
         own_gpus: bool = False,
     ) -> None:
         self._folder, self._device, self._own_gpus = folder, device, own_gpus
-        self._on_site_lost, self._on_site_back = on_site_lost, on_site_back
+        self._on_site_lost, self._on_site_recovered = on_site_lost, on_site_recovered
         self._on_progress = on_progress
         self._sites = frozenset(sites)
         self._alive = {*sites_alive() & self._sites}
@@ -130,12 +130,12 @@ class SiteTrainer:
         return {*self._sites - self._alive}
 
     def check_sites(self) -> None:
-        """Report the sites that are lost, and those that are back."""
+        """Report the sites that are lost, and those that have recovered."""
         self._check_lost()
         for site in sorted(self.lost & sites_alive()):
             self._alive.add(site)
-            self._storage.on_site_back(site)
-            self._on_site_back(site)
+            self._storage.on_site_recovered(site)
+            self._on_site_recovered(site)
 
     def retain_only(self, jobs: Collection[str]) -> None:
         """Release all other jobs."""
@@ -203,10 +203,10 @@ class SiteTrainer:
                 self._actors_of(one)
                 running[job] = _Attempt(one, self._folder.read_checkpoint(job, one.steps))
             except InputError as error:
-                yield JobBroken(job, str(error))
+                yield JobFailed(job, str(error))
             except CheckpointError:
                 # The message is for the job's owner, who is not to know the path.
-                yield JobBroken(job, f"its checkpoint of {one.steps} steps is gone, or damaged")
+                yield JobFailed(job, f"its checkpoint of {one.steps} steps is gone, or damaged")
         self._make_room([one.request for one in running.values()])
         for job in self._actors.keys() - running.keys():
             self._actors[job].age()
@@ -255,7 +255,7 @@ class SiteTrainer:
             cause = unwrap(one.error)
             if isinstance(cause, InputError):
                 actors.release()
-                return JobBroken(job, str(cause))
+                return JobFailed(job, str(cause))
         if not {part.server, *part.workers} <= self._alive:
             # What waits for a node that is gone may wait for ever.
             actors.drop_sites(self._alive)
@@ -264,7 +264,7 @@ class SiteTrainer:
             try:
                 self._start(one)
             except InputError as error:
-                return JobBroken(job, str(error))
+                return JobFailed(job, str(error))
             except SlotError as error:
                 actors.release()
                 return SlotLost(
@@ -283,7 +283,7 @@ class SiteTrainer:
             if one.number == _MAX_ATTEMPTS:
                 if is_transient(one.error):
                     return SlotLost(job, describe(one.error), out_of_memory=True)
-                return JobBroken(job, _last_line(one.error))
+                return JobFailed(job, _last_line(one.error))
             # A store may have ended, and its chunks with it.
             self._storage.drop(job)
             one.number, one.error = one.number + 1, None

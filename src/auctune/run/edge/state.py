@@ -70,12 +70,12 @@ class JobReplanned:
 
     Attributes:
         job: its id.
-        torn: whether it lost the slot before the replanned ones.
+        lost_slot: whether it lost the slot before the replanned ones.
         found: the plan of the rest, or None: it is refunded.
     """
 
     job: str
-    torn: bool
+    lost_slot: bool
     found: PlanField | None
 
 
@@ -134,7 +134,7 @@ class JobRecord:
         decision: on it.
         plan: slots that were trained, and those to come; None if it was rejected.
         trained: outcomes by slot.
-        num_torn: number of slots that were lost.
+        num_lost_slots: number of slots that were lost.
         refunded: whether it was given up.
     """
 
@@ -142,7 +142,7 @@ class JobRecord:
     decision: EdgeDecision
     plan: EdgePlan | None
     trained: dict[int, SlotOutcome] = field(default_factory=dict)
-    num_torn: int = 0
+    num_lost_slots: int = 0
     refunded: bool = False
 
     @property
@@ -257,8 +257,8 @@ class EdgeRunState:
     def _replan(self, one: JobReplanned, now: int) -> None:
         record = self.jobs[one.job]
         assert record.plan is not None
-        kept = record.plan.before(now - 1 if one.torn else now).slots
-        record.num_torn += one.torn
+        kept = record.plan.before(now - 1 if one.lost_slot else now).slots
+        record.num_lost_slots += one.lost_slot
         record.refunded = one.found is None
         record.plan = EdgePlan((*kept, *(one.found.slots if one.found else ())))
 
@@ -275,7 +275,7 @@ class JobBill:
         promised, finish: its last slot by the decision, and as it was; None if it has none.
         utility: of that; 0 unless done.
         slots: number of slots that were trained.
-        torn: number of slots that were lost.
+        lost_slots: number of slots that were lost.
         loss, validation_loss: at the end; None if there is none.
         seconds: of training.
         planned_mb: traffic of its trained slots by the plan (2d).
@@ -291,7 +291,7 @@ class JobBill:
     finish: int | None
     utility: float
     slots: int
-    torn: int
+    lost_slots: int
     loss: float | None
     validation_loss: float | None
     seconds: float
@@ -369,7 +369,7 @@ def _bill(record: JobRecord, market: EdgeMarket) -> JobBill:
         finish=finish,
         utility=0.0 if finish is None else job.value(finish),
         slots=len(outcomes),
-        torn=record.num_torn,
+        lost_slots=record.num_lost_slots,
         loss=last.loss if last else None,
         validation_loss=last.validation_loss if last else None,
         seconds=sum(one.seconds for one in outcomes),

@@ -263,7 +263,7 @@ class ChunkStorage:
         for data in self._jobs.values():
             data.chunks = {n: one for n, one in data.chunks.items() if one.host != site}
 
-    def on_site_back(self, site: str) -> None:
+    def on_site_recovered(self, site: str) -> None:
         """Have the rows of a site that was lost read there again, unless they are stored."""
         for data in self._jobs.values():
             data.unreadable.discard(site)

@@ -55,23 +55,23 @@ class JobTrained(TypedDict):
     outcome: Message
 
 
-class JobTorn(TypedDict):
+class JobSlotLost(TypedDict):
     """A job trained nothing of a slot; `why` is for its owner.
 
     `out_of_memory` tells whether its memory was too small.
     """
 
-    kind: Literal["torn"]
+    kind: Literal["slot_lost"]
     job: str
     slot: int
     why: str
     out_of_memory: bool
 
 
-class JobBroken(TypedDict):
+class JobFailed(TypedDict):
     """A job cannot be trained."""
 
-    kind: Literal["broken"]
+    kind: Literal["job_failed"]
     job: str
     why: str
 
@@ -84,13 +84,15 @@ class SlotDone(TypedDict):
 
 
 class SiteLost(TypedDict):
-    """A site is lost, or is `back`."""
+    """A site is lost, or has recovered."""
 
-    kind: Literal["lost", "back"]
+    kind: Literal["lost", "recovered"]
     site: str
 
 
-SiteMessage = Alive | Failed | SitesReady | JobTrained | JobTorn | JobBroken | SlotDone | SiteLost
+SiteMessage = (
+    Alive | Failed | SitesReady | JobTrained | JobSlotLost | JobFailed | SlotDone | SiteLost
+)
 
 # Interval of checks whether all nodes are alive while nothing is trained.
 _IDLE_SECONDS = 0.5
@@ -178,7 +180,7 @@ class SitesWorker:
                 settings.sites,
                 settings.device,
                 on_site_lost=lambda site: parent.send({"kind": "lost", "site": site}),
-                on_site_back=lambda site: parent.send({"kind": "back", "site": site}),
+                on_site_recovered=lambda site: parent.send({"kind": "recovered", "site": site}),
                 own_gpus=bool(settings.ray),
             )
             parent.send({"kind": "ready", "lost": sorted(trainer.lost)})
@@ -224,7 +226,7 @@ class SitesWorker:
                 if not stop.is_set():
                     self._parent.send(
                         {
-                            "kind": "torn",
+                            "kind": "slot_lost",
                             "job": found.job,
                             "slot": slot,
                             "why": found.why,
@@ -232,7 +234,7 @@ class SitesWorker:
                         }
                     )
             else:
-                self._parent.send({"kind": "broken", "job": found.job, "why": found.why})
+                self._parent.send({"kind": "job_failed", "job": found.job, "why": found.why})
         if not stop.is_set():
             self._parent.send({"kind": "slot_done", "slot": slot})
 

@@ -83,15 +83,15 @@ def write_bill(path: Path, state: SpotRunState, job: SpotJob, report: SpotRunRep
     bill = {
         "slots": [_line(state, number) for number in range(len(state.slots))],
         "slot_cost": outcome.slot_cost,
-        "ending_slots": max(0.0, outcome.finish - job.deadline),
-        "ending_cost": outcome.ending_cost,
+        "overtime_slots": max(0.0, outcome.finish - job.deadline),
+        "overtime_cost": outcome.ending_cost,
         "cost": outcome.cost,
         "finish": outcome.finish,
         "value": outcome.value,
         "utility": outcome.utility,
         "overhead": {"assumed": asdict(job.overhead), "measured": asdict(report.overhead)},
-        "taken_back": report.num_preempted,
-        "died": report.num_crashed,
+        "preempted": report.num_preempted,
+        "crashed": report.num_crashed,
     }
     write_atomically(path, json.dumps(bill, indent=2).encode() + b"\n")
 
@@ -105,7 +105,7 @@ def _line(state: SpotRunState, number: int) -> dict[str, Any]:
         "available": record.observation.available,
         "on_demand": record.allocation.on_demand,
         "spot": record.allocation.spot,
-        "taken_back": record.preempted,
+        "preempted": record.preempted,
         "paid": record.paid,
         "rows": record.rows,
     }

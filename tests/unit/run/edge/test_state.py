@@ -58,14 +58,14 @@ def torn_run() -> tuple[Eris, list[LoggedEvent]]:
         BidDecided(0, "job", decision),
         JobSlotTrained(0, "job", OUTCOME),
         SlotEnded(0),
-        SiteClosed("b", 2, [JobReplanned("job", torn=True, found=found.found)]),
+        SiteClosed("b", 2, [JobReplanned("job", lost_slot=True, found=found.found)]),
     ]
 
 
 def refunded_run() -> list[LoggedEvent]:
     """The same, but there is no other plan."""
     *events, _ = torn_run()[1]
-    return [*events, SiteClosed("b", 2, [JobReplanned("job", torn=True, found=None)])]
+    return [*events, SiteClosed("b", 2, [JobReplanned("job", lost_slot=True, found=None)])]
 
 
 def resumed(events: list[LoggedEvent]) -> EdgeRunState:
@@ -83,7 +83,7 @@ def test_a_torn_slots_chunks_are_trained_later_and_elsewhere() -> None:
     assert sum(part.chunks for part in record.plan.slots) == record.job.num_chunks
     assert record.plan.chunks_before(100) == record.job.chunks
     assert all("b" not in part.workers for part in record.plan.since(2).slots)
-    assert record.num_torn == 1
+    assert record.num_lost_slots == 1
 
 
 def test_a_resumed_mechanism_has_sold_the_same() -> None:

@@ -13,7 +13,7 @@ import structlog
 
 from auctune.run.edge.edge_folder import OUTCOME, SlotOutcome
 from auctune.run.edge.records import SlotRequest
-from auctune.run.edge.worker import JobTorn, SiteMessage
+from auctune.run.edge.worker import JobSlotLost, SiteMessage
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.zone import lose_to_memory
 from auctune.service.zones.edge.events import EdgeTrained
@@ -113,9 +113,9 @@ class SlotScheduler:
             case "trained":
                 outcome = OUTCOME.validate_python(message["outcome"])
                 self._trained(zone, message["job"], message["slot"], outcome)
-            case "torn":
+            case "slot_lost":
                 self._on_slot_failed(zone, message)
-            case "broken":
+            case "job_failed":
                 self._busy.discard(message["job"])
                 if message["job"] in zone.state.jobs:
                     zone.fail(message["job"], "training_failed", message["why"], None)
@@ -124,7 +124,7 @@ class SlotScheduler:
                 self._busy.clear()
             case "lost":
                 zone.lose_site(message["site"], self._busy)
-            case "back":
+            case "recovered":
                 zone.return_site(message["site"])
         self.run_slot(zone)
 
@@ -200,7 +200,7 @@ class SlotScheduler:
         zone.record(trained, name)
         zone.replan_lost_sites([name])
 
-    def _on_slot_failed(self, zone: EdgeZone, message: JobTorn) -> None:
+    def _on_slot_failed(self, zone: EdgeZone, message: JobSlotLost) -> None:
         name, slot, why = message["job"], message["slot"], message["why"]
         self._busy.discard(name)
         job = zone.state.jobs.get(name)

@@ -84,7 +84,7 @@ def test_what_came_to_nothing_is_planned_anew_and_all_is_trained_once() -> None:
     paid = made.log.balances()
     made.pass_slots()
     first = made.zone.state.slot
-    made.hear(kind="torn", job="job", slot=first, why="it was not finished in time")
+    made.hear(kind="slot_lost", job="job", slot=first, why="it was not finished in time")
     released = [event for event in made.log.read() if event.type == "job.released"]
     why = f"slot {first} was not trained: it was not finished in time"
     assert [event.body["why"] for event in released] == [why]
@@ -106,7 +106,9 @@ def test_a_slot_that_ran_over_the_next_one_in_vain_has_both_planned_anew_at_once
     first = made.zone.state.slot
     assert first + 1 in planned(made)
     made.pass_slots(2)
-    made.hear(kind="torn", job="job", slot=first, why="the sites have no room for its data now")
+    made.hear(
+        kind="slot_lost", job="job", slot=first, why="the sites have no room for its data now"
+    )
     made.hear(kind="slot_done", slot=first)
     job = made.zone.state.jobs["job"]
     assert (job.failed_slots, job.chunks_left) == (2, 0)
@@ -136,7 +138,7 @@ def run_out(made: MadeUpEdge) -> int:
     while len(made.sites.slots) == before:
         made.pass_slots()
     slot = made.sites.slots[-1][0]
-    made.hear(kind="torn", job="job", slot=slot, why=NO_ROOM, out_of_memory=True)
+    made.hear(kind="slot_lost", job="job", slot=slot, why=NO_ROOM, out_of_memory=True)
     made.hear(kind="slot_done", slot=slot)
     return slot
 
@@ -239,7 +241,7 @@ def test_jobs_leave_a_lost_site_and_may_use_it_when_it_is_there_again() -> None:
     assert job.chunks_left == 0
     row = made.zone.preview(made.bid("other", "90", 9))
     assert all("a" not in part["workers"] for part in row.body["plan"])
-    made.hear(kind="back", site="a")
+    made.hear(kind="recovered", site="a")
     assert not made.zone.state.lost
     assert not made.zone.eris.ledger.closed[1:].any()
     again = made.zone.preview(made.bid("other", "90", 9, samples={"a": 24}))
@@ -254,7 +256,7 @@ def test_a_job_that_trains_while_its_site_is_lost_is_looked_at_when_it_has_answe
     before = planned(made)
     made.hear(kind="lost", site="a")
     assert planned(made) == before
-    made.hear(kind="torn", job="job", slot=slot, why="it was not finished in time")
+    made.hear(kind="slot_lost", job="job", slot=slot, why="it was not finished in time")
     job = made.zone.state.jobs["job"]
     assert not job.uses({"a"}, slot + 1)
     ledger = made.zone.eris.ledger
@@ -302,7 +304,7 @@ def test_a_job_whose_sites_are_gone_for_a_moment_waits_and_is_trained_in_time() 
     made.pass_slots(2)
     assert planned(made) == []
     for site in ("a", "b", "c"):
-        made.hear(kind="back", site=site)
+        made.hear(kind="recovered", site=site)
     assert made.zone.state.jobs["job"].chunks_left == 0
     while made.zone.state.jobs["job"].phase is not Phase.TRAINED:
         made.pass_slots()
@@ -338,7 +340,7 @@ def test_weights_that_went_astray_are_the_owner_s_failure(loss: float) -> None:
 def test_a_job_whose_data_cannot_be_read_any_more_is_refunded() -> None:
     made = MadeUpEdge()
     made.decide("job", "90", 9)
-    made.hear(kind="broken", job="job", why="market.sites.a: cannot be read")
+    made.hear(kind="job_failed", job="job", why="market.sites.a: cannot be read")
     assert not made.zone.state.jobs
     assert not any(made.log.balances().values())
 
