@@ -1,13 +1,7 @@
 """Process of the sites of a zone: connects to their nodes, then trains slots until it is stopped.
 
-It sends `SiteMessage`s.
-
-| to the process |
-| --- |
-| slot {slot, open, requests} |
-| next {open, requests} |
-| prefetch {requests} |
-| stop |
+It receives slot {slot, open, requests}, next {open, requests}, prefetch {requests} and stop, and
+sends `SiteMessage`s.
 
 `requests` are `SlotRequest`s: of a slot that has begun, or of the one that comes next, whose actors
 may be started: all of them by `next`, in the room beside a running slot by `prefetch`. `open` are

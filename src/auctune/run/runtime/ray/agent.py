@@ -3,14 +3,8 @@
 It is a process of its own because Ray kills a driver that loses its cluster: the executor sees a
 lost agent, and starts another. It exits with its parent, and Ray then ends its actors.
 
-| to the agent |
-| --- |
-| launch {node, name, needs, settings, module, ...} |
-| send {node, message} |
-| kill {node} |
-| stop |
-
-It sends `AgentMessage`s. `node` is a number of the start of a node's worker.
+It receives launch {node, name, needs, settings, module, ...}, send {node, message}, kill {node} and
+stop, and sends `AgentMessage`s. `node` is a number of the start of a node's worker.
 """
 
 import queue
