@@ -7,6 +7,7 @@ PYTHON ?= $(firstword $(foreach python,python3 python3.14 python3.13 python3.12 
 BIN := .venv/bin
 READY := .venv/.ready
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+PIP_INSTALL := $(PIP) install --no-compile
 DEMO_OUT ?= out/demo
 
 .PHONY: help setup constraints docs demo test thorough checked lint kernels bench soak experiments clean
@@ -33,16 +34,17 @@ setup: $(READY)
 # All of constraints.txt is installed from wheels whose hashes it names, so that no code of a
 # package runs before its hash was checked. torch is not in it: one index serves the CPU build,
 # another the CUDA build, with different hashes, local versions and dependencies. What both builds
-# depend on is in constraints.txt, and is there before torch.
+# depend on is in constraints.txt, and is there before torch. Most modules of these packages are
+# never imported: Python compiles those that are, the first time.
 $(READY): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "auctune needs Python 3.11 to 3.14; name one with make PYTHON=..." >&2; exit 1; }
 	@echo "setting up .venv with $$($(PYTHON) --version): once, a few minutes, 1 GB or more (torch)"
 	@$(PYTHON) -m venv .venv
 	@SECONDS=0; \
 	echo "1 of 2: constraints.txt, with hashes" && \
-	$(PIP) install --require-hashes --no-deps --only-binary :all: --requirement constraints.txt && \
-	echo "2 of 2: torch and auctune" && $(PIP) install torch==2.13.0 && \
-	$(PIP) install --no-deps --no-build-isolation --editable . && \
+	$(PIP_INSTALL) --require-hashes --no-deps --only-binary :all: --requirement constraints.txt && \
+	echo "2 of 2: torch and auctune" && $(PIP_INSTALL) torch==2.13.0 && \
+	$(PIP_INSTALL) --no-deps --no-build-isolation --editable . && \
 	$(PIP) check && \
 	echo "set up in $$SECONDS s"
 	@touch $(READY)
