@@ -117,11 +117,18 @@ class Shop:
         }  # fmt: skip
 
     def quoted(self) -> str:
-        """What a quote shows as the lowest price."""
-        terms = {"sites": self.sites, "deadline": DEADLINE}
-        status, quote = self.service.ask("POST", "/v1/quotes", {**self.work, "market": terms})
-        assert (status, quote["kind"]) == (200, "edge"), quote
-        return str(quote["lines"][-1]["price"])
+        """What a quote shows as the lowest price, once the sites are connected."""
+        lines: list[dict[str, Any]] = []
+
+        def is_offered() -> bool:
+            terms = {"sites": self.sites, "deadline": DEADLINE}
+            status, quote = self.service.ask("POST", "/v1/quotes", {**self.work, "market": terms})
+            assert (status, quote["kind"]) == (200, "edge"), quote
+            lines[:] = quote["lines"]
+            return bool(lines)
+
+        poll(is_offered, "the sites")
+        return str(lines[-1]["price"])
 
     def submit_by_client(self) -> str:
         """A job, for a bid above what a quote shows; its deadline leaves room for slots anew."""

@@ -16,6 +16,7 @@ from auctune.service.jobs.training import Training
 from auctune.service.webhooks import dispatcher
 from auctune.service.webhooks.dispatcher import MAX_CONCURRENCY_PER_USER
 from auctune.service.zones.auction.zone import AuctionZone
+from support.market_runs import poll
 from support.serving import Served, make_file, make_zone, serving
 
 
@@ -113,10 +114,11 @@ def test_a_database_error_delays_webhooks_and_loses_none(
         monkeypatch.setattr(dispatcher, "_read_ended", fail_twice)
         end_jobs(served, "ada", 1)
         receiver.received.get(timeout=20)
+        delivered = 'auctune_webhook_attempts_total{outcome="delivered"} 1.0'
+        # It is counted once the receiver's response has arrived.
         with served.http(served.operator) as http:
-            lines = http.get("/metrics").text.splitlines()
+            assert poll(lambda: delivered in http.get("/metrics").text.splitlines())
     assert not errors
-    assert 'auctune_webhook_attempts_total{outcome="delivered"} 1.0' in lines
 
 
 def test_an_error_of_one_zone_delays_no_webhooks_of_the_others(
