@@ -79,6 +79,23 @@ class JobLog:
             self.user[first:last],
         )
 
+    def weeks(self, start_day: float, days: float) -> list["JobLog"]:
+        """Return a window, and the same one of other weeks: those that follow, then those before.
+
+        Each begins whole weeks from the first, so many that no two overlap, and lies within the
+        log.
+
+        Raises:
+            InputError: as `window`.
+        """
+        first = self.window(start_day, days)
+        step = 7 * math.ceil(days / 7)
+        last = self.num_days - days + 1e-9
+        after = np.arange(start_day + step, last, step)
+        before = np.arange(start_day - step, -1e-9, -step)
+        starts = np.maximum([*after, *before], 0.0)
+        return [first, *(self.window(start, days) for start in starts.tolist())]
+
     def counts(self, slots: int, slot_seconds: float) -> IntArray:
         """Jobs submitted in each of the first slots: [slots]."""
         slot = np.floor(self.submit_s / slot_seconds).astype(np.int64)

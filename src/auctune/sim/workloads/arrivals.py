@@ -3,13 +3,13 @@
 | object | bids |
 | --- | --- |
 | `PoissonArrivals` | independent of each other, the same rate in every slot |
-| `LogArrivals` | those of a window of a job log, more or fewer of them if a rate is asked for |
+| `LogArrivals` | those of a window of a job log, scaled to a rate |
 | `BurstyArrivals` | in bursts and waves, as real logs have them |
 """
 
 import math
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,25 +61,32 @@ class PoissonArrivals:
         return Arrived(np.repeat(np.arange(slots), counts))
 
 
+Scaling = Literal["superpose", "repeat"]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class LogArrivals:
     """The jobs of a log, each in the slot in which it was submitted.
 
-    To come to a given rate, each job becomes c bids on average: floor(c) for sure, and one more
-    with the probability of the rest. Below 1 that thins the log, above 1 it repeats jobs. How
-    counts go up and down over the window stays as it was, in proportion; so a log that is scaled
-    up by c is c times as dispersed (variance over mean), and one that is thinned comes closer to
-    Poisson arrivals.
+    Fewer jobs than the window has are a random sample of them. More jobs come from the same
+    window of other weeks, those that follow first and then those before, each on the same weekday
+    and at the same time: the superposition of as many weeks as are needed, thinned to the rate.
+    Independent weeks have variances that add up, so the dispersion of slot counts (variance over
+    mean) stays about that of the log. `repeat` makes each job c bids instead, c = rate over the
+    window's own, and multiplies the dispersion by c; so does `superpose` with all weeks of the log
+    that are still too few.
 
     Attributes:
         log: the jobs.
         start_day: where the window starts, in days of the log.
         rate: mean number a slot over the window; None: as many as there are.
+        scaling: how more bids are made than the window has jobs.
     """
 
     log: JobLog
     start_day: float = 0.0
     rate: float | None = None
+    scaling: Scaling = "superpose"
 
     def __post_init__(self) -> None:
         if self.rate is not None:
@@ -91,16 +98,23 @@ class LogArrivals:
         Raises:
             InputError: if it goes beyond the log, or has no job at all.
         """
-        window = self.log.window(self.start_day, slots * slot_seconds / DAY_SECONDS)
-        if not len(window):
+        windows = self.log.weeks(self.start_day, slots * slot_seconds / DAY_SECONDS)
+        if not len(windows[0]):
             raise InputError("start_day", f"{self.start_day:g} starts no jobs", "days with jobs")
-        slot = np.minimum(np.floor(window.submit_s / slot_seconds).astype(np.int64), slots - 1)
-        copies = np.ones(len(window), dtype=np.int64)
+        wanted = len(windows[0]) if self.rate is None else self.rate * slots
+        num_weeks = 1
+        if self.scaling == "superpose":
+            num_jobs = np.cumsum([len(window) for window in windows])
+            num_weeks = min(int(np.searchsorted(num_jobs, wanted)) + 1, len(windows))
+        windows = windows[:num_weeks]
+        submit_s = np.concatenate([window.submit_s for window in windows])
+        gpu_seconds = np.concatenate([window.gpus * window.duration_s for window in windows])
+        order = np.argsort(submit_s, kind="stable")
+        slot = np.minimum(np.floor(submit_s[order] / slot_seconds).astype(np.int64), slots - 1)
+        copies = np.ones(len(order), dtype=np.int64)
         if self.rate is not None:
-            each = self.rate * slots / len(window)
-            copies = np.floor(each + rng.random(len(window))).astype(np.int64)
-        gpu_seconds = window.gpus * window.duration_s
-        return Arrived(np.repeat(slot, copies), np.repeat(gpu_seconds, copies))
+            copies = np.floor(wanted / len(order) + rng.random(len(order))).astype(np.int64)
+        return Arrived(np.repeat(slot, copies), np.repeat(gpu_seconds[order], copies))
 
 
 # Arrivals in bursts and waves: a doubly stochastic process, as bursty as real job logs.

@@ -3,7 +3,7 @@
 | keys | of |
 | --- | --- |
 | rate, slots, slot_seconds, deadlines, num_vendors, ... | `SyntheticParams` |
-| arrivals, start_day, fit_days, days, energy_start_day, sample_tokens | `Sources` |
+| arrivals, start_day, scaling, fit_days, days, energy_start_day, sample_tokens | `Sources` |
 | nodes | `a100:25,a40:25`: devices, and how many nodes of each |
 | device.NAME, power_kw.NAME | file of a device of one's own, and its power |
 | energy | file of electricity prices |
@@ -27,6 +27,7 @@ from auctune.sim.workloads.arrivals import (
     BurstyArrivals,
     LogArrivals,
     PoissonArrivals,
+    Scaling,
 )
 from auctune.sim.workloads.bursty_fit import fit
 from auctune.sim.workloads.device import Device, read_device
@@ -43,6 +44,7 @@ class Sources:
         arrivals: how bids arrive; "auto": "log" with a job log, else "poisson". "bursty" is fitted
             to the job log, or, without one, to Philly's.
         start_day: of the log: where its window starts.
+        scaling: of the log: where more bids than its window has jobs come from.
         fit_days: of the log: how much of it "bursty" is fitted to; None: to its end.
         days: length of the horizon, in place of `slots`.
         energy_start_day: where the window of prices starts.
@@ -51,6 +53,7 @@ class Sources:
 
     arrivals: Kind = "auto"
     start_day: float = 0.0
+    scaling: Scaling = "superpose"
     fit_days: float | None = None
     days: float | None = None
     energy_start_day: float = 0.0
@@ -169,12 +172,14 @@ def _arrivals(
     for key in ("start_day", "fit_days"):
         if key in settings and (log is None or (key == "fit_days" and kind != "bursty")):
             raise InputError(key, "says nothing here", "a job log, for fit_days arrivals=bursty")
+    if "scaling" in settings and (kind != "log" or rate is None):
+        raise InputError("scaling", "says nothing here", "arrivals of a job log, and a rate")
     if kind == "poisson":
         return PoissonArrivals(params.rate)
     if kind == "log":
         if log is None:
             raise InputError("arrivals", "'log' without a job log", "poisson or bursty")
-        return LogArrivals(log, sources.start_day, rate)
+        return LogArrivals(log, sources.start_day, rate, sources.scaling)
     if log is None:
         return BurstyArrivals(PHILLY_2017, params.rate)
     days = log.num_days - sources.start_day if sources.fit_days is None else sources.fit_days

@@ -1,6 +1,7 @@
 """When bids arrive."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from auctune.sim.workloads.arrivals import (
     BurstyParams,
     LogArrivals,
     PoissonArrivals,
+    Scaling,
     Wave,
 )
 from auctune.sim.workloads.bursty_fit import (
@@ -29,6 +31,8 @@ from auctune.sim.workloads.bursty_fit import (
     least_squares,
 )
 from support.thorough import drawn
+
+DAY = 86_400.0
 
 
 def log_of(times: list[float]) -> JobLog:
@@ -64,6 +68,38 @@ def test_a_whole_multiple_of_a_log_repeats_every_job_so_often(times: list[int], 
     counts = np.bincount(once.slot, minlength=144)
     # A multiple that is a rounding below a whole number may lose a job to chance.
     assert np.abs(np.bincount(more.slot, minlength=144) - each * counts).sum() <= 1
+
+
+def test_a_rate_above_the_logs_takes_the_same_weekday_of_other_weeks_each_job_once() -> None:
+    # Week w has w + 1 jobs on its third day, in slot w; all other days are busy.
+    third = [(7 * week + 2) * DAY + 600.0 * week for week in range(4) for _ in range(week + 1)]
+    others = [day * DAY + 5.0 for day in range(28) if day % 7 != 2 for _ in range(50)]
+    log = log_of(sorted(third + others))
+
+    def counts(rate: float, scaling: Scaling = "superpose") -> list[int]:
+        arrivals = LogArrivals(log, 9, rate / 144, scaling)
+        return np.bincount(arrivals.draw(144, 600.0, stream(0)).slot, minlength=4).tolist()
+
+    # The window is of week 1; then weeks 2 and 3 follow, then week 0.
+    assert counts(2) == [0, 2, 0, 0]
+    assert counts(5) == [0, 2, 3, 0]
+    assert counts(9) == [0, 2, 3, 4]
+    assert counts(10) == [1, 2, 3, 4]
+    assert counts(20) == [2, 4, 6, 8]
+    assert counts(10, "repeat") == [0, 10, 0, 0]
+
+
+def test_superposed_weeks_keep_the_dispersion_that_repeated_jobs_multiply() -> None:
+    log = log_from(replace(PHILLY_2017, hourly=(1.0,) * 24), 70, 5)
+    rate = 8 * len(log) / 70 / 144
+
+    def mean_dispersion(scaling: Scaling) -> float:
+        arrivals = [LogArrivals(log, day, rate, scaling) for day in range(7)]
+        slots = [one.draw(144, 600.0, stream(1)).slot for one in arrivals]
+        return float(np.mean([dispersion(np.bincount(slot, minlength=144)) for slot in slots]))
+
+    own = np.mean([dispersion(log.window(day, 1).counts(144, 600.0)) for day in range(70)])
+    assert mean_dispersion("superpose") < 2 * own < 0.5 * mean_dispersion("repeat")
 
 
 @pytest.mark.parametrize("rate", [0.7, 3.0, 12.5])
@@ -102,7 +138,6 @@ def test_rates_that_are_none_are_refused(rate: float) -> None:
         LogArrivals(log_of([1.0]), rate=rate)
 
 
-DAY = 86_400.0
 TENTHS = st.integers(-30, 30).map(lambda tenths: tenths / 10)
 
 

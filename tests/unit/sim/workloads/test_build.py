@@ -157,6 +157,7 @@ def test_a_device_of_ones_own_works_beside_those_shipped() -> None:
         ({"start_day": "1"}, "start_day: says nothing here; expected a job log"),
         ({"work": "log"}, "work: 'log' without a job log; expected 'drawn'"),
         ({"energy_start_day": "1"}, "energy_start_day: says nothing here"),
+        ({"scaling": "repeat"}, "scaling: says nothing here; expected arrivals of a job log, and"),
         ({"energy": "x", "price_per_mwh": "3"}, "price_per_mwh: is given with energy"),
         ({"deadlines": "never"}, "deadlines: 'never'; expected one of tight, medium, loose"),
         ({"share": "0"}, "share: 0.0; expected a share in (0, 1]"),
@@ -175,6 +176,8 @@ def test_a_setting_that_is_wrong_is_named(settings: dict[str, str], message: str
     [
         ({"arrivals": "poisson"}, "arrivals: 'poisson' with a job log; expected log or bursty"),
         ({"fit_days": "2"}, "fit_days: says nothing here"),
+        ({"scaling": "repeat"}, "scaling: says nothing here"),
+        ({"scaling": "more", "rate": "3"}, "scaling: 'more'; expected one of superpose, repeat"),
         ({"days": "9"}, "start_day: 0 and 9 days from there go beyond the log"),
         ({"rate": "0"}, "rate: 0.0; expected bids a slot > 0"),
     ],
