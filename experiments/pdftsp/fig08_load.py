@@ -9,6 +9,7 @@ FIGURE = welfare_figure(
     "Figure 8: bids a slot",
     "mean number of bids a slot",
     [setting(f"{rate}", {"rate": f"{rate}"}) for rate in (30, 50, 80)],
+    attainable=True,
 )
 
 if __name__ == "__main__":

@@ -48,6 +48,7 @@ FIGURE = welfare_figure(
     ],
     HAND_SET,
     best_set_by_hand,
+    attainable=True,
 )
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -16,7 +17,9 @@ from auctune.sim.figures import write_tables
 from harness.intervals import interval
 from harness.market import Trace, draw, setting
 from harness.options import parse
+from harness.trials import ATTAINABLE, LEARNED, Trial
 from harness.utility_chart import UtilityCurve, utility_chart
+from harness.welfare import by_cell, lead_over
 from support.pages import ROOT
 from support.refusal import refused_place
 
@@ -94,6 +97,28 @@ def test_a_logs_day_comes_after_its_history_at_one_scale_for_both() -> None:
     # What the second day has as history is the first day: as many bids, but for rounding.
     assert len(second.before) == pytest.approx(len(first.market.tasks), rel=0.1)
     assert len(second.market.tasks) != pytest.approx(len(first.market.tasks), rel=0.1)
+
+
+def test_days_that_share_jobs_are_one_block_and_leads_are_of_the_same_days() -> None:
+    rows = [
+        # Day 1 and day 8 are the same weekday; on each day learned prices lead by 0.1 or 0.3.
+        {"seed": seed, "block": block, "mechanism": name, "ratio": base + lead * (name == LEARNED)}
+        for seed, block, base, lead in ((0, 1, 0.2, 0.1), (1, 2, 0.6, 0.3), (2, 1, 0.4, 0.1))
+        for name in (LEARNED, "eft")
+    ]
+    frame = pl.DataFrame(rows).with_columns(setting=pl.lit("log"))
+    lead = lead_over(frame, "eft")["log"]
+    expected = interval([0.1, 0.3])
+    assert (lead.mean, lead.half_width) == pytest.approx((0.2, expected.half_width))
+    assert by_cell(frame, "ratio")["log", "eft"].mean == pytest.approx((0.3 + 0.6) / 2)
+
+
+def test_hindsight_is_the_same_day_with_its_own_bids_as_history() -> None:
+    small = setting("small", {"nodes": "a100:1", "rate": "2", "slots": "12"})
+    trial = Trial(small, 0, LEARNED)
+    knowing = replace(trial, hindsight=True)
+    assert trial.key() != knowing.key()
+    assert (trial.label, knowing.label) == (LEARNED, ATTAINABLE)
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,14 @@
 """The markets of a figure: a workload by its settings, drawn for each seed, and the day before it.
 
 A made-up day and the one before it differ in what is drawn alone. With a job log seed i takes the
-i-th of the days from `start_day` on that have jobs, and the day before is the log's own. Its bids
-are as many as its jobs times one factor for the whole log, so that quiet and busy days stay so.
+i-th of the days from `start_day` on that have jobs, and the day before is the log's own. A day is
+the superposition of the same weekday of as many weeks as the log's mean needs to reach the rate,
+and all days are thinned by one factor, so that quiet and busy days stay so. Days of one weekday
+share jobs, so they are one block: intervals take the means of blocks as independent, not days.
 """
 
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -16,6 +19,7 @@ from auctune.domain import InputError, Task
 from auctune.domain.money import STEP
 from auctune.sim.instance import Instance
 from auctune.sim.traces import JobLog, read_job_log
+from auctune.sim.traces.job_log import DAY_SECONDS
 from auctune.sim.workloads.build import build_workload
 
 # Seeds of the days before: far from those of the days that are played.
@@ -30,17 +34,17 @@ class Trace:
     Attributes:
         path: of the log.
         start_day: days of the log before the first that is played; 1 at least.
-        days: of the log from `start_day` on that count for its mean.
+        days: of the log from `start_day` on that are played and count for its mean; None: all.
     """
 
     path: Path
     start_day: int = 1
-    days: int = 28
+    days: int | None = None
 
     def __post_init__(self) -> None:
         if self.start_day < 1:
             raise InputError("--start-day", f"{self.start_day}", "1 or more: a day comes before it")
-        if self.days < 1:
+        if self.days is not None and self.days < 1:
             raise InputError("--days", f"{self.days}", "a number of days >= 1")
 
 
@@ -124,10 +128,11 @@ def draw(wanted: Setting, seed: int) -> Day:
     else:
         log, trace = _log(wanted.trace.path), wanted.trace
         day = _days_with_jobs(log, trace)[seed]
-        rate = float(workload.pop("rate", "50")) / _mean_jobs(log, trace)
+        rate = float(workload.pop("rate", "50"))
+        slots = DAY_SECONDS / float(workload.get("slot_seconds", "600"))
         days = []
         for start, drawn in ((day, seed), (day - 1, seed + _BEFORE)):
-            own = {"start_day": str(start), "rate": repr(rate * len(log.window(start, 1)))}
+            own = {"start_day": str(start), "rate": repr(_rate(log, trace, start, rate, slots))}
             days.append(build_workload({**workload, **own, "seed": str(drawn)}, log))
     before = () if wanted.before is None else days[1].tasks
     return Day(_with_afternoon(days[0], wanted.afternoon), before)
@@ -152,9 +157,16 @@ def num_days(trace: Trace) -> int:
     return len(_days_with_jobs(_log(trace.path), trace))
 
 
+def block(wanted: Setting, seed: int) -> int:
+    """Return which days the seed's day shares jobs with: its weekday in a log, else itself."""
+    if wanted.trace is None:
+        return seed
+    return _days_with_jobs(_log(wanted.trace.path), wanted.trace)[seed] % 7
+
+
 def _days_with_jobs(log: JobLog, trace: Trace) -> list[int]:
     """Days of the window that have jobs, and had some the day before."""
-    end = min(trace.start_day + trace.days, int(log.num_days))
+    end = _last_day(log, trace)
     jobs = {day: len(log.window(day, 1)) for day in range(trace.start_day - 1, end)}
     days = [day for day in range(trace.start_day, end) if jobs[day] and jobs[day - 1]]
     if not days:
@@ -166,9 +178,17 @@ def _days_with_jobs(log: JobLog, trace: Trace) -> list[int]:
     return days
 
 
-def _mean_jobs(log: JobLog, trace: Trace) -> float:
-    days = min(trace.days, int(log.num_days) - trace.start_day)
-    return len(log.window(trace.start_day, days)) / days
+def _rate(log: JobLog, trace: Trace, start: int, rate: float, slots: float) -> float:
+    """Return the bids a slot of a day, if the log's mean day of `slots` is to bring `rate`."""
+    days = _last_day(log, trace) - trace.start_day
+    mean = len(log.window(trace.start_day, days)) / days
+    weeks = log.weeks(start, 1)[: math.ceil(rate * slots / mean)]
+    return rate * sum(len(week) for week in weeks) / len(weeks) / mean
+
+
+def _last_day(log: JobLog, trace: Trace) -> int:
+    days = log.num_days if trace.days is None else trace.start_day + trace.days
+    return min(days, int(log.num_days))
 
 
 @functools.lru_cache(maxsize=4)

@@ -80,7 +80,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="a job log, for Figure 7; repeatable",
     )
     add("--start-day", type=int, default=1, help="of the logs: the first day played (1)")
-    add("--days", type=int, default=28, help="of the logs: days from there on for the mean (28)")
+    add("--days", type=int, default=None, help="of the logs: days from there on (to their ends)")
     add("--quick", action="store_true", help="small markets and two days, in a minute")
     add("--fresh", action="store_true", help="compute again what is kept from earlier runs")
 

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from auctune import registry
@@ -16,21 +17,26 @@ from auctune.sim.comparison import Contender, build, parse_contenders
 from auctune.sim.engine import SimulationResult, simulate, warm_up
 from auctune.sim.metrics import measure
 from harness.jobs import Result
-from harness.market import Setting, draw
+from harness.market import Setting, block, draw
 
 MECHANISMS = (
     "pdftsp",
     "pdftsp:pricing=exponential",
-    "pdftsp:pricing=paper:capacity=checked:payment=paper",
+    "pdftsp:pricing=paper:search=printed:capacity=checked:payment=paper",
     "titan",
     "eft",
     "ntm",
 )
 LEARNED = MECHANISMS[0]
+# The label of learned prices whose history is the very day that is played.
+ATTAINABLE = "pdftsp, the day's own bids as history"
 NAMES: Mapping[str, str] = dict(
     zip(
-        MECHANISMS,
-        ("pdFTSP, learned", "pdFTSP, exponential", "pdFTSP, as printed", "Titan", "EFT", "NTM"),
+        (*MECHANISMS, ATTAINABLE),
+        (
+            *("pdFTSP, learned", "pdFTSP, exponential", "pdFTSP, as printed"),
+            *("Titan", "EFT", "NTM", "pdFTSP, learned from the day itself"),
+        ),
         strict=True,
     )
 )
@@ -48,6 +54,8 @@ SCHEMA: Mapping[str, Any] = {
     "figure": pl.String,
     "setting": pl.String,
     "seed": pl.Int64,
+    "block": pl.Int64,
+    "dispersion": pl.Float64,
     "mechanism": pl.String,
     "welfare": pl.Float64,
     "bound": pl.Float64,
@@ -74,11 +82,19 @@ class Trial:
         setting: the market.
         seed: of its day.
         mechanism: as `auctune simulate --compare` takes it.
+        hindsight: its history is the day itself, not the one before: what the mechanism could
+            attain online if its forecast were right.
     """
 
     setting: Setting
     seed: int
     mechanism: str
+    hindsight: bool = False
+
+    @property
+    def label(self) -> str:
+        """As data name it."""
+        return ATTAINABLE if self.hindsight else self.mechanism
 
     @property
     def cost(self) -> float:
@@ -88,7 +104,7 @@ class Trial:
     def key(self) -> dict[str, object]:
         """The market, the seed and the mechanism."""
         source = _source_of(self.mechanism.split(":")[0])
-        own = {"mechanism": self.mechanism, "source": source}
+        own = {"mechanism": self.mechanism, "source": source, "hindsight": self.hindsight}
         # The day before changes nothing for those that do not read it.
         market = self.setting.key() if self._learns else self.setting.market_key()
         return {**market, "seed": self.seed, **own}
@@ -102,7 +118,8 @@ class Trial:
         """Its figures."""
         day, who = draw(self.setting, self.seed), contender(self.mechanism)
         warm_up(day.market, lambda: build(who, day.market))
-        mechanism = build(who, day.market, [day.before])
+        history = day.market.tasks if self.hindsight else day.before
+        mechanism = build(who, day.market, [history])
         result = simulate(day.market, mechanism)
         report = measure(result)
         use = report.utilization.compute
@@ -145,8 +162,16 @@ class BoundOf:
 
     def run(self) -> Result:
         """The bound, and whether it is the optimum."""
-        found = welfare_bound(self.kind, draw(self.setting, self.seed).market)
-        return {"value": found.value, "kind": found.kind, "exact": found.exact}
+        market = draw(self.setting, self.seed).market
+        found = welfare_bound(self.kind, market)
+        slots = [task.arrival for task in market.tasks]
+        counts = np.bincount(slots, minlength=market.cluster.slots)
+        return {
+            "value": found.value,
+            "kind": found.kind,
+            "exact": found.exact,
+            "dispersion": float(counts.var() / counts.mean()) if len(slots) else None,
+        }
 
 
 def contender(label: str) -> Contender:
@@ -180,7 +205,9 @@ def to_frame(figure: str, trials: Sequence[Trial], results: Mapping[Any, Result]
                 "figure": figure,
                 "setting": trial.setting.label,
                 "seed": trial.seed,
-                "mechanism": trial.mechanism,
+                "block": block(trial.setting, trial.seed),
+                "dispersion": bound["dispersion"],
+                "mechanism": trial.label,
                 **own,
                 "bound": bound["value"],
                 "bound_kind": bound["kind"],

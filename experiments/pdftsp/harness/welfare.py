@@ -1,6 +1,7 @@
 """Figures of welfare: mechanisms at several settings, and each day's bound."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -13,7 +14,7 @@ from harness.jobs import Result, run_jobs
 from harness.market import Setting, num_days
 from harness.options import Options
 from harness.output import Figure, Rows, show, write_chart, write_data
-from harness.trials import LEARNED, BoundOf, Trial, name_of, to_frame
+from harness.trials import ATTAINABLE, LEARNED, BoundOf, Trial, name_of, to_frame
 
 GOAL = 0.909
 # With more settings than a page is wide a row is a setting.
@@ -28,6 +29,8 @@ def welfare_figure(
     markets: Sequence[Setting] | Callable[[Options], Sequence[Setting]],
     more: Sequence[str] = (),
     shown: Callable[[pl.DataFrame], pl.DataFrame] = lambda frame: frame,
+    *,
+    attainable: bool = False,
 ) -> Figure:
     """A figure of welfare, and of welfare over its bound.
 
@@ -38,6 +41,7 @@ def welfare_figure(
         markets: these, or what makes them of the options.
         more: mechanisms beside those of all figures.
         shown: what of the data its table and chart show.
+        attainable: whether learned prices are also tried with the day's own bids as their history.
     """
 
     def table(frame: pl.DataFrame) -> Rows:
@@ -52,6 +56,8 @@ def welfare_figure(
             for mechanism in (*options.mechanisms, *more)
             for seed in range(seeds_of(setting, options.seeds))
         ]
+        if attainable:
+            trials += [replace(t, hindsight=True) for t in trials if t.mechanism == LEARNED]
         frame = write_data(collect(name, trials, options, console), options.out, name)
         write_chart(welfare_chart(shown(frame), axis), options.out, name)
         show(console, title, table(frame), notes(frame, options))
@@ -82,12 +88,23 @@ def collect(
 
 
 def by_cell(frame: pl.DataFrame, column: str) -> Mapping[tuple[str, str], Interval]:
-    """(setting, mechanism), in the order of the data, to the column's mean over seeds."""
-    groups = frame.group_by("setting", "mechanism", maintain_order=True).agg(pl.col(column))
+    """(setting, mechanism), in the order of the data, to the column's mean over blocks of days."""
+    cells = ["setting", "mechanism"]
+    by_block = frame.group_by(*cells, "block", maintain_order=True).agg(pl.mean(column))
+    groups = by_block.drop_nulls(column).group_by(*cells, maintain_order=True).agg(column)
     return {
-        (row["setting"], row["mechanism"]): interval([v for v in row[column] if v is not None])
+        (row["setting"], row["mechanism"]): interval(row[column])
         for row in groups.iter_rows(named=True)
     }
+
+
+def lead_over(frame: pl.DataFrame, rival: str) -> Mapping[str, Interval]:
+    """Setting to by how much learned prices lead on the same days, in shares of the bound."""
+    days = ["setting", "seed"]
+    other = frame.filter(pl.col("mechanism") == rival).select(*days, other="ratio")
+    both = frame.filter(pl.col("mechanism") == LEARNED).join(other, on=days)
+    paired = both.with_columns(lead=pl.col("ratio") - pl.col("other"))
+    return {setting: one for (setting, _), one in by_cell(paired, "lead").items()}
 
 
 def estimates(frame: pl.DataFrame, column: str) -> list[Estimate]:
@@ -116,7 +133,11 @@ def welfare_chart(frame: pl.DataFrame, axis: str) -> AnyChart:
 
 
 def welfare_table(frame: pl.DataFrame, axis: str) -> Rows:
-    """A row a mechanism: welfare / bound at each setting; then the learned prices' lead."""
+    """A row a mechanism: welfare / bound at each setting; then the learned prices' lead.
+
+    The lead is given in percent of the rival's welfare, as the paper gives it, and in points of
+    the bound with the interval of the differences on the same days.
+    """
     ratios, welfare = by_cell(frame, "ratio"), by_cell(frame, "welfare")
     settings = list(dict.fromkeys(setting for setting, _ in ratios))
     mechanisms = list(dict.fromkeys(mechanism for _, mechanism in ratios))
@@ -124,13 +145,28 @@ def welfare_table(frame: pl.DataFrame, axis: str) -> Rows:
         (name_of(mechanism), *(percent(ratios[setting, mechanism]) for setting in settings))
         for mechanism in mechanisms
     ]
-    rows += [
-        (
-            f"{name_of(LEARNED)}, over {name_of(rival)}",
-            *(lead(welfare[one, LEARNED].mean, welfare[one, rival].mean) for one in settings),
+    for rival in ("titan", "eft", "ntm"):
+        points = lead_over(frame, rival)
+        leads = [lead(welfare[one, LEARNED].mean, welfare[one, rival].mean) for one in settings]
+        rows.append(
+            (
+                f"{name_of(LEARNED)}, over {name_of(rival)}",
+                *(
+                    f"{gain} ({100 * points[one].mean:+.1f} ±{100 * points[one].half_width:.1f})"
+                    for one, gain in zip(settings, leads, strict=True)
+                ),
+            )
         )
-        for rival in ("titan", "eft", "ntm")
-    ]
+    if ATTAINABLE in mechanisms:
+        rows.append(
+            (
+                "learned / learned from the day itself",
+                *(
+                    f"{welfare[one, LEARNED].mean / welfare[one, ATTAINABLE].mean:.3f}"
+                    for one in settings
+                ),
+            )
+        )
     return Rows((axis, *settings), tuple(rows))
 
 
@@ -153,7 +189,17 @@ def notes(frame: pl.DataFrame, options: Options) -> list[str]:
     assert isinstance(least, float)
     return [
         f"welfare / bound ({kinds}: {exact}), mean of {frame['seed'].n_unique()} days "
-        "± 95% confidence; the day before is known to those that learn",
+        f"in {frame['block'].n_unique()} blocks ± 95% confidence over blocks; leads in percent of "
+        "the rival's welfare, and in points on the same days; the day before is known to those "
+        "that learn",
+        f"variance over mean of the bids of a slot: {_range(frame)}",
         f"{name_of(LEARNED)}: {least:.1%} at least; the goal of learned prices is {GOAL:.1%}",
         f"data and charts: {options.out}",
     ]
+
+
+def _range(frame: pl.DataFrame) -> str:
+    """Return the least and the highest mean dispersion of a setting."""
+    days = frame.unique(["setting", "seed"]).group_by("setting").agg(pl.mean("dispersion"))
+    low, high = days["dispersion"].min(), days["dispersion"].max()
+    return f"{low:.1f} to {high:.1f}"
