@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from auctune.auction.ledger import CapacityLedger
 from auctune.auction.search import ScheduleSearch
-from auctune.domain import Cell, Task
-from support.brute_force import Market, best_choice
+from auctune.domain import Task
+from support.brute_force import best_choice, market_of
 from support.instances import clusters, cost, tasks
 from support.random_states import Floats, random_state
 from support.thorough import drawn, times
@@ -39,23 +39,6 @@ def sell_at_random(draw: st.DrawFn, book: CapacityLedger) -> None:
             memory = draw(share) * book.capacity.memory[kind]
             throughput = np.full(len(book.type_names), compute)
             book.allocate(np.array([slot]), np.array([node]), throughput, float(memory))
-
-
-def market_of(book: CapacityLedger, lam: Floats, phi: Floats) -> Market:
-    def by_cell(array: Floats) -> dict[Cell, float]:
-        return {
-            Cell(slot, node): float(array[slot, n])
-            for slot in range(book.horizon.num_slots)
-            for n, node in enumerate(book.node_ids)
-        }
-
-    return Market(
-        book.cluster,
-        by_cell(lam),
-        by_cell(phi),
-        by_cell(book.usage.compute),
-        by_cell(book.usage.memory),
-    )
 
 
 @pytest.mark.parametrize("num_types", [1, 2, 3])

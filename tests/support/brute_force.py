@@ -8,7 +8,9 @@ import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from auctune.auction.ledger import CapacityLedger
 from auctune.domain import Cell, Cluster, Quote, Task
+from auctune.numerics.arrays import Floats
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,25 @@ class Choice:
     @property
     def ties(self) -> tuple[object, ...]:
         return (self.finish, self.num_cells, self.quote, self.cells)
+
+
+def market_of(book: CapacityLedger, lam: Floats, phi: Floats) -> Market:
+    """The state of a book with these prices, by cell."""
+
+    def by_cell(array: Floats) -> dict[Cell, float]:
+        return {
+            Cell(slot, node): float(array[slot, n])
+            for slot in range(book.horizon.num_slots)
+            for n, node in enumerate(book.node_ids)
+        }
+
+    return Market(
+        book.cluster,
+        by_cell(lam),
+        by_cell(phi),
+        by_cell(book.usage.compute),
+        by_cell(book.usage.memory),
+    )
 
 
 def all_choices(market: Market, task: Task, *, aggregate: str, masked: bool) -> Iterator[Choice]:

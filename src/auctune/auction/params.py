@@ -10,12 +10,14 @@ from auctune.domain.checks import check_count
 Payment = Literal["critical", "paper"]
 CapacityCheck = Literal["masked", "checked"]
 Aggregate = Literal["max", "sum"]
+ScheduleRule = Literal["exact", "printed"]
 PricingName = Literal["learned", "exponential", "paper"]
 
 _CHOICES: dict[str, Any] = {
     "payment": Payment,
     "capacity": CapacityCheck,
     "aggregate": Aggregate,
+    "search": ScheduleRule,
     "pricing": PricingName,
 }
 SETTINGS_OF_PRICING: dict[str, PricingName] = {
@@ -39,6 +41,8 @@ class PdftspParams:
         capacity: `masked` searches cells with room; `checked` looks after it has chosen.
         aggregate: a schedule's price is at its dearest cell (`max`) or summed by cell (`sum`);
             none: `sum` for learned prices, which are those of single cells, else `max`.
+        search: `exact` finds the least cost; `printed` is the paper's recursion (13), which may
+            miss it, for `max` alone.
         pricing: `learned` are shadow prices against a forecast of bids; `exponential` is
             L * (U / L) ** (used / capacity); `paper` is eqs. 7 and 8.
         alpha, beta: of `paper`; None: `scale` times the greatest bid per sample, and per GB, of
@@ -53,6 +57,7 @@ class PdftspParams:
     payment: Payment = "critical"
     capacity: CapacityCheck = "masked"
     aggregate: Aggregate | None = None
+    search: ScheduleRule = "exact"
     pricing: PricingName = "learned"
     alpha: float | None = None
     beta: float | None = None
@@ -78,6 +83,8 @@ class PdftspParams:
         for low, high in _PAIRS:
             self._check_range(low, high)
         self._check_pricing()
+        if self.search == "printed" and self.chosen_aggregate != "max":
+            raise InputError("search", "'printed' is of maxima", "aggregate=max")
         check_count(self.seed, "seed", 0)
 
     def _check_pricing(self) -> None:

@@ -82,6 +82,7 @@ class Pdftsp(CellMarket):
             self.pricing.phi,
             aggregate=params.chosen_aggregate,
             masked=self._is_masked,
+            exact=params.search == "exact",
         )
 
     def advance(self, now: int) -> tuple[Event, ...]:

@@ -196,18 +196,24 @@ def schedule_cost(search: Search, num_cells: int, quote: int) -> tuple[float, fl
 @kernel
 def consider(search: Search, reach: Thresholds, num_cells: int, quote: int) -> None:
     """Give the cells of `scratch` (slots and types) their nodes, and keep them if they are best."""
-    scratch, best = search.scratch, search.best
-    slots, nodes = scratch.cell_slots, scratch.cell_nodes
+    scratch = search.scratch
     _fill_nodes(
         search.cells,
         search.rule,
         search.request,
         reach,
         num_cells,
-        slots,
+        scratch.cell_slots,
         scratch.cell_types,
-        nodes,
+        scratch.cell_nodes,
     )
+    keep_if_best(search, num_cells, quote)
+
+
+@kernel
+def keep_if_best(search: Search, num_cells: int, quote: int) -> None:
+    """Keep the cells of `scratch` (slots and nodes) if they are the best so far."""
+    best, slots, nodes = search.best, search.scratch.cell_slots, search.scratch.cell_nodes
     cost, operating = schedule_cost(search, num_cells, quote)
     finish = slots[num_cells - 1]
     if not _precedes(slots, nodes, best, cost, finish, num_cells, quote):

@@ -8,6 +8,7 @@ from auctune.auction.ledger import Capacity, CapacityLedger, Usage
 from auctune.auction.search.cells import consider, could_ever_run, gather
 from auctune.auction.search.counts import sort_slots
 from auctune.auction.search.covering import cheapest_slots, cover, dual_price
+from auctune.auction.search.printed import search_printed
 from auctune.auction.search.problem import (
     FOUND,
     NEED_MORE_LABELS,
@@ -32,7 +33,7 @@ from auctune.numerics.jit import kernel
 
 @kernel
 def find_best(
-    by_max: bool | None,
+    exact_max: bool | None,
     compute: Floats,
     memory: Floats,
     type_of: Ints,
@@ -63,8 +64,9 @@ def find_best(
 ) -> tuple[int, float, float, int, int]:
     """Leave the best schedule over all vendors in `best_cells`.
 
-    Where `by_max` is None, schedules are priced by sums, else by maxima: the compiler leaves out
-    what belongs to the other one, which halves its time. The other arguments are the fields of
+    Where `exact_max` is None, schedules are priced by sums, else by maxima, and searched exactly or
+    by the printed recursion: the compiler leaves out sums or maxima, which halves its time. The
+    other arguments are the fields of
     Capacity, Usage, lam and phi, `masked` of Rule, Request and Memory, in their order: from
     Python, plain arrays are passed to a kernel far quicker than tuples of them.
 
@@ -87,18 +89,18 @@ def find_best(
     )
     search = lay_out(
         Cells(capacity, usage, lam, phi),
-        Rule(by_max is not None, masked),
+        Rule(exact_max is not None, masked),
         request,
         Memory(floats, ints, label_cost, label_ints, best_cells),
         lam.shape[0],
     )
-    status = _search_vendors(search, by_max)
+    status = _search_vendors(search, exact_max)
     best = search.best
     return status, best.cost[0], best.cost[1], int(best.summary[1]), int(best.summary[2])
 
 
 @kernel
-def _search_vendors(search: Search, by_max: bool | None) -> int:
+def _search_vendors(search: Search, exact_max: bool | None) -> int:
     request, best = search.request, search.best
     best.cost[0] = np.inf
     origin = int(request.first + np.min(request.quote_delay))
@@ -107,36 +109,43 @@ def _search_vendors(search: Search, by_max: bool | None) -> int:
         return NOT_FOUND
     gather(search.cells, search.rule, request, origin, search.entries)
     whole = Window(origin, 0, last, 0)
-    if by_max is None:
+    is_printed = False
+    if exact_max is None:
         floor = _floor_of_sum(search, whole)
     else:
+        is_printed = not exact_max
         sort_slots(search, whole)
         floor = floor_of_max(search, whole)
     if floor == np.inf:
         return NOT_FOUND
     searched_price, searched_delay = -1.0, np.int64(0)
     # In file order among equal prices. A dearer vendor that is no quicker than one searched
-    # before cannot win.
+    # before cannot win, if the search is exact.
     quote = -1
     for _ in range(len(request.quote_price)):
         quote = _next_quote(request.quote_price, quote)
         price, delay = request.quote_price[quote], request.quote_delay[quote]
         if price + floor > best.cost[0] * (1.0 + SLACK):
             break
-        if searched_price >= 0.0 and price > searched_price and delay >= searched_delay:
+        is_behind = searched_price >= 0.0 and price > searched_price and delay >= searched_delay
+        if is_behind and not is_printed:
             continue
         if searched_price < 0.0 or delay < searched_delay:
             searched_price, searched_delay = price, delay
         window = Window(origin, int(request.first + delay - origin), last, quote)
         if window.first >= last:
             continue
-        if by_max is None:
+        if exact_max is None:
             status = _search_sum(search, window)
         else:
             own_floor = floor if window.first == 0 else floor_of_max(search, window)
             if own_floor == np.inf or price + own_floor > best.cost[0] * (1.0 + SLACK):
                 continue
-            status = search_max(search, window, own_floor)
+            if is_printed:
+                search_printed(search, window)
+                status = FOUND
+            else:
+                status = search_max(search, window, own_floor)
         if status == NEED_MORE_LABELS:
             return NEED_MORE_LABELS
     return FOUND if best.cost[0] < np.inf else NOT_FOUND
@@ -218,14 +227,22 @@ class ScheduleSearch:
         lam, phi: [T, N] prices, money per sample and per GB-slot; read at each search.
         aggregate: `max` or `sum`.
         masked: look only at cells with room for the task.
+        exact: whether `max` is searched exactly, or by the printed recursion; `sum` always is.
     """
 
     def __init__(
-        self, book: CapacityLedger, lam: Floats, phi: Floats, *, aggregate: str, masked: bool
+        self,
+        book: CapacityLedger,
+        lam: Floats,
+        phi: Floats,
+        *,
+        aggregate: str,
+        masked: bool,
+        exact: bool = True,
     ) -> None:
         self._book = book
         self._cells = (*book.capacity, *book.usage, lam, phi)
-        self._by_max = True if aggregate == "max" else None
+        self._exact_max = exact if aggregate == "max" else None
         self._masked = masked
         num_slots, num_nodes, num_types = *lam.shape, len(book.type_names)
         self._shape = (num_slots, num_nodes, num_types)
@@ -266,7 +283,7 @@ class ScheduleSearch:
         is_masked = masked or self._masked
         while True:
             arguments: tuple[Any, ...] = (*self._cells, is_masked, *request, *self._memory)
-            status, cost, operating, num_cells, quote = find_best(self._by_max, *arguments)
+            status, cost, operating, num_cells, quote = find_best(self._exact_max, *arguments)
             if status != NEED_MORE_LABELS:
                 break
             self._num_labels *= 2
