@@ -1,4 +1,4 @@
-"""Figures 4 to 13, the sensitivity runs and untuned settings, one after the other.
+"""Figures 4 to 13, the mechanism as printed, sensitivity and untuned settings, one after the other.
 
     python experiments/pdftsp/run_all.py [--quick] [--only NAME,...] [--trace LOG ...]
     python experiments/pdftsp/run_all.py --docs
@@ -23,6 +23,7 @@ FIGURES = load_figures(
     "fig11_rationality",
     "fig12_competitiveness",
     "fig13_time",
+    "printed",
     "sensitivity",
     "untuned",
 )

@@ -27,7 +27,7 @@ MECHANISMS = (
     "eft",
     "ntm",
 )
-LEARNED = MECHANISMS[0]
+LEARNED, PRINTED = MECHANISMS[0], MECHANISMS[2]
 # The label of learned prices whose history is the very day that is played.
 ATTAINABLE = "pdftsp, the day's own bids as history"
 NAMES: Mapping[str, str] = dict(

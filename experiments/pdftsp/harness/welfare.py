@@ -145,7 +145,7 @@ def welfare_table(frame: pl.DataFrame, axis: str) -> Rows:
         (name_of(mechanism), *(percent(ratios[setting, mechanism]) for setting in settings))
         for mechanism in mechanisms
     ]
-    for rival in ("titan", "eft", "ntm"):
+    for rival in (name for name in ("titan", "eft", "ntm") if name in mechanisms):
         points = lead_over(frame, rival)
         leads = [lead(welfare[one, LEARNED].mean, welfare[one, rival].mean) for one in settings]
         rows.append(

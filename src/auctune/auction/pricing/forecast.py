@@ -66,12 +66,14 @@ class DemandProfile:
     persistence: float
     values: ValueStatistics
 
-    def rows(self, slot: int, width: int, size: int, turn: int) -> Ints:
-        """`size` bids from around a slot, others at each turn; from all day if there are fewer."""
-        first, last = np.searchsorted(self.slot, (slot - width, slot + width + 1)).tolist()
-        if last - first < size:
-            first, last = 0, len(self.slot)
-        chosen: Ints = first + kronecker_sample(last - first, size, slot + turn)
+    def rows(self, slots: Ints, width: int, size: int, turn: int) -> Ints:
+        """[G, size] bids from around each slot, others at each turn; from all day if there are
+        fewer."""
+        first = np.searchsorted(self.slot, slots - width)
+        last = np.searchsorted(self.slot, slots + width + 1)
+        is_few = last - first < size
+        first, last = np.where(is_few, 0, first), np.where(is_few, len(self.slot), last)
+        chosen: Ints = first[:, None] + kronecker_sample(last - first, size, slots + turn)
         return chosen
 
 
@@ -110,11 +112,11 @@ def value_statistics(columns: TaskColumns) -> ValueStatistics:
     )
 
 
-def kronecker_sample(count: int, size: int, turn: int) -> Ints:
-    """Indices of `size` of `count` things, evenly spaced, others at each turn."""
-    offset = (turn * GOLDEN) % 1.0
-    picked = np.floor((np.arange(size) + offset) * (count / size)).astype(np.int64)
-    indices: Ints = np.minimum(picked, count - 1)
+def kronecker_sample(counts: Ints, size: int, turns: Ints) -> Ints:
+    """[G, size] indices of `size` of [G] counts of things, evenly spaced, others at each turn."""
+    offsets = (turns * GOLDEN) % 1.0
+    picked = np.floor((np.arange(size) + offsets[:, None]) * (counts / size)[:, None])
+    indices: Ints = np.minimum(picked.astype(np.int64), counts[:, None] - 1)
     return indices
 
 
@@ -379,8 +381,8 @@ def _recent_scenario(
     columns = now.recent.columns
     first, of_moment = _decision_epochs(expected, params.grid)
     turns = np.arange(len(first)) + _OTHER * turn
-    rows = [kronecker_sample(columns.num_tasks, size, t) for t in turns.tolist()]
-    return Scenario(*place(columns, np.concatenate(rows), first, of_moment, len(expected)))
+    rows = kronecker_sample(np.full(len(first), columns.num_tasks), size, turns)
+    return Scenario(*place(columns, rows.ravel(), first, of_moment, len(expected)))
 
 
 def _profile_scenario(
@@ -394,8 +396,8 @@ def _profile_scenario(
     first, of_moment = _decision_epochs(expected, params.grid)
     slots = now.of_day(first, len(profile.rate))
     turn = _OTHER * turn + _AGAIN * now.slot
-    rows = [profile.rows(slot, params.width, params.samples, turn) for slot in slots.tolist()]
-    columns, weights = place(profile.columns, np.concatenate(rows), first, of_moment, len(expected))
+    rows = profile.rows(slots, params.width, params.samples, turn).ravel()
+    columns, weights = place(profile.columns, rows, first, of_moment, len(expected))
     return Scenario(columns._replace(bid=columns.bid * scale), weights)
 
 

@@ -139,12 +139,11 @@ def test_cut_and_joined_columns_keep_each_task_and_its_quotes() -> None:
 
 @pytest.mark.parametrize(("count", "size"), [(1, 5), (10, 4), (1000, 20)])
 def test_even_samples_are_spread_over_all(count: int, size: int) -> None:
-    for turn in range(20):
-        rows = kronecker_sample(count, size, turn)
-        assert len(rows) == size
-        assert rows.min() >= 0
-        assert rows.max() < count
-        assert np.all(np.diff(rows) >= count // size)
+    rows = kronecker_sample(np.full(20, count), size, np.arange(20))
+    assert rows.shape == (20, size)
+    assert rows.min() >= 0
+    assert rows.max() < count
+    assert np.all(np.diff(rows) >= count // size)
 
 
 def learned(history: tuple[tuple[Task, ...], ...] = ()) -> tuple[Pdftsp, LearnedPricing]:
