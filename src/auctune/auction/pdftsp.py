@@ -283,7 +283,11 @@ class Pdftsp(CellMarket):
         self._last_update = saved["taught"]
 
     def _identity(self) -> dict[str, Any]:
-        return {"mechanism": "pdftsp", "params": asdict(self.params)}
+        params = asdict(self.params)
+        # Snapshots taken before there was a choice do not name it.
+        if params["search"] == "exact":
+            del params["search"]
+        return {"mechanism": "pdftsp", "params": params}
 
     def _is_current(self, now: int) -> bool:
         return now <= self._last_update and not self.pricing.needs_update()
