@@ -79,14 +79,13 @@ def test_the_recursion_misses_a_schedule_that_a_dear_first_cell_makes_cheap() ->
     book = CapacityLedger(cluster, prune=False)
     task = Task("t", 0, 2, 2.0, 0.0, Decimal(9), {"a": 1.0})
     lam, phi = np.array([[0.0], [1.0], [1.0]]), np.zeros((3, 1))
-    slots = {}
-    for exact in (True, False):
+    # 0.4 + 0 + 2 * 1 against 0 + 0.3 + 2 * 1: the recursion charges slot 0 nothing for lam_hat = 1.
+    for exact, slots, cost in ((True, [1, 2], 2.3), (False, [0, 1], 2.4)):
         search = ScheduleSearch(book, lam, phi, aggregate="max", masked=True, exact=exact)
         found = search.find(search.request(task, 0), task)
         assert found is not None
-        slots[exact] = (found.slots.tolist(), found.cost)
-    # 0.4 + 0 + 2 * 1 against 0 + 0.3 + 2 * 1: the recursion charges slot 0 nothing for lam_hat = 1.
-    assert slots == {True: ([1, 2], pytest.approx(2.3)), False: ([0, 1], pytest.approx(2.4))}
+        assert found.slots.tolist() == slots
+        assert found.cost == pytest.approx(cost)
 
 
 @pytest.mark.parametrize("num_types", [2, 3])

@@ -201,5 +201,5 @@ def notes(frame: pl.DataFrame, options: Options) -> list[str]:
 def _range(frame: pl.DataFrame) -> str:
     """Return the least and the highest mean dispersion of a setting."""
     days = frame.unique(["setting", "seed"]).group_by("setting").agg(pl.mean("dispersion"))
-    low, high = days["dispersion"].min(), days["dispersion"].max()
-    return f"{low:.1f} to {high:.1f}"
+    means = days["dispersion"].to_list()
+    return f"{min(means):.1f} to {max(means):.1f}"

@@ -28,7 +28,9 @@ def search_printed(search: Search, window: Window) -> None:
     """Find the recursion's schedule with the window's vendor; keep it if it is the best of all."""
     entries, request, scratch = search.entries, search.request, search.scratch
     units, start, num_types = search.units, search.entries.start, len(search.units)
-    grain = max(np.max(units) // (1 if only_type(units) >= 0 else _PER_CELL), 1)
+    grain = max(int(np.max(units)), 1)
+    if only_type(units) < 0:
+        grain = max(grain // _PER_CELL, 1)
     steps = units // grain
     needed = -(-UNITS_NEEDED // grain)
     if needed > (window.last - window.first) * np.max(steps):

@@ -78,7 +78,8 @@ def test_a_rate_above_the_logs_takes_the_same_weekday_of_other_weeks_each_job_on
 
     def counts(rate: float, scaling: Scaling = "superpose") -> list[int]:
         arrivals = LogArrivals(log, 9, rate / 144, scaling)
-        return np.bincount(arrivals.draw(144, 600.0, stream(0)).slot, minlength=4).tolist()
+        slots = arrivals.draw(144, 600.0, stream(0)).slot.tolist()
+        return [slots.count(slot) for slot in range(4)]
 
     # The window is of week 1; then weeks 2 and 3 follow, then week 0.
     assert counts(2) == [0, 2, 0, 0]
@@ -96,9 +97,11 @@ def test_superposed_weeks_keep_the_dispersion_that_repeated_jobs_multiply() -> N
     def mean_dispersion(scaling: Scaling) -> float:
         arrivals = [LogArrivals(log, day, rate, scaling) for day in range(7)]
         slots = [one.draw(144, 600.0, stream(1)).slot for one in arrivals]
-        return float(np.mean([dispersion(np.bincount(slot, minlength=144)) for slot in slots]))
+        counts = [np.bincount(slot, minlength=144).astype(np.float64) for slot in slots]
+        return float(np.mean([dispersion(of_day) for of_day in counts]))
 
-    own = np.mean([dispersion(log.window(day, 1).counts(144, 600.0)) for day in range(70)])
+    days = [log.window(day, 1).counts(144, 600.0).astype(np.float64) for day in range(70)]
+    own = float(np.mean([dispersion(of_day) for of_day in days]))
     assert mean_dispersion("superpose") < 2 * own < 0.5 * mean_dispersion("repeat")
 
 
