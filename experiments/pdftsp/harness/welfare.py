@@ -133,9 +133,9 @@ def welfare_chart(frame: pl.DataFrame, axis: str) -> AnyChart:
 
 
 def welfare_table(frame: pl.DataFrame, axis: str) -> Rows:
-    """A row a mechanism: welfare / bound at each setting; then the learned prices' lead.
+    """A row a mechanism: welfare / bound at each setting; then the learned prices' own welfare.
 
-    The lead is given in percent of the rival's welfare, as the paper gives it, and in points of
+    Their lead is given in percent of the rival's welfare, as the paper gives it, and in points of
     the bound with the interval of the differences on the same days.
     """
     ratios, welfare = by_cell(frame, "ratio"), by_cell(frame, "welfare")
@@ -145,6 +145,12 @@ def welfare_table(frame: pl.DataFrame, axis: str) -> Rows:
         (name_of(mechanism), *(percent(ratios[setting, mechanism]) for setting in settings))
         for mechanism in mechanisms
     ]
+    rows.append(
+        (
+            f"{name_of(LEARNED)}, welfare",
+            *(f"{welfare[setting, LEARNED].mean:,.0f}" for setting in settings),
+        )
+    )
     for rival in (name for name in ("titan", "eft", "ntm") if name in mechanisms):
         points = lead_over(frame, rival)
         leads = [lead(welfare[one, LEARNED].mean, welfare[one, rival].mean) for one in settings]
