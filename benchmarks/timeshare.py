@@ -4,7 +4,7 @@
 
 | what | how |
 | --- | --- |
-| round | `allocate` of a planner after its exploration: learn the losses of a unit of time of all threads, predict needs, allocate shares; after compilation; median and minimum of R rounds |
+| round | `allocate` after exploration: learn the losses of a unit of time of all threads, predict needs, allocate shares; after compilation; median and minimum of R rounds |
 | prediction | `observe` and `needs` of the estimators' banks only |
 | limit | a lower bound: the required logarithms, exponentials and square roots per thread (WLS: 3, 2, 2; mixture: 6, 5, 1) at the rate of a bare loop, and K log2 K comparisons of a heap |
 
@@ -27,21 +27,21 @@ from auctune.numerics.jit import kernel
 from auctune.numerics.rng import stream
 from auctune.timeshare import (
     M4,
+    Allocator,
+    Edf,
     Exploration,
     LearningThread,
     Ls,
     Mixture,
     Observation,
-    Planner,
     Wls,
-    headway,
     lara,
 )
 from auctune.timeshare.estimators import Estimator
 
 GOALS = {100: 0.07, 100_000: 200.0}
 WARM_UP = 12
-CALLS = {"lara": 7, "headway": 12}
+CALLS = {"lara": 7, "edf": 26}
 
 
 def make_threads(num_threads: int, num_rounds: int) -> list[LearningThread]:
@@ -83,10 +83,10 @@ def milliseconds(actions: list[Callable[[], object]]) -> list[float]:
     return durations
 
 
-def time_planner(planner: Planner, num_threads: int, num_rounds: int) -> list[float]:
+def time_allocator(allocator: Allocator, num_threads: int, num_rounds: int) -> list[float]:
     """Return milliseconds of each round."""
     rounds = make_rounds(num_threads, num_rounds + WARM_UP)
-    run = planner.start(make_threads(num_threads, len(rounds)))
+    run = allocator.start(make_threads(num_threads, len(rounds)))
     return milliseconds([partial(run.allocate, observation) for observation in rounds])[WARM_UP:]
 
 
@@ -135,11 +135,11 @@ def main() -> None:
     table = Table(title=f"one round; {1e9 * call:.1f} ns per logarithm or exponential")
     for head in ("measurement", "threads", "median ms", "min ms", "limit ms", "goal ms"):
         table.add_column(head, justify="left" if head == "measurement" else "right")
-    planners = {"lara": lara(Exploration(batches=0.0)), "headway": headway(Mixture())}
+    allocators = {"lara": lara(Exploration(batches=0.0)), "edf": Edf(near=2.0)}
     for num_threads in options.threads:
         num_rounds = max(10, min(options.rounds, 3_000_000 // num_threads))
-        for name, planner in planners.items():
-            durations = time_planner(planner, num_threads, num_rounds)
+        for name, allocator in allocators.items():
+            durations = time_allocator(allocator, num_threads, num_rounds)
             heap = num_threads * math.log2(num_threads) * 1e-9
             limit = 1e3 * (CALLS[name] * num_threads * call + heap)
             goal = GOALS.get(num_threads)

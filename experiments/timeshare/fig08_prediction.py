@@ -20,7 +20,7 @@ from auctune.numerics.arrays import Floats
 from auctune.sim.figures import Rows, show, write_chart, write_data
 from auctune.sim.timeshare.accuracy import MOST_ERROR, UNITS, unit_means
 from auctune.sim.timeshare.recorded import RecordedCurve
-from auctune.sim.timeshare.table_bundles import PURE, make_bundles
+from auctune.sim.timeshare.table_bundles import PURE, calibrated_bundle
 from auctune.timeshare import Ls, Mixture, Wls
 from auctune.timeshare.estimators import Estimator
 from timeshare_harness.fits import fit_panels, fit_rows, fit_table
@@ -38,7 +38,7 @@ _TIMED = 200
 def run(options: Options, console: Console) -> pl.DataFrame:
     """Compute, write and show the figure; its data: a row a model and estimator."""
     curves = options.curves_of("pure")
-    (bundle,) = make_bundles(PURE, curves)
+    bundle = calibrated_bundle(PURE, curves, seed=options.seed)
     rows = []
     for curve, thread in zip(curves, bundle.threads, strict=True):
         for name, estimator in ESTIMATORS.items():

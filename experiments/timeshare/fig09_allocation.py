@@ -1,7 +1,7 @@
 """Figure 9: who gets which share of the pool on the pure bundle, and which threads are done when.
 
-LARA explores for the paper's share of the time, 0.53, so that the figure shows what the paper's
-does; beside it auctune's own allocator.
+LARA explores for the paper's share of the time, 0.53, in equal batches of each thread, so that the
+figure shows what the paper's does; beside it auctune's own allocator.
 """
 
 from collections.abc import Mapping
@@ -13,9 +13,9 @@ from rich.console import Console
 from auctune.charts.curves import Curve, CurvePanel, curves_chart
 from auctune.charts.theme import AnyChart
 from auctune.sim.figures import Rows, show, write_chart, write_data
-from auctune.sim.timeshare.recorded import RecordedBundle, units_alone
-from auctune.sim.timeshare.table_bundles import PURE, make_bundles
-from auctune.timeshare import Allocator, Exploration, Mixture, headway, lara
+from auctune.sim.timeshare.recorded import RecordedBundle
+from auctune.sim.timeshare.table_bundles import PURE, calibrated_bundle
+from auctune.timeshare import Allocator, Edf, Exploration, lara
 from timeshare_harness.options import Figure, Options, main
 from timeshare_harness.rivals import OWN, PAPERS_SHARE
 
@@ -23,7 +23,7 @@ NAME = "fig09_allocation"
 TITLE = "Figure 9: the pool's time on the pure bundle"
 SHOWN: Mapping[str, Allocator] = {
     "LARA": lara(Exploration(share=PAPERS_SHARE)),
-    OWN: headway(Mixture()),
+    OWN: Edf(),
 }
 # Shares jump from unit to unit: a line shows the mean of so many.
 _SMOOTHED = 5
@@ -31,7 +31,7 @@ _SMOOTHED = 5
 
 def run(options: Options, console: Console) -> pl.DataFrame:
     """Compute, write and show the figure; its data: a row an allocator and thread."""
-    (bundle,) = make_bundles(PURE, options.curves_of("pure"))
+    bundle = calibrated_bundle(PURE, options.curves_of("pure"), seed=options.seed)
     rows = [row for name, one in SHOWN.items() for row in _played(name, one, bundle)]
     frame = write_data(pl.DataFrame(rows), options.out, NAME)
     write_chart(chart(frame), options.out, NAME)
@@ -46,7 +46,7 @@ def _played(name: str, allocator: Allocator, bundle: RecordedBundle) -> list[Map
             "allocator": name,
             "thread": thread.id,
             "deadline": thread.deadline,
-            "alone": units_alone(bundle.curves[k], bundle.rates[k], thread.threshold),
+            "alone": bundle.units_alone[k],
             "finish": float(outcome.finish[k]) if np.isfinite(outcome.finish[k]) else None,
             "shares": outcome.shares[:, k].tolist(),
         }

@@ -1,8 +1,8 @@
 """Figure 11: LARA on the mixed bundle by the length of its exploration and by gamma.
 
-Exploration is a share of the bundle's time; the paper's 4,000 to 6,000 batches of each thread are
-0.45 to 0.68 of it, and gamma is varied there with 6,000. A cell is the mean of threads done over
-all lengths of a unit of time that give the same optimum.
+Exploration is in equal batches of each thread, for a share of the bundle's time; the paper's 4,000
+to 6,000 batches of each thread are 0.45 to 0.68 of it, and gamma is varied there with 6,000. A cell
+is the mean of threads done over calibrated bundles.
 """
 
 from collections.abc import Mapping
@@ -14,9 +14,9 @@ from rich.console import Console
 from auctune.charts.curves import Curve, CurvePanel, curves_chart
 from auctune.charts.theme import AnyChart
 from auctune.sim.figures import Rows, show, write_chart, write_data
+from auctune.sim.timeshare.table_bundles import MIXED, calibrated_bundle
 from auctune.timeshare import Exploration, Planner, lara
 from timeshare_harness.options import Figure, Options, main
-from timeshare_harness.rivals import families
 
 NAME = "fig11_sensitivity"
 TITLE = "Figure 11: LARA by exploration and by gamma"
@@ -39,13 +39,15 @@ def planners() -> list[tuple[str, float, Planner]]:
 def run(options: Options, console: Console) -> pl.DataFrame:
     """Compute, write and show the figure; its data: a row a bundle and value."""
     rows: list[Mapping[str, object]] = []
-    for family in families(options):
-        name = family.chosen.name
-        if not name.startswith("mixed"):
-            continue
+    curves, num = options.curves_of(MIXED.name), max(2, options.bundles // 4)
+    for number, name in enumerate(MIXED.names()):
         with console.status(f"{NAME}: {name}"):
+            bundles = [
+                calibrated_bundle(MIXED, curves, number, seed=options.seed, index=index)
+                for index in range(num)
+            ]
             for varied, value, planner in planners():
-                done = [bundle.play(planner).num_done for bundle in family.all]
+                done = [bundle.play(planner).num_done for bundle in bundles]
                 named = {"bundle": name, "varied": varied, "value": value}
                 rows.append({**named, "bundles": len(done), "done": float(np.mean(done))})
     frame = write_data(pl.DataFrame(rows), options.out, NAME)

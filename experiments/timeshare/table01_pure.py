@@ -1,4 +1,4 @@
-"""Table 1: the pure bundle, with N and eps derived from the recorded curves by the stated rule."""
+"""Table 1: the pure bundle, with N and eps of the first calibrated bundle."""
 
 from auctune.sim.timeshare.table_bundles import PURE
 from timeshare_harness.options import main

@@ -1,4 +1,4 @@
-"""Table 2: the mixed bundle, with N and eps derived from the recorded curves by the stated rule."""
+"""Table 2: the mixed bundle, with N and eps of the first calibrated bundle."""
 
 from auctune.sim.timeshare.table_bundles import MIXED
 from timeshare_harness.options import main

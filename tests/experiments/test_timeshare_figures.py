@@ -11,7 +11,7 @@ import fig08_prediction
 import run_all_timeshare
 from auctune.domain import InputError
 from auctune.sim.timeshare.recorded import RecordedCurve, read_curves
-from auctune.sim.timeshare.table_bundles import PURE, make_bundles, make_families
+from auctune.sim.timeshare.table_bundles import PURE, calibrated_bundle
 from auctune.timeshare import LossCurve, ShortestFirst, Wls
 from support.refusal import refused_place
 from support.thorough import THOROUGH
@@ -64,16 +64,6 @@ def test_nobody_gets_more_of_the_pool_than_there_is(out: Path) -> None:
         assert late.is_empty()
 
 
-def test_the_rules_bundle_is_one_of_its_family(pure: list[RecordedCurve]) -> None:
-    (family,) = make_families(PURE, pure)
-    (chosen,) = make_bundles(PURE, pure)
-    rates = [bundle.rates[0] for bundle in family]
-    assert rates == sorted(set(rates))
-    assert rates[0] < chosen.rates[0] < rates[-1]
-    assert chosen.rates[0] in rates
-    assert {bundle.attainable().num_done for bundle in family} == {4}
-
-
 def test_a_power_law_is_fitted_and_drawn_on_without_error() -> None:
     rows = fit_rows([power_law(0.4)])
     assert [row["estimator"] for row in rows] == ["WLS", "LS"]
@@ -96,7 +86,7 @@ def test_the_error_of_a_power_laws_need_goes_to_nothing() -> None:
 
 
 def test_a_timed_allocator_shares_as_it_would_untimed(pure: list[RecordedCurve]) -> None:
-    (bundle,) = make_bundles(PURE, pure)
+    bundle = calibrated_bundle(PURE, pure)
     timed = Timed(ShortestFirst())
     outcome = bundle.play(timed)
     assert (outcome.shares == bundle.play(ShortestFirst()).shares).all()

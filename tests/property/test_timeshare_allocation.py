@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from auctune.timeshare import EARLIEST_FIRST, MOORE_HODGSON, moore_hodgson
+from auctune.timeshare import MOORE_HODGSON, moore_hodgson
 from auctune.timeshare.allocation import Demand, Rule
 from auctune.timeshare.allocation.moore_hodgson import choose
 from auctune.timeshare.allocation.rule import relative_shares
+from auctune.timeshare.edf import choose_certain
 from support.thorough import drawn
 
 Floats = NDArray[np.float64]
@@ -118,15 +119,25 @@ def run_unit_by_unit(rule: Rule, need: Floats, left: Floats) -> set[int]:
     return done
 
 
-@drawn(100)
+@drawn(150)
 @given(st.integers(0, 10**6), st.integers(1, 10))
-def test_both_rules_do_all_that_was_chosen_when_needs_are_right(seed: int, num: int) -> None:
+def test_uncertain_threads_are_chosen_beside_the_most_certain_ones_only(
+    seed: int, num: int
+) -> None:
     random = np.random.default_rng(seed)
-    # Whole units, so that sharing in units of time wastes nothing at the end of a thread.
-    need = random.integers(1, 8, num).astype(np.float64)
-    left = np.ceil(random.uniform(1, 4 * num, num))
-    most = int(moore_hodgson(need, left).sum())
-    assert len(run_unit_by_unit(EARLIEST_FIRST, need, left)) >= most
+    need, left = random.uniform(0.1, 10.0, num), np.ceil(random.uniform(1, 4 * num, num))
+    need[random.random(num) < 0.1] = math.inf
+    certain = random.random(num) < 0.5
+    kept = np.empty(num, dtype=np.bool_)
+    order = np.argsort(left, kind="stable").astype(np.int64)
+    heaps = np.empty((2, num), dtype=np.int64)
+    assert choose_certain(order, need, certain, left, kept, heaps) == kept.sum()
+    alone = moore_hodgson(np.where(certain, need, math.inf), left)
+    assert (kept[certain] == alone[certain]).all()
+    assert fits(need[kept], left[kept])
+    assert not kept[np.isinf(need)].any()
+    if certain.all() or not certain.any():
+        assert (kept == moore_hodgson(need, left)).all()
 
 
 @drawn(100)

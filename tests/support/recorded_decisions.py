@@ -268,12 +268,15 @@ def _timeshare() -> Iterator[tuple[str, str]]:
         for name in registry.timeshare_allocator_names():
             allocator = registry.timeshare_allocator(name, {})
             yield f"timeshare, {name}, {bundle.name}", digest(bundle.play(allocator))
-        for estimator in ("ls", "m4", "mixture"):
-            allocator = registry.timeshare_allocator("headway", {"estimator": estimator})
-            yield (
-                f"timeshare, headway, {estimator}, {bundle.name}",
-                digest(bundle.play(allocator)),
-            )
+        for name, settings in (
+            ("lara", {"even": "time"}),
+            ("edf", {"estimator": "ls"}),
+            ("edf", {"estimator": "m4", "near": "2"}),
+            ("laira", {"look_ahead": "false"}),
+        ):
+            allocator = registry.timeshare_allocator(name, settings)
+            label = ", ".join([name, *settings.values(), bundle.name])
+            yield f"timeshare, {label}", digest(bundle.play(allocator))
         yield f"timeshare, optimum, {bundle.name}", digest([bundle.optimum(), bundle.attainable()])
 
 

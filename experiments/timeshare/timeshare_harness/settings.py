@@ -9,8 +9,8 @@ from rich.console import Console
 from auctune.charts.curves import Curve, CurvePanel, curves_chart
 from auctune.charts.theme import AnyChart
 from auctune.sim.figures import Rows, show, write_chart, write_data
-from auctune.sim.timeshare.recorded import RecordedBundle, RecordedCurve, units_alone
-from auctune.sim.timeshare.table_bundles import BundleTable, make_bundles
+from auctune.sim.timeshare.recorded import RecordedBundle, RecordedCurve
+from auctune.sim.timeshare.table_bundles import BundleTable, calibrated_bundle
 from timeshare_harness.options import Figure, Options
 
 
@@ -42,8 +42,13 @@ def settings_figure(paper: PaperTable) -> Figure:
         curves = options.curves_of(paper.bundle.name)
         rows = [
             row
-            for index, bundle in enumerate(make_bundles(paper.bundle, curves))
-            for row in _rows(paper, bundle, curves, index)
+            for index in range(len(paper.thresholds))
+            for row in _rows(
+                paper,
+                calibrated_bundle(paper.bundle, curves, index, seed=options.seed),
+                curves,
+                index,
+            )
         ]
         frame = write_data(pl.DataFrame(rows), options.out, paper.name)
         write_chart(_chart(curves), options.out, paper.name)
@@ -69,7 +74,7 @@ def _rows(
             "unit_seconds": bundle.rates[k] / curves[k].batches_per_second,
             "paper_threshold": paper.thresholds[index][k],
             "threshold": thread.threshold,
-            "alone": units_alone(bundle.curves[k], bundle.rates[k], thread.threshold),
+            "alone": bundle.units_alone[k],
             "chosen": bool(chosen[k]),
         }
         for k, thread in enumerate(bundle.threads)

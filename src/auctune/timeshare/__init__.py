@@ -4,11 +4,9 @@ After Wang et al., "Learning with Adaptive Resource Allocation" (LARA), ICML 202
 """
 
 from auctune.timeshare.allocation import (
-    EARLIEST_FIRST,
     EASIEST_FIRST,
     LEAST_RESOURCES_FIRST,
     MOORE_HODGSON,
-    HybridEdf,
     moore_hodgson,
 )
 from auctune.timeshare.allocator import (
@@ -19,21 +17,24 @@ from auctune.timeshare.allocator import (
     Observation,
     Shares,
 )
-from auctune.timeshare.balancing import Exploration, OptimisticFilter, Thompson, Ucb
+from auctune.timeshare.balancing import Exploration, Thompson, Ucb
 from auctune.timeshare.baselines import (
     ClairvoyantOptimum,
+    RoundRobin,
     ShortestFirst,
+    SuccessiveHalving,
     Uniform,
     clairvoyant_optimum,
     true_needs,
 )
+from auctune.timeshare.edf import Edf
 from auctune.timeshare.estimators import M4, Ls, Mixture, Need, Wls
-from auctune.timeshare.planner import Planner, headway, lara
+from auctune.timeshare.laira import Laira
+from auctune.timeshare.planner import Planner, lara
 from auctune.timeshare.play import play
 from auctune.timeshare.thread import LearningThread, LossCurve
 
 __all__ = [
-    "EARLIEST_FIRST",
     "EASIEST_FIRST",
     "LEAST_RESOURCES_FIRST",
     "M4",
@@ -42,25 +43,26 @@ __all__ = [
     "AllocatorRun",
     "BundleOutcome",
     "ClairvoyantOptimum",
+    "Edf",
     "Exploration",
-    "HybridEdf",
     "InfeasibleSharesError",
+    "Laira",
     "LearningThread",
     "LossCurve",
     "Ls",
     "Mixture",
     "Need",
     "Observation",
-    "OptimisticFilter",
     "Planner",
+    "RoundRobin",
     "Shares",
     "ShortestFirst",
+    "SuccessiveHalving",
     "Thompson",
     "Ucb",
     "Uniform",
     "Wls",
     "clairvoyant_optimum",
-    "headway",
     "lara",
     "moore_hodgson",
     "play",

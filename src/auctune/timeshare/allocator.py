@@ -71,7 +71,7 @@ class BundleOutcome:
         samples: [k] batches learned.
         shares: [t, k] of each unit.
         losses: [t, k] mean loss of each unit; NaN where a thread learned no batch.
-        switches: how often a thread learned that had not learned in the unit before.
+        switches: how often the pool turned to another thread, see `count_switches`.
     """
 
     done: Bools
@@ -85,6 +85,19 @@ class BundleOutcome:
     def num_done(self) -> int:
         """Threads that succeeded."""
         return int(self.done.sum())
+
+
+def count_switches(learned: Bools) -> int:
+    """Return how often a pool that trains one thread at a time turned to another one.
+
+    Threads of a unit of time train one after the other. The first is one that trained in the unit
+    before, if there is such a thread.
+
+    Args:
+        learned: [t, k] whether a thread learned in a unit.
+    """
+    busy = learned[learned.any(axis=1)]
+    return int(busy.sum() - (busy[1:] & busy[:-1]).any(axis=1).sum())
 
 
 class AllocatorRun(Protocol):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -10,10 +10,9 @@ from auctune.domain import InputError
 from auctune.domain.checks import check_count, check_finite
 from auctune.numerics.arrays import Bools, Floats
 from auctune.numerics.rng import stream
-from auctune.timeshare.allocation.rule import apart, check_near
 from auctune.timeshare.allocator import Observation
 from auctune.timeshare.estimators.estimator import SPREAD, Needs
-from auctune.timeshare.thread import BundleArrays, LearningThread, bundle_arrays
+from auctune.timeshare.thread import LearningThread
 
 
 class BalancingRun(Protocol):
@@ -44,9 +43,11 @@ class Balancing(Protocol):
 # Explore, then exploit; LARA, Algorithm 2.
 #
 # Active threads that have learned at most H_k batches share the pool evenly; only when there are
-# none is there a plan. H_k is a number of batches (8,000 for the paper's Table 1, half of its
-# time), or follows from a share of the time: exploring all K threads of a bundle takes that share
-# of the time from the first start to the last deadline, H_k = share N_k (max d - min b) / K.
+# none is there a plan. H is the same number of batches for every thread (8,000 for the paper's
+# Table 1, 335 of its 630 units), or follows from a share of the time: exploring all K threads of a
+# bundle takes that share of the time from the first start to the last deadline,
+# H = share (max d - min b) / sum of 1 / N_k. Beside it stands equal time for every thread,
+# H_k = share N_k (max d - min b) / K.
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +57,12 @@ class Exploration:
     Attributes:
         batches: H, of each thread; None: by `share`.
         share: of a bundle's time, in [0, 1].
+        even: what a share of the time gives every thread alike, batches or time.
     """
 
     batches: float | None = None
     share: float = 0.1
+    even: Literal["batches", "time"] = "batches"
 
     def __post_init__(self) -> None:
         if self.batches is not None:
@@ -69,24 +72,31 @@ class Exploration:
 
     @property
     def name(self) -> str:
-        return f"h={self.batches:g}" if self.batches is not None else f"explore={self.share:g}"
+        if self.batches is not None:
+            return f"h={self.batches:g}"
+        return f"explore={self.share:g}" + (" of time" if self.even == "time" else "")
 
     def start(self, threads: Sequence[LearningThread]) -> "ExplorationRun":
-        if self.batches is not None:
-            return ExplorationRun(self.batches, 0.0)
         first = min(thread.start for thread in threads)
         last = max(thread.deadline for thread in threads)
-        return ExplorationRun(0.0, self.share * (last - first) / len(threads))
+        return ExplorationRun(self, self.share * (last - first))
 
 
 class ExplorationRun:
     """Explore, then exploit."""
 
-    def __init__(self, batches: float, units: float) -> None:
-        self._batches, self._units = batches, units
+    def __init__(self, params: Exploration, units: float) -> None:
+        self._params, self._units = params, units
 
     def explored(self, observation: Observation, active: Bools) -> Bools:
-        enough = self._batches + self._units * observation.batches_per_unit
+        rate = observation.batches_per_unit
+        enough: float | Floats
+        if self._params.batches is not None:
+            enough = self._params.batches
+        elif self._params.even == "time":
+            enough = self._units / len(rate) * rate
+        else:
+            enough = self._units / float((1.0 / rate).sum())
         return active & (observation.samples <= enough)
 
     def corrected(self, observation: Observation, needs: Needs) -> Floats:
@@ -200,86 +210,3 @@ class ThompsonRun:
         )
         rare = np.where(z < -1.0, needs.low, np.inf)
         return at_least_one(np.ceil(np.where(finite, drawn, rare)))
-
-
-# The benefit of the doubt: no thread is given up before its loss says clearly that it fails.
-#
-# A thread that is wrongly given up is lost, one that is wrongly kept costs time only while it is
-# served. So needs are read in favour of the thread until enough is known:
-#
-# - of fewer than `units` units of time: it needs next to nothing, or, see below, a part of the
-# time;
-# - a need that fits the time left: as it is said;
-# - one that does not, but whose low decile is at most (1 + doubt / n) of the time left, n the units
-#   learned from: all the time left, so that it goes first where time is short;
-# - else it is out of reach.
-#
-# There is no exploring for its own sake. While deadlines are far apart (`Closeness`), threads are
-# looked at when it matters, with the whole pool, and not with a part of it long before. While they
-# are close together, nobody must be first, and a thread that is not known may not hide behind
-# needing nothing: it is taken to need half of what an even part of the time left comes to.
-
-# Of an even part of the time left, what an unknown thread is taken to need.
-PART = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class OptimisticFilter:
-    """How much doubt there is.
-
-    Attributes:
-        units: of time that a thread learned in before its need is believed.
-        doubt: by how much, divided by those units, a low decile may exceed the time left.
-        near: how close deadlines are together while unknown threads need a part of the time.
-    """
-
-    units: int = 8
-    doubt: float = 8.0
-    near: float = 0.5
-
-    def __post_init__(self) -> None:
-        check_count(self.units, "units", 1)
-        check_finite(self.doubt, "doubt", "a number >= 0")
-        check_near(self.near)
-
-    @property
-    def name(self) -> str:
-        return f"doubt={self.doubt:g}/{self.units}"
-
-    def start(self, threads: Sequence[LearningThread]) -> "DoubtRun":
-        return DoubtRun(self, bundle_arrays(threads))
-
-
-class DoubtRun:
-    """The benefit of the doubt at work."""
-
-    def __init__(self, params: OptimisticFilter, bundle: BundleArrays) -> None:
-        self._params, self._start, self._deadline = params, bundle.start, bundle.deadline
-        self._units = np.zeros(len(bundle.start))
-
-    def explored(self, observation: Observation, active: Bools) -> Bools:
-        self._units += observation.fresh
-        return np.zeros(len(active), dtype=np.bool_)
-
-    def corrected(self, observation: Observation, needs: Needs) -> Floats:
-        left = self._deadline - observation.time
-        room = left * observation.batches_per_unit
-        favour = 1.0 + self._params.doubt / np.maximum(self._units, 1.0)
-        doubtful = np.where(needs.low <= favour * room, room, np.inf)
-        believed = np.where(needs.batches <= room, needs.batches, doubtful)
-        unknown = self._units < self._params.units
-        if unknown.any():
-            believed[unknown] = self._unknown(observation, left, unknown | np.isfinite(believed))[
-                unknown
-            ]
-        return at_least_one(believed)
-
-    def _unknown(self, observation: Observation, left: Floats, possible: Bools) -> Floats:
-        """[k] what threads are taken to need before anything is known of them."""
-        possible = possible & (left > 0) & (self._start <= observation.time) & ~observation.done
-        if not possible.any() or apart(left, possible, self._params.near):
-            return np.ones(len(left))
-        even = left[possible].max() / np.count_nonzero(possible)
-        rate = observation.batches_per_unit
-        needs: Floats = np.minimum(PART * even * rate - observation.samples, left * rate)
-        return needs

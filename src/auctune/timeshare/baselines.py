@@ -1,11 +1,13 @@
 """Allocators without a forecast, and the clairvoyant optimum."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from auctune.domain import InputError
+from auctune.domain.checks import check_count
 from auctune.numerics.arrays import Bools, Floats
 from auctune.numerics.highs import INFINITY, Program, solve
 from auctune.timeshare.allocation.moore_hodgson import TOLERANCE, moore_hodgson
@@ -66,9 +68,100 @@ class ShortestFirstRun:
         return Shares(eta)
 
 
+@dataclass(frozen=True, slots=True)
+class RoundRobin:
+    """One thread after another, each for a slice of the whole pool.
+
+    Attributes:
+        units: of time in a slice.
+    """
+
+    units: int = 10
+
+    def __post_init__(self) -> None:
+        check_count(self.units, "units", 1)
+
+    @property
+    def name(self) -> str:
+        return f"round_robin={self.units}"
+
+    def start(self, threads: Sequence[LearningThread]) -> "RoundRobinRun":
+        return RoundRobinRun(self.units, bundle_arrays(threads))
+
+
+class RoundRobinRun:
+    """Round robin at work."""
+
+    def __init__(self, units: int, bundle: BundleArrays) -> None:
+        self._units, self._bundle = units, bundle
+        self._turn, self._end = -1, 0
+
+    def allocate(self, observation: Observation) -> Shares:
+        active = is_active(self._bundle.start, self._bundle.deadline, observation)
+        eta = np.zeros(len(active))
+        if active.any():
+            if self._turn < 0 or observation.time >= self._end or not active[self._turn]:
+                others = np.arange(self._turn + 1, self._turn + 1 + len(active)) % len(active)
+                self._turn = int(others[active[others]][0])
+                self._end = observation.time + self._units
+            eta[self._turn] = 1.0
+        return Shares(eta)
+
+
+@dataclass(frozen=True, slots=True)
+class SuccessiveHalving:
+    """Successive halving: the better half of the threads in each of log2 K rounds.
+
+    The rounds cut the time from the first start to the last deadline into equal parts, and the
+    threads of a round cut the round. Kept are those whose loss is nearest to its threshold, in
+    logarithms. A thread that has learned nothing is kept; with no thread of a round active, all
+    that are take part.
+
+    Jamieson and Talwalkar, "Non-stochastic best arm identification and hyperparameter
+    optimization" (AISTATS 2016).
+    """
+
+    @property
+    def name(self) -> str:
+        return "halving"
+
+    def start(self, threads: Sequence[LearningThread]) -> "SuccessiveHalvingRun":
+        return SuccessiveHalvingRun(bundle_arrays(threads))
+
+
+class SuccessiveHalvingRun:
+    """Successive halving at work."""
+
+    def __init__(self, bundle: BundleArrays) -> None:
+        num = len(bundle.start)
+        self._bundle, self._begin = bundle, float(bundle.start.min())
+        rounds = max(1, math.ceil(math.log2(num)))
+        self._length = (float(bundle.deadline.max()) - self._begin) / rounds
+        self._distance, self._kept = np.full(num, -np.inf), np.arange(num)
+        self._round = 0
+
+    def allocate(self, observation: Observation) -> Shares:
+        fresh = observation.fresh & (observation.loss > 0)
+        self._distance[fresh] = np.log(observation.loss[fresh] / self._bundle.threshold[fresh])
+        active = is_active(self._bundle.start, self._bundle.deadline, observation)
+        eta = np.zeros(len(active))
+        if not active.any():
+            return Shares(eta)
+        place, within = divmod(observation.time - self._begin, self._length)
+        while self._round < int(place):
+            self._round += 1
+            by_distance = np.argsort(self._distance[self._kept], kind="stable")
+            self._kept = np.sort(self._kept[by_distance][: -(-len(self._kept) // 2)])
+        kept = self._kept[active[self._kept]]
+        if not len(kept):
+            kept = np.flatnonzero(active)
+        eta[kept[int(within / self._length * len(kept))]] = 1.0
+        return Shares(eta)
+
+
 # The most threads that anybody could have done, knowing their needs: an upper bound.
 #
-# Needs are true ones: no unit of time can show a threshold before `LossCurve.need` batches. Given
+# Needs are true ones: no thread can be seen at its threshold before `LossCurve.need` batches. Given
 # them, threads are jobs of length p_k with release b_k and due date d_k on one machine that can
 # switch at any time; as many as possible are to be in time.
 #
@@ -102,8 +195,11 @@ def true_needs(
     threads: Sequence[LearningThread],
     curves: Sequence[LossCurve],
     batches_per_unit: Sequence[float],
+    windows: Sequence[float] | None = None,
 ) -> Floats:
     """[k] units of time of the whole pool that each thread really needs; infinite for never.
+
+    Success is judged as in `play`.
 
     Raises:
         InputError: if there is not one curve and one N > 0 for each thread.
@@ -114,8 +210,8 @@ def true_needs(
         raise InputError("curves", found, "one of each for each thread")
     if not (np.isfinite(rate) & (rate > 0)).all():
         raise InputError("batches_per_unit", f"{rate.tolist()}", "numbers > 0")
-    pairs = zip(threads, curves, strict=True)
-    return np.array([curve.need(thread.threshold) for thread, curve in pairs]) / rate
+    judged = zip(threads, curves, windows or [None] * len(threads), strict=True)
+    return np.array([curve.need(one.threshold, window) for one, curve, window in judged]) / rate
 
 
 def clairvoyant_optimum(threads: Sequence[LearningThread], needs: Floats) -> ClairvoyantOptimum:

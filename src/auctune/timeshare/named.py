@@ -3,10 +3,12 @@
 | name | allocator |
 | --- | --- |
 | lara | LARA as published, or with another estimator |
-| headway | earliest-deadline variant of LARA, the default |
+| edf | preemptive EDF over the threads that can be done, the default |
 | lrf, etf | least resources, easiest thread first, by the same prediction and exploration |
 | ucb, thompson | LARA with optimism or draws in place of exploration |
+| laira | LaiRA |
 | uniform, stf | even shares, nearest deadline first |
+| round_robin, halving | one after another, successive halving |
 """
 
 from collections.abc import Callable, Mapping
@@ -17,20 +19,33 @@ from auctune.timeshare.allocation.rule import (
     EASIEST_FIRST,
     LEAST_RESOURCES_FIRST,
     MOORE_HODGSON,
-    HybridEdf,
     Rule,
 )
 from auctune.timeshare.allocator import Allocator
-from auctune.timeshare.balancing import Balancing, Exploration, OptimisticFilter, Thompson, Ucb
-from auctune.timeshare.baselines import ShortestFirst, Uniform
+from auctune.timeshare.balancing import Balancing, Exploration, Thompson, Ucb
+from auctune.timeshare.baselines import RoundRobin, ShortestFirst, SuccessiveHalving, Uniform
+from auctune.timeshare.edf import Edf
 from auctune.timeshare.estimators.estimator import Estimator
 from auctune.timeshare.estimators.m4 import M4
 from auctune.timeshare.estimators.mixture import Mixture
 from auctune.timeshare.estimators.wls import Ls, Wls
+from auctune.timeshare.laira import Laira
 from auctune.timeshare.planner import Planner
 
-AllocatorName = Literal["lara", "headway", "lrf", "etf", "ucb", "thompson", "uniform", "stf"]
-DEFAULT_ALLOCATOR: AllocatorName = "headway"
+AllocatorName = Literal[
+    "lara",
+    "edf",
+    "lrf",
+    "etf",
+    "ucb",
+    "thompson",
+    "laira",
+    "uniform",
+    "stf",
+    "round_robin",
+    "halving",
+]
+DEFAULT_ALLOCATOR: AllocatorName = "edf"
 """Of the service and of bundle files."""
 
 EstimatorName = Literal["wls", "ls", "m4", "mixture"]
@@ -73,22 +88,28 @@ class ExploringSettings(EstimatorSettings):
     Attributes:
         exploration: share of the bundle's time that exploring takes.
         batches: explored of each thread; None: by `exploration`.
+        even: what exploring gives every thread alike, batches or time.
     """
 
     exploration: float = 0.1
     batches: float | None = None
+    even: Literal["batches", "time"] = "batches"
 
 
 @dataclass(frozen=True, slots=True)
-class HeadwaySettings(EstimatorSettings):
-    """Settings of the earliest-deadline variant of LARA (`headway`).
+class EdfSettings(EstimatorSettings):
+    """Settings of `auctune.timeshare.edf.Edf`.
 
     Attributes:
+        estimator: of needs.
+        feasibility: estimator by which a thread is certain to fit.
         units: of time that a thread learned in before its need is believed.
         doubt: by how much, divided by those units, a low decile may exceed the time left.
-        near: least time left over the greatest from which on all threads share; above 1: never.
+        near: least time left over the greatest from which on deadlines are close; above 1: never.
     """
 
+    estimator: EstimatorName = "mixture"
+    feasibility: EstimatorName = "wls"
     units: int = 8
     doubt: float = 8.0
     near: float = 0.5
@@ -126,27 +147,36 @@ class NamedAllocator:
 
 def _exploring(rule: Rule) -> NamedAllocator:
     def build(settings: ExploringSettings) -> Allocator:
-        return settings.planner(Exploration(settings.batches, settings.exploration), rule)
+        exploration = Exploration(settings.batches, settings.exploration, settings.even)
+        return settings.planner(exploration, rule)
 
     return NamedAllocator(ExploringSettings, build)
 
 
-def _headway(settings: HeadwaySettings) -> Allocator:
-    doubt = OptimisticFilter(settings.units, settings.doubt, settings.near)
-    return settings.planner(doubt, HybridEdf(settings.near))
+def _edf(settings: EdfSettings) -> Allocator:
+    return Edf(
+        make_estimator(settings.estimator, settings.gamma),
+        make_estimator(settings.feasibility, settings.gamma),
+        units=settings.units,
+        doubt=settings.doubt,
+        near=settings.near,
+    )
 
 
 ALLOCATORS: Mapping[str, NamedAllocator] = {
     "lara": _exploring(MOORE_HODGSON),
-    "headway": NamedAllocator(HeadwaySettings, _headway),
+    "edf": NamedAllocator(EdfSettings, _edf),
     "lrf": _exploring(LEAST_RESOURCES_FIRST),
     "etf": _exploring(EASIEST_FIRST),
     "ucb": NamedAllocator(UcbSettings, lambda own: own.planner(Ucb(own.beta), MOORE_HODGSON)),
     "thompson": NamedAllocator(
         ThompsonSettings, lambda own: own.planner(Thompson(own.seed), MOORE_HODGSON)
     ),
+    "laira": NamedAllocator(Laira, lambda own: own),
     "uniform": NamedAllocator(NoSettings, lambda _: Uniform()),
     "stf": NamedAllocator(NoSettings, lambda _: ShortestFirst()),
+    "round_robin": NamedAllocator(RoundRobin, lambda own: own),
+    "halving": NamedAllocator(NoSettings, lambda _: SuccessiveHalving()),
 }
 
 

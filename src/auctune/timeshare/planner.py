@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from auctune.numerics.arrays import Bools, Floats
-from auctune.timeshare.allocation.rule import MOORE_HODGSON, Demand, HybridEdf, Rule
+from auctune.timeshare.allocation.rule import MOORE_HODGSON, Demand, Rule
 from auctune.timeshare.allocator import Observation, Shares
-from auctune.timeshare.balancing import Balancing, Exploration, OptimisticFilter
+from auctune.timeshare.balancing import Balancing, Exploration
 from auctune.timeshare.estimators.estimator import Estimator
 from auctune.timeshare.estimators.wls import Wls
 from auctune.timeshare.thread import LearningThread, bundle_arrays
@@ -45,21 +45,6 @@ def lara(exploration: Exploration | None = None, gamma: float = 0.9) -> Planner:
     return Planner(Wls(gamma), exploration or Exploration(), MOORE_HODGSON)
 
 
-def headway(estimator: Estimator | None = None) -> Planner:
-    """Earliest-deadline variant of LARA: the default allocator.
-
-    Like LARA it predicts needs and selects the set C of threads by Moore and Hodgson's rule. It
-    differs in two points. Threads of C run one after another, the earliest deadline first
-    (preemptive EDF), and share only while all deadlines are close together. A thread is given up by
-    an optimistic test on a low decile of its need, instead of explore-then-exploit.
-
-    Its estimator is WLS, which errs upward. One that underestimates what remains, as the mixture
-    does for slow threads, keeps a hopeless thread with the nearest deadline in C, and that thread
-    takes the time of all others.
-    """
-    return Planner(estimator or Wls(), OptimisticFilter(), HybridEdf())
-
-
 class PlannerRun:
     """A planner at work."""
 
@@ -85,7 +70,8 @@ class PlannerRun:
         demand = Demand(
             order=self._bundle.order,
             active=active,
-            need=self._balancing.corrected(observation, needs),
+            # A loss at its threshold in one unit is a batch away from success over a window.
+            need=np.maximum(1.0, self._balancing.corrected(observation, needs)),
             rate=observation.batches_per_unit,
             left=self._bundle.deadline - observation.time,
             span=self._span,

@@ -2,8 +2,8 @@
 
 In unit t a thread with share eta may learn eta N batches, whole ones; what is left of a batch is
 kept for later. The loss of the unit is the mean over its batches; a unit without a batch has none.
-A thread is done when that is at or under its threshold. Nothing is drawn: the same allocator on
-the same curves comes to the same end.
+A thread is done when that is at or under its threshold, or, with windows, when the mean over its
+last N batches is. Nothing is drawn: the same allocator on the same curves comes to the same end.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,13 @@ import numpy as np
 from auctune.domain import InputError
 from auctune.numerics.arrays import Bools, Floats, Ints
 from auctune.numerics.jit import kernel
-from auctune.timeshare.allocator import Allocator, BundleOutcome, InfeasibleSharesError, Observation
+from auctune.timeshare.allocator import (
+    Allocator,
+    BundleOutcome,
+    InfeasibleSharesError,
+    Observation,
+    count_switches,
+)
 from auctune.timeshare.thread import LearningThread, LossCurve, bundle_arrays
 
 
@@ -37,6 +43,7 @@ def loss_sum(ends: Floats, totals: Floats, losses: Floats, batches: float) -> fl
 def learn(
     eta: Floats,
     rate: Floats,
+    windows: Floats,
     ends: Floats,
     totals: Floats,
     losses: Floats,
@@ -44,24 +51,27 @@ def learn(
     credit: Floats,
     samples: Floats,
     loss: Floats,
+    judged: Floats,
     fresh: Bools,
 ) -> None:
     """One unit of time of all threads.
 
     Args:
         eta, rate: [k] shares and N.
+        windows: [k] batches over whose mean success is judged; 0: those of the unit.
         ends, totals, losses: bins of all curves, one after another; each curve has one more of
             each than bins, so that its totals fit, and the last end and loss are not read.
         starts: [k + 1] where each thread's curve begins.
         credit: [k] parts of a batch paid for; written.
         samples, loss, fresh: [k] as of `Observation`; written.
+        judged: [k] the mean that success is judged on; written.
     """
     for k in range(len(eta)):
         credit[k] += eta[k] * rate[k]
         # A share that is meant to buy a whole batch misses it by rounding.
         batches = np.floor(credit[k] + 1e-9)
         fresh[k] = batches >= 1.0
-        loss[k] = np.nan
+        loss[k] = judged[k] = np.nan
         if fresh[k]:
             credit[k] = max(0.0, credit[k] - batches)
             first, last = starts[k], starts[k + 1]
@@ -69,6 +79,10 @@ def learn(
             after = loss_sum(end, total, value, samples[k] + batches)
             loss[k] = (after - loss_sum(end, total, value, samples[k])) / batches
             samples[k] += batches
+            judged[k] = loss[k]
+            if windows[k] > 0.0:
+                length = min(windows[k], samples[k])
+                judged[k] = (after - loss_sum(end, total, value, samples[k] - length)) / length
 
 
 def play(
@@ -76,6 +90,7 @@ def play(
     threads: Sequence[LearningThread],
     curves: Sequence[LossCurve],
     batches_per_unit: Sequence[float],
+    windows: Sequence[float] | None = None,
 ) -> BundleOutcome:
     """Run a bundle by an allocator, until all threads are done or past their deadlines.
 
@@ -84,9 +99,12 @@ def play(
         threads: of the bundle.
         curves: the loss of each thread; beyond its end a curve stays what it was.
         batches_per_unit: N > 0 of each thread.
+        windows: whole batches of each thread, over whose mean success is judged, of fewer all;
+            None: the batches of a unit, as a pool that trains judges it.
 
     Raises:
-        InputError: if there is not one curve and one N for each thread, or an N is not above 0.
+        InputError: if there is not one curve, N and window for each thread, or an N is not above 0,
+            or a window is not a whole number >= 1.
         InfeasibleSharesError: if the allocator gives away what there is not.
     """
     bundle = bundle_arrays(threads)
@@ -96,7 +114,12 @@ def play(
         raise InputError("curves", found, "one of each for each thread")
     if not (np.isfinite(rate) & (rate > 0)).all():
         raise InputError("batches_per_unit", f"{rate.tolist()}", "numbers > 0")
-    game = _Replay(bundle.threshold, curves, rate)
+    judged = np.zeros(len(rate)) if windows is None else np.array(windows, dtype=np.float64)
+    if windows is not None and not (
+        len(judged) == len(rate) and (judged >= 1).all() and (judged == np.floor(judged)).all()
+    ):
+        raise InputError("windows", f"{judged.tolist()}", "a whole number >= 1 for each thread")
+    game = _Replay(bundle.threshold, curves, rate, judged)
     run = allocator.start(threads)
     for time in range(int(bundle.deadline.max())):
         if (game.done | (bundle.deadline <= time)).all():
@@ -114,9 +137,11 @@ def play(
 class _Replay:
     """Where all threads stand."""
 
-    def __init__(self, threshold: Floats, curves: Sequence[LossCurve], rate: Floats) -> None:
+    def __init__(
+        self, threshold: Floats, curves: Sequence[LossCurve], rate: Floats, windows: Floats
+    ) -> None:
         num = len(rate)
-        self._threshold, self._rate = threshold, rate
+        self._threshold, self._rate, self._windows = threshold, rate, windows
         sizes = [len(curve.total) for curve in curves]
         self._starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         self._ends = np.concatenate([np.append(curve.batches, np.inf) for curve in curves])
@@ -124,11 +149,12 @@ class _Replay:
         self._totals = np.concatenate([curve.total for curve in curves])
         self._credit, self._samples = np.zeros(num), np.zeros(num)
         self._loss, self._received = np.full(num, np.nan), np.zeros(num)
+        self._judged = np.full(num, np.nan)
         self._fresh = np.zeros(num, dtype=np.bool_)
         self.done, self._finish = np.zeros(num, dtype=np.bool_), np.full(num, np.inf)
         self._shares: list[Floats] = []
         self._unit_losses: list[Floats] = []
-        self._switches = 0
+        self._learned: list[Bools] = []
 
     def observe(self, time: int) -> Observation:
         return Observation(
@@ -142,10 +168,10 @@ class _Replay:
         )
 
     def run_unit(self, time: int, eta: Floats) -> None:
-        before = self._fresh.copy()
         learn(
             eta,
             self._rate,
+            self._windows,
             self._ends,
             self._totals,
             self._losses,
@@ -153,13 +179,14 @@ class _Replay:
             self._credit,
             self._samples,
             self._loss,
+            self._judged,
             self._fresh,
         )
         self._received += eta
-        reached = self._fresh & (self._loss <= self._threshold) & ~self.done
+        reached = self._fresh & (self._judged <= self._threshold) & ~self.done
         self.done |= reached
         self._finish[reached] = time + 1.0
-        self._switches += int((self._fresh & ~before).sum())
+        self._learned.append(self._fresh.copy())
         self._shares.append(eta)
         self._unit_losses.append(self._loss.copy())
 
@@ -171,5 +198,5 @@ class _Replay:
             samples=self._samples,
             shares=np.array(self._shares).reshape(shape),
             losses=np.array(self._unit_losses).reshape(shape),
-            switches=self._switches,
+            switches=count_switches(np.array(self._learned).reshape(shape)),
         )

@@ -126,21 +126,49 @@ class LossCurve:
     def mean(self, start: float, end: float) -> float:
         """Mean loss over the batches from `start` up to `end` > start."""
         assert end > start >= 0
-        return (self._sum(end) - self._sum(start)) / (end - start)
+        before, after = self.sums(np.array([start, end]))
+        return float(after - before) / (end - start)
 
-    def need(self, threshold: float) -> float:
+    def need(self, threshold: float, window: float | None = None) -> float:
         """Return the least batches after which a mean can be at or under a threshold.
 
-        Those before the first bin that is, and one of its own: no unit of time, however its batches
-        are cut, can show the threshold earlier. Infinite if no bin is.
+        With a window, the first whole number of batches after which the mean over the last `window`
+        of them is. Without, those before the first bin that is, and one of its own: no unit of
+        time, however its batches are cut, can show the threshold earlier. Infinite if never.
+
+        Args:
+            threshold: of the loss.
+            window: whole batches, >= 1; None: of a unit of time, any number.
         """
+        if window is not None:
+            return self._first_window(threshold, window)
         under = np.flatnonzero(self.loss <= threshold)
         if not len(under):
             return float("inf")
         first = int(under[0])
         return (float(self.batches[first - 1]) if first else 0.0) + 1.0
 
-    def _sum(self, batches: float) -> float:
-        beyond = max(0.0, batches - float(self.batches[-1]))
+    def _first_window(self, threshold: float, window: float) -> float:
+        # The excess of a window's sum over its limit is linear between these whole batches.
+        ends = np.concatenate([self.batches, self.batches + window, [window]])
+        at = np.unique(np.concatenate([[1.0], ends]))
+        # A hair above, so that the order of sums does not decide whether it is reached.
+        limit = threshold * (1.0 + 1e-9)
+        since = np.maximum(0.0, at - window)
+        excess = self.sums(at) - self.sums(since) - limit * (at - since)
+        under = np.flatnonzero(excess <= 0.0)
+        if not len(under):
+            return float("inf")
+        first = int(under[0])
+        if first == 0:
+            return 1.0
+        above, below = excess[first - 1], excess[first]
+        crossing = at[first - 1] + above / (above - below) * (at[first] - at[first - 1])
+        return float(min(np.ceil(crossing - 1e-6), at[first]))
+
+    def sums(self, batches: Floats) -> Floats:
+        """Return the sums of losses over the first batches, [i] numbers of them."""
+        beyond = np.maximum(0.0, batches - self.batches[-1])
         ends = np.concatenate([[0.0], self.batches])
-        return float(np.interp(batches, ends, self.total)) + beyond * float(self.loss[-1])
+        sums: Floats = np.interp(batches, ends, self.total) + beyond * self.loss[-1]
+        return sums

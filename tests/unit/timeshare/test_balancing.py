@@ -9,10 +9,8 @@ import pytest
 from auctune.domain import InputError
 from auctune.timeshare import (
     Exploration,
-    HybridEdf,
     LearningThread,
     Observation,
-    OptimisticFilter,
     Thompson,
     Ucb,
 )
@@ -46,12 +44,16 @@ def test_threads_up_to_the_threshold_are_explored() -> None:
     assert run.explored(seen(), ~ALL).tolist() == [False] * 4
 
 
-def test_a_share_of_the_time_is_a_threshold_in_batches_of_each() -> None:
-    # 0.2 of 100 units for 4 threads: 5 units of 10 or 20 batches.
-    run = Exploration(share=0.2).start(THREADS)
+def test_a_share_of_the_time_explores_equal_batches_or_equal_time() -> None:
+    # 0.2 of 100 units for 4 threads: 66 batches of each, in 6.67 and 3.33 units, 20 together.
     rates = np.array([10.0, 10.0, 20.0, 20.0])
-    explored = run.explored(seen(batches_per_unit=rates), ALL)
-    assert explored.tolist() == [True, True, True, False]
+    observation = seen(batches_per_unit=rates, samples=np.array([66.0, 67.0, 66.0, 67.0]))
+    explored = Exploration(share=0.2).start(THREADS).explored(observation, ALL)
+    assert explored.tolist() == [True, False, True, False]
+    # Or 5 units each, of 10 or 20 batches.
+    observation = seen(batches_per_unit=rates, samples=np.array([50.0, 51.0, 100.0, 101.0]))
+    explored = Exploration(share=0.2, even="time").start(THREADS).explored(observation, ALL)
+    assert explored.tolist() == [True, False, True, False]
 
 
 def test_exploring_leaves_needs_as_they_are() -> None:
@@ -112,55 +114,6 @@ def test_infinite_deciles_are_drawn_without_overflow() -> None:
         assert not np.isnan(drawn).any()
 
 
-def test_doubt_is_read_in_favour_of_the_thread() -> None:
-    run = OptimisticFilter(units=2, doubt=4.0, near=2.0).start(THREADS)
-    # 90 units of 10 batches are left.
-    said = Needs(
-        np.array([800.0, 2000.0, 9000.0, math.inf]),
-        np.array([100.0, 1500.0, 4000.0, 2600.0]),
-        np.full(4, math.inf),
-    )
-    run.explored(seen(), ALL)
-    assert run.corrected(seen(), said).tolist() == [1.0] * 4
-    run.explored(seen(), ALL)
-    # A low decile may be three times the time left.
-    assert run.corrected(seen(), said).tolist() == [800.0, 900.0, math.inf, 900.0]
-    for _ in range(38):
-        run.explored(seen(), ALL)
-    assert run.corrected(seen(), said).tolist() == [800.0, math.inf, math.inf, math.inf]
-
-
-def test_unknown_threads_need_half_an_even_part_while_deadlines_are_close() -> None:
-    close = [
-        LearningThread(name, 0, due, 0.1)
-        for name, due in zip("abcd", (60, 60, 100, 110), strict=True)
-    ]
-    said = Needs(np.full(4, 7.0), np.full(4, 1.0), np.full(4, 9.0))
-    run = OptimisticFilter(units=2).start(close)
-    # At time 10, 50 to 100 units are left: 25 of 10 batches for each, half of it less those had.
-    assert run.corrected(seen(), said).tolist() == [125.0, 75.0, 25.0, 1.0]
-    # Who is done takes no part.
-    one_done = seen(done=np.array([False, False, False, True]))
-    assert run.corrected(one_done, said).tolist() == [150.0, 100.0, 50.0, 1.0]
-    # At 11 the nearest has less than half of the farthest's time.
-    assert run.corrected(seen(time=11), said).tolist() == [1.0] * 4
-
-
-def test_an_unknown_thread_needs_no_more_than_its_time() -> None:
-    two = [LearningThread("a", 0, 20, 0.1), LearningThread("b", 0, 40, 0.1)]
-    said = Needs(np.full(2, 7.0), np.full(2, 1.0), np.full(2, 9.0))
-    asked = Observation(
-        time=18,
-        samples=np.zeros(2),
-        batches_per_unit=np.full(2, 10.0),
-        loss=np.full(2, 0.5),
-        fresh=np.zeros(2, dtype=np.bool_),
-        done=np.zeros(2, dtype=np.bool_),
-        received=np.zeros(2),
-    )
-    assert OptimisticFilter(near=0.0).start(two).corrected(asked, said).tolist() == [20.0, 55.0]
-
-
 @pytest.mark.parametrize(
     ("make", "place"),
     [
@@ -168,10 +121,6 @@ def test_an_unknown_thread_needs_no_more_than_its_time() -> None:
         (lambda: Exploration(share=1.5), "share"),
         (lambda: Ucb(math.nan), "beta"),
         (lambda: Thompson(-1), "seed"),
-        (lambda: OptimisticFilter(units=0), "units"),
-        (lambda: OptimisticFilter(doubt=-1.0), "doubt"),
-        (lambda: OptimisticFilter(near=-1.0), "near"),
-        (lambda: HybridEdf(near=math.nan), "near"),
     ],
 )
 def test_wrong_parameters_are_named(make: Any, place: str) -> None:

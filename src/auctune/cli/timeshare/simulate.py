@@ -26,7 +26,8 @@ from auctune.sim.timeshare.recorded import SHIPPED, RecordedBundle, read_curves
 from auctune.sim.timeshare.table_bundles import draw_bundle, table_bundles
 from auctune.timeshare import Allocator, BundleOutcome, ClairvoyantOptimum
 
-_ALLOCATORS = "lara, headway, lrf, etf, ucb, thompson, uniform or stf"
+_NAMES = timeshare_allocator_names()
+_ALLOCATORS = f"{', '.join(_NAMES[:-1])} or {_NAMES[-1]}"
 _TABLES = ("pure", "mixed-1", "mixed-2")
 
 Curves = Annotated[

@@ -43,7 +43,7 @@ from auctune.run.pool.events import (
     QuantumTrained,
 )
 from auctune.run.report import figure, loss_figure, render_template
-from auctune.timeshare.allocator import BundleOutcome
+from auctune.timeshare.allocator import BundleOutcome, count_switches
 
 VERSION = 1
 
@@ -112,14 +112,13 @@ def report_page(folder: Path) -> Path:
 def _outcome(jobs: JobSetState, quanta: Sequence[QuantumTrained]) -> BundleOutcome:
     shape = (len(quanta), len(jobs.names))
     trained = np.array([np.array(quantum.batches) > 0 for quantum in quanta]).reshape(shape)
-    before = np.vstack([np.zeros((1, shape[1]), dtype=np.bool_), trained[:-1]])
     return BundleOutcome(
         done=jobs.done,
         finish=jobs.finish,
         samples=jobs.samples,
         shares=np.array([quantum.shares for quantum in quanta]).reshape(shape),
         losses=np.array([quantum.losses for quantum in quanta]).reshape(shape),
-        switches=int((trained & ~before).sum()),
+        switches=count_switches(trained),
     )
 
 

@@ -24,8 +24,9 @@ class TimeshareConfig(LanguageZoneConfig):
     )
     allocator: AllocatorName = Field(
         default=DEFAULT_ALLOCATOR,
-        description="how jobs share the pool: `headway` (an earliest-deadline variant of LARA), "
-        "`lara`, `lrf`, `etf`, `ucb`, `thompson`, `uniform` or `stf`, see "
+        description="how jobs share the pool: `edf` (earliest deadline first over the jobs that "
+        "can be done), `lara`, `lrf`, `etf`, `ucb`, `thompson`, `laira`, `uniform`, `stf`, "
+        "`round_robin` or `halving`, see "
         "[Time sharing](../explanation/timeshare.md)",
     )
     memory_gb: Positive | None = Field(

@@ -1,6 +1,7 @@
 """Recorded loss curves, and bundles of threads that follow them."""
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,8 @@ from auctune.timeshare import (
     true_needs,
 )
 
+# A threshold lies a hair above its loss: the order of sums must not decide whether it is reached.
+_HAIR = 1.0 + 1e-9
 MANIFEST = "manifest.json"
 COLUMNS = ("batches", "loss")
 SHIPPED = Path(__file__).parent / "curves"
@@ -161,68 +164,93 @@ class RecordedBundle:
         threads: of the bundle.
         curves: the loss of each.
         rates: N of each, batches in a unit of time with the whole pool.
+        windows: batches over whose mean success is judged, see `play`.
     """
 
     name: str
     threads: tuple[LearningThread, ...]
     curves: tuple[LossCurve, ...]
     rates: tuple[float, ...]
+    windows: tuple[float, ...] | None = None
 
     def play(self, allocator: Allocator) -> BundleOutcome:
-        return play(allocator, self.threads, self.curves, self.rates)
+        return play(allocator, self.threads, self.curves, self.rates, self.windows)
 
     def optimum(self) -> ClairvoyantOptimum:
-        """The most that anybody could have done, however units cut the noise: an upper bound."""
-        needs = true_needs(self.threads, self.curves, self.rates)
+        """Return the most that any allocator can do: an upper bound."""
+        needs = true_needs(self.threads, self.curves, self.rates, self.windows)
         return clairvoyant_optimum(self.threads, needs)
 
     def attainable(self) -> ClairvoyantOptimum:
         """Return the most that can be done one thread after another, with the whole pool for each.
 
-        Needs are then whole units of time, up to the first whose mean is at or under the threshold.
+        Needs are then whole units of time, up to the first after which it is seen to be done.
         """
-        needs = [
-            units_alone(curve, rate, thread.threshold)
-            for thread, curve, rate in zip(self.threads, self.curves, self.rates, strict=True)
+        return clairvoyant_optimum(self.threads, np.array(self.units_alone))
+
+    @property
+    def units_alone(self) -> list[float]:
+        """[k] units of time that each thread needs alone, with the whole pool."""
+        windows = self.windows or [None] * len(self.threads)
+        return [
+            units_alone(curve, rate, thread.threshold, window)
+            for thread, curve, rate, window in zip(
+                self.threads, self.curves, self.rates, windows, strict=True
+            )
         ]
-        return clairvoyant_optimum(self.threads, np.array(needs))
 
 
-def units_alone(curve: LossCurve, rate: float, threshold: float) -> float:
+def windows_of(rates: Sequence[float]) -> tuple[float, ...]:
+    """Return the windows of a unit of time with the whole pool: N batches, whole ones."""
+    return tuple(float(max(1, math.floor(rate))) for rate in rates)
+
+
+def units_alone(
+    curve: LossCurve, rate: float, threshold: float, window: float | None = None
+) -> float:
     """Units of time after which a thread alone on the pool is seen at or under a threshold.
 
     Looked for as far as the curve was recorded; infinite if it is not reached.
     """
-    means = _units(curve, rate)
-    under = np.flatnonzero(means <= threshold)
+    under = np.flatnonzero(_units(curve, rate, window) <= threshold)
     return float(under[0]) + 1.0 if len(under) else float("inf")
 
 
-def level_at(curve: LossCurve, rate: float, depth: float) -> float:
-    """Return the mean loss of the unit of time, with the whole pool, at a share of a curve.
+def level_at(curve: LossCurve, rate: float, depth: float, window: float | None = None) -> float:
+    """Return the loss that success is judged on, with the whole pool, at a share of a curve.
 
     Args:
         curve: the curve.
         rate: N, batches in a unit.
         depth: the share, in (0, 1].
+        window: as of `play`; None: a unit's own batches.
 
     Raises:
         InputError: if a unit is less than a batch.
     """
+    return float(_units_up_to(curve, rate, depth, window)[-1]) * _HAIR
+
+
+def lowest_up_to(curve: LossCurve, rate: float, depth: float, window: float | None = None) -> float:
+    """Return the least loss up to a share of a curve; arguments as of `level_at`."""
+    return float(_units_up_to(curve, rate, depth, window).min()) * _HAIR
+
+
+def _units_up_to(curve: LossCurve, rate: float, depth: float, window: float | None) -> Floats:
     if rate < 1.0:
         raise InputError("rate", f"{rate:g} batches in a unit of time", "one at least")
-    means = _units(curve, rate)
-    # A hair above, so that the order of sums does not decide whether it is reached.
-    return float(means[max(0, int(depth * len(means)) - 1)]) * (1.0 + 1e-9)
+    means = _units(curve, rate, window)
+    return means[: max(1, int(depth * len(means)))]
 
 
-def _units(curve: LossCurve, rate: float) -> Floats:
-    """[t] mean losses of the units of time of a thread alone; NaN without a batch."""
+def _units(curve: LossCurve, rate: float, window: float | None) -> Floats:
+    """[t] mean losses that units of time of a thread alone end with; NaN without a batch."""
     # Whole batches, as `play` learns them.
     ends = np.floor(np.arange(max(1, int(curve.num_batches / rate)) + 1) * rate + 1e-9)
-    sums = np.interp(ends, np.concatenate([[0.0], curve.batches]), curve.total)
-    sums += np.maximum(0.0, ends - curve.num_batches) * curve.loss[-1]
-    batches = np.diff(ends)
+    since, ends = ends[:-1], ends[1:]
+    if window is not None:
+        since = np.where(ends > since, np.maximum(0.0, ends - window), ends)
+    batches = ends - since
     means = np.full(len(batches), np.nan)
-    np.divide(np.diff(sums), batches, out=means, where=batches > 0)
+    np.divide(curve.sums(ends) - curve.sums(since), batches, out=means, where=batches > 0)
     return means

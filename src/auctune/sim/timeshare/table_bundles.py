@@ -3,15 +3,24 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import dropwhile, takewhile
 
 import numpy as np
 
 from auctune.domain import InputError
 from auctune.domain.checks import check_count
+from auctune.numerics.arrays import Bools, Floats
+from auctune.numerics.jit import kernel
 from auctune.numerics.rng import stream
-from auctune.sim.timeshare.recorded import RecordedBundle, RecordedCurve, level_at, units_alone
-from auctune.timeshare import LearningThread
+from auctune.sim.timeshare.recorded import (
+    RecordedBundle,
+    RecordedCurve,
+    level_at,
+    lowest_up_to,
+    units_alone,
+    windows_of,
+)
+from auctune.timeshare import LearningThread, LossCurve, ShortestFirst, Uniform
+from auctune.timeshare.allocation.moore_hodgson import choose
 
 # Bundles drawn by seed from recorded curves, in the manner of LARA, section 4.3.
 #
@@ -57,13 +66,15 @@ def draw_bundle(
     for _ in range(num_threads):
         curve = curves[int(random.integers(len(curves)))]
         rate = curve.batches_per_second * unit_seconds
-        threshold = level_at(curve.curve, rate, float(random.uniform(*DEPTHS)))
+        (window,) = windows_of([rate])
+        threshold = level_at(curve.curve, rate, float(random.uniform(*DEPTHS)), window)
         deadline += _units_before(curve, curves, rate, threshold, random)
         due.append(deadline)
         thresholds.append(threshold)
         picked.append(curve)
     for k in random.permutation(num_threads)[: math.floor(num_threads * HARD_SHARE)]:
         thresholds[k] *= HARDER
+    rates = tuple(curve.batches_per_second * unit_seconds for curve in picked)
     return RecordedBundle(
         name=f"{num_threads}-{index}",
         threads=tuple(
@@ -71,7 +82,8 @@ def draw_bundle(
             for k, (curve, end, threshold) in enumerate(zip(picked, due, thresholds, strict=True))
         ),
         curves=tuple(curve.curve for curve in picked),
-        rates=tuple(curve.batches_per_second * unit_seconds for curve in picked),
+        rates=rates,
+        windows=windows_of(rates),
     )
 
 
@@ -83,35 +95,49 @@ def _units_before(
     random: np.random.Generator,
 ) -> int:
     others = [o for o in curves if o.kind == curve.kind and o.name != curve.name]
+    (window,) = windows_of([rate])
     if others:
         other = others[int(random.integers(len(others)))]
-        units = units_alone(other.curve, rate, threshold)
+        units = units_alone(other.curve, rate, threshold, window)
         if math.isfinite(units):
             return int(units)
-    return int(units_alone(curve.curve, rate, threshold))
+    return int(units_alone(curve.curve, rate, threshold, window))
 
 
-# The bundles of LARA's Tables 1 and 2 on recorded curves: N, d and eps by one rule.
+# The bundles of LARA's Tables 1 and 2 on recorded curves, calibrated by what the paper reports.
 #
-# The tables' thresholds do not fit other models. In their place, before any allocator is run:
-#
-# - deadlines are the tables', in units of time;
-# - eps_k is the loss at a share of the curve, its depth: `USUAL` for most threads, `DEEP` for those
-#   that the tables make hard (the first of Table 1, the first two of Table 2); with the second
-#   thresholds of Table 2 `SHALLOW` for threads 4 and 9, which it makes easy, and `DEEPER` for the
-#   others, which it makes harder;
-# - N_k is the curve's rate times the length of a unit of time. That length, one for each bundle, is
-#   the middle (of logarithms) of those with which a clairvoyant does 4 of 5 threads; 8 of 10 with
-#   the
-#   first thresholds of Table 2, and 6 with the second. It runs one thread after another, with
-#   the
-#   whole pool for each: what it does can be done, where the upper bound also counts on luck with
-#   the
-#   noise of single batches.
+# The tables' thresholds do not fit other models. What the paper reports of its simplest baselines
+# says how much each thread needs: deadlines are the tables', needs are drawn until, by arithmetic
+# on the needs, even shares and nearest deadline first do as many threads as in the paper, and a
+# clairvoyant as many as LARA does there, both at once and after it explored the threads that LARA
+# gives up. Then each thread gets a threshold: the least loss up to a share of its curve, `DEEP` for
+# those that cannot be done and `USUAL` for others; and the N with which it takes as long as it
+# needs. The bundle counts if it is as in the paper when it is played. Neither LARA nor any other
+# allocator that predicts takes part.
 
-USUAL, DEEP, DEEPER, SHALLOW = 0.5, 0.9, 0.75, 0.25
+USUAL, DEEP, JITTER = 0.5, 0.9, 0.03
+# Needs of hard threads over their deadlines that are drawn, even in logarithms.
+_HARD_NEEDS = (0.9, 1.2)
+_DRAWS, _MOST_TRIES, _FITS = 20_000, 50, 8
 
-_UNITS = np.geomspace(0.02, 2.0, 161)
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """What the paper reports of a set of thresholds.
+
+    Attributes:
+        uniform, stf, lara: threads done by each allocator.
+        hard: threads that cannot be done, or hardly, from 0.
+        explored: units of time that exploring takes of the threads that LARA gives up.
+        usual: needs of other threads over their deadlines, among which some agree.
+    """
+
+    uniform: int
+    stf: int
+    lara: int
+    hard: tuple[int, ...]
+    explored: float
+    usual: tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,22 +147,38 @@ class BundleTable:
     Attributes:
         name: of the curves' bundle.
         deadlines: d of each thread, in the order of the curves.
-        hard: threads that are made hard, from 0.
-        easy: threads that the second thresholds make easy.
-        optima: threads that the optimum does, for each set of thresholds.
+        reported: by set of thresholds.
     """
 
     name: str
     deadlines: tuple[int, ...]
-    hard: tuple[int, ...]
-    easy: tuple[int, ...]
-    optima: tuple[int, ...]
+    reported: tuple[Reported, ...]
+
+    def names(self) -> tuple[str, ...]:
+        """Names of its bundles."""
+        if len(self.reported) == 1:
+            return (self.name,)
+        return tuple(f"{self.name}-{number}" for number in range(1, len(self.reported) + 1))
 
 
-PURE = BundleTable("pure", (500, 570, 590, 610, 630), (0,), (), (4,))
-MIXED = BundleTable(
-    "mixed", (530, 540, 545, 585, 625, 655, 685, 690, 700, 710), (0, 1), (3, 8), (8, 6)
+PURE = BundleTable(
+    "pure",
+    (500, 570, 590, 610, 630),
+    (Reported(0, 0, 4, hard=(0,), explored=8000 / 163, usual=(0.18, 0.3)),),
 )
+"""Table 1; 8,000 batches of each thread are explored, at 163 a unit of the one given up."""
+
+MIXED = BundleTable(
+    "mixed",
+    (530, 540, 545, 585, 625, 655, 685, 690, 700, 710),
+    (
+        Reported(6, 2, 8, hard=(0, 1), explored=2 * 4000 / 176, usual=(0.03, 0.4)),
+        Reported(3, 5, 6, hard=(), explored=4 * 4000 / 125, usual=(0.03, 1.0)),
+    ),
+)
+"""Table 2; from 4,000 batches of each thread on exploring is best, at 176 a unit of the first two
+and 125 of the mean thread. With the second thresholds STF does five: no thread can take its time.
+"""
 
 
 def table_bundles(curves: Sequence[RecordedCurve]) -> tuple[RecordedBundle, ...]:
@@ -144,97 +186,172 @@ def table_bundles(curves: Sequence[RecordedCurve]) -> tuple[RecordedBundle, ...]
 
     Raises:
         InputError: if no curve is of either bundle, there are not as many as the table has threads,
-            or no length of a unit gives the optimum that is wanted.
+            or they cannot be calibrated.
     """
     made: list[RecordedBundle] = []
     for table in (PURE, MIXED):
         own = [curve for curve in curves if curve.bundle == table.name]
         if own:
-            made += make_bundles(table, own)
+            made += (calibrated_bundle(table, own, number) for number in range(len(table.reported)))
     if not made:
         raise InputError("curves", "has none of bundle pure or mixed", "recorded curves of one")
     return tuple(made)
 
 
-def make_bundles(table: BundleTable, curves: Sequence[RecordedCurve]) -> list[RecordedBundle]:
-    """Return the bundles of a table, one for each set of thresholds.
-
-    Raises:
-        InputError: if there are not as many curves as threads, or no length of a unit fits.
-    """
-    made = []
-    for tried in _tried(table, curves):
-        after = dropwhile(lambda bundle: bundle is None, tried)
-        run = [bundle for bundle in takewhile(lambda one: one is not None, after) if bundle]
-        made.append(run[(len(run) - 1) // 2])
-    return made
-
-
-def make_families(
-    table: BundleTable, curves: Sequence[RecordedCurve]
-) -> list[list[RecordedBundle]]:
-    """For each set of thresholds the bundles of all lengths of a unit that fit, short ones first.
-
-    Of one bundle a little luck decides; of what an allocator does on average over these, less.
-
-    Raises:
-        InputError: as of `make_bundles`.
-    """
-    return [[bundle for bundle in tried if bundle] for tried in _tried(table, curves)]
-
-
-def _tried(
-    table: BundleTable, curves: Sequence[RecordedCurve]
-) -> list[list[RecordedBundle | None]]:
-    """For each set of thresholds and each length of a unit a bundle; None where it does not fit."""
-    num = len(table.deadlines)
-    if len(curves) != num:
-        found = f"has {len(curves)} curves of bundle {table.name}"
-        raise InputError("curves", found, f"{num}, in the order of the table")
-    first = [DEEP if k in table.hard else USUAL for k in range(num)]
-    second = [SHALLOW if k in table.easy else DEEPER for k in range(num)]
-    if len(table.optima) == 1:
-        return [_fitting(table, table.name, curves, first, table.optima[0])]
-    return [
-        _fitting(table, f"{table.name}-{number}", curves, depths, wanted)
-        for number, (depths, wanted) in enumerate(
-            zip((first, second), table.optima, strict=True), start=1
-        )
-    ]
-
-
-def _fitting(
+def calibrated_bundle(
     table: BundleTable,
-    name: str,
     curves: Sequence[RecordedCurve],
-    depths: Sequence[float],
-    wanted: int,
-) -> list[RecordedBundle | None]:
-    """With the units of time that make the optimum do as many threads as wanted."""
-    made = [_bundle(table, name, curves, depths, float(unit)) for unit in _UNITS]
-    fits = [bundle if bundle.attainable().num_done == wanted else None for bundle in made]
-    if not any(fits):
-        found = f"no length of a unit lets the clairvoyant optimum do {wanted}"
-        raise InputError("curves", found, "longer curves, or others")
-    return fits
+    number: int = 0,
+    *,
+    seed: int = 0,
+    index: int = 0,
+) -> RecordedBundle:
+    """Return a bundle that agrees with what the paper reports of its own.
+
+    Args:
+        table: of the paper.
+        curves: one for each thread, in order.
+        number: of the set of thresholds, from 0.
+        seed: of all bundles.
+        index: of this one among them.
+
+    Raises:
+        InputError: if there are not as many curves as threads, or no bundle was found.
+    """
+    if len(curves) != len(table.deadlines):
+        found = f"has {len(curves)} curves of bundle {table.name}"
+        expected = f"{len(table.deadlines)}, in the order of the table"
+        raise InputError("curves", found, expected)
+    name, reported = table.names()[number], table.reported[number]
+    random = stream(seed, "calibrated bundle", name, index)
+    for _ in range(_MOST_TRIES):
+        needs = _draw_needs(table, reported, random)
+        for need in needs[:4]:
+            bundle = _bundle(name, table, reported.hard, curves, need, random)
+            if bundle is not None and _agrees(bundle, reported):
+                return bundle
+    found = f"no bundle {name} does what the paper reports"
+    raise InputError("curves", found, "longer curves, or others")
+
+
+def _agrees(bundle: RecordedBundle, reported: Reported) -> bool:
+    return (
+        bundle.attainable().num_done == reported.lara
+        and bundle.play(ShortestFirst()).num_done == reported.stf
+        and bundle.play(Uniform()).num_done == reported.uniform
+    )
+
+
+def _draw_needs(table: BundleTable, reported: Reported, random: np.random.Generator) -> Floats:
+    """[i, k] needs in units of time of the whole pool that agree with what is reported."""
+    deadline = np.array(table.deadlines, dtype=np.float64)
+    ranges = [_HARD_NEEDS if k in reported.hard else reported.usual for k in range(len(deadline))]
+    low, high = np.log(ranges).T
+    drawn = np.ceil(deadline * np.exp(random.uniform(low, high, (_DRAWS, len(deadline)))))
+    fits = np.empty(_DRAWS, dtype=np.bool_)
+    counts = (reported.uniform, reported.stf, reported.lara)
+    check_needs(drawn, deadline, reported.explored, counts, fits)
+    return drawn[fits]
+
+
+@kernel
+def check_needs(
+    needs: Floats, deadline: Floats, explored: float, counts: tuple[int, int, int], fits: Bools
+) -> None:
+    """Check which needs let allocators do as many threads as reported.
+
+    Args:
+        needs: [i, k] units of time of the whole pool.
+        deadline: [k] rising; all threads start at 0.
+        explored: units of time that a clairvoyant loses at first.
+        counts: of even shares, nearest deadline first and the clairvoyant, with and without loss.
+        fits: [i] written.
+    """
+    num = len(deadline)
+    order, kept, heap = np.arange(num), np.empty(num, dtype=np.bool_), np.empty(num, dtype=np.int64)
+    for i in range(len(needs)):
+        fits[i] = (
+            done_by_deadline(needs[i], deadline) == counts[1]
+            and done_evenly(needs[i], deadline) == counts[0]
+            and choose(order, needs[i], deadline - explored, kept, heap) == counts[2]
+            and choose(order, needs[i], deadline, kept, heap) == counts[2]
+        )
+
+
+@kernel
+def done_by_deadline(needs: Floats, deadline: Floats) -> int:
+    """Return how many threads nearest deadline first does; [k] needs and rising deadlines."""
+    time, count = 0.0, 0
+    for k in range(len(needs)):
+        count += time + needs[k] <= deadline[k]
+        time = max(time, min(time + needs[k], deadline[k]))
+    return count
+
+
+@kernel
+def done_evenly(needs: Floats, deadline: Floats) -> int:
+    """Return how many threads even shares do; [k] needs and rising deadlines."""
+    rest, time, count = needs.copy(), 0.0, 0
+    while True:
+        active, step = 0, np.inf
+        for k in range(len(rest)):
+            active += rest[k] > 0.0 and deadline[k] > time
+        if not active:
+            return count
+        for k in range(len(rest)):
+            if rest[k] > 0.0 and deadline[k] > time:
+                step = min(step, rest[k] * active, deadline[k] - time)
+        for k in range(len(rest)):
+            if rest[k] > 0.0 and deadline[k] > time:
+                rest[k] -= step / active
+                if rest[k] <= 1e-9:
+                    rest[k] = 0.0
+                    count += 1
+        time += step
 
 
 def _bundle(
-    table: BundleTable,
     name: str,
+    table: BundleTable,
+    hard: tuple[int, ...],
     curves: Sequence[RecordedCurve],
-    depths: Sequence[float],
-    unit: float,
-) -> RecordedBundle:
-    rates = tuple(curve.batches_per_second * unit for curve in curves)
+    needs: Floats,
+    random: np.random.Generator,
+) -> RecordedBundle | None:
+    """A bundle whose threads alone need as long; None where the noise of a curve is in the way."""
+    fitted = []
+    for k, (curve, need) in enumerate(zip(curves, needs.tolist(), strict=True)):
+        depth = (DEEP if k in hard else USUAL) + float(random.uniform(-JITTER, JITTER))
+        found = _fit(curve.curve, depth, need)
+        if found is None:
+            return None
+        fitted.append(found)
+    rates = tuple(rate for rate, _ in fitted)
     return RecordedBundle(
         name=name,
         threads=tuple(
-            LearningThread(curve.name, 0, deadline, level_at(curve.curve, rate, depth))
-            for curve, deadline, rate, depth in zip(
-                curves, table.deadlines, rates, depths, strict=True
-            )
+            LearningThread(curve.name, 0, deadline, threshold)
+            for curve, deadline, (_, threshold) in zip(curves, table.deadlines, fitted, strict=True)
         ),
         curves=tuple(curve.curve for curve in curves),
         rates=rates,
+        windows=windows_of(rates),
     )
+
+
+def _fit(curve: LossCurve, depth: float, need: float) -> tuple[float, float] | None:
+    """N and eps with which a thread alone is first at the least loss up to a depth after `need`.
+
+    None where a unit would be less than a batch, or noise is in the way.
+    """
+    rate = depth * curve.num_batches / need
+    for _ in range(_FITS):
+        if rate < 1.0:
+            return None
+        (window,) = windows_of([rate])
+        threshold = lowest_up_to(curve, rate, depth, window)
+        alone = units_alone(curve, rate, threshold, window)
+        if abs(alone - need) <= 1.0:
+            return rate, threshold
+        rate *= alone / need
+    return None

@@ -6,44 +6,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from auctune.domain.checks import check_finite
 from auctune.numerics.arrays import Bools, Floats, Ints
 from auctune.numerics.jit import kernel
 from auctune.timeshare.allocation.moore_hodgson import choose
-
-# Whether deadlines are so close together that no thread must be first.
-#
-# With the nearest deadline at least `near` of the time to the farthest one away, whoever is served
-# first hardly decides who is late; who is chosen at all does. Then it pays to see all threads
-# learn. With deadlines further apart the nearest one needs the whole pool now, and the others can
-# wait.
-
-
-@kernel
-def apart(left: Floats, possible: Bools, near: float) -> bool:
-    """Return whether the nearest deadline is less than `near` of the farthest one away.
-
-    Args:
-        left: [k] units of time until the deadlines.
-        possible: [k] threads that count.
-        near: the share.
-    """
-    nearest, farthest = np.inf, 0.0
-    for k in range(len(left)):
-        if possible[k]:
-            nearest = min(nearest, left[k])
-            farthest = max(farthest, left[k])
-    return nearest < near * farthest
-
-
-def check_near(near: float) -> None:
-    """Refuse what is no share.
-
-    Raises:
-        InputError: naming `near`.
-    """
-    check_finite(near, "near", "a number >= 0")
-
 
 # From the threads to be done to shares of the next unit of time; LARA, (3.8) and Algorithm 2.
 #
@@ -173,29 +138,6 @@ def share_by_lara(demand: Demand, eta: Floats) -> None:
 
 
 @kernel
-def share_by_due(demand: Demand, eta: Floats) -> None:
-    """All for the thread of C that is due first; evenly if C is empty."""
-    num = len(eta)
-    need, kept = np.empty(num), np.empty(num, dtype=np.bool_)
-    for k in range(num):
-        need[k] = demand.need[k] / demand.rate[k] if demand.active[k] else np.inf
-    choose(demand.order, need, demand.left, kept, np.empty(num, dtype=np.int64))
-    give_all(demand.left, kept, eta)
-    if not kept.any():
-        share_evenly(demand.active, eta)
-
-
-@kernel
-def share_by_closeness(demand: Demand, near: float, eta: Floats) -> None:
-    """One after another, or the paper's shares while deadlines are close together."""
-    possible = demand.active & (demand.need < np.inf)
-    if apart(demand.left, possible, near):
-        share_by_due(demand, eta)
-    else:
-        share_by_lara(demand, eta)
-
-
-@kernel
 def share_by_need(demand: Demand, eta: Floats) -> None:
     """All for the least S_k; evenly if none is finite."""
     give_all(demand.need, demand.active, eta)
@@ -221,37 +163,8 @@ class KernelRule:
 MOORE_HODGSON = KernelRule("lara", share_by_lara)
 """LARA's rule, Algorithm 1 and (3.8): those of C, each just in time."""
 
-EARLIEST_FIRST = KernelRule("edf", share_by_due)
-"""All for the thread of Algorithm 1's C that is due first.
-
-C can be done in this order, too, and a need that was predicted too low then makes one thread late
-and not, as with shares that are just enough, all of them.
-"""
-
 LEAST_RESOURCES_FIRST = KernelRule("lrf", share_by_need)
 """LRF: all for the thread that needs the fewest batches."""
 
 EASIEST_FIRST = KernelRule("etf", share_by_ease)
 """ETF: all for the thread with the least need by the time it was given."""
-
-
-@dataclass(frozen=True, slots=True)
-class HybridEdf:
-    """The earliest first while deadlines are apart; the paper's shares while they are close.
-
-    Attributes:
-        near: least time left of all threads, over the greatest, at which deadlines are close;
-            above 1 they never are.
-    """
-
-    near: float = 0.5
-
-    def __post_init__(self) -> None:
-        check_near(self.near)
-
-    @property
-    def name(self) -> str:
-        return "paced"
-
-    def share(self, demand: Demand, eta: Floats) -> None:
-        share_by_closeness(demand, self.near, eta)

@@ -127,6 +127,13 @@ def predict_all(
         need[k], low[k], high[k] = predict(states[k], line, thresholds[k])
 
 
+def fresh_states(regularization: float, num_threads: int) -> Floats:
+    """Return [k, 10], states of threads that have learned nothing."""
+    states = np.zeros((num_threads, WIDTH))
+    states[:, START] = regularization
+    return states
+
+
 @dataclass(frozen=True, slots=True)
 class Wls:
     """The paper's estimator.
@@ -194,7 +201,7 @@ class WlsRun:
 
     def __init__(self, params: Wls) -> None:
         self._gamma, self._line = params.gamma, params.line
-        self._state = _fresh_states(params, 1)[0]
+        self._state = fresh_states(params.regularization, 1)[0]
 
     def observe(self, samples: float, loss: float) -> None:
         observe(self._state, self._gamma, self._line, samples, loss)
@@ -217,7 +224,7 @@ class WlsBank:
 
     def __init__(self, params: Wls, num_threads: int) -> None:
         self._gamma, self._line = params.gamma, params.line
-        self._states = _fresh_states(params, num_threads)
+        self._states = fresh_states(params.regularization, num_threads)
         self._needs = Needs(*(np.empty(num_threads) for _ in range(3)))
 
     def observe(self, samples: Floats, loss: Floats, fresh: Bools) -> None:
@@ -226,9 +233,3 @@ class WlsBank:
     def needs(self, thresholds: Floats) -> Needs:
         predict_all(self._states, self._line, thresholds, *self._needs)
         return self._needs
-
-
-def _fresh_states(params: Wls, num_threads: int) -> Floats:
-    states = np.zeros((num_threads, WIDTH))
-    states[:, START] = params.regularization
-    return states

@@ -12,13 +12,12 @@ from auctune.sim.timeshare.recorded import read_curves
 from auctune.sim.timeshare.table_bundles import draw_bundle
 from auctune.timeshare import (
     Allocator,
+    Edf,
     Exploration,
-    HybridEdf,
+    Laira,
     Ls,
-    OptimisticFilter,
     Planner,
     Wls,
-    headway,
     lara,
 )
 from support.timeshare_files import write_bundle, write_curves
@@ -40,11 +39,11 @@ def ask(auctune: Ask, tmp_path: Path) -> Ask:
 
 def test_simulate_shows_and_writes_what_the_allocator_does(ask: Ask, tmp_path: Path) -> None:
     path, out = tmp_path / "bundle.toml", tmp_path / "units.parquet"
-    code, shown, errors = ask("simulate", path, "--allocator", "headway", "--out", out)
+    code, shown, errors = ask("simulate", path, "--allocator", "edf", "--out", out)
     assert (code, errors) == (0, [])
     file = read_bundle_file(path)
     bundle = bundle_of_file(file, read_curves(tmp_path / "curves"), path)
-    outcome = bundle.play(headway())
+    outcome = bundle.play(Edf())
     best = bundle.optimum().num_done
     assert f"{outcome.num_done} of 3 done, clairvoyant optimum {best}" in shown
     assert pl.read_parquet(out)["share"].to_list() == outcome.shares.ravel().tolist()
@@ -60,8 +59,8 @@ def test_compare_shows_and_writes_all_allocators_on_drawn_bundles(ask: Ask, tmp_
     frame = pl.read_parquet(out)
     assert frame.height == 3 * len(timeshare_allocator_names())
     bundle = draw_bundle(read_curves(tmp_path / "curves"), 4, 7, index=1)
-    own = frame.filter(pl.col("bundle") == bundle.name, pl.col("allocator") == headway().name)
-    assert own["done"].to_list() == [bundle.play(headway()).num_done]
+    own = frame.filter(pl.col("bundle") == bundle.name, pl.col("allocator") == Edf().name)
+    assert own["done"].to_list() == [bundle.play(Edf()).num_done]
     for name in timeshare_allocator_names():
         assert f" {name} " in shown
 
@@ -111,10 +110,13 @@ def made(name: str, settings: dict[str, str]) -> Allocator:
 
 def test_names_stand_for_allocators_with_their_settings() -> None:
     assert made("lara", {}) == lara()
-    assert made("headway", {}) == headway()
+    assert made("edf", {}) == Edf()
     settings = {"estimator": "ls", "exploration": "0.2"}
     assert made("lara", settings) == Planner(Ls(), Exploration(share=0.2))
+    settings = {"exploration": "0.2", "even": "time"}
+    assert made("lara", settings) == lara(Exploration(share=0.2, even="time"))
     settings = {"estimator": "wls", "gamma": "0.8", "units": "4", "doubt": "2", "near": "0.7"}
-    expected = Planner(Wls(0.8), OptimisticFilter(4, 2.0, 0.7), HybridEdf(0.7))
-    assert made("headway", settings) == expected
-    assert len({made(name, {}) for name in timeshare_allocator_names()}) == 8
+    expected = Edf(Wls(0.8), Wls(0.8), units=4, doubt=2.0, near=0.7)
+    assert made("edf", settings) == expected
+    assert made("laira", {"look_ahead": "false"}) == Laira(look_ahead=False)
+    assert len({made(name, {}) for name in timeshare_allocator_names()}) == 11

@@ -30,8 +30,9 @@ from auctune.run.pool.process import DesiredJob, DesiredJobs, DesiredStatus
 from auctune.run.pool.worker import LoraJobs
 from auctune.timeshare.balancing import Exploration
 from auctune.timeshare.baselines import Uniform
+from auctune.timeshare.edf import Edf
 from auctune.timeshare.estimators.wls import Wls
-from auctune.timeshare.planner import Planner, headway
+from auctune.timeshare.planner import Planner
 from auctune.train.preemptible import LoraJobFactory, StepTooLongError
 from support.open_pools import LineFactory, Updates, open_pool, play_pool
 from support.pool_threads import ReadingLine, make_line, pool_thread
@@ -83,7 +84,7 @@ def endings(events: list[PoolEvent]) -> dict[str, str]:
     return {event.id: event.reason.value for event in events if isinstance(event, JobLeft)}
 
 
-@pytest.mark.parametrize("allocator", [LARA, headway()], ids=["lara", "headway"])
+@pytest.mark.parametrize("allocator", [LARA, Edf()], ids=["lara", "edf"])
 def test_threads_that_join_are_a_bundle_with_later_starts(
     allocator: Planner, tmp_path: Path
 ) -> None:

@@ -7,18 +7,16 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.timeshare import (
-    EARLIEST_FIRST,
     EASIEST_FIRST,
     LEAST_RESOURCES_FIRST,
     MOORE_HODGSON,
-    HybridEdf,
     moore_hodgson,
 )
 from auctune.timeshare.allocation import Demand, Rule
 from auctune.timeshare.allocation.rule import relative_shares
 
 INF = math.inf
-RULES = [MOORE_HODGSON, EARLIEST_FIRST, HybridEdf(), LEAST_RESOURCES_FIRST, EASIEST_FIRST]
+RULES = [MOORE_HODGSON, LEAST_RESOURCES_FIRST, EASIEST_FIRST]
 
 
 def demand(
@@ -57,22 +55,6 @@ def test_the_longest_is_dropped_where_not_all_fit() -> None:
     asked = demand([3.0, 8.0, 4.0], [9.0, 10.0, 11.0])
     assert shares(MOORE_HODGSON, asked)[1] == 0.0
     assert moore_hodgson(asked.need, asked.left).tolist() == [True, False, True]
-
-
-def test_one_at_a_time_the_earliest_of_the_choice_is_first() -> None:
-    asked = demand([9.0, 3.0, 4.0], [8.0, 10.0, 9.0])
-    assert shares(EARLIEST_FIRST, asked) == [0.0, 0.0, 1.0]
-
-
-def test_threads_share_only_while_deadlines_are_close() -> None:
-    close, apart = demand([3.0, 3.0], [10.0, 20.0]), demand([3.0, 3.0], [9.0, 20.0])
-    assert shares(HybridEdf(), close) == shares(MOORE_HODGSON, close)
-    assert min(shares(HybridEdf(), close)) > 0
-    assert shares(HybridEdf(), apart) == [1.0, 0.0]
-    assert shares(HybridEdf(near=2.0), close) == [1.0, 0.0]
-    # Neither who is not active nor who is out of reach makes deadlines far apart.
-    beside = demand([3.0, 3.0, 9.0, INF], [10.0, 20.0, 99.0, 1.0], [True, True, False, True])
-    assert shares(HybridEdf(), beside)[:2] == shares(MOORE_HODGSON, close)
 
 
 def test_the_least_need_and_the_easiest_thread_get_all() -> None:
