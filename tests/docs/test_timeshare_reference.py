@@ -59,12 +59,16 @@ def test_the_file_shown_can_be_read() -> None:
     assert [entry.name for entry in file.thread] == ["first", "second"]
 
 
+def as_text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def test_each_allocator_is_listed_with_its_settings() -> None:
     shown = table("Allocators", COMMAND_LINE)
     assert list(shown) == list(ALLOCATORS)
     for name, entry in ALLOCATORS.items():
         wanted = [
-            field.name if field.default is None else f"{field.name}={field.default}"
+            field.name if field.default is None else f"{field.name}={as_text(field.default)}"
             for field in fields(entry.settings)
         ]
         if shown[name] == "those of `lara`":

@@ -79,7 +79,8 @@ class Edf:
     Attributes:
         need: predicts needs.
         feasibility: errs upward; a thread is certain where its need by this one fits.
-        close: shares the pool while deadlines are close.
+        close: shares the pool while deadlines are close; in slices of one length, so that a pool
+            shares alike whether it saw jobs that are gone.
         units: of time that a thread learned in before its need is believed.
         doubt: by how much, divided by those units, a low decile may exceed the time left.
         near: least time left over the greatest from which on deadlines are close; above 1: never.
@@ -87,7 +88,7 @@ class Edf:
 
     need: Estimator = field(default_factory=Mixture)
     feasibility: Estimator = field(default_factory=Wls)
-    close: Laira = field(default_factory=Laira)
+    close: Laira = Laira(proportional=0.0, derivative=0.0)
     units: int = 8
     doubt: float = 8.0
     near: float = 0.5

@@ -15,8 +15,7 @@ The pool works in slices of some units of time, each for one thread.
        M = M - K_p (e1 - e2) - K_d (e1 - 2 e2 + e3),
 
    e1, e2, e3 the errors of ln l that were predicted for the ends of the last slices, the newest
-   first: slices grow while predictions get better. (The paper prints plus signs, and says that
-   slices grow when predictions are good.)
+   first: slices grow while predictions get better, as the paper's text says.
 
 The paper prints none of the constants: they are parameters here. A thread reports its loss once in
 a unit of time, of N batches. With no candidate, all threads that may learn are candidates.
@@ -256,8 +255,11 @@ class LairaRun:
         variances = (_PRIOR, params.velocity**2, params.acceleration**2)
         self._covs = np.tile(np.diag(np.repeat(variances, 2)), (num, 1, 1))
         self._length = float(params.units)
-        # Of the present slice: its thread, when it ends, and ln l as predicted for then.
-        self._turn, self._end, self._predicted = -1, 0, math.nan
+        # The thread that learned in the last unit, and in how many since its slice began. What was
+        # observed says so: a pool whose jobs come and go observes its log again.
+        self._last, self._run = -1, 0
+        # ln l of the present slice's thread as predicted for its end.
+        self._predicted = math.nan
         self._errors: list[float] = []
 
     def allocate(self, observation: Observation) -> Shares:
@@ -275,33 +277,34 @@ class LairaRun:
         wls.observe_all(self._states, params.gamma, _ORIGIN, *seen)
         observe_all(self._means, self._covs, params.noise, params.drift, *seen)
         self._reports += observation.fresh
+        learned = int(np.argmax(observation.fresh)) if observation.fresh.any() else -1
+        self._run = self._run + 1 if learned == self._last else 1
+        self._last = learned
 
     def turn(self, observation: Observation, active: Bools) -> int:
         """Return the thread that has the pool in the unit that begins; one at least is active."""
-        time = observation.time
-        if self._turn < 0 or time >= self._end or not active[self._turn]:
-            if time == self._end:
-                self._close_slice()
-            self._begin_slice(observation, active)
-        return self._turn
+        is_over = self._run >= round(self._length)
+        if self._last >= 0 and active[self._last] and not is_over:
+            return self._last
+        if self._last >= 0 and is_over:
+            self._learn_error(float(self._states[self._last, LOSS]))
+        return self._begin_slice(observation, active)
 
-    def _close_slice(self) -> None:
+    def _learn_error(self, loss: float) -> None:
         """Learn the error of a slice that was served to its end, and the next one's length."""
-        loss = float(self._states[self._turn, LOSS])
         if math.isnan(self._predicted) or not 0.0 < loss < math.inf:
             return
         self._errors = [abs(math.log(loss) - self._predicted), *self._errors[:2]]
         if len(self._errors) == 3:
             e1, e2, e3 = self._errors
-            by = self._params.proportional * (e1 - e2) + self._params.derivative * (
-                e1 - 2.0 * e2 + e3
-            )
+            by = self._params.proportional * (e1 - e2)
+            by += self._params.derivative * (e1 - 2.0 * e2 + e3)
             self._length = max(1.0, self._length - by)
 
-    def _begin_slice(self, observation: Observation, active: Bools) -> None:
+    def _begin_slice(self, observation: Observation, active: Bools) -> int:
         params, rate = self._params, observation.batches_per_unit
         left = self._bundle.deadline - observation.time
-        self._turn = best_candidate(
+        turn = best_candidate(
             self._means,
             self._states,
             _ORIGIN,
@@ -314,10 +317,9 @@ class LairaRun:
             float(params.units) if params.look_ahead else math.inf,
             self._length,
         )
-        units = min(max(1, round(self._length)), int(left[self._turn]))
-        self._end = observation.time + units
-        self._predicted = math.nan
-        state = self._states[self._turn]
-        if self._reports[self._turn] > 1:
-            log_samples = math.log(state[SAMPLES] + units * rate[self._turn])
-            self._predicted = lower_bound(state, _ORIGIN, 0.0, log_samples)
+        self._run, self._predicted = 0, math.nan
+        if self._reports[turn] > 1:
+            units = min(round(self._length), int(left[turn]))
+            log_samples = math.log(self._states[turn, SAMPLES] + units * rate[turn])
+            self._predicted = lower_bound(self._states[turn], _ORIGIN, 0.0, log_samples)
+        return turn

@@ -57,7 +57,6 @@ def test_the_lower_bound_is_that_of_discounted_ridge_least_squares() -> None:
 
 
 def test_look_ahead_leaves_out_what_the_time_left_cannot_reach() -> None:
-    """Without it the thread that falls fastest for what it must, though too late, takes all."""
     threads = [LearningThread("hard", 0, 60, 1e-4)]
     threads += [LearningThread(f"easy{k}", 0, 64 + k, 0.12) for k in range(2)]
     curves, rates = [power_law(0.5)] * 3, [40.0] * 3
