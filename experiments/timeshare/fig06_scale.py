@@ -2,7 +2,7 @@
 
 Bundles follow the paper's section 4.3: STF could do all of them, then a third get a tenth of their
 threshold. "LARA, best" is the best of six lengths of exploration, as known afterwards. Of more than
-10 threads a quarter as many bundles are drawn.
+10 threads a tenth as many bundles are drawn.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,9 +17,9 @@ from auctune.charts.theme import AnyChart
 from auctune.sim.figures import Rows, show, write_chart, write_data
 from auctune.sim.timeshare.recorded import RecordedBundle
 from auctune.sim.timeshare.table_bundles import draw_bundle
-from timeshare_harness.cells import ahead_cell, done_cell
+from timeshare_harness.cells import done_cell
 from timeshare_harness.options import Figure, Options, main
-from timeshare_harness.rivals import BEST, OTHERS, OWN, RIVALS, measured
+from timeshare_harness.rivals import BEST, OTHERS, OWN, RIVALS, SWITCHING, measured
 from timeshare_harness.timing import round_milliseconds
 
 NAME = "fig06_scale"
@@ -33,7 +33,7 @@ def run(options: Options, console: Console) -> pl.DataFrame:
     rows: list[Mapping[str, object]] = []
     for size in SIZES[:2] if options.quick else SIZES:
         with console.status(f"{NAME}: {size} threads"):
-            num = options.bundles if size == SIZES[0] else max(2, options.bundles // 4)
+            num = options.bundles if size == SIZES[0] else max(2, options.bundles // 10)
             bundles = [
                 draw_bundle(options.curves, size, options.seed, index=index) for index in range(num)
             ]
@@ -73,7 +73,7 @@ def chart(frame: pl.DataFrame) -> AnyChart:
 
 
 def table(frame: pl.DataFrame) -> Rows:
-    """A row an allocator, a column a size; then the bound, paired differences and times."""
+    """A row an allocator, a column a size; then the bound, switches and times."""
     sizes = frame["threads"].unique(maintain_order=True).to_list()
     cells = {(row["threads"], row["allocator"]): row for row in frame.iter_rows(named=True)}
     names = frame["allocator"].unique(maintain_order=True).to_list()
@@ -92,12 +92,17 @@ def table(frame: pl.DataFrame) -> Rows:
     rows.append(line("clairvoyant bound", OWN, lambda row: f"{row['optimum']:.2f}"))
     rows.append(line("attainable", OWN, lambda row: f"{row['attainable']:.2f}"))
     rows.append(line(f"{OWN} / bound", OWN, _share))
-    rows += [line(f"{OWN} less {name}", name, ahead_cell) for name in names if name != OWN]
-    for name in names:
-        rows.append(line(f"switches of {name}", name, lambda row: f"{row['switches']:.0f}"))
-    for name in TIMED:
-        rows.append(line(f"a round of {name}", name, lambda row: f"{row['milliseconds']:.3f} ms"))
+    rows += [line(f"switches of {name}", name, _switches) for name in SWITCHING]
+    rows += [line(f"a round of {name}", name, _milliseconds) for name in TIMED]
     return Rows(("threads", *(f"{size}" for size in sizes)), tuple(rows))
+
+
+def _switches(row: Mapping[str, float]) -> str:
+    return f"{row['switches']:.0f}"
+
+
+def _milliseconds(row: Mapping[str, float]) -> str:
+    return f"{row['milliseconds']:.3f} ms"
 
 
 def _share(row: Mapping[str, float]) -> str:

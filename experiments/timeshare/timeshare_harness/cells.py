@@ -2,13 +2,17 @@
 
 from collections.abc import Mapping
 
+from timeshare_harness.rivals import OWN
+
 
 def done_cell(row: Mapping[str, float]) -> str:
-    """Threads done with their interval, and how long was explored where that was chosen."""
-    explored = "" if row["explored"] is None else f" (explored {row['explored']:g})"
-    return f"{row['done']:.2f} ±{row['done_half']:.2f}{explored}"
+    """Threads done, how long was explored where that was chosen, and auctune's own lead.
 
-
-def ahead_cell(row: Mapping[str, float]) -> str:
-    """By how much auctune's own does more, with the interval of paired differences."""
-    return f"{row['ahead']:+.2f} ±{row['ahead_half']:.2f}"
+    The lead is the mean of paired differences, with its interval; auctune's own allocator has the
+    interval of what it does in its place.
+    """
+    if row["allocator"] == OWN:
+        return f"{row['done']:.2f} ±{row['done_half']:.2f}"
+    explored = "" if row["explored"] is None else f", explored {row['explored']:g}"
+    lead = f"{OWN} {row['ahead']:+.2f} ±{row['ahead_half']:.2f}"
+    return f"{row['done']:.2f} ({lead}{explored})"

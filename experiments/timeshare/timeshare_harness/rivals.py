@@ -33,8 +33,10 @@ from auctune.timeshare import (
 
 PAPERS_SHARE = 0.53
 EXPLORATIONS = (0.02, 0.05, 0.1, 0.2, 0.4, PAPERS_SHARE)
+FEW = (0.02, 0.1, PAPERS_SHARE)
 BEST, BEST_TIME = "LARA, best", "LARA, equal time, best"
 OWN = "edf"
+SWITCHING = ("LARA", "LaiRA", OWN)
 RIVALS: Mapping[str, Allocator] = {
     "UA": Uniform(),
     "STF": ShortestFirst(),
@@ -77,7 +79,7 @@ def measured(
         bundles: two at least.
         others: allocators beside the rivals.
     """
-    tried = {BEST: explorations(), BEST_TIME: explorations(even="time")}
+    tried = {BEST: explorations(), BEST_TIME: explorations(FEW, "time")}
     shown = {**RIVALS, **others}
     flat = [*shown.values(), *(one for made in tried.values() for one in made.values())]
     comparison = compare_allocators(bundles, flat)

@@ -10,9 +10,9 @@ from auctune.charts.theme import AnyChart
 from auctune.sim.figures import Rows, show, write_chart, write_data
 from auctune.sim.timeshare.recorded import RecordedBundle
 from auctune.sim.timeshare.table_bundles import MIXED, PURE, BundleTable
-from timeshare_harness.cells import ahead_cell, done_cell
+from timeshare_harness.cells import done_cell
 from timeshare_harness.options import Figure, Options
-from timeshare_harness.rivals import BEST, BEST_TIME, OTHERS, OWN, RIVALS, measured
+from timeshare_harness.rivals import BEST, BEST_TIME, OTHERS, OWN, RIVALS, SWITCHING, measured
 
 PAPERS: Mapping[str, tuple[str, str, str]] = {
     "UA": ("0", "6", "3"),
@@ -41,7 +41,8 @@ def bundles_figure(name: str, title: str, draw: Draw) -> Figure:
         frame = write_data(pl.DataFrame(rows), options.out, name)
         write_chart(chart(frame), options.out, name)
         notes = [
-            f"means of {frame['bundles'][0]} bundles ± 95% confidence; below, {OWN} less the other",
+            f"means of {frame['bundles'][0]} bundles ± 95% confidence",
+            f"in brackets the lead of {OWN}, paired",
             f"data and charts: {options.out}",
         ]
         show(console, title, table(frame), notes)
@@ -69,7 +70,7 @@ def chart(frame: pl.DataFrame) -> AnyChart:
 
 
 def table(frame: pl.DataFrame) -> Rows:
-    """A row an allocator, beside the paper's figures; then paired differences and switches."""
+    """A row an allocator, beside the paper's figures; then the bound, and switches."""
     bundles = frame["bundle"].unique(maintain_order=True).to_list()
     cells = {(row["bundle"], row["allocator"]): row for row in frame.iter_rows(named=True)}
     names = (*RIVALS, BEST, BEST_TIME, *OTHERS)
@@ -80,11 +81,7 @@ def table(frame: pl.DataFrame) -> Rows:
         rows.append((name, *(c for p, b in pairs for c in (p, done_cell(cells[b, name])))))
     first = (f"{cells[bundle, OWN]['optimum']:.2f}" for bundle in bundles)
     rows.append(("clairvoyant bound", *(cell for one in first for cell in ("-", one))))
-    for name in names:
-        if name != OWN:
-            ahead = (ahead_cell(cells[bundle, name]) for bundle in bundles)
-            rows.append((f"{OWN} less {name}", *(cell for one in ahead for cell in ("", one))))
-    for name in names:
+    for name in SWITCHING:
         turns = (f"{cells[bundle, name]['switches']:.0f}" for bundle in bundles)
-        rows.append((f"switches of {name}", *(cell for one in turns for cell in ("", one))))
+        rows.append((f"switches of {name}", *(cell for one in turns for cell in ("-", one))))
     return Rows(("allocator", *(h for b in bundles for h in (f"{b}, paper", b))), tuple(rows))

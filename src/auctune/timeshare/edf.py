@@ -88,7 +88,7 @@ class Edf:
 
     need: Estimator = field(default_factory=Mixture)
     feasibility: Estimator = field(default_factory=Wls)
-    close: Laira = Laira(proportional=0.0, derivative=0.0)
+    close: Laira = field(default_factory=lambda: Laira(proportional=0.0, derivative=0.0))
     units: int = 8
     doubt: float = 8.0
     near: float = 0.5

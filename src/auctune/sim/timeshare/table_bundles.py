@@ -118,7 +118,7 @@ def _units_before(
 USUAL, DEEP, JITTER = 0.5, 0.9, 0.03
 # Needs of hard threads over their deadlines that are drawn, even in logarithms.
 _HARD_NEEDS = (0.9, 1.2)
-_DRAWS, _MOST_TRIES, _FITS = 20_000, 50, 8
+_DRAWS, _MOST_TRIES, _FITS = 20_000, 10, 8
 
 
 @dataclass(frozen=True, slots=True)
