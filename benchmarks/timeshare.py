@@ -135,7 +135,10 @@ def main() -> None:
     table = Table(title=f"one round; {1e9 * call:.1f} ns per logarithm or exponential")
     for head in ("measurement", "threads", "median ms", "min ms", "limit ms", "goal ms"):
         table.add_column(head, justify="left" if head == "measurement" else "right")
-    allocators = {"lara": lara(Exploration(batches=0.0)), "edf": Edf(near=2.0)}
+    allocators: dict[str, Allocator] = {
+        "lara": lara(Exploration(batches=0.0)),
+        "edf": Edf(near=2.0),
+    }
     for num_threads in options.threads:
         num_rounds = max(10, min(options.rounds, 3_000_000 // num_threads))
         for name, allocator in allocators.items():

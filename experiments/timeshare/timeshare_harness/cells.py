@@ -1,11 +1,12 @@
 """Cells that several tables show alike."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from timeshare_harness.rivals import OWN
 
 
-def done_cell(row: Mapping[str, float]) -> str:
+def done_cell(row: Mapping[str, Any]) -> str:
     """Threads done, how long was explored where that was chosen, and auctune's own lead.
 
     The lead is the mean of paired differences, with its interval; auctune's own allocator has the

@@ -210,7 +210,8 @@ def true_needs(
         raise InputError("curves", found, "one of each for each thread")
     if not (np.isfinite(rate) & (rate > 0)).all():
         raise InputError("batches_per_unit", f"{rate.tolist()}", "numbers > 0")
-    judged = zip(threads, curves, windows or [None] * len(threads), strict=True)
+    whole: Sequence[float | None] = windows or [None] * len(threads)
+    judged = zip(threads, curves, whole, strict=True)
     return np.array([curve.need(one.threshold, window) for one, curve, window in judged]) / rate
 
 

@@ -87,7 +87,7 @@ def log_loss_ahead(mean: Floats, log_samples: float, steps: float) -> float:
     """
     half = 0.5 * steps * steps
     slope = mean[0] + steps * mean[2] + half * mean[4]
-    return slope * log_samples + mean[1] + steps * mean[3] + half * mean[5]
+    return float(slope * log_samples + mean[1] + steps * mean[3] + half * mean[5])
 
 
 @kernel
