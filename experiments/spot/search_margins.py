@@ -3,6 +3,7 @@
 Settings are drawn anywhere within what the paper does not exclude, then beside the best so far:
 mean, spread and pace of prices; how often there is no spot GPU, and how often all; the pace and
 daily cycle of counts; N_max; g. In each v is the one at which the margin over OD-Only is right.
+The baselines are those of the paper's text, or auctune's own with --ours.
 """
 
 import argparse
@@ -13,7 +14,7 @@ from rich.progress import track
 
 from auctune.domain import InputError
 from auctune.sim.figures import Rows, exits, show
-from spot_harness.margins import PAPER, Found, search
+from spot_harness.margins import LITERAL, OURS, PAPER, Found, search
 
 _SHOWN = 5
 
@@ -28,12 +29,15 @@ def main() -> None:
     add("--near", type=int, default=250, help="settings beside the best (%(default)s)")
     add("--jobs", type=int, default=100, help="in each (%(default)s)")
     add("--seed", type=int, default=0, help="of settings, markets and jobs (%(default)s)")
+    add("--ours", action="store_true", help="UP and MSU with their safety nets")
     given = parser.parse_args()
     if given.drawn < 1 or given.near < 0 or given.jobs < 2:
         raise InputError("--drawn, --near, --jobs", "too few", "at least 1, 0 and 2")
     console = Console()
     total = given.drawn + given.near
-    trying = search(given.drawn, given.near, given.jobs, given.seed)
+    trying = search(
+        given.drawn, given.near, given.jobs, given.seed, OURS if given.ours else LITERAL
+    )
     found = list(track(trying, "settings", total=total, console=console, transient=True))
     best = sorted(found, key=lambda one: one.margins.distance)
     show(console, f"The nearest of {total} settings", table(best[:_SHOWN]))

@@ -102,8 +102,8 @@ def ahaps(draw: st.DrawFn, max_window: int = 5) -> Ahap:
 
 baselines: st.SearchStrategy[Policy] = st.one_of(
     st.just(OnDemandOnly()),
-    st.just(SpotFirst()),
-    st.builds(UniformProgress, st.sampled_from([0.0, 1.0, 2.0])),
+    st.builds(SpotFirst, st.sampled_from([None, 0, 1, 2])),
+    st.builds(UniformProgress, st.sampled_from([0.0, 1.0, 2.0]), st.booleans(), st.booleans()),
     st.builds(
         Ahanp,
         st.sampled_from([0.25, 0.6, 1.3]),

@@ -158,7 +158,7 @@ def test_settings_reach_a_policy_of_renting() -> None:
     assert spot_policy("robust", {"cost_cap": "40", "risk": "0.1"}) == Robust(0.1, 40.0)
     with pytest.raises(InputError, match="window: 'wide'; expected a whole number"):
         spot_policy("ahap", {"window": "wide"})
-    with pytest.raises(InputError, match="no setting"):
-        spot_policy("msu", {"sigma": "0.5"})
+    with pytest.raises(InputError, match="is not a setting"):
+        spot_policy("od-only", {"sigma": "0.5"})
     with pytest.raises(InputError, match="'ahap2' is not offered"):
         spot_policy("ahap2", {})

@@ -30,11 +30,44 @@ from auctune.spot import (
     default_pool,
 )
 from auctune.spot.forecasts import PerfectForecaster
+from auctune.spot.terms import ProgressLine
 from spot_harness.markets import CAP, HOUR, Markets, made_up, with_counts
 from spot_harness.trials import Trials, same_job
 
 PAPER = {"OD-Only": 0.490, "MSU": 0.548, "UP": 0.334, "AHANP": 0.232}
 WORKLOAD, DEADLINE = 80.0, 10
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """What AHAP is compared with.
+
+    Attributes:
+        name: as tables show it.
+        baselines: by the paper's name.
+        ahanp_line: where AHANP reads the line of even progress.
+    """
+
+    name: str
+    baselines: Mapping[str, Policy]
+    ahanp_line: ProgressLine
+
+
+OURS = Readings(
+    "ours",
+    {"OD-Only": OnDemandOnly(), "MSU": SpotFirst(), "UP": UniformProgress()},
+    "slot_start",
+)
+# UP tops nothing up and has no safety net; MSU turns to on-demand in the last slot.
+LITERAL = Readings(
+    "literal",
+    {
+        "OD-Only": OnDemandOnly(),
+        "MSU": SpotFirst(switch=1),
+        "UP": UniformProgress(top_up=False, safety_net=False),
+    },
+    "slot_end",
+)
 _LEAST_VALUE, _MOST_VALUE = 1.0, 6.0
 
 
@@ -131,31 +164,37 @@ class Margins:
 
 
 def measure(
-    setting: OpenSetting, num_jobs: int, seed: int, pool: Sequence[Policy] | None = None
+    setting: OpenSetting,
+    num_jobs: int,
+    seed: int,
+    pool: Sequence[Policy] | None = None,
+    readings: Readings = LITERAL,
 ) -> Margins:
     """Play everybody in a setting."""
-    return play_margins(same_job(setting.markets(seed), setting.job, num_jobs, seed), pool)
+    trials = same_job(setting.markets(seed), setting.job, num_jobs, seed)
+    return play_margins(trials, pool, readings)
 
 
-def play_margins(trials: Trials, pool: Sequence[Policy] | None = None) -> Margins:
+def play_margins(
+    trials: Trials, pool: Sequence[Policy] | None = None, readings: Readings = OURS
+) -> Margins:
     """Play everybody with perfect forecasts.
 
     Args:
         trials: the jobs.
         pool: AHAP and AHANP to choose the best of; by default the paper's 112.
+        readings: of the baselines, and of AHANP's line.
     """
-    ours = [*(default_pool() if pool is None else pool)]
-    others: Mapping[str, Policy] = {
-        "OD-Only": OnDemandOnly(),
-        "MSU": SpotFirst(),
-        "UP": UniformProgress(),
-    }
+    ours = [
+        replace(policy, line=readings.ahanp_line) if isinstance(policy, Ahanp) else policy
+        for policy in (default_pool() if pool is None else pool)
+    ]
     foreseen = trials.predicted(PerfectForecaster)
-    mean = trials.played([*ours, *others.values()], foreseen).mean(axis=0)
+    mean = trials.played([*ours, *readings.baselines.values()], foreseen).mean(axis=0)
     with_forecast = [m for m, policy in enumerate(ours) if isinstance(policy, Ahap)]
     without = [m for m, policy in enumerate(ours) if isinstance(policy, Ahanp)]
     best = max(with_forecast, key=lambda m: float(mean[m]))
-    found = {name: float(mean[len(ours) + index]) for index, name in enumerate(others)}
+    found = {name: float(mean[len(ours) + index]) for index, name in enumerate(readings.baselines)}
     found |= {"AHANP": float(mean[without].max()), "AHAP": float(mean[best])}
     return Margins(found, float(trials.optimum().mean()), ours[best].name)
 
@@ -231,23 +270,25 @@ def near(setting: OpenSetting, random: np.random.Generator, width: float) -> Ope
     )
 
 
-def at_its_value(setting: OpenSetting, num_jobs: int, seed: int) -> Found:
+def at_its_value(setting: OpenSetting, num_jobs: int, seed: int, readings: Readings) -> Found:
     """Measured at the v of `value_for`."""
-    first = measure(setting, num_jobs, seed, few_policies())
+    first = measure(setting, num_jobs, seed, few_policies(), readings)
     valued = replace(setting, value=value_for(setting.value, first))
-    return Found(valued, measure(valued, num_jobs, seed, few_policies()))
+    return Found(valued, measure(valued, num_jobs, seed, few_policies(), readings))
 
 
-def search(num_drawn: int, num_near: int, num_jobs: int, seed: int) -> Iterator[Found]:
+def search(
+    num_drawn: int, num_near: int, num_jobs: int, seed: int, readings: Readings
+) -> Iterator[Found]:
     """Settings drawn anywhere, then beside the best so far; each as it is found."""
     random = stream(seed, "margins")
     found: list[Found] = []
     for _ in range(num_drawn):
-        found.append(at_its_value(draw_setting(random), num_jobs, seed))
+        found.append(at_its_value(draw_setting(random), num_jobs, seed, readings))
         yield found[-1]
     for step in range(num_near):
         found.sort(key=lambda one: one.margins.distance)
         width = 0.5 * (1 - step / num_near) + 0.03
         chosen = found[int(random.integers(min(5, len(found))))]
-        found.append(at_its_value(near(chosen.setting, random, width), num_jobs, seed))
+        found.append(at_its_value(near(chosen.setting, random, width), num_jobs, seed, readings))
         yield found[-1]

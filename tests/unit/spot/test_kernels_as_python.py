@@ -77,8 +77,11 @@ def test_decisions_of_policies(rng: np.random.Generator) -> None:
         plans = rng.integers(0, 5, (3, 3, 2))
         cases: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
             (baselines.least_steady_count, (terms, slot, progress, last)),
-            (baselines.all_spot, (terms, slot, progress, last, available)),
-            (baselines.uniform, (terms, 2.0, slot, progress, last, held, available)),
+            (baselines.all_spot, (terms, slot % 3 - 1, slot, progress, last, available)),
+            (
+                baselines.uniform,
+                (terms, 2.0, slot % 2 > 0, slot > 2, slot, progress, last, held, available),
+            ),
             (
                 ahanp.react,
                 (

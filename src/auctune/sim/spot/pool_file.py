@@ -39,6 +39,9 @@ def _within(place: str, policies: Iterator[Policy]) -> list[Policy]:
 Counts = Annotated[
     list[Annotated[int, Field(ge=1, le=_MOST)]], BeforeValidator(_several), Field(min_length=1)
 ]
+Switches = Annotated[
+    list[Annotated[int, Field(ge=0, le=_MOST)]], BeforeValidator(_several), Field(min_length=1)
+]
 Numbers = Annotated[list[float], BeforeValidator(_several), Field(min_length=1)]
 Lines = Annotated[list[ProgressLine], BeforeValidator(_several), Field(min_length=1)]
 
@@ -86,10 +89,26 @@ class UniformProgressEntry(BaseModel):
     model_config = STRICT
 
     hysteresis: Numbers = [2.0]
+    top_up: bool = True
+    safety_net: bool = True
 
     def policies(self) -> Iterator[Policy]:
         """By hysteresis."""
-        return map(UniformProgress, self.hysteresis)
+        for hysteresis in self.hysteresis:
+            yield UniformProgress(hysteresis, self.top_up, self.safety_net)
+
+
+class SpotFirstEntry(BaseModel):
+    """[[msu]]: without `switch` it turns to on-demand when the deadline presses."""
+
+    model_config = STRICT
+
+    switch: Switches | None = None
+
+    def policies(self) -> Iterator[Policy]:
+        """By switch."""
+        switches: Sequence[int | None] = self.switch or [None]
+        return map(SpotFirst, switches)
 
 
 class RobustEntry(BaseModel):
@@ -117,7 +136,7 @@ class PoolFile(BaseModel):
     ahanp: list[AhanpEntry] = []
     up: list[UniformProgressEntry] = []
     robust: list[RobustEntry] = []
-    msu: bool = False
+    msu: list[SpotFirstEntry] = []
     od_only: bool = False
 
     def pool(self) -> tuple[Policy, ...]:
@@ -127,10 +146,10 @@ class PoolFile(BaseModel):
             InputError: naming the key's path, or the policy that is there twice.
         """
         policies: list[Policy] = []
-        for kind in ("ahap", "ahanp", "up", "robust"):
+        for kind in ("ahap", "ahanp", "up", "robust", "msu"):
             for index, entry in enumerate(getattr(self, kind)):
                 policies += _within(f"{kind}[{index}]", entry.policies())
-        policies += [SpotFirst()] * self.msu + [OnDemandOnly()] * self.od_only
+        policies += [OnDemandOnly()] * self.od_only
         _check_different(policies)
         return tuple(policies)
 

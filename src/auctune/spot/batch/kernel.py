@@ -17,7 +17,12 @@ from auctune.spot.policies import (
 )
 from auctune.spot.policies.ahanp import react
 from auctune.spot.policies.ahap import combine, plan_cheap_spot
-from auctune.spot.policies.baselines import all_spot, least_steady_count, uniform
+from auctune.spot.policies.baselines import (
+    all_spot,
+    least_steady_count,
+    switch_code,
+    uniform,
+)
 from auctune.spot.policy import Policy
 from auctune.spot.terms import (
     UNCHANGED,
@@ -45,8 +50,8 @@ class Codes(NamedTuple):
         kind: [m].
         window, commitment, plan_always: [m] of AHAP; 0 for others.
         line: [m] of AHAP and AHANP, `SLOT_END` or `SLOT_START`; 0 for others.
-        numbers: [m, 4] AHAP: sigma; AHANP: sigma, drop, shrink, growth; UP: hysteresis;
-            robust: risk, cap on cost (infinite: none), persistence.
+        numbers: [m, 4] AHAP: sigma; AHANP: sigma, drop, shrink, growth; MSU: switch; UP:
+            hysteresis, top_up, safety_net; robust: risk, cap on cost (infinite: none), persistence.
     """
 
     kind: Ints
@@ -90,9 +95,9 @@ def _row(policy: Policy) -> tuple[tuple[int, ...], tuple[float, ...]]:
         case OnDemandOnly():
             return (ON_DEMAND_ONLY, 0, 0, 0, 0), none
         case SpotFirst():
-            return (SPOT_FIRST, 0, 0, 0, 0), none
-        case UniformProgress(hysteresis):
-            return (UNIFORM_PROGRESS, 0, 0, 0, 0), (hysteresis, 0.0, 0.0, 0.0)
+            return (SPOT_FIRST, 0, 0, 0, 0), (float(switch_code(policy)), 0.0, 0.0, 0.0)
+        case UniformProgress(hysteresis, top_up, safety_net):
+            return (UNIFORM_PROGRESS, 0, 0, 0, 0), (hysteresis, top_up, safety_net, 0.0)
         case Robust(risk, cost_cap, persistence):
             cap = np.inf if cost_cap is None else cost_cap
             return (ROBUST, 0, 0, 0, 0), (risk, cap, persistence, 0.0)
@@ -269,11 +274,21 @@ def decide(
     if kind == ON_DEMAND_ONLY:
         return least_steady_count(terms, slot, progress, last), 0
     if kind == SPOT_FIRST:
-        return all_spot(terms, slot, progress, last, available)
+        return all_spot(terms, int(numbers[0]), slot, progress, last, available)
     if kind == ROBUST:
         return decide_robust(terms, seen, codes, pool, scratch, m, slot)
     last_on_demand = pool.held[m, slot - 1, 0] if slot > 0 else 0
-    return uniform(terms, numbers[0], slot, progress, last, last_on_demand, available)
+    return uniform(
+        terms,
+        numbers[0],
+        numbers[1] > 0,
+        numbers[2] > 0,
+        slot,
+        progress,
+        last,
+        last_on_demand,
+        available,
+    )
 
 
 @kernel

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from auctune.domain.checks import check_finite
+from auctune.domain.checks import check_count, check_finite
 from auctune.numerics.jit import kernel
 from auctune.spot.job import SpotJob
 from auctune.spot.policy import SpotAllocation, SpotObservation
@@ -87,32 +87,50 @@ class OnDemandOnly(StatelessPolicy):
 # In each slot min(A_t, N_max) spot GPUs, none if that is under N_min, as long as N_max GPUs from
 # the next slot on can still do the rest by d. Otherwise N_max now: spot first, on-demand for the
 # rest. So the deadline is met whenever N_max GPUs from the beginning meet it. That is stronger
-# than the MSU of Kong et al. (arXiv 2512.20967), which switches "near the deadline" and can be
-# late.
+# than the MSU of Kong et al. (arXiv 2512.20967), which "switches to on-demand instances near the
+# deadline" and can be late: `switch` makes it N_max GPUs in the last slots alone, however many that
+# takes.
+
+# No fixed slots: the switch is when the deadline presses.
+WHEN_PRESSED = -1
 
 
 @kernel
 def all_spot(
-    terms: JobConstants, slot: int, progress: float, last: int, available: int
+    terms: JobConstants, switch: int, slot: int, progress: float, last: int, available: int
 ) -> tuple[int, int]:
     """Return the (on-demand, spot) GPUs of a slot."""
     spot = usable_spot(terms, available)
-    if fits_after(terms, slot, progress, last, spot):
-        return 0, spot
-    return spot_first(terms.n_max, available)
+    if switch == WHEN_PRESSED:
+        waits = fits_after(terms, slot, progress, last, spot)
+    else:
+        waits = slot < terms.num_slots - switch
+    return (0, spot) if waits else spot_first(terms.n_max, available)
 
 
 @dataclass(frozen=True, slots=True)
 class SpotFirst(StatelessPolicy):
-    """MSU, maximal spot utilization."""
+    """MSU, maximal spot utilization.
+
+    Attributes:
+        switch: last slots before the deadline in which N_max GPUs are held, 0 for none; None: from
+            the slot on in which fewer would be late.
+    """
+
+    switch: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.switch is not None:
+            check_count(self.switch, "switch", 0)
 
     @property
     def name(self) -> str:
-        return "msu"
+        return "msu" if self.switch is None else f"msu(switch={self.switch})"
 
     def decide(self, terms: JobConstants, observation: SpotObservation) -> tuple[int, int]:
         return all_spot(
             terms,
+            switch_code(self),
             observation.slot,
             observation.progress,
             observation.last.total,
@@ -120,19 +138,24 @@ class SpotFirst(StatelessPolicy):
         )
 
 
+def switch_code(policy: SpotFirst) -> int:
+    """Return the slots before the deadline, or `WHEN_PRESSED`."""
+    return WHEN_PRESSED if policy.switch is None else policy.switch
+
+
 # UP: uniform progress, with on-demand only behind the line.
 #
 # After Wu et al., "Can't Be Late" (NSDI'24), which rents one instance of either kind; here for
-# many. Stronger than its source where it is behind and some spot is there: on-demand GPUs are
-# added to the spot ones. Stronger than the UP of Kong et al. (arXiv 2512.20967), which uses on-
-# demand only when it is behind and no spot is there, and whose text has no safety net.
+# many. Kong et al. (arXiv 2512.20967) compare with it as follows: on-demand only when the job is
+# behind and no spot is there (`top_up=False`), and without a word on its source's safety net
+# (`safety_net=False`). The defaults are stronger than both.
 #
 # - The line rises evenly to L by d less what one start costs: line(t) = min(L, L t / (d - 1 +
 # mu_1)).
 # - Ahead of the line: min(A_t, N_max) spot GPUs, none if that is under N_min.
 # - Behind it (Z < line(t)): the least count, at least that many spot GPUs and N_min, with which the
 #   progress is on the line again at the end of the slot; N_max if none regains it. Spot first,
-#   on-demand for the rest.
+#   on-demand for the rest. Without `top_up` only where there are no spot GPUs, or too few to run.
 # - Hysteresis: who held on-demand GPUs in the slot before counts as behind until
 #   Z >= line(t) + h (1 - mu_1) H(n_{t-1}): until the lead pays for h restarts of what is held.
 # - Safety net: if after this slot N_max GPUs could not do the rest by d any more, N_max now.
@@ -175,6 +198,8 @@ def regaining_count(terms: JobConstants, slot: int, progress: float, last: int, 
 def uniform(
     terms: JobConstants,
     hysteresis: float,
+    top_up: bool,
+    safety_net: bool,
     slot: int,
     progress: float,
     last: int,
@@ -183,9 +208,10 @@ def uniform(
 ) -> tuple[int, int]:
     """Return the (on-demand, spot) GPUs of a slot."""
     count = usable_spot(terms, available)
-    if is_behind(terms, hysteresis, slot, progress, last, last_on_demand):
+    may_add = top_up or count == 0
+    if may_add and is_behind(terms, hysteresis, slot, progress, last, last_on_demand):
         count = regaining_count(terms, slot, progress, last, min(available, terms.n_max))
-    if not fits_after(terms, slot, progress, last, count):
+    if safety_net and not fits_after(terms, slot, progress, last, count):
         count = terms.n_max
     return spot_first(count, available)
 
@@ -199,22 +225,30 @@ class UniformProgress(StatelessPolicy):
 
     Attributes:
         hysteresis: h, restarts that the lead must pay for before on-demand GPUs are given up.
+        top_up: behind the line, add on-demand GPUs to the spot ones that there are.
+        safety_net: hold N_max GPUs where the deadline would be missed otherwise.
     """
 
     hysteresis: float = _HYSTERESIS
+    top_up: bool = True
+    safety_net: bool = True
 
     def __post_init__(self) -> None:
         check_finite(self.hysteresis, "hysteresis", "a number >= 0")
 
     @property
     def name(self) -> str:
-        is_default = self.hysteresis == _HYSTERESIS
-        return "up" if is_default else f"up(hysteresis={self.hysteresis:g})"
+        parts = [] if self.hysteresis == _HYSTERESIS else [f"hysteresis={self.hysteresis:g}"]
+        parts += [] if self.top_up else ["top_up=false"]
+        parts += [] if self.safety_net else ["safety_net=false"]
+        return f"up({','.join(parts)})" if parts else "up"
 
     def decide(self, terms: JobConstants, observation: SpotObservation) -> tuple[int, int]:
         return uniform(
             terms,
             self.hysteresis,
+            self.top_up,
+            self.safety_net,
             observation.slot,
             observation.progress,
             observation.last.total,

@@ -36,7 +36,6 @@ def test_the_papers_pool_is_two_tables(tmp_path: Path) -> None:
 
 def test_every_policy_can_be_in_a_pool(tmp_path: Path) -> None:
     text = """
-    msu = true
     od_only = true
     [[ahap]]
     window = 10
@@ -51,6 +50,12 @@ def test_every_policy_can_be_in_a_pool(tmp_path: Path) -> None:
     line = "slot_end"
     [[up]]
     hysteresis = [1, 2]
+    [[up]]
+    top_up = false
+    safety_net = false
+    [[msu]]
+    [[msu]]
+    switch = [0, 2]
     [[robust]]
     risk = 0.05
     cost_cap = 90
@@ -65,9 +70,12 @@ def test_every_policy_can_be_in_a_pool(tmp_path: Path) -> None:
         Ahanp(growth=3.0, line="slot_end"),
         UniformProgress(1.0),
         UniformProgress(2.0),
+        UniformProgress(top_up=False, safety_net=False),
         Robust(risk=0.05, cost_cap=90.0),
         Robust(),
         SpotFirst(),
+        SpotFirst(0),
+        SpotFirst(2),
         OnDemandOnly(),
     )
 
@@ -86,7 +94,7 @@ def test_every_policy_can_be_in_a_pool(tmp_path: Path) -> None:
         ("[[robust]]\nrisk = 0", r"robust\[0\]\.risk: 0"),
         ("[[up]]\nhysteresis = -1", r"up\[0\]\.hysteresis: -1"),
         ("[[best]]", r"pool\.toml: best: is an unknown key; expected one of ahap, ahanp"),
-        ("msu = 1", r"msu: 1"),
+        ("[[msu]]\nswitch = -1", r"msu\[0\]\.switch: -1"),
         ("[[ahap]]\nline = 'end'", r"ahap\[0\]\.line: 'end'"),
         ("[[ahanp]]\nsigma = [0.5, 0.5]", r"the pool: has ahanp\(sigma=0\.5.*\) twice"),
         ("[[up]]\n[[up]]", r"the pool: has up.* twice"),

@@ -44,6 +44,13 @@ def test_msu_takes_all_spot_while_the_most_could_still_do_the_rest() -> None:
     assert run.allocate(seen(4, available=5)) == SpotAllocation(0, 5)
 
 
+def test_msu_with_a_switch_turns_to_on_demand_in_the_last_slots_alone() -> None:
+    run = SpotFirst(switch=2).start(JOB)
+    assert run.allocate(seen(7, available=5)) == SpotAllocation(0, 5)
+    assert run.allocate(seen(8, available=5)) == SpotAllocation(11, 5)
+    assert SpotFirst(switch=0).start(JOB).allocate(seen(9, available=5)) == SpotAllocation(0, 5)
+
+
 def test_up_takes_spot_and_no_on_demand_on_the_line() -> None:
     run = UniformProgress().start(JOB)
     # line(1) = 80 / 9.9 = 8.08
@@ -74,12 +81,27 @@ def test_up_has_a_net_before_the_deadline() -> None:
     assert UniformProgress().start(tight).allocate(seen(0, available=1)) == SpotAllocation(15, 1)
 
 
+def test_up_as_the_paper_words_it_adds_no_on_demand_to_spot_and_can_be_late() -> None:
+    literal = UniformProgress(top_up=False, safety_net=False).start(JOB)
+    assert literal.allocate(seen(1, available=4, progress=0.0)) == SpotAllocation(0, 4)
+    assert literal.allocate(seen(1, available=0, progress=7.9)) == SpotAllocation(10, 0)
+    tight = SpotJob(workload=80, deadline=6, n_max=16)
+    scarce = SpotMarket(np.full(6, 0.3), np.full(6, 1))
+    assert play(UniformProgress(top_up=False, safety_net=False), tight, scarce).finish > 6
+    assert play(UniformProgress(top_up=False), tight, scarce).finish <= 6
+
+
 @given(st.data())
 @drawn(200)
 def test_the_deadline_is_met_whenever_the_most_gpus_could_meet_it(data: st.DataObject) -> None:
     job = data.draw(st.one_of(even_jobs(max_deadline=9, max_gpus=6), uneven_jobs(9)))
     market = data.draw(markets(job.deadline))
-    policies: list[Policy] = [OnDemandOnly(), SpotFirst(), UniformProgress()]
+    policies: list[Policy] = [
+        OnDemandOnly(),
+        SpotFirst(),
+        UniformProgress(),
+        UniformProgress(top_up=False),
+    ]
     policy = data.draw(st.sampled_from(policies))
     most = steady_work(job_constants(job, 1.0), job.n_max, 0, job.deadline)
     if most >= job.workload:
