@@ -5,7 +5,7 @@ Fine-Tuning with Spot Market Predictions" (arXiv 2512.20967).
 """
 
 from auctune.spot.batch import BatchOutcome, play_batch
-from auctune.spot.job import LinearScaling, Overhead, Scaling, SpotJob, TableScaling
+from auctune.spot.job import InstanceStart, LinearScaling, Overhead, Scaling, SpotJob, TableScaling
 from auctune.spot.market import SpotMarket
 from auctune.spot.offline import OfflineOptimum, offline_bound, offline_optimum
 from auctune.spot.play import PastSlot, play, settle
@@ -35,6 +35,7 @@ __all__ = [
     "Ahap",
     "BatchOutcome",
     "InfeasibleAllocationError",
+    "InstanceStart",
     "LinearScaling",
     "OfflineOptimum",
     "OnDemandOnly",

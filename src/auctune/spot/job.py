@@ -9,15 +9,21 @@ from typing import Protocol
 from auctune.domain import InputError
 from auctune.domain.checks import check_count, check_finite, check_positive
 
-# The share of a slot left for work when the number of GPUs changes.
+# What a change of GPUs costs, by one of two accounts.
 #
-# Kong et al. (arXiv 2512.20967), eq. 2: mu_1 where GPUs are added (start and reconfiguration),
-# mu_2 where some are given up (reconfiguration), 1 where their number stays.
+# By total, Kong et al. (arXiv 2512.20967), eq. 2: the share of a slot left for work by all GPUs is
+# mu_1 where GPUs are added (start and reconfiguration), mu_2 where some are given up
+# (reconfiguration), 1 where their number stays. To replace a spot GPU by an on-demand one is free.
+#
+# By instance: each instance that is started, be it at the job's start, after a preemption or in
+# place of one of the other kind, does no work for a while; those that stay work on. The while may
+# be longer than a slot, and then goes on in the next. Of those that are held the newest are given
+# up first.
 
 
 @dataclass(frozen=True, slots=True)
 class Overhead:
-    """Effective shares of a slot, 0 < mu1 <= mu2 <= 1.
+    """The account by total: effective shares of a slot, 0 < mu1 <= mu2 <= 1.
 
     Attributes:
         mu1: after a start or a growth; the default is 3 minutes of 30 lost.
@@ -34,6 +40,20 @@ class Overhead:
             raise InputError("mu1", f"{self.mu1!r}", f"a number <= mu2 = {self.mu2!r}")
         if self.mu2 > 1:
             raise InputError("mu2", f"{self.mu2!r}", "a number <= 1")
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceStart:
+    """The account by instance.
+
+    Attributes:
+        slots: from the start of an instance until it works; the default is 3 minutes of 30.
+    """
+
+    slots: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_finite(self.slots, "slots", "a number >= 0")
 
 
 class Scaling(Protocol):
@@ -132,7 +152,7 @@ class SpotJob:
         n_min: the least GPUs that hold the job, when it runs at all.
         n_max: the most that it can use.
         scaling: H(n).
-        overhead: mu_1 and mu_2.
+        overhead: what a change of GPUs costs: the account by total or by instance.
     """
 
     workload: float
@@ -142,7 +162,7 @@ class SpotJob:
     n_min: int = 1
     n_max: int = 16
     scaling: Scaling = field(default_factory=LinearScaling)
-    overhead: Overhead = field(default_factory=Overhead)
+    overhead: Overhead | InstanceStart = field(default_factory=Overhead)
 
     def __post_init__(self) -> None:
         check_positive(self.workload, "workload", "a number > 0")

@@ -1,34 +1,36 @@
 """The offline optimum of one job in a known market: exact, and bounded on a grid of work."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 
+from auctune.domain import InputError
 from auctune.numerics.arrays import Floats, Ints
-from auctune.spot.job import SpotJob
+from auctune.spot.job import InstanceStart, SpotJob
 from auctune.spot.market import SpotMarket
 from auctune.spot.play import settle
 from auctune.spot.policy import SpotAllocation, SpotOutcome
 from auctune.spot.terms import (
-    GROWN,
-    SHRUNK,
     TOLERANCE,
-    UNCHANGED,
     JobConstants,
     WorkGrid,
+    can_be_held,
     exact_grid,
     job_constants,
+    num_states,
+    on_demand_of,
     remaining_work,
     rounded_grid,
     terminal_value,
+    work_of,
 )
 from auctune.spot.window.program import WindowScratch, fill_window, follow, make_scratch
-from auctune.spot.window.table import cheapest_spot, fill_costs
+from auctune.spot.window.table import fill_costs, split_of, units_done
 
 # The offline optimum without a work grid: Pareto labels of (work, cost).
 #
-# After each slot, and for each count n held in it, the labels are the attainable pairs of work
+# After each slot, and for each state n held in it, the labels are the attainable pairs of work
 # done (at most L) and cost that no other pair of the same n beats in both. More work is never
 # worse, since Vt rises with Z. A label falls as soon as its cost and the bound on what can still
 # come are below what is known to be attainable. The bound is the value table of a grid that rounds
@@ -41,16 +43,16 @@ SLACK = 1e-12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Front:
-    """Labels of one slot and one count, by rising work and cost.
+    """Labels of one slot and one state, by rising work and cost.
 
     Attributes:
         work, cost: [i].
-        from_count, from_label: [i] the label of the slot before that each comes from.
+        from_state, from_label: [i] the label of the slot before that each comes from.
     """
 
     work: Floats
     cost: Floats
-    from_count: Ints
+    from_state: Ints
     from_label: Ints
 
 
@@ -70,7 +72,7 @@ class Labels:
         self._market = market
         self._bounds = bounds
         self._high = high
-        self._counts = [0, *range(terms.n_min, terms.n_max + 1)]
+        self._states = [n for n in range(num_states(terms)) if can_be_held(terms, n)]
 
     def best_plan(self, attained: float) -> list[SpotAllocation] | None:
         """Return the plan with the most utility.
@@ -88,23 +90,27 @@ class Labels:
         for slot in range(self._terms.num_slots):
             fronts = self._extend(fronts, slot, attained)
             history.append(fronts)
-        best, count, label = attained, -1, -1
+        best, state, label = attained, -1, -1
         for n, front in fronts.items():
+            on_demand = on_demand_of(self._terms, n)
             worth = [
-                terminal_value(self._terms, remaining_work(self._terms, z)) for z in front.work
+                terminal_value(self._terms, remaining_work(self._terms, z), on_demand)
+                for z in front.work
             ]
             utility = np.array(worth) - front.cost
             i = int(np.argmax(utility))
             if utility[i] > best:
-                best, count, label = float(utility[i]), n, i
-        return None if count < 0 else self._trace(history, count, label)
+                best, state, label = float(utility[i]), n, i
+        return None if state < 0 else self._trace(history, state, label)
 
     def _extend(self, fronts: dict[int, _Front], slot: int, attained: float) -> dict[int, _Front]:
         terms, market = self._terms, self._market
-        costs = np.empty(terms.n_max + 1)
+        costs = np.empty(num_states(terms))
         fill_costs(terms, float(market.price[slot]), int(market.available[slot]), costs)
         extended = {}
-        for n in self._counts:
+        for n in self._states:
+            if costs[n] == np.inf:
+                continue
             moved = [
                 _Front(
                     np.minimum(front.work + self._work(n, last), terms.workload),
@@ -114,58 +120,47 @@ class Labels:
                 )
                 for last, front in fronts.items()
             ]
-            front = self._prune(_pareto(reduce(_join, moved)), n, slot, attained)
+            front = self._prune(_pareto(_join(moved)), n, slot, attained)
             if len(front.work):
                 extended[n] = front
         return extended
 
-    def _work(self, count: int, last: int) -> float:
-        if count == 0:
-            return 0.0
-        row = GROWN if count > last else SHRUNK if count < last else UNCHANGED
-        return float(self._terms.work[row, count])
+    def _work(self, state: int, last: int) -> float:
+        return float(work_of(self._terms, state, last)) if state else 0.0
 
-    def _prune(self, front: _Front, count: int, slot: int, attained: float) -> _Front:
+    def _prune(self, front: _Front, state: int, slot: int, attained: float) -> _Front:
         terms = self._terms
         steps = np.ceil((front.work - TOLERANCE * terms.workload) / terms.step).astype(np.int64)
-        steps = np.clip(steps, 0, self._high)
-        row = 0 if slot + 1 == terms.num_slots else count
-        # Tolerated rounding of work counts as done, so the bound looks one step further.
-        bound = self._bounds[slot, row, np.minimum(steps + 1, self._high)] - front.cost
+        steps = np.clip(steps + terms.debt, 0, self._high)
+        # Tolerated rounding of work counts as done, so the bound is that of one step more.
+        bound = self._bounds[slot, state, np.minimum(steps + 1, self._high)] - front.cost
         kept = bound >= attained - SLACK * (terms.value + abs(attained))
         return _Front(
-            front.work[kept], front.cost[kept], front.from_count[kept], front.from_label[kept]
+            front.work[kept], front.cost[kept], front.from_state[kept], front.from_label[kept]
         )
 
     def _trace(
-        self, history: list[dict[int, _Front]], count: int, label: int
+        self, history: list[dict[int, _Front]], state: int, label: int
     ) -> list[SpotAllocation]:
-        counts = []
+        states = []
         for fronts in reversed(history[1:]):
-            counts.append(count)
-            front = fronts[count]
-            count, label = int(front.from_count[label]), int(front.from_label[label])
-        return [self._split(n, slot) for slot, n in enumerate(reversed(counts))]
+            states.append(state)
+            front = fronts[state]
+            state, label = int(front.from_state[label]), int(front.from_label[label])
+        return [self._split(n, slot) for slot, n in enumerate(reversed(states))]
 
-    def _split(self, count: int, slot: int) -> SpotAllocation:
-        market = self._market
-        spot = int(
-            cheapest_spot(
-                count,
-                float(market.price[slot]),
-                int(market.available[slot]),
-                self._terms.on_demand_price,
-            )
-        )
-        return SpotAllocation(count - spot, spot)
+    def _split(self, state: int, slot: int) -> SpotAllocation:
+        price, available = float(self._market.price[slot]), int(self._market.available[slot])
+        on_demand, spot = split_of(self._terms, state, price, available)
+        return SpotAllocation(int(on_demand), int(spot))
 
 
-def _join(x: _Front, y: _Front) -> _Front:
+def _join(fronts: Sequence[_Front]) -> _Front:
     return _Front(
-        np.concatenate((x.work, y.work)),
-        np.concatenate((x.cost, y.cost)),
-        np.concatenate((x.from_count, y.from_count)),
-        np.concatenate((x.from_label, y.from_label)),
+        np.concatenate([front.work for front in fronts]),
+        np.concatenate([front.cost for front in fronts]),
+        np.concatenate([front.from_state for front in fronts]),
+        np.concatenate([front.from_label for front in fronts]),
     )
 
 
@@ -175,7 +170,7 @@ def _pareto(front: _Front) -> _Front:
     cheapest_with_more = np.minimum.accumulate(np.concatenate(([np.inf], front.cost[order][:-1])))
     kept = order[front.cost[order] < cheapest_with_more][::-1]
     return _Front(
-        front.work[kept], front.cost[kept], front.from_count[kept], front.from_label[kept]
+        front.work[kept], front.cost[kept], front.from_state[kept], front.from_label[kept]
     )
 
 
@@ -217,6 +212,7 @@ def offline_optimum(job: SpotJob, market: SpotMarket) -> OfflineOptimum:
         InputError: if the market is too short, or the tables would take too much memory.
     """
     market = market.between(0, job.deadline)
+    _check_starts(job)
     grid = exact_grid(job)
     if grid is not None:
         return OfflineOptimum(settle(job, market, Program(job, market, grid).plan()))
@@ -230,6 +226,7 @@ def best_by_labels(job: SpotJob, market: SpotMarket) -> OfflineOptimum:
         InputError: if the market is too short, or the tables would take too much memory.
     """
     market = market.between(0, job.deadline)
+    _check_starts(job)
     floor = Program(job, market, rounded_grid(job, "down", BOUND_STEPS)).plan()
     incumbent = settle(job, market, floor)
     bound = Program(job, market, rounded_grid(job, "up", BOUND_STEPS))
@@ -245,8 +242,20 @@ def offline_bound(job: SpotJob, market: SpotMarket) -> float:
         InputError: if the market is too short, or the tables would take too much memory.
     """
     market = market.between(0, job.deadline)
+    _check_starts(job)
     grid = exact_grid(job) or rounded_grid(job, "up", BOUND_STEPS)
     return Program(job, market, grid).value()
+
+
+def _check_starts(job: SpotJob) -> None:
+    """Refuse starts that last into other slots where what they cost depends on those."""
+    overhead, scaling = job.overhead, job.scaling
+    if not isinstance(overhead, InstanceStart) or overhead.slots <= 1 or job.n_max == 1:
+        return
+    one = scaling.throughput(1)
+    if job.n_min > 1 or any(scaling.throughput(n) != n * one for n in range(1, job.n_max + 1)):
+        expected = "at most 1, or n_min = 1 and work that is proportional to the GPUs"
+        raise InputError("start", f"{overhead.slots:g} slots", f"{expected}, for an exact optimum")
 
 
 class Program:
@@ -258,7 +267,13 @@ class Program:
         self._scratch: WindowScratch = make_scratch(self.terms, job.deadline)
         self.high = int(
             fill_window(
-                self.terms, self._scratch, market.price, market.available, 0, job.deadline, 0
+                self.terms,
+                self._scratch,
+                market.price,
+                market.available,
+                0,
+                job.deadline,
+                units_done(self.terms, 0.0),
             )
         )
 
@@ -284,7 +299,7 @@ class Program:
             self._market.price,
             self._market.available,
             num_slots,
-            0,
+            units_done(self.terms, 0.0),
             self.high,
             0,
             plan,

@@ -5,7 +5,9 @@ The policy is asked before each slot of 0..d-1 until the work is done; its answe
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+
+import numpy as np
 
 from auctune.spot.forecasts.forecast import ForecastTable
 from auctune.spot.job import SpotJob
@@ -15,11 +17,14 @@ from auctune.spot.terms import (
     UNCHANGED,
     JobConstants,
     change,
+    end_slot,
     job_constants,
     remaining_work,
+    start_instances,
     termination_cost,
     termination_slots,
     value_at,
+    work_while_starting,
 )
 
 
@@ -80,6 +85,7 @@ def play(
             cost=account.cost,
             last=account.last,
             forecast=None if forecasts is None else forecasts.at(slot),
+            owed=account.owed,
         )
         allocation = run.allocate(observation)
         check(allocation, job, available, slot)
@@ -115,29 +121,48 @@ class _Account:
         self.progress = 0.0
         self.cost = 0.0
         self.last = IDLE
+        self.owed = 0.0
         self.done = False
+        self._starting = np.zeros((2, terms.n_max))
 
     def run_slot(self, slot: int, price: float, allocation: SpotAllocation) -> None:
         terms, count = self._terms, allocation.total
         if count > 0:
-            row = change(count, self.last.total)
             rest = terms.workload - self.progress
-            self.progress += float(terms.work[row, count])
+            work, share = self._work(allocation)
+            self.progress += work
             self.cost += allocation.on_demand * terms.on_demand_price + allocation.spot * price
             if remaining_work(terms, self.progress) == 0.0:
                 self.done = True
                 # The slot begins with its overhead; the work comes after it.
-                whole = float(terms.work[UNCHANGED, count])
-                used = 1.0 - float(terms.share[row]) + rest / whole
+                used = 1.0 - share + rest / float(terms.work[UNCHANGED, count])
                 self._finish = slot + min(used, 1.0)
-        self.last = allocation
+        self._hold(allocation)
         self._allocations.append(allocation)
         self._by_slot.append(self.progress)
+
+    def _work(self, allocation: SpotAllocation) -> tuple[float, float]:
+        """Return the work of a slot and its share of what it would be without overhead."""
+        terms, count = self._terms, allocation.total
+        if terms.by_instance:
+            last, held = astuple(self.last), astuple(allocation)
+            start_instances(terms, self._starting, last, held)
+            work = float(work_while_starting(terms, self._starting, held))
+            whole = float(terms.work[UNCHANGED, count])
+            return work, work / whole if whole else 1.0
+        row = change(count, self.last.total)
+        return float(terms.work[row, count]), float(terms.share[row])
+
+    def _hold(self, allocation: SpotAllocation) -> None:
+        self.last = allocation
+        if self._terms.by_instance:
+            self.owed = float(end_slot(self._starting, astuple(allocation)))
 
     def take_over(self, past: PastSlot) -> None:
         self.progress = past.progress
         self.cost += past.paid
-        self.last = past.allocation
+        self._work(past.allocation)
+        self._hold(past.allocation)
         self._allocations.append(past.allocation)
         self._by_slot.append(self.progress)
         if remaining_work(self._terms, self.progress) == 0.0:
@@ -146,13 +171,18 @@ class _Account:
 
     def close(self) -> SpotOutcome:
         terms = self._terms
-        rest = remaining_work(terms, self.progress)
-        finish = self._finish if self.done else terms.num_slots + termination_slots(terms, rest)
+        rest, on_demand = remaining_work(terms, self.progress), 0
+        if rest and terms.by_instance:
+            # The on-demand GPUs that are held go on, and those of them that start go on starting.
+            on_demand = self.last.on_demand if len(self._allocations) == terms.num_slots else 0
+            rest += terms.lead * float(self._starting[0, :on_demand].sum())
+        slots = termination_slots(terms, rest, on_demand)
+        finish = self._finish if self.done else terms.num_slots + slots
         return SpotOutcome(
             allocations=tuple(self._allocations),
             progress=tuple(self._by_slot),
             slot_cost=self.cost,
-            ending_cost=termination_cost(terms, rest),
+            ending_cost=termination_cost(terms, rest, on_demand),
             finish=finish,
             value=value_at(terms, finish),
         )

@@ -104,6 +104,8 @@ class SpotObservation:
         cost: spent so far.
         last: what was held in the slot before; nothing in slot 0.
         forecast: of the slots t + 1, t + 2, ...; None where nobody forecasts.
+        owed: slots that the instances held before still need to start, all together; 0 unless a
+            start may be longer than a slot.
     """
 
     slot: int
@@ -115,6 +117,7 @@ class SpotObservation:
     cost: float
     last: SpotAllocation
     forecast: Forecast | None
+    owed: float = 0.0
 
 
 class PolicyRun(Protocol):

@@ -12,7 +12,7 @@ import numpy as np
 from auctune.domain import InputError
 from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.jit import kernel
-from auctune.spot.job import SpotJob, as_fraction
+from auctune.spot.job import InstanceStart, SpotJob, as_fraction
 
 # A grid of work on which every slot's work lies.
 #
@@ -25,6 +25,12 @@ from auctune.spot.job import SpotJob, as_fraction
 # Beyond so many steps of the workload a dynamic program is slower than rounding is harmful.
 MOST_STEPS = 20_000
 ROUNDED_STEPS = 2_000
+STEPS_OF_SLOT = 100
+
+# Rows of work, units and share: how the number of GPUs changed.
+GROWN, SHRUNK, UNCHANGED = 0, 1, 2
+# By instance: the row of the work that GPUs which were held before do while others start.
+KEPT = SHRUNK
 
 Rounding = Literal["none", "down", "up"]
 
@@ -35,7 +41,7 @@ class WorkGrid:
 
     Attributes:
         step: q, units of work.
-        units: [3, n] steps done in a slot by n GPUs after a growth, a shrinking, and no change.
+        units: [3, n] steps done in a slot by n GPUs, by the rows of `slot_works`.
         rounding: what was done to work that is no multiple of q.
     """
 
@@ -45,8 +51,16 @@ class WorkGrid:
 
 
 def slot_works(job: SpotJob) -> list[list[Fraction]]:
-    """[3][n] exact work of a slot: mu_1 H(n), mu_2 H(n), H(n); 0 for counts under N_min."""
-    shares = [as_fraction(job.overhead.mu1), as_fraction(job.overhead.mu2), Fraction(1)]
+    """Return the exact work of a slot, [3][n]; 0 for counts under N_min.
+
+    By total mu_1 H(n), mu_2 H(n) and H(n). By instance, with s the slots of a start, (1 - s) H(n),
+    s H(n) and H(n): a slot with n GPUs of which m were held before does (1 - s) H(n) + s H(m).
+    """
+    if isinstance(job.overhead, InstanceStart):
+        start = as_fraction(job.overhead.slots)
+        shares = [1 - start, start, Fraction(1)]
+    else:
+        shares = [as_fraction(job.overhead.mu1), as_fraction(job.overhead.mu2), Fraction(1)]
     whole = [
         job.scaling.throughput(n) if n >= job.n_min else Fraction(0) for n in range(job.n_max + 1)
     ]
@@ -60,7 +74,7 @@ def exact_grid(job: SpotJob, most_steps: int = MOST_STEPS) -> WorkGrid | None:
         None where the workload is more than `most_steps` steps of it.
     """
     works = slot_works(job)
-    step = reduce(_common_divisor, (work for row in works for work in row if work))
+    step = reduce(_common_divisor, (abs(work) for row in works for work in row if work))
     if as_fraction(job.workload) / step > most_steps:
         return None
     return WorkGrid(float(step), _units(works, step, math.floor), "none")
@@ -70,9 +84,20 @@ def rounded_grid(
     job: SpotJob, rounding: Literal["down", "up"], num_steps: int = ROUNDED_STEPS
 ) -> WorkGrid:
     """Return a grid of `num_steps` to the workload, on which the works of a slot are rounded."""
+    works = slot_works(job)
+    # A slot of a long job is a small part of its work: too few steps for it would round much away.
+    num_steps = max(num_steps, math.ceil(STEPS_OF_SLOT * as_fraction(job.workload) / works[2][-1]))
     step = as_fraction(job.workload) / num_steps
-    rounded = math.floor if rounding == "down" else math.ceil
-    return WorkGrid(float(step), _units(slot_works(job), step, rounded), rounding)
+    rounded, worst = (math.floor, min) if rounding == "down" else (math.ceil, max)
+    units = _units(works, step, rounded)
+    if isinstance(job.overhead, InstanceStart):
+        # The sum of two rounded works is rounded once.
+        for n in range(job.n_max + 1):
+            units[GROWN, n] = worst(
+                rounded((works[GROWN][n] + works[KEPT][m]) / step) - units[KEPT, m]
+                for m in range(n + 1)
+            )
+    return WorkGrid(float(step), units, rounding)
 
 
 def plan_grid(job: SpotJob) -> WorkGrid:
@@ -92,9 +117,6 @@ def _units(works: Sequence[Sequence[Fraction]], step: Fraction, rounded: object)
     return np.array([[rounded(work / step) for work in row] for row in works], dtype=np.int64)
 
 
-# Rows of work, units and share: how the number of GPUs changed.
-GROWN, SHRUNK, UNCHANGED = 0, 1, 2
-
 # Work that differs from a target by less than this share of the workload meets it: sums of tenths
 # are not exact in binary.
 TOLERANCE = 1e-9
@@ -112,10 +134,14 @@ class JobConstants(NamedTuple):
         workload, num_slots, hard_deadline, value: L, d, g d, v.
         n_min, n_max: bounds on the count.
         on_demand_price: p_o.
-        share: [3] mu by kind of change.
-        work: [3, n] mu H(n), by kind of change.
+        share: [3] of a slot that is left for work, by the rows of `slot_works`.
+        work: [3, n] by the same rows.
         step: of the work grid.
-        units: [3, n] steps of the grid, by kind of change.
+        units: [3, n] steps of the grid, by the same rows.
+        by_instance: 1 for the account by instance, 0 for that by total.
+        start: slots that an instance takes to start; 0 by total.
+        lead: the most work that one more GPU adds to a slot.
+        debt: steps of the grid by which starts can put the work that is counted below that done.
     """
 
     workload: float
@@ -129,6 +155,10 @@ class JobConstants(NamedTuple):
     work: Floats
     step: float
     units: Ints
+    by_instance: int
+    start: float
+    lead: float
+    debt: int
 
 
 def job_constants(
@@ -136,6 +166,12 @@ def job_constants(
 ) -> JobConstants:
     """Return the terms of a job; `grid` is that of plans unless another is given."""
     grid = grid or plan_grid(job)
+    overhead = job.overhead
+    if isinstance(overhead, InstanceStart):
+        start, share = float(overhead.slots), [1.0 - overhead.slots, 1.0, 1.0]
+    else:
+        start, share = 0.0, [overhead.mu1, overhead.mu2, 1.0]
+    work = np.array([[float(work) for work in row] for row in slot_works(job)])
     return JobConstants(
         workload=float(job.workload),
         num_slots=job.deadline,
@@ -144,10 +180,14 @@ def job_constants(
         n_min=job.n_min,
         n_max=job.n_max,
         on_demand_price=float(on_demand_price),
-        share=np.array([job.overhead.mu1, job.overhead.mu2, 1.0]),
-        work=np.array([[float(work) for work in row] for row in slot_works(job)]),
+        share=np.array(share),
+        work=work,
         step=grid.step,
         units=grid.units,
+        by_instance=int(isinstance(overhead, InstanceStart)),
+        start=start,
+        lead=float(np.diff(work[UNCHANGED]).max()),
+        debt=max(0, -int(grid.units[GROWN].min())),
     )
 
 
@@ -159,10 +199,70 @@ def change(count: int, last: int) -> int:
     return SHRUNK if count < last else UNCHANGED
 
 
+# What is held in a slot, as one number: by total the count of GPUs, whose cheapest split into
+# kinds follows from the slot's price; by instance on-demand GPUs * (N_max + 1) + spot GPUs.
+
+
 @kernel
-def work_of(terms: JobConstants, count: int, last: int) -> float:
-    """mu H(n): work of a slot with `count` GPUs after one with `last`."""
-    return float(terms.work[change(count, last), count])
+def num_states(terms: JobConstants) -> int:
+    """Return the number of states, those that cannot be held included."""
+    return (terms.n_max + 1) ** 2 if terms.by_instance else terms.n_max + 1
+
+
+@kernel
+def state_of(terms: JobConstants, on_demand: int, spot: int) -> int:
+    """Return the state of a slot with these GPUs."""
+    return on_demand * (terms.n_max + 1) + spot if terms.by_instance else on_demand + spot
+
+
+@kernel
+def on_demand_of(terms: JobConstants, state: int) -> int:
+    """Return the on-demand GPUs of a state; by total they do not matter, and 0 stands for all."""
+    return state // (terms.n_max + 1) if terms.by_instance else 0
+
+
+@kernel
+def total_of(terms: JobConstants, state: int) -> int:
+    """Return the GPUs of a state."""
+    if terms.by_instance:
+        return state // (terms.n_max + 1) + state % (terms.n_max + 1)
+    return state
+
+
+@kernel
+def can_be_held(terms: JobConstants, state: int) -> bool:
+    """Return whether a state keeps N_min and N_max."""
+    total = total_of(terms, state)
+    return total == 0 or terms.n_min <= total <= terms.n_max
+
+
+@kernel
+def kept_of(terms: JobConstants, last: int, state: int) -> int:
+    """Return the GPUs of a state that were held in the slot before, by instance."""
+    side = terms.n_max + 1
+    return min(last // side, state // side) + min(last % side, state % side)
+
+
+@kernel
+def work_of(terms: JobConstants, state: int, last: int) -> float:
+    """Return the work of a slot in a state after one in the state `last`.
+
+    By total mu H(n). By instance H(n) less what those that are started cost: where a start goes on
+    in the next slot, its work is counted off now, and the sum may be below 0.
+    """
+    if terms.by_instance:
+        kept = terms.work[KEPT, kept_of(terms, last, state)]
+        return float(terms.work[GROWN, total_of(terms, state)] + kept)
+    return float(terms.work[change(state, last), state])
+
+
+@kernel
+def units_of(terms: JobConstants, state: int, last: int) -> int:
+    """Return `work_of` in steps of the grid."""
+    if terms.by_instance:
+        kept = terms.units[KEPT, kept_of(terms, last, state)]
+        return int(terms.units[GROWN, total_of(terms, state)] + kept)
+    return int(terms.units[change(state, last), state])
 
 
 @kernel
@@ -221,20 +321,95 @@ def usable_spot(terms: JobConstants, available: int) -> int:
 
 
 @kernel
-def steady_work(terms: JobConstants, count: int, last: int, num_slots: int) -> float:
-    """Work of `count` GPUs held for `num_slots` slots after a slot with `last`."""
+def steady_work(terms: JobConstants, state: int, last: int, num_slots: int) -> float:
+    """Work of a state that is held for `num_slots` slots after a slot in the state `last`."""
     if num_slots <= 0:
         return 0.0
-    return work_of(terms, count, last) + (num_slots - 1) * float(terms.work[UNCHANGED, count])
+    steady = float(terms.work[UNCHANGED, total_of(terms, state)])
+    return work_of(terms, state, last) + (num_slots - 1) * steady
 
 
 @kernel
-def fits_after(terms: JobConstants, slot: int, progress: float, last: int, count: int) -> bool:
-    """Return whether N_max GPUs from slot t + 1 on meet the deadline when slot t holds `count`."""
-    if count > 0:
-        progress = progress + work_of(terms, count, last)
-    ahead = steady_work(terms, terms.n_max, count, terms.num_slots - slot - 1)
+def fits_after(terms: JobConstants, slot: int, progress: float, last: int, state: int) -> bool:
+    """Return whether N_max GPUs from slot t + 1 on meet the deadline when slot t is in a state.
+
+    By instance they are on-demand: no more is sure, and those that the state has not must start.
+    """
+    if state > 0:
+        progress = progress + work_of(terms, state, last)
+    most = state_of(terms, terms.n_max, 0)
+    ahead = steady_work(terms, most, state, terms.num_slots - slot - 1)
     return remaining_work(terms, progress + ahead) == 0.0
+
+
+@kernel
+def pressed(
+    terms: JobConstants, slot: int, progress: float, last: int, available: int
+) -> tuple[int, int]:
+    """Return N_max GPUs as (on-demand, spot), for a job that must not wait any longer.
+
+    By total as much spot as there is. By instance no more of it than may be lost at the slot's end
+    without being late: on-demand GPUs that are held then stay, since to give one up and start it
+    again would take as long.
+    """
+    if terms.by_instance:
+        for spot in range(min(available, terms.n_max), 0, -1):
+            on_demand = terms.n_max - spot
+            if fits_after(terms, slot, progress, last, state_of(terms, on_demand, spot)):
+                return on_demand, spot
+        return terms.n_max, 0
+    return spot_first(terms.n_max, available)
+
+
+# The account by instance where a start goes on from slot to slot: `starting` is [2, n], for
+# on-demand and spot the slots that each instance needs until it works, the oldest first.
+
+
+@kernel
+def start_instances(
+    terms: JobConstants, starting: Floats, last: tuple[int, int], held: tuple[int, int]
+) -> None:
+    """Begin a slot: instances beyond those of the slot before are started."""
+    for kind in range(2):
+        for i in range(last[kind], held[kind]):
+            starting[kind, i] = terms.start
+
+
+@kernel
+def work_while_starting(terms: JobConstants, starting: Floats, held: tuple[int, int]) -> float:
+    """Return the work of a slot: H of the instances that work, over time."""
+    work, since, i, j = 0.0, 0.0, 0, 0
+    while i < held[0] or j < held[1]:
+        if j == held[1] or (i < held[0] and starting[0, i] <= starting[1, j]):
+            until = starting[0, i]
+        else:
+            until = starting[1, j]
+        if until >= 1.0:
+            break
+        work += (until - since) * terms.work[UNCHANGED, i + j]
+        since = until
+        if j == held[1] or (i < held[0] and starting[0, i] <= starting[1, j]):
+            i += 1
+        else:
+            j += 1
+    return float(work + (1.0 - since) * terms.work[UNCHANGED, i + j])
+
+
+@kernel
+def end_slot(starting: Floats, held: tuple[int, int]) -> float:
+    """End a slot; return the slots that all instances held together still need to start."""
+    owed = 0.0
+    for kind in range(2):
+        for i in range(held[kind]):
+            starting[kind, i] = max(starting[kind, i] - 1.0, 0.0)
+            owed += starting[kind, i]
+    return owed
+
+
+@kernel
+def counted_progress(terms: JobConstants, progress: float, owed: float) -> float:
+    """Return the work done less what starts that go on will still cost: what plans count on."""
+    return progress - terms.lead * owed
 
 
 # What a finished job is worth, and how a late one ends.
@@ -246,7 +421,9 @@ def fits_after(terms: JobConstants, slot: int, progress: float, last: int, count
 #          = 0                                 after
 #
 # What is left at d runs on N_max on-demand GPUs for delta = (L - Z)^+ / (mu_1 H(N_max)) slots,
-# paid by the fraction; no job is abandoned. So Vt(Z) = V(d + delta) - p_o N_max delta.
+# paid by the fraction; no job is abandoned. So Vt(Z) = V(d + delta) - p_o N_max delta. By instance
+# delta = (L - Z + s (H(N_max) - H(n))) / H(N_max) for L > Z: of the N_max the n on-demand GPUs that
+# are held at d need no start.
 
 
 @kernel
@@ -261,23 +438,27 @@ def value_at(terms: JobConstants, finish: float) -> float:
 
 
 @kernel
-def termination_slots(terms: JobConstants, rest: float) -> float:
-    """delta: slots that N_max on-demand GPUs need for `rest`."""
+def termination_slots(terms: JobConstants, rest: float, on_demand: int = 0) -> float:
+    """delta: slots that N_max on-demand GPUs need for `rest`, `on_demand` of which are held."""
+    if terms.by_instance:
+        if rest <= TOLERANCE * terms.workload:
+            return 0.0
+        most = float(terms.work[UNCHANGED, terms.n_max])
+        return (rest + terms.start * (most - float(terms.work[UNCHANGED, on_demand]))) / most
     return rest / float(terms.work[GROWN, terms.n_max])
 
 
 @kernel
-def termination_cost(terms: JobConstants, rest: float) -> float:
+def termination_cost(terms: JobConstants, rest: float, on_demand: int = 0) -> float:
     """p_o N_max delta."""
-    return terms.on_demand_price * terms.n_max * termination_slots(terms, rest)
+    return terms.on_demand_price * terms.n_max * termination_slots(terms, rest, on_demand)
 
 
 @kernel
-def terminal_value(terms: JobConstants, rest: float) -> float:
+def terminal_value(terms: JobConstants, rest: float, on_demand: int = 0) -> float:
     """V(d + delta) - p_o N_max delta, for what is left at the deadline."""
-    return value_at(terms, terms.num_slots + termination_slots(terms, rest)) - termination_cost(
-        terms, rest
-    )
+    finish = terms.num_slots + termination_slots(terms, rest, on_demand)
+    return value_at(terms, finish) - termination_cost(terms, rest, on_demand)
 
 
 def value_of_finish(job: SpotJob, finish: float) -> float:

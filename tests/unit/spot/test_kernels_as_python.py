@@ -48,22 +48,21 @@ def test_one_slot_of_a_table_and_its_best_count(rng: np.random.Generator) -> Non
     terms = job_constants(JOB, 1.0)
     high = table.target_units(terms, terms.workload)
     after = rng.uniform(0, 40, (9, high + 1))
-    costs = np.empty(9)
-    plain(table.fill_costs)(terms, 0.4, 3, costs)
-    assert costs[:5].tolist() == pytest.approx([0, 0.4, 0.8, 1.2, 2.2])
+    scratch = table.make_table_scratch(terms, high + 1)
+    plain(table.fill_costs)(terms, 0.4, 3, scratch.costs)
+    assert scratch.costs[:5].tolist() == pytest.approx([0, 0.4, 0.8, 1.2, 2.2])
     filled = []
     for function in (table.fill_slot, plain(table.fill_slot)):
-        out, best = np.zeros_like(after), np.empty(high + 1)
-        function(terms, costs, after, 1, 17, high, high, best, out)
+        out = np.zeros_like(after)
+        function(terms, scratch, after, 17, high, high, out)
         filled.append(out)
     assert np.array_equal(filled[0], filled[1])
     for k in (17, high - 5, high):
         for last in (0, 2, 8):
-            compiled = table.best_count(terms, costs, 0.4, 3, after, 1, k, high, last)
-            assert compiled == plain(table.best_count)(
-                terms, costs, 0.4, 3, after, 1, k, high, last
-            )
-            # The table is the value of the best count.
+            arguments = (terms, scratch.costs, 0.4, 3, after, k, 0, high, last)
+            compiled = table.best_state(*arguments)
+            assert compiled == plain(table.best_state)(*arguments)
+            # The table is the value of the best state.
             assert filled[0][last, k] == compiled[1]
 
 

@@ -1,7 +1,7 @@
 """The worked example of Kong et al. (arXiv 2512.20967, Figure 4), with five strategies.
 
-The paper gives 20 units of work, 5 slots, no overhead and a forecast of always 6 spot GPUs. What its
-text says of the strategies holds here. The prices and counts of its figure are not in the text, so
+The paper gives 20 units of work, 5 slots, no overhead and a forecast of always 6 spot GPUs. What
+its text says of the strategies holds here. The prices and counts of its figure are not in the text:
 these were chosen.
 """
 

@@ -28,17 +28,22 @@ from auctune.spot.terms import (
     UNCHANGED,
     JobConstants,
     change,
+    counted_progress,
+    end_slot,
     is_ahead,
     line_code,
     remaining_work,
+    start_instances,
+    state_of,
     termination_cost,
     termination_slots,
     value_at,
+    work_while_starting,
 )
 from auctune.spot.window.expectation import Scenarios
 from auctune.spot.window.limits import Limits, LimitsScratch, choose_constrained
 from auctune.spot.window.program import WindowScratch, fill_window, follow, window_end
-from auctune.spot.window.table import cheapest_spot, units_done
+from auctune.spot.window.table import split_of, units_done
 
 AHAP, AHANP, ON_DEMAND_ONLY, SPOT_FIRST, UNIFORM_PROGRESS, ROBUST = range(6)
 
@@ -150,6 +155,8 @@ class Pool(NamedTuple):
         progress, slot_cost, finish: [m] finish is below 0 while the work is not done.
         held: [m, t, 2] on-demand and spot GPUs by slot.
         plans: [m, c, h, 2] the last plans of AHAP.
+        starting: [m, 2, n] slots that each instance needs until it works, by instance.
+        owed: [m] their sum.
     """
 
     progress: Floats
@@ -157,6 +164,8 @@ class Pool(NamedTuple):
     finish: Floats
     held: Ints
     plans: Ints
+    starting: Floats
+    owed: Floats
 
 
 @kernel
@@ -166,13 +175,27 @@ def total_before(pool: Pool, m: int, slot: int) -> int:
 
 
 @kernel
+def state_before(terms: JobConstants, pool: Pool, m: int, slot: int) -> int:
+    """State that policy m held in the slot before."""
+    if slot == 0:
+        return 0
+    return state_of(terms, pool.held[m, slot - 1, 0], pool.held[m, slot - 1, 1])
+
+
+@kernel
+def counted(terms: JobConstants, pool: Pool, m: int) -> float:
+    """Return the progress that plans of policy m count on."""
+    return counted_progress(terms, pool.progress[m], pool.owed[m])
+
+
+@kernel
 def solves_window(
     terms: JobConstants, codes: Codes, pool: Pool, m: int, slot: int, window: int
 ) -> bool:
     """Return whether policy m plans by the window program in this slot, with this window."""
     if codes.kind[m] != AHAP or codes.window[m] != window or pool.finish[m] >= 0:
         return False
-    ahead = is_ahead(terms, pool.progress[m], slot, codes.line[m])
+    ahead = is_ahead(terms, counted(terms, pool, m), slot, codes.line[m])
     return bool(codes.plan_always[m] == 1 or not ahead)
 
 
@@ -188,7 +211,7 @@ def plan_windows(
         least = np.inf
         for m in range(num_policies):
             if solves_window(terms, codes, pool, m, slot, window):
-                least = min(least, pool.progress[m])
+                least = min(least, counted(terms, pool, m))
         if least == np.inf:
             continue
         end = window_end(terms, slot, window)
@@ -196,8 +219,8 @@ def plan_windows(
         high = fill_window(terms, scratch, prices, available, slot, end, low)
         for m in range(num_policies):
             if solves_window(terms, codes, pool, m, slot, window):
-                done = units_done(terms, pool.progress[m])
-                last = total_before(pool, m, slot)
+                done = units_done(terms, counted(terms, pool, m))
+                last = state_before(terms, pool, m, slot)
                 plan = pool.plans[m, slot % codes.commitment[m]]
                 follow(terms, scratch, prices, available, end - slot, done, high, last, plan)
 
@@ -221,11 +244,9 @@ def decide_robust(
         numbers[2],
     )
     limits = Limits(numbers[0], numbers[1] - pool.slot_cost[m])
-    done, last = units_done(terms, pool.progress[m]), total_before(pool, m, slot)
-    count = choose_constrained(terms, scratch, scenarios, limits, done, last)
-    price, available = seen.price[slot], seen.available[slot]
-    spot = cheapest_spot(count, price, available, terms.on_demand_price)
-    return count - spot, spot
+    done, last = units_done(terms, counted(terms, pool, m)), state_before(terms, pool, m, slot)
+    state = choose_constrained(terms, scratch, scenarios, limits, done, last)
+    return split_of(terms, state, seen.price[slot], seen.available[slot])
 
 
 @kernel
@@ -239,8 +260,8 @@ def decide(
     slot: int,
 ) -> tuple[int, int]:
     """The (on-demand, spot) GPUs of policy m in a slot; AHAP's window plans are made before."""
-    progress, numbers, kind = pool.progress[m], codes.numbers[m], codes.kind[m]
-    last = total_before(pool, m, slot)
+    progress, numbers, kind = counted(terms, pool, m), codes.numbers[m], codes.kind[m]
+    last = state_before(terms, pool, m, slot)
     price, available = seen.price[slot], seen.available[slot]
     if kind == AHAP:
         ahead = is_ahead(terms, progress, slot, codes.line[m])
@@ -266,7 +287,7 @@ def decide(
             codes.line[m],
             slot,
             progress,
-            last,
+            total_before(pool, m, slot),
             price,
             available,
             seen.available[max(slot - 1, 0)],
@@ -296,15 +317,27 @@ def run_slot(
     terms: JobConstants, pool: Pool, m: int, slot: int, price: float, on_demand: int, spot: int
 ) -> None:
     """Pay for a slot and work it off."""
-    count = on_demand + spot
+    count, held = on_demand + spot, (on_demand, spot)
     if count > 0:
-        row = change(count, total_before(pool, m, slot))
         rest = terms.workload - pool.progress[m]
-        pool.progress[m] += terms.work[row, count]
+        if terms.by_instance:
+            before = (0, 0)
+            if slot > 0:
+                before = (pool.held[m, slot - 1, 0], pool.held[m, slot - 1, 1])
+            start_instances(terms, pool.starting[m], before, held)
+            work = work_while_starting(terms, pool.starting[m], held)
+            whole = terms.work[UNCHANGED, count]
+            share = work / whole if whole > 0 else 1.0
+        else:
+            row = change(count, total_before(pool, m, slot))
+            work, share = terms.work[row, count], terms.share[row]
+        pool.progress[m] += work
         pool.slot_cost[m] += on_demand * terms.on_demand_price + spot * price
         if remaining_work(terms, pool.progress[m]) == 0.0:
-            used = 1.0 - terms.share[row] + rest / terms.work[UNCHANGED, count]
+            used = 1.0 - share + rest / terms.work[UNCHANGED, count]
             pool.finish[m] = slot + min(used, 1.0)
+    if terms.by_instance:
+        pool.owed[m] = end_slot(pool.starting[m], held)
     pool.held[m, slot, 0], pool.held[m, slot, 1] = on_demand, spot
 
 
@@ -333,8 +366,11 @@ def play_pool(
                 on_demand, spot = decide(terms, seen, codes, pool, scratch.limits, m, slot)
                 run_slot(terms, pool, m, slot, seen.price[slot], on_demand, spot)
     for m in range(len(codes.kind)):
-        rest = remaining_work(terms, pool.progress[m])
+        rest, on_demand = remaining_work(terms, pool.progress[m]), 0
+        if rest > 0 and terms.by_instance:
+            on_demand = pool.held[m, terms.num_slots - 1, 0]
+            rest += terms.lead * pool.starting[m, 0, :on_demand].sum()
         if pool.finish[m] < 0:
-            pool.finish[m] = terms.num_slots + termination_slots(terms, rest)
+            pool.finish[m] = terms.num_slots + termination_slots(terms, rest, on_demand)
         value[m] = value_at(terms, pool.finish[m])
-        cost[m] = pool.slot_cost[m] + termination_cost(terms, rest)
+        cost[m] = pool.slot_cost[m] + termination_cost(terms, rest, on_demand)

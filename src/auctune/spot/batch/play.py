@@ -145,6 +145,8 @@ def _play_coded(
         finish=np.full(num, -1.0),
         held=np.zeros((num, job.deadline, 2), dtype=np.int64),
         plans=np.zeros((num, most_plans, widest, 2), dtype=np.int64),
+        starting=np.zeros((num, 2, terms.n_max if terms.by_instance else 0)),
+        owed=np.zeros(num),
     )
     outlook = _outlook(codes, job, forecasts)
     seen = _seen(job, market, forecasts, widest, outlook)

@@ -25,6 +25,7 @@ from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.jit import kernel
 from auctune.spot.forecasts.forecast import Forecast, check_forecast
 from auctune.spot.job import SpotJob
+from auctune.spot.policies.baselines import counted
 from auctune.spot.policy import SpotAllocation, SpotObservation
 from auctune.spot.terms import (
     JobConstants,
@@ -158,15 +159,15 @@ class AhapRun:
         end = window_end(terms, slot, self._window)
         forecast = check_forecast(observation.forecast, end - slot - 1) if end > slot + 1 else None
         prices, available = seen_and_forecast(observation, forecast)
-        ahead = bool(is_ahead(terms, observation.progress, slot, self._line))
+        progress, last = counted(terms, observation)
+        ahead = bool(is_ahead(terms, progress, slot, self._line))
         plan = self._plans[slot % self._commitment]
         if ahead and not params.plan_always:
             sigma = params.sigma * observation.on_demand_price
             plan_cheap_spot(terms, sigma, prices, available, end - slot, plan)
         else:
-            done = units_done(terms, observation.progress)
+            done = units_done(terms, progress)
             high = fill_window(terms, scratch, prices, available, slot, end, done)
-            last = observation.last.total
             follow(terms, scratch, prices, available, end - slot, done, high, last, plan)
         on_demand, spot = combine(
             terms, self._plans, self._commitment, slot, ahead, observation.available

@@ -12,11 +12,15 @@ from auctune.spot.terms import (
     TOLERANCE,
     UNCHANGED,
     JobConstants,
+    counted_progress,
     fits_after,
     job_constants,
+    pressed,
     remaining_work,
     spot_first,
+    state_of,
     steady_work,
+    total_of,
     usable_spot,
     work_of,
 )
@@ -40,6 +44,15 @@ class StatelessPolicy(ABC):
         """Return the (on-demand, spot) GPUs of a slot."""
 
 
+def counted(terms: JobConstants, observation: SpotObservation) -> tuple[float, int]:
+    """Return the progress that plans count on, and what was held in the slot before."""
+    last = observation.last
+    return (
+        counted_progress(terms, observation.progress, observation.owed),
+        state_of(terms, last.on_demand, last.spot),
+    )
+
+
 class StatelessRun:
     """A stateless policy on one job."""
 
@@ -61,10 +74,8 @@ class StatelessRun:
 def least_steady_count(terms: JobConstants, slot: int, progress: float, last: int) -> int:
     """Return the least count that meets the deadline if it is held from `slot` on; else N_max."""
     for n in range(terms.n_min, terms.n_max):
-        if (
-            remaining_work(terms, progress + steady_work(terms, n, last, terms.num_slots - slot))
-            == 0.0
-        ):
+        steady = steady_work(terms, state_of(terms, n, 0), last, terms.num_slots - slot)
+        if remaining_work(terms, progress + steady) == 0.0:
             return n
     return terms.n_max
 
@@ -78,18 +89,18 @@ class OnDemandOnly(StatelessPolicy):
         return "od-only"
 
     def decide(self, terms: JobConstants, observation: SpotObservation) -> tuple[int, int]:
-        last = observation.last.total
-        return least_steady_count(terms, observation.slot, observation.progress, last), 0
+        progress, last = counted(terms, observation)
+        return least_steady_count(terms, observation.slot, progress, last), 0
 
 
 # MSU: all the spot there is, at any price, until the deadline presses.
 #
 # In each slot min(A_t, N_max) spot GPUs, none if that is under N_min, as long as N_max GPUs from
 # the next slot on can still do the rest by d. Otherwise N_max now: spot first, on-demand for the
-# rest. So the deadline is met whenever N_max GPUs from the beginning meet it. That is stronger
-# than the MSU of Kong et al. (arXiv 2512.20967), which "switches to on-demand instances near the
-# deadline" and can be late: `switch` makes it N_max GPUs in the last slots alone, however many that
-# takes.
+# rest (by instance: as `pressed` says). So the deadline is met whenever N_max GPUs from the
+# beginning meet it. That is stronger than the MSU of Kong et al. (arXiv 2512.20967), which
+# "switches to on-demand instances near the deadline" and can be late: `switch` makes it N_max GPUs
+# in the last slots alone, however many that takes.
 
 # No fixed slots: the switch is when the deadline presses.
 WHEN_PRESSED = -1
@@ -101,11 +112,12 @@ def all_spot(
 ) -> tuple[int, int]:
     """Return the (on-demand, spot) GPUs of a slot."""
     spot = usable_spot(terms, available)
-    if switch == WHEN_PRESSED:
-        waits = fits_after(terms, slot, progress, last, spot)
-    else:
-        waits = slot < terms.num_slots - switch
-    return (0, spot) if waits else spot_first(terms.n_max, available)
+    if switch != WHEN_PRESSED:
+        early = slot < terms.num_slots - switch
+        return (0, spot) if early else spot_first(terms.n_max, available)
+    if fits_after(terms, slot, progress, last, state_of(terms, 0, spot)):
+        return 0, spot
+    return pressed(terms, slot, progress, last, available)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +140,9 @@ class SpotFirst(StatelessPolicy):
         return "msu" if self.switch is None else f"msu(switch={self.switch})"
 
     def decide(self, terms: JobConstants, observation: SpotObservation) -> tuple[int, int]:
+        progress, last = counted(terms, observation)
         return all_spot(
-            terms,
-            switch_code(self),
-            observation.slot,
-            observation.progress,
-            observation.last.total,
-            observation.available,
+            terms, switch_code(self), observation.slot, progress, last, observation.available
         )
 
 
@@ -158,7 +166,8 @@ def switch_code(policy: SpotFirst) -> int:
 #   on-demand for the rest. Without `top_up` only where there are no spot GPUs, or too few to run.
 # - Hysteresis: who held on-demand GPUs in the slot before counts as behind until
 #   Z >= line(t) + h (1 - mu_1) H(n_{t-1}): until the lead pays for h restarts of what is held.
-# - Safety net: if after this slot N_max GPUs could not do the rest by d any more, N_max now.
+# - Safety net: if after this slot N_max GPUs could not do the rest by d any more, N_max now. By
+#   instance the N_max are on-demand GPUs and their start is reserved; see `pressed`.
 
 
 @kernel
@@ -180,7 +189,8 @@ def is_behind(
     """Return whether on-demand GPUs are called for."""
     goal = line(terms, slot)
     if last_on_demand > 0:
-        goal += hysteresis * (1.0 - terms.share[GROWN]) * terms.work[UNCHANGED, last]
+        held = terms.work[UNCHANGED, total_of(terms, last)]
+        goal += hysteresis * (1.0 - terms.share[GROWN]) * held
     return bool(progress < goal - TOLERANCE * terms.workload)
 
 
@@ -189,7 +199,7 @@ def regaining_count(terms: JobConstants, slot: int, progress: float, last: int, 
     """The least count from `spot` and N_min on that is on the line after the slot; else N_max."""
     goal = line(terms, slot + 1) - TOLERANCE * terms.workload
     for n in range(max(spot, terms.n_min), terms.n_max):
-        if progress + work_of(terms, n, last) >= goal:
+        if progress + work_of(terms, state_of(terms, n - spot, spot), last) >= goal:
             return n
     return terms.n_max
 
@@ -211,9 +221,11 @@ def uniform(
     may_add = top_up or count == 0
     if may_add and is_behind(terms, hysteresis, slot, progress, last, last_on_demand):
         count = regaining_count(terms, slot, progress, last, min(available, terms.n_max))
-    if safety_net and not fits_after(terms, slot, progress, last, count):
-        count = terms.n_max
-    return spot_first(count, available)
+    on_demand, spot = spot_first(count, available)
+    state = state_of(terms, on_demand, spot)
+    if safety_net and not fits_after(terms, slot, progress, last, state):
+        return pressed(terms, slot, progress, last, available)
+    return on_demand, spot
 
 
 _HYSTERESIS = 2.0
@@ -244,14 +256,15 @@ class UniformProgress(StatelessPolicy):
         return f"up({','.join(parts)})" if parts else "up"
 
     def decide(self, terms: JobConstants, observation: SpotObservation) -> tuple[int, int]:
+        progress, last = counted(terms, observation)
         return uniform(
             terms,
             self.hysteresis,
             self.top_up,
             self.safety_net,
             observation.slot,
-            observation.progress,
-            observation.last.total,
+            progress,
+            last,
             observation.last.on_demand,
             observation.available,
         )

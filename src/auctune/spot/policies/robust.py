@@ -20,6 +20,7 @@ from auctune.domain import InputError
 from auctune.domain.checks import check_positive
 from auctune.spot.forecasts.forecast import Forecast, check_forecast, point_forecast
 from auctune.spot.job import SpotJob
+from auctune.spot.policies.baselines import counted
 from auctune.spot.policy import SpotAllocation, SpotObservation
 from auctune.spot.terms import JobConstants, job_constants
 from auctune.spot.window.expectation import SCENARIO_LEVELS, Scenarios, make_scenario_tree
@@ -29,7 +30,7 @@ from auctune.spot.window.limits import (
     choose_constrained,
     make_limits_scratch,
 )
-from auctune.spot.window.table import cheapest_spot, units_done
+from auctune.spot.window.table import split_of, units_done
 
 _PERSISTENCE = 0.5
 
@@ -89,12 +90,11 @@ class RobustRun:
         scenarios = make_scenarios(observation, forecast, num_ahead, params.persistence)
         cap = np.inf if params.cost_cap is None else params.cost_cap
         limits = Limits(float(params.risk), float(cap - observation.cost))
-        done = int(units_done(terms, observation.progress))
-        last = observation.last.total
-        count = int(choose_constrained(terms, scratch, scenarios, limits, done, last))
-        price, available = observation.price, observation.available
-        spot = int(cheapest_spot(count, price, available, terms.on_demand_price))
-        return SpotAllocation(count - spot, spot)
+        progress, last = counted(terms, observation)
+        done = int(units_done(terms, progress))
+        state = int(choose_constrained(terms, scratch, scenarios, limits, done, last))
+        on_demand, spot = split_of(terms, state, observation.price, observation.available)
+        return SpotAllocation(int(on_demand), int(spot))
 
     def _prepared(self, on_demand_price: float) -> tuple[JobConstants, LimitsScratch]:
         if self._terms is None or self._scratch is None:

@@ -10,11 +10,24 @@ from auctune.spot.forecasts.forecast import Forecast, ForecastTable
 from auctune.spot.terms import (
     UNCHANGED,
     JobConstants,
+    can_be_held,
+    num_states,
+    on_demand_of,
+    state_of,
     termination_cost,
     termination_slots,
     value_at,
 )
-from auctune.spot.window.table import best_count, check_memory, fill_costs, fill_slot, target_units
+from auctune.spot.window.table import (
+    TableScratch,
+    best_state,
+    check_memory,
+    fill_costs,
+    fill_slot,
+    lowest_column,
+    make_table_scratch,
+    target_units,
+)
 
 # Scenarios of the slots to come, from the quantiles of forecasts.
 #
@@ -115,18 +128,16 @@ class ExpectationScratch(NamedTuple):
     """Work buffers.
 
     Attributes:
-        value: [i, n, k] of beginning a slot with k done after n GPUs, in scenario i.
+        value: [i, n, k] of beginning a slot with k done after state n, in scenario i.
         ahead: [i, n, k] of what comes after a slot with scenario i, seen from its end.
         mean: [n, k] the mean of `value` by weight.
-        costs: [n] of the slot at hand.
-        best: [k].
+        table: of the slot at hand.
     """
 
     value: Floats
     ahead: Floats
     mean: Floats
-    costs: Floats
-    best: Floats
+    table: TableScratch
 
 
 def make_expectation_scratch(terms: JobConstants, num_scenarios: int) -> ExpectationScratch:
@@ -136,15 +147,15 @@ def make_expectation_scratch(terms: JobConstants, num_scenarios: int) -> Expecta
         InputError: if they would take too much memory.
     """
     units = int(target_units(terms, terms.workload)) + 1
-    check_memory(2 * num_scenarios + 1, terms.n_max, units)
-    shape = (num_scenarios, terms.n_max + 1, units)
-    # Rows of counts under N_min are never read, but they are mixed.
+    by_instance = bool(terms.by_instance)
+    check_memory(2 * num_scenarios + 1, terms.n_max, units, by_instance=by_instance)
+    shape = (num_scenarios, int(num_states(terms)), units)
+    # Rows of states that cannot be held are never filled.
     return ExpectationScratch(
         value=np.zeros(shape),
         ahead=np.zeros(shape),
         mean=np.zeros(shape[1:]),
-        costs=np.zeros(terms.n_max + 1),
-        best=np.zeros(units),
+        table=make_table_scratch(terms, units),
     )
 
 
@@ -152,12 +163,19 @@ def make_expectation_scratch(terms: JobConstants, num_scenarios: int) -> Expecta
 def fill_end_with_multipliers(
     terms: JobConstants, prices: Multipliers, low: int, high: int, out: Floats
 ) -> None:
-    """[k] what is left at the deadline is worth, less the multipliers' prices."""
-    for k in range(low, high):
-        rest = terms.workload - k * terms.step
-        value = value_at(terms, terms.num_slots + termination_slots(terms, rest))
-        out[k] = value - (1.0 + prices.cost) * termination_cost(terms, rest) - prices.late
-    out[high] = terms.value
+    """[n][k] what is left at the deadline is worth, less the multipliers' prices."""
+    for state in range(num_states(terms)):
+        on_demand = on_demand_of(terms, state)
+        without_spot = state_of(terms, on_demand, 0) if terms.by_instance else 0
+        if state != without_spot:
+            out[state, low : high + 1] = out[without_spot, low : high + 1]
+            continue
+        for k in range(low, high):
+            rest = terms.workload - (k - terms.debt) * terms.step
+            value = value_at(terms, terms.num_slots + termination_slots(terms, rest, on_demand))
+            cost = termination_cost(terms, rest, on_demand)
+            out[state, k] = value - (1.0 + prices.cost) * cost - prices.late
+        out[state, high] = terms.value
 
 
 @kernel
@@ -171,10 +189,14 @@ def fill_costs_with_multiplier(
 
 
 @kernel
-def mix(scratch: ExpectationScratch, scenarios: Scenarios, low: int, top: int) -> None:
-    """Look at a slot's values from the slot before: `ahead` from `value`."""
+def mix(
+    terms: JobConstants, scratch: ExpectationScratch, scenarios: Scenarios, low: int, top: int
+) -> None:
+    """Take a slot's values to the slot before: `ahead` from `value`."""
     value, ahead, rho = scratch.value, scratch.ahead, scenarios.persistence
     for n in range(value.shape[1]):
+        if not can_be_held(terms, n):
+            continue
         mean = scratch.mean[n, low : top + 1]
         mean[:] = 0.0
         for i in range(len(scenarios.weight)):
@@ -209,32 +231,20 @@ def fill_expected(
         The target, in steps of the grid.
     """
     high = target_units(terms, terms.workload)
-    low = min(low, high)
+    done = min(low, high)
+    low = lowest_column(terms, done)
     num_scenarios = len(scenarios.weight)
-    fill_end_with_multipliers(terms, prices, low, high, scratch.mean[0])
+    fill_end_with_multipliers(terms, prices, low, high, scratch.mean)
     for i in range(num_scenarios):
-        scratch.ahead[i, 0, low : high + 1] = scratch.mean[0, low : high + 1]
+        scratch.ahead[i, :, low : high + 1] = scratch.mean[:, low : high + 1]
     fastest = terms.units[UNCHANGED, terms.n_max]
-    stride = 0
     for h in range(len(scenarios.price) - 1, 0, -1):
-        top = min(low + h * fastest, high)
+        top = min(done + h * fastest, high)
         for i in range(num_scenarios):
-            fill_costs_with_multiplier(
-                terms, prices, scenarios.price[h, i], scenarios.available[h, i], scratch.costs
-            )
-            fill_slot(
-                terms,
-                scratch.costs,
-                scratch.ahead[i],
-                stride,
-                low,
-                top,
-                high,
-                scratch.best,
-                scratch.value[i],
-            )
-        mix(scratch, scenarios, low, top)
-        stride = 1
+            price, available = scenarios.price[h, i], scenarios.available[h, i]
+            fill_costs_with_multiplier(terms, prices, price, available, scratch.table.costs)
+            fill_slot(terms, scratch.table, scratch.ahead[i], low, top, high, scratch.value[i])
+        mix(terms, scratch, scenarios, low, top)
     return high
 
 
@@ -248,18 +258,10 @@ def choose_now(
     high: int,
     last: int,
 ) -> tuple[int, float]:
-    """The best count for the slot that is seen, and the expected value with the multipliers."""
+    """The best state for the slot that is seen, and the expected value with the multipliers."""
     price, available = scenarios.price[0, 0], scenarios.available[0, 0]
-    fill_costs_with_multiplier(terms, prices, price, available, scratch.costs)
-    stride = 0 if len(scenarios.price) == 1 else 1
-    return best_count(
-        terms,
-        scratch.costs,
-        price,
-        available,
-        scratch.mean,
-        stride,
-        min(k, high),
-        high,
-        last,
-    )
+    costs = scratch.table.costs
+    fill_costs_with_multiplier(terms, prices, price, available, costs)
+    k = min(k, high)
+    lowest = lowest_column(terms, k)
+    return best_state(terms, costs, price, available, scratch.mean, k, lowest, high, last)

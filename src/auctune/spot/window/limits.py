@@ -52,7 +52,7 @@ class LimitsScratch(NamedTuple):
         program: buffers of the program.
         size: [1] how many pairs of multipliers are known.
         late, dear: [i] the pair.
-        chosen: [i] the best count beside it.
+        chosen: [i] the best state beside it.
         value: [i] J.
     """
 
@@ -176,7 +176,7 @@ def choose_constrained(
     done: int,
     last: int,
 ) -> int:
-    """Return the count for the slot that is seen, by the best plan within the limits.
+    """Return the state for the slot that is seen, by the best plan within the limits.
 
     Args:
         terms: the job.
@@ -184,7 +184,7 @@ def choose_constrained(
         scenarios: of the slots t..d-1.
         limits: to be kept.
         done: work, in steps of the grid.
-        last: GPUs held before.
+        last: state of the slot before.
     """
     scratch.size[0] = 0
     late, dear = multipliers_for(terms, scratch, scenarios, limits, done, last)

@@ -13,14 +13,17 @@ import numpy as np
 
 from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.jit import kernel
-from auctune.spot.terms import JobConstants, expected_progress
+from auctune.spot.terms import JobConstants, expected_progress, num_states, units_of
 from auctune.spot.window.table import (
-    best_count,
-    cheapest_spot,
+    TableScratch,
+    best_state,
     check_memory,
     fill_costs,
     fill_end,
     fill_slot,
+    lowest_column,
+    make_table_scratch,
+    split_of,
     target_units,
 )
 
@@ -29,15 +32,12 @@ class WindowScratch(NamedTuple):
     """Work buffers of a window program.
 
     Attributes:
-        values: [h, n, k] value of beginning slot t + 1 + h with k done after n GPUs; the row n = 0
-            of the window's end stands for all n.
-        costs: [n] of the slot at hand.
-        best: [k].
+        values: [h, n, k] value of beginning slot t + 1 + h with k done after state n.
+        table: of the slot at hand.
     """
 
     values: Floats
-    costs: Floats
-    best: Floats
+    table: TableScratch
 
 
 def make_scratch(terms: JobConstants, window: int) -> WindowScratch:
@@ -47,12 +47,10 @@ def make_scratch(terms: JobConstants, window: int) -> WindowScratch:
         InputError: if they would take too much memory.
     """
     units = int(target_units(terms, terms.workload)) + 1
-    check_memory(max(window, 1), terms.n_max, units)
-    return WindowScratch(
-        values=np.empty((max(window, 1), terms.n_max + 1, units)),
-        costs=np.empty(terms.n_max + 1),
-        best=np.empty(units),
-    )
+    check_memory(max(window, 1), terms.n_max, units, by_instance=bool(terms.by_instance))
+    # Rows of states that cannot be held are never filled.
+    values = np.zeros((max(window, 1), num_states(terms), units))
+    return WindowScratch(values, make_table_scratch(terms, units))
 
 
 @kernel
@@ -85,23 +83,13 @@ def fill_window(
     """
     target = expected_progress(terms, end)
     high = target_units(terms, target)
-    low = min(low, high)
+    low = lowest_column(terms, min(low, high))
     last = end - slot - 1
-    fill_end(terms, target, low, high, scratch.values[last, 0])
+    fill_end(terms, target, low, high, scratch.values[last])
     for h in range(last - 1, -1, -1):
-        fill_costs(terms, prices[h + 1], available[h + 1], scratch.costs)
-        stride = 0 if h + 1 == last else 1
-        fill_slot(
-            terms,
-            scratch.costs,
-            scratch.values[h + 1],
-            stride,
-            low,
-            high,
-            high,
-            scratch.best,
-            scratch.values[h],
-        )
+        fill_costs(terms, prices[h + 1], available[h + 1], scratch.table.costs)
+        values = scratch.values
+        fill_slot(terms, scratch.table, values[h + 1], low, high, high, values[h])
     return high
 
 
@@ -117,29 +105,27 @@ def follow(
     last: int,
     plan: Ints,
 ) -> float:
-    """Write the best plan from k done after `last` GPUs; its value.
+    """Write the best plan from k done after the state `last`; its value.
 
     Args:
         terms, scratch, prices, available: as `fill_window` had them.
         num_slots: of the window, e - t.
         k, high: work done and the target, in steps.
-        last: GPUs held before.
+        last: state of the slot before.
         plan: [h, 2] on-demand and spot GPUs; written.
     """
     k = min(k, high)
-    value = 0.0
+    lowest, value = lowest_column(terms, k), 0.0
     for h in range(num_slots):
-        fill_costs(terms, prices[h], available[h], scratch.costs)
-        stride = 0 if h + 1 == num_slots else 1
-        count, worth = best_count(
-            terms, scratch.costs, prices[h], available[h], scratch.values[h], stride, k, high, last
+        costs = scratch.table.costs
+        fill_costs(terms, prices[h], available[h], costs)
+        state, worth = best_state(
+            terms, costs, prices[h], available[h], scratch.values[h], k, lowest, high, last
         )
         if h == 0:
             value = worth
-        spot = cheapest_spot(count, prices[h], available[h], terms.on_demand_price)
-        plan[h, 0], plan[h, 1] = count - spot, spot
-        if count > 0:
-            row = 0 if count > last else (1 if count < last else 2)
-            k = min(k + terms.units[row, count], high)
-        last = count
+        plan[h, 0], plan[h, 1] = split_of(terms, state, prices[h], available[h])
+        if state > 0:
+            k = min(max(k + units_of(terms, state, last), lowest), high)
+        last = state
     return value
