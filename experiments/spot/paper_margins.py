@@ -106,7 +106,11 @@ def _row(
 ) -> Mapping[str, float | str]:
     leads = {rival: found.lead(rival) for rival in PAPER}
     ratio = found.utility["AHAP"] / found.optimum
-    named = {"setting": setting, "baselines": readings.name, "value": value}
+    named: Mapping[str, float | str] = {
+        "setting": setting,
+        "baselines": readings.name,
+        "value": value,
+    }
     return {**named, **leads, "ratio": ratio, "best": found.best}
 
 

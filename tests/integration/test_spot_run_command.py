@@ -29,7 +29,7 @@ from support.spot_runs import read_events
 pytest_plugins = ["support.tiny_bases"]
 
 # A slot's work is whole micro-batches, so that the run can match the model.
-EVEN = "\n[overhead]\nmu1 = 0.75\nmu2 = 0.75\n"
+EVEN = '\n[overhead]\nchangeover = "by_total"\nmu1 = 0.75\nmu2 = 0.75\n'
 MARKET = SpotMarket(
     np.array([0.3, 0.4, 0.5, 0.3, 0.25, 0.3]), np.array([3, 4, 0, 2, 1, 4]), slot_seconds=600
 )

@@ -1,5 +1,6 @@
 """Planning under uncertainty equals the best of all ways to react to every course of events."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auctune.spot import SpotJob
-from auctune.spot.terms import job_constants
+from auctune.spot.terms import can_be_held, job_constants, state_of
 from auctune.spot.window.expectation import (
     Multipliers,
     Scenarios,
@@ -17,8 +18,8 @@ from auctune.spot.window.expectation import (
     make_expectation_scratch,
 )
 from auctune.spot.window.table import units_done
-from support.spot_cases import even_jobs, prices
-from support.spot_oracle import all_held, best_expected, exact, share, throughput
+from support.spot_cases import even_jobs, prices, starts
+from support.spot_oracle import Held, all_held, best_expected, exact, slot_work
 from support.thorough import drawn
 
 cells = st.tuples(prices, st.integers(0, 2))
@@ -28,13 +29,15 @@ cells = st.tuples(prices, st.integers(0, 2))
 @drawn(60)
 def test_the_expected_value_is_the_best_of_all_reactions(data: st.DataObject) -> None:
     job = data.draw(even_jobs(max_deadline=4, max_gpus=2))
+    if data.draw(st.booleans()):
+        job = replace(job, overhead=data.draw(starts))
     num_left = data.draw(st.integers(1, min(job.deadline, 3)))
     rows = [[data.draw(cells)] * 2]
     rows += [[data.draw(cells), data.draw(cells)] for _ in range(num_left - 1)]
     weights = data.draw(st.sampled_from([(0.5, 0.5), (0.25, 0.75)]))
     persistence = data.draw(st.sampled_from([0.0, 0.5, 1.0]))
     late, dear = data.draw(st.sampled_from([0.0, 5.0])), data.draw(st.sampled_from([0.0, 0.5]))
-    last = data.draw(st.sampled_from([0, *range(job.n_min, job.n_max + 1)]))
+    last = data.draw(st.sampled_from(all_held(job, job.n_max)))
     on_demand = data.draw(st.sampled_from([0.75, 1.0]))
     terms = job_constants(job, on_demand)
     done = data.draw(st.integers(0, units_done(terms, job.workload)))
@@ -46,9 +49,9 @@ def test_the_expected_value_is_the_best_of_all_reactions(data: st.DataObject) ->
         persistence,
     )
     scratch = make_expectation_scratch(terms, 2)
-    multipliers = Multipliers(late, dear)
+    multipliers, state = Multipliers(late, dear), state_of(terms, *last)
     high = fill_expected(terms, scratch, scenarios, multipliers, done)
-    count, value = choose_now(terms, scratch, scenarios, multipliers, done, high, last)
+    count, value = choose_now(terms, scratch, scenarios, multipliers, done, high, state)
 
     best = max(
         best_expected(
@@ -66,18 +69,18 @@ def test_the_expected_value_is_the_best_of_all_reactions(data: st.DataObject) ->
         for held, work, cost in _first_slot(job, rows[0][0], on_demand, last)
     )
     assert value == pytest.approx(float(best), abs=1e-9)
-    assert count == 0 or job.n_min <= count <= job.n_max
+    assert can_be_held(terms, count)
 
 
 def _first_slot(
-    job: SpotJob, cell: tuple[float, int], on_demand: float, last: int
-) -> list[tuple[int, Fraction, Fraction]]:
-    """Counts, work and cost of all that can be held in the slot that is seen."""
+    job: SpotJob, cell: tuple[float, int], on_demand: float, last: Held
+) -> list[tuple[Held, Fraction, Fraction]]:
+    """Allocations, work and cost of all that can be held in the slot that is seen."""
     price, available = cell
     return [
         (
-            dear + cheap,
-            share(job, dear + cheap, last) * throughput(job, dear + cheap),
+            (dear, cheap),
+            slot_work(job, (dear, cheap), last),
             dear * exact(on_demand) + cheap * exact(price),
         )
         for dear, cheap in all_held(job, available)

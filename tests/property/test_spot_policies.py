@@ -1,5 +1,7 @@
 """What holds for every policy: constraints, the optimum above all, and the batch beside play."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,14 +17,14 @@ from support.spot_cases import (
     markets,
     perfect,
     policies,
+    started_jobs,
     uneven_jobs,
 )
 from support.spot_oracle import all_held, best_value, exact, outcome, worth
 from support.thorough import drawn
 
-jobs: st.SearchStrategy[SpotJob] = st.one_of(even_jobs(), uneven_jobs())
 long_jobs: st.SearchStrategy[SpotJob] = st.one_of(
-    even_jobs(max_deadline=9), uneven_jobs(max_deadline=9)
+    even_jobs(max_deadline=9), started_jobs(max_deadline=9), uneven_jobs(max_deadline=9)
 )
 
 
@@ -41,12 +43,14 @@ def test_every_allocation_keeps_the_constraints_and_the_account_is_right(
         # (5b) to (5e)
         assert pair in all_held(job, int(market.available[slot]))
     prices = market.price[: len(held)].tolist()
-    done, cost = outcome(job, prices, market.on_demand_price, held)
+    done, cost, kept = outcome(job, prices, market.on_demand_price, held)
     assert result.slot_cost == pytest.approx(float(cost), abs=1e-9)
     assert result.progress[-1] == pytest.approx(float(done), abs=1e-9)
     # (5a): the work is done by T, in these slots or by the ending on N_max on-demand GPUs.
     rest = exact(job.workload) - done
-    expected = worth(job, exact(market.on_demand_price), rest) - cost
+    if float(rest) <= 1e-9 * job.workload:
+        rest = Fraction(0)
+    expected = worth(job, exact(market.on_demand_price), rest, kept) - cost
     assert result.utility == pytest.approx(float(expected), abs=1e-6)
     if result.finish <= job.deadline:
         assert float(rest) <= 1e-9 * job.workload
@@ -59,7 +63,7 @@ def test_every_allocation_keeps_the_constraints_and_the_account_is_right(
 @given(st.data())
 @drawn(60)
 def test_the_offline_optimum_is_the_best_of_all_allocations(data: st.DataObject) -> None:
-    job = data.draw(st.one_of(even_jobs(3, 3), uneven_jobs(3)))
+    job = data.draw(st.one_of(even_jobs(3, 3), started_jobs(3, 2), uneven_jobs(3)))
     market = data.draw(markets(job.deadline, most=3))
     best = best_value(job, market.price.tolist(), market.available.tolist(), market.on_demand_price)
     assert offline_optimum(job, market).utility == pytest.approx(float(best), abs=1e-9)
@@ -80,7 +84,7 @@ def test_no_policy_beats_the_offline_optimum(data: st.DataObject) -> None:
 @given(st.data())
 @drawn(150)
 def test_with_all_foreseen_and_the_threshold_off_ahap_is_optimal(data: st.DataObject) -> None:
-    job = data.draw(even_jobs(max_deadline=9, max_gpus=6))
+    job = data.draw(st.one_of(even_jobs(9, 6), started_jobs(9, 6)))
     assert exact_grid(job) is not None
     market = data.draw(markets(job.deadline))
     policy = Ahap(job.deadline, 1, 0.5, plan_always=True)

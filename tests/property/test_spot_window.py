@@ -6,32 +6,40 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auctune.spot import SpotJob
-from auctune.spot.terms import job_constants
+from auctune.spot.terms import job_constants, state_of
 from auctune.spot.window.program import fill_window, follow, make_scratch
 from auctune.spot.window.table import units_done
-from support.spot_cases import even_jobs, markets
-from support.spot_oracle import best_value, exact, outcome, worth
+from support.spot_cases import even_jobs, markets, started_jobs
+from support.spot_oracle import all_held, best_value, exact, outcome, worth
 from support.thorough import drawn
 
 
 @given(st.data())
 @drawn(150)
 def test_the_plan_is_the_best_of_all(data: st.DataObject) -> None:
-    job = data.draw(even_jobs(max_deadline=6, max_gpus=3))
+    job = data.draw(st.one_of(even_jobs(6, 3), started_jobs(6, 2)))
     slot = data.draw(st.integers(0, job.deadline - 1))
     end = min(slot + data.draw(st.integers(1, 3)), job.deadline)
     market = data.draw(markets(end - slot, most=3))
-    last = data.draw(st.sampled_from([0, *range(job.n_min, job.n_max + 1)]))
+    last = data.draw(st.sampled_from(all_held(job, job.n_max)))
     terms = job_constants(job, market.on_demand_price)
-    done = data.draw(st.integers(0, units_done(terms, job.workload)))
-    progress = round(done * terms.step, 9)
+    done = data.draw(st.integers(terms.debt, units_done(terms, job.workload)))
+    progress = round((done - terms.debt) * terms.step, 9)
 
     scratch = make_scratch(terms, end - slot)
     low = data.draw(st.integers(0, done))
     high = fill_window(terms, scratch, market.price, market.available, slot, end, low)
     plan = np.zeros((end - slot, 2), dtype=np.int64)
     value = follow(
-        terms, scratch, market.price, market.available, end - slot, done, high, last, plan
+        terms,
+        scratch,
+        market.price,
+        market.available,
+        end - slot,
+        done,
+        high,
+        state_of(terms, *last),
+        plan,
     )
 
     prices = market.price.tolist()
@@ -46,9 +54,9 @@ def test_the_plan_is_the_best_of_all(data: st.DataObject) -> None:
     )
     assert value == pytest.approx(float(best), abs=1e-9)
     held = [(int(row[0]), int(row[1])) for row in plan]
-    reached, cost = outcome(job, prices, market.on_demand_price, held, progress, last)
+    reached, cost, kept = outcome(job, prices, market.on_demand_price, held, progress, last)
     target = exact(job.workload) * end / job.deadline
-    plan_value = worth(job, exact(market.on_demand_price), target - reached) - cost
+    plan_value = worth(job, exact(market.on_demand_price), target - reached, kept) - cost
     assert float(plan_value) == pytest.approx(float(best), abs=1e-9)
 
 

@@ -22,7 +22,7 @@ from auctune.service.zones.spot.state import empty_model
 from auctune.service.zones.spot.worker import on_message
 from auctune.service.zones.spot.zone import SpotZone
 from auctune.sim.spot.files import SpotRecord
-from auctune.spot import IDLE, SpotObservation
+from auctune.spot import IDLE, SpotAllocation, SpotJob, SpotObservation
 from auctune.spot.market import SpotMarket
 from support.spot_player import made_up_rental
 from support.zones import SLOT_SECONDS, MemoryLog, SetClock
@@ -155,7 +155,7 @@ class LateRentals:
                 paid=paid, skipped=is_missed,
             )  # fmt: skip
             num_missed += is_missed
-            work = pace * _work(terms.job(), held.total, last.total)
+            work = pace * _work(terms.job(), held, last)
             if work and done + work >= terms.workload:
                 self._end(job, slot + (terms.workload - done) / work)
                 return num_missed
@@ -180,14 +180,12 @@ class LateRentals:
         on_message(self.zone, job.id, message)
 
 
-def _work(job: Any, count: int, last: int) -> float:
+def _work(job: SpotJob, held: SpotAllocation, last: SpotAllocation) -> float:
     """Work of a slot, by the model of the market."""
-    if count == 0:
+    if held.total == 0:
         return 0.0
-    effective = 1.0
-    if count != last:
-        effective = job.overhead.mu1 if count > last else job.overhead.mu2
-    return effective * float(job.scaling.throughput(count))
+    effective = job.effective_share((held.on_demand, held.spot), (last.on_demand, last.spot))
+    return effective * float(job.scaling.throughput(held.total))
 
 
 def _random_market(rng: np.random.Generator) -> LoopedTrace:

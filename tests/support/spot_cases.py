@@ -1,11 +1,14 @@
 """Small jobs and markets for properties of renting by deadline."""
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import strategies as st
 
 from auctune.spot import (
     Ahanp,
     Ahap,
+    InstanceStart,
     LinearScaling,
     OnDemandOnly,
     Overhead,
@@ -25,6 +28,11 @@ lines: st.SearchStrategy[ProgressLine] = st.sampled_from(["slot_end", "slot_star
 overheads = st.sampled_from(
     [Overhead(), Overhead(0.5, 0.75), Overhead(1.0, 1.0), Overhead(0.8, 0.8), Overhead(0.5, 1.0)]
 )
+starts = st.sampled_from(
+    [InstanceStart(), InstanceStart(0.5), InstanceStart(1.0), InstanceStart(0)]
+)
+# With these it goes on in later slots.
+long_starts = st.sampled_from([InstanceStart(1.2), InstanceStart(2.5)])
 # Their works lie on no coarse grid.
 uneven_tables = st.sampled_from(
     [(1.03173, 1.98211, 2.87003, 3.70019), (1.00007, 1.71803, 2.23607, 2.64575)]
@@ -48,6 +56,15 @@ def even_jobs(draw: st.DrawFn, max_deadline: int = 4, max_gpus: int = 4) -> Spot
 
 
 @st.composite
+def started_jobs(draw: st.DrawFn, max_deadline: int = 4, max_gpus: int = 4) -> SpotJob:
+    """A job by instance, with an exact work grid."""
+    job = draw(even_jobs(max_deadline, max_gpus))
+    if draw(st.booleans()):
+        return replace(job, overhead=draw(starts))
+    return replace(job, overhead=draw(long_starts), n_min=1, scaling=LinearScaling())
+
+
+@st.composite
 def uneven_jobs(draw: st.DrawFn, max_deadline: int = 4) -> SpotJob:
     """A job whose works lie on no grid that is coarse enough."""
     n_max = draw(st.integers(1, 4))
@@ -58,7 +75,7 @@ def uneven_jobs(draw: st.DrawFn, max_deadline: int = 4) -> SpotJob:
         n_min=draw(st.integers(1, n_max)),
         n_max=n_max,
         scaling=TableScaling(draw(uneven_tables)),
-        overhead=draw(overheads),
+        overhead=draw(st.one_of(overheads, starts)),
     )
 
 

@@ -5,9 +5,9 @@ It shares no code with what it checks.
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from itertools import product
+from itertools import pairwise, product
 
-from auctune.spot import LinearScaling, SpotJob, TableScaling
+from auctune.spot import InstanceStart, LinearScaling, SpotJob, TableScaling
 
 Held = tuple[int, int]
 
@@ -25,10 +25,48 @@ def throughput(job: SpotJob, count: int) -> Fraction:
     return exact(job.scaling.a) * count + exact(job.scaling.c)
 
 
-def share(job: SpotJob, count: int, last: int) -> Fraction:
-    if count > last:
-        return exact(job.overhead.mu1)
-    return exact(job.overhead.mu2) if count < last else Fraction(1)
+def held_together(job: SpotJob, count: int) -> Fraction:
+    """H(n) of those that work: fewer than N_min do nothing."""
+    return throughput(job, count) if count >= job.n_min else Fraction(0)
+
+
+def slot_work(job: SpotJob, held: Held, last: Held) -> Fraction:
+    """Work of a slot, where no start lasts longer than a slot."""
+    count, before = sum(held), sum(last)
+    if isinstance(job.overhead, InstanceStart):
+        start = exact(job.overhead.slots)
+        kept = sum(min(now, then) for now, then in zip(held, last, strict=True))
+        return start * held_together(job, kept) + (1 - start) * held_together(job, count)
+    share = Fraction(1)
+    if count != before:
+        share = exact(job.overhead.mu1 if count > before else job.overhead.mu2)
+    return share * throughput(job, count)
+
+
+class Instances:
+    """Instances by kind, with the slots that each needs until it works, the oldest first."""
+
+    def __init__(self, job: SpotJob, last: Held) -> None:
+        assert isinstance(job.overhead, InstanceStart)
+        self.job, self.start = job, exact(job.overhead.slots)
+        self.needs = [[Fraction(0)] * count for count in last]
+
+    def run_slot(self, held: Held) -> Fraction:
+        """Hold these for a slot; the work that is done."""
+        for kind, count in enumerate(held):
+            kept = self.needs[kind][:count]
+            self.needs[kind] = kept + [self.start] * (count - len(kept))
+        both = [need for needs in self.needs for need in needs]
+        times = sorted({Fraction(0), Fraction(1), *(need for need in both if need < 1)})
+        work = sum(
+            (
+                (until - since) * held_together(self.job, sum(need <= since for need in both))
+                for since, until in pairwise(times)
+            ),
+            Fraction(0),
+        )
+        self.needs = [[max(need - 1, Fraction(0)) for need in needs] for needs in self.needs]
+        return work
 
 
 def value_at(job: SpotJob, finish: Fraction) -> Fraction:
@@ -40,9 +78,25 @@ def value_at(job: SpotJob, finish: Fraction) -> Fraction:
     return exact(job.value) * (1 - (finish - soft) / (hard - soft))
 
 
-def worth(job: SpotJob, on_demand: Fraction, rest: Fraction) -> Fraction:
+def ending(job: SpotJob, rest: Fraction, kept: Sequence[Fraction] = ()) -> Fraction:
+    """delta; by instance `kept` has what each on-demand GPU that is held still needs to start."""
+    if rest <= 0:
+        return Fraction(0)
+    most = throughput(job, job.n_max)
+    if isinstance(job.overhead, InstanceStart):
+        lead = max(
+            held_together(job, n) - held_together(job, n - 1) for n in range(1, job.n_max + 1)
+        )
+        lost = exact(job.overhead.slots) * (most - held_together(job, len(kept)))
+        return (rest + lead * sum(kept) + lost) / most
+    return rest / (exact(job.overhead.mu1) * most)
+
+
+def worth(
+    job: SpotJob, on_demand: Fraction, rest: Fraction, kept: Sequence[Fraction] = ()
+) -> Fraction:
     """V(d + delta) - p_o N_max delta."""
-    delta = max(rest, Fraction(0)) / (exact(job.overhead.mu1) * throughput(job, job.n_max))
+    delta = ending(job, rest, kept)
     return value_at(job, job.deadline + delta) - on_demand * job.n_max * delta
 
 
@@ -61,16 +115,17 @@ def outcome(
     on_demand: float,
     held: Sequence[Held],
     progress: float = 0.0,
-    last: int = 0,
-) -> tuple[Fraction, Fraction]:
-    """Work done and money spent by an allocation."""
+    last: Held = (0, 0),
+) -> tuple[Fraction, Fraction, Sequence[Fraction]]:
+    """Work done and money spent by an allocation, and the on-demand GPUs at its end."""
     done, cost = exact(progress), Fraction(0)
-    for (dear, cheap), price in zip(held, prices, strict=True):
-        count = dear + cheap
-        done += share(job, count, last) * throughput(job, count)
-        cost += dear * exact(on_demand) + cheap * exact(price)
-        last = count
-    return done, cost
+    by_instance = isinstance(job.overhead, InstanceStart)
+    instances = Instances(job, last) if by_instance else None
+    for now, price in zip(held, prices, strict=True):
+        done += slot_work(job, now, last) if instances is None else instances.run_slot(now)
+        cost += now[0] * exact(on_demand) + now[1] * exact(price)
+        last = now
+    return done, cost, () if instances is None else instances.needs[0]
 
 
 def best_value(
@@ -81,14 +136,14 @@ def best_value(
     *,
     slot: int = 0,
     progress: float = 0.0,
-    last: int = 0,
+    last: Held = (0, 0),
 ) -> Fraction:
     """The most that the slots from `slot` on can bring, with a target of L e / d at their end."""
     end = slot + len(prices)
     target = exact(job.workload) * end / job.deadline
     return max(
-        worth(job, exact(on_demand), target - done) - cost
-        for done, cost in (
+        worth(job, exact(on_demand), target - done, kept) - cost
+        for done, cost, kept in (
             outcome(job, prices, on_demand, held, progress, last) for held in _ways(job, available)
         )
     )
@@ -108,7 +163,7 @@ def best_expected(
     dear: Fraction,
     *,
     progress: Fraction,
-    last: int,
+    last: Held,
     scenario: int | None = None,
 ) -> Fraction:
     """The most that can be expected of slots that bring one (price, count) of their scenarios each.
@@ -118,9 +173,10 @@ def best_expected(
     """
     if not scenarios:
         rest = exact(job.workload) - progress
-        delta = max(rest, Fraction(0)) / (exact(job.overhead.mu1) * throughput(job, job.n_max))
+        kept = [Fraction(0)] * last[0]
+        delta = ending(job, rest, kept)
         extra = dear * exact(on_demand) * job.n_max * delta + (late if rest > 0 else 0)
-        return worth(job, exact(on_demand), rest) - extra
+        return worth(job, exact(on_demand), rest, kept) - extra
     total = Fraction(0)
     for i, (price, available) in enumerate(scenarios[0]):
         chance = weights[i]
@@ -130,9 +186,8 @@ def best_expected(
             continue
         values = []
         for dearer, cheaper in all_held(job, available):
-            count = dearer + cheaper
             cost = dearer * exact(on_demand) + cheaper * exact(price)
-            done = progress + share(job, count, last) * throughput(job, count)
+            done = progress + slot_work(job, (dearer, cheaper), last)
             then = best_expected(
                 job,
                 scenarios[1:],
@@ -142,7 +197,7 @@ def best_expected(
                 late,
                 dear,
                 progress=done,
-                last=count,
+                last=(dearer, cheaper),
                 scenario=i,
             )
             values.append(then - (1 + dear) * cost)

@@ -31,6 +31,7 @@ from auctune.service.zones.spot.supply import SpotSupply
 from auctune.service.zones.spot.worker import on_message
 from auctune.service.zones.spot.zone import SpotZone
 from auctune.sim.spot.files import SpotRecord
+from auctune.spot.job import Overhead
 from auctune.spot.market import SpotMarket
 from support.zones import EPOCH, SLOT_SECONDS, MemoryLog, SetClock, made_up_profile
 
@@ -56,8 +57,7 @@ def made_up_rental(now: Callable[[], float], jobs: int = 4) -> SpotSupply:
         max_jobs=jobs,
         n_min=1,
         n_max=4,
-        mu1=0.9,
-        mu2=0.95,
+        overhead=Overhead(),
         table=None,
         micro_batch=4,
         unit_cost=0.7,

@@ -178,6 +178,22 @@ class SpotJob:
             raise InputError("n_max", f"{self.n_max!r}", f"a whole number >= n_min = {self.n_min}")
         self.scaling.check_reaches(self.n_max)
 
+    def effective_share(self, held: tuple[int, int], last: tuple[int, int]) -> float:
+        """Return the share of its work without overhead that a slot does.
+
+        Args:
+            held, last: on-demand and spot GPUs of the slot, more than none, and of the one before;
+                what starts in the slot works at its end, and all of `last` works.
+        """
+        count, before, overhead = sum(held), sum(last), self.overhead
+        if isinstance(overhead, InstanceStart):
+            kept = sum(map(min, held, last))
+            works = self.scaling.throughput(kept) if kept >= self.n_min else Fraction(0)
+            return 1.0 - overhead.slots * (1.0 - float(works / self.scaling.throughput(count)))
+        if count == before:
+            return 1.0
+        return overhead.mu1 if count > before else overhead.mu2
+
     @property
     def hard_deadline(self) -> float:
         return self.hard_factor * self.deadline

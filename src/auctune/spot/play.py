@@ -5,7 +5,7 @@ The policy is asked before each slot of 0..d-1 until the work is done; its answe
 """
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from auctune.spot.terms import (
     change,
     end_slot,
     job_constants,
+    owed_by_on_demand,
     remaining_work,
     start_instances,
     termination_cost,
@@ -110,26 +111,80 @@ def settle(job: SpotJob, market: SpotMarket, allocations: Sequence[SpotAllocatio
     return account.close()
 
 
+class HeldInstances:
+    """What a job holds from slot to slot, and what the changes cost.
+
+    Attributes:
+        last: held in the newest slot.
+        owed: slots that its instances still need to start, all together.
+    """
+
+    def __init__(self, terms: JobConstants) -> None:
+        self._terms = terms
+        self._starting = np.zeros((2, terms.n_max))
+        self.last = IDLE
+        self.owed = 0.0
+
+    def run_slot(self, allocation: SpotAllocation) -> tuple[float, float]:
+        """Hold instances for a slot.
+
+        Returns:
+            Its work, and the share of that in what they would do without overhead.
+        """
+        terms, last, count = self._terms, self.last, allocation.total
+        self.last = allocation
+        if not terms.by_instance:
+            row = change(count, last.total)
+            return float(terms.work[row, count]), float(terms.share[row])
+        held = (allocation.on_demand, allocation.spot)
+        start_instances(terms, self._starting, (last.on_demand, last.spot), held)
+        work = float(work_while_starting(terms, self._starting, held))
+        self.owed = float(end_slot(self._starting, held))
+        whole = float(terms.work[UNCHANGED, count])
+        return work, work / whole if whole else 1.0
+
+    def at_deadline(self) -> tuple[int, float]:
+        """Return the on-demand GPUs that need no start after d, and work that they still owe."""
+        if not self._terms.by_instance:
+            return 0, 0.0
+        on_demand = self.last.on_demand
+        return on_demand, float(owed_by_on_demand(self._terms, self._starting, on_demand))
+
+
+def owed_after(job: SpotJob, allocations: Sequence[SpotAllocation]) -> float:
+    """Return the slots that instances held at the end of some slots still need to start."""
+    held = HeldInstances(job_constants(job, 1.0))
+    for allocation in allocations:
+        held.run_slot(allocation)
+    return held.owed
+
+
 class _Account:
     """Progress and cost of a job while it runs."""
 
     def __init__(self, terms: JobConstants) -> None:
         self._terms = terms
+        self._held = HeldInstances(terms)
         self._allocations: list[SpotAllocation] = []
         self._by_slot: list[float] = []
         self._finish = 0.0
         self.progress = 0.0
         self.cost = 0.0
-        self.last = IDLE
-        self.owed = 0.0
         self.done = False
-        self._starting = np.zeros((2, terms.n_max))
+
+    @property
+    def last(self) -> SpotAllocation:
+        return self._held.last
+
+    @property
+    def owed(self) -> float:
+        return self._held.owed
 
     def run_slot(self, slot: int, price: float, allocation: SpotAllocation) -> None:
         terms, count = self._terms, allocation.total
+        work, share = self._held.run_slot(allocation)
         if count > 0:
             rest = terms.workload - self.progress
-            work, share = self._work(allocation)
             self.progress += work
             self.cost += allocation.on_demand * terms.on_demand_price + allocation.spot * price
             if remaining_work(terms, self.progress) == 0.0:
@@ -137,32 +192,13 @@ class _Account:
                 # The slot begins with its overhead; the work comes after it.
                 used = 1.0 - share + rest / float(terms.work[UNCHANGED, count])
                 self._finish = slot + min(used, 1.0)
-        self._hold(allocation)
         self._allocations.append(allocation)
         self._by_slot.append(self.progress)
-
-    def _work(self, allocation: SpotAllocation) -> tuple[float, float]:
-        """Return the work of a slot and its share of what it would be without overhead."""
-        terms, count = self._terms, allocation.total
-        if terms.by_instance:
-            last, held = astuple(self.last), astuple(allocation)
-            start_instances(terms, self._starting, last, held)
-            work = float(work_while_starting(terms, self._starting, held))
-            whole = float(terms.work[UNCHANGED, count])
-            return work, work / whole if whole else 1.0
-        row = change(count, self.last.total)
-        return float(terms.work[row, count]), float(terms.share[row])
-
-    def _hold(self, allocation: SpotAllocation) -> None:
-        self.last = allocation
-        if self._terms.by_instance:
-            self.owed = float(end_slot(self._starting, astuple(allocation)))
 
     def take_over(self, past: PastSlot) -> None:
         self.progress = past.progress
         self.cost += past.paid
-        self._work(past.allocation)
-        self._hold(past.allocation)
+        self._held.run_slot(past.allocation)
         self._allocations.append(past.allocation)
         self._by_slot.append(self.progress)
         if remaining_work(self._terms, self.progress) == 0.0:
@@ -172,10 +208,10 @@ class _Account:
     def close(self) -> SpotOutcome:
         terms = self._terms
         rest, on_demand = remaining_work(terms, self.progress), 0
-        if rest and terms.by_instance:
+        if rest and len(self._allocations) == terms.num_slots:
             # The on-demand GPUs that are held go on, and those of them that start go on starting.
-            on_demand = self.last.on_demand if len(self._allocations) == terms.num_slots else 0
-            rest += terms.lead * float(self._starting[0, :on_demand].sum())
+            on_demand, owed = self._held.at_deadline()
+            rest += owed
         slots = termination_slots(terms, rest, on_demand)
         finish = self._finish if self.done else terms.num_slots + slots
         return SpotOutcome(

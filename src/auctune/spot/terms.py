@@ -407,6 +407,15 @@ def end_slot(starting: Floats, held: tuple[int, int]) -> float:
 
 
 @kernel
+def owed_by_on_demand(terms: JobConstants, starting: Floats, on_demand: int) -> float:
+    """Return the work that on-demand GPUs will not do while they still start."""
+    owed = 0.0
+    for i in range(on_demand):
+        owed += starting[0, i]
+    return terms.lead * owed
+
+
+@kernel
 def counted_progress(terms: JobConstants, progress: float, owed: float) -> float:
     """Return the work done less what starts that go on will still cost: what plans count on."""
     return progress - terms.lead * owed

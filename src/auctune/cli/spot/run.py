@@ -2,7 +2,7 @@
 
 import re
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Self
@@ -301,10 +301,12 @@ def _print_report(report: "SpotRunReport", file: JobFile, folder: "SpotFolder") 
         typer.echo(f"after the deadline, {job.n_max} on-demand: {outcome.ending_cost:.3f}")
     typer.echo(f"cost {outcome.cost:.3f}{in_money(outcome.cost, money)}")
     typer.echo(f"value {outcome.value:.3f}, utility {outcome.utility:.3f}")
+    assumed = asdict(job.overhead)
     for name in ("mu1", "mu2"):
         measured = getattr(report.overhead, name)
         if measured is not None:
-            typer.echo(f"{name} measured {measured:.3f}, assumed {getattr(job.overhead, name):.3f}")
+            beside = f", assumed {assumed[name]:.3f}" if name in assumed else ""
+            typer.echo(f"{name} measured {measured:.3f}{beside}")
     if report.note:
         typer.echo(f"note: {report.note}")
     typer.echo(f"bill:    {folder.bill}")

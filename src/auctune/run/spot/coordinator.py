@@ -32,6 +32,7 @@ from auctune.run.spot.worker import SpotRunError
 from auctune.run.spot.worker_pool import WorkerPool
 from auctune.spot.forecasts.forecast import Forecast
 from auctune.spot.job import SpotJob
+from auctune.spot.play import owed_after
 from auctune.spot.policy import IDLE, Policy, SpotAllocation, SpotObservation, check
 from auctune.train.data_parallel.trainer import ElasticTrainer
 
@@ -216,7 +217,7 @@ class Coordinator:
         paid = allocation.on_demand * observation.on_demand_price + spot_cost
         if self.state.slot_cost + paid > self._cap:
             raise CapReachedError(paid)
-        self._clock.on_allocation(allocation.total, observation.last.total)
+        self._clock.on_allocation(allocation, observation.last)
         self._record(
             "slot",
             observation=to_record(observation),
@@ -239,6 +240,7 @@ class Coordinator:
             cost=self.state.slot_cost,
             last=self.state.allocation_before(slot),
             forecast=None,
+            owed=owed_after(self._job, [record.allocation for record in self.state.slots]),
         )
         past = [record.observation for record in self.state.slots]
         return replace(observation, forecast=self._forecast(past, observation))

@@ -20,7 +20,7 @@ from auctune.registry import spot_policy
 from auctune.run.runtime.channel import Alive, Failed
 from auctune.sim.spot.advice import Advice, advise
 from auctune.sim.spot.forecasts import ForecasterSpec, parse_forecaster
-from auctune.spot.job import LinearScaling, Overhead, SpotJob, TableScaling
+from auctune.spot.job import InstanceStart, LinearScaling, Overhead, SpotJob, TableScaling
 from auctune.spot.market import SpotMarket
 from auctune.spot.policy import Policy
 
@@ -131,6 +131,7 @@ class SpotJobSpec:
     Attributes:
         workload, deadline, hard_factor, value, n_min, n_max, mu1, mu2: of the job.
         table: H(n) for 1..n_max; None: n.
+        start: slots that an instance takes to start; None: the account by total, of mu1 and mu2.
     """
 
     workload: float
@@ -142,6 +143,7 @@ class SpotJobSpec:
     mu1: float
     mu2: float
     table: tuple[float, ...] | None = None
+    start: float | None = None
 
     def job(self) -> SpotJob:
         """Return the job.
@@ -157,8 +159,25 @@ class SpotJobSpec:
             n_min=self.n_min,
             n_max=self.n_max,
             scaling=LinearScaling() if self.table is None else TableScaling(self.table),
-            overhead=Overhead(self.mu1, self.mu2),
+            overhead=Overhead(self.mu1, self.mu2)
+            if self.start is None
+            else InstanceStart(self.start),
         )
+
+
+class OverheadFields(TypedDict):
+    """The fields of a `SpotJobSpec` that say what a change of GPUs costs."""
+
+    mu1: float
+    mu2: float
+    start: float | None
+
+
+def overhead_fields(overhead: Overhead | InstanceStart) -> OverheadFields:
+    """Return the fields of an account; by instance mu1 and mu2 are not read."""
+    if isinstance(overhead, InstanceStart):
+        return {"mu1": 1.0, "mu2": 1.0, "start": overhead.slots}
+    return {"mu1": overhead.mu1, "mu2": overhead.mu2, "start": None}
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from auctune.service.config.fields import (
     slots_per_day,
 )
 from auctune.service.config.zone import DeviceRequirement, LanguageZoneConfig, ZoneRequirements
+from auctune.spot.job import InstanceStart, Overhead
 
 _MAX_SLOTS = 96
 _RAY = SpotRayParams()
@@ -129,12 +130,28 @@ class SpotConfig(LanguageZoneConfig):
         description="speed of 1 to `n_max` GPUs, relative to one GPU. Default: n times as fast",
         examples=[[1.0, 1.9, 2.7, 3.4]],
     )
-    mu1: Annotated[float, Field(gt=0, le=1)] = Field(
-        default=0.9,
-        description="effective share of a slot that begins with more GPUs than the one before",
+    changeover: Literal["by_instance", "by_total"] = Field(
+        default="by_instance",
+        description="[what a change of GPUs costs]"
+        "(../explanation/spot.md#what-a-change-of-gpus-costs) in plans and estimates",
     )
-    mu2: Annotated[float, Field(gt=0, le=1)] = Field(
-        default=0.95, description="effective share of a slot that begins with fewer GPUs"
+    instance_start_seconds: NonNegative | None = Field(
+        default=None,
+        description="by instance: from an instance's start until it works; at most `slot_seconds`. "
+        "Default: a tenth of a slot",
+        examples=[30.0],
+    )
+    mu1: Annotated[float, Field(gt=0, le=1)] | None = Field(
+        default=None,
+        description="by total: effective share of a slot that begins with more GPUs than the one "
+        "before. Default: 0.9",
+        examples=[0.9],
+    )
+    mu2: Annotated[float, Field(gt=0, le=1)] | None = Field(
+        default=None,
+        description="by total: effective share of a slot that begins with fewer GPUs. "
+        "Default: 0.95",
+        examples=[0.95],
     )
     device: str = Field(
         default="cpu",
@@ -193,6 +210,20 @@ class SpotConfig(LanguageZoneConfig):
         return self.market_slot_seconds or self.slot_seconds
 
     @property
+    def overhead(self) -> Overhead | InstanceStart:
+        """What a change of GPUs costs."""
+        if self.changeover == "by_instance":
+            seconds = self.instance_start_seconds
+            return (
+                InstanceStart() if seconds is None else InstanceStart(seconds / self.slot_seconds)
+            )
+        usual = Overhead()
+        return Overhead(
+            usual.mu1 if self.mu1 is None else self.mu1,
+            usual.mu2 if self.mu2 is None else self.mu2,
+        )
+
+    @property
     def worker_threads(self) -> int:
         """Threads of a worker on a CPU: by default the cores, divided by the workers of a job."""
         return self.threads or max(1, len(os.sched_getaffinity(0)) // self.n_max)
@@ -222,6 +253,7 @@ class SpotConfig(LanguageZoneConfig):
             raise InputError("fixed_price", "is given with prices", "one of the two")
         self._check_provider()
         self._check_gpu()
+        self._check_changeover()
         if self.n_min > self.n_max:
             raise InputError("n_min", f"{self.n_min}", f"at most n_max = {self.n_max}")
         if self.scaling is not None and len(self.scaling) != self.n_max:
@@ -239,6 +271,17 @@ class SpotConfig(LanguageZoneConfig):
         if self.uses_external_cluster and self.device.startswith("cuda:"):
             found = f"{self.device!r}, where Ray gives each instance a GPU of its own"
             raise InputError("device", found, "cuda")
+
+    def _check_changeover(self) -> None:
+        is_by_instance = self.changeover == "by_instance"
+        for key in ("mu1", "mu2") if is_by_instance else ("instance_start_seconds",):
+            if getattr(self, key) is not None:
+                other = "by_total" if is_by_instance else "by_instance"
+                raise InputError(key, "is given", f'changeover = "{other}" beside it')
+        seconds = self.instance_start_seconds
+        if seconds is not None and seconds > self.slot_seconds:
+            expected = f"at most slot_seconds = {self.slot_seconds:g}"
+            raise InputError("instance_start_seconds", f"{seconds:g}", expected)
 
     def _check_gpu(self) -> None:
         """Refuse several instances on one GPU: each is measured as if it were alone on it."""

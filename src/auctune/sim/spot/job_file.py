@@ -5,19 +5,30 @@ come back with the key's path.
 """
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, model_validator
 
 from auctune.domain import InputError
 from auctune.schema import STRICT, check_schema, hyperparameters_of, with_hyperparameters
 from auctune.sim.toml_file import read_toml
-from auctune.spot.job import DEFAULT_VALUE, LinearScaling, Overhead, Scaling, SpotJob, TableScaling
+from auctune.spot.job import (
+    DEFAULT_VALUE,
+    InstanceStart,
+    LinearScaling,
+    Overhead,
+    Scaling,
+    SpotJob,
+    TableScaling,
+)
 
 _EXPECTED = "a job file in TOML"
 
 # Far above any real job, and small enough that sums of products stay numbers.
 _MOST = 10**9
+
+# Of an instance, until it works.
+START_SECONDS = 180.0
 
 Positive = Annotated[float, Field(gt=0, le=_MOST)]
 Rate = Annotated[float, Field(ge=0, le=_MOST)]
@@ -61,12 +72,34 @@ class ScalingEntry(BaseModel):
 
 
 class OverheadEntry(BaseModel):
-    """[overhead]."""
+    """[overhead]: what a change of GPUs costs, by instance or by total."""
 
     model_config = STRICT
 
-    mu1: Annotated[float, Field(gt=0, le=1)] = 0.9
-    mu2: Annotated[float, Field(gt=0, le=1)] = 0.95
+    changeover: Literal["by_instance", "by_total"] = "by_instance"
+    start_seconds: Rate | None = None
+    mu1: Annotated[float, Field(gt=0, le=1)] | None = None
+    mu2: Annotated[float, Field(gt=0, le=1)] | None = None
+
+    @model_validator(mode="after")
+    def _one_account(self) -> "OverheadEntry":
+        others = ("mu1", "mu2") if self.changeover == "by_instance" else ("start_seconds",)
+        for key in others:
+            if getattr(self, key) is not None:
+                other = "by_total" if self.changeover == "by_instance" else "by_instance"
+                raise InputError(key, "is given", f'changeover = "{other}" beside it')
+        return self
+
+    def overhead(self, slot_seconds: float) -> Overhead | InstanceStart:
+        """As the mechanism takes it."""
+        if self.changeover == "by_instance":
+            seconds = START_SECONDS if self.start_seconds is None else self.start_seconds
+            return InstanceStart(seconds / slot_seconds)
+        usual = Overhead()
+        return Overhead(
+            usual.mu1 if self.mu1 is None else self.mu1,
+            usual.mu2 if self.mu2 is None else self.mu2,
+        )
 
 
 class MarketEntry(BaseModel):
@@ -124,7 +157,7 @@ class JobFile(BaseModel):
             n_min=entry.n_min,
             n_max=entry.n_max,
             scaling=self.scaling.scaling(),
-            overhead=Overhead(self.overhead.mu1, self.overhead.mu2),
+            overhead=self.overhead.overhead(self.market.slot_seconds),
         )
 
 

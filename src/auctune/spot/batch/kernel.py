@@ -32,6 +32,7 @@ from auctune.spot.terms import (
     end_slot,
     is_ahead,
     line_code,
+    owed_by_on_demand,
     remaining_work,
     start_instances,
     state_of,
@@ -369,7 +370,7 @@ def play_pool(
         rest, on_demand = remaining_work(terms, pool.progress[m]), 0
         if rest > 0 and terms.by_instance:
             on_demand = pool.held[m, terms.num_slots - 1, 0]
-            rest += terms.lead * pool.starting[m, 0, :on_demand].sum()
+            rest += owed_by_on_demand(terms, pool.starting[m], on_demand)
         if pool.finish[m] < 0:
             pool.finish[m] = terms.num_slots + termination_slots(terms, rest, on_demand)
         value[m] = value_at(terms, pool.finish[m])

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from auctune.run.spot.clock import ModelClock, WallClock
-from auctune.spot import LinearScaling, Overhead, SpotJob
+from auctune.spot import IDLE, InstanceStart, LinearScaling, Overhead, SpotAllocation, SpotJob
 
 JOB = SpotJob(
     workload=30.0,
@@ -35,15 +35,29 @@ def test_a_slot_begins_with_its_overhead(
     clock: ModelClock, count: int, last: int, lost: float
 ) -> None:
     clock.start(2.0)
-    clock.on_allocation(count, last)
+    clock.on_allocation(SpotAllocation(0, count), SpotAllocation(0, last))
     assert clock.now() == pytest.approx(2.0 + lost)
 
 
 def test_after_the_deadline_all_time_has_the_overhead(clock: ModelClock) -> None:
     clock.start(5.0)
-    clock.on_allocation(4, 0)
+    clock.on_allocation(SpotAllocation(4, 0), IDLE)
     clock.on_trained(90, 4)
     assert clock.now() == pytest.approx(5.0 + 9.0 / (0.8 * 9.0))
+
+
+def test_by_instance_only_those_that_are_started_lose_time() -> None:
+    clock = ModelClock(replace(JOB, overhead=InstanceStart(0.2)), 300)
+    clock.on_allocation(SpotAllocation(0, 2), IDLE)
+    assert clock.now() == pytest.approx(0.2)
+    clock.start(1.0)
+    # One stays, one on-demand instance starts: H(1) = 3 of H(2) = 5 for a fifth of the slot.
+    clock.on_allocation(SpotAllocation(1, 1), SpotAllocation(0, 2))
+    assert clock.now() == pytest.approx(1.0 + 0.2 * (5 - 3) / 5)
+    clock.start(5.0)
+    # Three join the on-demand instance that is held at the deadline.
+    clock.on_trained(90, 4)
+    assert clock.now() == pytest.approx(5.0 + 0.2 * (9 - 3) / 9 + 9.0 / 9.0)
 
 
 def test_idle_time_never_goes_back(clock: ModelClock) -> None:
@@ -56,7 +70,7 @@ def test_idle_time_never_goes_back(clock: ModelClock) -> None:
 
 def test_a_model_without_overhead_has_none() -> None:
     clock = ModelClock(replace(JOB, overhead=Overhead(1.0, 1.0)), 300)
-    clock.on_allocation(4, 0)
+    clock.on_allocation(SpotAllocation(4, 0), IDLE)
     assert clock.now() == 0.0
 
 

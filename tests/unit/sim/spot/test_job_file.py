@@ -4,7 +4,7 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.sim.spot.job_file import read_job_file
-from auctune.spot import LinearScaling, Overhead, SpotJob, TableScaling
+from auctune.spot import InstanceStart, LinearScaling, Overhead, SpotJob, TableScaling
 
 LEAST = "[job]\nworkload = 80\ndeadline_slots = 10\n"
 WHOLE = """
@@ -20,6 +20,7 @@ n_max = 4
 table = [1, 1.9, 2.7, 3.4]
 
 [overhead]
+changeover = "by_total"
 mu1 = 0.8
 mu2 = 0.9
 
@@ -64,10 +65,15 @@ def test_a_whole_file_says_all(tmp_path: Path) -> None:
 
 def test_what_is_left_out_is_as_the_mechanism_has_it(tmp_path: Path) -> None:
     file = read_job_file(write(tmp_path, LEAST))
-    assert file.spot_job() == SpotJob(workload=80.0, deadline=10)
+    by_instance = InstanceStart(180 / 1800)
+    assert file.spot_job() == SpotJob(workload=80.0, deadline=10, overhead=by_instance)
     assert file.spot_job().value == 120
     assert (file.market.on_demand_price, file.market.slot_seconds) == (1.0, 1800.0)
     assert file.training is None
+    quick = LEAST + "[overhead]\nstart_seconds = 720\n[market]\nslot_seconds = 600\n"
+    assert read_job_file(write(tmp_path, quick)).spot_job().overhead == InstanceStart(1.2)
+    total = read_job_file(write(tmp_path, LEAST + '[overhead]\nchangeover = "by_total"\n'))
+    assert total.spot_job().overhead == Overhead()
     linear = read_job_file(write(tmp_path, LEAST + "[scaling]\nc = -0.25\n"))
     assert linear.spot_job().scaling == LinearScaling(1.0, -0.25)
 
@@ -93,6 +99,9 @@ def test_what_is_left_out_is_as_the_mechanism_has_it(tmp_path: Path) -> None:
         ("table = [1, 1.9, 2.7, 3.4]", "c = -1", r"scaling\.c: -1\.0; .* a \+ c > 0"),
         ("mu1 = 0.8", "mu1 = 0.95", r"overhead\.mu1: 0\.95; expected a number <= mu2 = 0\.9"),
         ("mu2 = 0.9", "mu2 = 1.5", r"overhead\.mu2: 1\.5"),
+        ("mu2 = 0.9", "start_seconds = 9", r"overhead\.start_seconds: is given; .*by_instance"),
+        ('changeover = "by_total"', "", r"overhead\.mu1: is given; .*by_total"),
+        ("by_total", "by_slot", r"overhead\.changeover: 'by_slot'"),
         ("slot_seconds = 900", "slot_seconds = 0", r"market\.slot_seconds: 0"),
         ("on_demand_price = 3.06", "on_demand_price = inf", r"market\.on_demand_price: inf"),
         ("micro_batch = 4", "micro_batch = 17", r"training\.micro_batch: 17; expected at most"),

@@ -61,7 +61,7 @@ class SpotJobState(MeteredJob):
         worth: value by time, as recorded.
         promised: work that its instances would have done so far by their profile.
         newest_promised: the same of its newest slot.
-        count: instances in its newest slot.
+        on_demand, spot: instances in its newest slot.
         next_trained: results of all its slots below are recorded.
         finish: when its last row was trained, in its own slots, or None.
     """
@@ -77,7 +77,8 @@ class SpotJobState(MeteredJob):
     worth: dict[str, Any]
     promised: float = 0.0
     newest_promised: float = 0.0
-    count: int = 0
+    on_demand: int = 0
+    spot: int = 0
     next_trained: int = 0
     finish: float | None = None
 
@@ -85,18 +86,15 @@ class SpotJobState(MeteredJob):
     def total_rows(self) -> int:
         return self.size.rows * self.training.epochs
 
-    def count_instances(self, count: int, share: float) -> None:
+    def count_instances(self, on_demand: int, spot: int, share: float) -> None:
         """Count the instances that it holds for a share of a slot."""
-        work = 0.0
+        work, count = 0.0, on_demand + spot
         if count:
             job = self.terms.job()
-            overhead = job.overhead
-            effective = 1.0
-            if count != self.count:
-                effective = overhead.mu1 if count > self.count else overhead.mu2
+            effective = job.effective_share((on_demand, spot), (self.on_demand, self.spot))
             work = effective * float(job.scaling.throughput(count)) * share
         self.promised += work
-        self.newest_promised, self.count = work, count
+        self.newest_promised, self.on_demand, self.spot = work, on_demand, spot
 
     def speed_seen(self, done: float) -> float | None:
         """Return the work done relative to what was promised, or None if there was none."""

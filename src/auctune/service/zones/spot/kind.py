@@ -6,7 +6,7 @@ from auctune.domain import InputError
 from auctune.domain.data_size import DataSize
 from auctune.run.base_facts import Alone, BaseFacts, Report, learn_base
 from auctune.run.runtime.messages import NodeSettings
-from auctune.run.spot.job_config import SpotJobSpec
+from auctune.run.spot.job_config import SpotJobSpec, overhead_fields
 from auctune.run.spot.traces import LoopedTrace
 from auctune.service.config.spot import SpotConfig
 from auctune.service.jobs.terms import JobValue
@@ -81,9 +81,8 @@ def build_supply(
         max_jobs=entry.max_jobs,
         n_min=entry.n_min,
         n_max=entry.n_max,
-        mu1=entry.mu1,
-        mu2=entry.mu2,
         table=_scaling(entry),
+        overhead=entry.overhead,
         micro_batch=entry.micro_batch,
         unit_cost=unit_cost,
         unit_price=unit_cost * (1.0 + entry.margin),
@@ -103,7 +102,14 @@ class SpotKind(ZoneKind[SpotConfig]):
             load_market(entry)
             # The smallest job that the settings allow.
             SpotJobSpec(
-                1.0, 1, 1.0, 1.0, entry.n_min, entry.n_max, entry.mu1, entry.mu2, _scaling(entry)
+                workload=1.0,
+                deadline=1,
+                hard_factor=1.0,
+                value=1.0,
+                n_min=entry.n_min,
+                n_max=entry.n_max,
+                table=_scaling(entry),
+                **overhead_fields(entry.overhead),
             ).job()
         except InputError as error:
             path = f"{place}.{error.place}"

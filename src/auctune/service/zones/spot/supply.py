@@ -5,7 +5,12 @@ from pathlib import Path
 
 from auctune.device_profile import Profile
 from auctune.domain.data_size import DataSize
-from auctune.run.spot.job_config import SpotJobSpec, SpotStrategy, max_deadline
+from auctune.run.spot.job_config import (
+    SpotJobSpec,
+    SpotStrategy,
+    max_deadline,
+    overhead_fields,
+)
 from auctune.run.spot.traces import LoopedTrace, read_looped_trace
 from auctune.service.config.spot import SpotConfig
 from auctune.service.jobs.device_limits import check_adapter, check_batch, check_step
@@ -15,7 +20,7 @@ from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.metered import Estimate
 from auctune.service.zones.spot.decision import estimate_of, first_slot
 from auctune.service.zones.spot.job import Pace
-from auctune.spot.job import DEFAULT_VALUE
+from auctune.spot.job import DEFAULT_VALUE, InstanceStart, Overhead
 
 
 def load_market(entry: SpotConfig) -> LoopedTrace:
@@ -40,7 +45,7 @@ class SpotSupply:
         start_seconds: assumed start time of a job's process until one has been observed.
         renting: policy and forecast by which jobs rent.
         num_slots: horizon of deadlines, in slots.
-        n_min, n_max, mu1, mu2, table: scaling of every job; see `SpotJobSpec`.
+        n_min, n_max, table, overhead: of every job; see `SpotJobSpec`.
         micro_batch: rows of a micro-batch.
         unit_cost, unit_price: cost of an on-demand instance for a slot to the service, and its
             price to owners.
@@ -57,9 +62,8 @@ class SpotSupply:
     max_jobs: int
     n_min: int
     n_max: int
-    mu1: float
-    mu2: float
     table: tuple[float, ...] | None
+    overhead: Overhead | InstanceStart
     micro_batch: int
     unit_cost: float
     unit_price: float
@@ -98,9 +102,8 @@ class SpotSupply:
             value=value,
             n_min=self.n_min,
             n_max=self.n_max,
-            mu1=self.mu1,
-            mu2=self.mu2,
             table=self.table,
+            **overhead_fields(self.overhead),
         )
 
     def check(self, training: Training, size: DataSize) -> None:
