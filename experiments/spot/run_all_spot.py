@@ -24,6 +24,7 @@ FIGURES = load_figures(
     "progress_line",
     "ranges",
     "paper_margins",
+    "cant_be_late",
 )
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "experiments-spot.md"
 

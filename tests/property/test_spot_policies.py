@@ -1,5 +1,6 @@
 """What holds for every policy: constraints, the optimum above all, and the batch beside play."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -7,7 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auctune.spot import Ahap, SpotJob, offline_bound, offline_optimum, play, play_batch
+from auctune.spot import (
+    IDLE,
+    Ahap,
+    InstanceStart,
+    Overhead,
+    SpotAllocation,
+    SpotJob,
+    SpotMarket,
+    offline_bound,
+    offline_optimum,
+    play,
+    play_batch,
+    settle,
+)
 from auctune.spot.terms import exact_grid
 from support.spot_cases import (
     ahaps,
@@ -68,6 +82,26 @@ def test_the_offline_optimum_is_the_best_of_all_allocations(data: st.DataObject)
     best = best_value(job, market.price.tolist(), market.available.tolist(), market.on_demand_price)
     assert offline_optimum(job, market).utility == pytest.approx(float(best), abs=1e-9)
     assert offline_bound(job, market) >= float(best) - 1e-9
+
+
+@given(st.data())
+@drawn(100)
+def test_both_accounts_agree_where_all_start_together_and_no_kind_changes(
+    data: st.DataObject,
+) -> None:
+    count = data.draw(st.integers(1, 4))
+    start = data.draw(st.sampled_from([0.0, 0.25, 0.5]))
+    by_total = SpotJob(workload=9, deadline=6, n_max=count, overhead=Overhead(1 - start, 1.0))
+    by_instance = replace(by_total, overhead=InstanceStart(start))
+    kind = data.draw(st.sampled_from([(count, 0), (0, count)]))
+    runs = data.draw(st.lists(st.booleans(), min_size=6, max_size=6))
+    held = [SpotAllocation(*kind) if runs_now else IDLE for runs_now in runs]
+    market = SpotMarket(np.full(6, 0.5), np.full(6, 4))
+    one, other = settle(by_total, market, held), settle(by_instance, market, held)
+    assert one.progress == pytest.approx(other.progress)
+    assert one.slot_cost == other.slot_cost
+    if one.ending_cost == 0:
+        assert one.finish == pytest.approx(other.finish)
 
 
 @given(st.data())

@@ -12,7 +12,15 @@ from auctune.numerics.experts import UtilityScale
 from auctune.numerics.rng import stream
 from auctune.sim.spot.forecasts import forecasts_of_job
 from auctune.sim.spot.trials import Start, draw_starts
-from auctune.spot import Policy, SpotJob, SpotMarket, least_utility, offline_optimum, play_batch
+from auctune.spot import (
+    BatchOutcome,
+    Policy,
+    SpotJob,
+    SpotMarket,
+    least_utility,
+    offline_optimum,
+    play_batch,
+)
 from auctune.spot.forecasts import Forecaster, ForecastTable, PerfectForecaster, make_forecasts
 from spot_harness.markets import Markets
 
@@ -75,7 +83,17 @@ class Trials:
 
     def played(self, policies: Sequence[Policy], forecasts: Sequence[ForecastTable]) -> Floats:
         """[j, m] of each job under each policy, with the forecasts of each job."""
-        return play_batch(policies, self.jobs, self.seen(), forecasts).utility
+        return self.outcome(policies, forecasts).utility
+
+    def outcome(
+        self, policies: Sequence[Policy], forecasts: Sequence[ForecastTable | None]
+    ) -> BatchOutcome:
+        """[j, m] what comes of each job under each policy."""
+        return play_batch(policies, self.jobs, self.seen(), forecasts)
+
+    def first(self, num_jobs: int) -> "Trials":
+        """The first of these jobs."""
+        return Trials(self.markets, self.jobs[:num_jobs], self.starts[:num_jobs])
 
     def scale(self) -> UtilityScale:
         """Bounds of any utility of these jobs, fixed before the first."""

@@ -101,7 +101,7 @@ def test_compare_varies_jobs_by_seed(ask: Ask, tmp_path: Path) -> None:
 
 def test_compare_shows_best_middle_and_worst_of_a_pool(ask: Ask, tmp_path: Path) -> None:
     pool = tmp_path / "pool.toml"
-    pool.write_text("msu = true\nod_only = true\n[[up]]\n")
+    pool.write_text("od_only = true\n[[msu]]\n[[up]]\n")
     code, shown, _ = ask(
         "compare", "--policy", "od-only", "--pool", pool, "--jobs", "8", "--past", "0"
     )

@@ -1,5 +1,7 @@
 """OD-Only, MSU and UP by hand, and the deadline that all three keep."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +9,9 @@ from hypothesis import strategies as st
 
 from auctune.domain import InputError
 from auctune.spot import (
+    InstanceStart,
     OnDemandOnly,
+    Overhead,
     Policy,
     SpotAllocation,
     SpotFirst,
@@ -16,8 +20,8 @@ from auctune.spot import (
     UniformProgress,
     play,
 )
-from auctune.spot.terms import job_constants, steady_work
-from support.spot_cases import even_jobs, markets, uneven_jobs
+from auctune.spot.terms import job_constants, state_of, steady_work
+from support.spot_cases import even_jobs, markets, started_jobs, uneven_jobs
 from support.spot_seen import seen
 from support.thorough import drawn
 
@@ -94,7 +98,7 @@ def test_up_as_the_paper_words_it_adds_no_on_demand_to_spot_and_can_be_late() ->
 @given(st.data())
 @drawn(200)
 def test_the_deadline_is_met_whenever_the_most_gpus_could_meet_it(data: st.DataObject) -> None:
-    job = data.draw(st.one_of(even_jobs(max_deadline=9, max_gpus=6), uneven_jobs(9)))
+    job = data.draw(st.one_of(even_jobs(9, 6), started_jobs(9, 6), uneven_jobs(9)))
     market = data.draw(markets(job.deadline))
     policies: list[Policy] = [
         OnDemandOnly(),
@@ -103,9 +107,21 @@ def test_the_deadline_is_met_whenever_the_most_gpus_could_meet_it(data: st.DataO
         UniformProgress(top_up=False),
     ]
     policy = data.draw(st.sampled_from(policies))
-    most = steady_work(job_constants(job, 1.0), job.n_max, 0, job.deadline)
+    terms = job_constants(job, 1.0)
+    most = steady_work(terms, state_of(terms, job.n_max, 0), 0, job.deadline)
     if most >= job.workload:
         assert play(policy, job, market).finish <= job.deadline
+
+
+def test_the_net_reserves_a_start_and_stays_on_on_demand() -> None:
+    # Three slots of work in five; a start takes half a slot. Spot is there in every other slot.
+    job = SpotJob(workload=3, deadline=5, n_max=1, overhead=InstanceStart(0.5))
+    market = SpotMarket(np.full(5, 0.1), np.array([1, 0, 1, 1, 1]))
+    held = play(SpotFirst(), job, market).allocations
+    # Spot in slot 2 would leave 2 units of work for two slots, of which a start takes half of one.
+    assert [(one.on_demand, one.spot) for one in held] == [(0, 1), (0, 0), *[(1, 0)] * 3]
+    by_total = replace(job, overhead=Overhead(0.5, 0.5))
+    assert play(SpotFirst(), by_total, market).allocations[2] == SpotAllocation(0, 1)
 
 
 def test_a_hysteresis_below_zero_is_refused() -> None:
