@@ -8,9 +8,9 @@ FOLDER/
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from auctune.atomic_files import write_atomically
 from auctune.domain import InputError
@@ -143,7 +143,7 @@ class SpotJobSpec:
     mu1: float
     mu2: float
     table: tuple[float, ...] | None = None
-    start: float | None = None
+    start: Annotated[float | None, Field(exclude_if=lambda start: start is None)] = None
 
     def job(self) -> SpotJob:
         """Return the job.

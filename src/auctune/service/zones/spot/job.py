@@ -4,7 +4,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from auctune.domain.data_size import DataSize
 from auctune.run.spot.job_config import SpotJobSpec
@@ -61,7 +63,8 @@ class SpotJobState(MeteredJob):
         worth: value by time, as recorded.
         promised: work that its instances would have done so far by their profile.
         newest_promised: the same of its newest slot.
-        on_demand, spot: instances in its newest slot.
+        count: instances in its newest slot.
+        on_demand: those of them that are on-demand; 0 by total, where the kind does not matter.
         next_trained: results of all its slots below are recorded.
         finish: when its last row was trained, in its own slots, or None.
     """
@@ -77,8 +80,8 @@ class SpotJobState(MeteredJob):
     worth: dict[str, Any]
     promised: float = 0.0
     newest_promised: float = 0.0
-    on_demand: int = 0
-    spot: int = 0
+    count: int = 0
+    on_demand: Annotated[int, Field(exclude_if=lambda on_demand: not on_demand)] = 0
     next_trained: int = 0
     finish: float | None = None
 
@@ -91,10 +94,12 @@ class SpotJobState(MeteredJob):
         work, count = 0.0, on_demand + spot
         if count:
             job = self.terms.job()
-            effective = job.effective_share((on_demand, spot), (self.on_demand, self.spot))
+            last = self.on_demand, self.count - self.on_demand
+            effective = job.effective_share((on_demand, spot), last)
             work = effective * float(job.scaling.throughput(count)) * share
         self.promised += work
-        self.newest_promised, self.on_demand, self.spot = work, on_demand, spot
+        self.newest_promised, self.count = work, count
+        self.on_demand = 0 if self.terms.start is None else on_demand
 
     def speed_seen(self, done: float) -> float | None:
         """Return the work done relative to what was promised, or None if there was none."""
