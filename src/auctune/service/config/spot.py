@@ -130,10 +130,12 @@ class SpotConfig(LanguageZoneConfig):
         description="speed of 1 to `n_max` GPUs, relative to one GPU. Default: n times as fast",
         examples=[[1.0, 1.9, 2.7, 3.4]],
     )
-    changeover: Literal["by_instance", "by_total"] = Field(
-        default="by_instance",
+    changeover: Literal["by_instance", "by_total"] | None = Field(
+        default=None,
         description="[what a change of GPUs costs]"
-        "(../explanation/spot.md#what-a-change-of-gpus-costs) in plans and estimates",
+        "(../explanation/spot.md#what-a-change-of-gpus-costs) in plans and estimates, "
+        "`by_instance` or `by_total`. Default: by instance, unless `mu1` or `mu2` is given",
+        examples=["by_total"],
     )
     instance_start_seconds: NonNegative | None = Field(
         default=None,
@@ -210,9 +212,15 @@ class SpotConfig(LanguageZoneConfig):
         return self.market_slot_seconds or self.slot_seconds
 
     @property
+    def _is_by_instance(self) -> bool:
+        if self.changeover is None:
+            return self.mu1 is None and self.mu2 is None
+        return self.changeover == "by_instance"
+
+    @property
     def overhead(self) -> Overhead | InstanceStart:
         """What a change of GPUs costs."""
-        if self.changeover == "by_instance":
+        if self._is_by_instance:
             seconds = self.instance_start_seconds
             return (
                 InstanceStart() if seconds is None else InstanceStart(seconds / self.slot_seconds)
@@ -273,10 +281,9 @@ class SpotConfig(LanguageZoneConfig):
             raise InputError("device", found, "cuda")
 
     def _check_changeover(self) -> None:
-        is_by_instance = self.changeover == "by_instance"
-        for key in ("mu1", "mu2") if is_by_instance else ("instance_start_seconds",):
+        for key in ("mu1", "mu2") if self._is_by_instance else ("instance_start_seconds",):
             if getattr(self, key) is not None:
-                other = "by_total" if is_by_instance else "by_instance"
+                other = "by_total" if self._is_by_instance else "by_instance"
                 raise InputError(key, "is given", f'changeover = "{other}" beside it')
         seconds = self.instance_start_seconds
         if seconds is not None and seconds > self.slot_seconds:

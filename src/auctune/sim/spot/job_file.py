@@ -76,23 +76,28 @@ class OverheadEntry(BaseModel):
 
     model_config = STRICT
 
-    changeover: Literal["by_instance", "by_total"] = "by_instance"
+    changeover: Literal["by_instance", "by_total"] | None = None
     start_seconds: Rate | None = None
     mu1: Annotated[float, Field(gt=0, le=1)] | None = None
     mu2: Annotated[float, Field(gt=0, le=1)] | None = None
 
     @model_validator(mode="after")
     def _one_account(self) -> "OverheadEntry":
-        others = ("mu1", "mu2") if self.changeover == "by_instance" else ("start_seconds",)
-        for key in others:
+        for key in ("mu1", "mu2") if self._is_by_instance else ("start_seconds",):
             if getattr(self, key) is not None:
-                other = "by_total" if self.changeover == "by_instance" else "by_instance"
+                other = "by_total" if self._is_by_instance else "by_instance"
                 raise InputError(key, "is given", f'changeover = "{other}" beside it')
         return self
 
+    @property
+    def _is_by_instance(self) -> bool:
+        if self.changeover is None:
+            return self.mu1 is None and self.mu2 is None
+        return self.changeover == "by_instance"
+
     def overhead(self, slot_seconds: float) -> Overhead | InstanceStart:
         """As the mechanism takes it."""
-        if self.changeover == "by_instance":
+        if self._is_by_instance:
             seconds = START_SECONDS if self.start_seconds is None else self.start_seconds
             return InstanceStart(seconds / slot_seconds)
         usual = Overhead()
