@@ -48,6 +48,9 @@ def test_paths_of_a_spot_zone_start_from_the_folder_of_the_file(tmp_path: Path) 
         ("fixed_price = 1.0\nprices = 'a.csv'\n", r"zones\[0\].fixed_price"),
         ("nodes = []\n", r"zones\[0\].nodes"),
         ("[zones.ray]\nspot_resource = 'a'\n", r"zones\[0\].ray"),
+        ("instance_start_seconds = 9e9\n", r"zones\[0\].instance_start_seconds"),
+        ("instance_start_seconds = 1\nmu1 = 0.9\n", r"zones\[0\].instance_start_seconds"),
+        ('changeover = "by_instance"\nmu2 = 0.9\n', r"zones\[0\].mu2"),
         ("provider = 'ray'\nprefork = true\n", r"zones\[0\].prefork"),
         ("device = 'cuda'\n", r"zones\[0\].device: 'cuda' would be shared by 16 instances"),
         (
