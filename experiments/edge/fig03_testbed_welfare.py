@@ -5,7 +5,7 @@ import polars as pl
 from auctune.sim.edge.settings import paper_testbed
 from edge_harness.options import main
 from edge_harness.output import Shown, trials_figure
-from edge_harness.trials import point
+from edge_harness.trials import TESTBED, Point
 
 NAME = "fig03_testbed_welfare"
 
@@ -25,7 +25,7 @@ FIGURE = trials_figure(
     NAME,
     "Figure 3",
     "",
-    [point("testbed", paper_testbed())],
+    [Point("testbed", paper_testbed(), TESTBED)],
     [Shown("welfare", "welfare, money")],
     "milp",
     with_optimum,

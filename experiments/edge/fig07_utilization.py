@@ -1,6 +1,7 @@
 """Figure 7: what of the testbed Eris has sold in each slot, by resource.
 
-With the default prices, and with those of eq. 6, which the paper's figure is about.
+With the prices of eq. 6, which the paper's figure is about, and with the default ones. The charts
+show the first seed, the table means over all.
 """
 
 import polars as pl
@@ -11,6 +12,7 @@ from auctune.sim.edge.comparison import parse_player, play, use_by_slot
 from auctune.sim.edge.settings import paper_testbed
 from auctune.sim.figures import Rows, show, write_chart, write_data
 from edge_harness.options import Figure, Options, main
+from edge_harness.output import mean_estimate, means_table
 from edge_harness.trials import instance_of
 
 NAME = "fig07_utilization"
@@ -18,34 +20,38 @@ MECHANISMS = {"Eris": "eris", "Eris, eq. 6": "eris:pricing=paper"}
 
 
 def run(options: Options, console: Console) -> pl.DataFrame:
-    """Compute, write and show the figure, of seed 0; a row for each mechanism and slot."""
-    instance = instance_of(paper_testbed(), 0, options)
-    frames, uses = [], {}
-    for name, label in MECHANISMS.items():
-        use = use_by_slot(instance, play(label, parse_player(label), instance).decisions)
-        slots = range(instance.market.slots)
-        frames.append(pl.DataFrame({"mechanism": [name] * len(slots), "slot": slots, **use}))
-        uses[NAME if label == "eris" else f"{NAME}-eq-6"] = use
+    """Compute, write and show the figure; a row for each mechanism, seed and slot."""
+    frames = []
+    for seed in range(options.seeds):
+        instance = instance_of(paper_testbed(), seed, options)
+        for name, label in MECHANISMS.items():
+            use = use_by_slot(instance, play(label, parse_player(label), instance).decisions)
+            slots = range(instance.market.slots)
+            whose = {"mechanism": [name] * len(slots), "seed": [seed] * len(slots)}
+            frames.append(pl.DataFrame({**whose, "slot": slots, **use}))
+            if seed == 0:
+                chart = NAME if label == "eris" else f"{NAME}-eq-6"
+                options.out.mkdir(parents=True, exist_ok=True)
+                write_chart(edge_use_chart(use), options.out, chart)
     frame = write_data(pl.concat(frames), options.out, NAME)
-    for chart, use in uses.items():
-        write_chart(edge_use_chart(use), options.out, chart)
     notes = [f"data and charts: {options.out}"]
-    show(console, "Figure 7: shares of the testbed in use", table(frame), notes)
+    show(console, "Figure 7: shares of the testbed in use, %", table(frame), notes)
     return frame
 
 
 def table(frame: pl.DataFrame) -> Rows:
-    """A row a resource."""
-    names = frame["mechanism"].unique(maintain_order=True).to_list()
-    heads = [f"{name}, {what}" for name in names for what in ("on average", "at the most")]
-    rows = []
-    for resource in frame.drop("mechanism", "slot").columns:
-        cells = [resource]
-        for name in names:
-            use = frame.filter(pl.col("mechanism") == name)[resource].to_numpy()
-            cells += [f"{use.mean():.1%}", f"{use.max():.1%}"]
-        rows.append(tuple(cells))
-    return Rows(("resource", *heads), tuple(rows))
+    """A row a mechanism and resource: means over seeds of the slots' mean, and of their maximum."""
+    estimates = []
+    for (name,), part in frame.group_by(["mechanism"], maintain_order=True):
+        for resource in part.drop("mechanism", "seed", "slot").columns:
+            by_seed = part.group_by("seed", maintain_order=True)
+            uses = [group[resource].to_numpy() * 100 for _, group in by_seed]
+            average = [float(use.mean()) for use in uses]
+            largest = [float(use.max()) for use in uses]
+            series = f"{name}, {resource}"
+            estimates.append(mean_estimate("on average", series, average))
+            estimates.append(mean_estimate("at the most", series, largest))
+    return means_table("share of what there is, %", estimates)
 
 
 FIGURE = Figure(NAME, run, table)

@@ -3,13 +3,13 @@
 from auctune.sim.edge.settings import EdgeSetting
 from edge_harness.options import main
 from edge_harness.output import Shown, trials_figure
-from edge_harness.trials import point
+from edge_harness.trials import SIMULATION, Point
 
 FIGURE = trials_figure(
     "fig08_sites",
     "Figure 8",
     "sites",
-    [point(f"{count}", EdgeSetting(num_sites=count)) for count in (25, 50, 75, 100)],
+    [Point(f"{count}", EdgeSetting(num_sites=count), SIMULATION) for count in (5, 10, 25, 50, 100)],
     [Shown("welfare", "welfare, money"), Shown("run", "jobs run")],
 )
 

@@ -3,13 +3,13 @@
 from auctune.sim.edge.settings import EdgeSetting
 from edge_harness.options import main
 from edge_harness.output import Shown, trials_figure
-from edge_harness.trials import point
+from edge_harness.trials import SIMULATION, Point
 
 FIGURE = trials_figure(
     "fig09_jobs",
     "Figure 9",
     "jobs",
-    [point(f"{count}", EdgeSetting(num_jobs=count)) for count in (50, 100, 150, 200)],
+    [Point(f"{count}", EdgeSetting(num_jobs=count), SIMULATION) for count in (50, 100, 150, 200)],
     [Shown("welfare", "welfare, money"), Shown("run", "jobs run")],
 )
 

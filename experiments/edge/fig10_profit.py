@@ -3,11 +3,11 @@
 from auctune.sim.edge.settings import EdgeSetting
 from edge_harness.options import main
 from edge_harness.output import Shown, trials_figure
-from edge_harness.trials import point
+from edge_harness.trials import SIMULATION, Point
 
 POINTS = [
-    *(point(f"{count} sites", EdgeSetting(num_sites=count)) for count in (25, 50, 100)),
-    *(point(f"{count} jobs", EdgeSetting(num_jobs=count)) for count in (50, 150)),
+    *(Point(f"{count} sites", EdgeSetting(num_sites=count), SIMULATION) for count in (25, 50, 100)),
+    *(Point(f"{count} jobs", EdgeSetting(num_jobs=count), SIMULATION) for count in (50, 150)),
 ]
 FIGURE = trials_figure(
     "fig10_profit",

@@ -3,7 +3,7 @@
 from auctune.sim.edge.settings import EdgeSetting
 from edge_harness.options import main
 from edge_harness.output import Shown, trials_figure
-from edge_harness.trials import point
+from edge_harness.trials import Point
 
 LABELS = {"eris:pricing=paper": "Eris, eq. 6", "eris": "Eris"}
 FIGURE = trials_figure(
@@ -11,7 +11,7 @@ FIGURE = trials_figure(
     "Figure 11",
     "price base",
     [
-        point(f"{base:g}", EdgeSetting(price_base=base), LABELS)
+        Point(f"{base:g}", EdgeSetting(price_base=base), LABELS)
         for base in (2.0, 10.0, 100.0, 1000.0, 10_000.0)
     ],
     [Shown("welfare", "welfare, money")],

@@ -8,7 +8,7 @@ import pytest
 import run_all_edge
 from support.thorough import THOROUGH
 
-FOUND = ("fig07_utilization", "fig11_price_bases")
+FOUND = ("fig04_testbed_rejected", "fig07_utilization", "fig11_price_bases")
 FIGURES = tuple(run_all_edge.FIGURES) if THOROUGH else FOUND
 
 
@@ -37,9 +37,9 @@ def test_each_figure_leaves_data_and_charts(out: Path, name: str) -> None:
 
 def test_no_more_is_sold_than_there_is(out: Path) -> None:
     frame = pl.read_parquet(out / "fig07_utilization.parquet")
-    assert frame.columns == ["mechanism", "slot", "gpu", "cpu", "ram_gb", "data"]
+    assert frame.columns == ["mechanism", "seed", "slot", "gpu", "cpu", "ram_gb", "data"]
     assert frame["mechanism"].unique(maintain_order=True).to_list() == ["Eris", "Eris, eq. 6"]
-    for name in frame.columns[2:]:
+    for name in frame.columns[3:]:
         assert frame[name].is_between(0, 1 + 1e-9).all()
 
 
@@ -47,3 +47,23 @@ def test_prices_by_share_do_not_depend_on_the_price_base(out: Path) -> None:
     frame = pl.read_parquet(out / "fig11_price_bases.parquet")
     assert frame.filter(pl.col("mechanism") == "Eris")["welfare"].n_unique() == 1
     assert frame.filter(pl.col("mechanism") == "Eris, eq. 6")["welfare"].n_unique() > 1
+
+
+def test_a_late_job_counts_with_the_rejected_ones_in_the_second_count_alone(out: Path) -> None:
+    frame = pl.read_parquet(out / "fig04_testbed_rejected.parquet")
+    assert (frame["rejected"] <= frame["rejected_or_late"]).all()
+    assert (frame["rejected_or_late"] <= frame["rejected"] + frame["run"]).all()
+    assert (frame["rejected"] < frame["rejected_or_late"]).any()
+
+
+def test_differences_are_those_on_the_same_jobs(out: Path) -> None:
+    frame = pl.read_parquet(out / "fig11_price_bases.parquet")
+    rows = {row[0]: row for row in run_all_edge.FIGURES["fig11_price_bases"].table(frame).rows}
+    first = frame.filter(pl.col("setting") == "2")
+    paper, own = (
+        first.filter(pl.col("mechanism") == name)["welfare"].mean()
+        for name in rows
+        if "less" not in name
+    )
+    shown = float(rows["Eris, eq. 6 less Eris"][1].split(" ")[0].replace(",", ""))
+    assert shown == pytest.approx(paper - own, abs=0.5)

@@ -21,7 +21,13 @@ from support.thorough import drawn
 
 SEEDS = st.integers(0, 2**32)
 PARAMS = st.sampled_from(
-    (ErisParams(), ErisParams("paper"), ErisParams(worth=100), ErisParams(worth=300, rise=1))
+    (
+        ErisParams(),
+        ErisParams("paper"),
+        ErisParams(worth=100),
+        ErisParams(worth=300, rise=1),
+        ErisParams("paper", search="printed"),
+    )
 )
 VALUES = st.lists(st.floats(0, 500), min_size=1, max_size=6).map(
     lambda values: ByDuration(tuple(sorted(values, reverse=True)))

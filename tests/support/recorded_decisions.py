@@ -209,15 +209,14 @@ def _edge() -> Iterator[tuple[str, str]]:
     setting = EdgeSetting(num_sites=6, num_jobs=14, slots=50, arrival_slots=15, seed=3)
     instance = make_instance(setting)
     jobs = instance.in_order()
-    for name, settings in (
+    for label, settings in (
         ("eris", {}),
-        ("eris", {"pricing": "paper"}),
-        ("tiresias", {}),
-        ("antman", {}),
+        ("eris:paper", {"pricing": "paper"}),
+        ("tiresias", {"workers": "8"}),
+        ("antman", {"workers": "8"}),
         ("liquid", {}),
     ):
-        player = registry.edge_player(name, settings)
-        label = ":".join([name, *settings.values()])
+        player = registry.edge_player(label.split(":")[0], settings)
         yield f"edge, {label}", digest(player.play(instance.market, jobs))
     eris = Eris(instance.market)
     reasons = []

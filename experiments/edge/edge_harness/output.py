@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 from rich.console import Console
 
-from auctune.charts.estimates import Estimate, Line, Panel, estimates_chart
+from auctune.charts.estimates import Estimate, Panel, estimates_chart
 from auctune.sim.figures import Rows, show, write_chart, write_data
 from edge_harness.options import Figure, Options
 from edge_harness.trials import Point, collect
@@ -21,12 +21,12 @@ class Shown:
     Attributes:
         column: which.
         title: of its axis.
-        line: drawn across, if any.
+        tabled: whether the table has it too; it always has the first one.
     """
 
     column: str
     title: str
-    line: Line | None = None
+    tabled: bool = False
 
 
 def trials_figure(
@@ -45,17 +45,23 @@ def trials_figure(
         title: of its table.
         axis: what differs between settings.
         points: the settings.
-        shown: a panel each; the first one is the table.
+        shown: a panel each; the table has the first one, with the differences between the first
+            mechanism and each other on the same jobs.
         bound: of welfare, that the trials need.
         more: adds columns.
     """
 
     def table(frame: pl.DataFrame) -> Rows:
-        return means_table(axis, _means(frame, shown[0].column))
+        first, *others = shown
+        estimates = _means(frame, first.column) + _differences(frame, first.column)
+        for one in others:
+            if one.tabled:
+                estimates += _means(frame, one.column, f", {one.title}")
+        return means_table(axis, estimates)
 
     def run(options: Options, console: Console) -> pl.DataFrame:
         frame = write_data(more(collect(points, options, console, bound)), options.out, name)
-        panels = [Panel(one.title, _means(frame, one.column), line=one.line) for one in shown]
+        panels = [Panel(one.title, _means(frame, one.column)) for one in shown]
         write_chart(estimates_chart(panels, axis=axis), options.out, name)
         head = f"{title}: {shown[0].title}"
         show(console, head, table(frame), [f"data and charts: {options.out}"])
@@ -75,17 +81,37 @@ def means_table(axis: str, means: Sequence[Estimate]) -> Rows:
 
 def _cell(one: Estimate) -> str:
     half = one.high - one.mean
-    digits = 0 if one.mean >= 1000 else 2
+    digits = 0 if abs(one.mean) >= 1000 else 2
     return f"{one.mean:,.{digits}f}" + (f" ±{half:,.{digits}f}" if half else "")
 
 
-def _means(frame: pl.DataFrame, column: str) -> list[Estimate]:
-    means = []
-    for (setting, name), group in frame.group_by("setting", "mechanism", maintain_order=True):
-        values = group[column].to_list()
-        mean = statistics.fmean(values)
-        half = 0.0
-        if len(values) > 1:
-            half = 2 * statistics.stdev(values) / math.sqrt(len(values))
-        means.append(Estimate(str(setting), str(name), mean, mean - half, mean + half))
-    return means
+def _means(frame: pl.DataFrame, column: str, suffix: str = "") -> list[Estimate]:
+    groups = frame.group_by("setting", "mechanism", maintain_order=True)
+    return [
+        mean_estimate(str(setting), f"{name}{suffix}", group[column].to_list())
+        for (setting, name), group in groups
+    ]
+
+
+def _differences(frame: pl.DataFrame, column: str) -> list[Estimate]:
+    """Means over seeds of the first mechanism less each other, in each setting."""
+    estimates = []
+    for (setting,), group in frame.group_by(["setting"], maintain_order=True):
+        wide = group.pivot("mechanism", index="seed", values=column, maintain_order=True)
+        _, first, *others = wide.columns
+        estimates += [
+            mean_estimate(
+                str(setting), f"{first} less {name}", (wide[first] - wide[name]).to_list()
+            )
+            for name in others
+        ]
+    return estimates
+
+
+def mean_estimate(setting: str, series: str, values: Sequence[float]) -> Estimate:
+    """A mean with two standard errors."""
+    mean = statistics.fmean(values)
+    half = 0.0
+    if len(values) > 1:
+        half = 2 * statistics.stdev(values) / math.sqrt(len(values))
+    return Estimate(setting, series, mean, mean - half, mean + half)

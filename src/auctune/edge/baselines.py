@@ -1,12 +1,14 @@
 """Baselines of Eris: Tiresias, AntMan and Liquid; each plays a whole instance, slot by slot.
 
 A baseline has no prices of its own: its jobs are charged what their slots cost at the prices of
-eq. 6, but no more than they are worth.
+eq. 6, but no more than they are worth. The default number of workers of Tiresias and AntMan is the
+best of 8, 16, 32 and 64 on the testbed.
 """
 
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 
@@ -197,9 +199,10 @@ def _from(trained: Ints, left: Ints) -> Ints:
 #
 # In every slot the jobs with the least attained service (workers times slots) go first, in queues
 # that a job leaves for the next one when its service passes a threshold; within a queue the
-# earlier arrival goes first. Each has a fixed number of workers. As Pang et al. (TMC 2024, section
-# VI-B) fit it: a job whose payoff turns negative, since what it has cost exceeds what it would
-# still be worth, is dropped.
+# earlier arrival goes first. Pang et al. (TMC 2024, section VI-B) write of the number of resources
+# times the remaining workload instead: with `by="remaining"` the jobs with the fewest worker-slots
+# to go are first. Each has a fixed number of workers. As they fit it: a job whose payoff turns
+# negative, since what it has cost exceeds what it would still be worth, is dropped.
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,12 +211,14 @@ class Tiresias:
 
     Attributes:
         workers: of every job.
-        queue: worker-slots of service by which a job comes into the next queue; double for each
-            one after it.
+        queue: of `attained`: worker-slots of service by which a job comes into the next queue;
+            double for each one after it.
+        by: what orders the jobs: the least attained service, or the least remaining one.
     """
 
-    workers: int = 8
+    workers: int = 32
     queue: int = 16
+    by: Literal["attained", "remaining"] = "attained"
 
     def __post_init__(self) -> None:
         for name in ("workers", "queue"):
@@ -226,7 +231,7 @@ class Tiresias:
         waiting: list[RunningJob] = []
         for slot in range(market.slots):
             waiting += [known[job.id] for job in jobs if job.arrival == slot]
-            waiting.sort(key=lambda one: (self._queue(one), one.job.arrival, one.job.id))
+            waiting.sort(key=lambda one: (self._rank(one), one.job.arrival, one.job.id))
             for one in waiting:
                 floor.run(one, slot)
             waiting = [
@@ -234,7 +239,9 @@ class Tiresias:
             ]
         return [outcome(_unless_a_loss(known[job.id]), job.id) for job in jobs]
 
-    def _queue(self, one: RunningJob) -> int:
+    def _rank(self, one: RunningJob) -> float:
+        if self.by == "remaining":
+            return float(one.left.sum()) * one.job.epochs / one.job.chunks_per_worker_slot
         return (one.served // self.queue).bit_length()
 
 
@@ -324,7 +331,7 @@ class AntMan:
         seed: of the draw of guaranteed jobs.
     """
 
-    workers: int = 8
+    workers: int = 32
     guaranteed: float = 0.5
     patience: int = 3
     seed: int = 0

@@ -31,7 +31,7 @@ from auctune.edge.ledger import EdgeLedger
 from auctune.edge.market import EdgeMarket
 from auctune.edge.prices import EdgePrices, EdgePricing, ErisParams, cost_of
 from auctune.edge.replan import best_rest, data_left, plan_anew
-from auctune.edge.search import offers
+from auctune.edge.search import Offer, offers
 
 
 class Eris:
@@ -226,7 +226,7 @@ class Eris:
         Raises:
             InputError: if it was built otherwise.
         """
-        if saved.get("mechanism") != "eris" or saved["params"] != asdict(self.params):
+        if saved.get("mechanism") != "eris" or ErisParams(**saved["params"]) != self.params:
             raise InputError("snapshot", "is of another mechanism", f"eris with {self.params}")
         if saved["sites"] != list(self.market.site_ids):
             raise InputError("snapshot.sites", "are others", ", ".join(self.market.site_ids))
@@ -241,20 +241,23 @@ class Eris:
         """Plans that keep all constraints by rising finish, each cheaper by a step of money at
         least."""
         cheapest = LARGEST
-        for found in offers(self.ledger, self.pricing, job, max(now, job.arrival)):
+        for found in self._offers(self.ledger, job, max(now, job.arrival)):
             if found.cost < float(LARGEST) and (price := round_money(found.cost)) < cheapest:
                 plan = found.plan(self.ledger, job)
                 if first_violation(job, plan, self.ledger, found.finish) is None:
                     cheapest = price
                     yield EdgeMenuLine(found.finish, price, plan)
 
+    def _offers(self, ledger: EdgeLedger, job: EdgeJob, first: int) -> Iterator[Offer]:
+        printed = self.params.search == "printed"
+        return offers(ledger, self.pricing, job, first, printed=printed)
+
     def _why(self, job: EdgeJob, reason: Reason) -> Reason:
         """Return whether a job without a line would have had one in an empty market."""
         if reason is Reason.NO_CAPACITY:
             nothing = EdgeLedger(self.market)
             nothing.advance(self.ledger.begin)
-            empty = offers(nothing, self.pricing, job, job.arrival)
-            if next(empty, None) is None:
+            if next(self._offers(nothing, job, job.arrival), None) is None:
                 return Reason.NO_FEASIBLE_SCHEDULE
         return reason
 

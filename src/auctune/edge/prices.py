@@ -130,12 +130,15 @@ class ErisParams:
         weight: of `share`: all of the market in one slot, while nothing of it is sold, costs this
             share of `worth`.
         rise: of `share`: by how much the last unit is dearer than the first.
+        search: how a slot is filled: `nested`: by the greedy of docs/explanation/edge.md;
+            `printed`: by the paper's Algorithm 3 as printed.
     """
 
     pricing: Pricing = "share"
     worth: float | None = None
     weight: float = 0.12
     rise: float = 10.0
+    search: Literal["nested", "printed"] = "nested"
 
     def __post_init__(self) -> None:
         if self.worth is not None:

@@ -32,7 +32,7 @@ JOB = EdgeJob(
     utility=Logistic(1000, 50),
 )
 MARKET = EdgeMarket(20, (Site("one", {"cpu": 4}),), 100, 1, {"data": 2, "cpu": 2})
-PLAYERS: tuple[EdgePlayer, ...] = (ErisPlayer(), Tiresias(workers=16), AntMan(), Liquid())
+PLAYERS: tuple[EdgePlayer, ...] = (ErisPlayer(), Tiresias(workers=16), AntMan(workers=8), Liquid())
 
 
 def finishes(player: EdgePlayer, *jobs: EdgeJob, market: EdgeMarket = MARKET) -> list[int | None]:
@@ -59,6 +59,17 @@ def test_tiresias_serves_first_who_has_been_served_least() -> None:
     long = replace(JOB, chunks={"one": 16})
     assert finishes(Tiresias(workers=4, queue=8), long, late) == [4, 2]
     assert finishes(Tiresias(workers=4, queue=100), long, late) == [3, 4]
+
+
+def test_tiresias_by_remaining_workload_serves_first_who_has_least_to_go() -> None:
+    long = replace(JOB, chunks={"one": 16})
+    late = replace(JOB, id="b", arrival=1, chunks={"one": 12})
+    # After a slot of four workers both have twelve chunks left, and the earlier one goes on.
+    assert finishes(Tiresias(workers=4, by="remaining"), long, late) == [3, 6]
+    shorter = replace(late, chunks={"one": 8})
+    assert finishes(Tiresias(workers=4, by="remaining"), long, shorter) == [5, 2]
+    # By what was served, the first is the same queue as the other's when it begins, and goes on.
+    assert finishes(Tiresias(workers=4, queue=100), long, shorter) == [3, 5]
 
 
 def test_tiresias_drops_what_costs_more_than_it_is_worth() -> None:

@@ -19,10 +19,20 @@ def plain(compiled: Callable[..., Any]) -> Callable[..., Any]:
 
 KERNELS = {
     fill: ("cost_class_keys", "greedy_fill", "sort_cost_classes"),
-    problem: ("sort_cost_classes", "greedy_fill", "slot_curves", "fill_table", "read_split"),
+    problem: (
+        "sort_cost_classes",
+        "greedy_fill",
+        "pairs_by_omega",
+        "printed_fill",
+        "slot_curves",
+        "fill_table",
+        "read_split",
+    ),
     forward: (
         "sort_cost_classes",
         "greedy_fill",
+        "pairs_by_omega",
+        "printed_fill",
         "take_data",
         "spend_data",
         "_dearness",
@@ -37,7 +47,7 @@ def found(seed: int) -> list[tuple[float, EdgePlan]]:
     random = stream(seed, "edge kernels")
     market = small_market(random)
     ledger, job = used_ledger(random, market), small_job(random, market)
-    made = offers(ledger, PaperPrices(), job, job.arrival)
+    made = offers(ledger, PaperPrices(), job, job.arrival, printed=seed % 2 == 1)
     return [(offer.cost, offer.plan(ledger, job)) for offer in made]
 
 

@@ -6,7 +6,18 @@ import math
 import numpy as np
 import pytest
 
-from auctune.edge import EdgeLedger, PaperPrices, SharePrices, best_plan, cost_of, first_violation
+from auctune.edge import (
+    EdgeJob,
+    EdgeLedger,
+    EdgeMarket,
+    Logistic,
+    PaperPrices,
+    SharePrices,
+    Site,
+    best_plan,
+    cost_of,
+    first_violation,
+)
 from auctune.edge.prices import EdgePricing
 from auctune.edge.search import offers
 from auctune.edge.search.forward import spend_data
@@ -76,6 +87,41 @@ def test_slot_curves_are_close_to_the_best_and_never_below_it() -> None:
             compared += math.isfinite(best)
             exact += math.isfinite(best) and curve[0, chunks] <= best + 1e-9
     assert exact >= 0.8 * compared > 0
+
+
+def test_what_algorithm_3_finds_as_printed_is_never_below_the_best_and_may_miss_it() -> None:
+    missed = compared = 0
+    for seed in range(12):
+        ledger, job, pricing = draw(seed)
+        question = make_subproblem(
+            ledger, pricing(ledger, job.arrival), job, chunks_of(ledger, job)
+        )
+        printed, _, _ = tables(question._replace(printed=True))
+        for chunks in range(1, min(4, job.num_chunks) + 1):
+            best = cheapest(question, 0, chunks)
+            if math.isfinite(best) and printed[0, chunks] < math.inf:
+                compared += 1
+                missed += printed[0, chunks] > best + 1e-9
+            else:
+                missed += math.isfinite(best)
+    assert missed > 0 < compared
+
+
+def test_as_printed_data_stay_at_a_site_that_is_full_while_a_free_one_costs_as_much() -> None:
+    market = EdgeMarket(1, (Site("a", {"cpu": 2}), Site("b", {"cpu": 2})), 100, 1)
+    job = EdgeJob(
+        id="j",
+        arrival=0,
+        epochs=1,
+        chunks={"a": 3},
+        worker={"cpu": 1},
+        server={},
+        chunks_per_worker_slot=1,
+        parameter_mb=1,
+        utility=Logistic(100, 1),
+    )
+    assert not list(offers(EdgeLedger(market), PaperPrices(), job, 0, printed=True))
+    assert list(offers(EdgeLedger(market), PaperPrices(), job, 0))
 
 
 def plain_table(curve: Floats) -> Floats:

@@ -10,6 +10,8 @@ from elsewhere cost theta alpha each, and are taken as soon as nothing is cheape
 That is the paper's Omega, split into site prices (sites are sorted, not pairs of sites), with
 whole workers, parameters and the server in it, one budget B, and exported chunks without workers.
 
+`printed_fill` is the paper's Algorithm 3 as printed, to show what it costs.
+
 Kernels: arrays and scalars in, a count out. R sites, J + 1 levels, D chunks.
 """
 
@@ -195,3 +197,105 @@ def sort_cost_classes(
         )
     # Stable: tiers of one site that cost the same stay in their order.
     return np.argsort(keys, kind="mergesort")
+
+
+@kernel
+def pairs_by_omega(
+    worker_price: Floats, chunk_price: float, level_workers: Ints, level_chunks: Ints
+) -> Ints:
+    """Pairs r * R + r' of sites with Omega (9) below 0, that is, a chunk of r is cheaper trained at
+    r' although it crosses; the lowest Omega first."""
+    num_sites, last = len(worker_price), len(level_workers) - 1
+    rate = level_workers[last] / level_chunks[last]
+    omega = np.empty(num_sites * num_sites)
+    for giver in range(num_sites):
+        for taker in range(num_sites):
+            saved = rate * (worker_price[giver] - worker_price[taker])
+            omega[giver * num_sites + taker] = np.inf if giver == taker else chunk_price - saved
+    order = np.argsort(omega, kind="mergesort")
+    return order[: np.searchsorted(omega[order], 0.0)]
+
+
+@kernel
+def printed_fill(
+    target: int,
+    worker_price: Floats,
+    server_price: Floats,
+    traffic_price: float,
+    room: float,
+    chunk_mb: float,
+    parameter_mb: float,
+    level_workers: Ints,
+    level_chunks: Ints,
+    levels_beside: Ints,
+    data: Ints,
+    pairs: Ints,
+    trained: Ints,
+) -> tuple[int, float]:
+    """Fill one slot by Algorithm 3 of Pang et al. (TMC 2024), with its faults.
+
+    As printed, (10) compares the workload with the receivers of all earlier pairs, one that is in
+    several of them once for each; each pair has the whole budget of traffic; workers are counted
+    for data that left; data at a full site stay there unless Omega < 0; and each site keeps room
+    for the server, which goes where most workers are.
+
+    Args:
+        target: d, chunks.
+        worker_price, server_price: [R] money.
+        traffic_price: alpha.
+        room: MB left.
+        chunk_mb, parameter_mb: theta, lambda.
+        level_workers, level_chunks: [J + 1].
+        levels_beside: [R] the highest level that fits beside the server; -1 where that does not.
+        data: [R] chunks left, M.
+        pairs: as `pairs_by_omega` has them.
+        trained: [R] filled: chunks that these workers can train of the data that they have.
+
+    Returns:
+        Site of the server, and the cost of line 20; -1 and infinity if the workload is found to be
+        infeasible.
+    """
+    num_sites = len(data)
+    incoming, outgoing = np.zeros(num_sites, dtype=np.int64), np.zeros(num_sites, dtype=np.int64)
+    excluded = np.zeros(num_sites, dtype=np.bool_)
+    times, counted = np.zeros(num_sites, dtype=np.int64), 0
+    for pair in pairs:
+        giver, taker = pair // num_sites, pair % num_sites
+        if excluded[giver] or excluded[taker]:
+            continue
+        able = level_chunks[max(levels_beside[taker], 0)]
+        moved = min(
+            data[giver] - outgoing[giver], target - counted, able - data[taker] - incoming[taker]
+        )
+        if chunk_mb > 0:
+            moved = min(moved, int(room / chunk_mb))
+        if moved < 0:
+            excluded[taker] = True
+            moved = 0
+        outgoing[giver] += moved
+        incoming[taker] += moved
+        counted += times[taker] * moved + data[taker] + incoming[taker]
+        times[taker] += 1
+    needed = level_workers[np.searchsorted(level_chunks, target)]
+    workers = np.zeros(num_sites, dtype=np.int64)
+    order = np.argsort(worker_price, kind="mergesort")
+    total = 0
+    trained[:] = 0
+    reached = 0
+    for site in order:
+        own = level_workers[np.searchsorted(level_chunks, data[site] + incoming[site])]
+        fitting = level_workers[max(levels_beside[site], 0)]
+        workers[site] = min(own, fitting, needed - total)
+        total += workers[site]
+        able = level_chunks[np.searchsorted(level_workers, workers[site], side="right") - 1]
+        there = data[site] + incoming[site] - outgoing[site]
+        trained[site] = min(able, there, target - reached)
+        reached += trained[site]
+    server = int(np.argmax(workers))
+    crossing = chunk_mb * incoming.sum() + parameter_mb * (total - workers[server])
+    if total < needed or crossing > room:
+        return -1, np.inf
+    cost = server_price[server] + traffic_price * crossing
+    for site in range(num_sites):
+        cost += worker_price[site] * workers[site]
+    return server, cost

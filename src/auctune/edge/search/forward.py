@@ -11,7 +11,12 @@ Kernels: S slots, R sites, D chunks.
 
 import numpy as np
 
-from auctune.edge.search.fill import greedy_fill, sort_cost_classes
+from auctune.edge.search.fill import (
+    greedy_fill,
+    pairs_by_omega,
+    printed_fill,
+    sort_cost_classes,
+)
 from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.jit import kernel
 
@@ -29,6 +34,7 @@ def build_plan(
     levels: Ints,
     levels_beside: Ints,
     data: Ints,
+    printed: bool,
     split: Ints,
     servers: Ints,
     trained: Ints,
@@ -56,10 +62,24 @@ def build_plan(
             continue
         parameter_price = parameter_mb * traffic_price[t]
         chunk_price = chunk_mb * traffic_price[t]
+        most, least = 0, np.inf
+        if printed:
+            pairs = pairs_by_omega(worker_price[t], chunk_price, level_workers, level_chunks)
+            servers[t], _ = printed_fill(
+                target, worker_price[t], server_price[t], traffic_price[t], room[t], chunk_mb,
+                parameter_mb, level_workers, level_chunks, levels_beside[t], left, pairs,
+                trained[t],
+            )  # fmt: skip
+            most = trained[t].sum()
+            if servers[t] < 0 or most == 0:
+                servers[t], most = -1, 0
+                trained[t] = 0
+            carried = target - most
+            take_data(trained[t], left, wish, taken[t])
+            continue
         order = sort_cost_classes(
             worker_price[t], parameter_price, chunk_price, level_workers, level_chunks, left, keys
         )
-        most, least = 0, np.inf
         for server in range(num_sites):
             if levels_beside[t, server] < 0:
                 continue

@@ -8,7 +8,12 @@ import numpy as np
 from auctune.edge.job import EdgeJob, workers_for
 from auctune.edge.ledger import EdgeLedger
 from auctune.edge.prices import EdgePrices
-from auctune.edge.search.fill import greedy_fill, sort_cost_classes
+from auctune.edge.search.fill import (
+    greedy_fill,
+    pairs_by_omega,
+    printed_fill,
+    sort_cost_classes,
+)
 from auctune.numerics.arrays import FIT, Floats, Ints
 from auctune.numerics.jit import kernel
 
@@ -41,6 +46,7 @@ class Subproblem(NamedTuple):
     levels: Ints  # [S, R] the highest level that fits, without a server
     levels_beside: Ints  # [S, R] beside the server; -1 where that does not fit
     data: Ints  # [R] chunks left
+    printed: bool = False  # slots are filled by the paper's Algorithm 3 as printed
 
 
 def make_subproblem(ledger: EdgeLedger, prices: EdgePrices, job: EdgeJob, data: Ints) -> Subproblem:
@@ -124,6 +130,7 @@ def slot_curves(
     levels: Ints,
     levels_beside: Ints,
     data: Ints,
+    printed: bool,
     curve: Floats,
     reach: Ints,
 ) -> None:
@@ -151,6 +158,17 @@ def slot_curves(
         reach[t] = 0
         parameter_price = parameter_mb * traffic_price[t]
         chunk_price = chunk_mb * traffic_price[t]
+        if printed:
+            pairs = pairs_by_omega(worker_price[t], chunk_price, level_workers, level_chunks)
+            for d in range(1, total + 1):
+                _, curve[t, d] = printed_fill(
+                    d, worker_price[t], server_price[t], traffic_price[t], room[t], chunk_mb,
+                    parameter_mb, level_workers, level_chunks, levels_beside[t], data, pairs,
+                    trained,
+                )  # fmt: skip
+                if curve[t, d] < np.inf:
+                    reach[t] = d
+            continue
         order = sort_cost_classes(
             worker_price[t], parameter_price, chunk_price, level_workers, level_chunks, data, keys
         )

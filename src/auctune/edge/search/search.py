@@ -57,6 +57,8 @@ def offers(
     job: EdgeJob,
     first: int,
     data: Ints | None = None,
+    *,
+    printed: bool = False,
 ) -> Iterator[Offer]:
     """Plans by rising finish, each cheaper than those before; made as they are asked for.
 
@@ -66,11 +68,12 @@ def offers(
         job: whose.
         first: the first slot that it may use.
         data: [R] chunks left of it; None: all.
+        printed: whether slots are filled by the paper's Algorithm 3 as printed.
     """
     if data is None:
         data = chunks_of(ledger, job)
     prices = pricing(ledger, first)
-    question = make_subproblem(ledger, prices, job, data)
+    question = make_subproblem(ledger, prices, job, data)._replace(printed=printed)
     curve, reach, best = tables(question)
     needs = _needed(question)
     worker = prices.beta @ ledger.market.needs(job.worker)
