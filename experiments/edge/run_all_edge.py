@@ -1,4 +1,4 @@
-"""Figures 3 to 11 of the edge, one after the other.
+"""Figures 3 to 11 of the edge, and prices that learn, one after the other.
 
     python experiments/edge/run_all_edge.py [--quick] [--only NAME,...]
     python experiments/edge/run_all_edge.py --docs
@@ -22,6 +22,7 @@ FIGURES = load_figures(
     "fig09_jobs",
     "fig10_profit",
     "fig11_price_bases",
+    "learned_prices",
 )
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "experiments-edge.md"
 

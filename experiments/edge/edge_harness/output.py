@@ -45,19 +45,19 @@ def trials_figure(
         title: of its table.
         axis: what differs between settings.
         points: the settings.
-        shown: a panel each; the table has the first one, with the differences between the first
-            mechanism and each other on the same jobs.
+        shown: a panel each; the table has the first one and those that are `tabled`, and of the
+            last of these the differences between the first mechanism and each other on the same
+            jobs.
         bound: of welfare, that the trials need.
         more: adds columns.
     """
+    tabled = [shown[0], *(one for one in shown[1:] if one.tabled)]
 
     def table(frame: pl.DataFrame) -> Rows:
-        first, *others = shown
-        estimates = _means(frame, first.column) + _differences(frame, first.column)
-        for one in others:
-            if one.tabled:
-                estimates += _means(frame, one.column, f", {one.title}")
-        return means_table(axis, estimates)
+        estimates: list[Estimate] = []
+        for index, one in enumerate(tabled):
+            estimates += _means(frame, one.column, f", {one.title}" if index else "")
+        return means_table(axis, estimates + _differences(frame, tabled[-1]))
 
     def run(options: Options, console: Console) -> pl.DataFrame:
         frame = write_data(more(collect(points, options, console, bound)), options.out, name)
@@ -93,11 +93,11 @@ def _means(frame: pl.DataFrame, column: str, suffix: str = "") -> list[Estimate]
     ]
 
 
-def _differences(frame: pl.DataFrame, column: str) -> list[Estimate]:
+def _differences(frame: pl.DataFrame, shown: Shown) -> list[Estimate]:
     """Means over seeds of the first mechanism less each other, in each setting."""
     estimates = []
     for (setting,), group in frame.group_by(["setting"], maintain_order=True):
-        wide = group.pivot("mechanism", index="seed", values=column, maintain_order=True)
+        wide = group.pivot("mechanism", index="seed", values=shown.column, maintain_order=True)
         _, first, *others = wide.columns
         estimates += [
             mean_estimate(

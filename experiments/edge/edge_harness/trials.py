@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import polars as pl
 from rich.console import Console
 from rich.progress import Progress
 
-from auctune.sim.edge.comparison import EdgePlayed, bound_of, parse_player, play
+from auctune.sim.edge.comparison import EdgeBound, EdgePlayed, bound_of, parse_player, play
 from auctune.sim.edge.instance_file import EdgeInstance
 from auctune.sim.edge.settings import EdgeSetting, make_instance
 from edge_harness.options import SMALLER, Options
@@ -74,6 +75,12 @@ def instance_of(setting: EdgeSetting, seed: int, options: Options) -> EdgeInstan
     return make_instance(replace(setting, seed=seed))
 
 
+@cache
+def _bound(setting: EdgeSetting, seed: int, options: Options, kind: str) -> EdgeBound | None:
+    """Return the bound of a seed; Figures 3 and 5 have the same ones, of a minute each."""
+    return bound_of(instance_of(setting, seed, options), kind, options.time_limit)
+
+
 def num_rejected_or_late(instance: EdgeInstance, played: EdgePlayed) -> int:
     """Return how many jobs do not run, or come to less than `LATE` of their worth at first."""
     outcomes = zip(instance.in_order(), played.decisions, strict=True)
@@ -97,7 +104,7 @@ def collect(
         for one in points:
             for seed in range(options.seeds):
                 instance = instance_of(one.setting, seed, options)
-                most = bound_of(instance, bound, options.time_limit)
+                most = _bound(one.setting, seed, options, bound)
                 for label, name in one.labels.items():
                     played = play(label, parse_player(label), instance)
                     rows.append(

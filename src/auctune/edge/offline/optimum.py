@@ -56,7 +56,7 @@ def welfare_bound(market: EdgeMarket, jobs: tuple[EdgeJob, ...], tail: int = TAI
     kinds = [[builder.row([], upper=float(units)) for units in pooled] for _ in range(market.slots)]
     traffic = [builder.row([], upper=market.traffic_mb_per_slot) for _ in range(market.slots)]
     for job in jobs:
-        _add_job(builder, ledger, job, tail, kinds, traffic)
+        add_pooled_job(builder, ledger, job, tail, kinds, traffic)
     if not builder.num_columns:
         return 0.0
     solved = solve(builder.build(), SolveOptions())
@@ -66,7 +66,7 @@ def welfare_bound(market: EdgeMarket, jobs: tuple[EdgeJob, ...], tail: int = TAI
     return solved.bound + margin
 
 
-def _add_job(
+def add_pooled_job(
     builder: ProgramBuilder,
     ledger: EdgeLedger,
     job: EdgeJob,
@@ -74,6 +74,16 @@ def _add_job(
     kinds: list[list[int]],
     traffic: list[int],
 ) -> None:
+    """Add a job to the pooled program: its columns, and its terms in the rows that all jobs share.
+
+    Args:
+        builder: of the program.
+        ledger: what others hold.
+        job: which.
+        tail: slots after which a finish is one column.
+        kinds: rows of the units of each type, [T][K].
+        traffic: rows of the traffic, [T].
+    """
     market, limits = ledger.market, limits_of(ledger, job)
     if limits.earliest is None:
         return
