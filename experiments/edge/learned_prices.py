@@ -13,6 +13,7 @@ from rich.progress import Progress
 
 from auctune.charts.estimates import Panel, estimates_chart
 from auctune.edge import EdgeJob, Eris, ErisParams, welfare_bound
+from auctune.numerics.arrays import Floats
 from auctune.sim.edge.instance_file import EdgeInstance
 from auctune.sim.edge.settings import paper_testbed
 from auctune.sim.figures import Rows, show, write_chart, write_data
@@ -94,16 +95,16 @@ def ways(instance: EdgeInstance, seed: int, options: Options) -> dict[str, Calla
 
 def table(frame: pl.DataFrame) -> Rows:
     """A row a way: welfare of all seeds over their bounds, the worst seed, and the difference."""
-    first = frame["mechanism"][0]
-    base = frame.filter(pl.col("mechanism") == first)["welfare"]
-    rows = []
+    base: Floats | None = None
+    rows: list[tuple[str, ...]] = []
     for (name,), part in frame.group_by(["mechanism"], maintain_order=True):
-        ratio = part["welfare"] / part["bound"]
-        less = mean_estimate("", "", ((part["welfare"] - base) / part["bound"]).to_list())
-        cell = "" if name == first else f"{less.mean:+.3f} ±{less.high - less.mean:.3f}"
-        total = part["welfare"].sum() / part["bound"].sum()
-        rows.append((str(name), f"{total:.3f}", f"{ratio.min():.2f}", cell))
-    heads = ("prices", "welfare / bound", "worst seed", f"less {first}, on the same jobs")
+        welfare, bound = part["welfare"].to_numpy(), part["bound"].to_numpy()
+        base = welfare if base is None else base
+        less = mean_estimate("", "", ((welfare - base) / bound).tolist())
+        cell = f"{less.mean:+.3f} ±{less.high - less.mean:.3f}" if rows else ""
+        total = f"{welfare.sum() / bound.sum():.3f}"
+        rows.append((str(name), total, f"{(welfare / bound).min():.2f}", cell))
+    heads = ("prices", "welfare / bound", "worst seed", "less Eris, on the same jobs")
     return Rows(heads, tuple(rows))
 
 
