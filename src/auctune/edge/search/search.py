@@ -73,11 +73,16 @@ def offers(
     if data is None:
         data = chunks_of(ledger, job)
     prices = pricing(ledger, first)
-    question = make_subproblem(ledger, prices, job, data)._replace(printed=printed)
-    curve, reach, best = tables(question)
-    needs = _needed(question)
+    question = make_subproblem(ledger, prices, job, data)
     worker = prices.beta @ ledger.market.needs(job.worker)
     server = prices.beta @ ledger.market.needs(job.server)
+    if printed:
+        # Without our tie break, of which the paper knows nothing.
+        question = question._replace(
+            printed=True, worker_price=worker, server_price=server, traffic_price=prices.alpha
+        )
+    curve, reach, best = tables(question)
+    needs = _needed(question)
     cheapest = math.inf
     for row in range(len(reach)):
         # What the table proposes in vain is proposed again with the next slot.
