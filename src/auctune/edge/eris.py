@@ -213,7 +213,7 @@ class Eris:
     def save(self) -> Saved:
         return {
             "mechanism": "eris",
-            "params": asdict(self.params),
+            "params": self._price_settings(),
             "sites": list(self.market.site_ids),
             "num_seen": self._num_seen,
             "worth_seen": self._worth_seen,
@@ -226,12 +226,16 @@ class Eris:
         Raises:
             InputError: if it was built otherwise.
         """
-        if saved.get("mechanism") != "eris" or ErisParams(**saved["params"]) != self.params:
+        if saved.get("mechanism") != "eris" or saved["params"] != self._price_settings():
             raise InputError("snapshot", "is of another mechanism", f"eris with {self.params}")
         if saved["sites"] != list(self.market.site_ids):
             raise InputError("snapshot.sites", "are others", ", ".join(self.market.site_ids))
         self.ledger.load(saved)
         self._num_seen, self._worth_seen = saved["num_seen"], saved["worth_seen"]
+
+    def _price_settings(self) -> Saved:
+        # How slots are filled is not part of the state.
+        return {name: value for name, value in asdict(self.params).items() if name != "search"}
 
     def _saw(self, job: EdgeJob) -> None:
         self._num_seen += 1
