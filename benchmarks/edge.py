@@ -161,7 +161,7 @@ def welfare_table(seeds: range, limit: float) -> Table:
         total = sum(bound.value for bound in bounds if bound)
         for label, cells in shares.items():
             if setting == "simulation" and label in PRINTED:
-                # Pairs of fifty sites for every number of chunks: hours.
+                # It goes through all pairs of sites for every number of chunks: slow with fifty.
                 cells.append("-")
                 continue
             cells.append(f"{sum(welfare_of(label, played)) / total:.3f}")

@@ -5,7 +5,7 @@ same jobs. Seeds are others than those of the figures.
 """
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import polars as pl
 from rich.console import Console
@@ -68,11 +68,10 @@ def ways(instance: EdgeInstance, seed: int, options: Options) -> dict[str, Calla
 
     day = before(1)
     worth = statistics.fmean(job.utility(0) for job in day[0])
-    known = ErisParams(worth=worth)
-    pricing = known.prices(market, 0.0)
+    pricing = ErisParams(worth=worth).prices(market, 0.0)
 
-    def eris(params: ErisParams) -> float:
-        one = Eris(market, params)
+    def eris(history: Sequence[EdgeJob]) -> float:
+        one = Eris(market, history=history)
         return sum(one.offer(job, job.arrival).utility or 0.0 for job in jobs)
 
     def displacement(days: Days | KnownDay) -> float:
@@ -83,8 +82,8 @@ def ways(instance: EdgeInstance, seed: int, options: Options) -> dict[str, Calla
         return shadow_welfare(market, jobs, days, _SCENARIOS["shadow"], share)
 
     return {
-        "Eris": lambda: eris(ErisParams()),
-        "Eris, worth of the day before": lambda: eris(known),
+        "Eris": lambda: eris(()),
+        "Eris, a day before": lambda: eris(day[0]),
         "shadow prices, a day before": lambda: shadow(1.0),
         "shadow prices of 0.3 of the capacity": lambda: shadow(0.3),
         "displacement, a day before": lambda: displacement(Days(day, market.slots, seed)),

@@ -38,7 +38,7 @@ def drawn_market(seed: int, params: ErisParams) -> tuple[Eris, EdgeJob]:
     """A market in which others hold something, and a job."""
     random = stream(seed, "edge property")
     market = small_market(random)
-    eris = Eris(market, params)
+    eris = Eris(market, params, [small_job(random, market, "before")])
     eris.ledger.load(used_ledger(random, market).save())
     return eris, small_job(random, market)
 

@@ -13,8 +13,7 @@ from auctune.sim.edge.instance_file import EdgeInstance
 from auctune.sim.edge.settings import EdgeSetting, make_instance
 from edge_harness.options import SMALLER, Options
 
-# Baselines with as many workers as serve them best of 8, 16, 32 and 64, chosen on other seeds:
-# `python benchmarks/edge.py --only welfare --first-seed 100`.
+# Baselines with as many workers as serve them best of 8, 16, 32 and 64.
 TESTBED: Mapping[str, str] = {
     "eris": "Eris",
     "eris:pricing=paper": "Eris, eq. 6",

@@ -37,18 +37,30 @@ from auctune.edge.search import Offer, offers
 class Eris:
     """The edge's auction over one market.
 
+    Args:
+        market: the supply.
+        params: the options.
+        history: bids of earlier days; prices by share begin at their mean worth.
+
     Attributes:
         market: the supply.
         params: the options.
         ledger: what is sold.
     """
 
-    def __init__(self, market: EdgeMarket, params: ErisParams | None = None) -> None:
+    def __init__(
+        self,
+        market: EdgeMarket,
+        params: ErisParams | None = None,
+        history: Sequence[EdgeJob] = (),
+    ) -> None:
         self.market = market
         self.params = params or ErisParams()
         self.ledger = EdgeLedger(market)
         # Of the bids so far: how many, and the sum of their worths at duration 0.
         self._num_seen, self._worth_seen = 0, 0.0
+        for job in history:
+            self._saw(job)
 
     @property
     def pricing(self) -> EdgePricing:

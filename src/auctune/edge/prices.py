@@ -126,7 +126,7 @@ class ErisParams:
         pricing: `share`: by the share that is sold, from a reserve; `paper`: eq. 6 with the
             market's price bases.
         worth: of `share`: what a job that takes no time is worth, money; None: the mean of the
-            bids so far, without the one that is priced.
+            bids so far, those of earlier days included, without the one that is priced.
         weight: of `share`: all of the market in one slot, while nothing of it is sold, costs this
             share of `worth`.
         rise: of `share`: by how much the last unit is dearer than the first.

@@ -95,7 +95,7 @@ class EdgeDriver:
     ) -> None:
         self._inputs, self._folder, self._log, self._on_event = inputs, folder, log, on_event
         self._market = inputs.instance.market
-        self._eris = Eris(self._market, inputs.params)
+        self._eris = Eris(self._market, inputs.params, inputs.instance.history)
         self.state = EdgeRunState(inputs.instance, self._eris)
         self.state.replay(log.events)
         self._lost_now: list[str] = []
@@ -290,7 +290,9 @@ def run_edge(
         with closing(EventLog(folder.event_log)) as log:
             if any(event["type"] == "ended" for event in log.events):
                 # Its report may have been lost with the driver.
-                state = EdgeRunState(inputs.instance, Eris(inputs.instance.market, inputs.params))
+                instance = inputs.instance
+                eris = Eris(instance.market, inputs.params, instance.history)
+                state = EdgeRunState(instance, eris)
                 state.replay(log.events)
                 return _report(state, folder)
             if not inputs.ray:

@@ -101,7 +101,7 @@ def play(
     jobs = instance.in_order()
     seconds: list[float] = []
     if isinstance(player, ErisPlayer):
-        eris, decisions = Eris(instance.market, player.params), []
+        eris, decisions = Eris(instance.market, player.params, instance.history), []
         for job in jobs:
             start = clock()
             decisions.append(eris.offer(job, job.arrival))

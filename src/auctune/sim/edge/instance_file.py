@@ -22,10 +22,12 @@ class EdgeInstance:
     Attributes:
         market: the supply, empty.
         jobs: all bids; those of one slot are answered in this order.
+        history: bids of earlier days, by whose worth prices begin.
     """
 
     market: EdgeMarket
     jobs: tuple[EdgeJob, ...]
+    history: tuple[EdgeJob, ...] = ()
 
     def __post_init__(self) -> None:
         seen: set[str] = set()
@@ -98,6 +100,7 @@ class EdgeInstanceModel(_Model):
     chunk_mb: float
     price_base: dict[str, float] = {}
     jobs: list[JobModel]
+    history: list[JobModel] = []
 
 
 _EXPECTED = {
@@ -107,6 +110,7 @@ _EXPECTED = {
     "chunk_mb": "MB >= 0",
     "price_base": "an object: numbers > 1 by resource type, and of data",
     "jobs": "a list of jobs",
+    "history": "a list of jobs",
     "id": "a name",
     "capacity": "an object: units by resource type",
     "arrival": "a slot >= 0",
@@ -181,8 +185,11 @@ def parse_edge_instance(data: Any) -> EdgeInstance:
         chunk_mb=model.chunk_mb,
         price_base=model.price_base,
     )
-    jobs = (_placed(f"jobs[{index}]", _job, job) for index, job in enumerate(model.jobs))
-    return EdgeInstance(market, tuple(jobs))
+    jobs, history = (
+        tuple(_placed(f"{name}[{index}]", _job, job) for index, job in enumerate(models))
+        for name, models in (("jobs", model.jobs), ("history", model.history))
+    )
+    return EdgeInstance(market, jobs, history)
 
 
 def edge_instance_json(instance: EdgeInstance) -> dict[str, Any]:
@@ -195,6 +202,11 @@ def edge_instance_json(instance: EdgeInstance) -> dict[str, Any]:
         "chunk_mb": market.chunk_mb,
         "price_base": dict(market.price_base),
         "jobs": [edge_job_json(job) for job in instance.jobs],
+        **(
+            {"history": [edge_job_json(job) for job in instance.history]}
+            if instance.history
+            else {}
+        ),
     }
 
 

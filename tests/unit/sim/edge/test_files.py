@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from auctune.domain import InputError
-from auctune.edge import ByDuration, ErisPlayer
+from auctune.edge import ByDuration, Eris, ErisParams, ErisPlayer
 from auctune.sim.edge.comparison import play
 from auctune.sim.edge.decision_file import parse_edge_decision, write_edge_decisions
 from auctune.sim.edge.instance_file import (
@@ -28,6 +28,27 @@ def test_an_instance_is_read_as_it_was_written(tmp_path: Path) -> None:
     for instance in (INSTANCE, make_instance(paper_testbed(num_jobs=3))):
         write_edge_instance(instance, path)
         assert read_edge_instance(path) == instance
+
+
+def test_an_instance_with_a_history_is_read_as_it_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "instance.json"
+    instance = EdgeInstance(MARKET, (JOB,), make_instance(paper_testbed(num_jobs=3)).jobs)
+    write_edge_instance(instance, path)
+    assert read_edge_instance(path) == instance
+    assert "history" not in edge_instance_json(INSTANCE)
+
+
+def test_prices_begin_with_the_worth_of_the_history() -> None:
+    instance = make_instance(paper_testbed(num_jobs=3))
+    before = make_instance(paper_testbed(num_jobs=4, seed=1)).jobs
+    known = EdgeInstance(instance.market, instance.jobs, before)
+    assert sum(one.payment for one in play("eris", ErisPlayer(), instance).decisions[:1]) == 0
+    first = play("eris", ErisPlayer(), known).decisions[0]
+    assert first.payment > 0
+    worth = sum(job.utility(0) for job in before) / len(before)
+    eris = Eris(instance.market, ErisParams(worth=worth))
+    job = instance.in_order()[0]
+    assert first == eris.offer(job, job.arrival)
 
 
 def test_a_table_of_values_is_read_as_it_was_written() -> None:
