@@ -177,6 +177,19 @@ class SpotJob:
         if self.n_max < self.n_min:
             raise InputError("n_max", f"{self.n_max!r}", f"a whole number >= n_min = {self.n_min}")
         self.scaling.check_reaches(self.n_max)
+        self._check_starts()
+
+    def _check_starts(self) -> None:
+        """Refuse starts that last into other slots where what they cost depends on those."""
+        overhead, scaling = self.overhead, self.scaling
+        if not isinstance(overhead, InstanceStart) or overhead.slots <= 1 or self.n_max == 1:
+            return
+        one = scaling.throughput(1)
+        if self.n_min > 1 or any(
+            scaling.throughput(n) != n * one for n in range(1, self.n_max + 1)
+        ):
+            expected = "at most 1, or n_min = 1 and work that is proportional to the GPUs"
+            raise InputError("overhead", f"a start of {overhead.slots:g} slots", expected)
 
     def effective_share(self, held: tuple[int, int], last: tuple[int, int]) -> float:
         """Return the share of its work without overhead that a slot does.

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from auctune.domain import InputError
 from auctune.numerics.arrays import Floats, Ints
-from auctune.spot.job import InstanceStart, SpotJob
+from auctune.spot.job import SpotJob
 from auctune.spot.market import SpotMarket
 from auctune.spot.play import settle
 from auctune.spot.policy import SpotAllocation, SpotOutcome
@@ -212,7 +211,6 @@ def offline_optimum(job: SpotJob, market: SpotMarket) -> OfflineOptimum:
         InputError: if the market is too short, or the tables would take too much memory.
     """
     market = market.between(0, job.deadline)
-    _check_starts(job)
     grid = exact_grid(job)
     if grid is not None:
         return OfflineOptimum(settle(job, market, Program(job, market, grid).plan()))
@@ -226,7 +224,6 @@ def best_by_labels(job: SpotJob, market: SpotMarket) -> OfflineOptimum:
         InputError: if the market is too short, or the tables would take too much memory.
     """
     market = market.between(0, job.deadline)
-    _check_starts(job)
     floor = Program(job, market, rounded_grid(job, "down", BOUND_STEPS)).plan()
     incumbent = settle(job, market, floor)
     bound = Program(job, market, rounded_grid(job, "up", BOUND_STEPS))
@@ -242,20 +239,8 @@ def offline_bound(job: SpotJob, market: SpotMarket) -> float:
         InputError: if the market is too short, or the tables would take too much memory.
     """
     market = market.between(0, job.deadline)
-    _check_starts(job)
     grid = exact_grid(job) or rounded_grid(job, "up", BOUND_STEPS)
     return Program(job, market, grid).value()
-
-
-def _check_starts(job: SpotJob) -> None:
-    """Refuse starts that last into other slots where what they cost depends on those."""
-    overhead, scaling = job.overhead, job.scaling
-    if not isinstance(overhead, InstanceStart) or overhead.slots <= 1 or job.n_max == 1:
-        return
-    one = scaling.throughput(1)
-    if job.n_min > 1 or any(scaling.throughput(n) != n * one for n in range(1, job.n_max + 1)):
-        expected = "at most 1, or n_min = 1 and work that is proportional to the GPUs"
-        raise InputError("start", f"{overhead.slots:g} slots", f"{expected}, for an exact optimum")
 
 
 class Program:

@@ -31,7 +31,7 @@ from auctune.spot.forecasts.forecast import Forecast
 from auctune.spot.policy import IDLE, SpotAllocation, SpotObservation
 from auctune.train.job import Progress
 
-VERSION = 2
+VERSION = 3
 
 
 def to_record(value: SpotObservation | SpotAllocation) -> dict[str, Any]:

@@ -98,7 +98,9 @@ class OverheadEntry(BaseModel):
     def overhead(self, slot_seconds: float) -> Overhead | InstanceStart:
         """As the mechanism takes it."""
         if self._is_by_instance:
-            seconds = START_SECONDS if self.start_seconds is None else self.start_seconds
+            seconds = self.start_seconds
+            if seconds is None:
+                seconds = min(START_SECONDS, slot_seconds)
             return InstanceStart(seconds / slot_seconds)
         usual = Overhead()
         return Overhead(
