@@ -43,7 +43,7 @@ def run(options: Options, console: Console) -> pl.DataFrame:
     ratio = (pl.col("bound") / reached).alias("competitive")
     frame = write_data(pl.concat(frames).with_columns(ratio), options.out, NAME)
     write_chart(chart(frame), options.out, NAME)
-    show(console, "Figure 12: bound / welfare", table(frame), notes(frame, options))
+    show(console, "Figure 12: bound / welfare", table(frame), [*notes(frame), f"data and charts: {options.out}"])
     return frame
 
 
@@ -69,14 +69,13 @@ def table(frame: pl.DataFrame) -> Rows:
     return Rows(("mechanism", *settings), tuple(rows))
 
 
-def notes(frame: pl.DataFrame, options: Options) -> list[str]:
+def notes(frame: pl.DataFrame) -> list[str]:
     """Which bound was which."""
     small = frame.filter(pl.col("bound_kind") == "milp")
     days = small.unique(["setting", "seed"])
     return [
         f"optimum: proven in {days['bound_exact'].sum()} of {len(days)} days, else what the search "
         "has proven; bound: Lagrangian, at or above the optimum",
-        f"data and charts: {options.out}",
     ]
 
 
@@ -89,7 +88,7 @@ def _trials(settings: list[Setting], options: Options) -> list[Trial]:
     ]
 
 
-FIGURE = Figure(NAME, run, table)
+FIGURE = Figure(NAME, run, table, notes)
 
 if __name__ == "__main__":
     main(FIGURE, __doc__)

@@ -51,7 +51,7 @@ def run(options: Options, console: Console) -> pl.DataFrame:
                     rows.append({**named, **_measured(trials, utility, optimum)})
     frame = write_data(pl.DataFrame(rows), options.out, NAME)
     write_chart(chart(frame), options.out, NAME)
-    show(console, TITLE, table(frame), notes(frame, options))
+    show(console, TITLE, table(frame), [*notes(frame), f"data and charts: {options.out}"])
     return frame
 
 
@@ -110,13 +110,13 @@ def table(frame: pl.DataFrame) -> Rows:
     return Rows(heads, tuple(rows))
 
 
-def notes(frame: pl.DataFrame, options: Options) -> list[str]:
+def notes(frame: pl.DataFrame) -> list[str]:
     """Least shares."""
     said = []
     for rate in RATES:
         shares = [row[min(AFTER, len(row)) - 1] for row in frame[f"share_{rate}"].to_list()]
         said.append(f"{rate} rate: {min(shares):.1%} of the best after {AFTER} jobs at least")
-    return [*said, "goal: 97%", f"data and charts: {options.out}"]
+    return [*said, "goal: 97%"]
 
 
 def _utility(trials: Trials, kind: NoiseKind, error: float, seed: int) -> Floats:
@@ -151,7 +151,7 @@ def _holds(policy: Policy, held: Callable[[Ahap], bool]) -> bool:
     return isinstance(policy, Ahap) and held(policy)
 
 
-FIGURE = Figure(NAME, run, table)
+FIGURE = Figure(NAME, run, table, notes)
 
 if __name__ == "__main__":
     main(FIGURE, __doc__)

@@ -62,7 +62,7 @@ def run(options: Options, console: Console) -> pl.DataFrame:
                 rows += [{**named, **row} for row in _played(setting, options)]
     frame = write_data(pl.DataFrame(rows), options.out, NAME)
     write_chart(chart(frame), options.out, NAME)
-    show(console, TITLE, table(frame), notes(frame, options))
+    show(console, TITLE, table(frame), [*notes(frame), f"data and charts: {options.out}"])
     return frame
 
 
@@ -117,10 +117,10 @@ def table(frame: pl.DataFrame) -> Rows:
     return Rows(("figure", "setting", *series), tuple(rows))
 
 
-def notes(frame: pl.DataFrame, options: Options) -> list[str]:
+def notes(frame: pl.DataFrame) -> list[str]:
     """In how many settings each AHAP is ahead of all others, and near the optimum."""
     wide = frame.pivot("series", index=["market", "figure", "setting"], values="ratio")
-    said = [f"{options.jobs} jobs in each of {len(wide)} settings, seed {options.seed}"]
+    said = [f"{frame['jobs'][0]} jobs in each of {len(wide)} settings"]
     for line in LINES:
         own = wide[f"AHAP, {line}"].to_numpy()
         rivals = wide.select(f"AHANP, {line}", *BASELINES).to_numpy().max(axis=1)
@@ -134,10 +134,10 @@ def notes(frame: pl.DataFrame, options: Options) -> list[str]:
         f"AHANP: slot_end is better in {(late > early).sum()}; mean of all settings: "
         f"slot_end {late.mean():.1%}, slot_start {early.mean():.1%}"
     )
-    return [*said, f"data and charts: {options.out}"]
+    return said
 
 
-FIGURE = Figure(NAME, run, table)
+FIGURE = Figure(NAME, run, table, notes)
 
 if __name__ == "__main__":
     main(FIGURE, __doc__)

@@ -105,7 +105,7 @@ def run(options: Options, console: Console) -> pl.DataFrame:
                 rows.append(_row(markets, label, assumed, few, options.seed))
     frame = write_data(pl.DataFrame(rows), options.out, NAME)
     write_chart(chart(frame), options.out, NAME)
-    show(console, TITLE, table(frame), notes(frame, options))
+    show(console, TITLE, table(frame), [*notes(frame), f"data and charts: {options.out}"])
     return frame
 
 
@@ -145,7 +145,7 @@ def table(frame: pl.DataFrame) -> Rows:
     return Rows(heads, tuple(rows))
 
 
-def notes(frame: pl.DataFrame, options: Options) -> list[str]:
+def notes(frame: pl.DataFrame) -> list[str]:
     """How often AHAP is ahead, and near the optimum."""
     said = []
     for market in frame["market"].unique(maintain_order=True):
@@ -156,7 +156,7 @@ def notes(frame: pl.DataFrame, options: Options) -> list[str]:
             f"{market}: AHAP ahead of all in {len(ahead)} of {len(own)} settings, "
             f"at {GOAL:.0%} of the optimum or more in {len(near)}"
         )
-    return [*said, f"data and charts: {options.out}"]
+    return said
 
 
 def _row(
@@ -201,7 +201,7 @@ def _middle(values: Sequence[float], form: str) -> str:
     return f"{low:{form}} to {high:{form}}"
 
 
-FIGURE = Figure(NAME, run, table)
+FIGURE = Figure(NAME, run, table, notes)
 
 if __name__ == "__main__":
     main(FIGURE, __doc__)

@@ -60,10 +60,10 @@ def welfare_figure(
             trials += [replace(t, hindsight=True) for t in trials if t.mechanism == LEARNED]
         frame = write_data(collect(name, trials, options, console), options.out, name)
         write_chart(welfare_chart(shown(frame), axis), options.out, name)
-        show(console, title, table(frame), notes(frame, options))
+        show(console, title, table(frame), [*notes(frame), f"data and charts: {options.out}"])
         return frame
 
-    return Figure(name, run, table)
+    return Figure(name, run, table, notes)
 
 
 def seeds_of(setting: Setting, wanted: int) -> int:
@@ -186,7 +186,7 @@ def lead(own: float, other: float) -> str:
     return f"{own / other - 1:+.1%}" if other > 0 else "-"
 
 
-def notes(frame: pl.DataFrame, options: Options) -> list[str]:
+def notes(frame: pl.DataFrame) -> list[str]:
     """What must be said beside a table."""
     kinds = ", ".join(frame["bound_kind"].unique().sort().to_list())
     exact = "the optimum" if frame["bound_exact"].all() else "no market has more welfare"
@@ -200,7 +200,6 @@ def notes(frame: pl.DataFrame, options: Options) -> list[str]:
         "that learn",
         f"variance over mean of the bids of a slot: {_range(frame)}",
         f"{name_of(LEARNED)}: {least:.1%} at least; the goal of learned prices is {GOAL:.1%}",
-        f"data and charts: {options.out}",
     ]
 
 

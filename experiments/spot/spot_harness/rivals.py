@@ -113,10 +113,10 @@ def sweep_figure(sweep: Sweep) -> Figure:
         ]
         frame = write_data(pl.DataFrame(rows, schema=SCHEMA), options.out, sweep.name)
         write_chart(chart(frame, sweep.axis), options.out, sweep.name)
-        show(console, sweep.title, table(frame, sweep.axis), notes(frame, options))
+        show(console, sweep.title, table(frame, sweep.axis), [*notes(frame), f"data and charts: {options.out}"])
         return frame
 
-    return Figure(sweep.name, run, lambda frame: table(frame, sweep.axis))
+    return Figure(sweep.name, run, lambda frame: table(frame, sweep.axis), notes)
 
 
 def _played(
@@ -242,7 +242,7 @@ def lead(own: float, other: float) -> str:
     return f"{own / other - 1:+.0%}" if other > 0 else "-"
 
 
-def notes(frame: pl.DataFrame, options: Options) -> list[str]:
+def notes(frame: pl.DataFrame) -> list[str]:
     """What must be said beside a table."""
     own = frame.filter(pl.col("series") == f"AHAP, {PERFECT}")
     rivals = frame.filter(pl.col("series").is_in(["AHANP", "UP", "MSU", "OD-Only"]))
@@ -252,8 +252,7 @@ def notes(frame: pl.DataFrame, options: Options) -> list[str]:
     least = own["ratio"].min()
     assert isinstance(least, float)
     return [
-        f"utility / optimum, {options.jobs} jobs ± 95% confidence",
+        f"utility / optimum, {frame['jobs'][0]} jobs ± 95% confidence",
         f"AHAP, perfect: {least:.1%} of the optimum at least; "
         f"ahead of all baselines in {len(ahead)} of {len(joined)} settings",
-        f"data and charts: {options.out}",
     ]

@@ -4,6 +4,7 @@ pages.
 
 import argparse
 import contextlib
+import csv
 import importlib
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,11 +38,18 @@ class Rows:
         first, *rest = zip(self.heads, *self.rows, strict=True)
         return Rows(first, tuple(rest))
 
-    def markdown(self) -> str:
-        """As a page shows it."""
+    def markdown(self, notes: Sequence[str] = ()) -> str:
+        """Return the table, and below it a list of notes, as a page shows them."""
         rule = ("---",) * len(self.heads)
-        lines = (self.heads, rule, *self.rows)
-        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        lines = [f"| {' | '.join(line)} |" for line in (self.heads, rule, *self.rows)]
+        if notes:
+            lines += ["", *(f"- {note}" for note in notes)]
+        return "\n".join(lines)
+
+
+def no_notes(_: pl.DataFrame) -> Sequence[str]:
+    """Return no sentences: the table says it all."""
+    return ()
 
 
 # Without slots: those of a generic type cannot note which type it was made for.
@@ -53,11 +61,13 @@ class Figure(Generic[O_contra]):
         name: of its files.
         run: computes, writes and shows it; returns its data.
         table: of its data.
+        notes: sentences below the table, with what follows from the data.
     """
 
     name: str
     run: Callable[[O_contra, Console], pl.DataFrame]
     table: Callable[[pl.DataFrame], Rows]
+    notes: Callable[[pl.DataFrame], Sequence[str]] = no_notes
 
 
 def write_data(frame: pl.DataFrame, out: Path, name: str) -> pl.DataFrame:
@@ -111,7 +121,9 @@ def chosen(figures: Mapping[str, AnyFigure], names: str) -> list[AnyFigure]:
 def write_tables(page: Path, out: Path, figures: Sequence[Figure[Any]]) -> None:
     """Fill a page's marked places with the tables of the data in a folder.
 
-    A place begins with the line `<!-- NAME -->` and ends before `<!-- end -->`.
+    A place begins with the line `<!-- NAME -->` and ends before `<!-- end -->`. Each table is also
+    written to `NAME.csv` in the page's folder (`PAGE/` beside `PAGE.md`): heads, rows, and notes as
+    rows of one cell.
 
     Raises:
         InputError: if a figure has no data, or no place on the page.
@@ -121,7 +133,9 @@ def write_tables(page: Path, out: Path, figures: Sequence[Figure[Any]]) -> None:
         data = out / f"{figure.name}.parquet"
         if not data.is_file():
             raise InputError(str(data), "is not there", f"a run of {figure.name} before")
-        table = figure.table(pl.read_parquet(data)).markdown()
+        frame = pl.read_parquet(data)
+        table, notes = figure.table(frame), figure.notes(frame)
+        _write_csv(page.with_suffix("") / f"{figure.name}.csv", table, notes)
         start, end = f"<!-- {figure.name} -->\n", "<!-- end -->"
         before, found, rest = text.partition(start)
         _, ended, after = rest.partition(end)
@@ -129,8 +143,23 @@ def write_tables(page: Path, out: Path, figures: Sequence[Figure[Any]]) -> None:
             raise InputError(
                 str(page), f"has no place for {figure.name}", f"{start.strip()}, {end}"
             )
-        text = f"{before}{start}{table}\n{end}{after}"
+        text = f"{before}{start}{table.markdown(notes)}\n{end}{after}"
     page.write_text(text, encoding="utf-8")
+
+
+def _write_csv(path: Path, table: Rows, notes: Sequence[str]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerows((table.heads, *table.rows, *((note,) for note in notes)))
+
+
+def read_csv(path: Path) -> tuple[Rows, Sequence[str]]:
+    """Return the table and the notes of a file that `write_tables` wrote."""
+    with path.open(encoding="utf-8", newline="") as file:
+        heads, *rest = (tuple(row) for row in csv.reader(file))
+    rows = tuple(row for row in rest if len(row) == len(heads))
+    return Rows(heads, rows), [row[0] for row in rest if len(row) != len(heads)]
 
 
 # Without slots, as `Figure`.
