@@ -23,7 +23,8 @@ help:
 	@echo "make soak    zones of all kinds, four Ray nodes, random bids and faults; then log, ledger and"
 	@echo "             clients are compared: 10 minutes, or MINUTES=60, and until all jobs are over;"
 	@echo "             SEED=N repeats the draws"
-	@echo "make experiments  the figures of docs/explanation/experiments-*.md: an hour or so"
+	@echo "make experiments  data, charts and tables of docs/explanation/experiments-*.md: hours"
+	@echo "             JOB_LOGS='FILES' SPOT_DATA=FOLDER: job logs and spot records, kept elsewhere"
 	@echo "make docs    the site of these pages, in build/site/index.html"
 	@echo "make setup   only the virtual environment in .venv"
 	@echo "make constraints  resolve constraints.txt with hashes; RAISE=PACKAGE raises one"
@@ -102,11 +103,21 @@ MINUTES ?= $(SOAK_MINUTES)
 soak: $(READY)
 	$(BIN)/python benchmarks/service_soak.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
+# Logs and records are not part of this repository: without them their tables keep what they have.
+WELFARE := $(BIN)/python experiments/pdftsp/run_all.py
 experiments: $(READY)
-	$(BIN)/python experiments/pdftsp/run_all.py
-	$(BIN)/python experiments/spot/run_all_spot.py
+	$(WELFARE) --only fig04_nodes,fig06_node_types,fig08_load,fig09_deadlines
+	$(WELFARE) --only fig10_truthfulness,fig11_rationality,fig12_competitiveness
+	$(WELFARE) --only fig05_vendors,fig13_time,printed,sensitivity,untuned --seeds 3
+	$(if $(JOB_LOGS),$(WELFARE) --only fig07_traces --seeds 21 --start-day 7 \
+	    $(foreach log,$(JOB_LOGS),--trace $(log)))
+	$(if $(SPOT_DATA),$(BIN)/python experiments/spot/run_all_spot.py --data $(SPOT_DATA))
 	$(BIN)/python experiments/edge/run_all_edge.py
 	$(BIN)/python experiments/timeshare/run_all_timeshare.py
+	$(WELFARE) --docs
+	$(BIN)/python experiments/spot/run_all_spot.py --docs
+	$(BIN)/python experiments/edge/run_all_edge.py --docs
+	$(BIN)/python experiments/timeshare/run_all_timeshare.py --docs
 
 docs: $(READY)
 	$(BIN)/sphinx-build --quiet --fail-on-warning -c docs/site -d build/doctrees docs build/site

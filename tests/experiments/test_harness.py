@@ -13,7 +13,7 @@ from scipy import stats
 import run_all
 from auctune.charts import to_svg
 from auctune.domain import InputError
-from auctune.sim.figures import write_tables
+from auctune.sim.figures import read_csv, write_tables
 from harness.intervals import interval
 from harness.market import Trace, draw, setting
 from harness.options import parse
@@ -146,6 +146,8 @@ def test_tables_go_to_their_places_alone(tmp_path: Path) -> None:
     text = page.read_text()
     assert text.startswith("a\n<!-- fig11_rationality -->\n| winners |")
     assert text.endswith("| 1 | 0 | 50% | 50% to 50% |\n<!-- end -->\nb\n<!-- end -->\n")
+    rows, notes = read_csv(tmp_path / "page" / "fig11_rationality.csv")
+    assert (rows, notes) == (figure.table(frame), [])
     with pytest.raises(InputError, match=r"fig12_competitiveness.parquet: is not there"):
         write_tables(page, tmp_path, [run_all.FIGURES["fig12_competitiveness"]])
     page.write_text("nothing\n")

@@ -213,6 +213,10 @@ class Commands(Generic[Options]):
             if not parsed.only:
                 text = page.read_text(encoding="utf-8")
                 wanted = [figure for figure in wanted if f"<!-- {figure.name} -->" in text]
+                for figure in list(wanted):
+                    if not (parsed.out / f"{figure.name}.parquet").is_file():
+                        Console().print(f"{figure.name}: no data in {parsed.out}; table kept")
+                        wanted.remove(figure)
             write_tables(page, parsed.out, wanted)
             return
         options, console = self.to_options(parsed), Console()
