@@ -16,7 +16,7 @@ from auctune.charts.estimates import Estimate, Line, Panel, estimates_chart
 from auctune.charts.theme import AnyChart
 from auctune.sim.figures import Rows, show, write_chart, write_data
 from auctune.spot import SpotJob
-from spot_harness.margins import PAPER, WORKLOAD, Margins, play_margins
+from spot_harness.margins import PAPER, WORKLOAD, play_margins
 from spot_harness.markets import Markets, with_counts, with_price_level
 from spot_harness.options import Figure, Options, main
 from spot_harness.rivals import lead
@@ -162,7 +162,7 @@ def notes(frame: pl.DataFrame) -> list[str]:
 def _row(
     markets: Markets, label: str, assumed: Assumed, num_jobs: int, seed: int
 ) -> Mapping[str, object]:
-    found: Margins = play_margins(same_job(assumed.of(markets), assumed.job(), num_jobs, seed))
+    (found,) = play_margins(same_job(assumed.of(markets), assumed.job(), num_jobs, seed))
     return {
         "market": markets.name,
         "setting": label,

@@ -3,7 +3,8 @@
 Settings are drawn anywhere within what the paper does not exclude, then beside the best so far:
 mean, spread and pace of prices; how often there is no spot GPU, and how often all; the pace and
 daily cycle of counts; N_max; g. In each v is the one at which the margin over OD-Only is right.
-The baselines are those of the paper's text, or auctune's own with --ours.
+The baselines are those of the paper's text, in the reading that comes nearest, or auctune's own
+with --ours.
 """
 
 import argparse
@@ -14,7 +15,7 @@ from rich.progress import track
 
 from auctune.domain import InputError
 from auctune.sim.figures import Rows, exits, show
-from spot_harness.margins import LITERAL, OURS, PAPER, Found, search
+from spot_harness.margins import ALL_LITERAL, OURS, PAPER, Found, search
 
 _SHOWN = 5
 
@@ -36,7 +37,7 @@ def main() -> None:
     console = Console()
     total = given.drawn + given.near
     trying = search(
-        given.drawn, given.near, given.jobs, given.seed, OURS if given.ours else LITERAL
+        given.drawn, given.near, given.jobs, given.seed, (OURS,) if given.ours else ALL_LITERAL
     )
     found = list(track(trying, "settings", total=total, console=console, transient=True))
     best = sorted(found, key=lambda one: one.margins.distance)
@@ -51,10 +52,11 @@ def table(found: list[Found]) -> Rows:
             f"{one.margins.distance:.3f}",
             *(f"{one.margins.lead(rival):+.1%}" for rival in PAPER),
             *(f"{value:.3g}" for value in asdict(one.setting).values()),
+            one.margins.readings.name,
         )
         for one in found
     ]
-    heads = ("largest gap", *(f"over {rival}" for rival in PAPER), *asdict(found[0].setting))
+    heads = ("largest gap", *(f"over {rival}" for rival in PAPER), *asdict(found[0].setting), "readings")
     names = tuple(f"{index + 1}." for index in range(len(found)))
     return Rows(("", *names), tuple(zip(heads, *columns, strict=True)))
 

@@ -121,9 +121,9 @@ def test_forecasts_of_the_jobs_alone_are_those_of_every_slot(market: Markets) ->
 
 def test_at_the_value_asked_for_the_first_margin_is_the_papers(market: Markets) -> None:
     assumed = Assumed(value=1.5)
-    first = play_margins(same_job(market, assumed.job(), 6, 0))
+    (first,) = play_margins(same_job(market, assumed.job(), 6, 0))
     value = value_for(assumed.value, first)
-    again = play_margins(same_job(market, replace(assumed, value=value).job(), 6, 0))
+    (again,) = play_margins(same_job(market, replace(assumed, value=value).job(), 6, 0))
     assert again.lead("OD-Only") == pytest.approx(PAPER["OD-Only"], abs=0.02)
 
 

@@ -58,15 +58,26 @@ OURS = Readings(
     {"OD-Only": OnDemandOnly(), "MSU": SpotFirst(), "UP": UniformProgress()},
     "slot_start",
 )
-# UP tops nothing up and has no safety net; MSU turns to on-demand in the last slot.
-LITERAL = Readings(
-    "literal",
-    {
+
+
+def literal(switch: int, line: ProgressLine) -> Readings:
+    """Return a reading of the paper's text: UP tops nothing up and has no safety net.
+
+    Args:
+        switch: the last slots, in which MSU turns to on-demand ("near the deadline").
+        line: of AHANP.
+    """
+    baselines = {
         "OD-Only": OnDemandOnly(),
-        "MSU": SpotFirst(switch=1),
+        "MSU": SpotFirst(switch=switch),
         "UP": UniformProgress(top_up=False, safety_net=False),
-    },
-    "slot_end",
+    }
+    return Readings(f"literal, MSU's last {switch}, {line}", baselines, line)
+
+
+LITERAL = literal(1, "slot_end")
+ALL_LITERAL = tuple(
+    literal(switch, line) for switch in (1, 2, 3) for line in ("slot_end", "slot_start")
 )
 _LEAST_VALUE, _MOST_VALUE = 1.0, 6.0
 
@@ -146,11 +157,13 @@ class Margins:
         utility: of the best AHAP ("AHAP"), the best AHANP and the baselines.
         optimum: of the offline optimum.
         best: the best AHAP's name.
+        readings: of the paper.
     """
 
     utility: Mapping[str, float]
     optimum: float
     best: str
+    readings: Readings
 
     def lead(self, rival: str) -> float:
         """By how much AHAP is ahead, 0.49 for 49%; infinite where the rival has nothing."""
@@ -163,40 +176,36 @@ class Margins:
         return max(abs(self.lead(rival) - paper) for rival, paper in PAPER.items())
 
 
-def measure(
-    setting: OpenSetting,
-    num_jobs: int,
-    seed: int,
-    pool: Sequence[Policy] | None = None,
-    readings: Readings = LITERAL,
-) -> Margins:
-    """Play everybody in a setting."""
-    trials = same_job(setting.markets(seed), setting.job, num_jobs, seed)
-    return play_margins(trials, pool, readings)
-
-
 def play_margins(
-    trials: Trials, pool: Sequence[Policy] | None = None, readings: Readings = OURS
-) -> Margins:
-    """Play everybody with perfect forecasts.
+    trials: Trials, pool: Sequence[Policy] | None = None, readings: Sequence[Readings] = (OURS,)
+) -> list[Margins]:
+    """Play everybody with perfect forecasts; the margins by each reading of the paper.
 
     Args:
         trials: the jobs.
         pool: AHAP and AHANP to choose the best of; by default the paper's 112.
         readings: of the baselines, and of AHANP's line.
     """
-    ours = [
-        replace(policy, line=readings.ahanp_line) if isinstance(policy, Ahanp) else policy
-        for policy in (default_pool() if pool is None else pool)
+    chosen = default_pool() if pool is None else pool
+    ahap = [policy for policy in chosen if isinstance(policy, Ahap)]
+    ahanp = [policy for policy in chosen if isinstance(policy, Ahanp)]
+    lines = {one.ahanp_line: [replace(p, line=one.ahanp_line) for p in ahanp] for one in readings}
+    baselines = dict.fromkeys(policy for one in readings for policy in one.baselines.values())
+    players = [*ahap, *(policy for own in lines.values() for policy in own), *baselines]
+    played = trials.played(players, trials.predicted(PerfectForecaster)).mean(axis=0)
+    mean = dict(zip(players, played.tolist(), strict=True))
+    best = max(ahap, key=mean.__getitem__)
+    optimum = float(trials.optimum().mean())
+    return [
+        Margins(
+            {name: mean[policy] for name, policy in one.baselines.items()}
+            | {"AHANP": max(mean[p] for p in lines[one.ahanp_line]), "AHAP": mean[best]},
+            optimum,
+            best.name,
+            one,
+        )
+        for one in readings
     ]
-    foreseen = trials.predicted(PerfectForecaster)
-    mean = trials.played([*ours, *readings.baselines.values()], foreseen).mean(axis=0)
-    with_forecast = [m for m, policy in enumerate(ours) if isinstance(policy, Ahap)]
-    without = [m for m, policy in enumerate(ours) if isinstance(policy, Ahanp)]
-    best = max(with_forecast, key=lambda m: float(mean[m]))
-    found = {name: float(mean[len(ours) + index]) for index, name in enumerate(readings.baselines)}
-    found |= {"AHANP": float(mean[without].max()), "AHAP": float(mean[best])}
-    return Margins(found, float(trials.optimum().mean()), ours[best].name)
 
 
 def few_policies() -> Sequence[Policy]:
@@ -270,15 +279,22 @@ def near(setting: OpenSetting, random: np.random.Generator, width: float) -> Ope
     )
 
 
-def at_its_value(setting: OpenSetting, num_jobs: int, seed: int, readings: Readings) -> Found:
-    """Measured at the v of `value_for`."""
-    first = measure(setting, num_jobs, seed, few_policies(), readings)
-    valued = replace(setting, value=value_for(setting.value, first))
-    return Found(valued, measure(valued, num_jobs, seed, few_policies(), readings))
+def at_its_value(
+    setting: OpenSetting, num_jobs: int, seed: int, readings: Sequence[Readings]
+) -> Found:
+    """Measure at the v of `value_for`, by the reading that comes nearest to the paper."""
+
+    def measured(one: OpenSetting) -> list[Margins]:
+        trials = same_job(one.markets(seed), one.job, num_jobs, seed)
+        return play_margins(trials, few_policies(), readings)
+
+    # AHAP and OD-Only are the same by all readings.
+    valued = replace(setting, value=value_for(setting.value, measured(setting)[0]))
+    return Found(valued, min(measured(valued), key=lambda one: one.distance))
 
 
 def search(
-    num_drawn: int, num_near: int, num_jobs: int, seed: int, readings: Readings
+    num_drawn: int, num_near: int, num_jobs: int, seed: int, readings: Sequence[Readings]
 ) -> Iterator[Found]:
     """Settings drawn anywhere, then beside the best so far; each as it is found."""
     random = stream(seed, "margins")
