@@ -43,7 +43,12 @@ def run(options: Options, console: Console) -> pl.DataFrame:
     ratio = (pl.col("bound") / reached).alias("competitive")
     frame = write_data(pl.concat(frames).with_columns(ratio), options.out, NAME)
     write_chart(chart(frame), options.out, NAME)
-    show(console, "Figure 12: bound / welfare", table(frame), [*notes(frame), f"data and charts: {options.out}"])
+    show(
+        console,
+        "Figure 12: bound / welfare",
+        table(frame),
+        [*notes(frame), f"data and charts: {options.out}"],
+    )
     return frame
 
 

@@ -56,7 +56,12 @@ def table(found: list[Found]) -> Rows:
         )
         for one in found
     ]
-    heads = ("largest gap", *(f"over {rival}" for rival in PAPER), *asdict(found[0].setting), "readings")
+    heads = (
+        "largest gap",
+        *(f"over {rival}" for rival in PAPER),
+        *asdict(found[0].setting),
+        "readings",
+    )
     names = tuple(f"{index + 1}." for index in range(len(found)))
     return Rows(("", *names), tuple(zip(heads, *columns, strict=True)))
 

@@ -72,7 +72,7 @@ def literal(switch: int, line: ProgressLine) -> Readings:
         "MSU": SpotFirst(switch=switch),
         "UP": UniformProgress(top_up=False, safety_net=False),
     }
-    return Readings(f"literal, MSU's last {switch}, {line}", baselines, line)
+    return Readings(f"literal: MSU's last {switch}, AHANP {line}", baselines, line)
 
 
 LITERAL = literal(1, "slot_end")

@@ -113,7 +113,12 @@ def sweep_figure(sweep: Sweep) -> Figure:
         ]
         frame = write_data(pl.DataFrame(rows, schema=SCHEMA), options.out, sweep.name)
         write_chart(chart(frame, sweep.axis), options.out, sweep.name)
-        show(console, sweep.title, table(frame, sweep.axis), [*notes(frame), f"data and charts: {options.out}"])
+        show(
+            console,
+            sweep.title,
+            table(frame, sweep.axis),
+            [*notes(frame), f"data and charts: {options.out}"],
+        )
         return frame
 
     return Figure(sweep.name, run, lambda frame: table(frame, sweep.axis), notes)
