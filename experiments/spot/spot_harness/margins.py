@@ -67,7 +67,7 @@ def literal(switch: int, line: ProgressLine) -> Readings:
         switch: the last slots, in which MSU turns to on-demand ("near the deadline").
         line: of AHANP.
     """
-    baselines = {
+    baselines: Mapping[str, Policy] = {
         "OD-Only": OnDemandOnly(),
         "MSU": SpotFirst(switch=switch),
         "UP": UniformProgress(top_up=False, safety_net=False),
@@ -191,7 +191,11 @@ def play_margins(
     ahanp = [policy for policy in chosen if isinstance(policy, Ahanp)]
     lines = {one.ahanp_line: [replace(p, line=one.ahanp_line) for p in ahanp] for one in readings}
     baselines = dict.fromkeys(policy for one in readings for policy in one.baselines.values())
-    players = [*ahap, *(policy for own in lines.values() for policy in own), *baselines]
+    players: list[Policy] = [
+        *ahap,
+        *(policy for own in lines.values() for policy in own),
+        *baselines,
+    ]
     played = trials.played(players, trials.predicted(PerfectForecaster)).mean(axis=0)
     mean = dict(zip(players, played.tolist(), strict=True))
     best = max(ahap, key=mean.__getitem__)
