@@ -18,6 +18,7 @@ a script and leave the meaning of the expectations unchanged.
 import argparse
 import json
 import lzma
+import os
 import re
 import shutil
 import sqlite3
@@ -160,6 +161,8 @@ def main() -> None:
         parser.error("name the folder of a soak, or --expectations")
     if options.soak is not None:
         record(options.soak / "service", options.to)
+    # Processes that the service starts import the tests' support, too.
+    os.environ["PYTHONPATH"] = sys.path[0]
     write_expectations(options.to)
     for file in sorted(options.to.iterdir()):
         print(f"{file.stat().st_size:>9,} {file}")

@@ -73,7 +73,7 @@ class Question:
         buffers.weight[rows] = np.where(self.speed > 0, self.weight[rows], np.inf)
         prices = np.array([price for price, _ in self.quotes])
         delays = np.array([delay for _, delay in self.quotes], dtype=np.int64)
-        price_starts(self.window, prices, delays, buffers.start_price)
+        price_starts(*self.window, prices, delays, buffers.start_price)
         return buffers
 
     def nothing_taken(self) -> AggregateDemand:

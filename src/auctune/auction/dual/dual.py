@@ -74,7 +74,7 @@ class Dual:
         self, supply: Supply, columns: TaskColumns, weights: Floats, answers: Answers = "exact"
     ) -> None:
         self.supply, self.weights = supply, weights
-        self.columns = columns._replace(throughput=_held(columns, supply))
+        self.columns = columns._replace(throughput=held_throughput(columns, supply))
         self.answers: Answers = answers
         self.units = _units(self.columns, weights)
         self.num_responses = 0
@@ -119,8 +119,8 @@ class Units:
     all_bids: float
 
 
-def _held(columns: TaskColumns, supply: Supply) -> Floats:
-    """[I, K] throughput, 0 where no node of the type can hold the task."""
+def held_throughput(columns: TaskColumns, supply: Supply) -> Floats:
+    """Return [I, K] throughput, 0 where no node of the type can hold the task."""
     fits_compute = columns.throughput <= supply.node_compute * (1 + FIT)
     fits_memory = columns.memory_gb[:, None] <= supply.node_memory * (1 + FIT)
     held: Floats = np.where(fits_compute & fits_memory, columns.throughput, 0.0)

@@ -13,57 +13,53 @@ from auctune.numerics.jit import kernel
 # taken out of again would have the rounding of the largest of them.
 
 
+# This is where price updates spend their time: arrays one by one, since tuples of them are copied
+# and counted at each call, which took more than the answer.
+
+
 @kernel
 def respond_one_type(
-    window: Window,
+    begin: int,
+    last: int,
     k: int,
     s: float,
     needed: float,
     bid: float,
-    buffers: Buffers,
-    taken: AggregateDemand,
+    times: float,
+    memory_gb: float,
+    weight: Floats,
+    least: Floats,
+    start_price: Floats,
+    samples: Floats,
+    gigabytes: Floats,
 ) -> float:
     """The task's least cost, its cells added to what is taken; or its bid, if that is no more."""
-    span = window.last + 1 - window.begin
+    span = last + 1 - begin
     num_cells = count_cells(needed, s, span + 1)
     if num_cells > span:
         return bid
-    weight, least, start_price = buffers.weight, buffers.least, buffers.start_price
     size = 0
     cost, start, dearest = bid, -1, 0.0
-    for t in range(window.last, window.begin - 1, -1):
+    for t in range(last, begin - 1, -1):
         # A cell that costs more than the bid is in no answer.
         if weight[t, k] < bid:
             size = keep_least(least, size, num_cells, weight[t, k])
-        price = start_price[t]
-        if size < num_cells or price >= cost:
+        if size < num_cells or start_price[t] >= cost:
             continue
-        total = price + np.sum(least[:num_cells])
+        total = 0.0
+        for n in range(num_cells):
+            total += least[n]
+        total += start_price[t]
         if total < cost:
             cost, start, dearest = total, t, least[num_cells - 1]
-    if start >= 0:
-        _take_cheapest(window, k, s, start, num_cells, dearest, weight, taken)
-    return cost
-
-
-@kernel
-def _take_cheapest(
-    window: Window,
-    k: int,
-    s: float,
-    start: int,
-    num_cells: int,
-    dearest: float,
-    weight: Floats,
-    taken: AggregateDemand,
-) -> None:
-    samples, gigabytes = taken.samples, taken.gigabytes
-    more_samples, more_gb = taken.times * s, taken.times * taken.memory_gb
+    if start < 0:
+        return cost
+    more_samples, more_gb = times * s, times * memory_gb
     num_tied = num_cells
-    for t in range(start, window.last + 1):
+    for t in range(start, last + 1):
         if weight[t, k] < dearest:
             num_tied -= 1
-    for t in range(start, window.last + 1):
+    for t in range(start, last + 1):
         w = weight[t, k]
         is_taken = w < dearest
         if w == dearest and num_tied > 0:
@@ -72,6 +68,7 @@ def _take_cheapest(
         if is_taken:
             samples[t, k] += more_samples
             gigabytes[t, k] += more_gb
+    return cost
 
 
 # Tasks that two node types run: counts of cells first.

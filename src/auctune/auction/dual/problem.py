@@ -50,12 +50,15 @@ def make_buffers(num_slots: int, num_types: int) -> Buffers:
 
 
 @kernel
-def price_starts(window: Window, prices: Floats, delays: Ints, start_price: Floats) -> None:
+def price_starts(
+    arrival: int, begin: int, last: int, prices: Floats, delays: Ints, start_price: Floats
+) -> None:
     """Set the least price of a vendor after whose work a slot is the first; else infinite."""
-    start_price[window.begin : window.last + 1] = np.inf
+    for t in range(begin, last + 1):
+        start_price[t] = np.inf
     for q in range(len(prices)):
-        t = window.arrival + delays[q]
-        if t <= window.last and prices[q] < start_price[t]:
+        t = arrival + delays[q]
+        if t <= last and prices[q] < start_price[t]:
             start_price[t] = prices[q]
 
 

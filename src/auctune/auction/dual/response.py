@@ -65,76 +65,66 @@ def respond(
         samples, gigabytes: [T, K]; what the tasks take is added, each as often as its weight says.
         spent: [I]; set to the least cost of each task, or its bid, if that is no more.
     """
-    num_slots, num_types = lam.shape
-    buffers = make_buffers(num_slots, num_types)
+    buffers = make_buffers(*lam.shape)
     for i in range(len(work)):
-        spent[i] = bid[i]
-        if weights[i] <= 0.0:
-            continue
         quotes = slice(first_quote[i], first_quote[i + 1])
-        prices, delays = quote_price[quotes], quote_delay[quotes]
-        window = Window(arrival[i], arrival[i] + np.min(delays), deadline[i])
-        if window.begin > window.last:
-            continue
-        speed = throughput[i]
-        _weigh(
-            window, speed, memory_gb[i], bid[i], own_cost[i], costs, energy, lam, phi,
-            buffers.weight,
+        spent[i] = respond_task(
+            arrival[i], deadline[i], work[i], memory_gb[i], bid[i], throughput[i],
+            quote_price[quotes], quote_delay[quotes], own_cost[i], costs, weights[i],
+            energy, lam, phi, relaxed, buffers, samples, gigabytes,
         )  # fmt: skip
-        price_starts(window, prices, delays, buffers.start_price)
-        taken = AggregateDemand(samples, gigabytes, weights[i], memory_gb[i])
-        needed = work[i] * (1.0 - FIT)
-        spent[i] = _respond_one(window, speed, needed, bid[i], relaxed, buffers, taken)
 
 
 @kernel
-def _weigh(
-    window: Window,
-    speed: Floats,
+def respond_task(
+    arrival: int,
+    deadline: int,
+    work: float,
     memory_gb: float,
     bid: float,
+    speed: Floats,
+    prices: Floats,
+    delays: Ints,
     own_cost: int,
     costs: Floats,
+    times: float,
     energy: Floats,
     lam: Floats,
     phi: Floats,
-    weight: Floats,
-) -> None:
-    for k in range(len(speed)):
-        s = speed[k]
-        if s <= 0.0:
-            weight[window.begin : window.last + 1, k] = np.inf
-            continue
-        for t in range(window.begin, window.last + 1):
-            cost = costs[own_cost, k, t] if own_cost >= 0 else energy[t, k] * s
-            if cost < bid:
-                weight[t, k] = cost + lam[t, k] * s + phi[t, k] * memory_gb
-            else:
-                # In no answer at any prices: relaxed ones shall not take a part of it either.
-                weight[t, k] = np.inf
-
-
-@kernel
-def _respond_one(
-    window: Window,
-    speed: Floats,
-    needed: float,
-    bid: float,
     relaxed: bool,
     buffers: Buffers,
-    taken: AggregateDemand,
+    samples: Floats,
+    gigabytes: Floats,
 ) -> float:
-    """Return what one task spends, its cells added to what is taken."""
+    """Return the least cost of one task, its cells added to what is taken; or its bid."""
+    begin = arrival + int(np.min(delays))
+    if times <= 0.0 or begin > deadline:
+        return bid
+    weight, start_price = buffers.weight, buffers.start_price
+    price_starts(arrival, begin, deadline, prices, delays, start_price)
     last, before, num_used = -1, -1, 0
     for k in range(len(speed)):
-        if speed[k] > 0.0:
-            before = last
-            last = k
-            num_used += 1
+        if speed[k] <= 0.0:
+            continue
+        before = last
+        last = k
+        num_used += 1
+        _weigh(
+            begin, deadline, k, speed[k], memory_gb, bid, own_cost, costs, energy, lam, phi, weight
+        )
+    needed = work * (1.0 - FIT)
     if num_used == 0:
         return bid
     if num_used == 1:
-        return respond_one_type(window, last, speed[last], needed, bid, buffers, taken)
+        return respond_one_type(
+            begin, deadline, last, speed[last], needed, bid, times, memory_gb, weight,
+            buffers.least, start_price, samples, gigabytes,
+        )  # fmt: skip
+    for k in range(len(speed)):
+        if speed[k] <= 0.0:
+            weight[begin : deadline + 1, k] = np.inf
+    window = Window(arrival, begin, deadline)
+    taken = AggregateDemand(samples, gigabytes, times, memory_gb)
     if not relaxed:
         if num_used == 2:
             spent = respond_two_types(window, before, last, speed, needed, bid, buffers, taken)
@@ -147,3 +137,27 @@ def _respond_one(
         if spent != TOO_MANY:
             return spent
     return respond_relaxed(window, speed, needed, bid, buffers, taken)
+
+
+@kernel
+def _weigh(
+    begin: int,
+    last: int,
+    k: int,
+    s: float,
+    memory_gb: float,
+    bid: float,
+    own_cost: int,
+    costs: Floats,
+    energy: Floats,
+    lam: Floats,
+    phi: Floats,
+    weight: Floats,
+) -> None:
+    for t in range(begin, last + 1):
+        cost = costs[own_cost, k, t] if own_cost >= 0 else energy[t, k] * s
+        if cost < bid:
+            weight[t, k] = cost + lam[t, k] * s + phi[t, k] * memory_gb
+        else:
+            # In no answer at any prices: relaxed ones shall not take a part of it either.
+            weight[t, k] = np.inf

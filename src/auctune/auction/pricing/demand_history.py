@@ -92,27 +92,6 @@ def join(parts: Sequence[TaskColumns]) -> TaskColumns:
     return TaskColumns(**joined, first_quote=first_quote, costs=parts[0].costs)
 
 
-def place(
-    columns: TaskColumns, rows: Ints, arrival: Ints, expected: Floats, num_slots: int
-) -> tuple[TaskColumns, Floats]:
-    """The same number of rows for each moment, to stand for the bids that it is expected to bring.
-
-    Args:
-        columns: bids.
-        rows: [G * size] of them, moment by moment.
-        arrival: [G] slots of the moments.
-        expected: [G] bids.
-        num_slots: slots that there are.
-
-    Returns:
-        The bids with slots from 0 on, none after the last; and how many each stands for.
-    """
-    chosen, size = select_rows(columns, rows), len(rows) // len(arrival)
-    arrival = np.repeat(arrival, size)
-    deadline = np.minimum(arrival + chosen.deadline, num_slots - 1)
-    return chosen._replace(arrival=arrival, deadline=deadline), np.repeat(expected / size, size)
-
-
 # Bids of one slot that are kept, a uniform sample of all that came; the rest are only counted.
 _MAX_KEPT_PER_SLOT = 200
 

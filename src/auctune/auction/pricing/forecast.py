@@ -27,7 +27,8 @@ from typing import NamedTuple
 import numpy as np
 
 from auctune.auction.dual.columns import TaskColumns
-from auctune.auction.pricing.demand_history import DayRecord, RecentDemand, join, place, select_rows
+from auctune.auction.dual.scenarios import DemandScenarios
+from auctune.auction.pricing.demand_history import DayRecord, RecentDemand, join, select_rows
 from auctune.numerics.arrays import Floats, Ints
 
 # Even steps of the golden ratio are spread as evenly as can be, whatever their number.
@@ -66,14 +67,14 @@ class DemandProfile:
     persistence: float
     values: ValueStatistics
 
-    def rows(self, slots: Ints, width: int, size: int, turn: int) -> Ints:
-        """[G, size] bids from around each slot, others at each turn; from all day if there are
-        fewer."""
+    def rows(self, slots: Ints, width: int, size: int, turns: Ints) -> Ints:
+        """[..., G, size] bids from around each slot [G], others at each turn [..., 1]; from all day
+        if there are fewer."""
         first = np.searchsorted(self.slot, slots - width)
         last = np.searchsorted(self.slot, slots + width + 1)
         is_few = last - first < size
         first, last = np.where(is_few, 0, first), np.where(is_few, len(self.slot), last)
-        chosen: Ints = first[:, None] + kronecker_sample(last - first, size, slots + turn)
+        chosen: Ints = first[:, None] + kronecker_sample(last - first, size, slots + turns)
         return chosen
 
 
@@ -113,9 +114,10 @@ def value_statistics(columns: TaskColumns) -> ValueStatistics:
 
 
 def kronecker_sample(counts: Ints, size: int, turns: Ints) -> Ints:
-    """[G, size] indices of `size` of [G] counts of things, evenly spaced, others at each turn."""
+    """[..., G, size] indices of `size` of counts [G] of things, evenly spaced, others at each turn
+    [..., G]."""
     offsets = (turns * GOLDEN) % 1.0
-    picked = np.floor((np.arange(size) + offsets[:, None]) * (counts / size)[:, None])
+    picked = np.floor((np.arange(size) + offsets[..., None]) * (counts / size)[:, None])
     indices: Ints = np.minimum(picked.astype(np.int64), counts[:, None] - 1)
     return indices
 
@@ -223,23 +225,16 @@ class ForecastState:
         return slots
 
 
-class Scenario(NamedTuple):
-    """Bids that may come."""
-
-    columns: TaskColumns  # slots counted from the current one
-    weights: Floats  # [I] how many such bids there are
-
-
 @dataclass(frozen=True, slots=True)
 class Forecast:
     """Bids to come.
 
     Attributes:
-        scenarios: equally likely.
+        scenarios: of as many slots as were asked for, whose bids may end after them.
         total: bids expected of the current slot, those seen included.
     """
 
-    scenarios: tuple[Scenario, ...]
+    scenarios: DemandScenarios
     total: float
 
 
@@ -255,20 +250,16 @@ def forecast(
     usual = rate[0] * _carried_over(profile, now, level)
     total = _total(usual, rate[0], now.num_seen, profile.ratios)
     paths = _paths(rate, total, now, profile.ratios, profile.persistence, params)
-    share = params.fresh * np.exp(-ahead / params.fading)
-    if now.recent.columns.num_tasks == 0:
-        share = np.zeros(num_slots)
-    scale = _scale(profile, now)
-    scenarios = []
-    for turn, expected in enumerate(paths):
-        parts = [_profile_scenario(profile, now, (1 - share) * expected, params, turn, scale)]
-        if share.any():
-            parts.append(
-                _recent_scenario(now, share * expected, params, params.recent_samples, turn)
-            )
-        columns, weights = zip(*parts, strict=True)
-        scenarios.append(Scenario(join(columns), np.concatenate(weights)))
-    return Forecast(tuple(scenarios), total)
+    samples = _profile_sample(profile, now, paths.shape[1], params)
+    parts = [_Part(_scaled(profile.columns, _scale(profile, now)), samples, paths)]
+    if now.recent.columns.num_tasks:
+        share = params.fresh * np.exp(-ahead / params.fading)
+        samples = _recent_sample(now, num_slots, params.recent_samples, params)
+        parts = [
+            parts[0]._replace(expected=(1 - share) * paths),
+            _Part(now.recent.columns, samples, share * paths),
+        ]
+    return Forecast(_scenarios(parts, params), total)
 
 
 def _forecast_from_recent(
@@ -292,11 +283,9 @@ def _forecast_from_recent(
         enough = len(past) >= _TOO_SHORT and past.any()
         ratios = past / past.mean() if enough else np.ones(1)
         paths = _paths(np.full(num_slots, mean), total, now, ratios, 0.0, params)
-    scenarios = [
-        _recent_scenario(now, expected, params, params.samples, turn)
-        for turn, expected in enumerate(paths)
-    ]
-    return Forecast(tuple(scenarios), total)
+    samples = _recent_sample(now, num_slots, params.samples, params)
+    part = _Part(now.recent.columns, samples, paths)
+    return Forecast(_scenarios([part], params), total)
 
 
 def _paths(
@@ -306,20 +295,18 @@ def _paths(
     ratios: Floats,
     persistence: float,
     params: ForecastParams,
-) -> list[Floats]:
-    """Bids expected of each slot, those seen not counted, in each scenario."""
+) -> Floats:
+    """[S, T] bids expected of each slot, those seen not counted, in each scenario."""
     num_past, ahead = len(ratios), np.arange(len(rate))
     kept = persistence**ahead
     excess = total / max(float(rate[0]), 1e-9)
     # Stretches that begin at other slots each time, evenly spaced: every slot of the past is heard.
     offset = (now.slot * GOLDEN) % 1.0
-    paths = []
-    for turn in range(params.scenarios):
-        start = int((turn + offset) * num_past / params.scenarios) + now.slot
-        stretch = ratios[(start + ahead) % num_past]
-        expected: Floats = rate * ((1 - kept) * stretch + kept * excess)
-        expected[0] = max(0.0, total - now.num_seen)
-        paths.append(expected)
+    turns = np.arange(params.scenarios)
+    starts = ((turns + offset) * num_past / params.scenarios).astype(np.int64) + now.slot
+    stretches = ratios[(starts[:, None] + ahead) % num_past]
+    paths: Floats = rate * ((1 - kept) * stretches + kept * excess)
+    paths[:, 0] = max(0.0, total - now.num_seen)
     return paths
 
 
@@ -375,33 +362,50 @@ def _discount(num_slots: int, half_life: float) -> Floats:
     return weight
 
 
-def _recent_scenario(
-    now: ForecastState, expected: Floats, params: ForecastParams, size: int, turn: int
-) -> Scenario:
-    columns = now.recent.columns
-    first, of_moment = _decision_epochs(expected, params.grid)
-    turns = np.arange(len(first)) + _OTHER * turn
-    rows = kronecker_sample(np.full(len(first), columns.num_tasks), size, turns)
-    return Scenario(*place(columns, rows.ravel(), first, of_moment, len(expected)))
+class _Part(NamedTuple):
+    """Some of the bids of all scenarios, M of them of each of G moments."""
+
+    columns: TaskColumns
+    samples: Ints  # [S, G, M] rows of them
+    expected: Floats  # [S, T] bids of each slot that they stand for
 
 
-def _profile_scenario(
-    profile: DemandProfile,
-    now: ForecastState,
-    expected: Floats,
-    params: ForecastParams,
-    turn: int,
-    scale: float,
-) -> Scenario:
-    first, of_moment = _decision_epochs(expected, params.grid)
-    slots = now.of_day(first, len(profile.rate))
-    turn = _OTHER * turn + _AGAIN * now.slot
-    rows = profile.rows(slots, params.width, params.samples, turn).ravel()
-    columns, weights = place(profile.columns, rows, first, of_moment, len(expected))
-    return Scenario(columns._replace(bid=columns.bid * scale), weights)
+def _profile_sample(
+    profile: DemandProfile, now: ForecastState, num_slots: int, params: ForecastParams
+) -> Ints:
+    slots = now.of_day(_moments(num_slots, params), len(profile.rate))
+    turns = _OTHER * np.arange(params.scenarios)[:, None] + _AGAIN * now.slot
+    return profile.rows(slots, params.width, params.samples, turns)
 
 
-def _decision_epochs(expected: Floats, grid: int) -> tuple[Ints, Floats]:
-    """Every `grid`-th slot, and the bids that are expected from it to the next one."""
-    first = np.arange(0, len(expected), grid)
-    return first, np.add.reduceat(expected, first)
+def _recent_sample(now: ForecastState, num_slots: int, size: int, params: ForecastParams) -> Ints:
+    num_moments = len(_moments(num_slots, params))
+    turns = _OTHER * np.arange(params.scenarios)[:, None] + np.arange(num_moments)
+    return kronecker_sample(np.full(num_moments, now.recent.columns.num_tasks), size, turns)
+
+
+def _moments(num_slots: int, params: ForecastParams) -> Ints:
+    """[G] every `grid`-th slot, whose bids stand for those up to the next one."""
+    return np.arange(0, num_slots, params.grid)
+
+
+def _scaled(columns: TaskColumns, scale: float) -> TaskColumns:
+    return columns._replace(bid=columns.bid * scale)
+
+
+def _scenarios(parts: Sequence[_Part], params: ForecastParams) -> DemandScenarios:
+    rows, arrival, weights, first = [], [], [], 0
+    for part in parts:
+        num_scenarios, size = len(part.samples), part.samples.shape[2]
+        moments = _moments(part.expected.shape[1], params)
+        of_moment = np.add.reduceat(part.expected, moments, axis=1)
+        rows.append(first + np.arange(part.samples.size).reshape(num_scenarios, -1))
+        arrival.append(np.repeat(moments, size))
+        weights.append(np.repeat(of_moment / size, size, axis=1))
+        first += part.samples.size
+    return DemandScenarios(
+        join([select_rows(part.columns, part.samples.ravel()) for part in parts]),
+        np.hstack(rows),
+        np.concatenate(arrival),
+        np.hstack(weights),
+    )

@@ -2,14 +2,15 @@
 
 Scenario-based certainty equivalence, re-solved as time goes on:
  1. `DemandHistory` records bids; `forecast` turns them into S scenarios of weighted bids.
- 2. For each scenario the Lagrangian dual of the welfare program (auction/dual) is minimized over
-    the free capacity, from that scenario's prices before.
+ 2. For each scenario a few subgradient steps are made on the Lagrangian dual of the welfare program
+    (auction/dual) over the free capacity, from that scenario's prices before.
  3. The mean of the scenarios' prices, one a slot and node type, is what a cell costs: little in a
     slot that will pass half empty, much in one that better bids will want. The prices of a mean
     day would be lower: a slot that a burst may fill has a value although it is free in the mean.
 
 This is done at the beginning of a slot, and again once the slot has brought more bids than were
-expected: never by the bid being priced. All money is counted in units of the recent median bid and
+expected: never by the bid being priced. An update renews the prices of the next slots, and every
+so often those further ahead. All money is counted in units of the recent median bid and
 with 30 binary digits, so that neither the currency nor a single absurd bid changes anything.
 """
 
@@ -18,7 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from auctune.auction.dual.columns import Supply, TaskColumns
-from auctune.auction.dual.dual import DescentParams, DualPrices, minimize_dual
+from auctune.auction.dual.scenarios import descend_scenarios, usual_prices
 from auctune.auction.horizon import Shift
 from auctune.auction.ledger import CapacityLedger
 from auctune.auction.pricing.base import PriceUpdate, Pricing
@@ -32,7 +33,6 @@ from auctune.auction.pricing.demand_history import (
 from auctune.auction.pricing.forecast import (
     ForecastParams,
     ForecastState,
-    Scenario,
     fit_profile,
     forecast,
     value_statistics,
@@ -44,8 +44,11 @@ _DAY_SECONDS = 86_400
 _KEPT_DAYS = 7
 # Tasks do not fill nodes to the brim: what is left in a node is too little for the next one.
 _SPARE = 0.03
-# Prices of the slot before are close: few steps bring them up to date.
-_FIRST_STEPS, _STEPS = 100, 15
+# Steps of the first update, and of the others: the prices of the slot before are close.
+_FIRST_STEPS, _STEPS = np.maximum(0.3 / np.arange(1, 101), 0.01), np.full(3, 0.05)
+# Slots ahead whose prices every update renews; every second one renews twice as many, every fourth
+# four times as many, and so on.
+_NEAR = 24
 # Fewer bids than these say nothing of a market.
 _TOO_FEW = 8
 # Moments that a forecast has samples for: with shorter slots than this leaves, several go together,
@@ -161,35 +164,49 @@ class LearnedPricing(Pricing):
             return None
         now = ForecastState(slot, self._history.recent())
         unit = value_statistics(now.recent.columns).median_bid or self._unit
-        expected = forecast(self._profile, now, ahead, self._params)
+        num_rows = min(ahead, self._num_rows(slot))
+        expected = forecast(self._profile, now, num_rows, self._params)
         if expected is None:
             return None
-        found = self._duals(expected.scenarios, slice(first, first + ahead), unit)
+        window = slice(first, first + ahead)
+        lam, phi = self._lam[:, window].copy(), self._phi[:, window].copy()
+        pool = _in_units(expected.scenarios.pool, unit)
+        if self._last_update is None:
+            lam[:] = usual_prices(pool)[0] * unit
+        elif self._book.horizon.rolls:
+            # Slots that entered since the last update have no price yet.
+            entered = slot - self._last_update
+            priced = max(1, min(ahead, self._book.horizon.rows.stop - entered - first))
+            lam[:, priced:], phi[:, priced:] = lam[:, priced - 1, None], phi[:, priced - 1, None]
+        lam_in_units, phi_in_units = _coarse(lam / unit), _coarse(phi / unit)
+        descend_scenarios(
+            self._supply(window, unit),
+            expected.scenarios._replace(pool=pool),
+            lam_in_units,
+            phi_in_units,
+            num_rows=num_rows,
+            shares=_FIRST_STEPS if self._last_update is None else _STEPS,
+        )
+        lam[:, :num_rows] = lam_in_units[:, :num_rows] * unit
+        phi[:, :num_rows] = phi_in_units[:, :num_rows] * unit
         update = {
-            "lam": np.array([prices.lam for prices in found]) * unit,
-            "phi": np.array([prices.phi for prices in found]) * unit,
+            "lam": lam,
+            "phi": phi,
             "enough": np.array(max(expected.total, now.num_seen + 1.0)),
             "unit": np.array(unit),
         }
         self.apply_update(slot, update)
         return update
 
-    def _duals(self, scenarios: Sequence[Scenario], window: slice, unit: float) -> list[DualPrices]:
-        """[W, K] of each scenario, from where they were; money in units."""
-        supply, again = self._supply(window, unit), self._last_update is not None
-        params = DescentParams(max_steps=_STEPS if again else _FIRST_STEPS)
-        return [
-            minimize_dual(
-                supply,
-                _in_units(scenario.columns, unit),
-                scenario.weights,
-                start=_start(lam[window], phi[window], unit) if again else None,
-                # As good for prices, and many times as fast where a task may run on several types.
-                answers="relaxed",
-                params=params,
-            )
-            for scenario, lam, phi in zip(scenarios, self._lam, self._phi, strict=True)
-        ]
+    def _num_rows(self, slot: int) -> int:
+        """Return how many slots ahead prices are renewed: always a few, seldom all of them."""
+        if self._last_update is None:
+            return self._num_day
+        grid = self._params.grid
+        # The highest bit that changed: of slots one by one each bit changes half as often as the
+        # one before it, and a slot that was left out makes up for what it would have renewed.
+        changed = (slot // grid) ^ (self._last_update // grid)
+        return (_NEAR * grid) << max(0, changed.bit_length() - 1)
 
     def _price_between(self, first: int, last: int) -> None:
         """Price the rows [first, last) at the mean of the scenarios."""
@@ -244,10 +261,6 @@ def _in_units(columns: TaskColumns, unit: float) -> TaskColumns:
     return columns._replace(
         bid=_coarse(columns.bid / unit), quote_price=_coarse(columns.quote_price / unit)
     )
-
-
-def _start(lam: Floats, phi: Floats, unit: float) -> DualPrices:
-    return DualPrices(0.0, _coarse(lam / unit), _coarse(phi / unit))
 
 
 def _mean(by_scenario: Floats) -> Floats:

@@ -103,6 +103,16 @@ class AuctionConfig(LanguageZoneConfig):
         description="`fused`: several adapters in one pass, faster; `exact`: an adapter is "
         "bit-identical whatever shares its node. See [The trainer](../explanation/training.md)",
     )
+    gradient_checkpointing: bool = Field(
+        default=False,
+        description="compute activations again in the backward pass instead of keeping them: less "
+        "memory, and passes about a third longer",
+    )
+    backend: Literal["auto", "loop", "bmm", "grouped"] = Field(
+        default="auto",
+        description="how tokens meet the matrices of their adapters: `auto` chooses by device. See "
+        "[The trainer](../explanation/training.md#what-is-fused)",
+    )
     executor: Literal["local", "ray"] = Field(
         default="local",
         description="where nodes run: `local`, processes of this machine, or `ray`, on a "

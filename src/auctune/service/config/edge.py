@@ -227,6 +227,10 @@ class EdgeConfig(LanguageZoneConfig):
                 found = f"{self.device!r}, where Ray gives each worker GPUs of its own"
                 raise InputError("device", found, "cuda")
             worker_gpus(self.device, self.worker)
+        elif self.device.startswith("cuda") and len(self.sites) > 1:
+            # Each is measured as if it were alone on the GPU.
+            found = f"{self.device!r} would be shared by the workers of {len(self.sites)} sites"
+            raise InputError("device", found, "one site, or a cluster where sites have own GPUs")
         if self.pricing.kind == "share" and self.pricing.base:
             raise InputError("pricing.base", "is given with pricing.kind share", 'kind = "paper"')
         return self

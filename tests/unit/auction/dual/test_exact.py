@@ -21,8 +21,12 @@ def ask(kernel: Kernel, question: Question) -> float:
     k = int(np.flatnonzero(question.speed)[0])
     taken = question.nothing_taken()
     needed, speed = question.work * (1 - FIT), float(question.speed[k])
-    asked = question.window, k, speed, needed, question.bid, question.buffers(), taken
-    gain: float = question.bid - kernel(*asked)
+    _, begin, last = question.window
+    room = question.buffers()
+    gain: float = question.bid - kernel(
+        begin, last, k, speed, needed, question.bid, taken.times, taken.memory_gb, room.weight,
+        room.least, room.start_price, taken.samples, taken.gigabytes,
+    )  # fmt: skip
     check_cells(question, gain, taken)
     return gain
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auctune.auction.dual.problem import Window, keep_least, price_starts
+from auctune.auction.dual.problem import keep_least, price_starts
 from support.dual_questions import both_ways
 
 Kernel = Callable[..., Any]
@@ -35,7 +35,7 @@ def test_a_start_has_the_price_of_the_cheapest_vendor_done_by_then(
     begin = arrival + min(delay for _, delay in quotes)
     price = np.full(9, -1.0)
     kernel(
-        Window(arrival, begin, last),
+        *(arrival, begin, last),
         np.array([price for price, _ in quotes]),
         np.array([delay for _, delay in quotes], dtype=np.int64),
         price,

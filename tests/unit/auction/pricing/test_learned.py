@@ -13,7 +13,6 @@ from auctune.auction.pricing.demand_history import (
     DayRecord,
     DemandHistory,
     join,
-    place,
     read_days,
     relative_columns,
     select_rows,
@@ -100,9 +99,8 @@ def test_a_slot_that_brought_more_than_expected_lets_more_be_expected() -> None:
         found = forecast(history, ForecastState(0, history_with(counts, 0).recent()), 40, FORECAST)
         assert found is not None
         totals.append(found.total)
-        for scenario in found.scenarios:
-            left = scenario.weights[scenario.columns.arrival == 0].sum()
-            assert left == pytest.approx(found.total - counts[0])
+        left = found.scenarios.weights[:, found.scenarios.arrival == 0].sum(axis=1)
+        assert left == pytest.approx(found.total - counts[0])
     assert totals[0] == pytest.approx(8, rel=0.2)
     assert totals[1] > 30
 
@@ -114,8 +112,8 @@ def test_the_level_of_today_is_taken_over(factor: int) -> None:
     today[:72] = np.random.default_rng(1).poisson(8 * factor, 72)
     found = forecast(history, ForecastState(72, history_with(today, 72).recent()), 72, FORECAST)
     assert found is not None
-    assert len(found.scenarios) == FORECAST.scenarios
-    mean = np.mean([scenario.weights.sum() for scenario in found.scenarios])
+    assert len(found.scenarios.weights) == FORECAST.scenarios
+    mean = found.scenarios.weights.sum(axis=1).mean()
     assert mean == pytest.approx(8 * 72 * factor, rel=0.15)
 
 
@@ -130,11 +128,6 @@ def test_cut_and_joined_columns_keep_each_task_and_its_quotes() -> None:
         assert joined.deadline[i] == task.deadline - task.arrival
         prices = joined.quote_price[joined.first_quote[i] : joined.first_quote[i + 1]]
         assert prices.tolist() == ([float(q.price) for q in task.quotes] or [0.0])
-    moments, expected = np.array([0, 3]), np.array([8.0, 2.0])
-    placed, weights = place(columns, np.repeat([5, 6], 4), moments, expected, 5)
-    assert placed.arrival.tolist() == [0] * 4 + [3] * 4
-    assert weights.tolist() == [2.0] * 4 + [0.5] * 4
-    assert placed.deadline.max() <= 4
 
 
 @pytest.mark.parametrize(("count", "size"), [(1, 5), (10, 4), (1000, 20)])
@@ -179,14 +172,17 @@ def test_cells_cost_nothing_but_their_running_before_anything_is_known() -> None
 
 
 def test_what_is_scarcer_costs_more() -> None:
-    whole, pricing = learned((SMALL.tasks,))
+    whole, of_whole = learned((SMALL.tasks,))
+    quarter, of_quarter = learned((SMALL.tasks,))
     whole.advance(0)
-    half, of_half = learned((SMALL.tasks,))
+    quarter.advance(0)
     for node in SMALL.cluster.nodes[:3]:
-        half.apply(NodeLost(node.id, 0))
-    half.advance(1)
-    whole.advance(1)
-    assert of_half.lam[1:100].mean() > 1.2 * pricing.lam[1:100].mean()
+        quarter.apply(NodeLost(node.id, 0))
+    # Prices follow in small steps.
+    for slot in range(1, 7):
+        whole.advance(slot)
+        quarter.advance(slot)
+    assert of_quarter.lam[6:30].mean() > 1.5 * of_whole.lam[6:30].mean()
 
 
 def test_bids_of_zero_teach_nothing_and_break_nothing() -> None:
@@ -211,6 +207,18 @@ def test_a_first_slot_is_learned_from_a_few_times_however_many_bids_it_brings() 
     # From 8 bids on, each lesson expects half as many more.
     assert 5 <= lessons_of(mechanism, crowd, 0) <= 1 + np.log(300 / 8) / np.log(1.4)
     assert pricing.lam[1:30].max() > 0
+
+
+def test_far_prices_are_renewed_less_often_than_near_ones() -> None:
+    mechanism, pricing = learned((SMALL.tasks,))
+    mechanism.advance(0)
+    for slot in range(1, 9):
+        before = pricing.lam.copy()
+        mechanism.advance(slot)
+        moved = np.flatnonzero((pricing.lam != before).any(axis=1))
+        renewed = 24 * (slot & -slot)
+        assert moved.size
+        assert slot <= moved.min() <= moved.max() < slot + renewed
 
 
 @pytest.mark.thorough
@@ -246,9 +254,9 @@ def test_midnight_forgets_neither_the_rate_nor_the_bids_of_the_last_hours() -> N
     typical = fit_profile([yesterday])
     found = forecast(typical, ForecastState(144, records.recent()), 12, FORECAST)
     assert found is not None
-    expected = np.mean([scenario.weights.sum() for scenario in found.scenarios]) / 12
+    expected = found.scenarios.weights.sum(axis=1).mean() / 12
     assert expected > 1.4 * counts.mean()
-    assert max(s.columns.bid.max() for s in found.scenarios) == pytest.approx(float(dear), rel=0.2)
+    assert found.scenarios.pool.bid.max() == pytest.approx(float(dear), rel=0.2)
 
 
 @pytest.mark.parametrize("num_slots", [36, 144])
@@ -309,7 +317,7 @@ def test_a_history_of_far_more_bids_is_soon_not_believed() -> None:
     today = np.ones(144, dtype=np.int64)
     found = forecast(typical, ForecastState(20, history_with(today, 20).recent()), 40, FORECAST)
     assert found is not None
-    mean = np.mean([scenario.weights.sum() for scenario in found.scenarios])
+    mean = found.scenarios.weights.sum(axis=1).mean()
     assert mean == pytest.approx(40, rel=0.5)
 
 

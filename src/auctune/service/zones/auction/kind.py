@@ -200,14 +200,19 @@ def training_settings(entry: AuctionConfig, node_type: str, dirs: DataDirs) -> N
     # The number of cores of other machines is unknown here.
     share = 1 if entry.uses_external_cluster else len(os.sched_getaffinity(0)) // max(1, on_cpu)
     threads = entry.threads or max(1, share)
-    return node_settings(entry, dirs, entry.node_types[node_type].device, threads, entry.mode)
+    device = entry.node_types[node_type].device
+    return replace(
+        node_settings(entry, dirs, device, threads, entry.mode),
+        backend=entry.backend,
+        gradient_checkpointing=entry.gradient_checkpointing,
+    )
 
 
 def _tuned(settings: NodeSettings, base: BaseFacts) -> NodeSettings:
     return replace(
         settings,
         token_budget=base.profile.micro_batch_tokens,
-        overhead_tokens=round(base.profile.step_seconds / base.profile.token_seconds),
+        overhead_tokens=base.profile.overhead_tokens,
     )
 
 

@@ -8,8 +8,9 @@ import pytest
 from auctune.device_profile import Profile
 from auctune.run.base_facts import BaseFacts
 from auctune.service.config.auction import AuctionConfig, NodeTypeConfig
-from auctune.service.zones.auction.kind import auction_record, build_supply
+from auctune.service.zones.auction.kind import auction_record, build_supply, training_settings
 from auctune.service.zones.auction.startup import synthetic_cluster, warm_up
+from auctune.service.zones.core.dependencies import DataDirs
 
 PROFILE = Path(__file__).parents[5] / "examples" / "first-market" / "cpu-core.json"
 
@@ -59,6 +60,14 @@ def test_memory_is_divided_among_the_nodes_of_one_device_alone() -> None:
     assert memory_sold("cpu", [None] * 8, "head:6379") == 8.0
     # Of one group of machines, several may be placed on one of them.
     assert memory_sold("cpu", ["auctune:cpu", "auctune:cpu", None], "head:6379") == 4.0
+
+
+def test_nodes_compute_as_the_settings_of_their_zone_say(tmp_path: Path) -> None:
+    entry = AuctionConfig.model_validate({"backend": "bmm", "gradient_checkpointing": True})
+    settings = training_settings(entry, entry.nodes[0].type, DataDirs(tmp_path, tmp_path))
+    assert (settings.backend, settings.gradient_checkpointing) == ("bmm", True)
+    settings = training_settings(AuctionConfig(), entry.nodes[0].type, DataDirs(tmp_path, tmp_path))
+    assert (settings.backend, settings.gradient_checkpointing) == ("auto", False)
 
 
 def test_kernels_are_warmed_up_once_in_a_process() -> None:
