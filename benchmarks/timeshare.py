@@ -41,7 +41,7 @@ from auctune.timeshare.estimators import Estimator
 
 GOALS = {100: 0.07, 100_000: 200.0}
 WARM_UP = 12
-CALLS = {"lara": 7, "edf": 26}
+CALLS = {"lara": 7, "edf": 16}
 
 
 def make_threads(num_threads: int, num_rounds: int) -> list[LearningThread]:

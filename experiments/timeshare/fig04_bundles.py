@@ -16,7 +16,18 @@ def draw(table: BundleTable, number: int, options: Options, index: int) -> Recor
     return calibrated_bundle(table, curves, number, seed=options.seed, index=index)
 
 
-FIGURE = bundles_figure("fig04_bundles", "Figure 4: threads done on the tables' bundles", draw)
+FIGURE = bundles_figure(
+    "fig04_bundles",
+    "Figure 4: threads done on the tables' bundles",
+    draw,
+    {
+        "UA": ("0", "6", "3"),
+        "STF": ("0", "2", "5"),
+        "LRF": ("2", "4", "-"),
+        "ETF": ("2", "4", "-"),
+        "LARA": ("4", "8", "6"),
+    },
+)
 
 if __name__ == "__main__":
     main(FIGURE, __doc__)

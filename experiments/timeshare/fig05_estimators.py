@@ -1,8 +1,8 @@
 """Figure 5: how well needs are predicted, and how long a prediction takes.
 
-The error is |S' - S| / S, at most 10, asked after 60, 80, ..., 200 units of time of a thread that
-learns alone; four thresholds a curve. Engression, a network that is trained anew for each
-prediction, is not among the estimators here.
+The error is |S' - S| / S, at most 10, after 60, 80, ..., 200 units of time of a thread that learns
+alone; four thresholds a curve. Engression, a network that is trained anew for each prediction, is
+measured with one threshold a curve of the pure bundle, without its time.
 """
 
 import math
@@ -14,13 +14,15 @@ from rich.console import Console
 from auctune.charts.curves import Curve, CurvePanel, curves_chart
 from auctune.charts.theme import AnyChart
 from auctune.sim.figures import Rows, show, write_chart, write_data
-from auctune.sim.timeshare.accuracy import DEPTHS, POINTS, make_trials, measure
+from auctune.sim.timeshare.accuracy import DEPTHS, POINTS, make_trials, measure, microseconds
 from auctune.timeshare import M4, Ls, Mixture, Wls
 from auctune.timeshare.estimators import Estimator
+from timeshare_harness.engression import Engression
 from timeshare_harness.options import Figure, Options, main
 
 NAME = "fig05_estimators"
 TITLE = "Figure 5: error of needs that were predicted"
+ONE = "pure, one threshold"
 ESTIMATORS: Mapping[str, Estimator] = {
     "WLS": Wls(),
     "LS": Ls(),
@@ -32,14 +34,17 @@ ESTIMATORS: Mapping[str, Estimator] = {
 def run(options: Options, console: Console) -> pl.DataFrame:
     """Compute, write and show the figure; its data: a row a bundle and estimator."""
     rows: list[Mapping[str, object]] = []
-    for bundle in ("pure", "mixed"):
-        trials = make_trials(options.curves_of(bundle), DEPTHS[:1] if options.quick else DEPTHS)
-        for name, estimator in ESTIMATORS.items():
-            with console.status(f"{NAME}: {bundle}, {name}"):
+    settings = [("pure", "pure", DEPTHS), ("mixed", "mixed", DEPTHS), (ONE, "pure", DEPTHS[1:2])]
+    for setting, bundle, depths in settings[:2] if options.quick else settings:
+        trials = make_trials(options.curves_of(bundle), depths[:1] if options.quick else depths)
+        others = {"engression": Engression()} if setting == ONE else {}
+        for name, estimator in {**ESTIMATORS, **others}.items():
+            with console.status(f"{NAME}: {setting}, {name}"):
                 one = measure(estimator, trials)
+                micros = None if name in others else microseconds(estimator, trials)
             errors = [None if math.isnan(error) else error for error in one.errors]
-            summary = {"mean": one.mean, "median": one.median, "micros": one.microseconds}
-            rows.append({"bundle": bundle, "estimator": name, "errors": errors, **summary})
+            summary = {"mean": one.mean, "median": one.median, "micros": micros}
+            rows.append({"bundle": setting, "estimator": name, "errors": errors, **summary})
     frame = write_data(pl.DataFrame(rows), options.out, NAME)
     write_chart(chart(frame), options.out, NAME)
     show(console, TITLE, table(frame), [f"data and charts: {options.out}"])
@@ -55,7 +60,7 @@ def chart(frame: pl.DataFrame) -> AnyChart:
             pairs = [(p, e) for p, e in zip(POINTS, row["errors"], strict=True) if e is not None]
             points, errors = zip(*pairs, strict=True)
             curves.append(Curve(row["estimator"], points, errors))
-        panels.append(CurvePanel(f"{bundle} bundle", "mean error", curves))
+        panels.append(CurvePanel(bundle, "mean error", curves))
     return curves_chart(panels, x_title="units of time seen", height=170)
 
 
@@ -74,7 +79,7 @@ def table(frame: pl.DataFrame) -> Rows:
             *("-" if error is None else f"{error:.2f}" for error in row["errors"]),
             f"{row['mean']:.2f}",
             f"{row['median']:.2f}",
-            f"{row['micros']:.2f}",
+            "-" if row["micros"] is None else f"{row['micros']:.2f}",
         )
         for row in frame.iter_rows(named=True)
     ]

@@ -1,9 +1,7 @@
-"""Figure 8: prediction for the hard thread of the pure bundle, its fit, its error and its time.
+"""Figure 8 (b) and (c): error and time of predictions for the models of the pure bundle.
 
-(a) power laws fitted to the first fifth of the ViT's curve, drawn on; (b) the error of the need as
-a share of all that the thread needs, |S' - S| / (s + S) and at most 10, while it learns alone up to
-the threshold of Table 1's bundle;
-(c) the time of a prediction for each model.
+The error of the need is a share of all that the thread needs, |S' - S| / (s + S), at most 10, while
+it learns alone up to the threshold of Table 1's bundle. Figure 8 (a) is part of `fig10_fits`.
 """
 
 import time
@@ -23,7 +21,6 @@ from auctune.sim.timeshare.recorded import RecordedCurve
 from auctune.sim.timeshare.table_bundles import PURE, calibrated_bundle
 from auctune.timeshare import Ls, Mixture, Wls
 from auctune.timeshare.estimators import Estimator
-from timeshare_harness.fits import fit_panels, fit_rows, fit_table
 from timeshare_harness.options import Figure, Options, main
 
 NAME = "fig08_prediction"
@@ -47,11 +44,7 @@ def run(options: Options, console: Console) -> pl.DataFrame:
             named = {"curve": curve.name, "estimator": name, "micros": micros}
             rows.append({**named, "way": way.tolist(), "errors": errors.tolist()})
     frame = write_data(pl.DataFrame(rows), options.out, NAME)
-    fits = write_data(pl.DataFrame(fit_rows(curves[:1])), options.out, f"{NAME}-fit")
-    fitted = curves_chart(fit_panels(fits), x_title="share of the batches; fitted to the first 0.2")
-    write_chart(fitted, options.out, f"{NAME}-fit")
-    write_chart(chart(frame), options.out, f"{NAME}-error")
-    show(console, "Figure 8 (a): fits of the first model", fit_table(fits))
+    write_chart(chart(frame), options.out, NAME)
     show(console, TITLE, table(frame), [f"data and charts: {options.out}"])
     return frame
 
@@ -74,7 +67,7 @@ def errors_alone(
 
 
 def microseconds(recorded: RecordedCurve, threshold: float, estimator: Estimator) -> float:
-    """Of learning one loss and forecaster_spec the need, one thread by itself."""
+    """Of learning one loss and predicting the need, one thread by itself."""
     samples, losses = unit_means(recorded.curve, UNITS)
     run, spent = estimator.start(), []
     for batches, loss in zip(samples[:_TIMED].tolist(), losses[:_TIMED].tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""Figure 10: power laws by WLS and LS on the other models of the pure bundle.
+"""Figures 8 (a) and 10: power laws by WLS and LS on the models of the pure bundle.
 
 Fitted to the first fifth of each curve and drawn on to its end; the cells are root mean squared
 differences of logarithms, over what was seen and beyond it.
@@ -13,12 +13,12 @@ from timeshare_harness.fits import fit_panels, fit_rows, fit_table
 from timeshare_harness.options import Figure, Options, main
 
 NAME = "fig10_fits"
-TITLE = "Figure 10: fits of the other models"
+TITLE = "Figures 8 (a) and 10: fits"
 
 
 def run(options: Options, console: Console) -> pl.DataFrame:
     """Compute, write and show the figure; its data: a row a curve and estimator."""
-    frame = write_data(pl.DataFrame(fit_rows(options.curves_of("pure")[1:])), options.out, NAME)
+    frame = write_data(pl.DataFrame(fit_rows(options.curves_of("pure"))), options.out, NAME)
     chart = curves_chart(fit_panels(frame), x_title="share of the batches; fitted to the first 0.2")
     write_chart(chart, options.out, NAME)
     show(console, TITLE, fit_table(frame), [f"data and charts: {options.out}"])

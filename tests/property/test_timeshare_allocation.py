@@ -12,7 +12,7 @@ from auctune.timeshare import MOORE_HODGSON, moore_hodgson
 from auctune.timeshare.allocation import Demand, Rule
 from auctune.timeshare.allocation.moore_hodgson import choose
 from auctune.timeshare.allocation.rule import relative_shares
-from auctune.timeshare.edf import choose_certain
+from auctune.timeshare.edf import choose_likely
 from support.thorough import drawn
 
 Floats = NDArray[np.float64]
@@ -131,7 +131,7 @@ def test_uncertain_threads_are_chosen_beside_the_most_certain_ones_only(
     kept = np.empty(num, dtype=np.bool_)
     order = np.argsort(left, kind="stable").astype(np.int64)
     heaps = np.empty((2, num), dtype=np.int64)
-    assert choose_certain(order, need, certain, left, kept, heaps) == kept.sum()
+    assert choose_likely(order, need, certain, left, kept, heaps) == kept.sum()
     alone = moore_hodgson(np.where(certain, need, math.inf), left)
     assert (kept[certain] == alone[certain]).all()
     assert fits(need[kept], left[kept])

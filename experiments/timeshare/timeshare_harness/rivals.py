@@ -53,9 +53,8 @@ OTHERS: Mapping[str, Allocator] = {
     "STA": Laira(look_ahead=False),
     "round robin": RoundRobin(),
     "successive halving": SuccessiveHalving(),
-    f"{OWN}, need by WLS": Edf(need=Wls()),
-    f"{OWN}, no feasibility test": Edf(feasibility=Mixture()),
-    f"{OWN}, never by LaiRA": Edf(near=2.0),
+    f"{OWN}, WLS": Edf(Wls()),
+    f"{OWN}, never as LaiRA": Edf(near=2.0),
 }
 
 Even = Literal["batches", "time"]

@@ -1,6 +1,7 @@
 """Threads done by each allocator on calibrated bundles of Tables 1 and 2."""
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 import polars as pl
 from rich.console import Console
@@ -14,20 +15,26 @@ from timeshare_harness.cells import done_cell
 from timeshare_harness.options import Figure, Options
 from timeshare_harness.rivals import BEST, BEST_TIME, OTHERS, OWN, RIVALS, SWITCHING, measured
 
-PAPERS: Mapping[str, tuple[str, str, str]] = {
-    "UA": ("0", "6", "3"),
-    "STF": ("0", "2", "5"),
-    "LRF": ("2", "4", "-"),
-    "ETF": ("2", "4", "-"),
-    "LARA": ("4", "8", "6"),
-}
-
 Draw = Callable[[BundleTable, int, Options, int], RecordedBundle]
 """Makes a bundle: of a table, of a set of thresholds, by the options, and its index."""
 
+Papers = Mapping[str, tuple[str, ...]]
 
-def bundles_figure(name: str, title: str, draw: Draw) -> Figure:
-    """The figure of a way to draw bundles; its data: a row a bundle of the tables and allocator."""
+
+def bundles_figure(
+    name: str, title: str, draw: Draw, papers: Papers = MappingProxyType({})
+) -> Figure:
+    """The figure of a way to draw bundles; its data: a row a bundle of the tables and allocator.
+
+    Args:
+        name: of its files.
+        title: of its table.
+        draw: makes a bundle.
+        papers: threads done in the paper, by allocator.
+    """
+
+    def table(frame: pl.DataFrame) -> Rows:
+        return done_table(frame, papers)
 
     def run(options: Options, console: Console) -> pl.DataFrame:
         rows: list[Mapping[str, object]] = []
@@ -69,19 +76,19 @@ def chart(frame: pl.DataFrame) -> AnyChart:
     )
 
 
-def table(frame: pl.DataFrame) -> Rows:
-    """A row an allocator, beside the paper's figures; then the bound, and switches."""
+def done_table(frame: pl.DataFrame, papers: Papers) -> Rows:
+    """A row an allocator, the paper's below it; then the bound, and switches."""
     bundles = frame["bundle"].unique(maintain_order=True).to_list()
     cells = {(row["bundle"], row["allocator"]): row for row in frame.iter_rows(named=True)}
     names = (*RIVALS, BEST, BEST_TIME, *OTHERS)
     rows: list[tuple[str, ...]] = []
     for name in names:
-        papers = PAPERS.get(name, ("-",) * len(bundles))
-        pairs = zip(papers, bundles, strict=True)
-        rows.append((name, *(c for p, b in pairs for c in (p, done_cell(cells[b, name])))))
-    first = (f"{cells[bundle, OWN]['optimum']:.2f}" for bundle in bundles)
-    rows.append(("clairvoyant bound", *(cell for one in first for cell in ("-", one))))
+        rows.append((name, *(done_cell(cells[bundle, name]) for bundle in bundles)))
+        if name in papers:
+            rows.append((f"{name} in the paper", *papers[name]))
+    optimum = (f"{cells[bundle, OWN]['optimum']:.2f}" for bundle in bundles)
+    rows.append(("clairvoyant bound", *optimum))
     for name in SWITCHING:
         turns = (f"{cells[bundle, name]['switches']:.0f}" for bundle in bundles)
-        rows.append((f"switches of {name}", *(cell for one in turns for cell in ("-", one))))
-    return Rows(("allocator", *(h for b in bundles for h in (f"{b}, paper", b))), tuple(rows))
+        rows.append((f"switches of {name}", *turns))
+    return Rows(("allocator", *bundles), tuple(rows))

@@ -37,8 +37,6 @@ from auctune.timeshare.estimators.wls import LOSS, MEAN_X, SAMPLES, START, SXX, 
 from auctune.timeshare.planner import is_active
 from auctune.timeshare.thread import LearningThread, bundle_arrays
 
-# theta_0 of the least squares.
-_ORIGIN = np.zeros(2)
 # Variances of theta before anything is seen.
 _PRIOR = 10.0
 
@@ -91,18 +89,17 @@ def log_loss_ahead(mean: Floats, log_samples: float, steps: float) -> float:
 
 
 @kernel
-def lower_bound(state: Floats, line: Floats, beta: float, log_samples: float) -> float:
+def lower_bound(state: Floats, beta: float, log_samples: float) -> float:
     """Return the predicted ln l less beta standard units of the prediction.
 
     <X, theta> - beta sqrt(X' V^-1 X) with X = [ln s, 1] and V of the discounted ridge.
 
     Args:
         state: [10] of the least squares.
-        line: [2] theta_0.
         beta: >= 0.
         log_samples: ln s.
     """
-    slope, intercept = wls.solve(state, line)
+    slope, intercept = wls.solve(state)
     weight, x, e = state[WEIGHT], state[MEAN_X], state[START]
     det = (state[SXX] + e) * (weight + e) + e * weight * x * x
     by = log_samples - x
@@ -113,12 +110,12 @@ def lower_bound(state: Floats, line: Floats, beta: float, log_samples: float) ->
 
 @kernel
 def rate_ratio(
-    state: Floats, line: Floats, beta: float, log_eps: float, rate: float, left: float, units: float
+    state: Floats, beta: float, log_eps: float, rate: float, left: float, units: float
 ) -> float:
     """Return the predicted over the required rate at which ln l falls over ln s.
 
     Args:
-        state, line, beta: as of `lower_bound`.
+        state, beta: as of `lower_bound`.
         log_eps: ln of the threshold.
         rate: N.
         left: units of time until the deadline.
@@ -135,7 +132,7 @@ def rate_ratio(
     at = math.log(samples)
     required = drop / (math.log(samples + left * rate) - at)
     ahead = math.log(samples + min(units, left) * rate)
-    predicted = (math.log(loss) - lower_bound(state, line, beta, ahead)) / (ahead - at)
+    predicted = (math.log(loss) - lower_bound(state, beta, ahead)) / (ahead - at)
     return predicted / required
 
 
@@ -159,7 +156,6 @@ def observe_all(
 def best_candidate(
     means: Floats,
     states: Floats,
-    line: Floats,
     beta: float,
     log_eps: Floats,
     rate: Floats,
@@ -167,13 +163,13 @@ def best_candidate(
     active: Bools,
     reports: Floats,
     fewest: float,
-    units: float,
+    units: Floats,
 ) -> int:
     """Return the thread of the next slice.
 
     Args:
         means: [k, 6] of the filters.
-        states, line, beta, log_eps, rate, left, units: as of `rate_ratio`, [k] each thread's.
+        states, beta, log_eps, rate, left, units: as of `rate_ratio`, [k] each thread's.
         active: [k] threads that may learn and are not done.
         reports: [k] units of time that each learned in.
         fewest: reports before a thread is judged; infinite: no look-ahead.
@@ -184,7 +180,7 @@ def best_candidate(
     for k in range(num):
         if not active[k]:
             continue
-        ratio[k] = rate_ratio(states[k], line, beta, log_eps[k], rate[k], left[k], units)
+        ratio[k] = rate_ratio(states[k], beta, log_eps[k], rate[k], left[k], units[k])
         ahead = -np.inf
         if reports[k] >= fewest:
             log_samples = math.log(states[k, SAMPLES] + left[k] * rate[k])
@@ -212,6 +208,8 @@ class Laira:
         velocity, acceleration: standard deviations of theta's before anything is seen.
         units: M of the first slices.
         proportional, derivative: K_p and K_d, units of time.
+        growth: share of the units of time that a thread learned in that its slice lasts at least;
+            not in the paper.
     """
 
     look_ahead: bool = True
@@ -225,9 +223,12 @@ class Laira:
     units: int = 10
     proportional: float = 10.0
     derivative: float = 10.0
+    growth: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("beta", "drift", "velocity", "acceleration", "proportional", "derivative"):
+        for name in ("beta", "drift", "velocity", "acceleration"):
+            check_finite(getattr(self, name), name, "a number >= 0")
+        for name in ("proportional", "derivative", "growth"):
             check_finite(getattr(self, name), name, "a number >= 0")
         if not 0 < self.gamma <= 1:
             raise InputError("gamma", f"{self.gamma!r}", "a number > 0 and <= 1")
@@ -255,9 +256,10 @@ class LairaRun:
         variances = (_PRIOR, params.velocity**2, params.acceleration**2)
         self._covs = np.tile(np.diag(np.repeat(variances, 2)), (num, 1, 1))
         self._length = float(params.units)
-        # The thread that learned in the last unit, and in how many since its slice began. What was
-        # observed says so: a pool whose jobs come and go observes its log again.
-        self._last, self._run = -1, 0
+        # The thread that learned in the last unit, in how many since its slice began, and how many
+        # that slice has. What was observed says so: a pool whose jobs come and go observes its log
+        # again.
+        self._last, self._run, self._slice = -1, 0, params.units
         # ln l of the present slice's thread as predicted for its end.
         self._predicted = math.nan
         self._errors: list[float] = []
@@ -274,16 +276,23 @@ class LairaRun:
         """Learn the unit of time before."""
         params = self._params
         seen = observation.samples, observation.loss, observation.fresh
-        wls.observe_all(self._states, params.gamma, _ORIGIN, *seen)
+        wls.observe_all(self._states, params.gamma, *seen)
         observe_all(self._means, self._covs, params.noise, params.drift, *seen)
-        self._reports += observation.fresh
         learned = int(np.argmax(observation.fresh)) if observation.fresh.any() else -1
-        self._run = self._run + 1 if learned == self._last else 1
-        self._last = learned
+        if learned != self._last:
+            self._last, self._run = learned, 0
+            self._slice = int(self._slices()[learned])
+        self._run += 1
+        self._reports += observation.fresh
+
+    def _slices(self) -> Floats:
+        """[k] units of time of a slice that begins."""
+        grown = np.floor(self._params.growth * self._reports)
+        return np.maximum(float(round(self._length)), grown)
 
     def turn(self, observation: Observation, active: Bools) -> int:
         """Return the thread that has the pool in the unit that begins; one at least is active."""
-        is_over = self._run >= round(self._length)
+        is_over = self._run >= self._slice
         if self._last >= 0 and active[self._last] and not is_over:
             return self._last
         if self._last >= 0 and is_over:
@@ -303,11 +312,10 @@ class LairaRun:
 
     def _begin_slice(self, observation: Observation, active: Bools) -> int:
         params, rate = self._params, observation.batches_per_unit
-        left = self._bundle.deadline - observation.time
+        left, slices = self._bundle.deadline - observation.time, self._slices()
         turn = best_candidate(
             self._means,
             self._states,
-            _ORIGIN,
             params.beta,
             self._log_eps,
             rate,
@@ -315,11 +323,11 @@ class LairaRun:
             active,
             self._reports,
             float(params.units) if params.look_ahead else math.inf,
-            self._length,
+            slices,
         )
-        self._run, self._predicted = 0, math.nan
+        self._run, self._slice, self._predicted = 0, int(slices[turn]), math.nan
         if self._reports[turn] > 1:
-            units = min(round(self._length), int(left[turn]))
+            units = min(self._slice, int(left[turn]))
             log_samples = math.log(self._states[turn, SAMPLES] + units * rate[turn])
-            self._predicted = lower_bound(self._states[turn], _ORIGIN, 0.0, log_samples)
+            self._predicted = lower_bound(self._states[turn], 0.0, log_samples)
         return turn

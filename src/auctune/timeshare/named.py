@@ -102,17 +102,11 @@ class EdfSettings(EstimatorSettings):
 
     Attributes:
         estimator: of needs.
-        feasibility: estimator by which a thread is certain to fit.
-        units: of time that a thread learned in before its need is believed.
-        doubt: by how much, divided by those units, a low decile may exceed the time left.
         near: least time left over the greatest from which on deadlines are close; above 1: never.
     """
 
     estimator: EstimatorName = "mixture"
-    feasibility: EstimatorName = "wls"
-    units: int = 8
-    doubt: float = 8.0
-    near: float = 0.5
+    near: float = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,19 +147,11 @@ def _exploring(rule: Rule) -> NamedAllocator:
     return NamedAllocator(ExploringSettings, build)
 
 
-def _edf(settings: EdfSettings) -> Allocator:
-    return Edf(
-        make_estimator(settings.estimator, settings.gamma),
-        make_estimator(settings.feasibility, settings.gamma),
-        units=settings.units,
-        doubt=settings.doubt,
-        near=settings.near,
-    )
-
-
 ALLOCATORS: Mapping[str, NamedAllocator] = {
     "lara": _exploring(MOORE_HODGSON),
-    "edf": NamedAllocator(EdfSettings, _edf),
+    "edf": NamedAllocator(
+        EdfSettings, lambda own: Edf(make_estimator(own.estimator, own.gamma), own.near)
+    ),
     "lrf": _exploring(LEAST_RESOURCES_FIRST),
     "etf": _exploring(EASIEST_FIRST),
     "ucb": NamedAllocator(UcbSettings, lambda own: own.planner(Ucb(own.beta), MOORE_HODGSON)),

@@ -41,19 +41,19 @@ def test_a_step_of_the_filter_is_kalmans() -> None:
 
 def test_the_lower_bound_is_that_of_discounted_ridge_least_squares() -> None:
     random = np.random.default_rng(4)
-    gamma, ridge, line = 0.9, 1e-3, np.zeros(2)
+    gamma, ridge = 0.9, 1e-3
     (state,) = wls.fresh_states(ridge, 1)
     v, right = ridge * np.eye(2), np.zeros(2)
     for step in range(1, 30):
         samples, loss = 40.0 * step, 2.0 * step**-0.4 * math.exp(0.1 * random.standard_normal())
-        wls.observe(state, gamma, line, samples, loss)
+        wls.observe(state, gamma, samples, loss)
         row = np.array([math.log(samples), 1.0])
         v = gamma * v + np.outer(row, row)
         right = gamma * right + row * math.log(loss)
         ahead = np.array([math.log(samples + 500.0), 1.0])
         width = math.sqrt(ahead @ np.linalg.solve(v, ahead))
         expected = ahead @ np.linalg.solve(v, right) - 0.3 * width
-        assert lower_bound(state, line, 0.3, ahead[0]) == pytest.approx(expected, rel=1e-5)
+        assert lower_bound(state, 0.3, ahead[0]) == pytest.approx(expected, rel=1e-5)
 
 
 def test_look_ahead_leaves_out_what_the_time_left_cannot_reach() -> None:
@@ -70,6 +70,21 @@ def test_slices_are_of_whole_units_for_one_thread() -> None:
     assert (outcome.shares.sum(axis=1) == 1.0).all()
     turns = outcome.shares[:21].argmax(axis=1).tolist()
     assert turns == [0] * 7 + [1] * 7 + [2] * 7
+
+
+def test_slices_may_grow_with_what_a_thread_has_learned() -> None:
+    threads = [LearningThread("one", 0, 400, 1e-9), LearningThread("two", 0, 400, 1e-9)]
+    growing = Laira(units=5, proportional=0.0, derivative=0.0, growth=1.0)
+    outcome = play(growing, threads, [power_law(0.4), power_law(0.41)], [5.0] * 2)
+    turns = outcome.shares.argmax(axis=1)
+    learned, at = np.zeros(2), 0
+    while at < 300:
+        turn = int(turns[at])
+        length = int(max(5.0, learned[turn]))
+        assert (turns[at : at + length] == turn).all()
+        learned[turn] += length
+        at += length
+    assert learned.min() > 0
 
 
 def test_round_robin_takes_turns() -> None:

@@ -45,8 +45,9 @@ ALLOCATORS: list[Allocator] = [
     Planner(rule=EASIEST_FIRST),
     Planner(Ls(), Ucb()),
     Planner(Mixture(), Thompson()),
-    Edf(Ls(), Mixture(), units=4, near=2.0),
+    Edf(Ls(), near=2.0),
     Laira(),
+    Laira(growth=0.5),
     Laira(look_ahead=False),
     RoundRobin(3),
     SuccessiveHalving(),
@@ -194,6 +195,15 @@ def test_a_hopeless_thread_with_the_nearest_deadline_is_given_up() -> None:
     done = {a.name: play(a, threads, curves, rates).num_done for a in (ShortestFirst(), Edf())}
     assert done["stf"] == 0
     assert done[Edf().name] == 3
+
+
+def test_no_time_goes_to_seeing_other_threads_that_the_one_that_is_due_needs() -> None:
+    """Each needs 28 units; slices for both to begin with would make the first one late."""
+    easy = LossCurve(np.arange(10.0, 2001.0, 10.0), 3.0 * np.arange(10.0, 2001.0, 10.0) ** -0.5)
+    threads = [LearningThread("due", 0, 30, 0.12), LearningThread("later", 0, 59, 0.12)]
+    curves, rates = [easy] * 2, [23.0] * 2
+    assert play(Edf(), threads, curves, rates).num_done == 2
+    assert play(Laira(), threads, curves, rates).num_done == 1
 
 
 def test_lara_explores_all_before_it_plans() -> None:

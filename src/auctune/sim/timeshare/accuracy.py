@@ -1,8 +1,8 @@
 """How well estimators predict needs on recorded curves; LARA, section 4.4.
 
 A thread learns alone, the same number of batches in each unit of time, up to its threshold: the
-loss at a share of its curve. At 60, 80, ..., 200 units it is asked what it still needs, S', and
-what that really was, S: the batches up to the first unit that is at or under the threshold. The
+loss at a share of its curve. At 60, 80, ..., 200 units its need is predicted, S', and compared with
+the true one, S: the batches up to the first unit that is at or under the threshold. The
 error is |S' - S| / S, at most `MOST_ERROR` (an infinite need has no other figure), and beside it
 |ln (S' / S)|, at most its logarithm, which takes too little as seriously as too much.
 """
@@ -47,10 +47,9 @@ class Accuracy:
 
     Attributes:
         name: the estimator's.
-        errors: mean error by number of units seen, as of `POINTS`; NaN where nothing was asked.
+        errors: mean error by number of units seen, as of `POINTS`; NaN without a prediction.
         mean, median: of all errors.
         log_error: mean of |ln (S' / S)|.
-        microseconds: for learning a unit and forecaster_spec, as one thread among many.
     """
 
     name: str
@@ -58,7 +57,6 @@ class Accuracy:
     mean: float
     median: float
     log_error: float
-    microseconds: float
 
 
 def make_trials(
@@ -88,18 +86,18 @@ def unit_means(curve: LossCurve, num_units: int) -> tuple[Floats, Floats]:
 
 def measure(estimator: Estimator, trials: Sequence[Trial]) -> Accuracy:
     """Measure an estimator on all trials; one at least."""
-    asked: list[tuple[int, float, float]] = []
+    predictions: list[tuple[int, float, float]] = []
     for trial in trials:
         run = estimator.start()
         for index in range(min(trial.reached - 1, POINTS[-1])):
             run.observe(float(trial.samples[index]), float(trial.losses[index]))
             if index + 1 in POINTS:
                 rest = float(trial.samples[trial.reached - 1] - trial.samples[index])
-                asked.append((index + 1, rest, run.need(trial.threshold).batches))
-    table = np.array(asked, dtype=np.float64)
-    points, true, said = table[:, 0], table[:, 1], table[:, 2]
-    errors = np.minimum(np.abs(said - true) / true, MOST_ERROR)
-    ratio = np.clip(np.maximum(said, 1.0) / true, 1 / MOST_ERROR, MOST_ERROR)
+                predictions.append((index + 1, rest, run.need(trial.threshold).batches))
+    table = np.array(predictions, dtype=np.float64)
+    points, true, predicted = table[:, 0], table[:, 1], table[:, 2]
+    errors = np.minimum(np.abs(predicted - true) / true, MOST_ERROR)
+    ratio = np.clip(np.maximum(predicted, 1.0) / true, 1 / MOST_ERROR, MOST_ERROR)
     return Accuracy(
         estimator.name,
         tuple(
@@ -108,12 +106,14 @@ def measure(estimator: Estimator, trials: Sequence[Trial]) -> Accuracy:
         float(errors.mean()),
         float(np.median(errors)),
         float(np.abs(np.log(ratio)).mean()),
-        _microseconds(estimator, trials),
     )
 
 
-def _microseconds(estimator: Estimator, trials: Sequence[Trial]) -> float:
-    """Return the median time of a unit of a thread; all trials are threads of one bank."""
+def microseconds(estimator: Estimator, trials: Sequence[Trial]) -> float:
+    """Return the median time in which a thread, one of many, learns a unit and is predicted.
+
+    All trials are threads of one bank.
+    """
     bank = estimator.start_bank(len(trials))
     thresholds = np.array([trial.threshold for trial in trials])
     fresh = np.ones(len(trials), dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""Foretelling how many batches a thread still needs."""
+"""Estimators of how many batches a thread still needs."""
 
 from auctune.timeshare.estimators.estimator import (
     Estimator,

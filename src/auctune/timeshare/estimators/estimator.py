@@ -10,7 +10,7 @@ import numpy as np
 from auctune.numerics.arrays import Bools, Floats
 from auctune.numerics.jit import kernel
 
-# Beyond this a need is called infinite: nobody trains so long.
+# Beyond this a need counts as infinite.
 MOST_BATCHES = 1e15
 
 # Quantiles that `low` and `high` stand for, and how many standard deviations a normal has there.
@@ -33,7 +33,7 @@ class Need:
 
 
 def first_need(samples: float, loss: float, threshold: float) -> Need | None:
-    """Return what a thread's last unit says by itself; None if a law must be asked.
+    """Return the need that follows from a thread's last unit alone, or None if a law is needed.
 
     Args:
         samples: batches so far.
@@ -54,7 +54,7 @@ _MOST_LOG = math.log(MOST_BATCHES)
 
 @kernel
 def crossing_point(log_end: float, samples: float) -> float:
-    """Whole batches from `samples` up to e^log_end, one at least; infinite beyond all sense."""
+    """Return whole batches from `samples` to e^log_end, one at least; infinite if too many."""
     # Not <=: NaN, of infinities that cancel, is out of reach as well.
     if not log_end <= _MOST_LOG:
         return np.inf
@@ -89,11 +89,11 @@ class LossEstimator(Protocol):
         ...
 
     def need(self, threshold: float) -> Need:
-        """Batches until the loss is at or under a threshold > 0."""
+        """Return the batches until the loss is at or under a threshold > 0."""
         ...
 
     def copy(self) -> "LossEstimator":
-        """Another one that has seen the same."""
+        """Return another one that has learned the same."""
         ...
 
 
@@ -116,7 +116,7 @@ class VectorizedEstimator(Protocol):
 
 
 class Estimator(Protocol):
-    """Parameters of a way of forecaster_spec: a frozen dataclass."""
+    """Parameters of an estimator: a frozen dataclass."""
 
     @property
     def name(self) -> str:
@@ -135,7 +135,7 @@ class Estimator(Protocol):
 class EstimatorLoop:
     """One estimator for each thread.
 
-    A need is asked for again only where a unit of time was learned from or the threshold is new.
+    A need is predicted again only where a unit of time was learned from or the threshold is new.
     """
 
     def __init__(self, estimators: Sequence[LossEstimator]) -> None:

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from auctune.domain import InputError
-from auctune.domain.checks import check_count, check_finite, check_positive
+from auctune.domain.checks import check_finite
 from auctune.numerics.arrays import Bools, Floats
 from auctune.numerics.jit import kernel
 from auctune.timeshare.estimators.estimator import (
@@ -17,19 +16,15 @@ from auctune.timeshare.estimators.estimator import (
     crossing_point,
 )
 
-# Moments of the laws of `Mixture`, and how they learn from a unit of time.
-#
-# Of each thread they are a few numbers, and a unit costs as many steps as there are laws; what
-# they are of is in `auctune.timeshare.estimators.mixture`.
-
-
-# Columns of `head`, [k, ...]: VARIANCE is that of one batch, of as many units as TRIALS says.
-SAMPLES, LOSS, COUNT, MIDDLE, ORIGIN, UNIT, VARIANCE, TRIALS, THRESHOLD = range(9)
-HEAD = 9
-# Columns of `groups`, [k, g, ...], by kappa.
-WEIGHT, MEAN_Y = range(2)
-# Columns of `members`, [k, g, p, ...].
+# Columns of `head`, [k, ...]: VARIANCE is that of one batch, of as many units as TRIALS says;
+# WEIGHT and MEAN_Y are moments that all laws share.
+SAMPLES, LOSS, COUNT, MIDDLE, ORIGIN, UNIT, VARIANCE, TRIALS, THRESHOLD, WEIGHT, MEAN_Y = range(11)
+HEAD = 11
+# Columns of `members`, [k, p, ...].
 MEAN_X, SXX, SXY, ERROR = range(4)
+# Laws with p = 0, 1/2 and 1; how fast weights fall with data; and from how many standard deviations
+# on a unit counts less.
+LAWS, KAPPA, CLIP = 3, 6.0, 2.0
 
 # Units before a law is believed, and before outliers are told.
 FEWEST, _TELLING = 4, 10
@@ -37,23 +32,24 @@ _MEMORY = 0.95
 
 
 @kernel
-def bend(u: float, step: float, num_laws: int, x: Floats) -> None:
-    """phi_p(u) for p = 0, step, 2 step, ...: [p] of `x`, written."""
+def bend(u: float, x: Floats) -> None:
+    """phi_p(u) for p = 0, 1/2 and 1: [p] of `x`, written."""
+    step = 1.0 / (LAWS - 1)
     root = math.exp(step * u)
     power = root
     x[0] = u
-    for j in range(1, num_laws):
+    for j in range(1, LAWS):
         x[j] = (power - 1.0) / (j * step)
         power *= root
 
 
 @kernel
-def outlier_weight(head: Floats, error: float, batches: float, clip: float) -> float:
+def outlier_weight(head: Floats, error: float, batches: float) -> float:
     """How much a unit counts, by its error in standard deviations; and learn the noise from it."""
     variance, size = error * error * batches, abs(error)
     weight = 1.0
     if head[COUNT] > _TELLING:
-        limit = clip * math.sqrt(head[VARIANCE] / batches)
+        limit = CLIP * math.sqrt(head[VARIANCE] / batches)
         if size > limit:
             weight = limit / size
             variance *= weight * weight
@@ -66,38 +62,26 @@ def outlier_weight(head: Floats, error: float, batches: float, clip: float) -> f
 
 
 @kernel
-def predicted(groups: Floats, members: Floats, x: Floats, y: float, learned: float) -> float:
+def predicted(members: Floats, mean_y: float, x: Floats, y: float, learned: float) -> float:
     """The mixture's error at a unit (observed less predicted); members' errors are written."""
     total, best = 0.0, 0.0
-    for g in range(len(groups)):
-        for p in range(len(x)):
-            member = members[g, p]
-            slope = member[SXY] / member[SXX] if member[SXX] > 0.0 else 0.0
-            error = y - (groups[g, MEAN_Y] + slope * (x[p] - member[MEAN_X]))
-            weight = 1.0 / (member[ERROR] + 1e-12)
-            total += weight
-            best += weight * error
-            member[ERROR] += learned * (min(error * error, 1.0) - member[ERROR])
+    for p in range(LAWS):
+        member = members[p]
+        slope = member[SXY] / member[SXX] if member[SXX] > 0.0 else 0.0
+        error = y - (mean_y + slope * (x[p] - member[MEAN_X]))
+        weight = 1.0 / (member[ERROR] + 1e-12)
+        total += weight
+        best += weight * error
+        member[ERROR] += learned * (min(error * error, 1.0) - member[ERROR])
     return best / total
 
 
 @kernel
-def observe(
-    head: Floats,
-    groups: Floats,
-    members: Floats,
-    kappas: Floats,
-    clip: float,
-    x: Floats,
-    samples: float,
-    loss: float,
-) -> None:
+def observe(head: Floats, members: Floats, x: Floats, samples: float, loss: float) -> None:
     """One unit of time of one thread.
 
     Args:
-        head, groups, members: [9], [g, 2] and [g, p, 4] of the thread; written.
-        kappas: [g] how fast weights fall with data.
-        clip: standard deviations beyond which a unit counts less.
+        head, members: [11] and [p, 4] of the thread; written.
         x: [p] scratch.
         samples, loss: batches at the unit's end, and mean loss over it.
     """
@@ -111,81 +95,68 @@ def observe(
     if head[COUNT] == 0.0:
         head[MIDDLE], head[ORIGIN] = middle, math.log(middle)
     y, forward = math.log(loss), math.log(middle / head[MIDDLE])
-    bend(math.log(middle) - head[ORIGIN], 1.0 / (len(x) - 1), len(x), x)
+    bend(math.log(middle) - head[ORIGIN], x)
     head[COUNT] += 1.0
     head[MIDDLE] = middle
     weight = batches
     if head[COUNT] > FEWEST:
         # Errors are remembered by data as well, but for the last units at most.
         learned = max(1.0 - math.exp(-forward), 0.02) * batches / head[UNIT]
-        error = predicted(groups, members, x, y, learned)
-        weight *= outlier_weight(head, error, batches, clip)
-    for g in range(len(groups)):
-        fade = math.exp(-kappas[g] * forward)
-        old = fade * groups[g, WEIGHT]
-        total = old + weight
-        by, kept = weight / total, weight * old / total
-        dy = y - groups[g, MEAN_Y]
-        groups[g, WEIGHT] = total
-        groups[g, MEAN_Y] += by * dy
-        for p in range(len(x)):
-            member = members[g, p]
-            dx = x[p] - member[MEAN_X]
-            member[MEAN_X] += by * dx
-            member[SXX] = fade * member[SXX] + kept * dx * dx
-            member[SXY] = fade * member[SXY] + kept * dx * dy
+        error = predicted(members, head[MEAN_Y], x, y, learned)
+        weight *= outlier_weight(head, error, batches)
+    fade = math.exp(-KAPPA * forward)
+    old = fade * head[WEIGHT]
+    total = old + weight
+    by, kept = weight / total, weight * old / total
+    dy = y - head[MEAN_Y]
+    head[WEIGHT] = total
+    head[MEAN_Y] += by * dy
+    for p in range(LAWS):
+        member = members[p]
+        dx = x[p] - member[MEAN_X]
+        member[MEAN_X] += by * dx
+        member[SXX] = fade * member[SXX] + kept * dx * dx
+        member[SXY] = fade * member[SXY] + kept * dx * dy
 
 
 @kernel
 def observe_all(
-    heads: Floats,
-    groups: Floats,
-    members: Floats,
-    kappas: Floats,
-    clip: float,
-    samples: Floats,
-    loss: Floats,
-    fresh: Bools,
+    heads: Floats, members: Floats, samples: Floats, loss: Floats, fresh: Bools
 ) -> None:
     """One unit of time of all threads; arrays as of `observe`, [k] before them."""
-    x = np.empty(members.shape[2])
+    x = np.empty(LAWS)
     for k in range(len(heads)):
         if fresh[k]:
-            observe(heads[k], groups[k], members[k], kappas, clip, x, samples[k], loss[k])
+            observe(heads[k], members[k], x, samples[k], loss[k])
 
 
 @kernel
-def crossings(
-    groups: Floats, members: Floats, origin: float, level: float, ends: Floats, weights: Floats
-) -> None:
+def crossings(head: Floats, members: Floats, level: float, ends: Floats, weights: Floats) -> None:
     """ln s at which each member is at a level, rising; infinite where it never is.
 
     Args:
-        groups, members, origin: of the thread.
+        head, members: of the thread.
         level: of ln l.
-        ends, weights: [g p] crossings and the members' weights; written.
+        ends, weights: [p] crossings and the members' weights; written.
     """
-    num_laws, count = members.shape[1], 0
-    for g in range(len(groups)):
-        for p in range(num_laws):
-            member = members[g, p]
-            end = np.inf
-            if member[SXY] < 0.0:
-                x = member[MEAN_X] + (level - groups[g, MEAN_Y]) * member[SXX] / member[SXY]
-                bent = p / (num_laws - 1.0)
-                if p == 0:
-                    end = origin + x
-                elif 1.0 + bent * x > 0.0:
-                    end = origin + math.log(1.0 + bent * x) / bent
-                else:
-                    end = -np.inf
-            weight = 1.0 / (member[ERROR] + 1e-12)
-            at = count
-            while at > 0 and ends[at - 1] > end:
-                ends[at], weights[at] = ends[at - 1], weights[at - 1]
-                at -= 1
-            ends[at], weights[at] = end, weight
-            count += 1
+    for p in range(LAWS):
+        member = members[p]
+        end = np.inf
+        if member[SXY] < 0.0:
+            x = member[MEAN_X] + (level - head[MEAN_Y]) * member[SXX] / member[SXY]
+            bent = p / (LAWS - 1.0)
+            if p == 0:
+                end = head[ORIGIN] + x
+            elif 1.0 + bent * x > 0.0:
+                end = head[ORIGIN] + math.log(1.0 + bent * x) / bent
+            else:
+                end = -np.inf
+        weight = 1.0 / (member[ERROR] + 1e-12)
+        at = p
+        while at > 0 and ends[at - 1] > end:
+            ends[at], weights[at] = ends[at - 1], weights[at - 1]
+            at -= 1
+        ends[at], weights[at] = end, weight
 
 
 @kernel
@@ -204,15 +175,9 @@ def quantile(ends: Floats, weights: Floats, share: float) -> float:
 
 @kernel
 def predict(
-    head: Floats,
-    groups: Floats,
-    members: Floats,
-    tau: float,
-    threshold: float,
-    ends: Floats,
-    weights: Floats,
+    head: Floats, members: Floats, tau: float, threshold: float, ends: Floats, weights: Floats
 ) -> tuple[float, float, float]:
-    """Return the need of one thread with its deciles; the last two arguments are scratch, [g p]."""
+    """Return the need of one thread with its deciles; the last two arguments are scratch, [p]."""
     samples, loss = head[SAMPLES], head[LOSS]
     if samples == 0.0:
         return np.inf, 1.0, np.inf
@@ -223,7 +188,7 @@ def predict(
     if head[COUNT] < FEWEST:
         return np.inf, 1.0, np.inf
     level = math.log(threshold) + tau * math.sqrt(head[VARIANCE] / head[UNIT])
-    crossings(groups, members, head[ORIGIN], level, ends, weights)
+    crossings(head, members, level, ends, weights)
     return (
         crossing_point(quantile(ends, weights, 0.5), samples),
         crossing_point(quantile(ends, weights, LOW_LEVEL), samples),
@@ -234,7 +199,6 @@ def predict(
 @kernel
 def predict_all(
     heads: Floats,
-    groups: Floats,
     members: Floats,
     tau: float,
     thresholds: Floats,
@@ -243,12 +207,11 @@ def predict_all(
     high: Floats,
 ) -> None:
     """Needs of all threads, the last three written; only of those that have changed."""
-    num_members = members.shape[1] * members.shape[2]
-    ends, weights = np.empty(num_members), np.empty(num_members)
+    ends, weights = np.empty(LAWS), np.empty(LAWS)
     for k in range(len(heads)):
         if heads[k, THRESHOLD] != thresholds[k]:
             need[k], low[k], high[k] = predict(
-                heads[k], groups[k], members[k], tau, thresholds[k], ends, weights
+                heads[k], members[k], tau, thresholds[k], ends, weights
             )
             heads[k, THRESHOLD] = thresholds[k]
 
@@ -261,9 +224,9 @@ def predict_all(
 #
 # ln l = A - B phi_p(u), phi_p(u) = (e^(p u) - 1) / p, u = ln(s / s_0), 0 <= p <= 1,
 #
-# p = 0 the power law, p = 1 an exponential decay, between them the stretched ones. All are fitted
-# by weighted least squares in centred moments, O(1) a step, with weights that fall with data and
-# not with units of time: (s_i / s)^kappa for some kappa. Beyond that
+# p = 0 the power law, p = 1 an exponential decay, p = 1/2 between them. All are fitted by weighted
+# least squares in centred moments, O(1) a step, with weights that fall with data and not with units
+# of time: (s_i / s)^kappa. Beyond that
 #
 # - a unit counts by its batches, at the middle of them, and less when it is an outlier (Huber): a
 #   share decides how much a loss is worth;
@@ -278,24 +241,12 @@ class Mixture:
     """The mixture.
 
     Attributes:
-        num_laws: laws with p = 0 to 1 in even steps, two at least.
-        kappas: how fast weights fall with data; each law is fitted with each.
-        clip: standard deviations beyond which a unit counts less.
         tau: standard deviations by which the least of the losses to come lies under their mean.
     """
 
-    num_laws: int = 3
-    kappas: tuple[float, ...] = (6.0,)
-    clip: float = 2.0
     tau: float = 1.0
 
     def __post_init__(self) -> None:
-        check_count(self.num_laws, "num_laws", 2)
-        if not self.kappas:
-            raise InputError("kappas", "is empty", "one at least")
-        for index, kappa in enumerate(self.kappas):
-            check_finite(kappa, f"kappas[{index}]", "a number >= 0")
-        check_positive(self.clip, "clip", "a number > 0")
         check_finite(self.tau, "tau", "a number >= 0")
 
     @property
@@ -313,48 +264,24 @@ class MixtureBank:
     """The mixture at work on all threads of a bundle."""
 
     def __init__(self, params: Mixture, num_threads: int) -> None:
-        self._params, self._kappas = params, np.array(params.kappas)
-        num_groups, num_laws = len(params.kappas), params.num_laws
+        self._params = params
         self._heads = np.zeros((num_threads, HEAD))
         self._heads[:, THRESHOLD] = np.nan
-        self._groups = np.zeros((num_threads, num_groups, 2))
-        self._members = np.zeros((num_threads, num_groups, num_laws, 4))
+        self._members = np.zeros((num_threads, LAWS, 4))
         self._needs = Needs(*(np.empty(num_threads) for _ in range(3)))
 
     def observe(self, samples: Floats, loss: Floats, fresh: Bools) -> None:
-        observe_all(
-            self._heads,
-            self._groups,
-            self._members,
-            self._kappas,
-            self._params.clip,
-            samples,
-            loss,
-            fresh,
-        )
+        observe_all(self._heads, self._members, samples, loss, fresh)
 
     def needs(self, thresholds: Floats) -> Needs:
         tau, needs = self._params.tau, self._needs
-        predict_all(
-            self._heads,
-            self._groups,
-            self._members,
-            tau,
-            thresholds,
-            needs.batches,
-            needs.low,
-            needs.high,
-        )
+        predict_all(self._heads, self._members, tau, thresholds, *needs)
         return needs
 
     def copy(self) -> "MixtureBank":
         twin = MixtureBank(self._params, len(self._heads))
-        pairs = (
-            (twin._heads, self._heads),
-            (twin._groups, self._groups),
-            (twin._members, self._members),
-        )
-        for mine, seen in (*pairs, *zip(twin._needs, self._needs, strict=True)):
+        pairs = [(twin._heads, self._heads), (twin._members, self._members)]
+        for mine, seen in [*pairs, *zip(twin._needs, self._needs, strict=True)]:
             mine[...] = seen
         return twin
 

@@ -3,9 +3,9 @@
 Loss model l(s) = a s^-b, on logarithms ln l = [ln s, 1] theta theta = [-b, ln a]. After n units
 
     theta_n = argmin  sum_i gamma^(n - i) ([ln s_i, 1] theta - ln l_i)^2
-                      + gamma^n lambda |theta - theta_0|^2,
+                      + gamma^n lambda |theta|^2,
 
-which is what the recursion (3.5) computes from V_0 = lambda I and theta_0, in O(1) a step. Need
+which is what the recursion (3.5) computes from V_0 = lambda I and theta_0 = 0, in O(1) a step. Need
 (3.6): S = ceil(exp((ln a - ln eps) / b) - s_n).
 
 The recursion is kept in centred moments. (3.5) itself forms the inverse of V, whose condition is
@@ -14,8 +14,7 @@ training, where it loses all digits. With W the sum of weights, means x, y and c
 Sxx, Sxy, and e = gamma^n lambda, Cramer's rule gives without any cancellation
 
     det = (Sxx + e) (W + e) + e W x^2
-    theta = [ (W + e) Sxy + e W x y,  (Sxx + e) W y - W x Sxy ] / det        (theta_0 = 0;
-    for others, ln l and theta are counted from the line of theta_0).
+    theta = [ (W + e) Sxy + e W x y,  (Sxx + e) W y - W x Sxy ] / det.
 """
 
 import math
@@ -24,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from auctune.domain import InputError
-from auctune.domain.checks import check_finite, check_positive
+from auctune.domain.checks import check_positive
 from auctune.numerics.arrays import Bools, Floats
 from auctune.numerics.jit import kernel
 from auctune.timeshare.estimators.estimator import SPREAD, Need, Needs, crossing_point
@@ -35,20 +34,18 @@ WIDTH = 10
 
 
 @kernel
-def observe(state: Floats, gamma: float, line: Floats, samples: float, loss: float) -> None:
+def observe(state: Floats, gamma: float, samples: float, loss: float) -> None:
     """One unit of time of one thread.
 
     Args:
         state: [10] of the thread; written.
         gamma: what is left of a weight after another unit.
-        line: [2] theta_0.
         samples, loss: batches at the unit's end, and mean loss over it.
     """
     state[SAMPLES], state[LOSS] = samples, loss
     if not (loss > 0.0 and loss < np.inf):
         return
-    x = math.log(samples)
-    y = math.log(loss) - (line[0] * x + line[1])
+    x, y = math.log(samples), math.log(loss)
     old = gamma * state[WEIGHT]
     weight = old + 1.0
     dx, dy, kept = x - state[MEAN_X], y - state[MEAN_Y], old / weight
@@ -63,19 +60,19 @@ def observe(state: Floats, gamma: float, line: Floats, samples: float, loss: flo
 
 
 @kernel
-def solve(state: Floats, line: Floats) -> tuple[float, float]:
+def solve(state: Floats) -> tuple[float, float]:
     """theta: slope and intercept of ln l over ln s."""
     weight, x, y, e = state[WEIGHT], state[MEAN_X], state[MEAN_Y], state[START]
     det = (state[SXX] + e) * (weight + e) + e * weight * x * x
     if det <= 0.0:
-        return line[0], line[1]
+        return 0.0, 0.0
     slope = ((weight + e) * state[SXY] + e * weight * x * y) / det
     intercept = ((state[SXX] + e) * weight * y - weight * x * state[SXY]) / det
-    return line[0] + slope, line[1] + intercept
+    return slope, intercept
 
 
 @kernel
-def predict(state: Floats, line: Floats, threshold: float) -> tuple[float, float, float]:
+def predict(state: Floats, threshold: float) -> tuple[float, float, float]:
     """Return the need of one thread with its quantiles."""
     loss, samples, weight = state[LOSS], state[SAMPLES], state[WEIGHT]
     if samples == 0.0:
@@ -84,13 +81,12 @@ def predict(state: Floats, line: Floats, threshold: float) -> tuple[float, float
         return np.inf, np.inf, np.inf
     if loss <= threshold:
         return 0.0, 0.0, 0.0
-    slope, intercept = solve(state, line)
+    slope, intercept = solve(state)
     level = math.log(threshold)
     need = np.inf
     if slope < 0.0:
         need = crossing_point((level - intercept) / slope, samples)
-    own = slope - line[0]
-    spread = max(0.0, state[SYY] - 2.0 * own * state[SXY] + own * own * state[SXX])
+    spread = max(0.0, state[SYY] - 2.0 * slope * state[SXY] + slope * slope * state[SXX])
     # As many observations as have the same variance of their mean, two of them used up.
     effective = weight * weight / state[WEIGHT_SQUARES]
     variance = spread / weight * effective / max(effective - 2.0, 0.5)
@@ -109,22 +105,20 @@ def predict(state: Floats, line: Floats, threshold: float) -> tuple[float, float
 
 
 @kernel
-def observe_all(
-    states: Floats, gamma: float, line: Floats, samples: Floats, loss: Floats, fresh: Bools
-) -> None:
+def observe_all(states: Floats, gamma: float, samples: Floats, loss: Floats, fresh: Bools) -> None:
     """One unit of time of all threads: [k, 10], then [k] each."""
     for k in range(len(states)):
         if fresh[k]:
-            observe(states[k], gamma, line, samples[k], loss[k])
+            observe(states[k], gamma, samples[k], loss[k])
 
 
 @kernel
 def predict_all(
-    states: Floats, line: Floats, thresholds: Floats, need: Floats, low: Floats, high: Floats
+    states: Floats, thresholds: Floats, need: Floats, low: Floats, high: Floats
 ) -> None:
     """Needs of all threads; the last three written."""
     for k in range(len(states)):
-        need[k], low[k], high[k] = predict(states[k], line, thresholds[k])
+        need[k], low[k], high[k] = predict(states[k], thresholds[k])
 
 
 def fresh_states(regularization: float, num_threads: int) -> Floats:
@@ -141,29 +135,19 @@ class Wls:
     Attributes:
         gamma: weight of a unit of time beside the next one's, in (0, 1].
         regularization: lambda > 0, of V_0 = lambda I.
-        exponent, log_scale: theta_0 = [-exponent, log_scale].
     """
 
     gamma: float = 0.9
     regularization: float = 1e-3
-    exponent: float = 0.0
-    log_scale: float = 0.0
 
     def __post_init__(self) -> None:
         if not 0 < self.gamma <= 1:
             raise InputError("gamma", f"{self.gamma!r}", "a number > 0 and <= 1")
         check_positive(self.regularization, "regularization", "a number > 0")
-        check_finite(self.exponent, "exponent", "a number >= 0")
-        if not math.isfinite(self.log_scale):
-            raise InputError("log_scale", f"{self.log_scale!r}", "a finite number")
 
     @property
     def name(self) -> str:
         return "wls"
-
-    @property
-    def line(self) -> Floats:
-        return np.array([-self.exponent, self.log_scale])
 
     def start(self) -> "WlsRun":
         return WlsRun(self)
@@ -200,22 +184,22 @@ class WlsRun:
     """Least squares at work on one thread."""
 
     def __init__(self, params: Wls) -> None:
-        self._gamma, self._line = params.gamma, params.line
+        self._gamma = params.gamma
         self._state = fresh_states(params.regularization, 1)[0]
 
     def observe(self, samples: float, loss: float) -> None:
-        observe(self._state, self._gamma, self._line, samples, loss)
+        observe(self._state, self._gamma, samples, loss)
 
     @property
     def theta(self) -> tuple[float, float]:
-        return solve(self._state, self._line)
+        return solve(self._state)
 
     def need(self, threshold: float) -> Need:
-        return Need(*predict(self._state, self._line, threshold))
+        return Need(*predict(self._state, threshold))
 
     def copy(self) -> "WlsRun":
         twin = object.__new__(WlsRun)
-        twin._gamma, twin._line, twin._state = self._gamma, self._line, self._state.copy()
+        twin._gamma, twin._state = self._gamma, self._state.copy()
         return twin
 
 
@@ -223,13 +207,13 @@ class WlsBank:
     """Least squares at work on all threads of a bundle."""
 
     def __init__(self, params: Wls, num_threads: int) -> None:
-        self._gamma, self._line = params.gamma, params.line
+        self._gamma = params.gamma
         self._states = fresh_states(params.regularization, num_threads)
         self._needs = Needs(*(np.empty(num_threads) for _ in range(3)))
 
     def observe(self, samples: Floats, loss: Floats, fresh: Bools) -> None:
-        observe_all(self._states, self._gamma, self._line, samples, loss, fresh)
+        observe_all(self._states, self._gamma, samples, loss, fresh)
 
     def needs(self, thresholds: Floats) -> Needs:
-        predict_all(self._states, self._line, thresholds, *self._needs)
+        predict_all(self._states, thresholds, *self._needs)
         return self._needs

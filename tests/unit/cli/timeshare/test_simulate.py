@@ -115,8 +115,7 @@ def test_names_stand_for_allocators_with_their_settings() -> None:
     assert made("lara", settings) == Planner(Ls(), Exploration(share=0.2))
     settings = {"exploration": "0.2", "even": "time"}
     assert made("lara", settings) == lara(Exploration(share=0.2, even="time"))
-    settings = {"estimator": "wls", "gamma": "0.8", "units": "4", "doubt": "2", "near": "0.7"}
-    expected = Edf(Wls(0.8), Wls(0.8), units=4, doubt=2.0, near=0.7)
-    assert made("edf", settings) == expected
+    settings = {"estimator": "wls", "gamma": "0.8", "near": "0.7"}
+    assert made("edf", settings) == Edf(Wls(0.8), near=0.7)
     assert made("laira", {"look_ahead": "false"}) == Laira(look_ahead=False)
     assert len({made(name, {}) for name in timeshare_allocator_names()}) == 11

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from auctune.sim.timeshare.accuracy import MOST_ERROR, POINTS, make_trials, measure
+from auctune.sim.timeshare.accuracy import MOST_ERROR, POINTS, make_trials, measure, microseconds
 from auctune.sim.timeshare.comparison import compare_allocators, write_comparison, write_play
 from auctune.sim.timeshare.recorded import RecordedCurve, read_curves
 from auctune.sim.timeshare.table_bundles import draw_bundle
@@ -116,4 +116,4 @@ def test_trials_end_with_the_first_unit_at_or_under_the_threshold(
     for trial in trials:
         assert trial.losses[trial.reached - 1] <= trial.threshold
         assert (trial.losses[: trial.reached - 1] > trial.threshold).all()
-    assert measure(Wls(), trials).microseconds > 0
+    assert microseconds(Wls(), trials) > 0

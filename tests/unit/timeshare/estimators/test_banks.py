@@ -26,7 +26,7 @@ def rounds(seed: int, num_rounds: int = 25) -> list[tuple[Any, Any, Any]]:
     return heard
 
 
-@pytest.mark.parametrize("params", [Wls(), Ls(), M4(1), Mixture(), Mixture(5, (3.0, 9.0))])
+@pytest.mark.parametrize("params", [Wls(), Ls(), M4(1), Mixture()])
 def test_a_bank_says_what_its_threads_would_say(params: Estimator) -> None:
     bank, runs = params.start_bank(NUM), [params.start() for _ in range(NUM)]
     thresholds = np.geomspace(0.01, 1.0, NUM)
