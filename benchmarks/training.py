@@ -22,12 +22,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from peft import LoraConfig, PeftModel, get_peft_model
+from peft import PeftModel, get_peft_model
 from rich.console import Console
 from rich.table import Table
 
-from auctune.train.base import load_base, num_weight_bytes
+from auctune.train.base import Base, load_base, num_weight_bytes
 from auctune.train.job import LoraJob
+from auctune.train.multilora.adapters import lora_config
 from auctune.train.peak_memory import peak_bytes
 from auctune.train.trainer import MultiLoraTrainer
 from random_gpt2 import random_gpt2_small
@@ -49,13 +50,15 @@ class Figure:
 class Fixture:
     """Base, jobs and data of all measurements."""
 
-    def __init__(self, folder: Path, device: torch.device) -> None:
+    def __init__(self, folder: Path, base: Base) -> None:
         self.folder = folder
-        self.device = device
-        self.base = random_gpt2_small(folder, str(device))
+        self.device = base.device
+        self.base = base
         self.num_jobs = 0
 
-    def job(self, rows: int, tokens: int, lengths: list[int] | None = None) -> LoraJob:
+    def job(
+        self, rows: int, tokens: int, lengths: list[int] | None = None, rank: int = 8
+    ) -> LoraJob:
         """Return a job with batches of `rows` rows of `tokens` tokens, or of `lengths` words."""
         self.num_jobs += 1
         path = self.folder / f"data-{self.num_jobs}.jsonl"
@@ -70,6 +73,7 @@ class Fixture:
             f"job-{self.num_jobs}",
             path,
             epochs=10_000,
+            rank=rank,
             batch_size=rows,
             max_length=tokens,
             schedule="constant",
@@ -85,13 +89,7 @@ class PeftLoop:
         self.device = fixture.device
         model = fixture.base.fresh_model()
         for index, job in enumerate(jobs):
-            config = LoraConfig(
-                r=job.rank,
-                lora_alpha=int(job.alpha),
-                lora_dropout=job.dropout,
-                fan_in_fan_out=True,
-                task_type="CAUSAL_LM",
-            )
+            config = lora_config(job, model)
             if index == 0:
                 self.model = get_peft_model(model, config, adapter_name="a0")
                 assert isinstance(self.model, PeftModel)
@@ -146,9 +144,16 @@ def seconds(action: Callable[[], None], device: torch.device) -> float:
     return time.perf_counter() - started
 
 
-def speed(fixture: Fixture, rows: int, tokens: int, goal: float, repeats: int) -> list[Figure]:
+def speed(
+    fixture: Fixture,
+    rows: int,
+    tokens: int,
+    goal: float,
+    repeats: int,
+    ranks: tuple[int, ...] = (8,) * NUM_ADAPTERS,
+) -> list[Figure]:
     """Compare fused with sequential training, by PEFT and by this trainer, in tokens per second."""
-    jobs = [fixture.job(rows, tokens) for _ in range(NUM_ADAPTERS)]
+    jobs = [fixture.job(rows, tokens, rank=rank) for rank in ranks]
     loops = (
         FusedLoop(fixture, jobs),
         PeftLoop(fixture, jobs, tokens),
@@ -157,11 +162,12 @@ def speed(fixture: Fixture, rows: int, tokens: int, goal: float, repeats: int) -
     for loop in loops:
         loop.step()
     times = [[seconds(loop.step, fixture.device) for loop in loops] for _ in range(repeats)]
-    count = NUM_ADAPTERS * rows * tokens
+    count = len(ranks) * rows * tokens
     fused, peft, alone = (count / statistics.median(column) for column in zip(*times, strict=True))
     against_peft = statistics.median(line[1] / line[0] for line in times)
     against_own = statistics.median(line[2] / line[0] for line in times)
-    case = f"{NUM_ADAPTERS} adapters, batch {rows} x {tokens}"
+    plural = "s" if len(ranks) > 1 else ""
+    case = f"{len(ranks)} adapter{plural}, batch {rows} x {tokens}"
     return [
         Figure(
             f"fused / sequential with PEFT, {case}",
@@ -247,7 +253,7 @@ def measure(device: torch.device, repeats: int) -> list[Figure]:
     """Return all figures for a device."""
     goals = {"cpu": ((1, 32, 1.6), (4, 128, 1.0)), "cuda": ((4, 128, 2.5), (1, 32, 1.0))}
     with tempfile.TemporaryDirectory() as folder:
-        fixture = Fixture(Path(folder), device)
+        fixture = Fixture(Path(folder), random_gpt2_small(Path(folder), str(device)))
         figures = []
         for rows, tokens, goal in goals[device.type]:
             figures += speed(fixture, rows, tokens, goal, repeats)

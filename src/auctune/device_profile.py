@@ -49,6 +49,7 @@ class Origin:
         dtype: of the base's weights.
         attention: its implementation, by transformers' name.
         versions: of Python and the libraries.
+        backend, gradient_checkpointing: as set for the trainer.
     """
 
     __pydantic_config__ = STRICT
@@ -62,6 +63,8 @@ class Origin:
     dtype: str
     attention: str
     versions: Mapping[str, str]
+    backend: str = "auto"
+    gradient_checkpointing: bool = False
 
     @property
     def key(self) -> str:
@@ -182,6 +185,11 @@ class Profile:
     def base_memory_gb(self) -> float:
         """r_b: the base's weights and, charged once, the activations of one micro-batch."""
         return self.base_weights_gb + self.activations_gb
+
+    @property
+    def overhead_tokens(self) -> int:
+        """a/b: tokens that take as long as the overhead of a pass."""
+        return round(self.step_seconds / self.token_seconds)
 
     @property
     def task_overhead_seconds(self) -> float:

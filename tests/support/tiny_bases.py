@@ -24,8 +24,3 @@ def tiny_cache(pytestconfig: pytest.Config) -> Path:
 @pytest.fixture
 def tiny_base(tiny_cache: Path) -> Base:
     return load_base("tiny", cache=tiny_cache)
-
-
-def digest_of(folder: Path) -> str:
-    """Return the digest of the base in a folder."""
-    return load_base(str(folder), cache=folder).digest

@@ -176,6 +176,8 @@ def _cache_file(settings: NodeSettings, kept: Path) -> Path | None:
         "files": [(name, state.st_size, state.st_mtime_ns) for name, state in states],
         "dtype": settings.dtype,
         "threads": settings.threads,
+        "backend": settings.backend,
+        "gradient_checkpointing": settings.gradient_checkpointing,
         "device_name": cpu_name(),
         "versions": library_versions(),
     }

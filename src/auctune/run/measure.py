@@ -25,6 +25,8 @@ def measure_to_file(
     *,
     quick: bool,
     seconds: float | None,
+    backend: str,
+    gradient_checkpointing: bool,
     console: Console,
 ) -> Profile:
     """Measure, write the profile, and show what it says.
@@ -48,7 +50,13 @@ def measure_to_file(
         effort = QUICK if quick else FULL
         if seconds is not None:
             effort = replace(effort, seconds=seconds)
-        profile = measure_profile(base, effort=effort, report=shown.preparing)
+        profile = measure_profile(
+            base,
+            effort=effort,
+            backend=backend,
+            gradient_checkpointing=gradient_checkpointing,
+            report=shown.preparing,
+        )
     write_profile(profile, out)
     console.print(_table(profile))
     for warning in profile.warnings():

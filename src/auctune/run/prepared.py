@@ -182,13 +182,15 @@ def node_settings(
         mode=market.mode,
         threads=threads_per_node(market),
         measure_seconds=market.measure_seconds,
+        backend=market.backend,
+        gradient_checkpointing=market.gradient_checkpointing,
     )
     if profile is None:
         return settings
     return replace(
         settings,
         token_budget=profile.micro_batch_tokens,
-        overhead_tokens=round(profile.step_seconds / profile.token_seconds),
+        overhead_tokens=profile.overhead_tokens,
     )
 
 

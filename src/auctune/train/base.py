@@ -77,7 +77,7 @@ class Base:
 
         Its modules are new; its weights are the same memory as `model`'s and must stay unchanged.
         """
-        return _share_weights(self._untouched)
+        return share_weights(self._untouched)
 
 
 def load_base(name: str, *, cache: Path, device: str = "cpu", dtype: str = "float32") -> Base:
@@ -95,6 +95,9 @@ def load_base(name: str, *, cache: Path, device: str = "cpu", dtype: str = "floa
     place = f"base {name!r}"
     target, number_type = check_device(device, dtype)
     source, local = find_source(name, cache)
+    if target.type == "cuda":
+        # Calls that name no device would open a context on the first GPU, half a gigabyte.
+        torch.cuda.set_device(target)
     started = time.perf_counter()
     with loading(place):
         config = AutoConfig.from_pretrained(source, local_files_only=local)
@@ -116,7 +119,7 @@ def load_base(name: str, *, cache: Path, device: str = "cpu", dtype: str = "floa
         device=target,
         dtype=number_type,
         load_seconds=time.perf_counter() - started,
-        _untouched=_share_weights(model),
+        _untouched=share_weights(model),
     )
 
 
@@ -251,8 +254,8 @@ def _freeze(model: PreTrainedModel) -> None:
             module.p = 0.0
 
 
-def _share_weights(model: PreTrainedModel) -> PreTrainedModel:
-    """A copy of a model's modules over the same parameters."""
+def share_weights(model: PreTrainedModel) -> PreTrainedModel:
+    """Return a copy of a model's modules over the same parameters."""
     shared = {id(parameter): parameter for parameter in model.parameters()}
     duplicate: PreTrainedModel = copy.deepcopy(model, shared)
     return duplicate

@@ -10,19 +10,44 @@ from auctune.device_profile import Mix, SweepPoint
 
 GOOD_SPEED = 0.9
 LARGEST_MARGIN = 0.9
+# Of speed, by a doubling of the tokens of a pass, below which a device has no more to give.
+GAIN = 1.05
 MARGIN_QUANTILE = 0.95
 NOISE_RATIO = 2.0
+# Of the time of a pass, by which the line may be wrong before small passes are left out.
+LINE_ERROR = 0.2
+FEWEST_POINTS = 3
+# Of the time of the largest pass, put down to its tokens where the sweep shows no slope.
+FLAT_SHARE = 0.1
 
 
 def fit_line(sweep: Sequence[SweepPoint]) -> tuple[float, float]:
-    """Return a >= 0 and b > 0 of seconds = a + b tokens, with the least relative squares."""
+    """Return a >= 0 and b > 0 of seconds = a + b tokens, with the least relative squares.
+
+    Small passes of a GPU take as long as the launches of their kernels, whatever their tokens, and
+    a line through all would promise too much or too little. The smallest are left out until the
+    line is near all others, or three remain.
+
+    Args:
+        sweep: by tokens, ascending.
+    """
+    a, b = _least_squares(sweep)
+    while len(sweep) > FEWEST_POINTS and any(
+        abs(a + b * point.tokens - point.seconds) > LINE_ERROR * point.seconds for point in sweep
+    ):
+        sweep = sweep[1:]
+        a, b = _least_squares(sweep)
+    return a, b
+
+
+def _least_squares(sweep: Sequence[SweepPoint]) -> tuple[float, float]:
     tokens = np.array([point.tokens for point in sweep], dtype=float)
     seconds = np.array([point.seconds for point in sweep])
     lines = np.stack([np.ones_like(tokens), tokens], axis=1) / seconds[:, None]
     (a, b), *_ = np.linalg.lstsq(lines, np.ones_like(seconds))
     if b <= 0:
-        # The overhead dominates: attribute all of the time to tokens.
-        return 0.0, float(np.mean(seconds / tokens))
+        # All passes take as long as the largest, which tells the speed of full passes.
+        return (1 - FLAT_SHARE) * float(seconds[-1]), FLAT_SHARE * float(seconds[-1] / tokens[-1])
     if a < 0:
         ratios = tokens / seconds
         return 0.0, float(ratios.sum() / (ratios**2).sum())
@@ -33,6 +58,17 @@ def choose_budget(sweep: Sequence[SweepPoint]) -> int:
     """Return the fewest tokens of a pass at which the device is near its best speed."""
     best = max(point.tokens / point.seconds for point in sweep)
     return min(point.tokens for point in sweep if point.tokens / point.seconds >= GOOD_SPEED * best)
+
+
+def is_saturated(sweep: Sequence[SweepPoint]) -> bool:
+    """Return whether the last pass of a sweep was hardly faster, by the token, than the one before.
+
+    Two points do not tell: the first pass is one row.
+    """
+    if len(sweep) <= FEWEST_POINTS:
+        return False
+    before, last = (point.tokens / point.seconds for point in sweep[-2:])
+    return last < GAIN * before
 
 
 def margin_of(mixes: Sequence[Mix]) -> float:

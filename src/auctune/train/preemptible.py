@@ -32,8 +32,10 @@ from auctune.train.trainer import MultiLoraTrainer
 MANY_EPOCHS = 1_000_000
 """Epochs of a LoRA job: it ends at a loss or a deadline instead."""
 
-# Rows between two checks of the clock, where the time of a batch is limited.
-_ROWS_PER_CHECK = 4
+# Rows between two checks of the clock, where the time of a batch is limited, and tokens of a pass:
+# on a CPU a pass is a row, while a GPU would be idle most of the time.
+_ROWS_PER_CHECK = {"cpu": 4, "cuda": 32}
+_PASS_TOKENS = {"cpu": 0, "cuda": 4096}
 
 
 class StepTooLongError(AuctuneError):
@@ -150,7 +152,8 @@ class LoraJobFactory:
     """
 
     def __init__(self, base: Base, max_step_seconds: float | None = None) -> None:
-        self._trainer = MultiLoraTrainer(base, mode="exact")
+        budget = _PASS_TOKENS[base.device.type]
+        self._trainer = MultiLoraTrainer(base, mode="exact", exact_budget=budget)
         self._max_step_seconds = max_step_seconds
 
     def make(self, job: LoraJob, folder: Path) -> "PreemptibleLoraJob":
@@ -208,7 +211,7 @@ class PreemptibleLoraJob:
 
     @property
     def memory_bytes(self) -> int:
-        # Activations are those of one row, and the base is the pool's.
+        # Activations are those of one pass, and the base is the pool's.
         return self.resting_bytes
 
     @property
@@ -265,9 +268,9 @@ class PreemptibleLoraJob:
         self._trainer.export(self._job, folder / "adapter")
 
     def _time_budget(self) -> TimeBudget:
-        return (
-            NO_TIME_LIMIT if self._max_step_seconds is None else _StepLimit(self._max_step_seconds)
-        )
+        if self._max_step_seconds is None:
+            return NO_TIME_LIMIT
+        return _StepLimit(self._max_step_seconds, _ROWS_PER_CHECK[self._trainer.base.device.type])
 
     @property
     def _task(self) -> TrainingTask:
@@ -277,15 +280,16 @@ class PreemptibleLoraJob:
 class _StepLimit:
     """Time budget of a batch; its first few rows are always trained."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, rows: int) -> None:
         self._end = time.monotonic() + seconds
+        self._rows = rows
         self._has_begun = False
 
     def max_rows(self) -> int:
         if self._has_begun and time.monotonic() >= self._end:
             return 0
         self._has_begun = True
-        return _ROWS_PER_CHECK
+        return self._rows
 
     def record(self, rows: int) -> None:
         """Only the clock counts."""

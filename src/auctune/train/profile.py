@@ -2,7 +2,8 @@
 
 In this order, all on the trainer that will do the work:
 
-1. A sweep over the tokens of a pass; t = a + b n is the line of least relative squares.
+1. A sweep over the tokens of a pass, on a GPU until more tokens make it no faster; t = a + b n is
+   the line of least relative squares, without passes so small that launches take their time.
 2. The token budget m: the smallest of the sweep at 90% of the best speed, or what the caller sets.
 3. The largest micro-batch. On a GPU until memory runs out, 90% of it kept; on a CPU, where running
    out of memory would end more than this process, only up to a cap.
@@ -16,6 +17,7 @@ profile. Each part runs once at least, so that a very slow device exceeds the li
 """
 
 import gc
+import itertools
 import json
 import math
 import random
@@ -39,12 +41,14 @@ from auctune.train.cost_model import (
     elementwise_min,
     fit_line,
     is_noisy,
+    is_saturated,
     margin_of,
     predict,
     predict_mixes,
 )
 from auctune.train.host import device_name, library_versions, usable_bytes
 from auctune.train.job import LoraJob
+from auctune.train.multilora.batching import OVERHEAD_TOKENS
 from auctune.train.peak_memory import held_bytes, peak_bytes
 from auctune.train.tiny_text import texts
 from auctune.train.trainer import MultiLoraTrainer
@@ -56,6 +60,7 @@ KEPT = 0.9
 BISECTIONS = 4
 MANY_EPOCHS = 100_000
 MORE_SWEEPS = 3
+DIFFERENT_ROWS = 32
 # Margins where mixed loads were not measured, or not all of them.
 UNMEASURED_MARGIN = 0.5
 LEAST_MARGIN = 0.25
@@ -66,13 +71,18 @@ Report = Callable[[str, float], None]
 """Called with what is being measured, and the share done of all, from 0 to 1."""
 
 
+ByDevice = tuple[tuple[str, int], ...]
+"""A number for each kind of device."""
+
+
 @dataclass(frozen=True, slots=True)
 class Effort:
     """Extent of a measurement.
 
     Attributes:
-        row_tokens: of a row, at most.
-        sweep_tokens: the largest pass of the sweep; it starts at one row and doubles.
+        row_tokens: of a row, at most, by kind of device.
+        sweep_tokens: the largest pass of the sweep, by kind of device; it starts at one row and
+            doubles, on a GPU until that makes it no faster.
         warm_ups, timed: rounds of each measurement that do not count, and that do.
         mixes: how many.
         mix_warm_ups, mix_timed: rounds of each that do not count, and whose median does.
@@ -81,24 +91,24 @@ class Effort:
         seconds: time limit of all of it, without loading the base.
     """
 
-    row_tokens: int = 64
-    sweep_tokens: int = 2048
+    row_tokens: ByDevice = (("cpu", 64), ("cuda", 256))
+    sweep_tokens: ByDevice = (("cpu", 2048), ("cuda", 2**16))
     warm_ups: int = 3
     timed: int = 10
     mixes: int = 20
     mix_warm_ups: int = 1
     mix_timed: int = 3
     load_rows: int = 500
-    cap_tokens: tuple[tuple[str, int], ...] = (("cpu", 4096), ("cuda", 2**20))
+    cap_tokens: ByDevice = (("cpu", 4096), ("cuda", 2**20))
     seconds: float = 600.0
 
 
 FULL = Effort()
 QUICK = Effort(
-    row_tokens=32,
-    sweep_tokens=512,
+    row_tokens=(("cpu", 32), ("cuda", 256)),
+    sweep_tokens=(("cpu", 512), ("cuda", 2**15)),
     load_rows=100,
-    cap_tokens=(("cpu", 1024), ("cuda", 2**14)),
+    cap_tokens=(("cpu", 1024), ("cuda", 2**16)),
     seconds=90.0,
 )
 
@@ -109,6 +119,8 @@ def measure_profile(
     effort: Effort = FULL,
     token_budget: int | None = None,
     seed: int = 0,
+    backend: str = "auto",
+    gradient_checkpointing: bool = False,
     report: Report = lambda _what, _share: None,
 ) -> Profile:
     """Measure the device that `base` is on.
@@ -118,6 +130,7 @@ def measure_profile(
         effort: `FULL`, or `QUICK` for a rough profile.
         token_budget: tokens of a micro-batch; `None`: chosen by the measurement.
         seed: of the synthetic tasks.
+        backend, gradient_checkpointing: as the trainer that does the work has them.
         report: called with the progress.
 
     Raises:
@@ -126,7 +139,9 @@ def measure_profile(
     """
     with tempfile.TemporaryDirectory(prefix="auctune-profile-") as folder:
         workload = SyntheticWorkload(base, Path(folder), seed)
-        return _Measurement(base, effort, workload, seed, report).run(token_budget)
+        return _Measurement(
+            base, effort, workload, seed, report, backend, gradient_checkpointing
+        ).run(token_budget)
 
 
 class MeasurementError(AuctuneError):
@@ -156,9 +171,12 @@ class SyntheticWorkload:
         self._num_jobs += 1
         data = self.folder / f"{self._num_jobs}.jsonl"
         source = texts(self.seed + self._num_jobs)
+        # Passes over the same rows take as long, and to find thousands takes longer than they do.
+        num_texts = min(num_rows, DIFFERENT_ROWS)
+        rows = itertools.cycle([self._text(source, row_tokens) for _ in range(num_texts)])
         with data.open("w", encoding="utf-8") as file:
             for _ in range(num_rows):
-                file.write(json.dumps({"text": self._text(source, row_tokens)}) + "\n")
+                file.write(json.dumps({"text": next(rows)}) + "\n")
         return LoraJob(
             id=f"bench-{self._num_jobs}",
             data=data,
@@ -254,11 +272,15 @@ class _Measurement:
     workload: SyntheticWorkload
     seed: int
     report: Report
+    backend: str = "auto"
+    gradient_checkpointing: bool = False
 
     def __post_init__(self) -> None:
-        limit = self.base.context_tokens or self.effort.row_tokens
-        self.row_tokens = min(self.effort.row_tokens, limit)
-        self.cap = dict(self.effort.cap_tokens)[self.base.device.type]
+        kind = self.base.device.type
+        row_tokens = dict(self.effort.row_tokens)[kind]
+        self.row_tokens = min(row_tokens, self.base.context_tokens or row_tokens)
+        self.sweep_tokens = dict(self.effort.sweep_tokens)[kind]
+        self.cap = dict(self.effort.cap_tokens)[kind]
         self.started = self.workload.now()
         self.not_measured: list[str] = []
         self._share = 0.0
@@ -287,7 +309,9 @@ class _Measurement:
         self.report_progress("done", 1.0)
         weights = num_weight_bytes(self.base.model)
         return Profile(
-            origin=origin_of(self.base),
+            origin=origin_of(
+                self.base, self.backend, gradient_checkpointing=self.gradient_checkpointing
+            ),
             memory_gb=usable_bytes(self.base.device, weights) / 1e9,
             base_weights_gb=weights / 1e9,
             activations_gb=activations / 1e9,
@@ -345,7 +369,7 @@ class _Measurement:
             end: share of the time limit by which it is over.
         """
         sizes = [self.row_tokens]
-        while 2 * sizes[-1] <= self.effort.sweep_tokens:
+        while 2 * sizes[-1] <= self.sweep_tokens:
             sizes.append(2 * sizes[-1])
         points: list[SweepPoint] = []
         begin = self.workload.now()
@@ -360,6 +384,8 @@ class _Measurement:
             if times is None:
                 break
             points.append(SweepPoint(tokens, statistics.median(times)))
+            if self.base.device.type == "cuda" and is_saturated(points):
+                break
         return points
 
     def time_passes(
@@ -435,10 +461,16 @@ class _Measurement:
         parameters = list(trainer.adapted.adapters.values())[-1].values.numel()
         return added / parameters
 
-    def trainer(self, budget: int) -> MultiLoraTrainer:
+    def trainer(self, budget: int, overhead: int = OVERHEAD_TOKENS) -> MultiLoraTrainer:
         # A trainer refers to itself, and its memory would stay until Python looks for such.
         gc.collect()
-        return MultiLoraTrainer(self.base, token_budget=budget)
+        return MultiLoraTrainer(
+            self.base,
+            backend=self.backend,
+            token_budget=budget,
+            overhead_tokens=overhead,
+            checkpointing=self.gradient_checkpointing,
+        )
 
     def swap_seconds(self) -> tuple[float, float, float]:
         """Return median seconds to load a task, to save it, and to save and unload it."""
@@ -473,7 +505,7 @@ class _Measurement:
 
     def mixes(self, budget: int, a: float, b: float) -> list[Mix]:
         source = random.Random(self.seed)
-        trainer, mixes = self.trainer(budget), []
+        trainer, mixes = self.trainer(budget, round(a / b)), []
         begin = self.workload.now()
         available = max(0.0, self.until(MIXES_END) - begin)
         for number in range(self.effort.mixes):
@@ -497,7 +529,7 @@ class _Measurement:
         return mixes
 
 
-def origin_of(base: Base) -> Origin:
+def origin_of(base: Base, backend: str = "auto", *, gradient_checkpointing: bool = False) -> Origin:
     """What a profile of this base would be of, if it were measured now."""
     return Origin(
         measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -509,4 +541,6 @@ def origin_of(base: Base) -> Origin:
         dtype=str(base.dtype).removeprefix("torch."),
         attention=base.attention,
         versions=library_versions(),
+        backend=backend,
+        gradient_checkpointing=gradient_checkpointing,
     )

@@ -124,7 +124,8 @@ def _reproducible(seed: int) -> Iterator[None]:
     torch.set_num_threads(1)
     try:
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+            # Not `torch.manual_seed`, which seeds the generators of all GPUs too.
+            torch.default_generator.manual_seed(seed)
             yield
     finally:
         torch.set_num_threads(threads)

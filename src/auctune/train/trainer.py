@@ -1,7 +1,8 @@
 """Trainer of one node: the base model held once, all adapters of the slot trained on it together.
 
-In `fused` mode rows of all jobs go through the model together; in `exact` mode each row is a pass
-of its own, in a fixed shape and with deterministic algorithms.
+In `fused` mode rows of all jobs go through the model together; in `exact` mode each row, or each
+fixed part of a job's optimizer batch, is a pass of its own, in a fixed shape and with deterministic
+algorithms.
 """
 
 import time
@@ -67,6 +68,8 @@ class MultiLoraTrainer:
         backend: "auto", "loop", "bmm", "grouped", or an instance.
         mode: "fused", or "exact": resumed training is bit-identical to uninterrupted training.
         token_budget: maximum tokens of a micro-batch, padding included, in fused mode.
+        exact_budget: the same in exact mode, unless it is a single row. With more than 0, results
+            are bit-identical only if targets are ends of optimizer batches.
         overhead_tokens: tokens that take as long as the overhead of a pass, as measured by a
             profile.
         checkpointing: recompute activations in the backward pass, to save memory.
@@ -85,6 +88,7 @@ class MultiLoraTrainer:
         backend: str | Backend = "auto",
         mode: Literal["fused", "exact"] = "fused",
         token_budget: int = 512,
+        exact_budget: int = 0,
         overhead_tokens: int = OVERHEAD_TOKENS,
         checkpointing: bool = False,
     ) -> None:
@@ -103,10 +107,12 @@ class MultiLoraTrainer:
         )
         self.adapted = AdaptedModel(base.fresh_model(), chosen)
         self._widths: dict[str, int] = {}
-        self.loop = TrainLoop(
-            ForwardBackward(self.adapted, checkpointing=checkpointing),
-            self._choose_batcher(token_budget, overhead_tokens),
+        batcher: MicroBatcher = (
+            RowBatcher(self._widths, exact_budget)
+            if mode == "exact"
+            else TokenBudgetBatcher(token_budget, overhead_tokens)
         )
+        self.loop = TrainLoop(ForwardBackward(self.adapted, checkpointing=checkpointing), batcher)
         self._places: dict[str, _LoadedJob] = {}
         # Rows that were read ahead, by file and length.
         self._tokenized: dict[tuple[Path, int], FileTokenizer] = {}
@@ -281,10 +287,6 @@ class MultiLoraTrainer:
         self.adapted.remove(place.task.weights.name)
         del self._widths[place.task.weights.name]
         del self._places[job_id]
-
-    def _choose_batcher(self, budget: int, overhead: int) -> MicroBatcher:
-        exact = self.mode == "exact"
-        return RowBatcher(self._widths) if exact else TokenBudgetBatcher(budget, overhead)
 
     def _place(self, job_id: str) -> _LoadedJob:
         if job_id not in self._places:

@@ -182,3 +182,21 @@ def test_segments_must_cover_their_rows() -> None:
     ):
         with pytest.raises(ValueError, match="do not cover"):
             Routing(segments, keys, 4)
+
+
+@torch.no_grad()
+def test_the_scale_of_an_adapter_is_exact_on_a_base_in_bfloat16() -> None:
+    torch.manual_seed(0)
+    adapted = AdaptedModel(build_model("llama").bfloat16().requires_grad_(False), LoopBackend())
+    # 16 / 12 is 0.2% more in bfloat16.
+    adapted.add("one", LoraConfig(task_type="CAUSAL_LM", r=12, lora_alpha=16), seed=0)
+    layer = next(m for m in adapted.model.modules() if isinstance(m, MultiLoraLinear))
+    layer.get_base_layer().weight.zero_()
+    lora_a, lora_b = layer.lora_A["one"].weight, layer.lora_B["one"].weight.normal_()
+    x = torch.randn(4, 64, 32).bfloat16()
+    with adapted.routing_context.active(Routing((Segment("one", 0, 4),), torch.zeros(4), 64)):
+        y = layer(x).double()
+    a, b = lora_a.bfloat16().double(), lora_b.bfloat16().double()
+    expected = 16 / 12 * x.double() @ a.t() @ b.t()
+    # Roundings of single numbers cancel, an error of the scale does not.
+    assert (y * expected).sum() / expected.square().sum() == pytest.approx(1, abs=5e-4)

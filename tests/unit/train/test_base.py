@@ -12,8 +12,8 @@ from transformers import LlamaConfig, LlamaForCausalLM, PretrainedConfig
 from auctune.domain import InputError
 from auctune.train.base import Base, check_device, compute_digest, load_base, num_weight_bytes
 from auctune.train.tiny import tiny_folder
+from support.base_digest import digest_of
 from support.one_fork_server import in_another_process
-from support.tiny_bases import digest_of
 
 pytest_plugins = ["support.tiny_bases"]
 
@@ -208,3 +208,18 @@ def test_bfloat16_is_for_devices_that_compute_in_it_and_the_named_one_is_asked(
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     with pytest.raises(InputError, match="no CUDA device on this machine"):
         check_device("cuda", "float32")
+
+
+def test_a_base_makes_its_gpu_the_current_one_before_it_touches_any(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class ContextOpenedError(Exception):
+        pass
+
+    def set_device(device: torch.device) -> None:
+        raise ContextOpenedError(str(device))
+
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "set_device", set_device)
+    with pytest.raises(ContextOpenedError, match="cuda:1"):
+        load_base("tiny", cache=tmp_path, device="cuda:1")

@@ -102,6 +102,21 @@ def test_exact_rows_go_one_by_one_in_order_and_in_one_shape() -> None:
     ]
 
 
+def test_exact_passes_of_several_rows_are_cut_at_fixed_places_of_one_job() -> None:
+    first, second = [row(5) for _ in range(5)], [row(9, "b") for _ in range(2)]
+    batcher = RowBatcher({"a": 8, "b": 16}, budget=16)
+    whole = batcher.split([*first, *second])
+    assert [(batch.rows, batch.width) for batch in whole] == [
+        (tuple(first[:2]), 8),
+        (tuple(first[2:4]), 8),
+        (tuple(first[4:]), 8),
+        ((second[0],), 16),
+        ((second[1],), 16),
+    ]
+    in_parts = [*batcher.split(first[:4]), *batcher.split([*first[4:], *second])]
+    assert [batch.rows for batch in in_parts] == [batch.rows for batch in whole]
+
+
 @pytest.mark.parametrize(("budget", "failed", "expected"), [(512, 400, 200), (100, 400, 50)])
 def test_a_failed_batch_halves_what_fits(budget: int, failed: int, expected: int) -> None:
     planner = TokenBudgetBatcher(budget)

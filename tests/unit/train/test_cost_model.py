@@ -4,10 +4,12 @@ from hypothesis import strategies as st
 
 from auctune.device_profile import Mix, SweepPoint
 from auctune.train.cost_model import (
+    LINE_ERROR,
     choose_budget,
     elementwise_min,
     fit_line,
     is_noisy,
+    is_saturated,
     margin_of,
     predict_mixes,
 )
@@ -91,3 +93,23 @@ def test_of_two_sweeps_the_quicker_passes_count() -> None:
 def test_another_line_predicts_the_same_mixes_anew() -> None:
     # Two passes of 64 tokens at most: 2 * 0.5 + 100 * 0.01.
     assert predict_mixes([Mix(3, 100, 50.0, 2.0)], 64, 0.5, 0.01) == [Mix(3, 100, 2.0, 2.0)]
+
+
+@given(st.floats(1e-3, 1), st.floats(1e-6, 1e-4))
+def test_passes_that_launches_take_up_do_not_bend_the_line(floor: float, b: float) -> None:
+    sizes = [256 * 2**n for n in range(8)]
+    a, slope = fit_line(points({n: max(floor, b * n) for n in sizes}))
+    largest = max(floor, b * sizes[-1])
+    # What is sold are full passes.
+    assert a + slope * sizes[-1] == pytest.approx(largest, rel=LINE_ERROR)
+
+
+def test_a_sweep_without_a_slope_sells_the_speed_of_its_largest_pass() -> None:
+    a, b = fit_line(points({256: 0.052, 512: 0.051, 1024: 0.05, 2048: 0.05}))
+    assert a + 2048 * b == pytest.approx(0.05)
+    assert a + 256 * b == pytest.approx(0.05, rel=0.1)
+
+
+def test_a_device_is_saturated_once_a_doubling_makes_it_no_faster() -> None:
+    sweep = points({n: max(0.05, 2e-5 * n) for n in (256, 512, 1024, 2048, 4096, 8192)})
+    assert [is_saturated(sweep[:count]) for count in range(1, 7)] == [False] * 5 + [True]

@@ -47,12 +47,12 @@ CPU = torch.device("cpu")
 # The least that still measures everything once.
 SHORT = replace(
     QUICK,
-    sweep_tokens=128,
+    sweep_tokens=(("cpu", 128), ("cuda", 512)),
     warm_ups=1,
     timed=3,
     mixes=2,
     load_rows=10,
-    cap_tokens=(("cpu", 256),),
+    cap_tokens=(("cpu", 256), ("cuda", 1024)),
     seconds=1e6,
 )
 
@@ -255,7 +255,7 @@ def test_a_disturbed_load_decides_no_margin_and_a_slowdown_of_the_device_does(
 
 
 def test_a_token_budget_that_does_not_fit_is_refused(tiny_base: Base) -> None:
-    effort = replace(SHORT, sweep_tokens=32, cap_tokens=(("cpu", 64),))
+    effort = replace(SHORT, sweep_tokens=(("cpu", 32),), cap_tokens=(("cpu", 64),))
     with pytest.raises(InputError, match="token_budget: 9999; expected 1 to 64 tokens"):
         measure_profile(tiny_base, effort=effort, token_budget=9999)
 
@@ -321,10 +321,10 @@ def test_facts_of_the_device_are_there() -> None:
     assert 0 < usable_bytes(CPU, base_bytes=0) <= everything
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.gpu
 def test_a_gpu_is_measured_by_what_its_allocator_counts(tiny_cache: Path) -> None:
     base = load_base("tiny", cache=tiny_cache, device="cuda")
-    profile = measure_profile(base, effort=replace(SHORT, cap_tokens=(("cuda", 256),)))
+    profile = measure_profile(base, effort=SHORT)
     assert profile.origin.device == "cuda"
     assert profile.memory_gb > 1
     assert profile.activations_gb > 0

@@ -1,10 +1,17 @@
 import pytest
 import torch
 from torch.nn import functional
+from transformers import (
+    CohereConfig,
+    CohereForCausalLM,
+    Gemma2Config,
+    Gemma2ForCausalLM,
+    PreTrainedModel,
+)
 
 from auctune.train.multilora import step
 from auctune.train.multilora.frozen import Linear, onednn_linear
-from auctune.train.multilora.step import FusedLinearCrossEntropy
+from auctune.train.multilora.step import FusedLinearCrossEntropy, has_plain_head
 
 
 @pytest.mark.parametrize("linear", [functional.linear, onednn_linear], ids=["torch", "onednn"])
@@ -13,7 +20,7 @@ from auctune.train.multilora.step import FusedLinearCrossEntropy
 def test_loss_and_gradient_are_those_of_cross_entropy(
     monkeypatch: pytest.MonkeyPatch, linear: Linear, has_bias: bool, block: int
 ) -> None:
-    monkeypatch.setattr(step, "BLOCK_ELEMENTS", block)
+    monkeypatch.setattr(step, "BLOCK_ELEMENTS", {"cpu": block})
     torch.manual_seed(0)
     hidden = torch.randn(7, 5, requires_grad=True)
     head = 3 * torch.randn(11, 5)
@@ -50,3 +57,22 @@ def test_without_a_gradient_to_give_none_is_computed() -> None:
         hidden, head, None, torch.zeros(3, dtype=torch.int64), torch.ones(3), functional.linear
     )
     assert not total.requires_grad
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [({}, True), ({"logit_scale": 0.5}, False), ({"final_logit_softcapping": 30.0}, False)],
+)
+def test_a_head_is_plain_unless_logits_are_changed_after_it(
+    change: dict[str, float], expected: bool
+) -> None:
+    shape = {
+        "vocab_size": 64, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
+    }  # fmt: skip
+    model: PreTrainedModel = (
+        CohereForCausalLM(CohereConfig(**shape, **{"logit_scale": 1.0} | change))
+        if "logit_scale" in change
+        else Gemma2ForCausalLM(Gemma2Config(**shape, **{"final_logit_softcapping": None} | change))
+    )
+    assert has_plain_head(model) is expected

@@ -113,6 +113,8 @@ class NodeWorker:
         self._throughput = ThroughputEstimator(unix_time)
         self._trainer = MultiLoraTrainer(
             self.base,
+            backend=settings.backend,
+            checkpointing=settings.gradient_checkpointing,
             mode="exact" if settings.mode == "exact" else "fused",
             token_budget=settings.token_budget,
             overhead_tokens=(
@@ -130,7 +132,7 @@ class NodeWorker:
                 "base_digest": self.base.digest,
                 "architecture": self.base.architecture,
                 "context_tokens": self.base.context_tokens,
-                "origin": origin_of(self.base).key,
+                "origin": origin_of(self.base, **self._options).key,
             }
         )
         work = {"ping": self._answer, "measure": self._measure, "train": self._train}
@@ -141,6 +143,15 @@ class NodeWorker:
                 return
             except AuctuneError as error:
                 self._parent.send(request_failed(message.get("id", ""), error))
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        """Settings of the trainer that the speed and memory of a device depend on."""
+        settings = self._settings
+        return {
+            "backend": settings.backend,
+            "gradient_checkpointing": settings.gradient_checkpointing,
+        }
 
     def _answer(self, message: Message) -> None:
         self._parent.send({"kind": "pong"})
@@ -153,6 +164,7 @@ class NodeWorker:
             self.base,
             effort=replace(effort, seconds=self._settings.measure_seconds),
             report=self._report_measuring,
+            **self._options,
         )
         self._parent.send({"kind": "measured", "profile": profile.to_json()})
 

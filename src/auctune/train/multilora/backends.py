@@ -14,7 +14,7 @@ so ranks may differ.
 | --- | --- | --- |
 | loop | one matrix product a segment | any device; few or long segments |
 | bmm | one batched product over stacked, padded matrices | many short segments, equally long |
-| grouped | torch's grouped_mm | CUDA in bfloat16; any lengths |
+| grouped | torch's grouped_mm | CUDA in bfloat16, compute capability 9.x or 10.x; any lengths |
 """
 
 from collections.abc import Sequence
@@ -30,10 +30,15 @@ from auctune.domain.errors import InputError
 
 # grouped_mm wants rows of whole 16-byte blocks: 8 numbers of 2 bytes.
 GROUPED_ALIGNMENT = 8
-GROUPED_CAPABILITY = (8, 0)
+# Major compute capabilities for which torch has the kernel. On others grouped_mm copies the ends of
+# the segments to the host, where the device waits, and makes a product for each.
+GROUPED_CAPABILITIES = (9, 10)
 
 Bounds = tuple[tuple[int, int], ...]
 """First and last (exclusive) token of each segment."""
+
+Matrices = Tensor | Sequence[Tensor]
+"""A matrix for each segment: one tensor [n, rows, columns], or several, each as large as it is."""
 
 
 class Backend(Protocol):
@@ -41,7 +46,15 @@ class Backend(Protocol):
 
     name: str
 
-    def add(self, into: Tensor, x: Tensor, weights: Sequence[Tensor], bounds: Bounds) -> None:
+    def gather(
+        self, weights: Sequence[Tensor], rows: int, columns: int, dtype: torch.dtype
+    ) -> Matrices:
+        """Return weights, each [<= rows, <= columns], as `add` takes them, in a type.
+
+        A stack has the least size that the products can use, not below rows and columns.
+        """
+
+    def add(self, into: Tensor, x: Tensor, weights: Matrices, bounds: Bounds) -> None:
         """Add x[N, d_in] times each token's weights[i] [<= d_in, <= d_out] to into[N, d_out]."""
 
     def outer(
@@ -55,7 +68,12 @@ class LoopBackend:
 
     name = "loop"
 
-    def add(self, into: Tensor, x: Tensor, weights: Sequence[Tensor], bounds: Bounds) -> None:
+    def gather(
+        self, weights: Sequence[Tensor], rows: int, columns: int, dtype: torch.dtype
+    ) -> Matrices:
+        return tuple(weight.to(dtype) for weight in weights)
+
+    def add(self, into: Tensor, x: Tensor, weights: Matrices, bounds: Bounds) -> None:
         for (first, last), weight in zip(bounds, weights, strict=True):
             rows, columns = weight.shape
             into[first:last, :columns].addmm_(x[first:last, :rows], weight)
@@ -74,8 +92,13 @@ class BmmBackend:
 
     name = "bmm"
 
-    def add(self, into: Tensor, x: Tensor, weights: Sequence[Tensor], bounds: Bounds) -> None:
-        stacked = stack_padded(weights, x.shape[1], into.shape[1])
+    def gather(
+        self, weights: Sequence[Tensor], rows: int, columns: int, dtype: torch.dtype
+    ) -> Matrices:
+        return stack_padded(weights, rows, columns, dtype)
+
+    def add(self, into: Tensor, x: Tensor, weights: Matrices, bounds: Bounds) -> None:
+        stacked = stack_padded(weights, x.shape[1], into.shape[1], x.dtype)
         if is_uniform(bounds):
             whole = slice(bounds[0][0], bounds[-1][1])
             length = bounds[0][1] - bounds[0][0]
@@ -102,11 +125,16 @@ class GroupedBackend:
 
     name = "grouped"
 
-    def add(self, into: Tensor, x: Tensor, weights: Sequence[Tensor], bounds: Bounds) -> None:
+    def gather(
+        self, weights: Sequence[Tensor], rows: int, columns: int, dtype: torch.dtype
+    ) -> Matrices:
+        return stack_padded(weights, align(rows), align(columns), dtype)
+
+    def add(self, into: Tensor, x: Tensor, weights: Matrices, bounds: Bounds) -> None:
         rows, columns = align(x.shape[1]), align(into.shape[1])
-        stacked = stack_padded(weights, rows, columns)
+        stacked = stack_padded(weights, rows, columns, x.dtype)
         first, last = bounds[0][0], bounds[-1][1]
-        padded = functional.pad(x[first:last], (0, rows - x.shape[1])).contiguous()
+        padded = pad_columns(x[first:last], rows)
         ends = _group_ends(bounds, x.device)
         product = functional.grouped_mm(padded, self._with_gaps(stacked, bounds), offs=ends)
         into[first:last] += product[:, : into.shape[1]]
@@ -115,10 +143,10 @@ class GroupedBackend:
         self, left: Tensor, right: Tensor, ranks: Sequence[int], bounds: Bounds
     ) -> list[Tensor]:
         first, last = bounds[0][0], bounds[-1][1]
-        padded = functional.pad(left[first:last], (0, align(left.shape[1]) - left.shape[1]))
-        wide = functional.pad(right[first:last], (0, align(right.shape[1]) - right.shape[1]))
+        padded = pad_columns(left[first:last], align(left.shape[1]))
+        wide = pad_columns(right[first:last], align(right.shape[1]))
         ends = _group_ends(bounds, left.device)
-        product = functional.grouped_mm(padded.contiguous().t(), wide.contiguous(), offs=ends)
+        product = functional.grouped_mm(padded.t(), wide, offs=ends)
         kept = [index for index, is_gap in enumerate(gaps(bounds)) if not is_gap]
         return [
             product[index, :rank, : right.shape[1]] for index, rank in zip(kept, ranks, strict=True)
@@ -165,6 +193,13 @@ def align(size: int) -> int:
     return -(-size // GROUPED_ALIGNMENT) * GROUPED_ALIGNMENT
 
 
+def pad_columns(x: Tensor, columns: int) -> Tensor:
+    """Return x [N, D] with zeros up to `columns`; x itself where it is as wide and contiguous."""
+    if x.shape[1] < columns:
+        return functional.pad(x, (0, columns - x.shape[1]))
+    return x.contiguous()
+
+
 def is_uniform(bounds: Bounds) -> bool:
     """Return whether segments are of equal length and without a gap."""
     length = bounds[0][1] - bounds[0][0]
@@ -182,14 +217,27 @@ def stack_segments(x: Tensor, bounds: Bounds) -> Tensor:
     return pad_sequence([x[first:last] for first, last in bounds], batch_first=True)
 
 
-def stack_padded(weights: Sequence[Tensor], rows: int, columns: int) -> Tensor:
+def stack_padded(weights: Matrices, rows: int, columns: int, dtype: torch.dtype) -> Tensor:
     """Return [n, rows, columns] of matrices that are no larger; zeros where they are smaller."""
-    if all(weight.shape == (rows, columns) for weight in weights):
-        return torch.stack(list(weights))
-    stacked = weights[0].new_zeros(len(weights), rows, columns)
-    for place, weight in zip(stacked, weights, strict=True):
-        place[: weight.shape[0], : weight.shape[1]] = weight
+    if isinstance(weights, Tensor) and weights.shape[1:] == (rows, columns):
+        return weights
+    is_full = all(weight.shape == (rows, columns) for weight in weights)
+    size, make = (len(weights), rows, columns), torch.empty if is_full else torch.zeros
+    stacked = make(size, dtype=dtype, device=weights[0].device)
+    places = [
+        place[: weight.shape[0], : weight.shape[1]]
+        for place, weight in zip(stacked, weights, strict=True)
+    ]
+    # One launch for all, the change of types with it.
+    torch._foreach_copy_(places, list(weights))
     return stacked
+
+
+def transposed(weights: Matrices) -> Matrices:
+    """Return each matrix transposed; nothing is copied."""
+    if isinstance(weights, Tensor):
+        return weights.transpose(1, 2)
+    return tuple(weight.t() for weight in weights)
 
 
 def grouped_obstacle(device: torch.device, dtype: torch.dtype) -> str:
@@ -199,8 +247,9 @@ def grouped_obstacle(device: torch.device, dtype: torch.dtype) -> str:
     if dtype is not torch.bfloat16:
         return f"the base is in {dtype}, grouped products need torch.bfloat16"
     capability = torch.cuda.get_device_capability(device)
-    if capability < GROUPED_CAPABILITY:
-        return f"compute capability {capability}, grouped products need {GROUPED_CAPABILITY}"
+    if capability[0] not in GROUPED_CAPABILITIES:
+        found = f"{device} has compute capability {capability[0]}.{capability[1]}"
+        return f"{found}, grouped products need 9.x or 10.x"
     return ""
 
 

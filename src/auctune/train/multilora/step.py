@@ -16,6 +16,7 @@ sweep over blocks of tokens, and no logits are kept for the backward pass.
 from itertools import groupby
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -26,9 +27,10 @@ from auctune.train.multilora.frozen import Linear
 from auctune.train.multilora.layer import MultiLoraLinear, Routing, Segment
 from auctune.train.rows import IGNORE_INDEX, TokenizedRow
 
-# Logits of one block take at most 16 MB in float32: the C library then keeps the memory for the
-# next block, and a GPT-2 head still sees 80 tokens at once.
-BLOCK_ELEMENTS = 1 << 22
+# Logits of one block, in float32. On a CPU 16 MB at most: the C library then keeps the memory for
+# the next block, and a GPT-2 head still sees 80 tokens at once. A GPU reads the whole head twice a
+# block, a gigabyte for Llama 3, and needs hundreds of tokens to be busy meanwhile: 268 MB.
+BLOCK_ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 26}
 
 
 class FusedLinearCrossEntropy(torch.autograd.Function):
@@ -49,7 +51,7 @@ class FusedLinearCrossEntropy(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         losses = torch.empty(len(hidden), device=hidden.device)
         gradient = torch.empty_like(hidden) if ctx.needs_input_grad[0] else None
-        block = max(1, BLOCK_ELEMENTS // len(weight))
+        block = max(1, BLOCK_ELEMENTS[hidden.device.type] // len(weight))
         for first in range(0, len(hidden), block):
             part = slice(first, first + block)
             logits = linear(hidden[part], weight, bias).float()
@@ -158,19 +160,18 @@ class ForwardBackward:
 
         A position is that before the token, in the flattened [rows * width].
         """
-        ids = torch.zeros(len(batch.rows), batch.width, dtype=torch.int64)
-        labels = torch.full_like(ids, IGNORE_INDEX)
-        weights = torch.tensor([row.weight for row in batch.rows])
+        ids = np.zeros((len(batch.rows), batch.width), np.int64)
+        labels = np.full_like(ids, IGNORE_INDEX)
+        weights = np.array([row.weight for row in batch.rows], np.float32)
         names = {name: n for n, name in enumerate(dict.fromkeys(r.adapter for r in batch.rows))}
-        adapter_indices = torch.tensor([names[row.adapter] for row in batch.rows])
+        adapter_indices = np.array([names[row.adapter] for row in batch.rows])
         for index, row in enumerate(batch.rows):
-            ids[index, : len(row)] = torch.from_numpy(row.input_ids)
-            labels[index, : len(row) - 1] = torch.from_numpy(row.labels[1:])
-        is_target = (labels != IGNORE_INDEX).flatten()
-        positions = is_target.nonzero().squeeze(1)
+            ids[index, : len(row)] = row.input_ids
+            labels[index, : len(row) - 1] = row.labels[1:]
+        positions = np.flatnonzero(labels != IGNORE_INDEX)
         rows = positions // batch.width
-        parts = (ids, positions, labels.flatten()[positions], weights[rows], adapter_indices[rows])
-        moved = tuple(part.to(self.device, non_blocking=True) for part in parts)
+        parts = (ids, positions, labels.ravel()[positions], weights[rows], adapter_indices[rows])
+        moved = tuple(torch.from_numpy(part).to(self.device, non_blocking=True) for part in parts)
         return moved[0], moved[1], moved[2], moved[3], moved[4]
 
 
@@ -178,16 +179,33 @@ class ForwardBackward:
 def has_plain_head(model: nn.Module) -> bool:
     """Return whether logits are the output layer on the last hidden states, with nothing between.
 
-    Some architectures scale or cap their logits; for those the model computes them.
+    Some architectures scale or cap their logits; for those the model computes them. What the layers
+    give each other is compared within one pass: two passes on a GPU may differ in their last bits.
     """
     head = model.get_output_embeddings()  # type: ignore[operator]
     if not isinstance(head, nn.Linear):
         return False
+    seen: dict[str, Tensor] = {}
+
+    def note_hidden(_module: nn.Module, _inputs: Any, output: Any) -> None:
+        seen["hidden"] = output[0]
+
+    def note_head(_module: nn.Module, inputs: Any, output: Tensor) -> None:
+        seen["input"], seen["output"] = inputs[0], output
+
+    body: nn.Module = model.base_model  # type: ignore[assignment]
+    hooks = body.register_forward_hook(note_hidden), head.register_forward_hook(note_head)
     device = next(model.parameters()).device
     probe = torch.arange(4, device=device).unsqueeze(0)
     was_training = model.training
-    model.eval()
-    hidden = model.base_model(input_ids=probe, use_cache=False).last_hidden_state  # type: ignore[operator]
-    logits = model(input_ids=probe, use_cache=False).logits
-    model.train(was_training)
-    return bool(torch.equal(head(hidden), logits))
+    try:
+        logits = model.eval()(input_ids=probe, use_cache=False).logits
+    finally:
+        model.train(was_training)
+        for hook in hooks:
+            hook.remove()
+    return (
+        seen.keys() == {"hidden", "input", "output"}
+        and torch.equal(seen["hidden"], seen["input"])
+        and torch.equal(seen["output"], logits)
+    )

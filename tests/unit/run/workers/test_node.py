@@ -110,6 +110,22 @@ def test_memory_that_runs_out_as_an_adapter_is_written_leaves_its_checkpoint_to_
     assert (large.adapter / "adapter_model.safetensors").is_file()
 
 
+def test_a_node_computes_as_its_settings_say(base: Path) -> None:
+    settings = NodeSettings(str(base), str(base), backend="bmm", gradient_checkpointing=True)
+    keys = []
+    for one in (settings, NodeSettings(str(base), str(base))):
+        market = Market()
+        worker = NodeWorker(one, cast("ParentChannel[WorkerMessage]", market))
+        market.inbox.put({"do": "stop"})
+        worker.run()
+        keys.append(market.said[0]["origin"])
+        step = worker._trainer.loop.step
+        assert step.adapted.backend.name == ("bmm" if one is settings else "loop")
+        assert step.model.is_activation_checkpointing is one.gradient_checkpointing
+    # A device is measured as it computes.
+    assert keys[0] != keys[1]
+
+
 def test_a_slot_is_trained_while_the_clock_of_the_machine_is_ahead(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
