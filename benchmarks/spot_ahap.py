@@ -73,7 +73,7 @@ POOLS: dict[str, list[Policy]] = {
     "ahanp, 7 thresholds": [Ahanp(sigma) for sigma in SIGMAS],
     "ahanp, line = slot_end": [Ahanp(sigma, line="slot_end") for sigma in SIGMAS],
     "od-only": [OnDemandOnly()],
-    "robust": [Robust()],
+    "robust": [Robust(risk=1.0)],
 }
 
 

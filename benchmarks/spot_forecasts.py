@@ -92,7 +92,7 @@ def print_utilities(markets: list[SpotMarket], tables: dict[str, list[ForecastTa
     jobs = draw_jobs()
     windows = [markets[at.market].between(at.slot, at.slot + DEADLINE) for at in starts]
     optimum = sum(offline_optimum(*pair).utility for pair in zip(jobs, windows, strict=True))
-    pool = (*default_pool()[:105], Robust(), SpotFirst(), UniformProgress(), OnDemandOnly())
+    pool = (*default_pool()[:105], Robust(risk=1.0), SpotFirst(), UniformProgress(), OnDemandOnly())
     print("| utility / optimum | best AHAP | robust | MSU | UP | OD-Only |")
     print("| --- |" + " --- |" * 5)
     for name, table in tables.items():

@@ -1,4 +1,4 @@
-"""Figures 2, 3 and 5 to 10, the line of progress, what is assumed and the margins, in turn.
+"""Figures 2, 3 and 5 to 10, the line of progress, what is assumed, the margins and the rest.
 
     python experiments/spot/run_all_spot.py [--data FOLDER] [--quick] [--only NAME,...]
     python experiments/spot/run_all_spot.py --docs
@@ -25,6 +25,8 @@ FIGURES = load_figures(
     "ranges",
     "paper_margins",
     "cant_be_late",
+    "job_lengths",
+    "theorem1",
 )
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "experiments-spot.md"
 

@@ -62,7 +62,7 @@ def tell(served: Served, job: str, kind: str, **words: Any) -> None:
 def slot(served: Served, job: str, number: int, paid: float) -> None:
     tell(
         served, job, "slot", slot=number, price=0.25, available=4, on_demand_price=1.0,
-        on_demand=1, spot=1, paid=paid, skipped=False,
+        on_demand=1, spot=1, spot_before=min(number, 1), paid=paid, skipped=False,
     )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from auctune.run.spot.state import (
     OvertimeBilled,
     RowsTrained,
     SpotEvent,
+    SpotRunState,
     Warned,
 )
 from auctune.run.spot.traces import MarketTrace
@@ -29,6 +30,7 @@ from auctune.spot import (
     Ahanp,
     Ahap,
     InfeasibleAllocationError,
+    InstanceStart,
     OnDemandOnly,
     Overhead,
     Policy,
@@ -170,6 +172,25 @@ def test_an_instance_taken_away_in_mid_slot_costs_its_slot_and_no_weights(
     assert report.outcome.slot_cost == pytest.approx(0.3 * 8 + 2 * 3)
     assert report.num_preempted == 5
     assert is_same(adapter_of(report), alone)
+
+
+@pytest.mark.parametrize(("lost_at", "back_at"), [(0.5, 1.0), (0.5, 0.75), (0.9999, 0.99999)])
+def test_by_instance_those_that_replace_preempted_ones_must_start(
+    site: Site, tmp_path: Path, lost_at: float, back_at: float
+) -> None:
+    order = site.with_job(overhead=InstanceStart(0.25))
+    trace = MarketTrace(
+        np.array([0.0, lost_at, back_at, 5.0]), np.full(4, 0.3), np.array([4, 1, 4, 4])
+    )
+    policy = fixed(*[(0, 4)] * 6)
+    report = site.run(tmp_path / "run", policy, site.supply(trace), order=order)
+    slots = SpotRunState.fold(read_events(tmp_path / "run")).slots
+    assert slots[0].preempted == report.num_preempted == 3
+    assert slots[1].observation.last == SpotAllocation(0, 1)
+    # Three start for a quarter of the slot.
+    done = report.outcome.progress[1] - report.outcome.progress[0]
+    assert done == pytest.approx(4 - 0.25 * 3, abs=0.26)
+    assert slots[2].observation.last == SpotAllocation(0, 4)
 
 
 class CoordinatorKilled(BaseException):

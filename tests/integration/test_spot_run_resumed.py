@@ -1,18 +1,21 @@
 """A job on rented instances is killed around a checkpoint, or finds its folder damaged."""
 
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from auctune.domain import InputError
+from auctune.run.event_log import EventLog
 from auctune.run.spot import job
 from auctune.run.spot.report import SpotRunReport
-from auctune.run.spot.state import RowsTrained, SlotStarted, SpotEvent, Warned
-from auctune.spot import SpotFirst, SpotMarket
+from auctune.run.spot.state import RowsTrained, SlotStarted, SpotEvent, SpotRunState, Warned
+from auctune.spot import InstanceStart, SpotFirst, SpotMarket
 from auctune.train.data_parallel.trainer import ElasticTrainer
 from support.elastic import is_same
+from support.spot_policies import fixed
 from support.spot_runs import Site, adapter_of, read_events
 
 pytest_plugins = ["support.spot_site"]
@@ -91,6 +94,35 @@ def test_a_kill_around_a_checkpoint_costs_neither_time_nor_rows(
     assert is_same(adapter_of(report), adapter_of(whole))
 
 
+@pytest.mark.parametrize("writes", [False, True], ids=["before", "after"])
+def test_a_start_that_goes_on_goes_on_after_a_kill_and_costs_its_time_once(
+    site: Site, tmp_path: Path, mortal: type[Mortal], writes: bool
+) -> None:
+    # A start takes a slot and a half, and two of four are held when the deadline passes.
+    order = site.with_job(overhead=InstanceStart(1.5))
+    policy = fixed((1, 1), (1, 0), (1, 1), (1, 0), (1, 2), (2, 0))
+    supply, folder = site.supply(SCARCE), tmp_path / "run"
+    mortal.writes, mortal.saves_left = writes, 10**9
+    whole = site.run(tmp_path / "whole", policy, supply, order=order)
+    num_deaths = 0
+    while not (folder / "adapter").exists():
+        mortal.saves_left = 4
+        with suppress(CoordinatorKilledError):
+            site.run(folder, policy, supply, order=order, resume=num_deaths > 0, saved_every=0.0)
+        num_deaths += 1
+        assert num_deaths < 20
+    times = {event["type"]: event["time"] for event in read_events(folder)}
+    assert times["overtime_started"] < times["saved"], "some deaths are after the deadline"
+    resumed = site.run(folder, policy, supply, order=order, resume=True)
+    assert resumed.outcome.ending_cost == pytest.approx(whole.outcome.ending_cost, abs=1e-9)
+    assert resumed.outcome.finish == pytest.approx(whole.outcome.finish, abs=1e-9)
+    seen, expected = (
+        [one.observation for one in SpotRunState.fold(read_events(at)).slots]
+        for at in (folder, tmp_path / "whole")
+    )
+    assert seen == expected
+
+
 def test_a_run_that_goes_on_says_where_it_is_and_what_was_lost(
     site: Site, tmp_path: Path, mortal: type[Mortal]
 ) -> None:
@@ -110,6 +142,14 @@ def test_a_run_that_goes_on_says_where_it_is_and_what_was_lost(
     assert newest.name in damaged
     assert "resumes from row 12" in lost
     assert "14 recorded rows" in lost
+
+
+def test_a_run_of_an_older_release_is_refused(site: Site, tmp_path: Path) -> None:
+    folder, supply = tmp_path / "run", site.supply(SCARCE)
+    with closing(EventLog(folder / "state/journal.jsonl")) as log:
+        log.append({"type": "begun", "version": 2, "time": 0.0})
+    with pytest.raises(InputError, match=r"journal\.jsonl: version: 2, of another release; .* 3"):
+        site.run(folder, SpotFirst(), supply, resume=True)
 
 
 def test_checkpoints_without_a_journal_are_no_beginning(

@@ -13,11 +13,11 @@ from auctune.spot.terms import can_be_held, job_constants, state_of
 from auctune.spot.window.expectation import (
     Multipliers,
     Scenarios,
-    choose_now,
+    choose,
     fill_expected,
     make_expectation_scratch,
 )
-from auctune.spot.window.table import units_done
+from auctune.spot.window.table import lowest_column, units_done
 from support.spot_cases import even_jobs, prices, starts
 from support.spot_oracle import Held, all_held, best_expected, exact, slot_work
 from support.thorough import drawn
@@ -34,8 +34,9 @@ def test_the_expected_value_is_the_best_of_all_reactions(data: st.DataObject) ->
     num_left = data.draw(st.integers(1, min(job.deadline, 3)))
     rows = [[data.draw(cells)] * 2]
     rows += [[data.draw(cells), data.draw(cells)] for _ in range(num_left - 1)]
-    weights = data.draw(st.sampled_from([(0.5, 0.5), (0.25, 0.75)]))
-    persistence = data.draw(st.sampled_from([0.0, 0.5, 1.0]))
+    chances = st.sampled_from([0.0, 0.25, 0.5, 1.0])
+    rows_of = [(chance, 1.0 - chance) for chance in (data.draw(chances) for _ in range(3))]
+    present = data.draw(st.integers(0, 2))
     late, dear = data.draw(st.sampled_from([0.0, 5.0])), data.draw(st.sampled_from([0.0, 0.5]))
     last = data.draw(st.sampled_from(all_held(job, job.n_max)))
     on_demand = data.draw(st.sampled_from([0.75, 1.0]))
@@ -45,20 +46,25 @@ def test_the_expected_value_is_the_best_of_all_reactions(data: st.DataObject) ->
     scenarios = Scenarios(
         np.array([[price for price, _ in row] for row in rows]),
         np.array([[count for _, count in row] for row in rows]),
-        np.array(weights),
-        persistence,
+        np.array(rows_of),
+        present,
     )
-    scratch = make_expectation_scratch(terms, 2)
+    most_kept = data.draw(st.integers(1, 3))
+    scratch = make_expectation_scratch(terms, 3, 2, most_kept)
     multipliers, state = Multipliers(late, dear), state_of(terms, *last)
-    high = fill_expected(terms, scratch, scenarios, multipliers, done)
-    count, value = choose_now(terms, scratch, scenarios, multipliers, done, high, state)
+    fill_expected(terms, scratch, scenarios, multipliers, done)
+    low = lowest_column(terms, done)
+    price, available = rows[0][0]
+    count, value = choose(
+        terms, scratch, multipliers, scratch.ahead[0, present], price, available, done, low, state
+    )
 
     best = max(
         best_expected(
             job,
             rows[1:],
-            [exact(weight) for weight in weights],
-            exact(persistence),
+            [[exact(chance) for chance in row] for row in rows_of],
+            present,
             on_demand,
             exact(late),
             exact(dear),

@@ -1,11 +1,12 @@
 """What holds for every policy: constraints, the optimum above all, and the batch beside play."""
 
-from dataclasses import replace
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from auctune.spot import (
@@ -13,9 +14,12 @@ from auctune.spot import (
     Ahap,
     InstanceStart,
     Overhead,
+    Policy,
+    Robust,
     SpotAllocation,
     SpotJob,
     SpotMarket,
+    SpotObservation,
     offline_bound,
     offline_optimum,
     play,
@@ -27,6 +31,7 @@ from support.spot_cases import (
     ahaps,
     any_forecasts,
     baselines,
+    chain_forecasts,
     even_jobs,
     markets,
     perfect,
@@ -34,8 +39,37 @@ from support.spot_cases import (
     started_jobs,
     uneven_jobs,
 )
-from support.spot_oracle import all_held, best_value, exact, outcome, worth
+from support.spot_oracle import Instances, all_held, best_value, exact, outcome, worth
 from support.thorough import drawn
+
+
+@dataclass(frozen=True)
+class PlannedAnew:
+    """A policy without a memory: a new run decides each slot."""
+
+    policy: Policy
+    name: str = "anew"
+    horizon: int | None = None
+
+    def start(self, job: SpotJob) -> "AnewRun":
+        return AnewRun(self.policy, job)
+
+
+@dataclass(frozen=True)
+class AnewRun:
+    """A job of `PlannedAnew`."""
+
+    policy: Policy
+    job: SpotJob
+
+    def allocate(self, observation: SpotObservation) -> SpotAllocation:
+        return self.policy.start(self.job).allocate(observation)
+
+
+def by_instance(job: SpotJob) -> SpotJob:
+    """The same with a start of half a slot."""
+    return replace(job, overhead=InstanceStart(0.5))
+
 
 long_jobs: st.SearchStrategy[SpotJob] = st.one_of(
     even_jobs(max_deadline=9), started_jobs(max_deadline=9), uneven_jobs(max_deadline=9)
@@ -69,9 +103,23 @@ def test_every_allocation_keeps_the_constraints_and_the_account_is_right(
     if result.finish <= job.deadline:
         assert float(rest) <= 1e-9 * job.workload
         assert len(held) - 1 < result.finish <= len(held)
+        if isinstance(job.overhead, InstanceStart):
+            assert_done_at(job, held, Fraction(result.finish))
     else:
         assert len(held) == job.deadline
         assert result.ending_cost > 0
+
+
+def assert_done_at(job: SpotJob, held: list[tuple[int, int]], finish: Fraction) -> None:
+    """All work is done at the end of `finish` slots, and not a moment earlier."""
+    instances, moment = Instances(job, (0, 0)), Fraction(1, 10**6)
+    before = sum((instances.run_slot(pair) for pair in held[:-1]), Fraction(0))
+    within = finish - (len(held) - 1)
+    done = before + deepcopy(instances).run_slot(held[-1], within)
+    assert float(done) == pytest.approx(job.workload, abs=2e-9 * job.workload)
+    if within > moment:
+        earlier = before + instances.run_slot(held[-1], within - moment)
+        assert float(earlier) < job.workload * (1 - 2e-9)
 
 
 @given(st.data())
@@ -124,6 +172,27 @@ def test_with_all_foreseen_and_the_threshold_off_ahap_is_optimal(data: st.DataOb
     policy = Ahap(job.deadline, 1, 0.5, plan_always=True)
     utility = play(policy, job, market, perfect(market)).utility
     assert utility == pytest.approx(offline_optimum(job, market).utility, abs=1e-9)
+
+
+@given(st.data())
+@drawn(150)
+def test_the_robust_policy_keeps_a_deadline_that_on_demand_gpus_keep(data: st.DataObject) -> None:
+    job = data.draw(long_jobs)
+    market = data.draw(markets(job.deadline))
+    forecasts = data.draw(st.one_of(any_forecasts(job.deadline), chain_forecasts(market)))
+    most = settle(job, market, [SpotAllocation(job.n_max, 0)] * job.deadline)
+    assume(most.finish <= job.deadline)
+    assert play(Robust(), job, market, forecasts).finish <= job.deadline
+
+
+@given(st.data())
+@drawn(80)
+def test_a_plan_that_stands_is_the_one_that_would_be_made_again(data: st.DataObject) -> None:
+    job = data.draw(st.one_of(even_jobs(8, 3), even_jobs(8, 3).map(by_instance)))
+    market = data.draw(markets(job.deadline))
+    forecasts = data.draw(chain_forecasts(market))
+    made_again = play(PlannedAnew(Robust(risk=1.0)), job, market, forecasts)
+    assert play(Robust(risk=1.0), job, market, forecasts) == made_again
 
 
 @given(st.data())

@@ -152,7 +152,7 @@ class LateRentals:
             paid = held.on_demand * 1.0 + held.spot * price
             self._tell(
                 job, "slot", slot=slot, price=price, on_demand=held.on_demand, spot=held.spot,
-                paid=paid, skipped=is_missed,
+                spot_before=last.spot, paid=paid, skipped=is_missed,
             )  # fmt: skip
             num_missed += is_missed
             work = pace * _work(terms.job(), held, last)

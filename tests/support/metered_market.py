@@ -104,6 +104,7 @@ def _rent(zone: SpotZone, job: SpotJobState | None) -> None:
     price, available = float(seen.price[0]), int(seen.available[0])
     spot = min(1, available)
     words: Any = {"slot": number, "price": price, "on_demand": 1 - spot, "spot": spot}
+    words["spot_before"] = job.count - job.on_demand
     paid = (1 - spot) * 1.0 + spot * price
     words |= {"kind": "slot", "paid": paid, "skipped": False}
     on_message(zone, job.id, words)

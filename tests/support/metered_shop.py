@@ -47,6 +47,7 @@ def rented_slot(served: Served, job: str, number: int, on_demand: int, spot: int
         "on_demand_price": 1.0,
         "on_demand": on_demand,
         "spot": spot,
+        "spot_before": 0,
         "paid": on_demand + 0.25 * spot,
         "skipped": False,
     }

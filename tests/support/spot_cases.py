@@ -20,7 +20,7 @@ from auctune.spot import (
     TableScaling,
     UniformProgress,
 )
-from auctune.spot.forecasts import Forecast, ForecastTable
+from auctune.spot.forecasts import Forecast, ForecastTable, MarketChain
 from auctune.spot.terms import ProgressLine
 
 prices = st.sampled_from([0.0, 0.25, 0.3, 0.55, 0.8, 1.0, 1.3])
@@ -28,9 +28,7 @@ lines: st.SearchStrategy[ProgressLine] = st.sampled_from(["slot_end", "slot_star
 overheads = st.sampled_from(
     [Overhead(), Overhead(0.5, 0.75), Overhead(1.0, 1.0), Overhead(0.8, 0.8), Overhead(0.5, 1.0)]
 )
-starts = st.sampled_from(
-    [InstanceStart(), InstanceStart(0.5), InstanceStart(1.0), InstanceStart(0)]
-)
+starts = st.sampled_from([InstanceStart(s) for s in (0.0, 0.1, 180 / 2700, 0.5, 1.0)])
 # With these it goes on in later slots.
 long_starts = st.sampled_from([InstanceStart(1.2), InstanceStart(2.5)])
 # Their works lie on no coarse grid.
@@ -135,7 +133,7 @@ policies: st.SearchStrategy[Policy] = st.one_of(
     ahaps(),
     st.builds(
         Robust,
-        st.sampled_from([0.01, 0.2, 1.0]),
+        st.sampled_from([0.0, 0.01, 0.2, 1.0]),
         st.sampled_from([None, 0.5, 3.0, 20.0]),
         st.sampled_from([0.0, 0.5, 0.9]),
     ),
@@ -151,6 +149,21 @@ def perfect(market: SpotMarket) -> ForecastTable:
         price[slot, : num - slot - 1] = market.price[slot + 1 :]
         available[slot, : num - slot - 1] = market.available[slot + 1 :]
     return ForecastTable(price, available, np.array([0.5]), price[..., None], available[..., None])
+
+
+@st.composite
+def chain_forecasts(draw: st.DrawFn, market: SpotMarket) -> ForecastTable:
+    """Forecasts of a Markov chain with two states, of which each slot has the one nearer to it."""
+    chance = st.sampled_from([0.0, 0.25, 0.5, 0.9, 1.0])
+    come, stay = draw(chance), draw(chance)
+    transition = np.array([[1.0 - come, come], [1.0 - stay, stay]])
+    price = np.array([draw(prices), draw(prices)])
+    count = np.array([0, draw(st.integers(1, 5))])
+    plain = perfect(market)
+    chains = tuple(
+        MarketChain(price, count, transition, int(available > 0)) for available in market.available
+    )
+    return replace(plain, chains=chains)
 
 
 def forecast_of(price: list[float], available: list[int]) -> Forecast:

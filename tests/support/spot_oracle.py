@@ -16,6 +16,11 @@ def exact(value: float) -> Fraction:
     return Fraction(repr(float(value)))
 
 
+def start_of(overhead: InstanceStart) -> Fraction:
+    """The ratio of two times that a float stands for."""
+    return Fraction(overhead.slots).limit_denominator(10_000)
+
+
 def throughput(job: SpotJob, count: int) -> Fraction:
     if count == 0:
         return Fraction(0)
@@ -34,7 +39,7 @@ def slot_work(job: SpotJob, held: Held, last: Held) -> Fraction:
     """Work of a slot, where no start lasts longer than a slot."""
     count, before = sum(held), sum(last)
     if isinstance(job.overhead, InstanceStart):
-        start = exact(job.overhead.slots)
+        start = start_of(job.overhead)
         kept = sum(min(now, then) for now, then in zip(held, last, strict=True))
         return start * held_together(job, kept) + (1 - start) * held_together(job, count)
     share = Fraction(1)
@@ -48,16 +53,16 @@ class Instances:
 
     def __init__(self, job: SpotJob, last: Held) -> None:
         assert isinstance(job.overhead, InstanceStart)
-        self.job, self.start = job, exact(job.overhead.slots)
+        self.job, self.start = job, start_of(job.overhead)
         self.needs = [[Fraction(0)] * count for count in last]
 
-    def run_slot(self, held: Held) -> Fraction:
-        """Hold these for a slot; the work that is done."""
+    def run_slot(self, held: Held, length: Fraction = Fraction(1)) -> Fraction:
+        """Hold these for a slot, or the first part of one; the work that is done."""
         for kind, count in enumerate(held):
             kept = self.needs[kind][:count]
             self.needs[kind] = kept + [self.start] * (count - len(kept))
         both = [need for needs in self.needs for need in needs]
-        times = sorted({Fraction(0), Fraction(1), *(need for need in both if need < 1)})
+        times = sorted({Fraction(0), length, *(need for need in both if need < length)})
         work = sum(
             (
                 (until - since) * held_together(self.job, sum(need <= since for need in both))
@@ -87,7 +92,7 @@ def ending(job: SpotJob, rest: Fraction, kept: Sequence[Fraction] = ()) -> Fract
         lead = max(
             held_together(job, n) - held_together(job, n - 1) for n in range(1, job.n_max + 1)
         )
-        lost = exact(job.overhead.slots) * (most - held_together(job, len(kept)))
+        lost = start_of(job.overhead) * (most - held_together(job, len(kept)))
         return (rest + lead * sum(kept) + lost) / most
     return rest / (exact(job.overhead.mu1) * most)
 
@@ -156,20 +161,19 @@ def _ways(job: SpotJob, available: Sequence[int]) -> Iterator[tuple[Held, ...]]:
 def best_expected(
     job: SpotJob,
     scenarios: Sequence[Sequence[tuple[float, int]]],
-    weights: Sequence[Fraction],
-    persistence: Fraction,
+    transition: Sequence[Sequence[Fraction]],
+    scenario: int,
     on_demand: float,
     late: Fraction,
     dear: Fraction,
     *,
     progress: Fraction,
     last: Held,
-    scenario: int | None = None,
 ) -> Fraction:
     """The most that can be expected of slots that bring one (price, count) of their scenarios each.
 
-    The first row is the next slot; `scenario` is what the slot before it had. Being late costs
-    `late`, and each unit of cost `dear` more.
+    The first row is the next slot; `scenario` is the row of the transitions that the slot before
+    it has. Being late costs `late`, and each unit of cost `dear` more.
     """
     if not scenarios:
         rest = exact(job.workload) - progress
@@ -179,9 +183,7 @@ def best_expected(
         return worth(job, exact(on_demand), rest, kept) - extra
     total = Fraction(0)
     for i, (price, available) in enumerate(scenarios[0]):
-        chance = weights[i]
-        if scenario is not None:
-            chance = persistence * (i == scenario) + (1 - persistence) * chance
+        chance = transition[scenario][i]
         if chance == 0:
             continue
         values = []
@@ -191,14 +193,13 @@ def best_expected(
             then = best_expected(
                 job,
                 scenarios[1:],
-                weights,
-                persistence,
+                transition,
+                i,
                 on_demand,
                 late,
                 dear,
                 progress=done,
                 last=(dearer, cheaper),
-                scenario=i,
             )
             values.append(then - (1 + dear) * cost)
         total += chance * max(values)

@@ -182,7 +182,7 @@ class SpotPlayer:
         spot = 0 if missed else int(self.rng.integers(0, available + 1))
         self._tell(
             name, "slot", slot=process.slot, price=price, available=available,
-            on_demand_price=1.0, on_demand=on_demand, spot=spot,
+            on_demand_price=1.0, on_demand=on_demand, spot=spot, spot_before=0,
             paid=on_demand * 1.0 + spot * price, skipped=missed,
         )  # fmt: skip
         return True

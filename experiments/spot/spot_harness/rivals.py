@@ -157,7 +157,7 @@ def series_of(
         Series("OD-Only", "od-only", plain[:, -1]),
     ]
     if robust:
-        cautious = Robust()
+        cautious = Robust(risk=1.0)
         # Last, so that the others have the same colours in all figures.
         played = trials.utility((cautious,), made)[:, 0]
         found.append(Series(f"robust, {name}", cautious.name, played))

@@ -46,7 +46,9 @@ COMMANDS: Mapping[str, Entry] = {
     "teams": Entry("accounts:teams", "Teams: list, add; for operators."),
     "keys": Entry("accounts:keys", "API keys: list, add, revoke; for operators."),
     "db": Entry("database:db", "The service's database: upgrade, backup, restore."),
-    "spot": Entry("spot:spot", "Train on spot instances: simulate, compare, select, advise, run."),
+    "spot": Entry(
+        "spot:spot", "Train on spot instances: simulate, compare, select, advise, import, run."
+    ),
     "timeshare": Entry("timeshare:timeshare", "Train to a target loss: simulate, compare, run."),
     "edge": Entry("edge:edge", "Train at the edge: make, simulate, compare, run."),
 }

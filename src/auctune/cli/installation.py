@@ -75,6 +75,13 @@ def profile(
     seconds: Annotated[
         float | None, typer.Option(min=1.0, help="Time limit. Default: 600, or 90 with --quick.")
     ] = None,
+    backend: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="As the nodes have it: auto, loop, bmm or grouped."),
+    ] = "auto",
+    gradient_checkpointing: Annotated[
+        bool, typer.Option("--gradient-checkpointing", help="As the nodes have it.")
+    ] = False,
 ) -> None:
     """Measure a base model's speed and memory on a device.
 
@@ -84,7 +91,16 @@ def profile(
     from auctune.run.measure import measure_to_file
 
     measure_to_file(
-        base, out, device, dtype, threads, quick=quick, seconds=seconds, console=Console()
+        base,
+        out,
+        device,
+        dtype,
+        threads,
+        quick=quick,
+        seconds=seconds,
+        backend=backend,
+        gradient_checkpointing=gradient_checkpointing,
+        console=Console(),
     )
 
 

@@ -1,24 +1,24 @@
-"""A job that rents by deadline: its throughput by GPUs, and what changing their number costs."""
+"""A job that rents by deadline: its throughput by GPUs, and what a change of GPUs costs.
+
+There are two accounts of such a change:
+
+- By total, Kong et al. (arXiv 2512.20967), eq. 2: the share of a slot left for work by all GPUs
+  is mu_1 if there are more than in the slot before (start and reconfiguration), mu_2 if there are
+  fewer (reconfiguration), 1 if their number stays. To replace a spot GPU by an on-demand one is
+  free.
+- By instance: each instance that is started does no work for a while, be it at the job's start,
+  after a preemption or in place of one of the other kind; the others work on. A start that takes
+  longer than a slot goes on in the next. The newest instances are given up first.
+"""
 
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
-from typing import Protocol
+from typing import Literal, Protocol
 
 from auctune.domain import InputError
 from auctune.domain.checks import check_count, check_finite, check_positive
-
-# What a change of GPUs costs, by one of two accounts.
-#
-# By total, Kong et al. (arXiv 2512.20967), eq. 2: the share of a slot left for work by all GPUs is
-# mu_1 where GPUs are added (start and reconfiguration), mu_2 where some are given up
-# (reconfiguration), 1 where their number stays. To replace a spot GPU by an on-demand one is free.
-#
-# By instance: each instance that is started, be it at the job's start, after a preemption or in
-# place of one of the other kind, does no work for a while; those that stay work on. The while may
-# be longer than a slot, and then goes on in the next. Of those that are held the newest are given
-# up first.
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,10 @@ class Overhead:
             raise InputError("mu2", f"{self.mu2!r}", "a number <= 1")
 
 
+# Of the ratio of two times, 180 s of 2700 s, that is given as a float.
+_MAX_DENOMINATOR = 10_000
+
+
 @dataclass(frozen=True, slots=True)
 class InstanceStart:
     """The account by instance.
@@ -54,6 +58,56 @@ class InstanceStart:
 
     def __post_init__(self) -> None:
         check_finite(self.slots, "slots", "a number >= 0")
+
+    @property
+    def exact(self) -> Fraction:
+        """The ratio of seconds that `slots` was computed from: works of a slot lie on a grid."""
+        return Fraction(self.slots).limit_denominator(_MAX_DENOMINATOR)
+
+
+Changeover = Literal["by_instance", "by_total"]
+
+# Of jobs whose account is not set: plans by instance go by pairs of counts.
+MOST_GPUS_BY_INSTANCE = 32
+
+
+def read_overhead(
+    changeover: Changeover | None,
+    n_max: int,
+    start: float | None,
+    mu1: float | None,
+    mu2: float | None,
+    *,
+    start_key: str,
+    default_start: float,
+) -> Overhead | InstanceStart:
+    """Return what a change of GPUs costs, from settings that may give values of one account.
+
+    Args:
+        changeover: the account; None: by instance, unless `mu1` or `mu2` is given, or there are
+            so many GPUs and no `start` that plans by instance would be coarse.
+        n_max: the most GPUs.
+        start: slots until an instance works.
+        mu1, mu2: see `Overhead`.
+        start_key: the user's key of `start`, for errors.
+        default_start: slots where `start` is None.
+
+    Raises:
+        InputError: naming the key that the account does not have.
+    """
+    shares = {key: mu for key, mu in (("mu1", mu1), ("mu2", mu2)) if mu is not None}
+    first = next(iter(shares), "")
+    if first and start is not None:
+        expected = f"mu1 and mu2 (by total) or {start_key} (by instance)"
+        raise InputError("", f"has both {first} and {start_key}", expected)
+    if changeover == "by_instance" and first:
+        raise InputError(first, "is given", 'changeover = "by_total" beside it')
+    if changeover == "by_total" and start is not None:
+        raise InputError(start_key, "is given", 'changeover = "by_instance" beside it')
+    is_large = changeover is None and start is None and n_max > MOST_GPUS_BY_INSTANCE
+    if changeover == "by_total" or first or is_large:
+        return Overhead(**shares)
+    return InstanceStart(default_start if start is None else start)
 
 
 class Scaling(Protocol):
@@ -202,7 +256,7 @@ class SpotJob:
         if isinstance(overhead, InstanceStart):
             kept = sum(map(min, held, last))
             works = self.scaling.throughput(kept) if kept >= self.n_min else Fraction(0)
-            return 1.0 - overhead.slots * (1.0 - float(works / self.scaling.throughput(count)))
+            return float(1 - overhead.exact * (1 - works / self.scaling.throughput(count)))
         if count == before:
             return 1.0
         return overhead.mu1 if count > before else overhead.mu2

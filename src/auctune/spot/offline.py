@@ -11,6 +11,7 @@ from auctune.spot.market import SpotMarket
 from auctune.spot.play import settle
 from auctune.spot.policy import SpotAllocation, SpotOutcome
 from auctune.spot.terms import (
+    MOST_STEPS,
     TOLERANCE,
     JobConstants,
     WorkGrid,
@@ -21,6 +22,7 @@ from auctune.spot.terms import (
     on_demand_of,
     remaining_work,
     rounded_grid,
+    steps_in_memory,
     terminal_value,
     work_of,
 )
@@ -211,7 +213,7 @@ def offline_optimum(job: SpotJob, market: SpotMarket) -> OfflineOptimum:
         InputError: if the market is too short, or the tables would take too much memory.
     """
     market = market.between(0, job.deadline)
-    grid = exact_grid(job)
+    grid = _exact_grid(job)
     if grid is not None:
         return OfflineOptimum(settle(job, market, Program(job, market, grid).plan()))
     return best_by_labels(job, market)
@@ -224,9 +226,9 @@ def best_by_labels(job: SpotJob, market: SpotMarket) -> OfflineOptimum:
         InputError: if the market is too short, or the tables would take too much memory.
     """
     market = market.between(0, job.deadline)
-    floor = Program(job, market, rounded_grid(job, "down", BOUND_STEPS)).plan()
+    floor = Program(job, market, rounded_grid(job, "down", BOUND_STEPS, job.deadline)).plan()
     incumbent = settle(job, market, floor)
-    bound = Program(job, market, rounded_grid(job, "up", BOUND_STEPS))
+    bound = Program(job, market, rounded_grid(job, "up", BOUND_STEPS, job.deadline))
     labels = Labels(bound.terms, market, bound.values, bound.high)
     best = labels.best_plan(incumbent.utility)
     return OfflineOptimum(incumbent if best is None else settle(job, market, best))
@@ -239,8 +241,13 @@ def offline_bound(job: SpotJob, market: SpotMarket) -> float:
         InputError: if the market is too short, or the tables would take too much memory.
     """
     market = market.between(0, job.deadline)
-    grid = exact_grid(job) or rounded_grid(job, "up", BOUND_STEPS)
+    grid = _exact_grid(job) or rounded_grid(job, "up", BOUND_STEPS, job.deadline)
     return Program(job, market, grid).value()
+
+
+def _exact_grid(job: SpotJob) -> WorkGrid | None:
+    """Return the exact grid if all slots' tables fit: with fewer steps labels take far longer."""
+    return exact_grid(job, min(MOST_STEPS, steps_in_memory(job, job.deadline)))
 
 
 class Program:

@@ -4,8 +4,10 @@ The policy is asked before each slot of 0..d-1 until the work is done; its answe
 (5b) to (5e), paid and worked off. What is left at d ends as `auctune.spot.terms` says.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -38,12 +40,14 @@ class PastSlot:
         allocation: what was held.
         progress: work done by its end, in all.
         paid: for it.
+        preempted: spot instances lost within it.
     """
 
     observation: SpotObservation
     allocation: SpotAllocation
     progress: float
     paid: float
+    preempted: int = 0
 
 
 def play(
@@ -111,6 +115,20 @@ def settle(job: SpotJob, market: SpotMarket, allocations: Sequence[SpotAllocatio
     return account.close()
 
 
+class HeldSlot(NamedTuple):
+    """A slot of held instances.
+
+    Attributes:
+        work: done in it.
+        share: of that in what they would do without overhead.
+        finish: time within it at which the rest of the work is done; 1 if it is not.
+    """
+
+    work: float
+    share: float
+    finish: float
+
+
 class HeldInstances:
     """What a job holds from slot to slot, and what the changes cost.
 
@@ -125,23 +143,33 @@ class HeldInstances:
         self.last = IDLE
         self.owed = 0.0
 
-    def run_slot(self, allocation: SpotAllocation) -> tuple[float, float]:
-        """Hold instances for a slot.
-
-        Returns:
-            Its work, and the share of that in what they would do without overhead.
-        """
+    def run_slot(self, allocation: SpotAllocation, rest: float = math.inf) -> HeldSlot:
+        """Hold instances for a slot that begins with `rest` of the work to do."""
         terms, last, count = self._terms, self.last, allocation.total
+        whole = float(terms.work[UNCHANGED, count])
         self.last = allocation
         if not terms.by_instance:
             row = change(count, last.total)
-            return float(terms.work[row, count]), float(terms.share[row])
+            share = float(terms.share[row])
+            # The slot begins with its overhead; the work comes after it.
+            finish = min(1.0 - share + rest / whole, 1.0) if whole else 1.0
+            return HeldSlot(float(terms.work[row, count]), share, finish)
         held = (allocation.on_demand, allocation.spot)
         start_instances(terms, self._starting, (last.on_demand, last.spot), held)
-        work = float(work_while_starting(terms, self._starting, held))
+        work, finish = work_while_starting(terms, self._starting, held, rest)
         self.owed = float(end_slot(self._starting, held))
-        whole = float(terms.work[UNCHANGED, count])
-        return work, work / whole if whole else 1.0
+        return HeldSlot(float(work), float(work) / whole if whole else 1.0, float(finish))
+
+    def lose_spot(self, count: int) -> None:
+        """Drop the newest spot instances, which were preempted within the newest slot.
+
+        By total nothing changes: that account goes by what slots begin with.
+        """
+        if not self._terms.by_instance:
+            return
+        on_demand, spot = self.last.on_demand, self.last.spot - count
+        self.last = SpotAllocation(on_demand, spot)
+        self.owed = float(self._starting[0, :on_demand].sum() + self._starting[1, :spot].sum())
 
     def at_deadline(self) -> tuple[int, float]:
         """Return the on-demand GPUs that need no start after d, and work that they still owe."""
@@ -150,13 +178,12 @@ class HeldInstances:
         on_demand = self.last.on_demand
         return on_demand, float(owed_by_on_demand(self._terms, self._starting, on_demand))
 
-
-def owed_after(job: SpotJob, allocations: Sequence[SpotAllocation]) -> float:
-    """Return the slots that instances held at the end of some slots still need to start."""
-    held = HeldInstances(job_constants(job, 1.0))
-    for allocation in allocations:
-        held.run_slot(allocation)
-    return held.owed
+    def overtime_starts(self) -> float:
+        """Return the slots after d that starts cost the N_max on-demand GPUs; 0 by total."""
+        terms = self._terms
+        on_demand, owed = self.at_deadline()
+        most, kept = terms.work[UNCHANGED, terms.n_max], terms.work[UNCHANGED, on_demand]
+        return float((owed + terms.start * (most - kept)) / most)
 
 
 class _Account:
@@ -181,17 +208,14 @@ class _Account:
         return self._held.owed
 
     def run_slot(self, slot: int, price: float, allocation: SpotAllocation) -> None:
-        terms, count = self._terms, allocation.total
-        work, share = self._held.run_slot(allocation)
-        if count > 0:
-            rest = terms.workload - self.progress
-            self.progress += work
+        terms = self._terms
+        slot_held = self._held.run_slot(allocation, terms.workload - self.progress)
+        if allocation.total > 0:
+            self.progress += slot_held.work
             self.cost += allocation.on_demand * terms.on_demand_price + allocation.spot * price
             if remaining_work(terms, self.progress) == 0.0:
                 self.done = True
-                # The slot begins with its overhead; the work comes after it.
-                used = 1.0 - share + rest / float(terms.work[UNCHANGED, count])
-                self._finish = slot + min(used, 1.0)
+                self._finish = slot + slot_held.finish
         self._allocations.append(allocation)
         self._by_slot.append(self.progress)
 
@@ -199,6 +223,7 @@ class _Account:
         self.progress = past.progress
         self.cost += past.paid
         self._held.run_slot(past.allocation)
+        self._held.lose_spot(past.preempted)
         self._allocations.append(past.allocation)
         self._by_slot.append(self.progress)
         if remaining_work(self._terms, self.progress) == 0.0:

@@ -1,6 +1,7 @@
 """A job as the kernels read it: the work grid, the effect of one slot, the value of the end."""
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -22,10 +23,20 @@ from auctune.spot.job import InstanceStart, SpotJob, as_fraction
 # counts on work that will not come, and up for bounds.
 
 
-# Beyond so many steps of the workload a dynamic program is slower than rounding is harmful.
+# Beyond so many steps of the workload a dynamic program is slower than rounding is harmful. By
+# instance it has N_max + 1 times as many states, and so many fewer steps.
 MOST_STEPS = 20_000
 ROUNDED_STEPS = 2_000
+# A slot of a long job is a small part of its work: too few steps for it would round much away.
 STEPS_OF_SLOT = 100
+# With fewer a plan would be none: then tables that do not fit are refused.
+FEWEST_STEPS = 100
+
+# Bytes of all tables of one program; on each processor there may be one.
+MOST_BYTES = 2 * 2**30
+NUMBER_BYTES = 8
+# Of policies that decide slot by slot, by window or scenario.
+PLAN_TABLES = 32
 
 # Rows of work, units and share: how the number of GPUs changed.
 GROWN, SHRUNK, UNCHANGED = 0, 1, 2
@@ -57,7 +68,7 @@ def slot_works(job: SpotJob) -> list[list[Fraction]]:
     s H(n) and H(n): a slot with n GPUs of which m were held before does (1 - s) H(n) + s H(m).
     """
     if isinstance(job.overhead, InstanceStart):
-        start = as_fraction(job.overhead.slots)
+        start = job.overhead.exact
         shares = [1 - start, start, Fraction(1)]
     else:
         shares = [as_fraction(job.overhead.mu1), as_fraction(job.overhead.mu2), Fraction(1)]
@@ -67,12 +78,42 @@ def slot_works(job: SpotJob) -> list[list[Fraction]]:
     return [[share * work for work in whole] for share in shares]
 
 
-def exact_grid(job: SpotJob, most_steps: int = MOST_STEPS) -> WorkGrid | None:
+def steps_in_memory(job: SpotJob, num_tables: int = PLAN_TABLES) -> int:
+    """Return the steps of the workload with which the tables of a program are within `MOST_BYTES`.
+
+    By total there is no such limit: tables that do not fit are refused.
+    """
+    overhead = job.overhead
+    if not isinstance(overhead, InstanceStart):
+        return sys.maxsize
+    # There are two more of the slot at hand.
+    columns = MOST_BYTES // (NUMBER_BYTES * (num_tables + 2) * (job.n_max + 1) ** 2)
+    # Starts that go on need columns for less than no work: see `debt`.
+    debt = max(overhead.exact - 1, Fraction(0)) * job.scaling.throughput(job.n_max)
+    steps = math.floor((columns - 3) / (1 + debt / as_fraction(job.workload)))
+    return max(steps, FEWEST_STEPS)
+
+
+def _steps_when_rounded(job: SpotJob, num_steps: int = ROUNDED_STEPS) -> int:
+    slots = as_fraction(job.workload) / job.scaling.throughput(job.n_max)
+    return max(num_steps, math.ceil(STEPS_OF_SLOT * slots))
+
+
+def exact_grid(job: SpotJob, most_steps: int | None = None) -> WorkGrid | None:
     """Return the coarsest grid that holds all works of a slot.
+
+    Args:
+        job: with the workload and H.
+        most_steps: by default as many as plans may have.
 
     Returns:
         None where the workload is more than `most_steps` steps of it.
     """
+    if most_steps is None:
+        most_steps = MOST_STEPS
+        if isinstance(job.overhead, InstanceStart):
+            most_steps = max(MOST_STEPS // (job.n_max + 1), _steps_when_rounded(job))
+            most_steps = min(most_steps, steps_in_memory(job))
     works = slot_works(job)
     step = reduce(_common_divisor, (abs(work) for row in works for work in row if work))
     if as_fraction(job.workload) / step > most_steps:
@@ -81,12 +122,21 @@ def exact_grid(job: SpotJob, most_steps: int = MOST_STEPS) -> WorkGrid | None:
 
 
 def rounded_grid(
-    job: SpotJob, rounding: Literal["down", "up"], num_steps: int = ROUNDED_STEPS
+    job: SpotJob,
+    rounding: Literal["down", "up"],
+    num_steps: int = ROUNDED_STEPS,
+    num_tables: int = PLAN_TABLES,
 ) -> WorkGrid:
-    """Return a grid of `num_steps` to the workload, on which the works of a slot are rounded."""
+    """Return a grid on which the works of a slot are rounded.
+
+    Args:
+        job: with the workload and H.
+        rounding: of works.
+        num_steps: of the workload; more for a long job, fewer where tables would not fit.
+        num_tables: of the program.
+    """
     works = slot_works(job)
-    # A slot of a long job is a small part of its work: too few steps for it would round much away.
-    num_steps = max(num_steps, math.ceil(STEPS_OF_SLOT * as_fraction(job.workload) / works[2][-1]))
+    num_steps = min(_steps_when_rounded(job, num_steps), steps_in_memory(job, num_tables))
     step = as_fraction(job.workload) / num_steps
     rounded, worst = (math.floor, min) if rounding == "down" else (math.ceil, max)
     units = _units(works, step, rounded)
@@ -168,7 +218,7 @@ def job_constants(
     grid = grid or plan_grid(job)
     overhead = job.overhead
     if isinstance(overhead, InstanceStart):
-        start, share = float(overhead.slots), [1.0 - overhead.slots, 1.0, 1.0]
+        start, share = float(overhead.exact), [float(1 - overhead.exact), 1.0, 1.0]
     else:
         start, share = 0.0, [overhead.mu1, overhead.mu2, 1.0]
     work = np.array([[float(work) for work in row] for row in slot_works(job)])
@@ -376,23 +426,27 @@ def start_instances(
 
 
 @kernel
-def work_while_starting(terms: JobConstants, starting: Floats, held: tuple[int, int]) -> float:
-    """Return the work of a slot: H of the instances that work, over time."""
-    work, since, i, j = 0.0, 0.0, 0, 0
-    while i < held[0] or j < held[1]:
-        if j == held[1] or (i < held[0] and starting[0, i] <= starting[1, j]):
-            until = starting[0, i]
-        else:
-            until = starting[1, j]
-        if until >= 1.0:
-            break
-        work += (until - since) * terms.work[UNCHANGED, i + j]
+def work_while_starting(
+    terms: JobConstants, starting: Floats, held: tuple[int, int], rest: float
+) -> tuple[float, float]:
+    """Return the work of a slot, and the time within it at which `rest` is done.
+
+    The work is H of the instances that work, over time; the time is 1 if the rest is more.
+    """
+    work, since, finish, i, j = 0.0, 0.0, 1.0, 0, 0
+    while since < 1.0:
+        on_demand = starting[0, i] if i < held[0] else 1.0
+        spot = starting[1, j] if j < held[1] else 1.0
+        until, rate = min(on_demand, spot, 1.0), terms.work[UNCHANGED, i + j]
+        if work < rest <= work + (until - since) * rate:
+            finish = since + (rest - work) / rate
+        work += (until - since) * rate
         since = until
-        if j == held[1] or (i < held[0] and starting[0, i] <= starting[1, j]):
+        if on_demand <= spot:
             i += 1
         else:
             j += 1
-    return float(work + (1.0 - since) * terms.work[UNCHANGED, i + j])
+    return work, finish
 
 
 @kernel

@@ -4,7 +4,7 @@ from fractions import Fraction
 import pytest
 
 from auctune.domain import InputError
-from auctune.spot import LinearScaling, Overhead, SpotJob, TableScaling
+from auctune.spot import InstanceStart, LinearScaling, Overhead, SpotJob, TableScaling
 
 
 def test_a_job_that_names_no_value_is_worth_one_and_a_half_of_its_work() -> None:
@@ -38,6 +38,26 @@ def test_throughput_is_exact_in_decimals() -> None:
 def test_wrong_fields_are_refused_by_name(place: str, fields: dict[str, object]) -> None:
     with pytest.raises(InputError, match=f"^{place}"):
         SpotJob(**{"workload": 8.0, "deadline": 2, **fields})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"n_min": 2}, {"scaling": LinearScaling(0.5, 0.5)}, {"scaling": TableScaling((1.0, 1.9))}],
+)
+def test_starts_that_go_on_need_one_gpu_alone_and_proportional_work(
+    fields: dict[str, object],
+) -> None:
+    job = {"workload": 8.0, "deadline": 2, "n_max": 2, **fields}
+    SpotJob(**job, overhead=InstanceStart(1.0))  # type: ignore[arg-type]
+    with pytest.raises(
+        InputError, match=r"^overhead: a start of 1\.2 slots; expected at most 1, or"
+    ):
+        SpotJob(**job, overhead=InstanceStart(1.2))  # type: ignore[arg-type]
+
+
+def test_starts_that_go_on_do_where_nothing_depends_on_other_slots() -> None:
+    for fields in ({"n_max": 1}, {"scaling": TableScaling((2.0, 4.0)), "n_max": 2}):
+        SpotJob(workload=8, deadline=2, overhead=InstanceStart(1.2), **fields)
 
 
 @pytest.mark.parametrize("table", [(), (1.0, 0.9), (1.0, 1.5, 2.5), (0.0, 1.0)])

@@ -66,7 +66,7 @@ def test_tables_that_do_not_fit_are_refused_before_they_are_made() -> None:
     # 3,000 slots of 65 counts and 20,000 steps of work: 29 GiB.
     job = SpotJob(workload=1000.0, deadline=3000, n_max=64)
     with pytest.raises(
-        InputError, match=r"^job: takes 3000 tables of 65 counts x 20001 steps"
+        InputError, match=r"^job: takes 3000 tables of 65 states x 20001 steps"
     ) as it:
         offline_optimum(job, market)
     fits = re.search(r"n_max <= (\d+) or (\d+) tables", str(it.value))

@@ -1,6 +1,6 @@
 """The account of a run, by hand."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -9,6 +9,9 @@ from auctune.domain import InputError
 from auctune.spot import (
     Ahap,
     InfeasibleAllocationError,
+    InstanceStart,
+    LinearScaling,
+    Overhead,
     SpotAllocation,
     SpotJob,
     SpotMarket,
@@ -16,6 +19,8 @@ from auctune.spot import (
     play,
     settle,
 )
+from auctune.spot.play import HeldInstances
+from auctune.spot.terms import job_constants
 
 JOB = SpotJob(workload=8, deadline=4, n_max=4, value=40)
 MARKET = SpotMarket(np.array([0.5, 0.25, 0.5, 0.5]), np.array([2, 4, 0, 1]))
@@ -96,3 +101,48 @@ def test_a_policy_that_needs_a_forecast_says_so() -> None:
 def test_the_same_allocations_come_to_the_same() -> None:
     outcome = play(Script([(0, 2), (0, 4), (2, 0), (1, 1)]), JOB, MARKET)
     assert settle(JOB, MARKET, outcome.allocations) == outcome
+
+
+H = replace(JOB, scaling=LinearScaling(2.0, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("count", "last", "share"), [(3, 0, 0.8), (3, 2, 0.8), (2, 3, 0.9), (3, 3, 1.0)]
+)
+def test_by_total_a_change_costs_a_share_of_the_slot(count: int, last: int, share: float) -> None:
+    held = HeldInstances(job_constants(replace(H, overhead=Overhead(0.8, 0.9)), 1.0))
+    held.run_slot(SpotAllocation(0, last))
+    # Those that are lost within a slot change nothing.
+    held.lose_spot(last)
+    assert held.run_slot(SpotAllocation(0, count)).share == share
+    assert held.overtime_starts() == 0.0
+
+
+def test_by_instance_only_those_that_are_started_lose_time() -> None:
+    held = HeldInstances(job_constants(replace(H, overhead=InstanceStart(0.2)), 1.0))
+    assert held.run_slot(SpotAllocation(0, 2)).share == pytest.approx(0.8)
+    # One stays, one on-demand instance starts: H(1) = 3 of H(2) = 5 for a fifth of the slot.
+    assert held.run_slot(SpotAllocation(1, 1)).share == pytest.approx(1 - 0.2 * (5 - 3) / 5)
+    # Three join the on-demand instance that is held at the deadline.
+    assert held.overtime_starts() == pytest.approx(0.2 * (9 - 3) / 9)
+
+
+def test_by_instance_the_newest_are_preempted_and_what_replaces_them_starts() -> None:
+    held = HeldInstances(job_constants(replace(JOB, overhead=InstanceStart(1.5)), 1.0))
+    held.run_slot(SpotAllocation(0, 1))
+    assert held.owed == 0.5
+    held.run_slot(SpotAllocation(0, 3))
+    assert held.owed == 1.0
+    held.lose_spot(1)
+    assert (held.last, held.owed) == (SpotAllocation(0, 2), 0.5)
+    # The oldest works, another does from the middle of the slot on, the third is new.
+    assert held.run_slot(SpotAllocation(0, 3)).work == pytest.approx(1.0 + 0.5)
+    assert held.owed == 0.5
+
+
+def test_by_instance_those_that_stay_finish_the_work_while_others_start() -> None:
+    job = replace(JOB, workload=3.5, overhead=InstanceStart(0.5))
+    held = [SpotAllocation(2, 0), SpotAllocation(4, 0)]
+    # One unit is done in slot 0, 1 in the first half of slot 1; then four do the last 1.5.
+    assert settle(job, MARKET, held).finish == pytest.approx(1 + 0.5 + 1.5 / 4)
+    assert settle(replace(job, workload=1.5), MARKET, held).finish == pytest.approx(1.25)

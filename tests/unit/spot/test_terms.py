@@ -1,9 +1,12 @@
 """The work grid, and the value of the end."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from auctune.spot import (
+    InstanceStart,
     LinearScaling,
     Overhead,
     SpotJob,
@@ -12,7 +15,14 @@ from auctune.spot import (
     value_at_deadline,
     value_of_finish,
 )
-from auctune.spot.terms import exact_grid, plan_grid, rounded_grid
+from auctune.spot.terms import (
+    PLAN_TABLES,
+    exact_grid,
+    job_constants,
+    plan_grid,
+    rounded_grid,
+)
+from auctune.spot.window.table import check_memory, target_units
 
 UNEVEN = SpotJob(
     workload=4, deadline=3, n_max=3, scaling=TableScaling((1.000003, 1.900001, 2.700007))
@@ -42,10 +52,47 @@ def test_the_step_is_the_greatest_that_fits() -> None:
     assert grid.units[0].tolist() == [0, 0, 3, 4, 5]
 
 
+def test_a_start_given_by_two_times_lies_on_a_grid() -> None:
+    job = SpotJob(workload=8, deadline=2, n_max=2, overhead=InstanceStart(180 / 2700))
+    grid = exact_grid(job)
+    assert grid is not None
+    assert grid.step == 1 / 15
+    assert grid.units.tolist() == [[0, 14, 28], [0, 1, 2], [0, 15, 30]]
+    assert job_constants(job, 1.0).start == 1 / 15
+
+
 def test_works_without_a_coarse_grid_are_rounded_down_for_plans() -> None:
     assert exact_grid(UNEVEN) is None
     grid = plan_grid(UNEVEN)
     assert grid.rounding == "down"
+
+
+def test_by_instance_a_grid_has_as_many_fewer_steps_as_there_are_more_states() -> None:
+    job = SpotJob(workload=99, deadline=60, n_max=4, overhead=Overhead(0.995, 0.995))
+    by_instance = replace(job, overhead=InstanceStart(0.005))
+    assert exact_grid(job) is not None, "19,800 steps of 20,000"
+    assert exact_grid(by_instance) is None, "with five times as many states 4,000 are the most"
+    # A long job is rounded to more steps than that, and so may have them exactly.
+    assert exact_grid(replace(by_instance, workload=990, overhead=InstanceStart(0.05))) is not None
+
+
+@pytest.mark.parametrize("start", [0.1, 180 / 2700, 2.5])
+@pytest.mark.parametrize(("n_max", "deadline"), [(4, 1500), (16, 400), (32, 92), (100, 10)])
+def test_by_instance_plans_and_bounds_fit_into_memory(
+    n_max: int, deadline: int, start: float
+) -> None:
+    job = SpotJob(
+        workload=deadline * n_max / 2,
+        deadline=deadline,
+        n_max=n_max,
+        overhead=InstanceStart(start),
+    )
+    for num_tables, grid in (
+        (PLAN_TABLES, plan_grid(job)),
+        (deadline, rounded_grid(job, "up", 4000, deadline)),
+    ):
+        units = int(target_units(job_constants(job, 1.0, grid), job.workload)) + 1
+        check_memory(num_tables + 2, n_max, units, by_instance=True)
 
 
 @pytest.mark.parametrize("rounding", ["down", "up"])

@@ -11,11 +11,14 @@ spot = typer.Typer(
             "compare": Entry("spot.simulate:compare", "Compare policies on many starts of a job."),
             "select": Entry("spot.select:select", "Learn online which policy of a pool to follow."),
             "advise": Entry("spot.advise:advise", "Advise on the instances to hold now."),
+            "import": Entry(
+                "spot.importing:import_market", "Convert published records to a market file."
+            ),
             "run": Entry(
                 "spot.run:run", "Train an adapter on instances of a replayed spot market."
             ),
         }
     ),
-    help="Train on spot instances: simulate, compare, select, advise, run.",
+    help="Train on spot instances: simulate, compare, select, advise, import, run.",
     rich_markup_mode=None,
 )

@@ -35,7 +35,7 @@ from auctune.sim.spot.job_file import JobFile
 from auctune.spot import PastSlot, Robust, SpotJob, SpotMarket
 from auctune.spot import Policy as SpotPolicy
 
-_POLICY, _FORECAST = "robust:risk=0.05", "seasonal"
+_POLICY, _FORECAST = "robust", "chain"
 
 
 @dataclass(frozen=True, slots=True)

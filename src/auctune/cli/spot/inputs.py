@@ -25,7 +25,7 @@ from auctune.spot import SpotJob, SpotMarket, default_pool
 MARKET_HELP = "The market: CSV with t_s, available and price."
 JOB_HELP = "The job: JOB.toml."
 POLICIES = "ahap, ahanp, od-only, msu, up or robust"
-FORECASTERS = "perfect, seasonal, arima or noisy"
+FORECASTERS = "perfect, seasonal, chain, arima or noisy"
 DEFAULT_POOL = "default"
 # The actions of each policy in each slot of each job are held in memory.
 _MAX_JOBS = 100_000
@@ -47,6 +47,13 @@ FixedPrice = Annotated[
 Policy = Annotated[str, typer.Option(metavar=LABEL, help=f"The policy: {POLICIES}.")]
 Forecast = Annotated[str, typer.Option(metavar=LABEL, help=f"The forecaster: {FORECASTERS}.")]
 Jobs = Annotated[int, typer.Option(help="Number of random starts.")]
+Vary = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KEY=VALUES",
+        help="Random size of jobs: workload=60-100, n_min=1,2,4, n_max=8,12,16; repeatable.",
+    ),
+]
 Past = Annotated[int, typer.Option(help="Minimum number of slots before a random start.")]
 Seed = Annotated[int, typer.Option(help="Random seed.")]
 
@@ -57,7 +64,7 @@ class TrialOptions:
 
     market: Annotated[Path, typer.Option(metavar="FILE", help=MARKET_HELP, show_default=False)]
     job: Annotated[Path, typer.Option(metavar="FILE", help=JOB_HELP, show_default=False)]
-    forecast: Forecast = "seasonal"
+    forecast: Forecast = "chain"
     seed: Seed = 0
     fixed_price: FixedPrice = None
     cache: Annotated[

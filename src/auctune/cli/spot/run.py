@@ -2,7 +2,7 @@
 
 import re
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Self
@@ -125,8 +125,8 @@ def run(
     ] = None,
     out: NewRunFolder = None,
     resume: Resume = None,
-    policy: Policy = "robust:risk=0.05",
-    forecast: Forecast = "seasonal",
+    policy: Policy = "robust",
+    forecast: Forecast = "chain",
     start: Annotated[int, typer.Option(help="Slot of the market in which the job starts.")] = 0,
     slot_seconds: Annotated[
         float | None,
@@ -289,6 +289,8 @@ def _resumable(folder: "SpotFolder") -> AbstractContextManager[None]:
 
 
 def _print_report(report: "SpotRunReport", file: JobFile, folder: "SpotFolder") -> None:
+    from auctune.run.spot.overhead import assumed_overhead
+
     job, money, outcome = file.spot_job(), file.market, report.outcome
     when = "on time" if outcome.finish <= job.deadline + _SLACK else "late"
     typer.echo(f"done after {outcome.finish:.2f} of {job.deadline} slots, {when}")
@@ -301,12 +303,10 @@ def _print_report(report: "SpotRunReport", file: JobFile, folder: "SpotFolder") 
         typer.echo(f"after the deadline, {job.n_max} on-demand: {outcome.ending_cost:.3f}")
     typer.echo(f"cost {outcome.cost:.3f}{in_money(outcome.cost, money)}")
     typer.echo(f"value {outcome.value:.3f}, utility {outcome.utility:.3f}")
-    assumed = asdict(job.overhead)
-    for name in ("mu1", "mu2"):
+    for name, assumed in assumed_overhead(job).items():
         measured = getattr(report.overhead, name)
         if measured is not None:
-            beside = f", assumed {assumed[name]:.3f}" if name in assumed else ""
-            typer.echo(f"{name} measured {measured:.3f}{beside}")
+            typer.echo(f"{name} measured {measured:.3f}, assumed {assumed:.3f}")
     if report.note:
         typer.echo(f"note: {report.note}")
     typer.echo(f"bill:    {folder.bill}")

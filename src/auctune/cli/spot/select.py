@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,7 +16,9 @@ from auctune.cli.spot.inputs import (
     Past,
     Prices,
     TrialOptions,
+    Vary,
     make_trials,
+    random_jobs,
     random_starts,
     read_forecaster,
     read_inputs,
@@ -77,6 +80,7 @@ def select(
         int, typer.Option(help="Number of latest jobs that --learner window uses.")
     ] = 100,
     jobs: Jobs = 500,
+    vary: Vary = None,
     in_order: Annotated[
         bool, typer.Option("--in-order", help="Run jobs in order of their starts.")
     ] = False,
@@ -94,6 +98,7 @@ def select(
     policies, forecaster = read_pool(pool), read_forecaster(options.forecast)
     algorithm = make_learner(name, jobs, changes, window)
     inputs = read_inputs(options.job, options.market, prices or (), options.fixed_price)
+    varied = random_jobs(inputs.job, vary, jobs, options.seed)
     starts = random_starts(inputs, jobs, past, options.seed)
     if in_order:
         starts = tuple(sorted(starts, key=lambda start: (start.slot, start.market)))
@@ -101,6 +106,7 @@ def select(
     with ProgressBars() as bars:
         advance = bars.counter("forecasts", jobs)
         trials = make_trials(inputs, starts, policies, forecaster, options, advance)
+        trials = replace(trials, varied=varied)
         bars.stage("policies")
         utility = play_batch(policies, trials.jobs, trials.markets, trials.forecasts).utility
     scale = scale_of(trials)

@@ -17,6 +17,7 @@ from auctune.cli.spot.inputs import (
     Policy,
     Prices,
     TrialOptions,
+    Vary,
     make_trials,
     random_jobs,
     random_starts,
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 @option_groups
 def simulate(
     options: TrialOptions,
-    policy: Policy = "robust:risk=0.05",
+    policy: Policy = "robust",
     start: Annotated[
         int | None, typer.Option(help="Slot of the market in which the job starts. Default: 0.")
     ] = None,
@@ -97,13 +98,7 @@ def compare(
         typer.Option(metavar="POOL.toml", help="A pool of policies, or default, of 112 policies."),
     ] = None,
     jobs: Jobs = 200,
-    vary: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY=VALUES",
-            help="Random size of jobs: workload=60-100, n_min=1,2,4, n_max=8,12,16; repeatable.",
-        ),
-    ] = None,
+    vary: Vary = None,
     past: Past = 96,
     prices: Prices = None,
 ) -> None:

@@ -153,7 +153,8 @@ def print_advice(
         f"risk of missing the deadline {advice.risk:.1%}; expected utility {advice.utility:.3f}"
     )
     typer.echo(
-        f"estimated from {advice.num_futures} scenarios: continuations of similar past slots"
+        f"estimated from {advice.num_futures} scenarios: continuations of similar past slots, "
+        f"of which {advice.num_stretches} do not overlap"
     )
 
 

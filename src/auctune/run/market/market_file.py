@@ -53,6 +53,7 @@ _NOT_SUPPORTED = {
 Name = Annotated[str, BeforeValidator(_name)]
 Amount = Annotated[Decimal, BeforeValidator(_money)]
 Kind = Annotated[RowKind, BeforeValidator(_kind)]
+Backend = Literal["auto", "loop", "bmm", "grouped"]
 # Far above any real market, and small enough that sums of products stay numbers.
 _MOST = 10**9
 Whole = Annotated[int, Field(ge=0, le=_MOST)]
@@ -147,6 +148,8 @@ class MarketFile(BaseModel):
     sample_tokens: Positive = 64.0
     dtype: Literal["float32", "bfloat16"] = "float32"
     mode: Literal["fused", "exact"] = "fused"
+    gradient_checkpointing: bool = False
+    backend: Backend = "auto"
     threads: Annotated[int, Field(ge=1, le=1024)] | None = None
     measure_seconds: Positive = 90.0
     executor: Literal["local", "ray"] = "local"

@@ -41,6 +41,8 @@ class NodeSettings:
         threads: of torch on a CPU.
         token_budget: tokens of a micro-batch at most.
         overhead_tokens: tokens that take as long as a pass itself does; None: the default.
+        backend: who multiplies the adapters' matrices: "auto", "loop", "bmm" or "grouped".
+        gradient_checkpointing: whether activations are computed again in the backward pass.
         measure_seconds: time limit where it is to measure its device.
     """
 
@@ -52,6 +54,8 @@ class NodeSettings:
     threads: int = 1
     token_budget: int = 512
     overhead_tokens: int | None = None
+    backend: str = "auto"
+    gradient_checkpointing: bool = False
     measure_seconds: float = 90.0
 
 

@@ -7,9 +7,6 @@ from typing import Protocol
 from auctune.domain.checks import check_positive
 from auctune.run.unix_time import unix_time
 from auctune.spot.job import Overhead, SpotJob
-from auctune.spot.play import HeldInstances
-from auctune.spot.policy import SpotAllocation
-from auctune.spot.terms import UNCHANGED, job_constants
 
 
 class SlotClock(Protocol):
@@ -31,8 +28,8 @@ class SlotClock(Protocol):
         """Return the time."""
         ...
 
-    def on_allocation(self, allocation: SpotAllocation, last: SpotAllocation) -> None:
-        """Note what is held from now on, after `last` in the slot before."""
+    def on_overhead(self, slots: float) -> None:
+        """Note that a change of instances takes so much time by the job's model."""
         ...
 
     def on_trained(self, rows: int, count: int) -> None:
@@ -70,7 +67,7 @@ class WallClock:
     def now(self) -> float:
         return (self._seconds() - self._origin) / self.slot_seconds
 
-    def on_allocation(self, allocation: SpotAllocation, last: SpotAllocation) -> None:
+    def on_overhead(self, slots: float) -> None:
         pass
 
     def on_trained(self, rows: int, count: int) -> None:
@@ -110,8 +107,7 @@ class ModelClock:
     """Time by the job's model: the cost of a run does not depend on how busy the machine is.
 
     A slot begins with its overhead; then n instances do H(n) of the workload in a slot (Kong et
-    al., arXiv 2512.20967, eqs. 1 and 2). After the deadline they do mu_1 H(n) (eq. 7), by instance
-    H(n) after those that are missing have started.
+    al., arXiv 2512.20967, eqs. 1 and 2). By total they do mu_1 H(n) after the deadline (eq. 7).
 
     Args:
         job: with the model.
@@ -125,8 +121,6 @@ class ModelClock:
         self._job = job
         self._work_of_row = float(job.workload) / num_rows
         self._now = 0.0
-        self._terms = job_constants(job, 1.0)
-        self._held: HeldInstances | None = HeldInstances(self._terms)
 
     def start(self, now: float) -> None:
         self._now = now
@@ -134,35 +128,15 @@ class ModelClock:
     def now(self) -> float:
         return self._now
 
-    def on_allocation(self, allocation: SpotAllocation, last: SpotAllocation) -> None:
-        if self._held is None or self._now >= self._job.deadline:
-            return
-        if self._held.last != last:
-            # A resumed run: what it held has started.
-            self._held = HeldInstances(self._terms)
-            self._held.last = last
-        _, share = self._held.run_slot(allocation)
-        if allocation.total > 0:
-            self._now += 1.0 - share
+    def on_overhead(self, slots: float) -> None:
+        self._now += slots
 
     def on_trained(self, rows: int, count: int) -> None:
         if rows:
-            throughput = float(self._job.scaling.throughput(count))
-            if self._now >= self._job.deadline:
-                throughput *= self._overtime_share(throughput)
+            throughput, overhead = float(self._job.scaling.throughput(count)), self._job.overhead
+            if self._now >= self._job.deadline and isinstance(overhead, Overhead):
+                throughput *= overhead.mu1
             self._now += rows * self._work_of_row / throughput
-
-    def _overtime_share(self, throughput: float) -> float:
-        """Return the share of the throughput after the deadline; by instance, let starts pass."""
-        overhead = self._job.overhead
-        if isinstance(overhead, Overhead):
-            return overhead.mu1
-        if self._held is not None:
-            on_demand, owed = self._held.at_deadline()
-            kept = float(self._terms.work[UNCHANGED, on_demand])
-            self._now += (owed + overhead.slots * (throughput - kept)) / throughput
-            self._held = None
-        return 1.0
 
     def seconds_until(self, moment: float) -> float:
         # Time stands still until rows are trained, however long that takes.

@@ -32,8 +32,9 @@ from auctune.run.spot.worker import SpotRunError
 from auctune.run.spot.worker_pool import WorkerPool
 from auctune.spot.forecasts.forecast import Forecast
 from auctune.spot.job import SpotJob
-from auctune.spot.play import owed_after
+from auctune.spot.play import HeldInstances
 from auctune.spot.policy import IDLE, Policy, SpotAllocation, SpotObservation, check
+from auctune.spot.terms import job_constants
 from auctune.train.data_parallel.trainer import ElasticTrainer
 
 ForecastSource = Callable[[Sequence[SpotObservation], SpotObservation], Forecast | None]
@@ -115,6 +116,7 @@ class Coordinator:
         self._log, self._on_event = log, on_event
         self._saved_every, self._cap, self._should_stop = saved_every, cap, should_stop
         self.state = SpotRunState.fold(log.events)
+        self._terms = job_constants(job, 1.0)
         self._policy = policy.start(job)
         self._replay_policy()
         self._crashes: dict[str, int] = {}
@@ -182,7 +184,10 @@ class Coordinator:
                 return
             # Within the slack it may be a little early.
             self._sleep_until(float(slot))
-            self._check_preemptions()
+            if lost := self._check_preemptions():
+                # Those for which there is room again were lost within the slot before.
+                available = self._provider.quote(self._clock.now()).available
+                self._record_preempted(min(len(lost), available - len(self._spot_instances())))
             self._decide(slot)
         elif self._clock.runs_while_down and self._clock.now() >= slot + 1.0:
             self._finish_slot()
@@ -191,6 +196,8 @@ class Coordinator:
         if resumed:
             self._on_event(SlotStarted(record))
         self._scale_to(record.remaining)
+        # The market may have fewer than when the slot was decided.
+        self._record_preempted(record.remaining.spot - len(self._spot_instances()))
         # A slot's overhead is known only if it was observed from its start.
         held = [instance.id for instance in self._pool.instances]
         self._readiness = ReadinessTracker(float(slot), [] if resumed else held)
@@ -201,7 +208,8 @@ class Coordinator:
 
     def _skip_slot(self, slot: int) -> None:
         """Record a slot in which no process of the job ran; the policy observes it all the same."""
-        observation = self._observe(slot, float(slot))
+        held = self.state.held_instances(self._terms)
+        observation = self._observe(slot, float(slot), held)
         self._policy.allocate(observation)
         self._scale_to(IDLE)
         self._record("slot_skipped", observation=to_record(observation))
@@ -210,14 +218,16 @@ class Coordinator:
 
     def _decide(self, slot: int) -> None:
         """Let the policy choose an allocation, and pay for it."""
-        observation = self._observe(slot, self._clock.now())
+        held = self.state.held_instances(self._terms)
+        observation = self._observe(slot, self._clock.now(), held)
         allocation = self._policy.allocate(observation)
         check(allocation, self._job, observation.available, slot)
         spot_cost = allocation.spot * observation.price
         paid = allocation.on_demand * observation.on_demand_price + spot_cost
         if self.state.slot_cost + paid > self._cap:
             raise CapReachedError(paid)
-        self._clock.on_allocation(allocation, observation.last)
+        if allocation.total > 0 and self._clock.now() < self._job.deadline:
+            self._clock.on_overhead(1.0 - held.run_slot(allocation).share)
         self._record(
             "slot",
             observation=to_record(observation),
@@ -226,7 +236,7 @@ class Coordinator:
         )
         self._on_event(SlotStarted(self.state.slots[-1]))
 
-    def _observe(self, slot: int, now: float) -> SpotObservation:
+    def _observe(self, slot: int, now: float, held: HeldInstances) -> SpotObservation:
         quote = self._provider.quote(now)
         before = self.state.slots[-1].observation.available if slot else quote.available
         observation = SpotObservation(
@@ -238,9 +248,9 @@ class Coordinator:
             # Z, in the job's units: all rows are its whole workload.
             progress=float(self._job.workload) * self._trainer.rows / self._trainer.total_rows,
             cost=self.state.slot_cost,
-            last=self.state.allocation_before(slot),
+            last=held.last,
             forecast=None,
-            owed=owed_after(self._job, [record.allocation for record in self.state.slots]),
+            owed=held.owed,
         )
         past = [record.observation for record in self.state.slots]
         return replace(observation, forecast=self._forecast(past, observation))
@@ -266,9 +276,13 @@ class Coordinator:
             self._record("overtime_started")
         self._readiness = ReadinessTracker(0.0, ())
         self._scale_to(SpotAllocation(self._job.n_max, 0))
-        self._on_event(OvertimeStarted(self._clock.now(), self._job.n_max))
+        since = self._clock.now()
+        self._on_event(OvertimeStarted(since, self._job.n_max))
+        # In a resumed run they may have passed already.
+        if since == self.state.overtime_started:
+            held = self.state.held_instances(self._terms)
+            self._clock.on_overhead(held.overtime_starts())
         if self._clock.runs_while_down:
-            since = self._clock.now()
             while not self._trainer.is_done:
                 since = self._run_overtime_interval(since)
         else:
@@ -300,6 +314,9 @@ class Coordinator:
             self._append({"type": "overtime", "time": until, "since": since})
             self._on_event(OvertimeBilled(since, until))
         return until
+
+    def _spot_instances(self) -> list[Instance]:
+        return [one for one in self._pool.instances if one.option is PurchaseOption.SPOT]
 
     def _scale_to(self, target: SpotAllocation) -> None:
         """Release surplus instances, the newest first, and acquire missing ones."""
@@ -383,10 +400,14 @@ class Coordinator:
         for instance in preempted:
             self._pool.remove(instance)
             self._readiness.preempted(instance.id, now)
-        if preempted and self.state.current is not None:
-            self._record("preempted", count=len(preempted))
-            self._on_event(InstancesPreempted(now, len(preempted)))
+        if self.state.current is not None:
+            self._record_preempted(len(preempted))
         return preempted
+
+    def _record_preempted(self, count: int) -> None:
+        if count > 0:
+            self._record("preempted", count=count)
+            self._on_event(InstancesPreempted(self._clock.now(), count))
 
     def _restart(self, instance: Instance) -> None:
         """Restart a crashed worker on its instance, which is paid."""

@@ -17,6 +17,7 @@ A run is resumed from its folder alone.
 """
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -26,7 +27,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from auctune.atomic_files import write_atomically
 from auctune.domain import InputError
-from auctune.run.event_log import read_events
+from auctune.run.event_log import EventRecord, read_events
 from auctune.run.run_directory import RunDirectory
 from auctune.run.spot.job_config import SpotRayParams
 from auctune.run.spot.state import VERSION, SlotRecord, SpotRunState
@@ -59,6 +60,17 @@ class SpotFolder(RunDirectory):
     def settings(self) -> Path:
         """Settings of the run."""
         return self.inputs / "settings.json"
+
+    def check_version(self, events: Sequence[EventRecord]) -> None:
+        """Refuse the events of a run that another release began.
+
+        Raises:
+            InputError: naming the event log.
+        """
+        for begun in events[:1]:
+            if begun["version"] != VERSION:
+                found = f"{begun['version']}, of another release"
+                raise InputError(f"{self.event_log}: version", found, f"{VERSION}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,10 +189,9 @@ def read_inputs(place: SpotFolder) -> RunInputs:
     Raises:
         InputError: if the folder holds no run, or an input is not as it was when the run began.
     """
-    for begun in read_events(place.event_log)[:1]:
-        if begun["version"] != VERSION:
-            found = f"{begun['version']}, of another release"
-            raise InputError(f"{place.event_log}: version", found, f"{VERSION}")
+    events = read_events(place.event_log)
+    place.check_version(events)
+    for begun in events[:1]:
         place.check_inputs(begun)
     try:
         settings = _SETTINGS.validate_json(place.settings.read_bytes())
@@ -246,6 +257,7 @@ def read_snapshot(folder: Path) -> RunSnapshot:
                 record.allocation,
                 following.observation.progress,
                 record.paid,
+                record.preempted,
             )
             for record, following in pairwise(state.slots)
         ),

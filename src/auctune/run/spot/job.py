@@ -208,6 +208,7 @@ def _begin(
         **config.identity(),
         **factory.identity(),
     }
+    place.check_version(log.events)
     log.check_identity(identity)
     base = load_base(config.base, cache=cache, device=_COORDINATOR_DEVICE, dtype=config.dtype)
     trainer = ElasticTrainer(

@@ -46,6 +46,8 @@ class SlotBilled(TypedDict):
     on_demand_price: float
     on_demand: int
     spot: int
+    spot_before: int
+    """Spot instances of the slot before that were not preempted; by total all of them."""
     paid: float
     skipped: bool
 
@@ -315,7 +317,7 @@ class SpotStrategy:
     def __post_init__(self) -> None:
         self.read_policy()
         if self.read_forecaster().knows_future:
-            raise InputError("forecast", "knows the future", "seasonal or arima")
+            raise InputError("forecast", "knows the future", "chain, seasonal or arima")
 
     def read_policy(self) -> Policy:
         """Return the policy.

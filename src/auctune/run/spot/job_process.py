@@ -97,6 +97,7 @@ class EventForwarder:
                 "on_demand_price": observation.on_demand_price,
                 "on_demand": allocation.on_demand,
                 "spot": allocation.spot,
+                "spot_before": observation.last.spot,
                 "paid": record.paid,
                 "skipped": record.is_skipped,
             }
@@ -156,7 +157,9 @@ def main(parent: ParentChannel[SpotMessage], folder: str) -> None:
 def _run(parent: ParentChannel[SpotMessage], folder: Path) -> None:
     config, place = read_config(folder), SpotFolder(run_folder(folder))
     forwarder = EventForwarder(parent, config)
-    forwarder.replay(SpotRunState.fold(read_events(place.event_log)))
+    events = read_events(place.event_log)
+    place.check_version(events)
+    forwarder.replay(SpotRunState.fold(events))
     strategy = SpotStrategy(config.policy, config.forecast)
     policy = strategy.read_policy()
     trace = MarketTrace(

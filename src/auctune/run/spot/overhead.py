@@ -1,4 +1,4 @@
-"""Measured overheads mu_1 and mu_2, beside the assumed ones.
+"""Measured overheads, beside the assumed ones: mu_1 and mu_2 by total, a start by instance.
 
 In a slot that begins with a change, instance i is held for h_i and not ready for l_i of it: its
 process starts, loads base and data, waits for a checkpoint and for the policy's answer. The share
@@ -9,13 +9,16 @@ left for work is
 with h_i the whole slot, unless the instance was preempted. mu_1 is the mean of mu_t over
 slots with more instances than the slot before, mu_2 over slots with fewer (Kong et al., arXiv
 2512.20967, eq. 2). A slot in which the job was done before all were ready has no measurement.
-Instances that stay train on while new ones start, so l_i is small for them.
+Instances that stay train on while new ones start, so l_i is small for them. So a start takes the
+sum of l_i over the number of instances that were started, in all such slots.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from auctune.run.spot.state import SlotRecord
+from auctune.spot.job import InstanceStart, SpotJob
+from auctune.spot.policy import IDLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,30 +28,51 @@ class MeasuredOverhead:
     Attributes:
         mu1, mu2: effective shares of a slot of this run.
         num_grown, num_shrunk: slots with more and with fewer instances than the slot before.
+        start: slots from the start of an instance until it can train.
+        num_started: instances of which it is the mean.
     """
 
     mu1: float | None
     mu2: float | None
     num_grown: int
     num_shrunk: int
+    start: float | None
+    num_started: int
 
     def at(self, ratio: float) -> "MeasuredOverhead":
         """Return the same seconds as shares of slots `ratio` times as long."""
         mu1, mu2 = (None if mu is None else 1.0 - (1.0 - mu) / ratio for mu in (self.mu1, self.mu2))
-        return replace(self, mu1=mu1, mu2=mu2)
+        start = None if self.start is None else self.start / ratio
+        return replace(self, mu1=mu1, mu2=mu2, start=start)
 
 
 def measure_overhead(slots: Sequence[SlotRecord]) -> MeasuredOverhead:
     """Measure the overheads of finished slots."""
     grown: list[float] = []
     shrunk: list[float] = []
-    last = 0
+    lost, num_started = 0.0, 0
+    last, left = 0, IDLE
     for record in slots:
-        count = record.allocation.total
+        held = record.allocation
+        count = held.total
+        started = max(held.on_demand - left.on_demand, 0) + max(held.spot - left.spot, 0)
         if record.overhead is not None and count != last:
             (grown if count > last else shrunk).append(1.0 - record.overhead)
-        last = count
-    return MeasuredOverhead(_mean(grown), _mean(shrunk), len(grown), len(shrunk))
+        if record.overhead is not None and started:
+            lost += record.overhead * count
+            num_started += started
+        last, left = count, record.remaining
+    start = lost / num_started if num_started else None
+    return MeasuredOverhead(
+        _mean(grown), _mean(shrunk), len(grown), len(shrunk), start, num_started
+    )
+
+
+def assumed_overhead(job: SpotJob) -> dict[str, float]:
+    """Return what the job assumes, by the names of a `MeasuredOverhead`."""
+    if isinstance(job.overhead, InstanceStart):
+        return {"start": job.overhead.slots}
+    return asdict(job.overhead)
 
 
 class ReadinessTracker:

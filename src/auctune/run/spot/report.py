@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from auctune.atomic_files import write_atomically
-from auctune.run.spot.overhead import MeasuredOverhead, measure_overhead
+from auctune.run.spot.overhead import MeasuredOverhead, assumed_overhead, measure_overhead
 from auctune.run.spot.state import SpotRunState
 from auctune.spot.job import SpotJob
 from auctune.spot.policy import SpotOutcome
@@ -21,7 +21,7 @@ class SpotRunReport:
         outcome: allocations, costs and progress, as of a simulation.
         adapter: its folder; None if training failed.
         note: why training failed or stopped early.
-        overhead: mu_1 and mu_2 as measured.
+        overhead: as measured.
         num_preempted: spot instances that were preempted.
         num_crashed: workers that crashed.
     """
@@ -89,7 +89,7 @@ def write_bill(path: Path, state: SpotRunState, job: SpotJob, report: SpotRunRep
         "finish": outcome.finish,
         "value": outcome.value,
         "utility": outcome.utility,
-        "overhead": {"assumed": asdict(job.overhead), "measured": asdict(report.overhead)},
+        "overhead": {"assumed": assumed_overhead(job), "measured": asdict(report.overhead)},
         "preempted": report.num_preempted,
         "crashed": report.num_crashed,
     }

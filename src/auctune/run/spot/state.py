@@ -28,7 +28,9 @@ from pydantic_core import to_jsonable_python
 
 from auctune.run.event_log import EventRecord
 from auctune.spot.forecasts.forecast import Forecast
+from auctune.spot.play import HeldInstances
 from auctune.spot.policy import IDLE, SpotAllocation, SpotObservation
+from auctune.spot.terms import JobConstants
 from auctune.train.job import Progress
 
 VERSION = 3
@@ -151,9 +153,13 @@ class SpotRunState:
         """Spot instances preempted so far."""
         return sum(record.preempted for record in self.slots)
 
-    def allocation_before(self, slot: int) -> SpotAllocation:
-        """Return the allocation of the slot before `slot`."""
-        return self.slots[slot - 1].allocation if slot else IDLE
+    def held_instances(self, terms: JobConstants) -> HeldInstances:
+        """Return what is held at the end of the newest slot, by the account of the job."""
+        held = HeldInstances(terms)
+        for record in self.slots:
+            held.run_slot(record.allocation)
+            held.lose_spot(record.preempted)
+        return held
 
     def time_at(self, rows: int) -> float:
         """Return the last recorded time, for a run whose newest checkpoint has `rows` rows.

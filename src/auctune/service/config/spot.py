@@ -19,7 +19,7 @@ from auctune.service.config.fields import (
     slots_per_day,
 )
 from auctune.service.config.zone import DeviceRequirement, LanguageZoneConfig, ZoneRequirements
-from auctune.spot.job import InstanceStart, Overhead
+from auctune.spot.job import Changeover, InstanceStart, Overhead, read_overhead
 
 _MAX_SLOTS = 96
 _RAY = SpotRayParams()
@@ -101,12 +101,12 @@ class SpotConfig(LanguageZoneConfig):
         description="what owners pay above the cost of the instances, as a share of this cost",
     )
     policy: str = Field(
-        default="robust:risk=0.05",
+        default="robust",
         description="how to rent: `NAME[:KEY=VALUE...]` as of "
         "[`auctune spot`](command-line.md#policies-and-forecasters)",
     )
     forecast: str = Field(
-        default="seasonal",
+        default="chain",
         description="how to forecast, in the same form; not one that knows the future",
     )
     slots: Annotated[int, Field(ge=1, le=2000)] | None = Field(
@@ -130,17 +130,18 @@ class SpotConfig(LanguageZoneConfig):
         description="speed of 1 to `n_max` GPUs, relative to one GPU. Default: n times as fast",
         examples=[[1.0, 1.9, 2.7, 3.4]],
     )
-    changeover: Literal["by_instance", "by_total"] | None = Field(
+    changeover: Changeover | None = Field(
         default=None,
         description="[what a change of GPUs costs]"
         "(../explanation/spot.md#what-a-change-of-gpus-costs) in plans and estimates, "
-        "`by_instance` or `by_total`. Default: by instance, unless `mu1` or `mu2` is given",
+        "`by_instance` or `by_total`. Default: by instance, unless `mu1` or `mu2` is given or, "
+        "without `instance_start_seconds`, `n_max` is more than 32",
         examples=["by_total"],
     )
     instance_start_seconds: NonNegative | None = Field(
         default=None,
-        description="by instance: from an instance's start until it works; at most `slot_seconds`. "
-        "Default: a tenth of a slot",
+        description="by instance: from an instance's start until it works; at most "
+        "`slot_seconds`. Default: a tenth of a slot",
         examples=[30.0],
     )
     mu1: Annotated[float, Field(gt=0, le=1)] | None = Field(
@@ -212,23 +213,17 @@ class SpotConfig(LanguageZoneConfig):
         return self.market_slot_seconds or self.slot_seconds
 
     @property
-    def _is_by_instance(self) -> bool:
-        if self.changeover is None:
-            return self.mu1 is None and self.mu2 is None
-        return self.changeover == "by_instance"
-
-    @property
     def overhead(self) -> Overhead | InstanceStart:
         """What a change of GPUs costs."""
-        if self._is_by_instance:
-            seconds = self.instance_start_seconds
-            return (
-                InstanceStart() if seconds is None else InstanceStart(seconds / self.slot_seconds)
-            )
-        usual = Overhead()
-        return Overhead(
-            usual.mu1 if self.mu1 is None else self.mu1,
-            usual.mu2 if self.mu2 is None else self.mu2,
+        seconds = self.instance_start_seconds
+        return read_overhead(
+            self.changeover,
+            self.n_max,
+            None if seconds is None else seconds / self.slot_seconds,
+            self.mu1,
+            self.mu2,
+            start_key="instance_start_seconds",
+            default_start=InstanceStart().slots,
         )
 
     @property
@@ -281,12 +276,8 @@ class SpotConfig(LanguageZoneConfig):
             raise InputError("device", found, "cuda")
 
     def _check_changeover(self) -> None:
-        for key in ("mu1", "mu2") if self._is_by_instance else ("instance_start_seconds",):
-            if getattr(self, key) is not None:
-                other = "by_total" if self._is_by_instance else "by_instance"
-                raise InputError(key, "is given", f'changeover = "{other}" beside it')
-        seconds = self.instance_start_seconds
-        if seconds is not None and seconds > self.slot_seconds:
+        overhead, seconds = self.overhead, self.instance_start_seconds
+        if seconds is not None and isinstance(overhead, InstanceStart) and overhead.slots > 1:
             expected = f"at most slot_seconds = {self.slot_seconds:g}"
             raise InputError("instance_start_seconds", f"{seconds:g}", expected)
 

@@ -24,66 +24,102 @@ from auctune.spot.forecasts import Forecast, Forecaster, ForecastTable, stack_fo
 
 # What may come after a past: stretches of that past which began as the present stands.
 #
-# Of the n moments s in the past with as many slots after them as are asked for, the k = sqrt(n)
-# likest are taken: those whose count A_s is nearest to the present one, of equals the nearest in
-# price, then the latest. What followed each may follow now, counts as they were, prices by their
-# changes,
+# Of the n moments s in the past with as many slots after them as are asked for, up to 4 sqrt(n)
+# are taken whose count A_s is the present one, counts above N_max being all alike: of equals the
+# nearest in price, then the latest. sqrt(n) of them, evenly spread over time, are played, since
+# neighbours are followed by much the same. What followed each may follow now, counts as they were,
+# prices by their changes,
 #
 # A_{t+h} = A_{s+h}, p_{t+h} = max(0, p_t + p_{s+h} - p_s)
 #
 # (resampling of analogues; k as in Lall and Sharma, "A nearest neighbor bootstrap for resampling
 # hydrologic time series", Water Resources Research 32(3), 1996, who weigh the j-th by 1/j where
-# here all are as likely: k stretches are few, and so the tails are wider). How price and count
-# move together, and how long either stays, is thereby as it was. Few moments matter: where the
-# present is rare, the next ones are unlike it, and where it is frequent, the latest tell how
-# things are lately.
+# here all are as likely). How price and count move together, and how long either stays, is thereby
+# as it was.
+#
+# Long stretches overlap, so few of them are independent: k, if moments that are nearer than a
+# stretch count once. The next outcome is then as likely to lie in each of k + 1 gaps between and
+# outside k outcomes (conformal prediction). Half of that, 1 / (2 (k + 1)), is the probability that
+# quantiles leave to either side, up to what a market without any spot GPU and one with N_max of
+# them at the lowest price would come to.
 
 
 # Under which a quantile of what came says nothing.
 _LEAST = 8
 
+# Moments to spread the futures over, as a multiple of sqrt(n), and the probability left to each
+# side; tuned on series of other zones than those that are reported.
+_CHOICE, _TAIL = 4, 0.5
+
 
 def likely_futures(
-    past: SpotMarket, num_slots: int, most_futures: int | None = None
-) -> list[SpotMarket]:
-    """Markets that begin as `past` and go on in ways that it has seen, each as likely.
+    past: SpotMarket, num_slots: int, n_max: int, most_futures: int | None = None
+) -> tuple[list[SpotMarket], int]:
+    """Return markets that begin as `past` and go on in ways that it has seen, each as likely.
 
     Args:
         past: its last slot is the present one.
         num_slots: slots to come.
-        most_futures: no more than so many, those of the likest moments; None: all.
+        n_max: counts from this on are alike.
+        most_futures: no more than so many; None: all.
 
     Returns:
-        Markets of as many slots as the past and those to come.
+        Markets of as many slots as the past and those to come, from the earliest analogue to the
+        latest; and the number of independent stretches among the analogues.
 
     Raises:
         InputError: if the past is too short.
     """
-    moments = _analogues(past, num_slots)[:most_futures]
-    return [_continued(past, int(moment), num_slots) for moment in moments]
+    moments = _analogues(past, num_slots, n_max)
+    latest, num_stretches = -num_slots, 0
+    for moment in moments.tolist():
+        if moment - latest >= num_slots:
+            latest, num_stretches = moment, num_stretches + 1
+    num = min(len(moments), _num_futures(past.num_slots - num_slots))
+    num = num if most_futures is None else min(num, most_futures)
+    spread = moments[np.round(np.linspace(0, len(moments) - 1, num)).astype(np.int64)]
+    return [_continued(past, moment, num_slots) for moment in spread.tolist()], num_stretches
 
 
-def _analogues(past: SpotMarket, num_slots: int) -> Ints:
-    """[i] moments that were like the present, the likest first."""
+def _num_futures(num_moments: int) -> int:
+    return max(_LEAST, math.isqrt(num_moments - 1) + 1)
+
+
+def _analogues(past: SpotMarket, num_slots: int, n_max: int) -> Ints:
+    """[i] moments that were like the present, in order of time."""
     present = past.num_slots - 1
     num_moments = present - num_slots + 1
     if num_moments < _LEAST:
         expected = f"{num_slots + _LEAST} at least, to tell what may come in {num_slots}"
         raise InputError("market", f"{past.num_slots} slots up to the present one", expected)
-    far = np.abs(past.available[:num_moments] - past.available[present])
+    count = np.minimum(past.available, n_max)
+    far = np.abs(count[:num_moments] - count[present])
     dear = np.abs(past.price[:num_moments] - past.price[present])
     # Of moments that are all alike the latest: markets change.
     age = -np.arange(num_moments)
     order = np.lexsort((age, dear, far))
-    return order[: max(_LEAST, math.isqrt(num_moments - 1) + 1)]
+    num_alike = int(np.count_nonzero(far == 0))
+    return np.sort(order[: max(_LEAST, min(num_alike, _CHOICE * _num_futures(num_moments)))])
 
 
 def _continued(past: SpotMarket, moment: int, num_slots: int) -> SpotMarket:
     after = slice(moment + 1, moment + 1 + num_slots)
     changes = past.price[after] - past.price[moment]
+    return _joined(past, np.maximum(past.price[-1] + changes, 0.0), past.available[after])
+
+
+def _extremes(past: SpotMarket, num_slots: int, n_max: int) -> list[SpotMarket]:
+    """Return the past and no spot GPU after it, and `n_max` of them at the lowest price."""
+    return [
+        _joined(past, np.full(num_slots, price), np.full(num_slots, count))
+        for price, count in ((past.price[-1], 0), (past.price.min(), n_max))
+    ]
+
+
+def _joined(past: SpotMarket, price: Floats, available: Ints) -> SpotMarket:
     return SpotMarket(
-        np.concatenate((past.price, np.maximum(past.price[-1] + changes, 0.0))),
-        np.concatenate((past.available, past.available[after])),
+        np.concatenate((past.price, price)),
+        np.concatenate((past.available, available)),
         past.on_demand_price,
         past.slot_seconds,
     )
@@ -92,9 +128,8 @@ def _continued(past: SpotMarket, moment: int, num_slots: int) -> SpotMarket:
 # For one job that runs or is about to: what to hold now, and what is likely to come of it.
 #
 # The job is played from its first slot up to the present as the market was, or taken as a real run
-# left it, then on through the possible futures (auctune.sim.spot.advice), with the policy asked
-# and forecasts made anew in every slot of each. Cost, finish and lateness are those of the
-# futures.
+# left it, then on through the possible futures. In every slot of each the policy decides again, on
+# a new forecast. Cost, finish and lateness are those of the futures.
 
 _SLACK = 1e-9
 
@@ -113,7 +148,8 @@ class Advice:
         finish_p50, finish_p90: since the job's beginning.
         risk: the probability of being done after the soft deadline.
         utility: the mean of value less cost.
-        num_futures: plays that this was read off.
+        num_futures: plays that means and risk were read off; quantiles leave room beyond them.
+        num_stretches: independent stretches of the past among them; the fewer, the more room.
     """
 
     slot: int
@@ -129,6 +165,7 @@ class Advice:
     risk: float
     utility: float
     num_futures: int
+    num_stretches: int
 
 
 def advise(
@@ -153,7 +190,7 @@ def advise(
         seen: the market, its last slot the present one.
         start: slot of it in which the job began.
         past: the job's slots before the present one, if it runs; None: they are played.
-        most_futures: to look at; None: all that there are.
+        most_futures: to play; None: the square root of the past's moments.
         delay: slots after the present one in which a job begins that `start` says begins now.
         speeds: at which it may be done, relative to what its workload says, each as likely; each
             future and each speed is played at least once.
@@ -168,18 +205,30 @@ def advise(
     # A deadline that is near leaves slots beyond it out.
     num_ahead = job.deadline - 1 - slot + delay
     first = start + delay
-    futures = likely_futures(seen, num_ahead, most_futures) if num_ahead else [seen]
+    futures, num_stretches = [seen], 0
+    extremes: list[SpotMarket] = []
+    if num_ahead:
+        futures, num_stretches = likely_futures(seen, num_ahead, job.n_max, most_futures)
+        extremes = _extremes(seen, num_ahead, job.n_max)
     table = _Forecasts(forecaster_spec, seen, first, widest_horizon([policy], job), job.deadline)
-    outcomes = []
-    tables = [table.of(market) for market in futures]
-    for number in range(max(len(futures), len(speeds))):
-        which = number % len(futures)
-        mine = futures[which].between(first, first + job.deadline)
-        paced = replace(job, workload=job.workload / speeds[number % len(speeds)])
-        outcomes.append(play(policy, paced, mine, tables[which], past))
-        if advance is not None:
-            advance()
-    return _summary(job, seen, start, outcomes)
+
+    def outcomes(
+        markets: Sequence[SpotMarket], speeds: Sequence[float], num_plays: int
+    ) -> list[SpotOutcome]:
+        tables = [table.of(market) for market in markets]
+        played = []
+        for number in range(num_plays):
+            which = number % len(markets)
+            mine = markets[which].between(first, first + job.deadline)
+            paced = replace(job, workload=job.workload / speeds[number % len(speeds)])
+            played.append(play(policy, paced, mine, tables[which], past))
+            if advance is not None:
+                advance()
+        return played
+
+    likely = outcomes(futures, speeds, max(len(futures), len(speeds)))
+    bounds = outcomes(extremes, (min(speeds), max(speeds)), len(extremes))
+    return _summary(job, seen, start, likely, bounds, num_stretches)
 
 
 class _Forecasts:
@@ -212,26 +261,37 @@ class _Forecasts:
         return self._forecaster.forecast(market.until(slot), self._horizon)
 
 
-def _summary(job: SpotJob, seen: SpotMarket, start: int, outcomes: Sequence[SpotOutcome]) -> Advice:
+def _summary(
+    job: SpotJob,
+    seen: SpotMarket,
+    start: int,
+    outcomes: Sequence[SpotOutcome],
+    bounds: Sequence[SpotOutcome],
+    num_stretches: int,
+) -> Advice:
     slot = seen.num_slots - 1 - start
     # Up to the present slot all futures are one.
     held, reached = outcomes[0].allocations, outcomes[0].progress
-    cost = np.array([outcome.cost for outcome in outcomes])
-    finish = np.array([outcome.finish for outcome in outcomes])
+    cost = np.array([outcome.cost for outcome in (*outcomes, *bounds)])
+    finish = np.array([outcome.finish for outcome in (*outcomes, *bounds)])
+    num = len(outcomes)
+    cost_p50, cost_p90 = _quantiles(cost, num, num_stretches)
+    finish_p50, finish_p90 = _quantiles(finish, num, num_stretches)
     return Advice(
         slot=slot,
         now=held[slot] if slot < len(held) else IDLE,
         progress=reached[min(slot, len(reached)) - 1] if slot else 0.0,
         spent=_spent(held[:slot], seen, start),
         is_done=len(held) <= slot,
-        cost=float(cost.mean()),
-        cost_p50=_quantile(cost, 0.5),
-        cost_p90=_quantile(cost, 0.9),
-        finish_p50=_quantile(finish, 0.5),
-        finish_p90=_quantile(finish, 0.9),
-        risk=float((finish > job.deadline + _SLACK).mean()),
+        cost=float(cost[:num].mean()),
+        cost_p50=cost_p50,
+        cost_p90=cost_p90,
+        finish_p50=finish_p50,
+        finish_p90=finish_p90,
+        risk=float((finish[:num] > job.deadline + _SLACK).mean()),
         utility=float(np.mean([outcome.utility for outcome in outcomes])),
-        num_futures=len(outcomes),
+        num_futures=num,
+        num_stretches=num_stretches,
     )
 
 
@@ -239,7 +299,7 @@ def _check(
     job: SpotJob, forecaster_spec: ForecasterSpec, seen: SpotMarket, start: int, slot: int
 ) -> None:
     if forecaster_spec.knows_future:
-        raise InputError("forecast", "knows the future", "seasonal or arima, to advise by")
+        raise InputError("forecast", "knows the future", "chain, seasonal or arima, to advise by")
     if not 0 <= start < seen.num_slots:
         expected = f"a slot of the market, 0 to {seen.num_slots - 1}"
         raise InputError("start", f"{start}", expected)
@@ -256,6 +316,10 @@ def _spent(held: tuple[SpotAllocation, ...], seen: SpotMarket, start: int) -> fl
     )
 
 
-def _quantile(values: Floats, level: float) -> float:
-    # One of the values: a finish between two slots' ends may be one that cannot be.
-    return float(np.quantile(values, level, method="higher"))
+def _quantiles(values: Floats, num_likely: int, num_stretches: int) -> tuple[float, float]:
+    """Return p50 and p90 of the first values, which are as likely, with room up to the others."""
+    tail = _TAIL / (num_stretches + 1)
+    shares = tail + (1 - 2 * tail) * (np.arange(num_likely) + 0.5) / num_likely
+    points = (values.min(), *np.sort(values[:num_likely]), values.max())
+    p50, p90 = np.interp((0.5, 0.9), (0.0, *shares, 1.0), points).tolist()
+    return p50, p90

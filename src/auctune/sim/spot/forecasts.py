@@ -23,6 +23,7 @@ from auctune.spot.forecasts import (
     Forecaster,
     ForecastTable,
     HeavyTailedNoise,
+    MarkovChain,
     NoisyForecaster,
     PerfectForecaster,
     PosteriorForecaster,
@@ -38,6 +39,7 @@ from auctune.spot.forecasts import (
 # | --- | --- | --- |
 # | perfect | knows the market | none |
 # | seasonal | the last season again | season |
+# | chain | a Markov chain with the rates seen so far | refit |
 # | arima | ARIMA, with the extra `spot` | season, refit, memory, least |
 # | noisy | the truth and noise of a known law, with its quantiles | error, magnitude, noise, clip |
 #
@@ -94,6 +96,21 @@ class SeasonalSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class ChainSpec:
+    """A Markov chain; the setting is that of `auctune.spot.forecasts.MarkovChain`."""
+
+    refit: int = 144
+
+    knows_future = False
+
+    def __post_init__(self) -> None:
+        MarkovChain(self.refit)
+
+    def forecaster(self, market: SpotMarket, seed: int) -> Forecaster:
+        return MarkovChain(self.refit)
+
+
+@dataclass(frozen=True, slots=True)
 class ArimaSpec:
     """ARIMA; the settings are those of `auctune.spot.forecasts.Arima`."""
 
@@ -143,9 +160,10 @@ class NoisySpec:
         return PosteriorForecaster(NoisyForecaster(market, size, law, highest_count(market), seed))
 
 
-_KINDS: Mapping[str, type[PerfectSpec | SeasonalSpec | ArimaSpec | NoisySpec]] = {
+_KINDS: Mapping[str, type[PerfectSpec | SeasonalSpec | ChainSpec | ArimaSpec | NoisySpec]] = {
     "perfect": PerfectSpec,
     "seasonal": SeasonalSpec,
+    "chain": ChainSpec,
     "arima": ArimaSpec,
     "noisy": NoisySpec,
 }
@@ -316,6 +334,7 @@ def forecasts_of_job(table: ForecastTable, start: int, num_slots: int) -> Foreca
         table.levels,
         table.price_quantiles[rows],
         table.available_quantiles[rows],
+        table.chains[rows],
     )
 
 

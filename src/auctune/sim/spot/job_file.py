@@ -5,7 +5,7 @@ come back with the key's path.
 """
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, model_validator
 
@@ -14,12 +14,14 @@ from auctune.schema import STRICT, check_schema, hyperparameters_of, with_hyperp
 from auctune.sim.toml_file import read_toml
 from auctune.spot.job import (
     DEFAULT_VALUE,
+    Changeover,
     InstanceStart,
     LinearScaling,
     Overhead,
     Scaling,
     SpotJob,
     TableScaling,
+    read_overhead,
 )
 
 _EXPECTED = "a job file in TOML"
@@ -76,36 +78,27 @@ class OverheadEntry(BaseModel):
 
     model_config = STRICT
 
-    changeover: Literal["by_instance", "by_total"] | None = None
+    changeover: Changeover | None = None
     start_seconds: Rate | None = None
     mu1: Annotated[float, Field(gt=0, le=1)] | None = None
     mu2: Annotated[float, Field(gt=0, le=1)] | None = None
 
     @model_validator(mode="after")
     def _one_account(self) -> "OverheadEntry":
-        for key in ("mu1", "mu2") if self._is_by_instance else ("start_seconds",):
-            if getattr(self, key) is not None:
-                other = "by_total" if self._is_by_instance else "by_instance"
-                raise InputError(key, "is given", f'changeover = "{other}" beside it')
+        self.overhead(1.0, 1)
         return self
 
-    @property
-    def _is_by_instance(self) -> bool:
-        if self.changeover is None:
-            return self.mu1 is None and self.mu2 is None
-        return self.changeover == "by_instance"
-
-    def overhead(self, slot_seconds: float) -> Overhead | InstanceStart:
+    def overhead(self, slot_seconds: float, n_max: int) -> Overhead | InstanceStart:
         """As the mechanism takes it."""
-        if self._is_by_instance:
-            seconds = self.start_seconds
-            if seconds is None:
-                seconds = min(START_SECONDS, slot_seconds)
-            return InstanceStart(seconds / slot_seconds)
-        usual = Overhead()
-        return Overhead(
-            usual.mu1 if self.mu1 is None else self.mu1,
-            usual.mu2 if self.mu2 is None else self.mu2,
+        seconds = self.start_seconds
+        return read_overhead(
+            self.changeover,
+            n_max,
+            None if seconds is None else seconds / slot_seconds,
+            self.mu1,
+            self.mu2,
+            start_key="start_seconds",
+            default_start=min(START_SECONDS / slot_seconds, 1.0),
         )
 
 
@@ -164,7 +157,7 @@ class JobFile(BaseModel):
             n_min=entry.n_min,
             n_max=entry.n_max,
             scaling=self.scaling.scaling(),
-            overhead=self.overhead.overhead(self.market.slot_seconds),
+            overhead=self.overhead.overhead(self.market.slot_seconds, entry.n_max),
         )
 
 
@@ -192,10 +185,12 @@ def parse_job_file(tables: dict[str, Any], place: str) -> JobFile:
     return file
 
 
+# Of fields that are tables here, the key whose value must fit others'.
+_KEYS = {"scaling": "scaling.table", "overhead": "overhead.start_seconds"}
+
+
 def _key(field: str) -> str:
     """The key's path of a field of the mechanism's, of those whose values must fit others'."""
-    if field.startswith("mu"):
-        return f"overhead.{field}"
-    if field == "scaling":
-        return "scaling.table"
+    if field in _KEYS:
+        return _KEYS[field]
     return f"scaling.{field}" if field == "c" or field.startswith("table") else f"job.{field}"

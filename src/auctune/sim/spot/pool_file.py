@@ -116,7 +116,7 @@ class RobustEntry(BaseModel):
 
     model_config = STRICT
 
-    risk: Numbers = [1.0]
+    risk: Numbers = [0.0]
     cost_cap: Numbers | None = None
     persistence: Numbers = [0.5]
 

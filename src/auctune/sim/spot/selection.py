@@ -161,9 +161,10 @@ class Selection:
 
 
 def scale_of(trials: Trials) -> UtilityScale:
-    """Return the bounds of a job's utility."""
-    job, price = trials.job, trials.highest_price
-    return UtilityScale(least_utility(job, price), float(job.value))
+    """Return the bounds of any job's utility, fixed before the first."""
+    price, jobs = trials.highest_price, trials.jobs
+    least = min(least_utility(job, price) for job in jobs)
+    return UtilityScale(least, float(max(job.value for job in jobs)))
 
 
 def select(

@@ -11,7 +11,6 @@ from auctune.spot.policies import (
     Ahanp,
     Ahap,
     OnDemandOnly,
-    Robust,
     SpotFirst,
     UniformProgress,
 )
@@ -41,12 +40,10 @@ from auctune.spot.terms import (
     value_at,
     work_while_starting,
 )
-from auctune.spot.window.expectation import Scenarios
-from auctune.spot.window.limits import Limits, LimitsScratch, choose_constrained
 from auctune.spot.window.program import WindowScratch, fill_window, follow, window_end
-from auctune.spot.window.table import split_of, units_done
+from auctune.spot.window.table import units_done
 
-AHAP, AHANP, ON_DEMAND_ONLY, SPOT_FIRST, UNIFORM_PROGRESS, ROBUST = range(6)
+AHAP, AHANP, ON_DEMAND_ONLY, SPOT_FIRST, UNIFORM_PROGRESS = range(5)
 
 
 class Codes(NamedTuple):
@@ -57,7 +54,7 @@ class Codes(NamedTuple):
         window, commitment, plan_always: [m] of AHAP; 0 for others.
         line: [m] of AHAP and AHANP, `SLOT_END` or `SLOT_START`; 0 for others.
         numbers: [m, 4] AHAP: sigma; AHANP: sigma, drop, shrink, growth; MSU: switch; UP:
-            hysteresis, top_up, safety_net; robust: risk, cap on cost (infinite: none), persistence.
+            hysteresis, top_up, safety_net.
     """
 
     kind: Ints
@@ -70,7 +67,7 @@ class Codes(NamedTuple):
 
 def is_coded(policy: Policy) -> bool:
     """Return whether a kernel plays this policy."""
-    return isinstance(policy, Ahap | Ahanp | OnDemandOnly | SpotFirst | UniformProgress | Robust)
+    return isinstance(policy, Ahap | Ahanp | OnDemandOnly | SpotFirst | UniformProgress)
 
 
 def encode(policies: Sequence[Policy]) -> Codes:
@@ -104,9 +101,6 @@ def _row(policy: Policy) -> tuple[tuple[int, ...], tuple[float, ...]]:
             return (SPOT_FIRST, 0, 0, 0, 0), (float(switch_code(policy)), 0.0, 0.0, 0.0)
         case UniformProgress(hysteresis, top_up, safety_net):
             return (UNIFORM_PROGRESS, 0, 0, 0, 0), (hysteresis, top_up, safety_net, 0.0)
-        case Robust(risk, cost_cap, persistence):
-            cap = np.inf if cost_cap is None else cost_cap
-            return (ROBUST, 0, 0, 0, 0), (risk, cap, persistence, 0.0)
     raise AssertionError(policy)
 
 
@@ -124,29 +118,12 @@ class Seen(NamedTuple):
         price, available: [t].
         price_ahead, available_ahead: [t, h] column 0 is slot t itself, as it is seen; column h is
             what slot t + h was thought to be in slot t.
-        scenario_price, scenario_available: [t, h, i] the same in scenario i, row h = 0 as seen.
-        scenario_weight: [i] their probabilities.
     """
 
     price: Floats
     available: Ints
     price_ahead: Floats
     available_ahead: Ints
-    scenario_price: Floats
-    scenario_available: Ints
-    scenario_weight: Floats
-
-
-class Scratch(NamedTuple):
-    """Work buffers.
-
-    Attributes:
-        window: for the widest window of AHAP.
-        limits: for robust policies.
-    """
-
-    window: WindowScratch
-    limits: LimitsScratch
 
 
 class Pool(NamedTuple):
@@ -227,36 +204,11 @@ def plan_windows(
 
 
 @kernel
-def decide_robust(
-    terms: JobConstants,
-    seen: Seen,
-    codes: Codes,
-    pool: Pool,
-    scratch: LimitsScratch,
-    m: int,
-    slot: int,
-) -> tuple[int, int]:
-    """Return the (on-demand, spot) GPUs of a robust policy in a slot."""
-    numbers, num_slots = codes.numbers[m], terms.num_slots - slot
-    scenarios = Scenarios(
-        seen.scenario_price[slot, :num_slots],
-        seen.scenario_available[slot, :num_slots],
-        seen.scenario_weight,
-        numbers[2],
-    )
-    limits = Limits(numbers[0], numbers[1] - pool.slot_cost[m])
-    done, last = units_done(terms, counted(terms, pool, m)), state_before(terms, pool, m, slot)
-    state = choose_constrained(terms, scratch, scenarios, limits, done, last)
-    return split_of(terms, state, seen.price[slot], seen.available[slot])
-
-
-@kernel
 def decide(
     terms: JobConstants,
     seen: Seen,
     codes: Codes,
     pool: Pool,
-    scratch: LimitsScratch,
     m: int,
     slot: int,
 ) -> tuple[int, int]:
@@ -297,8 +249,6 @@ def decide(
         return least_steady_count(terms, slot, progress, last), 0
     if kind == SPOT_FIRST:
         return all_spot(terms, int(numbers[0]), slot, progress, last, available)
-    if kind == ROBUST:
-        return decide_robust(terms, seen, codes, pool, scratch, m, slot)
     last_on_demand = pool.held[m, slot - 1, 0] if slot > 0 else 0
     return uniform(
         terms,
@@ -326,17 +276,15 @@ def run_slot(
             if slot > 0:
                 before = (pool.held[m, slot - 1, 0], pool.held[m, slot - 1, 1])
             start_instances(terms, pool.starting[m], before, held)
-            work = work_while_starting(terms, pool.starting[m], held)
-            whole = terms.work[UNCHANGED, count]
-            share = work / whole if whole > 0 else 1.0
+            work, finish = work_while_starting(terms, pool.starting[m], held, rest)
         else:
             row = change(count, total_before(pool, m, slot))
-            work, share = terms.work[row, count], terms.share[row]
+            work = terms.work[row, count]
+            finish = min(1.0 - terms.share[row] + rest / terms.work[UNCHANGED, count], 1.0)
         pool.progress[m] += work
         pool.slot_cost[m] += on_demand * terms.on_demand_price + spot * price
         if remaining_work(terms, pool.progress[m]) == 0.0:
-            used = 1.0 - share + rest / terms.work[UNCHANGED, count]
-            pool.finish[m] = slot + min(used, 1.0)
+            pool.finish[m] = slot + finish
     if terms.by_instance:
         pool.owed[m] = end_slot(pool.starting[m], held)
     pool.held[m, slot, 0], pool.held[m, slot, 1] = on_demand, spot
@@ -347,7 +295,7 @@ def play_pool(
     terms: JobConstants,
     seen: Seen,
     codes: Codes,
-    scratch: Scratch,
+    scratch: WindowScratch,
     pool: Pool,
     value: Floats,
     cost: Floats,
@@ -356,15 +304,15 @@ def play_pool(
 
     Args:
         terms, seen, codes: the job, its market, the policies.
-        scratch: its buffers.
+        scratch: of the widest window of AHAP.
         pool: progress, cost and held GPUs 0, finish below 0; written.
         value, cost: [m] V(T) and all that was paid; written.
     """
     for slot in range(terms.num_slots):
-        plan_windows(terms, seen, codes, pool, scratch.window, slot)
+        plan_windows(terms, seen, codes, pool, scratch, slot)
         for m in range(len(codes.kind)):
             if pool.finish[m] < 0:
-                on_demand, spot = decide(terms, seen, codes, pool, scratch.limits, m, slot)
+                on_demand, spot = decide(terms, seen, codes, pool, m, slot)
                 run_slot(terms, pool, m, slot, seen.price[slot], on_demand, spot)
     for m in range(len(codes.kind)):
         rest, on_demand = remaining_work(terms, pool.progress[m]), 0

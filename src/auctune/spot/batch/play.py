@@ -10,24 +10,20 @@ import numpy as np
 from auctune.domain import InputError
 from auctune.numerics.arrays import Floats, Ints
 from auctune.spot.batch.kernel import (
-    ROBUST,
     Codes,
     Pool,
-    Scratch,
     Seen,
     encode,
     is_coded,
     play_pool,
     within,
 )
-from auctune.spot.forecasts.forecast import ForecastTable, check_forecast
+from auctune.spot.forecasts.forecast import ForecastTable
 from auctune.spot.job import SpotJob
 from auctune.spot.market import SpotMarket
 from auctune.spot.play import play
 from auctune.spot.policy import Policy
 from auctune.spot.terms import JobConstants, job_constants
-from auctune.spot.window.expectation import ScenarioTree, make_scenario_tree
-from auctune.spot.window.limits import make_limits_scratch
 from auctune.spot.window.program import make_scratch
 
 
@@ -148,40 +144,14 @@ def _play_coded(
         starting=np.zeros((num, 2, terms.n_max if terms.by_instance else 0)),
         owed=np.zeros(num),
     )
-    outlook = _outlook(codes, job, forecasts)
-    seen = _seen(job, market, forecasts, widest, outlook)
-    limits = make_limits_scratch(terms, outlook.price.shape[2])
-    scratch = Scratch(make_scratch(terms, widest), limits)
+    seen = _seen(job, market, forecasts, widest)
     value, cost = np.zeros(num), np.zeros(num)
-    play_pool(terms, seen, codes, scratch, pool, value, cost)
+    play_pool(terms, seen, codes, make_scratch(terms, widest), pool, value, cost)
     outcome.value[places], outcome.cost[places] = value, cost
     outcome.finish[places], outcome.held[places] = pool.finish, pool.held
 
 
-def _outlook(codes: Codes, job: SpotJob, forecasts: ForecastTable | None) -> ScenarioTree:
-    """[t, h, i] scenarios up to the deadline; None where no policy looks at them."""
-    num_ahead = job.deadline - 1
-    if not np.any(codes.kind == ROBUST):
-        return ScenarioTree(np.empty((0, 0, 0)), np.empty((0, 0, 0), dtype=np.int64))
-    if num_ahead == 0:
-        return ScenarioTree(np.empty((1, 0, 1)), np.empty((1, 0, 1), dtype=np.int64))
-    check_forecast(None if forecasts is None else forecasts.at(0), num_ahead)
-    assert forecasts is not None
-    outlook = make_scenario_tree(forecasts)
-    # Contiguous as the empty one is: kernels are compiled once for both.
-    return ScenarioTree(
-        np.ascontiguousarray(outlook.price[: job.deadline, :num_ahead]),
-        np.ascontiguousarray(outlook.available[: job.deadline, :num_ahead]),
-    )
-
-
-def _seen(
-    job: SpotJob,
-    market: SpotMarket,
-    forecasts: ForecastTable | None,
-    window: int,
-    outlook: ScenarioTree,
-) -> Seen:
+def _seen(job: SpotJob, market: SpotMarket, forecasts: ForecastTable | None, window: int) -> Seen:
     market = market.between(0, job.deadline)
     price_ahead = np.zeros((job.deadline, window))
     available_ahead = np.zeros((job.deadline, window), dtype=np.int64)
@@ -193,21 +163,7 @@ def _seen(
             raise InputError("forecast", found, f"one of {window - 1} slots in each slot")
         price_ahead[:, 1:] = forecasts.price[: job.deadline, : window - 1]
         available_ahead[:, 1:] = forecasts.available[: job.deadline, : window - 1]
-    # Of no scenario nothing is read.
-    num = outlook.price.shape[2]
-    now = (len(outlook.price), 1, num)
-    present = slice(0, now[0])
-    price = np.broadcast_to(market.price[present, None, None], now)
-    available = np.broadcast_to(market.available[present, None, None], now)
-    return Seen(
-        market.price,
-        market.available,
-        price_ahead,
-        available_ahead,
-        np.concatenate((price, outlook.price), axis=1),
-        np.concatenate((available, outlook.available), axis=1),
-        np.full(num, 1.0 / max(num, 1)),
-    )
+    return Seen(market.price, market.available, price_ahead, available_ahead)
 
 
 def _play_single(

@@ -1,10 +1,12 @@
 """Forecasts of a spot market."""
 
 from auctune.spot.forecasts.arima import Arima
+from auctune.spot.forecasts.chain import MarkovChain
 from auctune.spot.forecasts.forecast import (
     Forecast,
     Forecaster,
     ForecastTable,
+    MarketChain,
     check_forecast,
     make_forecasts,
     point_forecast,
@@ -27,6 +29,8 @@ __all__ = [
     "ForecastTable",
     "Forecaster",
     "HeavyTailedNoise",
+    "MarketChain",
+    "MarkovChain",
     "NoisyForecaster",
     "PerfectForecaster",
     "PosteriorForecaster",

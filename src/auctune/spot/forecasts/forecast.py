@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -10,6 +10,21 @@ from auctune.domain import InputError
 from auctune.domain.checks import check_count
 from auctune.numerics.arrays import Floats, Ints
 from auctune.spot.market import SpotMarket
+
+
+class MarketChain(NamedTuple):
+    """A Markov chain of the market, as it is thought to go on.
+
+    Attributes:
+        price, available: [i] of a slot in state i.
+        transition: [i, j] probability of state j in the slot after state i.
+        present: state of the slot in which the forecast is made.
+    """
+
+    price: Floats
+    available: Ints
+    transition: Floats
+    present: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,6 +37,7 @@ class Forecast:
         levels: [q] rising levels within (0, 1); empty where there are point forecasts alone.
         price_quantiles: [h, q].
         available_quantiles: [h, q] whole.
+        chain: the joint law of all slots to come, where the forecaster has one.
     """
 
     price: Floats
@@ -29,6 +45,7 @@ class Forecast:
     levels: Floats
     price_quantiles: Floats
     available_quantiles: Ints
+    chain: MarketChain | None = None
 
     def __post_init__(self) -> None:
         shape = (len(self.price), len(self.levels))
@@ -46,6 +63,13 @@ class Forecast:
     @property
     def num_slots(self) -> int:
         return len(self.price)
+
+
+def same_chain(one: MarketChain, other: MarketChain | None) -> bool:
+    """Return whether two chains are the same, whatever the present state."""
+    if other is None or one.transition is other.transition:
+        return other is not None
+    return all(map(np.array_equal, one[:3], other[:3]))
 
 
 class Forecaster(Protocol):
@@ -87,6 +111,7 @@ class ForecastTable:
         levels: [q].
         price_quantiles: [t, h, q].
         available_quantiles: [t, h, q].
+        chains: [t] where the forecaster has them.
     """
 
     price: Floats
@@ -94,6 +119,7 @@ class ForecastTable:
     levels: Floats
     price_quantiles: Floats
     available_quantiles: Ints
+    chains: tuple[MarketChain | None, ...] = ()
 
     def at(self, slot: int) -> Forecast:
         """Return the forecast made in a slot."""
@@ -103,6 +129,7 @@ class ForecastTable:
             self.levels,
             self.price_quantiles[slot],
             self.available_quantiles[slot],
+            self.chains[slot] if self.chains else None,
         )
 
 
@@ -137,4 +164,5 @@ def stack_forecasts(made: Sequence[Forecast]) -> ForecastTable:
         levels=made[0].levels,
         price_quantiles=np.stack([forecast.price_quantiles for forecast in made]),
         available_quantiles=np.stack([forecast.available_quantiles for forecast in made]),
+        chains=tuple(forecast.chain for forecast in made),
     )

@@ -1,15 +1,18 @@
-"""Renting on quantiles: a stochastic program over all slots to the deadline.
+"""Renting on what is likely: a stochastic program over all slots to the deadline.
 
-Beyond the paper. Each slot to come has as many scenarios as the forecast has quantile levels; a
-slot is seen before it is decided, so that the plan knows it may still react (a window program with
-recourse, `auctune.spot.window.expectation`). Prices and counts of a slot are taken as
-uncorrelated, by pairing their quantiles in a fixed order that mixes high with low; a quantile holds
-on from slot to slot with probability `persistence`, since what was scarcer than thought stays so.
-The best plan maximizes the expected utility subject to
+Beyond the paper. Each slot to come has some scenarios, and is seen before it is decided, so that
+the plan knows it may still react (a window program with recourse,
+`auctune.spot.window.expectation`). With a forecast that has a Markov chain of the market they are
+its states, and the plan is exact for it; it is made again when the chain changes. Else they are
+the quantiles of the forecast, and the plan is made again in each slot: price and count are taken
+as uncorrelated, by pairing their quantiles in a fixed order that mixes high with low; a quantile
+holds on from slot to slot with probability `persistence`, since what was scarcer than thought
+stays so. The best plan maximizes the expected utility subject to
 
     P(work is left at d) <= risk,    E[cost, ending included] <= cost_cap - spent.
 
-Both become prices in that program (`auctune.spot.window.limits`).
+Both become prices in that program (`auctune.spot.window.limits`). With no risk a net holds beside
+them: what could make the job late, whatever comes, is not done (`auctune.spot.terms.pressed`).
 """
 
 from dataclasses import dataclass
@@ -18,42 +21,47 @@ import numpy as np
 
 from auctune.domain import InputError
 from auctune.domain.checks import check_positive
-from auctune.spot.forecasts.forecast import Forecast, check_forecast, point_forecast
+from auctune.numerics.jit import kernel
+from auctune.spot.forecasts.forecast import Forecast, MarketChain, check_forecast, same_chain
 from auctune.spot.job import SpotJob
 from auctune.spot.policies.baselines import counted
 from auctune.spot.policy import SpotAllocation, SpotObservation
-from auctune.spot.terms import JobConstants, job_constants
-from auctune.spot.window.expectation import SCENARIO_LEVELS, Scenarios, make_scenario_tree
-from auctune.spot.window.limits import (
-    Limits,
-    LimitsScratch,
-    choose_constrained,
-    make_limits_scratch,
+from auctune.spot.terms import (
+    JobConstants,
+    fits_after,
+    job_constants,
+    pressed,
+    remaining_work,
+    state_of,
+    steady_work,
 )
-from auctune.spot.window.table import split_of, units_done
+from auctune.spot.window.expectation import make_scenarios
+from auctune.spot.window.limits import LimitedProgram, Limits
+from auctune.spot.window.table import units_done
 
 _PERSISTENCE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Robust:
-    """Renting on quantiles.
+    """Renting on what is likely.
 
     Attributes:
-        risk: the most that the probability of missing the deadline may be; 1: utility alone.
+        risk: the most that the probability of missing the deadline may be, by the forecast; 0: the
+            deadline is kept wherever N_max on-demand GPUs can, whatever comes; 1: utility alone.
         cost_cap: the most that the job may cost by expectation, in units of the on-demand price;
             none: no cap.
         persistence: the probability that the next slot is at the same quantile as this one, and
             not at one drawn anew.
     """
 
-    risk: float = 1.0
+    risk: float = 0.0
     cost_cap: float | None = None
     persistence: float = _PERSISTENCE
 
     def __post_init__(self) -> None:
-        if not 0 < self.risk <= 1:
-            raise InputError("risk", f"{self.risk!r}", "a probability > 0")
+        if not 0 <= self.risk <= 1:
+            raise InputError("risk", f"{self.risk!r}", "a probability")
         if self.cost_cap is not None:
             check_positive(self.cost_cap, "cost_cap", "a number > 0")
         if not 0 <= self.persistence <= 1:
@@ -81,41 +89,64 @@ class RobustRun:
         self._params = params
         self._job = job
         self._terms: JobConstants | None = None
-        self._scratch: LimitsScratch | None = None
+        self._program: LimitedProgram | None = None
+        self._chain: MarketChain | None = None
+        self._solved_in = 0
 
     def allocate(self, observation: SpotObservation) -> SpotAllocation:
-        terms, scratch = self._prepared(observation.on_demand_price)
-        params, num_ahead = self._params, terms.num_slots - observation.slot - 1
+        terms, program = self._prepared(observation.on_demand_price)
+        slot, available = observation.slot, observation.available
+        num_ahead = terms.num_slots - slot - 1
         forecast = check_forecast(observation.forecast, num_ahead) if num_ahead else None
-        scenarios = make_scenarios(observation, forecast, num_ahead, params.persistence)
-        cap = np.inf if params.cost_cap is None else params.cost_cap
-        limits = Limits(float(params.risk), float(cap - observation.cost))
         progress, last = counted(terms, observation)
         done = int(units_done(terms, progress))
-        state = int(choose_constrained(terms, scratch, scenarios, limits, done, last))
-        on_demand, spot = split_of(terms, state, observation.price, observation.available)
+        present = self._plan(program, observation, forecast, num_ahead, done, last)
+        on_demand, spot = program.choose(
+            slot - self._solved_in, present, observation.price, available, done, last
+        )
+        if (
+            program.keeps_deadline
+            and not fits_after(terms, slot, progress, last, state_of(terms, on_demand, spot))
+            and fits(terms, slot, progress, last)
+        ):
+            on_demand, spot = pressed(terms, slot, progress, last, available)
         return SpotAllocation(int(on_demand), int(spot))
 
-    def _prepared(self, on_demand_price: float) -> tuple[JobConstants, LimitsScratch]:
-        if self._terms is None or self._scratch is None:
+    def _prepared(self, on_demand_price: float) -> tuple[JobConstants, LimitedProgram]:
+        if self._terms is None or self._program is None:
             self._terms = job_constants(self._job, on_demand_price)
-            self._scratch = make_limits_scratch(self._terms, len(SCENARIO_LEVELS))
-        return self._terms, self._scratch
+            self._program = LimitedProgram(self._terms)
+        return self._terms, self._program
+
+    def _plan(
+        self,
+        program: LimitedProgram,
+        observation: SpotObservation,
+        forecast: Forecast | None,
+        num_ahead: int,
+        done: int,
+        last: int,
+    ) -> int:
+        """Solve the program unless its solution stands; the scenario of the present slot."""
+        params, slot = self._params, observation.slot
+        chain = None if forecast is None else forecast.chain
+        in_reach = slot - self._solved_in < program.num_kept
+        if chain is not None and in_reach and same_chain(chain, self._chain):
+            return chain.present
+        scenarios = make_scenarios(
+            observation.price, observation.available, forecast, num_ahead, params.persistence
+        )
+        cap = np.inf if params.cost_cap is None else params.cost_cap
+        limits = Limits(float(params.risk), float(cap - observation.cost))
+        most_kept = 1 if chain is None else num_ahead + 1
+        program.solve(scenarios, limits, done, last, most_kept)
+        self._chain, self._solved_in = chain, slot
+        return scenarios.present
 
 
-def make_scenarios(
-    observation: SpotObservation,
-    forecast: Forecast | None,
-    num_ahead: int,
-    persistence: float,
-) -> Scenarios:
-    """Return the slot that is seen, and scenarios of those after it."""
-    outlook = make_scenario_tree(
-        forecast or point_forecast(np.empty(0), np.empty(0, dtype=np.int64))
-    )
-    num = outlook.price.shape[1]
-    price = np.empty((1 + num_ahead, num))
-    available = np.empty((1 + num_ahead, num), dtype=np.int64)
-    price[0], available[0] = observation.price, observation.available
-    price[1:], available[1:] = outlook.price[:num_ahead], outlook.available[:num_ahead]
-    return Scenarios(price, available, np.full(num, 1.0 / num), float(persistence))
+@kernel
+def fits(terms: JobConstants, slot: int, progress: float, last: int) -> bool:
+    """Return whether N_max on-demand GPUs from this slot on meet the deadline."""
+    most = state_of(terms, terms.n_max, 0)
+    work = steady_work(terms, most, last, terms.num_slots - slot)
+    return remaining_work(terms, progress + work) == 0.0

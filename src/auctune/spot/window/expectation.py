@@ -1,12 +1,13 @@
 """The window program where the slots to come are uncertain: scenarios and expectations."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
 from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.jit import kernel
-from auctune.spot.forecasts.forecast import Forecast, ForecastTable
+from auctune.spot.forecasts.forecast import Forecast
 from auctune.spot.terms import (
     UNCHANGED,
     JobConstants,
@@ -40,37 +41,8 @@ SCENARIO_LEVELS = np.array([0.1, 0.3, 0.5, 0.7, 0.9])
 PAIRED = np.array([1, 4, 2, 0, 3])
 
 
-class ScenarioTree(NamedTuple):
-    """What the slots after one may bring, as likely in each scenario.
-
-    Attributes:
-        price: [..., h, i] h + 1 slots ahead, in scenario i.
-        available: [..., h, i].
-    """
-
-    price: Floats
-    available: Ints
-
-
-def make_scenario_tree(forecast: Forecast | ForecastTable) -> ScenarioTree:
-    """Return the scenarios of one forecast, or of all in a table.
-
-    A forecast without quantiles is one scenario.
-    """
-    if len(forecast.levels) == 0:
-        return ScenarioTree(forecast.price[..., None], forecast.available[..., None])
-    price = _at_levels(forecast.levels, forecast.price_quantiles)[..., PAIRED]
-    counts = _at_levels(forecast.levels, forecast.available_quantiles.astype(np.float64))
-    return ScenarioTree(
-        np.ascontiguousarray(price), np.asarray(np.floor(counts + 0.5), dtype=np.int64)
-    )
-
-
 def _at_levels(levels: Floats, quantiles: Floats) -> Floats:
-    """[..., i] between the quantiles at hand, and those at the ends beyond them.
-
-    By elements alone: one forecast and a table of them give the same bits.
-    """
+    """[h, i] between the quantiles at hand, and those at the ends beyond them."""
     right = np.searchsorted(levels, SCENARIO_LEVELS, side="right")
     lower = np.maximum(right - 1, 0)
     upper = np.minimum(right, len(levels) - 1)
@@ -84,14 +56,15 @@ def _at_levels(levels: Floats, quantiles: Floats) -> Floats:
 # The window program where the slots to come are uncertain.
 #
 # Each slot to come brings one of a few scenarios of price and count, and is seen before it is
-# decided. Scenarios stick: the next slot has the scenario of this one with probability rho
-# (`persistence`), and else one drawn anew by the weights, as the first one after the present is.
-# So, with A_h[i] the value of what comes after slot h in scenario i,
+# decided. Scenarios are the states of a Markov chain: after a slot in scenario i the next one has
+# scenario j with probability P[i, j]. So, with A_h[i] the value of what comes after slot h in
+# scenario i,
 #
 #     value_h[i][last][k] = the window program's step with the costs of scenario i and A_h[i]
-#     A_{h-1}[i] = rho value_h[i] + (1 - rho) * (weighted mean of value_h)
+#     A_{h-1}[i] = sum over j of P[i, j] value_h[j]
 #
-# and the slot that is seen is decided by the weighted mean of the next one. Two multipliers turn
+# and the slot that is seen is decided by the A of its own row of P. The quantiles of forecasts
+# stick: P[i, j] = rho [i = j] + (1 - rho) / I with rho the `persistence`. Two multipliers turn
 # constraints into prices: `late` is paid when work is left at the deadline, `dear` on top of each
 # unit of cost.
 
@@ -100,16 +73,58 @@ class Scenarios(NamedTuple):
     """What slots t, t + 1, ..., d - 1 may bring.
 
     Attributes:
-        price: [h, i] of scenario i.
+        price: [h, i] of scenario i; row 0, the slot that is seen, is not read.
         available: [h, i].
-        weight: [i] probability of a scenario; row 0, the slot that is seen, has the same in all.
-        persistence: rho.
+        transition: [r, i] P; rows beyond the scenarios' own are only for the slot that is seen.
+        present: row of the slot that is seen.
     """
 
     price: Floats
     available: Ints
-    weight: Floats
-    persistence: float
+    transition: Floats
+    present: int
+
+
+def make_scenarios(
+    price: float, available: int, forecast: Forecast | None, num_ahead: int, persistence: float
+) -> Scenarios:
+    """Return the slot that is seen, and scenarios of those after it.
+
+    Args:
+        price, available: of the slot that is seen.
+        forecast: of at least `num_ahead` slots, if any: by its chain, else by its quantiles, and
+            one scenario where it has neither.
+        num_ahead: slots to come.
+        persistence: rho, with which quantiles stick.
+    """
+    prices, counts = np.empty((0, 1)), np.empty((0, 1), dtype=np.int64)
+    transition, present = np.ones((2, 1)), 1
+    if forecast is not None and forecast.chain is not None:
+        chain = forecast.chain
+        shape = (num_ahead, len(chain.price))
+        prices, counts = (
+            np.broadcast_to(chain.price, shape),
+            np.broadcast_to(chain.available, shape),
+        )
+        transition, present = chain.transition, chain.present
+    elif forecast is not None and len(forecast.levels):
+        levels, num = forecast.levels, len(SCENARIO_LEVELS)
+        quantiles = forecast.available_quantiles[:num_ahead].astype(np.float64)
+        prices = _at_levels(levels, forecast.price_quantiles[:num_ahead])[:, PAIRED]
+        counts = np.floor(_at_levels(levels, quantiles) + 0.5).astype(np.int64)
+        drawn = np.full((num + 1, num), 1.0 / num)
+        transition, present = (1.0 - persistence) * drawn, num
+        transition[:num] += persistence * np.eye(num)
+        transition[num] = drawn[num]
+    elif forecast is not None:
+        prices, counts = forecast.price[:num_ahead, None], forecast.available[:num_ahead, None]
+    now = (1, prices.shape[1])
+    return Scenarios(
+        np.concatenate((np.full(now, price), prices)),
+        np.concatenate((np.full(now, available, dtype=np.int64), counts)),
+        np.ascontiguousarray(transition),
+        present,
+    )
 
 
 class Multipliers(NamedTuple):
@@ -129,32 +144,41 @@ class ExpectationScratch(NamedTuple):
 
     Attributes:
         value: [i, n, k] of beginning a slot with k done after state n, in scenario i.
-        ahead: [i, n, k] of what comes after a slot with scenario i, seen from its end.
-        mean: [n, k] the mean of `value` by weight.
+        ahead: [w + 1, r, n, k] A of the slots t..t + w - 1; the last one serves those after.
         table: of the slot at hand.
     """
 
     value: Floats
     ahead: Floats
-    mean: Floats
     table: TableScratch
 
 
-def make_expectation_scratch(terms: JobConstants, num_scenarios: int) -> ExpectationScratch:
+# Of the tables that a program keeps beside those at work, so as not to be solved in each slot.
+KEPT_BYTES = 64 * 2**20
+
+
+def make_expectation_scratch(
+    terms: JobConstants, num_rows: int, num_scenarios: int, most_kept: int = 1
+) -> ExpectationScratch:
     """Buffers for one job.
+
+    Args:
+        terms: the job.
+        num_rows, num_scenarios: of the transitions.
+        most_kept: slots whose tables are kept, where `KEPT_BYTES` suffice.
 
     Raises:
         InputError: if they would take too much memory.
     """
     units = int(target_units(terms, terms.workload)) + 1
     by_instance = bool(terms.by_instance)
-    check_memory(2 * num_scenarios + 1, terms.n_max, units, by_instance=by_instance)
-    shape = (num_scenarios, int(num_states(terms)), units)
+    check_memory(2 * num_rows + num_scenarios, terms.n_max, units, by_instance=by_instance)
+    tables = (num_rows, int(num_states(terms)), units)
+    kept = min(max(KEPT_BYTES // (8 * math.prod(tables)), 1), most_kept)
     # Rows of states that cannot be held are never filled.
     return ExpectationScratch(
-        value=np.zeros(shape),
-        ahead=np.zeros(shape),
-        mean=np.zeros(shape[1:]),
+        value=np.zeros((num_scenarios, *tables[1:])),
+        ahead=np.zeros((kept + 1, *tables)),
         table=make_table_scratch(terms, units),
     )
 
@@ -190,24 +214,21 @@ def fill_costs_with_multiplier(
 
 @kernel
 def mix(
-    terms: JobConstants, scratch: ExpectationScratch, scenarios: Scenarios, low: int, top: int
+    terms: JobConstants, value: Floats, transition: Floats, low: int, top: int, out: Floats
 ) -> None:
-    """Take a slot's values to the slot before: `ahead` from `value`."""
-    value, ahead, rho = scratch.value, scratch.ahead, scenarios.persistence
-    for n in range(value.shape[1]):
-        if not can_be_held(terms, n):
-            continue
-        mean = scratch.mean[n, low : top + 1]
-        mean[:] = 0.0
-        for i in range(len(scenarios.weight)):
-            weight, row = scenarios.weight[i], value[i, n, low : top + 1]
-            # Element by element: expressions of whole slices would allocate.
-            for k in range(len(mean)):
-                mean[k] += weight * row[k]
-        for i in range(len(scenarios.weight)):
-            row, seen = value[i, n, low : top + 1], ahead[i, n, low : top + 1]
-            for k in range(len(mean)):
-                seen[k] = rho * row[k] + (1.0 - rho) * mean[k]
+    """[r][n][k] the expectation of a slot's values, seen from the end of the slot before."""
+    for r in range(len(out)):
+        for n in range(value.shape[1]):
+            if not can_be_held(terms, n):
+                continue
+            mean = out[r, n, low : top + 1]
+            mean[:] = 0.0
+            for i in range(transition.shape[1]):
+                weight, row = transition[r, i], value[i, n, low : top + 1]
+                if weight > 0.0:
+                    # Element by element: expressions of whole slices would allocate.
+                    for k in range(len(mean)):
+                        mean[k] += weight * row[k]
 
 
 @kernel
@@ -218,7 +239,7 @@ def fill_expected(
     prices: Multipliers,
     low: int,
 ) -> int:
-    """Fill `scratch.mean` for the slot after the one that is seen.
+    """Fill `scratch.ahead`.
 
     Args:
         terms: the job.
@@ -233,35 +254,50 @@ def fill_expected(
     high = target_units(terms, terms.workload)
     done = min(low, high)
     low = lowest_column(terms, done)
-    num_scenarios = len(scenarios.weight)
-    fill_end_with_multipliers(terms, prices, low, high, scratch.mean)
-    for i in range(num_scenarios):
-        scratch.ahead[i, :, low : high + 1] = scratch.mean[:, low : high + 1]
+    num_rows, num_scenarios = scenarios.transition.shape
+    spare, last = len(scratch.ahead) - 1, len(scenarios.price) - 1
+    # The end is the same in all scenarios.
+    end = scratch.ahead[min(last, spare)]
+    fill_end_with_multipliers(terms, prices, low, high, end[0])
+    for r in range(1, num_rows):
+        end[r, :, low : high + 1] = end[0, :, low : high + 1]
     fastest = terms.units[UNCHANGED, terms.n_max]
-    for h in range(len(scenarios.price) - 1, 0, -1):
+    for h in range(last, 0, -1):
         top = min(done + h * fastest, high)
+        after, before = scratch.ahead[min(h, spare)], scratch.ahead[min(h - 1, spare)]
         for i in range(num_scenarios):
             price, available = scenarios.price[h, i], scenarios.available[h, i]
             fill_costs_with_multiplier(terms, prices, price, available, scratch.table.costs)
-            fill_slot(terms, scratch.table, scratch.ahead[i], low, top, high, scratch.value[i])
-        mix(terms, scratch, scenarios, low, top)
+            fill_slot(terms, scratch.table, after[i], low, top, high, scratch.value[i])
+        rows = num_rows if h == 1 else num_scenarios
+        mix(terms, scratch.value, scenarios.transition, low, top, before[:rows])
     return high
 
 
 @kernel
-def choose_now(
+def choose(
     terms: JobConstants,
     scratch: ExpectationScratch,
-    scenarios: Scenarios,
     prices: Multipliers,
+    ahead: Floats,
+    price: float,
+    available: int,
     k: int,
-    high: int,
+    lowest: int,
     last: int,
 ) -> tuple[int, float]:
-    """The best state for the slot that is seen, and the expected value with the multipliers."""
-    price, available = scenarios.price[0, 0], scenarios.available[0, 0]
+    """Return the best state for a slot that is seen, and the expected value with the multipliers.
+
+    Args:
+        terms, scratch, prices: as `fill_expected` had them.
+        ahead: [n, k] A of this slot, in its row.
+        price, available: of this slot.
+        k: the work done.
+        lowest: the lowest column that is filled.
+        last: state of the slot before.
+    """
+    high = target_units(terms, terms.workload)
     costs = scratch.table.costs
     fill_costs_with_multiplier(terms, prices, price, available, costs)
-    k = min(k, high)
-    lowest = lowest_column(terms, k)
-    return best_state(terms, costs, price, available, scratch.mean, k, lowest, high, last)
+    k = min(max(k, lowest), high)
+    return best_state(terms, costs, price, available, ahead, k, lowest, high, last)

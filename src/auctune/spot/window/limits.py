@@ -7,30 +7,32 @@ J falls convexly in each, and the slope from one multiplier x to the next y boun
 left side from above: P(late at y) <= (J(x) - J(y)) / (y - x), and so for the cost. The first y of
 a ladder whose bound is within the limit is taken, or the last: nu with lambda = 0, then lambda,
 then nu again. Where no nu keeps the cap beside that lambda, lambda is 0: the cap comes first.
+
+Lambda never falls while a job runs: a risk that was taken once is not taken again.
 """
 
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from auctune.numerics.arrays import Floats, Ints
-from auctune.numerics.jit import kernel
 from auctune.spot.terms import JobConstants, termination_cost
 from auctune.spot.window.expectation import (
     ExpectationScratch,
     Multipliers,
     Scenarios,
-    choose_now,
+    choose,
     fill_expected,
     make_expectation_scratch,
 )
+from auctune.spot.window.table import lowest_column, split_of
 
 # Shares of what is at stake: the job's value and the cost of running it all after the deadline.
-LATE_MULTIPLIERS = np.array([0.0, 0.001, 0.1, 0.5, 2.0, 10.0])
-COST_MULTIPLIERS = np.array([0.0, 0.001, 0.25, 1.0, 4.0, 20.0])
-
-# No step of a ladder is known to keep the limit.
-NONE = -1.0
+LATE_MULTIPLIERS = (0.0, 0.001, 0.1, 0.5, 2.0, 10.0)
+COST_MULTIPLIERS = (0.0, 0.001, 0.25, 1.0, 4.0, 20.0)
+# Of no risk at all: what is unlikely counts too.
+CERTAIN = 1000.0
 
 
 class Limits(NamedTuple):
@@ -45,149 +47,134 @@ class Limits(NamedTuple):
     left: float
 
 
-class LimitsScratch(NamedTuple):
-    """Work buffers, and what is known of one state: a program is solved once for each multiplier.
+class LimitedProgram:
+    """The program of one job within limits: solved for one slot, used in those after it."""
 
-    Attributes:
-        program: buffers of the program.
-        size: [1] how many pairs of multipliers are known.
-        late, dear: [i] the pair.
-        chosen: [i] the best state beside it.
-        value: [i] J.
-    """
+    def __init__(self, terms: JobConstants) -> None:
+        self._terms = terms
+        self._stake = terms.value + termination_cost(terms, terms.workload)
+        self._scratch: ExpectationScratch | None = None
+        self._scenarios: Scenarios | None = None
+        self._solved: Multipliers | None = None
+        self._least_late = 0.0
+        self._done, self._last = 0, 0
 
-    program: ExpectationScratch
-    size: Ints
-    late: Floats
-    dear: Floats
-    chosen: Ints
-    value: Floats
+    @property
+    def num_kept(self) -> int:
+        """Slots in which the newest solution serves."""
+        return 0 if self._scratch is None else len(self._scratch.ahead) - 1
 
+    @property
+    def keeps_deadline(self) -> bool:
+        """Whether the newest solution takes no risk of being late."""
+        return self._solved is not None and self._solved.late == CERTAIN * self._stake
 
-def make_limits_scratch(terms: JobConstants, num_scenarios: int) -> LimitsScratch:
-    """Buffers for one job."""
-    # A ladder of lambda, and two of nu.
-    most = len(LATE_MULTIPLIERS) + 2 * len(COST_MULTIPLIERS)
-    return LimitsScratch(
-        make_expectation_scratch(terms, num_scenarios),
-        np.zeros(1, dtype=np.int64),
-        np.zeros(most),
-        np.zeros(most),
-        np.zeros(most, dtype=np.int64),
-        np.zeros(most),
-    )
+    def solve(
+        self, scenarios: Scenarios, limits: Limits, done: int, last: int, most_kept: int = 1
+    ) -> None:
+        """Solve from the slot that is seen on.
 
+        Args:
+            scenarios: of the slots t..d-1.
+            limits: to be kept.
+            done: work, in steps of the grid.
+            last: state of the slot before.
+            most_kept: slots in which the scenarios stay as they are.
 
-@kernel
-def solve_with_multipliers(
-    terms: JobConstants,
-    scratch: LimitsScratch,
-    scenarios: Scenarios,
-    done: int,
-    last: int,
-    late: float,
-    dear: float,
-) -> int:
-    """Return the place of what is best beside two multipliers, in `scratch`."""
-    size = scratch.size[0]
-    for i in range(size):
-        if scratch.late[i] == late and scratch.dear[i] == dear:
-            return i
-    prices = Multipliers(late, dear)
-    high = fill_expected(terms, scratch.program, scenarios, prices, done)
-    count, value = choose_now(terms, scratch.program, scenarios, prices, done, high, last)
-    scratch.late[size], scratch.dear[size] = late, dear
-    scratch.chosen[size], scratch.value[size] = count, value
-    scratch.size[0] = size + 1
-    return int(size)
+        Raises:
+            InputError: if the tables would take too much memory.
+        """
+        (num_rows, num), scratch = scenarios.transition.shape, self._scratch
+        if scratch is None or (scratch.ahead.shape[1], len(scratch.value)) != (num_rows, num):
+            self._scratch = make_expectation_scratch(self._terms, num_rows, num, most_kept)
+        self._scenarios, self._done, self._last = scenarios, done, last
+        values: dict[Multipliers, float] = {}
+        self._solved = None
 
+        def value(pair: Multipliers) -> float:
+            if pair not in values:
+                values[pair] = self._value(pair)
+            return values[pair]
 
-@kernel
-def least_late_multiplier(
-    terms: JobConstants,
-    scratch: LimitsScratch,
-    scenarios: Scenarios,
-    done: int,
-    last: int,
-    dear: float,
-    risk: float,
-) -> float:
-    """Return the first lambda at which the risk is known to be kept, or `NONE`."""
-    stake = terms.value + termination_cost(terms, terms.workload)
-    for i in range(1, len(LATE_MULTIPLIERS)):
-        x, y = LATE_MULTIPLIERS[i - 1] * stake, LATE_MULTIPLIERS[i] * stake
-        lower = solve_with_multipliers(terms, scratch, scenarios, done, last, x, dear)
-        upper = solve_with_multipliers(terms, scratch, scenarios, done, last, y, dear)
-        if (scratch.value[lower] - scratch.value[upper]) / (y - x) <= risk:
-            return float(y)
-    return NONE
+        best = multipliers_within(limits, self._stake, value, self._least_late)
+        if self._solved != best:
+            self._value(best)
+        self._least_late = max(self._least_late, best.late)
 
+    def choose(
+        self, ahead: int, row: int, price: float, available: int, done: int, last: int
+    ) -> tuple[int, int]:
+        """Return the (on-demand, spot) GPUs of a slot.
 
-@kernel
-def least_cost_multiplier(
-    terms: JobConstants,
-    scratch: LimitsScratch,
-    scenarios: Scenarios,
-    done: int,
-    last: int,
-    late: float,
-    left: float,
-) -> float:
-    """The first nu at which the cost is known to be kept, or `NONE`; 0 where there is no limit."""
-    if left == np.inf:
-        return 0.0
-    for i in range(1, len(COST_MULTIPLIERS)):
-        x, y = COST_MULTIPLIERS[i - 1], COST_MULTIPLIERS[i]
-        lower = solve_with_multipliers(terms, scratch, scenarios, done, last, late, x)
-        upper = solve_with_multipliers(terms, scratch, scenarios, done, last, late, y)
-        if (scratch.value[lower] - scratch.value[upper]) / (y - x) <= left:
-            return float(y)
-    return NONE
+        Args:
+            ahead: slots since the one that was solved for.
+            row: of the transitions, for the scenario that the slot has.
+            price, available: of the slot.
+            done: work, in steps of the grid.
+            last: state of the slot before.
+        """
+        state, _ = self._best(ahead, row, price, available, done, last)
+        on_demand, spot = split_of(self._terms, state, price, available)
+        return int(on_demand), int(spot)
+
+    def _best(
+        self, ahead: int, row: int, price: float, available: int, done: int, last: int
+    ) -> tuple[int, float]:
+        assert self._scratch is not None
+        assert self._solved is not None
+        lowest = lowest_column(self._terms, self._done)
+        table = self._scratch.ahead[ahead, row]
+        return choose(
+            self._terms, self._scratch, self._solved, table, price, available, done, lowest, last
+        )
+
+    def _value(self, pair: Multipliers) -> float:
+        assert self._scratch is not None
+        assert self._scenarios is not None
+        scenarios = self._scenarios
+        fill_expected(self._terms, self._scratch, scenarios, pair, self._done)
+        self._solved = pair
+        price, available = float(scenarios.price[0, 0]), int(scenarios.available[0, 0])
+        return self._best(0, scenarios.present, price, available, self._done, self._last)[1]
 
 
-@kernel
-def multipliers_for(
-    terms: JobConstants,
-    scratch: LimitsScratch,
-    scenarios: Scenarios,
-    limits: Limits,
-    done: int,
-    last: int,
-) -> tuple[float, float]:
-    """lambda and nu that keep both limits, or the cost's where both cannot be kept."""
-    alone = least_cost_multiplier(terms, scratch, scenarios, done, last, 0.0, limits.left)
-    if alone == NONE:
-        return 0.0, COST_MULTIPLIERS[-1]
-    if limits.risk == 1.0:
-        return 0.0, alone
-    late = least_late_multiplier(terms, scratch, scenarios, done, last, alone, limits.risk)
-    if late == NONE:
-        late = LATE_MULTIPLIERS[-1] * (terms.value + termination_cost(terms, terms.workload))
-    both = least_cost_multiplier(terms, scratch, scenarios, done, last, late, limits.left)
-    return (0.0, alone) if both == NONE else (late, both)
-
-
-@kernel
-def choose_constrained(
-    terms: JobConstants,
-    scratch: LimitsScratch,
-    scenarios: Scenarios,
-    limits: Limits,
-    done: int,
-    last: int,
-) -> int:
-    """Return the state for the slot that is seen, by the best plan within the limits.
+def multipliers_within(
+    limits: Limits, stake: float, value: Callable[[Multipliers], float], least_late: float = 0.0
+) -> Multipliers:
+    """Return lambda and nu that keep both limits, or the cost's where both cannot be kept.
 
     Args:
-        terms: the job.
-        scratch: its buffers.
-        scenarios: of the slots t..d-1.
         limits: to be kept.
-        done: work, in steps of the grid.
-        last: state of the slot before.
+        stake: that the ladder of lambda has shares of.
+        value: J.
+        least_late: the least lambda, unless the cap on cost forbids it.
     """
-    scratch.size[0] = 0
-    late, dear = multipliers_for(terms, scratch, scenarios, limits, done, last)
-    return int(
-        scratch.chosen[solve_with_multipliers(terms, scratch, scenarios, done, last, late, dear)]
-    )
+
+    def dear_beside(late: float) -> float | None:
+        if limits.left == np.inf:
+            return 0.0
+        return _first(COST_MULTIPLIERS, limits.left, lambda dear: value(Multipliers(late, dear)))
+
+    alone = dear_beside(0.0)
+    if alone is None:
+        return Multipliers(0.0, COST_MULTIPLIERS[-1])
+    if limits.risk == 1.0:
+        return Multipliers(0.0, alone)
+    late: float | None = CERTAIN * stake
+    if limits.risk > 0.0:
+        dear, steps = alone, [share * stake for share in LATE_MULTIPLIERS]
+        late = _first(steps, limits.risk, lambda late: value(Multipliers(late, dear)), least_late)
+        late = steps[-1] if late is None else late
+    assert late is not None
+    both = dear_beside(late)
+    return Multipliers(0.0, alone) if both is None else Multipliers(late, both)
+
+
+def _first(
+    ladder: Sequence[float], limit: float, value: Callable[[float], float], least: float = 0.0
+) -> float | None:
+    """Return the first step from `least` on at which a limit is known to be kept."""
+    for lower, upper in pairwise(ladder):
+        if upper >= least and (value(lower) - value(upper)) / (upper - lower) <= limit:
+            return upper
+    return None

@@ -11,6 +11,8 @@ from auctune.numerics.jit import kernel
 from auctune.spot.terms import (
     GROWN,
     KEPT,
+    MOST_BYTES,
+    NUMBER_BYTES,
     SHRUNK,
     TOLERANCE,
     UNCHANGED,
@@ -22,10 +24,6 @@ from auctune.spot.terms import (
     terminal_value,
     units_of,
 )
-
-# Of all tables of one program; on each processor there may be one.
-MOST_BYTES = 2 * 2**30
-_NUMBER = 8
 
 
 def check_memory(num_tables: int, n_max: int, units: int, *, by_instance: bool = False) -> None:
@@ -41,16 +39,16 @@ def check_memory(num_tables: int, n_max: int, units: int, *, by_instance: bool =
         InputError: naming `job`, and what would fit.
     """
     rows = (n_max + 1) ** (2 if by_instance else 1)
-    size = num_tables * rows * units * _NUMBER
+    size = num_tables * rows * units * NUMBER_BYTES
     if size <= MOST_BYTES:
         return
-    fewer = MOST_BYTES // (rows * units * _NUMBER)
-    most = MOST_BYTES // (num_tables * units * _NUMBER)
+    fewer = MOST_BYTES // (rows * units * NUMBER_BYTES)
+    most = MOST_BYTES // (num_tables * units * NUMBER_BYTES)
     counts = (math.isqrt(most) if by_instance else most) - 1
     fits = [f"n_max <= {counts}"] if counts >= 1 else []
     fits += [f"{fewer} tables"] if fewer >= 1 else []
     found = (
-        f"takes {num_tables} tables of {rows} counts x {units} steps of work, "
+        f"takes {num_tables} tables of {rows} states x {units} steps of work, "
         f"{size / 2**30:,.1f} GiB"
     )
     would = f", that is {' or '.join(fits)}" if fits else ""

@@ -168,7 +168,7 @@ def test_advice_does_not_depend_on_what_comes_after_the_present(
         ("advise", ("--now", "60"), "--now: 60; expected a slot of the market, 0 to 59"),
         ("advise", ("--start", "30"), "--start: 30, 29 slots before the present one; expected"),
         ("advise", ("--now", "5"), "--market: 6 slots up to the present one; expected 11 at least"),
-        ("advise", ("--forecast", "perfect"), "--forecast: knows the future; expected seasonal"),
+        ("advise", ("--forecast", "perfect"), "--forecast: knows the future; expected chain"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(

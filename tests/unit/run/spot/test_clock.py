@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from auctune.run.spot.clock import ModelClock, WallClock
-from auctune.spot import IDLE, InstanceStart, LinearScaling, Overhead, SpotAllocation, SpotJob
+from auctune.spot import InstanceStart, LinearScaling, Overhead, SpotJob
 
 JOB = SpotJob(
     workload=30.0,
@@ -28,36 +28,23 @@ def test_time_passes_as_work_is_done(clock: ModelClock) -> None:
     assert clock.now() == pytest.approx(1.0 / 7.0)
 
 
-@pytest.mark.parametrize(
-    ("count", "last", "lost"), [(3, 0, 0.2), (3, 2, 0.2), (2, 3, 0.1), (3, 3, 0.0), (0, 3, 0.0)]
-)
-def test_a_slot_begins_with_its_overhead(
-    clock: ModelClock, count: int, last: int, lost: float
-) -> None:
+def test_overhead_takes_its_time(clock: ModelClock) -> None:
     clock.start(2.0)
-    clock.on_allocation(SpotAllocation(0, count), SpotAllocation(0, last))
-    assert clock.now() == pytest.approx(2.0 + lost)
+    clock.on_overhead(0.2)
+    assert clock.now() == pytest.approx(2.2)
 
 
 def test_after_the_deadline_all_time_has_the_overhead(clock: ModelClock) -> None:
     clock.start(5.0)
-    clock.on_allocation(SpotAllocation(4, 0), IDLE)
     clock.on_trained(90, 4)
     assert clock.now() == pytest.approx(5.0 + 9.0 / (0.8 * 9.0))
 
 
-def test_by_instance_only_those_that_are_started_lose_time() -> None:
+def test_by_instance_time_after_the_deadline_is_as_before() -> None:
     clock = ModelClock(replace(JOB, overhead=InstanceStart(0.2)), 300)
-    clock.on_allocation(SpotAllocation(0, 2), IDLE)
-    assert clock.now() == pytest.approx(0.2)
-    clock.start(1.0)
-    # One stays, one on-demand instance starts: H(1) = 3 of H(2) = 5 for a fifth of the slot.
-    clock.on_allocation(SpotAllocation(1, 1), SpotAllocation(0, 2))
-    assert clock.now() == pytest.approx(1.0 + 0.2 * (5 - 3) / 5)
     clock.start(5.0)
-    # Three join the on-demand instance that is held at the deadline.
     clock.on_trained(90, 4)
-    assert clock.now() == pytest.approx(5.0 + 0.2 * (9 - 3) / 9 + 9.0 / 9.0)
+    assert clock.now() == pytest.approx(5.0 + 9.0 / 9.0)
 
 
 def test_idle_time_never_goes_back(clock: ModelClock) -> None:
@@ -66,12 +53,6 @@ def test_idle_time_never_goes_back(clock: ModelClock) -> None:
     assert clock.now() == 2.5
     clock.sleep_until(3.0)
     assert clock.now() == 3.0
-
-
-def test_a_model_without_overhead_has_none() -> None:
-    clock = ModelClock(replace(JOB, overhead=Overhead(1.0, 1.0)), 300)
-    clock.on_allocation(SpotAllocation(4, 0), IDLE)
-    assert clock.now() == 0.0
 
 
 def test_real_time_goes_on_from_where_it_was() -> None:

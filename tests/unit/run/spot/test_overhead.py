@@ -2,9 +2,14 @@
 
 import pytest
 
-from auctune.run.spot.overhead import MeasuredOverhead, ReadinessTracker, measure_overhead
+from auctune.run.spot.overhead import (
+    MeasuredOverhead,
+    ReadinessTracker,
+    assumed_overhead,
+    measure_overhead,
+)
 from auctune.run.spot.state import SlotRecord
-from auctune.spot import IDLE, SpotAllocation, SpotObservation
+from auctune.spot import IDLE, InstanceStart, SpotAllocation, SpotJob, SpotObservation
 
 
 def slot(number: int, count: int, lost: float | None) -> SlotRecord:
@@ -70,7 +75,20 @@ def test_overheads_are_told_apart_by_how_the_count_changed() -> None:
     assert measured.mu2 == pytest.approx(0.96)
 
 
+def test_a_start_is_the_mean_of_the_instances_that_were_started() -> None:
+    slots = [slot(0, 2, 0.2), slot(1, 3, 0.1), slot(2, 3, 0.0), slot(3, 3, 0.1), slot(4, 1, 0.0)]
+    slots[2].preempted = 1
+    measured = measure_overhead(slots)
+    # Two, one, and one in place of the one that was preempted.
+    assert measured.num_started == 4
+    assert measured.start == pytest.approx((2 * 0.2 + 3 * 0.1 + 3 * 0.1) / 4)
+    assert assumed_overhead(SpotJob(workload=1, deadline=1)) == {"mu1": 0.9, "mu2": 0.95}
+    by_instance = SpotJob(workload=1, deadline=1, overhead=InstanceStart(0.2))
+    assert assumed_overhead(by_instance) == {"start": 0.2}
+
+
 def test_in_longer_slots_the_same_seconds_are_a_smaller_share() -> None:
-    longer = MeasuredOverhead(0.8, None, 3, 0).at(60.0)
+    longer = MeasuredOverhead(0.8, None, 3, 0, 0.6, 4).at(60.0)
+    assert longer.start == pytest.approx(0.01)
     assert longer.mu1 == pytest.approx(1 - 0.2 / 60)
     assert longer.mu2 is None

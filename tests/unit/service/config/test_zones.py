@@ -49,7 +49,16 @@ def test_paths_of_a_spot_zone_start_from_the_folder_of_the_file(tmp_path: Path) 
         ("nodes = []\n", r"zones\[0\].nodes"),
         ("[zones.ray]\nspot_resource = 'a'\n", r"zones\[0\].ray"),
         ("instance_start_seconds = 9e9\n", r"zones\[0\].instance_start_seconds"),
-        ("instance_start_seconds = 1\nmu1 = 0.9\n", r"zones\[0\].instance_start_seconds"),
+        (
+            "instance_start_seconds = 1\nmu1 = 0.9\n",
+            r"zones\[0\]: has both mu1 and instance_start_seconds; expected mu1 and mu2 "
+            r"\(by total\) or instance_start_seconds \(by instance\)",
+        ),
+        (
+            "instance_start_seconds = 1\nchangeover = 'by_total'\n",
+            r"zones\[0\].instance_start_seconds",
+        ),
+        ("mu1 = 0.97\n", r"zones\[0\].mu1: 0\.97; expected a number <= mu2 = 0\.95"),
         ('changeover = "by_instance"\nmu2 = 0.9\n', r"zones\[0\].mu2"),
         ("provider = 'ray'\nprefork = true\n", r"zones\[0\].prefork"),
         ("device = 'cuda'\n", r"zones\[0\].device: 'cuda' would be shared by 16 instances"),
@@ -152,6 +161,7 @@ def test_the_example_is_an_edge_zone() -> None:
         (('ray = { address = "nowhere" }',), "address"),
         (('ray = { address = "head:1" }', 'device = "cuda:1"'), "device"),
         (('ray = { address = "head:1" }', 'device = "cuda"'), "worker.gpu"),
+        (('device = "cuda"',), "device"),
     ],
 )
 def test_an_invalid_edge_zone_is_named_by_its_key(

@@ -26,7 +26,7 @@ JOB = SpotJob(workload=12, deadline=4, n_max=6)
 def test_a_future_begins_as_the_past_and_goes_on_as_it_did_somewhere() -> None:
     past = daily_market(80)
     stretches = {tuple(past.available[s + 1 : s + 6]) for s in range(75) if past.available[s] == 0}
-    futures = likely_futures(past, 5)
+    futures, _ = likely_futures(past, 5, 6)
     assert len(futures) == 9
     for future in futures:
         assert np.array_equal(future.price[:80], past.price)
@@ -36,37 +36,41 @@ def test_a_future_begins_as_the_past_and_goes_on_as_it_did_somewhere() -> None:
         assert np.all(future.price >= 0)
 
 
-def test_fewer_futures_are_those_of_the_likest_moments() -> None:
-    past = daily_market(80)
-    few, all_of_them = likely_futures(past, 5, 3), likely_futures(past, 5)
-    assert len(few) == 3
-    for one, other in zip(few, all_of_them, strict=False):
-        assert np.array_equal(one.available, other.available)
+def test_counts_that_a_job_cannot_use_are_alike() -> None:
+    # Odd and even counts are followed by none and by plenty; a job of two cannot tell them apart.
+    count = np.tile([5, 0, 4, 9], 50)
+    past = SpotMarket(np.full(197, 0.3), count[:197])
+    assert {future.available[197] for future in likely_futures(past, 1, 16)[0]} == {0}
+    assert {future.available[197] for future in likely_futures(past, 1, 2)[0]} == {0, 5, 9}
 
 
-def test_of_moments_that_are_alike_the_latest_count() -> None:
-    # Every other slot has none; between them is 1, and 5 in the last third.
-    slots = np.arange(301)
-    between = np.where(slots < 200, 1, 5)
-    past = SpotMarket(np.full(301, 0.4), np.where(slots % 2 == 0, 0, between))
-    assert [future.available[301] for future in likely_futures(past, 1)] == [5] * 18
+def test_futures_are_spread_over_the_likest_and_latest_moments() -> None:
+    # The count says which slot a future goes on from: 0 and a number by turns.
+    slots = np.arange(402)
+    past = SpotMarket(np.full(401, 0.4), np.where(slots % 2 == 0, 0, slots)[:401])
+    futures, num_stretches = likely_futures(past, 1, 1)
+    followed = np.array([future.available[401] for future in futures])
+    # 4 * 20 of the 200 moments with none, the latest; every fourth of them, or nearly.
+    assert len(followed) == 20
+    assert followed.min() == 241
+    assert followed.max() == 399
+    assert set(np.diff(followed)) <= {8, 10}
+    assert num_stretches == 80
+    few = [future.available[401] for future in likely_futures(past, 1, 1, 3)[0]]
+    assert few == [241, 321, 399]
 
 
-def test_what_came_of_plenty_is_asked_of_plenty_however_rare_it_was() -> None:
-    # Five evenings of plenty in a desert; it has just begun again.
-    count = np.zeros(400, dtype=np.int64)
-    for begin in (50, 120, 190, 260, 330, 396):
-        count[begin : begin + 4] = 16
-    futures = likely_futures(SpotMarket(np.full(398, 0.3), count[:398]), 1)
-    # The latest 20 of the 21 moments of plenty; each evening but this one lost it once.
-    assert len(futures) == 20
-    assert np.mean([future.available[398] == 16 for future in futures]) == 15 / 20
+def test_stretches_that_overlap_count_once() -> None:
+    # One long desert: 4 * 17 moments in a row, in which 40 slots go twice.
+    past = SpotMarket(np.full(300, 0.4), np.zeros(300, dtype=np.int64))
+    assert likely_futures(past, 40, 4)[1] == 2
+    assert likely_futures(past, 1, 4)[1] == 72
 
 
 def test_a_past_too_short_to_tell_is_refused() -> None:
-    assert likely_futures(daily_market(13), 5)
+    assert likely_futures(daily_market(13), 5, 6)
     with pytest.raises(InputError, match="12 slots up to the present one"):
-        likely_futures(daily_market(12), 5)
+        likely_futures(daily_market(12), 5, 6)
 
 
 def test_in_a_market_that_never_changes_nothing_is_uncertain() -> None:
@@ -118,11 +122,25 @@ def test_the_risk_is_the_share_of_futures_that_are_late() -> None:
     market = SpotMarket(np.full(396, 0.3), np.where(slots % 8 < 4, 6, 0))
     job = replace(JOB, workload=10.0, deadline=2)
     said = advise(job, SpotAlone(), SeasonalSpec(), market, 395)
-    futures = likely_futures(market, 1)
+    futures, _ = likely_futures(market, 1, job.n_max)
     assert said.risk == np.mean([future.available[396] == 0 for future in futures])
     # A slot with spot is the last of its four in one case of four.
     assert 0.15 < said.risk < 0.35
     assert said.finish_p50 <= 2 < said.finish_p90
+
+
+def test_quantiles_leave_the_more_room_the_fewer_stretches_there_are() -> None:
+    # All spot, for 30 slots or for 300; then 20 slots in which nothing like the past need hold.
+    job = replace(JOB, workload=100.0, deadline=21)
+    market = SpotMarket(np.full(300, 0.3), np.full(300, 6))
+    said = {n: advise(job, SpotFirst(), SeasonalSpec(), market.until(n), n) for n in (30, 299)}
+    certain = play(SpotFirst(), job, market.between(0, 21))
+    for advice in said.values():
+        assert advice.cost_p50 == advice.cost == pytest.approx(certain.cost)
+    assert (said[30].num_stretches, said[299].num_stretches) == (1, 4)
+    # Above all that was seen lies a quarter of the probability, or a tenth.
+    none = play(SpotFirst(), job, SpotMarket(market.price, np.zeros(300, dtype=np.int64)))
+    assert certain.cost < said[299].cost_p90 < said[30].cost_p90 < none.cost
 
 
 def test_a_job_that_is_not_running_is_not_advised() -> None:

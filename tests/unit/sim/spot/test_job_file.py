@@ -72,6 +72,11 @@ def test_what_is_left_out_is_as_the_mechanism_has_it(tmp_path: Path) -> None:
     assert file.training is None
     quick = LEAST + "[overhead]\nstart_seconds = 720\n[market]\nslot_seconds = 600\n"
     assert read_job_file(write(tmp_path, quick)).spot_job().overhead == InstanceStart(1.2)
+    # A slot that is shorter than the usual start is all start.
+    short = read_job_file(write(tmp_path, LEAST + "[market]\nslot_seconds = 60\n"))
+    assert short.spot_job().overhead == InstanceStart(1.0)
+    large = read_job_file(write(tmp_path, LEAST + "n_max = 100\n"))
+    assert large.spot_job().overhead == Overhead()
     total = read_job_file(write(tmp_path, LEAST + '[overhead]\nchangeover = "by_total"\n'))
     assert total.spot_job().overhead == Overhead()
     linear = read_job_file(write(tmp_path, LEAST + "[scaling]\nc = -0.25\n"))
@@ -99,9 +104,23 @@ def test_what_is_left_out_is_as_the_mechanism_has_it(tmp_path: Path) -> None:
         ("table = [1, 1.9, 2.7, 3.4]", "c = -1", r"scaling\.c: -1\.0; .* a \+ c > 0"),
         ("mu1 = 0.8", "mu1 = 0.95", r"overhead\.mu1: 0\.95; expected a number <= mu2 = 0\.9"),
         ("mu2 = 0.9", "mu2 = 1.5", r"overhead\.mu2: 1\.5"),
-        ("mu2 = 0.9", "start_seconds = 9", r"overhead\.start_seconds: is given; .*by_instance"),
+        (
+            "mu2 = 0.9",
+            "start_seconds = 9",
+            r"overhead: has both mu1 and start_seconds; expected mu1 and mu2 \(by total\) or s",
+        ),
+        ("mu1 = 0.8", "start_seconds = 9", r"overhead: has both mu2 and start_seconds"),
         ("by_total", "by_instance", r"overhead\.mu1: is given; .*by_total"),
-        ('changeover = "by_total"', "start_seconds = 9", r"overhead\.start_seconds: is given"),
+        (
+            "mu1 = 0.8\nmu2 = 0.9",
+            "start_seconds = 9",
+            r'overhead\.start_seconds: is given; expected changeover = "by_instance" beside it',
+        ),
+        (
+            'changeover = "by_total"\nmu1 = 0.8\nmu2 = 0.9',
+            "start_seconds = 901",
+            r"overhead\.start_seconds: a start of 1\.00111 slots; expected at most 1, or n_min = 1",
+        ),
         ("by_total", "by_slot", r"overhead\.changeover: 'by_slot'"),
         ("slot_seconds = 900", "slot_seconds = 0", r"market\.slot_seconds: 0"),
         ("on_demand_price = 3.06", "on_demand_price = inf", r"market\.on_demand_price: inf"),

@@ -91,7 +91,7 @@ def test_every_policy_can_be_in_a_pool(tmp_path: Path) -> None:
         ("[[ahanp]]\nsigma = -0.5", r"ahanp\[0\]\.sigma: -0\.5"),
         ("[[ahanp]]\nsigma = [0.5, inf]", r"ahanp\[0\]\.sigma\[1\]: inf"),
         ("[[ahanp]]\nwindow = 3", r"ahanp\[0\]\.window: is an unknown key; expected one of sigma"),
-        ("[[robust]]\nrisk = 0", r"robust\[0\]\.risk: 0"),
+        ("[[robust]]\nrisk = 2", r"robust\[0\]\.risk: 2"),
         ("[[up]]\nhysteresis = -1", r"up\[0\]\.hysteresis: -1"),
         ("[[best]]", r"pool\.toml: best: is an unknown key; expected one of ahap, ahanp"),
         ("[[msu]]\nswitch = -1", r"msu\[0\]\.switch: -1"),

@@ -1,8 +1,5 @@
 """Planning on quantiles: what it is worth, and what its two limits do."""
 
-from collections.abc import Callable
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,18 +8,15 @@ from hypothesis import strategies as st
 from auctune.domain import InputError
 from auctune.spot import Robust, SpotJob, SpotMarket, offline_optimum, play
 from auctune.spot.forecasts import ForecastTable
-from auctune.spot.policies.robust import make_scenarios
-from auctune.spot.terms import job_constants, termination_cost
+from auctune.spot.window.expectation import Multipliers, make_scenarios
 from auctune.spot.window.limits import (
+    CERTAIN,
     COST_MULTIPLIERS,
     LATE_MULTIPLIERS,
     Limits,
-    make_limits_scratch,
-    multipliers_for,
-    solve_with_multipliers,
+    multipliers_within,
 )
 from support.spot_cases import even_jobs, forecast_of, markets, perfect
-from support.spot_seen import seen
 from support.thorough import drawn
 
 # One slot of waiting is possible; then all must run.
@@ -48,13 +42,13 @@ def gamble(chance: float) -> ForecastTable:
 def test_with_all_foreseen_it_is_optimal(data: st.DataObject) -> None:
     job = data.draw(even_jobs(max_deadline=7, max_gpus=5))
     market = data.draw(markets(job.deadline))
-    utility = play(Robust(), job, market, perfect(market)).utility
+    utility = play(Robust(risk=1.0), job, market, perfect(market)).utility
     assert utility == pytest.approx(offline_optimum(job, market).utility, abs=1e-9)
 
 
 def test_it_waits_for_what_is_likely_and_reacts_when_it_does_not_come() -> None:
     market = SpotMarket(np.array([0.9, 0.9]), np.array([4, 0]))
-    outcome = play(Robust(), JOB, market, gamble(0.8))
+    outcome = play(Robust(risk=1.0), JOB, market, gamble(0.8))
     assert outcome.allocations[0].total == 0
     # It is not late for that: on-demand GPUs are always there.
     assert outcome.finish <= 2
@@ -70,73 +64,76 @@ def late_or_dear() -> tuple[SpotJob, SpotMarket, ForecastTable]:
 def test_a_limit_on_risk_makes_it_start_at_once() -> None:
     job, market, forecasts = late_or_dear()
     bold = play(Robust(risk=1.0), job, market, forecasts)
-    careful = play(Robust(risk=0.05), job, market, forecasts)
     assert bold.finish > job.deadline
-    assert careful.finish <= job.deadline
-    assert careful.cost > bold.cost
+    for risk in (0.0, 0.05):
+        careful = play(Robust(risk), job, market, forecasts)
+        assert careful.finish <= job.deadline
+        assert careful.cost > bold.cost
 
 
 def test_a_cap_on_cost_makes_it_late_rather_than_dear() -> None:
     job = SpotJob(workload=7.0, deadline=2, n_max=4, value=14.0, hard_factor=2.0)
     market = SpotMarket(np.array([0.99, 0.1]), np.array([0, 4]))
     forecasts = gamble(1.0)
-    free = play(Robust(), job, market, forecasts)
-    capped = play(Robust(cost_cap=4.3), job, market, forecasts)
+    free = play(Robust(risk=1.0), job, market, forecasts)
+    capped = play(Robust(risk=1.0, cost_cap=4.3), job, market, forecasts)
     assert free.finish <= 2 < capped.finish
     assert capped.cost <= 4.3 < free.cost
     # Where the two limits conflict the cap comes first.
-    both = play(Robust(risk=0.05, cost_cap=4.3), job, market, forecasts)
-    assert both.cost == capped.cost
+    for risk in (0.0, 0.05):
+        assert play(Robust(risk, 4.3), job, market, forecasts).cost == capped.cost
 
 
-@pytest.mark.parametrize(("risk", "left"), [(0.05, np.inf), (0.3, 2.0), (1.0, 1.2), (0.01, 1.0)])
-def test_the_first_multiplier_whose_slope_keeps_the_limit_is_taken(
-    risk: float, left: float
+@given(
+    st.lists(st.tuples(st.floats(-5, 5), st.floats(0, 1), st.floats(0, 4)), min_size=1, max_size=6),
+    st.sampled_from([0.0, 0.01, 0.05, 0.3, 1.0]),
+    st.sampled_from([np.inf, 2.0, 1.0]),
+)
+def test_multipliers_are_the_first_whose_best_plan_keeps_the_limits(
+    plans: list[tuple[float, float, float]], risk: float, left: float
 ) -> None:
-    terms = job_constants(SpotJob(workload=4.0, deadline=2, n_max=4, value=6.0), 1.0)
-    observation = seen(0, price=0.9, available=4)
-    scenarios = make_scenarios(observation, gamble(0.5).at(0), 1, 0.5)
+    """A plan is worth a utility, is late with a probability and has a cost."""
 
-    def expected(late: float, dear: float) -> float:
-        scratch = make_limits_scratch(terms, len(scenarios.weight))
-        return float(
-            scratch.value[solve_with_multipliers(terms, scratch, scenarios, 0, 0, late, dear)]
-        )
+    def worth(pair: Multipliers) -> float:
+        return max(utility - pair.late * late - pair.cost * cost for utility, late, cost in plans)
 
-    def first(ladder: list[float], limit: float, worth: Callable[[float], float]) -> float | None:
-        if limit == np.inf:
-            return 0.0
-        slopes = ((worth(x) - worth(y)) / (y - x) for x, y in pairwise(ladder))
-        kept = [slope <= limit for slope in slopes]
-        return ladder[1 + kept.index(True)] if any(kept) else None
+    stake = 2.0
+    chosen = multipliers_within(Limits(risk, left), stake, worth)
 
-    stake = terms.value + termination_cost(terms, terms.workload)
-    steps = [share * stake for share in LATE_MULTIPLIERS.tolist()]
-    dear = first(COST_MULTIPLIERS.tolist(), left, lambda y: expected(0.0, y))
-    late: float | None = 0.0
-    if dear is None:
-        dear = 20.0
-    elif risk < 1:
-        alone = dear
-        late = first(steps, risk, lambda y: expected(y, alone))
-        late = steps[-1] if late is None else late
-        kept = late
-        both = first(COST_MULTIPLIERS.tolist(), left, lambda y: expected(kept, y))
-        late, dear = (0.0, alone) if both is None else (kept, both)
-    scratch = make_limits_scratch(terms, len(scenarios.weight))
-    found = multipliers_for(terms, scratch, scenarios, Limits(risk, left), 0, 0)
-    assert found == (late, dear)
+    def slope(lower: Multipliers, upper: Multipliers) -> float:
+        return (worth(lower) - worth(upper)) / (sum(upper) - sum(lower))
+
+    # The slope before a multiplier bounds what the best plan beside it takes.
+    if chosen.cost > COST_MULTIPLIERS[1] and left < np.inf:
+        below = COST_MULTIPLIERS[COST_MULTIPLIERS.index(chosen.cost) - 1]
+        before = COST_MULTIPLIERS[COST_MULTIPLIERS.index(below) - 1]
+        late = chosen.late
+        assert slope(Multipliers(late, before), Multipliers(late, below)) > left
+    if risk == 0.0 and left == np.inf:
+        assert chosen.late == CERTAIN * stake
+    if 0.0 < risk < 1.0 and left == np.inf and chosen.late < LATE_MULTIPLIERS[-1] * stake:
+        steps = [share * stake for share in LATE_MULTIPLIERS]
+        below = steps[steps.index(chosen.late) - 1]
+        assert slope(Multipliers(below, 0.0), chosen) <= risk
+
+
+def test_a_risk_that_was_taken_is_not_taken_again() -> None:
+    limits = Limits(0.05, np.inf)
+    assert multipliers_within(limits, 1.0, lambda _: 0.0) == (0.001, 0.0)
+    assert multipliers_within(limits, 1.0, lambda _: 0.0, least_late=0.5) == (0.5, 0.0)
 
 
 def test_the_name_tells_policies_apart() -> None:
     kinds = [
         Robust(),
+        Robust(1.0),
         Robust(0.05),
         Robust(0.05, 9.0),
         Robust(0.05, 9.0, 0.8),
         Robust(0.05, None, 0),
     ]
     assert [one.name for one in kinds] == [
+        "robust(risk=0)",
         "robust(risk=1)",
         "robust(risk=0.05)",
         "robust(risk=0.05,cost_cap=9)",
@@ -155,8 +152,10 @@ def test_scenarios_are_quantiles_each_as_likely_and_price_goes_its_own_way() -> 
         price,
         np.arange(5)[None, None, :].repeat(2, axis=0),
     )
-    scenarios = make_scenarios(seen(0, price=0.7, available=3), table.at(0), 1, 0.5)
-    assert scenarios.weight.tolist() == [0.2] * 5
+    scenarios = make_scenarios(0.7, 3, table.at(0), 1, 0.5)
+    drawn = scenarios.transition[scenarios.present]
+    assert drawn.tolist() == [0.2] * 5
+    assert scenarios.transition[0].tolist() == pytest.approx([0.6, 0.1, 0.1, 0.1, 0.1])
     assert set(scenarios.price[0]) == {0.7}
     assert set(scenarios.available[0]) == {3}
     assert sorted(scenarios.price[1]) == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
@@ -165,9 +164,9 @@ def test_scenarios_are_quantiles_each_as_likely_and_price_goes_its_own_way() -> 
 
 
 def test_a_forecast_without_quantiles_is_one_scenario() -> None:
-    scenarios = make_scenarios(seen(0), forecast_of([0.2, 0.3], [1, 2]), 2, 0.5)
+    scenarios = make_scenarios(0.5, 3, forecast_of([0.2, 0.3], [1, 2]), 2, 0.5)
     assert scenarios.price[:, 0].tolist() == [0.5, 0.2, 0.3]
-    assert scenarios.weight.tolist() == [1.0]
+    assert scenarios.transition[scenarios.present].tolist() == [1.0]
 
 
 def test_a_job_that_is_worth_nothing_may_have_limits_too() -> None:
@@ -180,7 +179,7 @@ def test_a_job_that_is_worth_nothing_may_have_limits_too() -> None:
 @pytest.mark.parametrize(
     ("place", "policy"),
     [
-        ("risk", lambda: Robust(risk=0.0)),
+        ("risk", lambda: Robust(risk=-0.1)),
         ("cost_cap", lambda: Robust(cost_cap=0.0)),
         ("persistence", lambda: Robust(persistence=1.1)),
     ],

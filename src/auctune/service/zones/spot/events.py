@@ -5,6 +5,9 @@ A job's own slots are numbered from its first slot. Prices are relative to the o
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
 
 from auctune.domain import Money
 from auctune.run.spot.job_config import SpotJobSpec
@@ -66,6 +69,8 @@ class SpotMetered(JobMetered):
         at: slot of the zone.
         share: part of the slot that was paid; below 1 only after the deadline.
         missed: whether the job's process was not running yet.
+        preempted: spot instances lost within the job's slot before; 0 if changes of instances are
+            charged by total.
     """
 
     at: int
@@ -74,6 +79,7 @@ class SpotMetered(JobMetered):
     on_demand: int
     spot: int
     missed: bool
+    preempted: Annotated[int, Field(exclude_if=lambda preempted: not preempted)] = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -89,12 +89,21 @@ class SpotJobState(MeteredJob):
     def total_rows(self) -> int:
         return self.size.rows * self.training.epochs
 
-    def count_instances(self, on_demand: int, spot: int, share: float) -> None:
-        """Count the instances that it holds for a share of a slot."""
+    def num_preempted(self, spot_before: int) -> int:
+        """Return how many spot instances of its newest slot are lost if so many are left."""
+        if self.terms.start is None:
+            return 0
+        return self.count - self.on_demand - spot_before
+
+    def count_instances(self, on_demand: int, spot: int, share: float, preempted: int) -> None:
+        """Count the instances that it holds for a share of a slot.
+
+        `preempted` spot instances were lost within the slot before.
+        """
         work, count = 0.0, on_demand + spot
         if count:
             job = self.terms.job()
-            last = self.on_demand, self.count - self.on_demand
+            last = self.on_demand, self.count - self.on_demand - preempted
             effective = job.effective_share((on_demand, spot), last)
             work = effective * float(job.scaling.throughput(count)) * share
         self.promised += work

@@ -89,7 +89,7 @@ class SpotState(SlottedState[SpotJobState]):
     def _metered(self, event: ZoneEvent, data: SpotMetered) -> Effects:
         job = self.jobs[job_of(event)]
         entries = job.meter.charge(data.slot, data.amount)
-        job.count_instances(data.on_demand, data.spot, data.share)
+        job.count_instances(data.on_demand, data.spot, data.share, data.preempted)
         stats = self.slots.get(data.at)
         if stats is not None:
             stats.on_demand += data.on_demand

@@ -75,9 +75,10 @@ def _charge(zone: SpotZone, job: SpotJobState, message: SlotBilled | Overtime) -
     if message["kind"] == "slot":
         at, share = job.first + number, 1.0
         price, spot, missed = message["price"], message["spot"], message["skipped"]
+        preempted = job.num_preempted(message["spot_before"])
     else:
         at, share = job.first + int(message["since"]), message["until"] - message["since"]
-        price, spot, missed = None, 0, False
+        price, spot, missed, preempted = None, 0, False, 0
     metered = SpotMetered(
         slot=number,
         amount=amount,
@@ -88,6 +89,7 @@ def _charge(zone: SpotZone, job: SpotJobState, message: SlotBilled | Overtime) -
         on_demand=message["on_demand"],
         spot=spot,
         missed=missed,
+        preempted=preempted,
     )
     zone.record(metered, job.id)
 
