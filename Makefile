@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 PIP_INSTALL := $(PIP) install --no-compile
 DEMO_OUT ?= out/demo
 
-.PHONY: help setup constraints docs demo test thorough checked lint kernels bench soak experiments clean
+.PHONY: help setup constraints docs demo test thorough checked lint kernels bench gpu soak experiments clean
 
 help:
 	@echo "make demo    a service with zones of every kind: bids of all kinds, watched to the end; minutes"
@@ -20,6 +20,7 @@ help:
 	@echo "make thorough  all tests, with all combinations and more drawn cases"
 	@echo "make bench   the figures of docs/reference/figures.md, measured on this machine"
 	@echo "             SPOT_DATA=FOLDER adds those on records of spot markets"
+	@echo "make gpu     what a GPU makes possible: its tests, speeds and profiles, in under 8 minutes"
 	@echo "make soak    zones of all kinds, four Ray nodes, random bids and faults; then log, ledger and"
 	@echo "             clients are compared: 10 minutes, or MINUTES=60, and until all jobs are over;"
 	@echo "             SEED=N repeats the draws"
@@ -92,10 +93,14 @@ bench: $(READY)
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/spot.py
 	$(if $(SPOT_DATA),$(BIN)/python benchmarks/spot_ahap.py $(SPOT_DATA))
-	$(if $(SPOT_DATA),$(BIN)/python benchmarks/spot_advice.py $(SPOT_DATA) 100)
+	$(if $(SPOT_DATA),$(BIN)/python benchmarks/spot_advice.py $(SPOT_DATA) --moments 100)
 	$(BIN)/python benchmarks/timeshare.py
 	$(BIN)/python benchmarks/service_load.py
 	$(BIN)/python benchmarks/service_restart.py
+
+# For a machine with a GPU, without network once it is set up; ends at once where there is none.
+gpu: $(READY)
+	$(BIN)/python benchmarks/gpu.py
 
 # Ten minutes of faults, unless `make soak MINUTES=60` or the environment says more.
 SOAK_MINUTES ?= 10

@@ -22,11 +22,14 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what a quick run leaves out."""
-    left_out = [] if THOROUGH else [item for item in items if item.get_closest_marker("thorough")]
+    """Leave out what a quick run leaves out, and what needs a GPU unless `-m gpu` asks for it."""
+    absent = set() if THOROUGH else {"thorough"}
+    if config.getoption("markexpr") != "gpu":
+        absent.add("gpu")
+    left_out = [item for item in items if any(map(item.get_closest_marker, absent))]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
+        items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(autouse=True)

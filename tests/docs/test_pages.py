@@ -106,7 +106,7 @@ def test_python_blocks_of_a_page_run_one_after_the_other(
     (tmp_path / "out").symlink_to(small_run)
     (tmp_path / "cache").symlink_to(tiny_cache)
     monkeypatch.chdir(tmp_path)
-    short = replace(QUICK, sweep_tokens=64, timed=3, mixes=2, load_rows=10)
+    short = replace(QUICK, sweep_tokens=(("cpu", 64),), timed=3, mixes=2, load_rows=10)
     monkeypatch.setattr(profile, "QUICK", replace(short, cap_tokens=(("cpu", 128),)))
     names: dict[str, object] = {"__name__": "page"}
     for block in programs(page):

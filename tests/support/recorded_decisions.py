@@ -90,8 +90,8 @@ SPOT_POLICIES: Mapping[str, Mapping[str, str]] = {
     "od-only": {},
     "msu": {},
     "up": {},
-    "robust": {},
-    "robust persistence=0.9": {"persistence": "0.9"},
+    "robust": {"risk": "1"},
+    "robust persistence=0.9": {"persistence": "0.9", "risk": "1"},
     "robust risk=0.1": {"risk": "0.1", "cost_cap": "30"},
 }
 FORECASTERS = ("perfect", "seasonal:season=12", "noisy:error=0.4:noise=heavy")
