@@ -57,11 +57,12 @@ def sell_next_slots(served: Served, count: int) -> None:
 
 def test_a_line_stays_to_be_had_until_its_plan_begins(served: Served) -> None:
     buyer = Buyer(served, "patient")
-    sell_next_slots(served, 4)
+    # Too few bids to learn from: prices of free cells stay as they are.
+    sell_next_slots(served, 3)
     quoted = buyer.quote({"deadline": "+20m", "share": 1.0})
     line = quoted["lines"][0]
     slots_to_come = round((line["start"] - served.clock.time) // 60)
-    assert slots_to_come > 3
+    assert slots_to_come > 2
     served.clock.pass_slots(slots_to_come - 1)
     answer = buyer.accept(quoted["id"], 0)
     assert answer.status_code == 200, answer.text

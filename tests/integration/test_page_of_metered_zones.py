@@ -75,16 +75,18 @@ def test_an_estimate_or_another_zones_price_is_chosen_by_a_click(
     page.goto(f"{shop.served.url}/page/new?file={shop.file}")
     page.get_by_label("Deadline").fill("+8m")
     page.get_by_role("button", name="Show prices").click()
+    expect(page.get_by_role("heading", name="Prices by finish time")).to_be_visible()
+    assert page.get_by_role("button", name="Accept line 0").is_visible()
+    chart = page.get_by_role("img", name=re.compile("^Cost by finish time of each zone"))
+    assert chart.is_visible()
+
+    page.get_by_role("button", name="Show the offer of rented").click()
     expect(page.get_by_role("heading", name="Estimate")).to_be_visible()
     assert "zone rented (spot)" in page.locator(".facts").inner_text()
     expected = tile(page, "cost in 9 of 10 cases").split()[1]
     assert float(page.get_by_label("Cap").input_value()) == float(expected)
-    chart = page.get_by_role("img", name=re.compile("^Cost by finish time of each zone"))
-    assert chart.is_visible()
-
     page.get_by_role("button", name="Show the offer of owned").click()
     expect(page.get_by_role("heading", name="Prices by finish time")).to_be_visible()
-    assert page.get_by_role("button", name="Accept line 0").is_visible()
     page.get_by_role("button", name="Show the offer of rented").click()
     page.get_by_label("Cap").fill("9.75")
     page.get_by_role("button", name="Accept the estimate").click()

@@ -219,7 +219,7 @@ def test_the_same_data_are_uploaded_once_by_each_of_their_owners(
     path = tmp_path / "same.jsonl"
     path.write_text(ROWS)
     for own in owners:
-        for command in (("quote",), ("quote",), ("submit", "--bid", "1")):
+        for command in (("quote",), ("quote",), ("submit", "--bid", "50")):
             assert auctune(*command, path, "--deadline", "+20m", *own)[0] == 0
     (one,), (other,) = (ids(own) for own in owners)
     assert one != other

@@ -19,6 +19,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
+import orjson
 
 from auctune import registry
 from auctune.auction import Pdftsp, PdftspParams
@@ -103,14 +104,27 @@ def digests() -> Iterator[tuple[str, str]]:
     yield from _edge()
     yield from _spot()
     yield from _timeshare()
-    yield "experts", digest(_experts())
+    yield "experts", digest(_experts(), digits=9)
 
 
-def digest(value: object) -> str:
-    """Return a digest of a value, floats and arrays to the last bit."""
+def digest(value: object, digits: int | None = None) -> str:
+    """Return a digest of a value, floats and arrays to the last bit or to so many digits.
+
+    Powers and exponentials differ in the last bits between processors (NumPy has several versions
+    of each): what shows them as they are is compared to fewer digits.
+    """
     found = hashlib.blake2b(digest_size=10)
-    _feed(value, found)
+    _feed(value if digits is None else _rounded(value, digits), found)
     return found.hexdigest()
+
+
+def _rounded(value: Any, digits: int) -> Any:
+    """Return a value as JSON has it, floats rounded to so many significant digits."""
+    options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+    return json.loads(
+        orjson.dumps(value, option=options, default=str),
+        parse_float=lambda text: float(f"{float(text):.{digits}g}"),
+    )
 
 
 def _feed(value: object, into: Any) -> None:
@@ -224,7 +238,7 @@ def _edge() -> Iterator[tuple[str, str]]:
         decision = eris.preview(job, job.arrival)
         reasons.append(explain(eris, job, decision if decision.admitted else None, job.arrival))
         assert eris.offer(job, job.arrival) == decision
-    yield "edge, explanations", digest(reasons)
+    yield "edge, explanations", digest(reasons, digits=9)
 
 
 def _spot() -> Iterator[tuple[str, str]]:

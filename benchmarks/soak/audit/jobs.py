@@ -23,7 +23,13 @@ from soak.history import FINAL_EVENTS, JobHistory
 
 _AT_MOST_ONCE = (EventType.RECEIVED, EventType.DECIDED, *FINAL_EVENTS)
 _REFUNDED = ("deadline_missed", "service_failed", "training_failed", "vendor_failed")
-_NOT_REFUNDED = ("cap_reached", "deadline_passed", "target_not_reached")
+_NOT_REFUNDED = (
+    "cap_reached",
+    "deadline_passed",
+    "step_too_long",
+    "target_not_reached",
+    "training_diverged",
+)
 
 
 def check_job(job: JobHistory, *, is_metered: bool) -> Iterator[str]:

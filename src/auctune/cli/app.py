@@ -46,9 +46,7 @@ COMMANDS: Mapping[str, Entry] = {
     "teams": Entry("accounts:teams", "Teams: list, add; for operators."),
     "keys": Entry("accounts:keys", "API keys: list, add, revoke; for operators."),
     "db": Entry("database:db", "The service's database: upgrade, backup, restore."),
-    "spot": Entry(
-        "spot:spot", "Train on spot instances: simulate, compare, select, advise, import, run."
-    ),
+    "spot": Entry("spot:spot", "Spot instances: simulate, compare, select, advise, import, run."),
     "timeshare": Entry("timeshare:timeshare", "Train to a target loss: simulate, compare, run."),
     "edge": Entry("edge:edge", "Train at the edge: make, simulate, compare, run."),
 }

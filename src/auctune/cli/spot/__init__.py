@@ -12,13 +12,14 @@ spot = typer.Typer(
             "select": Entry("spot.select:select", "Learn online which policy of a pool to follow."),
             "advise": Entry("spot.advise:advise", "Advise on the instances to hold now."),
             "import": Entry(
-                "spot.importing:import_market", "Convert published records to a market file."
+                "spot.importing:import_market",
+                "Convert a published series or a price history to a market file.",
             ),
             "run": Entry(
                 "spot.run:run", "Train an adapter on instances of a replayed spot market."
             ),
         }
     ),
-    help="Train on spot instances: simulate, compare, select, advise, import, run.",
+    help="Spot instances: simulate, compare, select, advise, import, run.",
     rich_markup_mode=None,
 )

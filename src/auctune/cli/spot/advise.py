@@ -106,7 +106,7 @@ class _AdviceInput:
 
 def _compute(case: _AdviceInput, job: SpotJob, futures: int | None) -> Advice:
     if isinstance(case.policy, Robust):
-        warn_compiling("choose_constrained", "the spot market's")
+        warn_compiling("choose", "the spot market's")
     with ProgressBars() as bars:
         advance = bars.counter("futures")
         try:

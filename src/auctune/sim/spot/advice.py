@@ -65,7 +65,7 @@ def likely_futures(
 
     Returns:
         Markets of as many slots as the past and those to come, from the earliest analogue to the
-        latest; and the number of independent stretches among the analogues.
+        latest; and the number of analogues whose stretches do not overlap.
 
     Raises:
         InputError: if the past is too short.
@@ -149,7 +149,8 @@ class Advice:
         risk: the probability of being done after the soft deadline.
         utility: the mean of value less cost.
         num_futures: plays that means and risk were read off; quantiles leave room beyond them.
-        num_stretches: independent stretches of the past among them; the fewer, the more room.
+        num_stretches: stretches of the past that began as the present stands and do not overlap; the
+            fewer, the more room.
     """
 
     slot: int

@@ -188,7 +188,7 @@ class SlotScheduler(ABC, Generic[Z, J]):
         elif result["state"] == "failed":
             zone.release_capacity(job)
             # Weights that diverge are a consequence of the job's settings: no refund.
-            zone.fail(job.id, "training_failed", str(result["note"]), None, refund=False)
+            zone.fail(job.id, "training_diverged", str(result["note"]), None, refund=False)
         else:
             self._on_shortfall(zone, job, "its slots trained less than planned")
 

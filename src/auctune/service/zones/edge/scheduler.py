@@ -188,7 +188,7 @@ class SlotScheduler:
         if outcome.diverged:
             # The training diverged: that is not the market's failure.
             why = f"the loss of slot {slot} is not a number"
-            zone.fail(name, "training_failed", why, None, refund=False)
+            zone.fail(name, "training_diverged", why, None, refund=False)
             return
         trained = EdgeTrained(
             node=part.server,

@@ -124,7 +124,7 @@ def _finish(zone: SpotZone, job: SpotJobState, message: JobEnded) -> None:
         return
     if message["state"] != "done":
         # The training diverged: that is not the market's failure.
-        zone.fail(job.id, "training_failed", message["note"], None, refund=False)
+        zone.fail(job.id, "training_diverged", message["note"], None, refund=False)
         return
     done = zone.clock.slot_start(job.first) + message["finish"] * zone.clock.slot_seconds
     completed = TrainingCompleted(
