@@ -149,8 +149,8 @@ class Advice:
         risk: the probability of being done after the soft deadline.
         utility: the mean of value less cost.
         num_futures: plays that means and risk were read off; quantiles leave room beyond them.
-        num_stretches: stretches of the past that began as the present stands and do not overlap; the
-            fewer, the more room.
+        num_stretches: stretches of the past that began as the present stands and do not overlap;
+            the fewer, the more room.
     """
 
     slot: int
