@@ -106,7 +106,7 @@ class Profile:
         activations_gb: of one micro-batch at the token budget, at the peak of its pass.
         features: input and output features, summed over a module's layers, by its name in the
             model with a * for each layer's number; of all modules that can be adapted.
-        default_modules: names of those that PEFT adapts if a task names none.
+        default_modules: names of those that get an adapter if a task names none.
         bytes_per_parameter: of an adapter, its gradient and AdamW's moments.
         step_seconds, token_seconds: a and b of t = a + b tokens.
         micro_batch_tokens: the token budget (m), where the device is busy and memory is left.
@@ -244,7 +244,7 @@ class Profile:
         """r_i: memory of one task's adapter, gradients and optimizer.
 
         Args:
-            target_modules: names, or ends of names, of modules; none: PEFT's own choice.
+            target_modules: names, or ends of names, of modules; none: all but the output layer.
             optimizer: "adamw" or "sgd".
 
         Raises:

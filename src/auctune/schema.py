@@ -14,6 +14,7 @@ from pydantic import (
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
+    StrictBool,
     TypeAdapter,
     ValidationError,
     ValidationInfo,
@@ -73,8 +74,10 @@ def _field_of(parameter: Parameter) -> tuple[Any, Any]:
     """Return annotation and field of a hyperparameter, for `create_model`."""
     default, description = parameter.default, parameter.description
     if parameter.kind not in (int, float):
-        kind = parameter.kind if parameter.choices else Texts
-        return kind, Field(default=default, description=description)
+        kinds = {bool: StrictBool, tuple[str, ...]: Texts}
+        return kinds.get(parameter.kind, parameter.kind), Field(
+            default=default, description=description
+        )
     field = Field(
         default=default,
         description=description,

@@ -214,6 +214,31 @@ def test_a_job_out_of_patience_stops_early(base: Base, tmp_path: Path) -> None:
     assert losses.index(min(losses)) == len(losses) - 3
 
 
+@pytest.mark.parametrize("patience", [2, 50], ids=["stopped early", "to the last epoch"])
+def test_a_job_with_patience_ends_with_the_weights_of_its_best_epoch(
+    base: Base, tmp_path: Path, patience: int
+) -> None:
+    validation = write_rows(tmp_path / "validation.jsonl", 5, seed=9)
+    job = make_job(
+        tmp_path, "job", validation=validation, patience=patience, epochs=6, learning_rate=0.3
+    )
+    trainer = MultiLoraTrainer(base)
+    trainer.load(job, tmp_path)
+    by_epoch, progress = [], trainer.train({"job": 0}, ignore)["job"]
+    # A node stops between slots, and goes on from its checkpoint.
+    while progress.state == "training":
+        progress = trainer.train({"job": progress.rows + 11}, ignore)["job"]
+        by_epoch.append(weights_of(trainer, job))
+        trainer.save("job", len(by_epoch))
+        trainer.unload("job")
+        trainer.load(job, tmp_path)
+    losses = [loss for _, loss in progress.validation]
+    best = losses.index(min(losses))
+    assert best < len(losses) - 1
+    assert f"those of epoch {best + 1}" in progress.note
+    assert_close(weights_of(trainer, job), by_epoch[best])
+
+
 def test_an_exported_adapter_has_the_trained_logits(base: Base, tmp_path: Path) -> None:
     jobs = [make_job(tmp_path, name) for name in ("a", "b")]
     trainer = train(base, jobs, tmp_path)

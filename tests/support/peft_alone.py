@@ -1,5 +1,6 @@
 """The oracle: one job trained alone by plain PEFT, torch's AdamW and transformers' schedules."""
 
+import math
 from collections.abc import Iterator, Sequence
 
 import torch
@@ -78,7 +79,7 @@ def train_alone(
     schedule = get_scheduler(
         "constant_with_warmup" if job.schedule == "constant" else job.schedule,
         optimizer,
-        num_warmup_steps=job.warmup_steps,
+        num_warmup_steps=job.warmup_steps or math.ceil(job.warmup_ratio * len(batches)),
         num_training_steps=len(batches),
     )
     for first, batch in batches[:num_steps]:
@@ -109,7 +110,8 @@ def plain_peft(base: Base, job: LoraJob) -> PeftModel:
         r=job.rank,
         lora_alpha=job.alpha,
         lora_dropout=job.dropout,
-        target_modules=list(job.target_modules) or None,
+        use_rslora=job.use_rslora,
+        target_modules=list(job.target_modules) or "all-linear",
         fan_in_fan_out=base.model.config.model_type == "gpt2",
         task_type="CAUSAL_LM",
     )

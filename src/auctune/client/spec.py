@@ -30,7 +30,7 @@ def _list(text: str) -> list[str]:
 def _parser(parameter: Parameter) -> Callable[[str], Any]:
     if parameter.choices:
         return str
-    kinds: Mapping[Any, Callable[[str], Any]] = {int: int, float: float}
+    kinds: Mapping[Any, Callable[[str], Any]] = {int: int, float: float, bool: _bool}
     return kinds.get(parameter.kind, _list)
 
 

@@ -26,7 +26,7 @@ class Parameter:
 
     Attributes:
         name: of the field.
-        kind: its type: `int`, `float`, `tuple[str, ...]` or a `Literal` of texts.
+        kind: its type: `int`, `float`, `bool`, `tuple[str, ...]` or a `Literal` of texts.
         default: its default.
         description: one clause, for references.
         choices: texts of a `Literal`; empty for other types.
@@ -51,6 +51,8 @@ class Parameter:
         """The type and range, in words: "a whole number >= 1"."""
         if self.choices:
             return " or ".join(f'"{choice}"' for choice in self.choices)
+        if self.kind is bool:
+            return "true or false"
         if self.kind not in (int, float):
             return "a list of names"
         noun = "a whole number" if self.kind is int else "a number"
@@ -99,13 +101,16 @@ class TrainingConfig:
     alpha: float = _parameter(
         16.0, "the adapter's output is scaled by alpha / rank", above=0, maximum=_MAX, is_shown=True
     )
+    use_rslora: bool = _parameter(
+        False, "scale by alpha / sqrt(rank) instead (Kalajdzievski, 2023)", is_shown=True
+    )
     dropout: float = _parameter(
         0.0, "dropout on the adapter's input", minimum=0, below=1, is_shown=True
     )
     target_modules: tuple[str, ...] = _parameter(
         (),
-        "linear modules that get an adapter, by name or end of name; empty: those that PEFT names"
-        " for the base's architecture",
+        "linear modules that get an adapter, by name or end of name; empty: all of them but the"
+        " output layer, PEFT's `all-linear`",
         is_shown=True,
     )
     learning_rate: float = _parameter(
@@ -117,6 +122,9 @@ class TrainingConfig:
     )
     warmup_steps: int = _parameter(
         0, "steps in which the learning rate rises to its full value", minimum=0, maximum=_MAX
+    )
+    warmup_ratio: float = _parameter(
+        0.0, "the same as a share of all steps, where `warmup_steps` is 0", minimum=0, below=1
     )
     batch_size: int = _parameter(
         8,
@@ -144,8 +152,8 @@ class TrainingConfig:
     )
     patience: int = _parameter(
         0,
-        "stop after so many epochs without a lower validation loss, for jobs with validation data;"
-        " 0: never",
+        "for jobs with validation data: stop after so many epochs without a lower validation loss,"
+        " and export the best epoch's weights; 0: train all epochs and export the last one's",
         minimum=0,
         maximum=_MAX,
     )

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from peft.utils import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING
 from torch import nn
 from transformers import (
     AutoConfig,
@@ -187,9 +186,10 @@ def module_pattern(name: str) -> str:
 
 
 def default_modules(model: PreTrainedModel) -> tuple[str, ...]:
-    """Return the modules that PEFT adapts in this architecture by default; may be empty."""
-    known = TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING
-    return tuple(known.get(model.config.model_type, ()))
+    """Return the patterns of the modules that get an adapter by default: PEFT's "all-linear"."""
+    head = model.get_output_embeddings()
+    outside = {module_pattern(name) for name, module in model.named_modules() if module is head}
+    return tuple(name for name in linear_features(model) if name not in outside)
 
 
 def _load_model(

@@ -28,6 +28,8 @@ TEXTS = {
     "weight_decay": "0.1",
     "schedule": "cosine",
     "warmup_steps": "4",
+    "warmup_ratio": "0.25",
+    "use_rslora": "true",
     "max_length": "99",
     "truncate": "true",
     "max_grad_norm": "0.5",

@@ -28,6 +28,8 @@ def other_value(parameter: Parameter) -> Any:
     """A value in range that is not the default."""
     if parameter.choices:
         return next(choice for choice in parameter.choices if choice != parameter.default)
+    if parameter.kind is bool:
+        return not parameter.default
     if parameter.kind is int:
         return parameter.default + 3
     return parameter.default / 2 + 0.125 if parameter.kind is float else ("c_attn", "c_fc")
@@ -49,6 +51,7 @@ def test_a_hyperparameter_gets_from_the_command_line_through_api_and_event_to_th
 ) -> None:
     name, value = parameter.name, other_value(parameter)
     text = ",".join(value) if isinstance(value, tuple) else str(value)
+    text = text.lower() if isinstance(value, bool) else text
     settings = parse_training_settings({name: text})
     spec = JobSpec("file-a", validation_file="file-b", model="tiny", settings=settings)
     request = JobRequest.model_validate_json(json.dumps(job_request(spec, JobTerms())))

@@ -160,7 +160,6 @@ def test_a_batch_of_other_rows_than_the_routing_is_refused() -> None:
     [
         ({"use_dora": True}, "DoRA"),
         ({"modules_to_save": ["lm_head"]}, "modules_to_save"),
-        ({"use_rslora": True}, "rank-stabilized"),
         ({"rank_pattern": {"c_attn": 3}}, "ranks by module"),
         ({"bias": "all"}, "bias"),
         ({"init_lora_weights": "gaussian"}, "init_lora_weights"),

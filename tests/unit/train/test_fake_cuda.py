@@ -126,5 +126,5 @@ def test_matrices_of_more_jobs_are_gathered_in_as_many_launches(
             counts.append(operations.counts)
     copies = ("_foreach_copy_", "_to_copy", "stack", "cat")
     assert [counts[0][name] for name in copies] == [counts[1][name] for name in copies]
-    # A and B of the q and v projections of two layers.
-    assert counts[1]["_foreach_copy_"] == 8
+    # A and B of the seven projections of two layers.
+    assert counts[1]["_foreach_copy_"] == 28

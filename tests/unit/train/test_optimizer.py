@@ -38,8 +38,10 @@ def test_rates_are_those_of_transformers_schedules(schedule: RateSchedule, warmu
     optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
     name = "constant_with_warmup" if schedule == "constant" else schedule
     expected = get_scheduler(name, optimizer, num_warmup_steps=warmup, num_training_steps=12)
+    by_ratio = make_job(schedule=schedule, warmup_ratio=(warmup - 0.5) / 12 if warmup else 0.0)
     for step in range(12):
         assert rate_factor(job, step, 12) == pytest.approx(expected.get_last_lr()[0])
+        assert rate_factor(by_ratio, step, 12) == rate_factor(job, step, 12)
         optimizer.step()
         expected.step()
 

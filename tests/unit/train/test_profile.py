@@ -267,13 +267,16 @@ def test_features_give_the_number_of_parameters_that_peft_trains(
 ) -> None:
     model = make()
     known = [name.rpartition(".")[2] for name in linear_features(model)]
-    chosen = [name for name in targets or () if name in known] or default_modules(model)
-    expected = 5 * sum(
-        features
-        for name, features in linear_features(model).items()
+    chosen = [name for name in targets or () if name in known]
+    adapted_names = [
+        name
+        for name in linear_features(model)
         if any(name.endswith(f".{target}") for target in chosen)
+    ]
+    expected = 5 * sum(
+        linear_features(model)[name] for name in adapted_names or default_modules(model)
     )
-    config = LoraConfig(task_type="CAUSAL_LM", r=5, target_modules=targets and list(chosen))
+    config = LoraConfig(task_type="CAUSAL_LM", r=5, target_modules=chosen or "all-linear")
     with warnings.catch_warnings():
         # PEFT asks by a name that transformers is about to drop, and tells of GPT-2's layers.
         warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)

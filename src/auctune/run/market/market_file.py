@@ -44,7 +44,6 @@ def _kind(value: Any) -> Any:
 # What users of PEFT may look for here, by the names that it has there.
 _NOT_SUPPORTED = {
     "use_dora": "DoRA",
-    "use_rslora": "rank-stabilized scaling",
     "modules_to_save": "training of whole modules",
     "load_in_8bit": "a quantized base",
     "load_in_4bit": "a quantized base",

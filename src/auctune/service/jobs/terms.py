@@ -24,6 +24,9 @@ _IS_SET: Mapping[str, Callable[[JobRequest], bool]] = {
     "market.deadline": lambda request: has_deadline(request),
     "market.repair": lambda request: request.market.repair,
     "market.lora.patience": lambda request: hyperparameters_of(request.market.lora)["patience"] > 0,
+    "market.lora.warmup_ratio": (
+        lambda request: hyperparameters_of(request.market.lora)["warmup_ratio"] > 0
+    ),
     "hyperparameters.n_epochs": lambda request: request.hyperparameters_used.n_epochs != "auto",
     "validation_file": lambda request: request.validation_file is not None,
 }

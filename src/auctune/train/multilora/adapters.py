@@ -30,7 +30,6 @@ _DRY_RTOL = 0.05
 
 REFUSED = {
     "use_dora": "DoRA",
-    "use_rslora": "rank-stabilized LoRA",
     "modules_to_save": "modules_to_save",
     "lora_bias": "biases of adapters",
     "layers_to_transform": "adapters on some layers only",
@@ -76,7 +75,8 @@ def lora_config(job: LoraJob, model: PreTrainedModel) -> LoraConfig:
         r=job.rank,
         lora_alpha=job.alpha,
         lora_dropout=job.dropout,
-        target_modules=list(job.target_modules) or None,
+        use_rslora=job.use_rslora,
+        target_modules=list(job.target_modules) or "all-linear",
         fan_in_fan_out=any(isinstance(module, Conv1D) for module in model.modules()),
     )
 

@@ -1,7 +1,7 @@
 """One adapter's optimizer: AdamW (Loshchilov and Hutter, 2019), its rate, its clipping.
 
-With s the number of steps done, S all steps of the job and w those of the warm-up, the rate of the
-next step is the job's learning rate times
+With s the number of steps done, S all steps of the job and w those of the warm-up (a ratio is
+rounded up to whole steps), the rate of the next step is the job's learning rate times
 
     s / w                                  while s < w
     1                                      constant
@@ -21,11 +21,12 @@ from auctune.train.job import LoraJob
 
 def rate_factor(job: LoraJob, step: int, num_steps: int) -> float:
     """The factor on the learning rate for step `step` (from 0) of `num_steps`."""
-    if step < job.warmup_steps:
-        return step / job.warmup_steps
+    warmup = job.warmup_steps or math.ceil(job.warmup_ratio * num_steps)
+    if step < warmup:
+        return step / warmup
     if job.schedule == "constant":
         return 1.0
-    progress = (step - job.warmup_steps) / max(1, num_steps - job.warmup_steps)
+    progress = (step - warmup) / max(1, num_steps - warmup)
     if job.schedule == "linear":
         return max(0.0, 1.0 - progress)
     return 0.5 * (1.0 + math.cos(math.pi * min(1.0, progress)))

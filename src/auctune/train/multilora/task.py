@@ -11,7 +11,7 @@ A checkpoint has all that the result of a job depends on:
 
 | part | kept as |
 | --- | --- |
-| adapter, both moments, gradient of a batch partly trained | tensors `PART/PARAMETER` |
+| adapter, moments, gradient of a batch partly trained, best epoch's adapter | `PART/PARAMETER` |
 | steps of optimizer and schedule | `steps` |
 | position in the data, order of the epoch | `cursor` |
 | random state | the seed in `job` and the position: masks are keyed by them |
@@ -47,6 +47,8 @@ class TrainingTask:
         batch_tokens, tokens: of the batch so far; of all full batches before.
         curve: (step, rows, tokens, loss) of each optimizer step.
         validation: (epoch, loss) at each epoch's end.
+        best: float32 [num_parameters], on the CPU: weights of the epoch of lowest validation loss,
+            of a job with patience; else `None`.
     """
 
     job: LoraJob
@@ -59,6 +61,7 @@ class TrainingTask:
     batch_tokens: int = 0
     curve: list[tuple[int, int, int, float]] = field(default_factory=list)
     validation: list[tuple[int, float]] = field(default_factory=list)
+    best: Tensor | None = None
     state: JobState = "training"
     note: str = ""
     sampler: EpochSampler = field(init=False)
@@ -148,13 +151,21 @@ class TrainingTask:
         self.batch_loss.zero_()
 
     def note_validation(self, loss: float) -> None:
-        """Record an epoch's validation loss; end the job if it is out of patience."""
+        """Record an epoch's validation loss; end a job that is out of patience, with its best."""
         self.validation.append((len(self.validation) + 1, loss))
+        if not self.job.patience:
+            return
         losses = [value for _, value in self.validation]
         since_best = len(losses) - 1 - losses.index(min(losses))
-        if self.job.patience and since_best >= self.job.patience and self.state == "training":
+        if since_best == 0:
+            self.best = self.weights.values.detach().to("cpu", copy=True)
+        if since_best >= self.job.patience and self.state == "training":
             self.state = "done"
             self.note = f"stopped early: no better validation loss in {since_best} epochs"
+        if self.state == "done" and since_best and self.best is not None:
+            self.weights.values.copy_(self.best)
+            kept = f"the weights are those of epoch {len(losses) - since_best}, the best one"
+            self.note = f"{self.note}; {kept}" if self.note else kept
 
     def fail(self, reason: str) -> None:
         """End the job; the adapter stays as it was after the last good step."""
@@ -240,6 +251,8 @@ def _restore(
     _check_same("data_digest", state["data_digest"], task.data.digest)
     for name, value in identity_of(task.job).items():
         _check_same(f"job.{name}", state["job"][name], value)
+    if any(name.startswith("best/") for name in checkpoint.tensors):
+        task.best = torch.empty_like(task.weights.values, device="cpu")
     _copy_tensors(task, checkpoint)
     task.sampler.restore(state["cursor"])
     task.steps = state["steps"]
@@ -261,12 +274,13 @@ def _check_same(place: str, found: Any, expected: Any) -> None:
 
 def _flat_tensors(task: TrainingTask) -> dict[str, Tensor]:
     moments = task.optimizer.moments
-    return {
+    tensors = {
         "adapter": task.weights.values,
         "exp_avg": moments["exp_avg"],
         "exp_avg_sq": moments["exp_avg_sq"],
         "gradient": task.weights.gradients,
     }
+    return tensors if task.best is None else tensors | {"best": task.best}
 
 
 @torch.no_grad()

@@ -49,6 +49,7 @@ class TimeshareGateway(EstimateGateway[TimeshareZone, TimeshareBid, EstimateInpu
             "market.repair",
             "validation_file",
             "market.lora.patience",
+            "market.lora.warmup_ratio",
             "hyperparameters.n_epochs",
         ),
         reason="trains to a loss",

@@ -30,7 +30,7 @@ from auctune.service.zones.timeshare.pool import on_event
 from auctune.service.zones.timeshare.zone import TimeshareZone
 
 # Not settings of a job in a pool: it trains until its target, and keeps its best training loss.
-_UNUSED_SETTINGS = ("epochs", "schedule", "patience")
+_UNUSED_SETTINGS = ("epochs", "schedule", "warmup_ratio", "patience")
 
 
 class TimeshareWorker(ZoneWorker[TimeshareZone]):
