@@ -155,7 +155,11 @@ class JobProjection(ABC, Generic[J]):
             "plan": None,
             "progress": body["progress"],
             "notes": [*_data_notes(body["size"], training), *body["notes"]],
-            "lora": {name: training[name] for name, one in PARAMETERS.items() if one.is_shown},
+            "lora": {
+                name: training.get(name, one.default)
+                for name, one in PARAMETERS.items()
+                if one.is_shown
+            },
         }
 
     def _empty(self, owner: str, request: Record, training: Record) -> Record:
