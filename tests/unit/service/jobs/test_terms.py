@@ -28,6 +28,7 @@ FIELDS: dict[str, dict[str, Any]] = {
     "market.repair": {"market": {"repair": True}},
     "market.lora.rank": {"market": {"lora": {"rank": 8}}},
     "market.lora.patience": {"market": {"lora": {"patience": 2}}},
+    "market.lora.warmup_ratio": {"market": {"lora": {"warmup_ratio": 0.1}}},
     "validation_file": {"validation_file": "file-v"},
     "hyperparameters.n_epochs": {"hyperparameters": {"n_epochs": 3}},
 }
