@@ -140,12 +140,15 @@ def test_profile_refuses_bad_input_in_one_line(
 
 
 def _crowded_market() -> Table:
-    """One node, bought for all slots by a task that learns nothing and stops early."""
+    """One node, bought for all slots by a task that learns nothing and stops early.
+
+    At a learning rate of 1e-30 no bit of any output changes, so no epoch is better than the first.
+    """
     table = small_market()
     table["nodes"] = table["nodes"][:1]
     table["bids"] = [
         {"id": "stuck", "data": "sums.jsonl", "bid": 90.0, "arrival": 0, "deadline": 9,
-         "epochs": 45, "share": 0.8, "learning_rate": 1e-9, "validation": "check.jsonl",
+         "epochs": 45, "share": 0.8, "learning_rate": 1e-30, "validation": "check.jsonl",
          "patience": 2},
         {"id": "late", "data": "sums.jsonl", "bid": 40.0, "arrival": 6, "deadline": 9,
          "epochs": 8, "share": 0.8, "learning_rate": 0.01},
