@@ -38,6 +38,7 @@ COMMANDS: Mapping[str, Entry] = {
     "profile": Entry(
         "installation:profile", "Measure a base model's speed and memory on a device."
     ),
+    "base": Entry("installation:make_base", "Make a chat model's folder from the package index."),
     "files": Entry("files:files", "Your files: list, delete."),
     "webhooks": Entry("webhooks:webhooks", "Webhooks for the end of your jobs: list, add, delete."),
     "zones": Entry("zones:zones", "Zones: list; pause, resume for operators."),

