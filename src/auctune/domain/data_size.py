@@ -79,7 +79,7 @@ class DataSize:
         counted = f"{self.num_too_long} of {self.num_examined}"
         raise InputError(
             place,
-            f"rows longer than max_length = {max_length} would be truncated: {counted}",
+            f"rows longer than {self._limit(max_length)} would be truncated: {counted}",
             f"at most {MAX_TRUNCATED_SHARE:.0%}: {self._remedy}; or truncate = true (--set"
             " truncate=true), to train on truncated rows",
         )
@@ -91,16 +91,19 @@ class DataSize:
     def _notes(self, max_length: int) -> Iterator[str]:
         if self.num_truncated:
             counted = f"{self.num_truncated} of {self.num_examined}"
-            yield (
-                f"rows longer than max_length = {max_length} are truncated: {counted};"
-                f" {self._remedy}"
-            )
+            limit = self._limit(max_length)
+            yield f"rows longer than {limit} are truncated: {counted}; {self._remedy}"
         if self.dropped:
             counted = f"{sum(self.dropped.values())} of {self.num_examined}"
             causes = (f"{count} {CAUSE_WORDS[cause]}" for cause, count in self.dropped.items())
             yield f"rows without training targets are skipped: {counted} ({', '.join(causes)})"
         if self.validation is not None:
             yield from (f"validation data: {note}" for note in self.validation.notes(max_length))
+
+    def _limit(self, max_length: int) -> str:
+        if self.context_tokens is not None and self.context_tokens < max_length:
+            return f"the base's context of {self.context_tokens}"
+        return f"max_length = {max_length}"
 
     @property
     def _remedy(self) -> str:

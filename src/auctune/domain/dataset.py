@@ -2,15 +2,16 @@
 
 | kind | a row |
 | --- | --- |
-| chat | {"messages": [{"role": "system" | "user" | "assistant", "content": str}, ...]} |
+| chat | {"messages": [{"role": str, "content": str}, ...], "tools": [...]}, as at OpenAI |
 | completion | {"prompt": str, "completion": str} |
 | text | {"text": str} |
 
-Blank lines are skipped. The role `developer` is read as `system`. An assistant's message may have
-a `weight`: with 0 it is context and not a target. A message may have a `name`, which the base's
-chat template may show. A row may have an `id` and `metadata` for its owner, which are not trained
-on. A key whose value is null or an empty list counts as absent. Everything else is refused by
-name: nothing in a row is ignored.
+Blank lines are skipped. The role `developer` is read as `system`, `function` as `tool`. An
+assistant's message may have `tool_calls`, and a `weight`: with 0 it is context and not a target. A
+message may have a `name`, which the base's chat template may show. Content may be a list of parts
+of text. A row may have an `id`, `metadata` and `parallel_tool_calls`, which are not trained on. A
+key whose value is null or an empty list counts as absent. Everything else is refused by name:
+nothing in a row is ignored.
 """
 
 import json
@@ -23,28 +24,38 @@ from typing import Any, Literal
 
 from auctune.domain.errors import InputError, RepairableError
 
-ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+ROLES = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+    "function": "tool",
+}
 """Roles of messages, and the role that each is read as."""
 
 EXPECTED_ROW = 'a JSON object with "messages", or "prompt" and "completion", or "text"'
 
-DEFAULT_MAX_LENGTH = 512
-"""Tokens of a row at most, where neither the job nor its zone says otherwise."""
+DEFAULT_MAX_LENGTH = 2048
+"""Tokens of a row at most, where neither job nor zone nor the base's context says otherwise."""
 
 DEFAULT_MAX_ROW_CHARACTERS = 250_000
 """Characters of a row's line at most: some 60,000 tokens, for which a tokenizer takes half a second
 on one core. A row is tokenized in one piece, which nothing can interrupt."""
 
-LABEL_KEYS = ("id", "metadata")
-"""Keys of a row that are its owner's: accepted, and not trained on."""
+LABEL_KEYS = ("id", "metadata", "parallel_tool_calls")
+"""Keys of a row that no chat template shows: accepted, and not trained on."""
 
-TOOL_KEYS = ("tools", "functions", "parallel_tool_calls", "tool_calls", "function_call")
-"""Keys of rows with tools, which are not supported."""
+TOOL_KEYS = ("tools", "functions")
+"""Keys of a chat row with its tools, as OpenAI's API has them now and had them before."""
+
+CALL_KEYS = ("tool_calls", "function_call")
+"""Keys of an assistant's message with its calls of tools, now and before."""
 
 PREFERENCE_KEYS = ("preferred_output", "non_preferred_output", "chosen", "rejected")
 """Keys of preference rows, which are not supported."""
 
-UNSUPPORTED_MESSAGE_KEYS = (*TOOL_KEYS, "tool_call_id", "refusal", "audio")
+UNSUPPORTED_MESSAGE_KEYS = ("refusal", "audio")
 """Keys of messages that mean something which is not supported."""
 
 
@@ -88,8 +99,9 @@ class DataSet:
 
     Attributes:
         kind: of all rows.
-        rows: with the keys of their kind alone; a message has `role` and `content`, `name` if
-            the file has one, and `weight` if that is 0.
+        rows: with the keys of their kind alone. A chat has `messages`, and `tools` if the file
+            has some. A message has `role` and `content`, `name`, `tool_calls` and `tool_call_id`
+            if the file has them, and `weight` if that is 0. Arguments of calls are objects.
         lines: of the file, from 1, by row; empty for rows of no file.
     """
 
@@ -223,11 +235,14 @@ def read_row(line: str, place: str) -> tuple[RowKind, dict[str, Any]]:
     (kind,) = kinds
     known = _KEYS[kind]
     for key, value in given.items():
-        if key not in known and key not in LABEL_KEYS and value != []:
+        is_known = key in known or key in LABEL_KEYS or (kind is RowKind.CHAT and key in TOOL_KEYS)
+        if not is_known and value != []:
             expected = f"{_quoted(known)} and nothing else (beside {_quoted(LABEL_KEYS)})"
             raise RepairableError(place, f"the key {key!r} is not supported", expected)
     if kind is RowKind.CHAT:
-        return kind, {"messages": _read_messages(given["messages"], place)}
+        tools = _read_tools(given, place)
+        chat = {"messages": _read_messages(given["messages"], place)}
+        return kind, chat | {"tools": tools} if tools else chat
     for key in known:
         _check_text(given.get(key), f"{place}: {key}", may_be_empty=key == "prompt")
     return kind, {key: given[key] for key in known}
@@ -236,11 +251,8 @@ def read_row(line: str, place: str) -> tuple[RowKind, dict[str, Any]]:
 def find_unsupported(row: Mapping[str, Any]) -> str | None:
     """Return what in a row means something that cannot be trained on; `None` if there is nothing.
 
-    Tools and preferences change what a row teaches: without them it is another row.
+    Preferences change what a row teaches: without them it is another row.
     """
-    for key in TOOL_KEYS:
-        if not is_absent(row.get(key)):
-            return f"{key} {'are' if key.endswith('s') else 'is'} not supported"
     for key in PREFERENCE_KEYS:
         if not is_absent(row.get(key)):
             return f"preference rows ({key}) are not supported"
@@ -253,10 +265,8 @@ def find_unsupported_in_message(message: Mapping[str, Any]) -> str | None:
     """Return what in a message means something that cannot be trained on, as `find_unsupported`."""
     for key in UNSUPPORTED_MESSAGE_KEYS:
         if not is_absent(message.get(key)):
-            return f"{key} {'are' if key.endswith('s') else 'is'} not supported"
-    role, content = message.get("role"), message.get("content")
-    if role in ("tool", "function"):
-        return f"the role {role!r} is not supported"
+            return f"{key} is not supported"
+    content = message.get("content")
     for part in content if isinstance(content, list) else ():
         kind = part.get("type") if isinstance(part, dict) else None
         if isinstance(kind, str) and kind != "text":
@@ -264,9 +274,17 @@ def find_unsupported_in_message(message: Mapping[str, Any]) -> str | None:
     return None
 
 
+def is_context(message: Mapping[str, Any]) -> bool:
+    """Return whether an assistant's message is context, without targets."""
+    return message.get("weight") == 0
+
+
 def is_absent(value: object) -> bool:
     """Return whether a key's value counts as no value: null, or an empty list."""
     return value is None or value == []
+
+
+_MESSAGE_KEYS = ("role", "content", "name", "weight", *CALL_KEYS, "tool_call_id")
 
 
 class _RepeatedKeyError(ValueError):
@@ -301,24 +319,129 @@ def _read_message(message: Any, where: str) -> dict[str, Any]:
     given = {key: value for key, value in message.items() if not is_absent(value)}
     unsupported = find_unsupported_in_message(given)
     if unsupported is not None:
-        expected = f"text messages by {', '.join(ROLES)}"
+        expected = f"messages of text by {', '.join(ROLES)}"
         raise InputError(where, unsupported, expected)
     role = given.get("role")
     if not isinstance(role, str) or role not in ROLES:
         found = "is missing" if role is None else f"{role!r}"[:60]
         raise RepairableError(f"{where}.role", found, f"one of {', '.join(ROLES)}")
     for key in given:
-        if key not in ("role", "content", "name", "weight"):
-            expected = '"role" and "content" (beside "name" and "weight")'
+        if key not in _MESSAGE_KEYS:
+            expected = f"{_quoted(_MESSAGE_KEYS[:2])} (beside {_quoted(_MESSAGE_KEYS[2:])})"
             raise RepairableError(where, f"the key {key!r} is not supported", expected)
-    _check_text(given.get("content"), f"{where}.content")
-    read = {"role": ROLES[role], "content": given["content"]}
+    calls = _read_calls(given, role, where)
+    content = _join_parts(given.get("content"), f"{where}.content")
+    if content is None and calls:
+        content = ""
+    may_be_empty = bool(calls) or ROLES[role] == "tool"
+    _check_text(content, f"{where}.content", may_be_empty=may_be_empty)
+    read = {"role": ROLES[role], "content": content}
+    if calls:
+        read["tool_calls"] = calls
+    if "tool_call_id" in given:
+        if ROLES[role] != "tool":
+            found = f"is on a message of the {role}"
+            raise InputError(f"{where}.tool_call_id", found, "it on messages of tools only")
+        _check_text(given["tool_call_id"], f"{where}.tool_call_id")
+        read["tool_call_id"] = given["tool_call_id"]
     if "name" in given:
         _check_text(given["name"], f"{where}.name")
         read["name"] = given["name"]
     if "weight" in given and _read_weight(given["weight"], role, where) == 0:
         read["weight"] = 0
     return read
+
+
+def _join_parts(content: Any, where: str) -> Any:
+    """Return content as a text, if it is a list of parts of text."""
+    if not isinstance(content, list):
+        return content
+    for number, part in enumerate(content):
+        place = f"{where}[{number}]"
+        if not isinstance(part, dict) or part.keys() != {"type", "text"}:
+            raise RepairableError(place, f"{part!r}"[:60], 'a part {"type": "text", "text": str}')
+        _check_text(part["text"], f"{place}.text", may_be_empty=True)
+    return "".join(part["text"] for part in content)
+
+
+def _read_tools(row: Mapping[str, Any], place: str) -> list[dict[str, Any]]:
+    """Return a chat's tools as OpenAI's API has them today."""
+    given = [key for key in TOOL_KEYS if not is_absent(row.get(key))]
+    if not given:
+        return []
+    if len(given) > 1:
+        raise InputError(place, f"has both {_quoted(TOOL_KEYS)}", "one of the two")
+    (key,) = given
+    tools = row[key]
+    if not isinstance(tools, list):
+        raise InputError(f"{place}: {key}", "is not a list", "a list of functions")
+    read = []
+    for number, tool in enumerate(tools):
+        where = f"{place}: {key}[{number}]"
+        if key == "functions":
+            function = tool
+        else:
+            _check_function_type(tool, where)
+            function = tool.get("function")
+        _check_named(function, where)
+        read.append({"type": "function", "function": function})
+    return read
+
+
+def _read_calls(message: Mapping[str, Any], role: str, where: str) -> list[dict[str, Any]]:
+    """Return a message's calls of tools as OpenAI's API has them today, arguments as objects."""
+    given = [key for key in CALL_KEYS if key in message]
+    if not given:
+        return []
+    if role != "assistant" or len(given) > 1:
+        found = f"is on a message of the {role}" if role != "assistant" else "is not alone"
+        raise InputError(f"{where}.{given[0]}", found, "one of the two on the assistant's messages")
+    (key,) = given
+    calls = [{"function": message[key]}] if key == "function_call" else message[key]
+    if not isinstance(calls, list):
+        raise InputError(f"{where}.{key}", "is not a list", "a list of calls")
+    read = []
+    for number, call in enumerate(calls):
+        place = f"{where}.{key}" if key == "function_call" else f"{where}.{key}[{number}]"
+        if key == "tool_calls":
+            _check_function_type(call, place)
+        function = call.get("function")
+        _check_named(function, place)
+        arguments = _read_arguments(function.get("arguments", "{}"), f"{place}.arguments")
+        one = {
+            "type": "function",
+            "function": {"name": function["name"], "arguments": arguments},
+        }
+        if "id" in call:
+            _check_text(call["id"], f"{place}.id")
+            one["id"] = call["id"]
+        read.append(one)
+    return read
+
+
+def _check_function_type(value: Any, where: str) -> None:
+    if not isinstance(value, dict):
+        raise InputError(where, "is not an object", 'an object with "type" and "function"')
+    if value.get("type", "function") != "function":
+        raise InputError(f"{where}.type", f"{value['type']!r}"[:60], "'function'")
+
+
+def _check_named(function: Any, where: str) -> None:
+    if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+        raise InputError(where, "has no function with a name", 'a "function" with a "name"')
+
+
+def _read_arguments(arguments: Any, where: str) -> dict[str, Any]:
+    """Return arguments, which OpenAI's API has as JSON in a text, and chat templates as objects."""
+    expected = "a JSON object, as a text or as it is"
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments)
+        except ValueError as error:
+            raise InputError(where, f"is not JSON ({error})", expected) from None
+    if not isinstance(arguments, dict):
+        raise InputError(where, f"{arguments!r}"[:60], expected)
+    return arguments
 
 
 def _read_weight(weight: Any, role: str, where: str) -> int:
@@ -334,8 +457,6 @@ def _check_text(value: Any, place: str, *, may_be_empty: bool = False) -> None:
     expected = "a text" if may_be_empty else "a text that is not empty"
     if value is None:
         raise RepairableError(place, "is missing", expected)
-    if isinstance(value, list):
-        raise RepairableError(place, "content parts are not supported", expected)
     if not isinstance(value, str) or not (value.strip() or may_be_empty):
         raise RepairableError(place, f"{value!r}"[:60], expected)
     try:

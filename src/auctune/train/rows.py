@@ -7,10 +7,9 @@
 | chat | the tokenizer's chat template, else `ROLE: CONTENT` lines | the assistant's messages |
 
 `start` is whatever the tokenizer itself puts before a text (nothing for GPT-2, <s> for Llama),
-`end` its end-of-text token. Of a chat by template the assistant's words are targets, and what
-follows them up to and including the special token that ends the turn, with blanks in between.
-The plain form ends a line with a newline, the assistant's with the end-of-text token. A message
-of weight 0 is context, without targets.
+`end` its end-of-text token. auctune.train.chat says which part of a chat by template is the
+assistant's. The plain form ends a line with a newline, the assistant's with the end-of-text token.
+A message of weight 0 is context, without targets.
 
 A row longer than `max_length` is truncated at its end. A row without targets left is dropped and
 counted, with the reason: it could only add padding. Cutting the prompt instead would train answers
@@ -25,11 +24,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jinja2 import TemplateError
 from numpy.typing import NDArray
 
 from auctune.domain.data_size import DataSize
-from auctune.domain.dataset import CAUSE_WORDS, DataSet, DropCause, RowKind
+from auctune.domain.dataset import CAUSE_WORDS, DataSet, DropCause, RowKind, is_context
 from auctune.domain.errors import InputError
 
 if TYPE_CHECKING:
@@ -175,7 +173,7 @@ def _drop_cause(row: Mapping[str, Any], piece: Piece) -> DropCause:
     if any(piece[1][1:]):
         return DropCause.PROMPT_TOO_LONG
     assistants = [one for one in row.get("messages", ()) if one["role"] == "assistant"]
-    if assistants and all(_is_context(one) for one in assistants):
+    if assistants and all(is_context(one) for one in assistants):
         return DropCause.WEIGHTS_ZERO
     return DropCause.NO_TARGET
 
@@ -261,30 +259,25 @@ def _split_tokens(
 
 def _chat_pieces(dataset: DataSet, tokenizer: "PreTrainedTokenizerBase") -> Iterator[Piece]:
     if not tokenizer.chat_template:
-        for row in dataset.rows:
+        for index, row in enumerate(dataset.rows):
+            _refuse_tools(row, dataset.place(index))
             yield _plain_chat(row["messages"], tokenizer)
         return
-    if not tokenizer.is_fast:
-        raise InputError(
-            "tokenizer",
-            f"{type(tokenizer).__name__} does not say which text a token stands for",
-            "a fast tokenizer for rows of chats",
-        )
-    special = frozenset(tokenizer.added_tokens_decoder)
+    # Its imports take seconds, which rows of other kinds do not need.
+    from auctune.train.chat import ChatTemplate
+
+    template = ChatTemplate(tokenizer)
     for index, row in enumerate(dataset.rows):
-        try:
-            yield _templated_chat(row["messages"], tokenizer, special)
-        except TemplateError as error:
-            raise InputError(
-                f"{dataset.place(index)}: messages",
-                f"refused by the tokenizer's chat template ({error})",
-                "messages in the order of roles that the base model knows",
-            ) from None
+        yield template.tokenize(row["messages"], row.get("tools", ()), dataset.place(index))
 
 
-def _is_context(message: Mapping[str, Any]) -> bool:
-    """Return whether an assistant's message is context, without targets."""
-    return message.get("weight") == 0
+def _refuse_tools(row: Mapping[str, Any], place: str) -> None:
+    has_tools = "tools" in row or any(
+        "tool_calls" in one or one["role"] == "tool" for one in row["messages"]
+    )
+    if has_tools:
+        expected = "rows without tools, or a base whose chat template knows them"
+        raise InputError(f"{place}: messages", "has tools, and the base no chat template", expected)
 
 
 def _plain_chat(messages: list[dict[str, Any]], tokenizer: "PreTrainedTokenizerBase") -> Piece:
@@ -293,90 +286,12 @@ def _plain_chat(messages: list[dict[str, Any]], tokenizer: "PreTrainedTokenizerB
     newline = tokenizer("\n", add_special_tokens=False)["input_ids"]
     for message in messages:
         by_assistant = message["role"] == "assistant"
-        is_target = by_assistant and not _is_context(message)
+        is_target = by_assistant and not is_context(message)
         head, body = _split_tokens(f"{message['role']}:", f" {message['content']}", tokenizer)
         tail = (_end_tokens(tokenizer) if by_assistant else []) or newline
         ids += head + body + tail
         targets += [False] * len(head) + [is_target] * (len(body) + len(tail))
     return ids, targets
-
-
-def _templated_chat(
-    messages: list[dict[str, Any]],
-    tokenizer: "PreTrainedTokenizerBase",
-    special: frozenset[int],
-) -> Piece:
-    shown = [{key: message[key] for key in message if key != "weight"} for message in messages]
-    text = str(tokenizer.apply_chat_template(shown, tokenize=False))
-    encoded = _with_offsets(text, tokenizer)
-    ids, offsets = encoded["input_ids"], encoded["offset_mapping"]
-    # Arrays: a loop over all tokens for each message takes seconds for thousands of messages.
-    begins, ends = np.array(offsets, dtype=np.int64).reshape(-1, 2).T
-    targets = [False] * len(ids)
-    assistants = [message for message in messages if message["role"] == "assistant"]
-    spans = _assistant_spans(shown, text, tokenizer)
-    for message, (first, last) in zip(assistants, spans, strict=True):
-        if _is_context(message):
-            continue
-        inside = np.flatnonzero((begins < last) & (ends > first)).tolist()
-        after = inside[-1] + 1 if inside else len(ids)
-        for n in (*inside, *range(after, _turn_end(after, ids, offsets, text, special))):
-            targets[n] = True
-    return ids, targets
-
-
-def _turn_end(
-    after: int,
-    ids: list[int],
-    offsets: list[tuple[int, int]],
-    text: str,
-    special: frozenset[int],
-) -> int:
-    """Return the place behind the special token that ends a turn.
-
-    Some templates (that of Llama 2) put blanks between a message and the token that ends its turn.
-
-    Args:
-        after: place of the first token behind the message; returned if no special token follows.
-    """
-    for place in range(after, len(ids)):
-        if ids[place] in special:
-            return place + 1
-        first, last = offsets[place]
-        if text[first:last].strip():
-            break
-    return after
-
-
-def _assistant_spans(
-    messages: list[dict[str, Any]], text: str, tokenizer: "PreTrainedTokenizerBase"
-) -> Iterator[tuple[int, int]]:
-    """First and last character (exclusive) of each of the assistant's messages in `text`.
-
-    A message begins after what the template puts where the model is to begin writing; where the
-    template shows a message in another way, at its words, or at the spaces before them, which the
-    model then has to write itself (Llama 2).
-    """
-    prompted = str(
-        tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-    )
-    opening = prompted[len(text) :] if prompted.startswith(text) else ""
-    position = 0
-    for index, message in enumerate(messages):
-        by_assistant = message["role"] == "assistant"
-        opened = text.find(opening, position) if by_assistant and opening else -1
-        begin = position if opened < 0 else opened + len(opening)
-        # Some templates strip the blanks around a message.
-        words = message["content"] if message["content"] in text else message["content"].strip()
-        at = text.find(words, begin)
-        if at >= 0:
-            position = at + len(words)
-        if by_assistant:
-            if at < 0:
-                raise TemplateError(f"message {index} is not shown as it was written")
-            if opened < 0:
-                begin = len(text[:at].rstrip(" "))
-            yield begin, position
 
 
 def _with_offsets(text: str, tokenizer: "PreTrainedTokenizerBase") -> Any:

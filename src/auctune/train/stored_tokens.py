@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 # To be raised with every change of this format, and of the rules of auctune.train.rows.
-_VERSION = 1
+_VERSION = 2
 # Of the newest .npz of a file.
 MAX_KEPT = 2
 _BLOCK_TOKENS = 2**18

@@ -127,7 +127,11 @@ def _chunks(path: Path, place: str, max_row_characters: int | None) -> Iterator[
 def _num_characters(row: dict[str, Any]) -> int:
     """Return the characters of a row's texts."""
     if "messages" in row:
-        return sum(len(message["content"]) for message in row["messages"])
+        # Calls and tools are objects, of which the text is about as long.
+        others = [row.get("tools", ""), *(one.get("tool_calls", "") for one in row["messages"])]
+        return sum(len(one["content"]) for one in row["messages"]) + sum(
+            len(str(o)) for o in others
+        )
     return sum(map(len, row.values()))
 
 

@@ -63,4 +63,6 @@ def test_notes_count_what_is_lost_and_say_what_would_fit() -> None:
         "validation data: rows longer than max_length = 512 are truncated: 1 of 10; the longest"
         " has 803 tokens, and the base reads at most 600: split long rows"
     )
+    (note,) = beyond.notes(2048)
+    assert note.startswith("rows longer than the base's context of 600 are truncated: 1 of 10; ")
     assert DataSize(10, 40.0).notes(512) == ()

@@ -19,6 +19,7 @@ from auctune.domain.errors import RepairableError
 ASK = {"role": "user", "content": "hi"}
 ANSWER = {"role": "assistant", "content": "hello"}
 CALLS = [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}]
+TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
 IMAGE = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
 
 
@@ -33,31 +34,42 @@ def read(row: object) -> tuple[RowKind, dict[str, Any]]:
 @pytest.mark.parametrize(
     ("row", "found"),
     [
-        (chat(ASK, ANSWER, tools=[{"type": "function"}]), "line 1: tools are not supported"),
-        (chat(ASK, ANSWER, functions=[{"name": "f"}]), "line 1: functions are not supported"),
         (
-            chat(ASK, ANSWER, parallel_tool_calls=False),
-            "line 1: parallel_tool_calls are not supported",
+            chat(ASK, ANSWER, tools=[{"type": "function"}]),
+            "line 1: tools[0]: has no function with a name",
         ),
         (
-            chat(ASK, {"role": "assistant", "content": None, "tool_calls": CALLS}),
-            "line 1: messages[1]: tool_calls are not supported",
+            chat(ASK, ANSWER, tools=[{"type": "web_search"}]),
+            "line 1: tools[0].type: 'web_search'; expected 'function'",
+        ),
+        (chat(ASK, ANSWER, tools={"name": "f"}), "line 1: tools: is not a list"),
+        (
+            chat(ASK, ANSWER, tools=[TOOL], functions=[TOOL["function"]]),
+            'line 1: has both "tools" and "functions"; expected one of the two',
         ),
         (
-            chat(ASK, {"role": "assistant", "content": "Let me look.", "tool_calls": CALLS}),
-            "line 1: messages[1]: tool_calls are not supported",
+            chat(ASK | {"tool_calls": CALLS}, ANSWER),
+            "line 1: messages[0].tool_calls: is on a message of the user",
         ),
         (
-            chat(ASK, {"role": "assistant", "function_call": {"name": "f"}}),
-            "line 1: messages[1]: function_call is not supported",
+            chat(ASK, ANSWER | {"tool_calls": CALLS, "function_call": {"name": "f"}}),
+            "line 1: messages[1].tool_calls: is not alone",
         ),
         (
-            chat(ASK, {"role": "tool", "tool_call_id": "c", "content": "3"}, ANSWER),
-            "line 1: messages[1]: tool_call_id is not supported",
+            chat(ASK, ANSWER | {"tool_calls": [{"id": "c"}]}),
+            "line 1: messages[1].tool_calls[0]: has no function with a name",
         ),
         (
-            chat(ASK, {"role": "function", "name": "f", "content": "3"}, ANSWER),
-            "line 1: messages[1]: the role 'function' is not supported",
+            chat(ASK, ANSWER | {"function_call": {"name": "f", "arguments": "{"}}),
+            "line 1: messages[1].function_call.arguments: is not JSON",
+        ),
+        (
+            chat(ASK, ANSWER | {"function_call": {"name": "f", "arguments": "[1]"}}),
+            "line 1: messages[1].function_call.arguments: [1]; expected a JSON object",
+        ),
+        (
+            chat(ASK, ANSWER | {"tool_call_id": "c"}),
+            "line 1: messages[1].tool_call_id: is on a message of the assistant",
         ),
         (
             chat({"role": "user", "content": [{"type": "text", "text": "?"}, IMAGE]}, ANSWER),
@@ -105,8 +117,8 @@ def test_what_no_vendor_could_mend_is_refused_by_name(row: dict[str, Any], found
         (chat(ASK, {"role": "assistant", "content": None}), "line 1: messages[1].content: is miss"),
         (chat(ASK, {"role": "assistant", "content": " "}), "line 1: messages[1].content: ' '"),
         (
-            chat({"role": "user", "content": [{"type": "text", "text": "hi"}]}, ANSWER),
-            "line 1: messages[0].content: content parts are not supported",
+            chat({"role": "user", "content": [{"type": "text", "txt": "hi"}]}, ANSWER),
+            "line 1: messages[0].content[0]: {'type': 'text', 'txt': 'hi'}; expected a part",
         ),
         (chat(ASK), "line 1: messages: has no message of the assistant"),
         ({"prompt": "a"}, "line 1: a row with keys 'prompt'"),
@@ -169,6 +181,56 @@ def test_a_row_is_read_with_what_is_trained_on_alone() -> None:
     pair = {"prompt": "", "completion": "b"}
     assert read(pair | {"id": "x", "text": None}) == (RowKind.COMPLETION, pair)
     assert read({"text": "t", "metadata": None}) == (RowKind.TEXT, {"text": "t"})
+
+
+def test_tools_are_read_as_openai_writes_them_today_whichever_way_they_are_written() -> None:
+    call = {"name": "f", "arguments": '{"x": [1, "é"]}'}
+    calls: dict[str, Any] = {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"type": "function", "function": call}],
+    }
+    read_call = {"type": "function", "function": {"name": "f", "arguments": {"x": [1, "é"]}}}
+    today = chat(
+        ASK,
+        calls | {"content": None, "tool_calls": [calls["tool_calls"][0] | {"id": "c"}]},
+        {"role": "tool", "tool_call_id": "c", "content": ""},
+        ANSWER,
+        tools=[TOOL],
+        parallel_tool_calls=False,
+    )
+    expected = chat(
+        ASK,
+        calls | {"tool_calls": [read_call | {"id": "c"}]},
+        {"role": "tool", "content": "", "tool_call_id": "c"},
+        ANSWER,
+        tools=[TOOL],
+    )
+    assert read(today) == (RowKind.CHAT, expected)
+    assert read(expected) == (RowKind.CHAT, expected)
+    before = chat(
+        ASK,
+        {"role": "assistant", "function_call": call},
+        {"role": "function", "name": "f", "content": "3"},
+        functions=[TOOL["function"]],
+    )
+    assert read(before) == (
+        RowKind.CHAT,
+        chat(
+            ASK,
+            calls | {"tool_calls": [read_call]},
+            {"role": "tool", "content": "3", "name": "f"},
+            tools=[TOOL],
+        ),
+    )
+
+
+def test_parts_of_text_are_one_text() -> None:
+    parts = [{"type": "text", "text": "How "}, {"type": "text", "text": "are you?"}]
+    assert read(chat({"role": "user", "content": parts}, ANSWER)) == (
+        RowKind.CHAT,
+        chat({"role": "user", "content": "How are you?"}, ANSWER),
+    )
 
 
 def test_errors_name_the_line_of_the_file_and_rows_know_theirs(tmp_path: Path) -> None:

@@ -75,7 +75,9 @@ def test_rows_that_lose_their_ends_are_noted_and_many_are_refused_unless_their_o
     long = '{"prompt": "Add.", "completion": "' + " 1234567" * 400 + '"}\n'
     data.write_text(data.read_text() + long)
     (note,) = _prepare(market).notes
-    assert note.startswith("sums: rows longer than max_length = 512 are truncated: 1 of 41; ")
+    assert note.startswith(
+        "sums: rows longer than the base's context of 512 are truncated: 1 of 41; "
+    )
     assert note.endswith("and the base reads at most 512: split long rows")
 
     data.write_text(data.read_text() + long * 9)

@@ -247,7 +247,7 @@ def test_a_template_that_hides_the_answer_is_an_error(
     tokenizer: PreTrainedTokenizerBase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tokenizer, "chat_template", "nothing")
-    with pytest.raises(InputError, match="message 0 is not shown"):
+    with pytest.raises(InputError, match=r"messages\[0\]: is not shown"):
         tokenize(chat(("assistant", "x")), tokenizer, LONG)
 
 

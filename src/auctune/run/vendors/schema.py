@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from auctune.domain.dataset import (
+    CALL_KEYS,
+    TOOL_KEYS,
     RowKind,
     find_unsupported,
     find_unsupported_in_message,
@@ -72,8 +74,16 @@ def unsupported_part(value: object) -> str | None:
     turns = [turn for key in CHAT_KEYS if isinstance(row.get(key), list) for turn in row[key]]
     messages = [turn for turn in turns if isinstance(turn, Mapping)]
     found = (find_unsupported(row), *map(find_unsupported_in_message, messages))
-    found += tuple(map(_wrong_weight, messages))
+    found += (_used_tools(row), *map(_used_tools, messages), *map(_wrong_weight, messages))
     return next((why for why in found if why is not None), None)
+
+
+def _used_tools(values: Mapping[Any, Any]) -> str | None:
+    # They are trained on as they are; of a row that must be repaired, another shape is not known.
+    keys = (*TOOL_KEYS, *CALL_KEYS, "tool_call_id")
+    found = next((key for key in keys if not is_absent(values.get(key))), None)
+    is_result = values.get("role") in ("tool", "function")
+    return f"{found or 'a result of a tool'} in a row to repair" if found or is_result else None
 
 
 def _wrong_weight(turn: Mapping[Any, Any]) -> str | None:

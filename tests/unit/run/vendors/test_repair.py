@@ -233,8 +233,8 @@ def test_weights_are_kept_and_rows_with_tool_calls_are_left_out_by_name(tmp_path
     )
     assert [(row.line, row.reason, row.note) for row in report.dropped] == [
         (3, DropReason.EMPTY, "no text to learn from"),
-        (4, DropReason.UNSUPPORTED, "tool_calls are not supported"),
-        (5, DropReason.UNSUPPORTED, "tools are not supported"),
+        (4, DropReason.UNSUPPORTED, "tool_calls in a row to repair"),
+        (5, DropReason.UNSUPPORTED, "tools in a row to repair"),
         (6, DropReason.UNSUPPORTED, "a weight other than 0 and 1"),
         (7, DropReason.UNSUPPORTED, "preference rows (label) are not supported"),
     ]
@@ -245,5 +245,5 @@ def test_a_file_of_tool_calls_alone_is_refused_for_that(tmp_path: Path) -> None:
     source = write(tmp_path, "\n".join([f'{{"messages": [{ASK}, {call}]}}'] * 3))
     vendor = RepairVendor()
     assert vendor.quote(source) is None
-    with pytest.raises(InputError, match=r"tool_calls are not supported \(3 of 3 rows\)"):
+    with pytest.raises(InputError, match=r"tool_calls in a row to repair \(3 of 3 rows\)"):
         vendor.repair(source, tmp_path / "clean.jsonl")
