@@ -81,10 +81,9 @@ def test_a_cluster_of_its_own_is_closed_to_others_and_has_its_lost_node_again(
         raylet = parent_of(parent_of(pid))
         folder = Path(json.loads((work / "ray-cluster.json").read_bytes())["folder"])
         check_closed_to_others(folder, pid)
-        # On a busy machine the lease may have lapsed before.
-        num_exits = sum(message["kind"] == "ended" for _, message in heard.messages)
         os.kill(raylet, signal.SIGKILL)
-        assert heard.wait_for("ended")["exits"] == num_exits + 1
+        # More than once, if the lease has lapsed before, on a busy machine.
+        assert heard.wait_for("ended")["exits"] >= 1
         assert poll(lambda: not living([pid]))
         job = LoraJob("task", Path("data"))
         quota = TaskQuota(job, tmp_path / "a", 1, 8, Path("b"))

@@ -101,7 +101,9 @@ def test_multipliers_are_the_first_whose_best_plan_keeps_the_limits(
     chosen = multipliers_within(Limits(risk, left), stake, worth)
 
     def slope(lower: Multipliers, upper: Multipliers) -> float:
-        return (worth(lower) - worth(upper)) / (sum(upper) - sum(lower))
+        # One of the two differs: their sums would round the step.
+        step = (upper.late - lower.late) + (upper.cost - lower.cost)
+        return (worth(lower) - worth(upper)) / step
 
     # The slope before a multiplier bounds what the best plan beside it takes.
     if chosen.cost > COST_MULTIPLIERS[1] and left < np.inf:
