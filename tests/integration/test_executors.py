@@ -197,7 +197,7 @@ PARENT_MODULES = (
     "auctune.run.runtime.local",
     "auctune.run.data.client",
     "auctune.run.base_facts",
-    "auctune.run.sampling",
+    "auctune.run.inference",
     "auctune.run.market.demand",
 )
 

@@ -22,6 +22,9 @@ COMMANDS: Mapping[str, Entry] = {
     "explain": Entry("explain:explain", "Explain the decision on a bid, and its alternatives."),
     "fetch": Entry("results:fetch", "Download the result of a finished job: a PEFT adapter."),
     "try": Entry("results:try_adapter", "Generate text with a finished adapter, on this machine."),
+    "evaluate": Entry(
+        "results:evaluate_adapter", "Evaluate a finished adapter beside its base, on this machine."
+    ),
     "cancel": Entry("jobs:cancel", "Cancel a job; nothing is refunded."),
     "pause": Entry("jobs:pause", "Pause a job: release its future slots."),
     "resume": Entry("jobs:resume", "Resume a paused job in new slots, free of charge."),

@@ -1,4 +1,4 @@
-"""`auctune fetch` and `auctune try`: download a job's result, and generate text with it."""
+"""`auctune fetch`, `try` and `evaluate`: download a job's result, generate text, compare."""
 
 import itertools
 import json
@@ -9,15 +9,19 @@ from pathlib import Path, PurePosixPath
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
-from auctune.cli._support.options import option_groups
+from auctune.cli._support.options import option_groups, print_json
 from auctune.cli._support.service import JobId, ServiceOptions
+from auctune.cli._support.tables import make_table, print_table
 from auctune.client import Client, Job
 from auctune.domain.base_name import HUB, resolve_base
-from auctune.domain.dataset import RowKind, iterate_lines, read_row
+from auctune.domain.dataset import DEFAULT_MAX_LENGTH, RowKind, iterate_lines, read_row
 from auctune.domain.errors import AuctuneError, InputError
+from auctune.domain.evaluation import Evaluation
 from auctune.run.base_place import base_cache
-from auctune.run.sampling import SampleOrder, sample
+from auctune.run.console import RunConsole
+from auctune.run.inference import EVALUATIONS, EvaluationOrder, SampleOrder, evaluate, sample
 from auctune.train.job import SampleParams
 
 # The job's record: its decision, payment and training.
@@ -86,18 +90,99 @@ def try_adapter(
             rows = RowKind(kind) if kind else _row_kind(record, Path(space), client)
             _download_result(record, folder, client)
         order = SampleOrder(
-            _base_of(record.record["model"], folder)
-            if base is None
-            else resolve_base(base, Path()),
-            base_cache(),
-            prompt,
-            None if base_alone else folder,
-            rows,
-            SampleParams(max_tokens, temperature, seed),
+            base=_base_of(record.record["model"], folder, base),
+            cache=base_cache(),
+            prompt=prompt,
+            adapter=None if base_alone else folder,
+            kind=rows,
+            params=SampleParams(max_tokens, temperature, seed),
         )
         for piece in sample(order):
             typer.echo(piece, nl=False)
     typer.echo()
+
+
+@option_groups
+def evaluate_adapter(
+    job: JobId,
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="FILE",
+            help="Rows to evaluate on, as JSONL. Default: the job's validation data.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    rows: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="First rows that count. Default: all.")
+    ] = None,
+    answers: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Rows answered by both models.")
+    ] = 3,
+    max_tokens: Annotated[int, typer.Option(min=1, help="Maximum tokens of an answer.")] = 64,
+    max_length: Annotated[
+        int, typer.Option(min=2, help="Maximum tokens of a row; a longer one is truncated.")
+    ] = DEFAULT_MAX_LENGTH,
+    base: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BASE", help="Base model: a folder, or hub:NAME. Default: as in training."
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the evaluation as JSON.")] = False,
+    service: ServiceOptions,
+) -> None:
+    """Evaluate a finished adapter beside its base, on this machine.
+
+    Both models get the rows' loss, the accuracy of their tokens, and the first rows to answer.
+    """
+    with tempfile.TemporaryDirectory(prefix="auctune-evaluate-") as space:
+        folder = Path(space) / "adapter"
+        with service.connect() as client:
+            record = client.job(job)
+            _download_result(record, folder, client)
+            data = file or _download_validation(record, Path(space), client)
+        order = EvaluationOrder(
+            base=_base_of(record.record["model"], folder, base),
+            cache=base_cache(),
+            adapter=folder,
+            data=data,
+            max_rows=rows,
+            max_length=max_length,
+            num_answers=answers,
+            max_tokens=max_tokens,
+        )
+        with RunConsole(Console(stderr=True)) as shown:
+            found = evaluate(order, shown.preparing)
+            shown.prepared()
+    if as_json:
+        print_json(EVALUATIONS.dump_python(found, mode="json"))
+    else:
+        _print_evaluation(found)
+
+
+def _download_validation(job: Job, space: Path, client: Client) -> Path:
+    file_id = job.record["validation_file"]
+    if file_id is None:
+        raise InputError("FILE", "is missing, and the job has no validation data", "a JSONL file")
+    path = space / "validation.jsonl"
+    client.fetch(file_id, path)
+    return path
+
+
+def _print_evaluation(found: Evaluation) -> None:
+    table = make_table("", "base", "adapter", right=("base", "adapter"))
+    table.add_row("loss", f"{found.base.loss:.3f}", f"{found.adapter.loss:.3f}")
+    accuracies = (f"{one.token_accuracy:.1%}" for one in (found.base, found.adapter))
+    table.add_row("token accuracy", *accuracies)
+    table.caption = f"{found.rows} rows, {found.targets} target tokens"
+    print_table(table)
+    for answer in found.answers:
+        parts = (("prompt", answer.prompt), ("expected", answer.expected))
+        for name, text in (*parts, ("base", answer.base), ("adapter", answer.adapter)):
+            typer.echo(f"{name:>9}  " + text.strip().replace("\n", "\n" + 11 * " "))
+        typer.echo()
 
 
 def _download_result(job: Job, folder: Path, client: Client) -> None:
@@ -137,8 +222,10 @@ def _unpack(archive: Path, target: Path) -> None:
         raise AuctuneError("the result is not a zip archive") from None
 
 
-def _base_of(model: str, adapter: Path) -> str:
-    """Return the base model of an adapter, from its configuration."""
+def _base_of(model: str, adapter: Path, wanted: str | None) -> str:
+    """Return the base model of an adapter: the one named, else by the adapter's configuration."""
+    if wanted is not None:
+        return resolve_base(wanted, Path())
     if model == "tiny":
         return model
     config = json.loads((adapter / "adapter_config.json").read_bytes())

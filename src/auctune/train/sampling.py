@@ -3,7 +3,7 @@
 p(token) ~ exp(logit / T).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -41,19 +41,35 @@ def sample_text(
     ids = prompt_tokens(kind, prompt, base.tokenizer)
     if not ids:
         raise InputError("prompt", "is empty", "a text")
+    if base.context_tokens is not None and len(ids) >= base.context_tokens:
+        expected = f"fewer than the {base.context_tokens} that the base can read"
+        raise InputError("prompt", f"has {len(ids)} tokens", expected)
+    model = base.fresh_model() if adapter is None else load_checked_adapter(base, adapter)
+    return continue_tokens(base, model, ids, params)
+
+
+def continue_tokens(
+    base: Base, model: nn.Module, ids: Sequence[int], params: SampleParams
+) -> Iterator[str]:
+    """Yield what a model says after some tokens, one at least, in pieces of complete characters.
+
+    The text ends at the end token, after `params.max_tokens`, or where the base's context ends.
+    """
     room = params.max_tokens
     if base.context_tokens is not None:
         room = min(room, base.context_tokens - len(ids))
-    if room < 1:
-        expected = f"fewer than the {base.context_tokens} that the base can read"
-        raise InputError("prompt", f"has {len(ids)} tokens", expected)
-    model: nn.Module = base.fresh_model() if adapter is None else _adapted(base, adapter)
-    start = torch.tensor([ids], device=base.device)
+    start = torch.tensor([list(ids)], device=base.device)
     tokens = _generate(model, start, room, base.tokenizer.eos_token_id, params)
     return _detokenize_stream(tokens, base.tokenizer)
 
 
-def _adapted(base: Base, folder: Path) -> nn.Module:
+def load_checked_adapter(base: Base, folder: Path) -> nn.Module:
+    """Return an adapter on its base, in evaluation mode.
+
+    Raises:
+        InputError: if the folder lacks a file of PEFT's format.
+        ExportError: if the adapter is not one of this base.
+    """
     for name in _FILES:
         # Left to itself PEFT would look for a pickle, or on the hub.
         if not (folder / name).is_file():

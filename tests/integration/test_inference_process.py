@@ -10,7 +10,7 @@ from peft import PeftModel
 
 from auctune.domain import InputError
 from auctune.domain.dataset import RowKind
-from auctune.run.sampling import SampleError, SampleOrder, sample
+from auctune.run.inference import InferenceError, SampleOrder, sample
 from auctune.train.base import Base
 from auctune.train.job import LoraJob, SampleParams
 from auctune.train.trainer import MultiLoraTrainer
@@ -36,7 +36,12 @@ def test_an_adapter_says_what_it_has_learnt_and_what_peft_would_say(
 ) -> None:
     adapter = train(tiny_base, tmp_path)
     order = SampleOrder(
-        "tiny", tiny_cache, PROMPT, adapter, RowKind.COMPLETION, SampleParams(max_tokens=20)
+        base="tiny",
+        cache=tiny_cache,
+        prompt=PROMPT,
+        adapter=adapter,
+        kind=RowKind.COMPLETION,
+        params=SampleParams(max_tokens=20),
     )
     pieces = list(sample(order))
     assert len(pieces) > 3
@@ -55,6 +60,6 @@ def test_an_adapter_says_what_it_has_learnt_and_what_peft_would_say(
 
 def test_what_cannot_be_sampled_is_told(tiny_cache: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"adapter_config\.json"):
-        list(sample(SampleOrder("tiny", tiny_cache, PROMPT, tmp_path)))
-    with pytest.raises(SampleError, match="set_num_threads"):
-        list(sample(SampleOrder("tiny", tiny_cache, PROMPT, threads=-1)))
+        list(sample(SampleOrder(base="tiny", cache=tiny_cache, prompt=PROMPT, adapter=tmp_path)))
+    with pytest.raises(InferenceError, match="set_num_threads"):
+        list(sample(SampleOrder(base="tiny", cache=tiny_cache, prompt=PROMPT, threads=-1)))
