@@ -24,7 +24,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausa
 
 from auctune.train.base import Base, compute_architecture, load_base, share_weights
 from auctune.train.host import device_name
-from auctune.train.profile import QUICK, measure_profile
+from auctune.train.profile import Effort, measure_profile
 from training import Figure, Fixture, measure, speed
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "figures.md"
@@ -79,13 +79,12 @@ def make_model(make: Callable[[], PreTrainedModel], device: torch.device) -> Pre
 
 def profiled(base: Base, seconds: float) -> Iterator[Figure]:
     """Yield what `auctune profile` measures of a base."""
-    profile = measure_profile(base, effort=replace(QUICK, seconds=seconds))
+    profile = measure_profile(base, effort=Effort(seconds=seconds))
     passes = f"{1e3 * profile.step_seconds:.1f} ms + {1e6 * profile.token_seconds:.1f} us a token"
     values = {
         "speed, less margin": f"{profile.tokens_per_second():,.0f} tokens/s",
         "a pass": passes,
         "micro-batch": f"{profile.micro_batch_tokens} tokens",
-        "largest micro-batch": f"{profile.largest_micro_batch_tokens} ({profile.bounded_by})",
         "margin": f"{profile.margin:.0%}",
         "not measured": "; ".join(profile.not_measured) or "nothing",
     }

@@ -110,8 +110,6 @@ class Profile:
         bytes_per_parameter: of an adapter, its gradient and AdamW's moments.
         step_seconds, token_seconds: a and b of t = a + b tokens.
         micro_batch_tokens: the token budget (m), where the device is busy and memory is left.
-        largest_micro_batch_tokens: that can be used, 90% of what was found.
-        bounded_by: whether memory ran out, or the search ended, at the largest.
         base_load_seconds: to load the base, once a process.
         task_load_seconds: to take up a task from its checkpoint.
         checkpoint_seconds: to write one.
@@ -136,8 +134,6 @@ class Profile:
     step_seconds: float
     token_seconds: float
     micro_batch_tokens: int
-    largest_micro_batch_tokens: int
-    bounded_by: Literal["memory", "cap"]
     base_load_seconds: float
     task_load_seconds: float
     checkpoint_seconds: float
@@ -154,7 +150,7 @@ class Profile:
                 check_finite(getattr(self, field.name), field.name, "a number >= 0")
         for name in ("memory_gb", "token_seconds", "bytes_per_parameter"):
             check_positive(getattr(self, name), name, "a number > 0")
-        for name in ("micro_batch_tokens", "largest_micro_batch_tokens", "tasks_per_slot"):
+        for name in ("micro_batch_tokens", "tasks_per_slot"):
             if getattr(self, name) < 1:
                 raise InputError(name, f"{getattr(self, name)}", "a whole number >= 1")
         if not 0 <= self.margin < 1:

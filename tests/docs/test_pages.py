@@ -4,7 +4,7 @@ import io
 import re
 import shlex
 import tomllib
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ from auctune.run.prepared import prepare
 from auctune.service.config.models import ServiceConfig
 from auctune.sim.timeshare.bundle_file import BundleFile
 from auctune.train import profile
-from auctune.train.profile import QUICK
+from auctune.train.profile import Effort
 from support.command_line import all_commands
 from support.pages import ROOT, Block, anchors, blocks, commands, links, pages
 
@@ -106,8 +106,8 @@ def test_python_blocks_of_a_page_run_one_after_the_other(
     (tmp_path / "out").symlink_to(small_run)
     (tmp_path / "cache").symlink_to(tiny_cache)
     monkeypatch.chdir(tmp_path)
-    short = replace(QUICK, sweep_tokens=(("cpu", 64),), timed=3, mixes=2, load_rows=10)
-    monkeypatch.setattr(profile, "QUICK", replace(short, cap_tokens=(("cpu", 128),)))
+    short = partial(Effort, sweep_tokens=(("cpu", 64),), timed=3, mixes=2, load_rows=10)
+    monkeypatch.setattr(profile, "Effort", short)
     names: dict[str, object] = {"__name__": "page"}
     for block in programs(page):
         # So that a traceback points at the page.

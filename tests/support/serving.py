@@ -91,7 +91,6 @@ def made_up_facts(name: str = "tiny", speed: float = 1.0) -> BaseFacts:
         bytes_per_parameter=16.0,
         token_seconds=0.001 / speed,
         micro_batch_tokens=512,
-        largest_micro_batch_tokens=1024,
         checkpoint_seconds=0.05,
         sweep=(),
         mixes=(),

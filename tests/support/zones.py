@@ -45,8 +45,6 @@ def made_up_profile() -> Profile:
         step_seconds=0.01,
         token_seconds=0.001,
         micro_batch_tokens=100,
-        largest_micro_batch_tokens=200,
-        bounded_by="cap",
         base_load_seconds=1.0,
         task_load_seconds=0.1,
         checkpoint_seconds=0.1,

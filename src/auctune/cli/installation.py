@@ -69,12 +69,9 @@ def profile(
     device: Device = "cpu",
     dtype: Dtype = "float32",
     threads: Annotated[int | None, typer.Option(help="Threads on a CPU. Default: all.")] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Measure less, within 90 seconds.")
-    ] = False,
     seconds: Annotated[
-        float | None, typer.Option(min=1.0, help="Time limit. Default: 600, or 90 with --quick.")
-    ] = None,
+        float, typer.Option(min=1.0, help="Time limit, without loading the base.")
+    ] = 60.0,
     backend: Annotated[
         str,
         typer.Option(metavar="NAME", help="As the nodes have it: auto, loop, bmm or grouped."),
@@ -96,7 +93,6 @@ def profile(
         device,
         dtype,
         threads,
-        quick=quick,
         seconds=seconds,
         backend=backend,
         gradient_checkpointing=gradient_checkpointing,

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from auctune.atomic_files import commit_folder, staging_folder
 from auctune.cli._support.options import option_groups, print_json
 from auctune.cli._support.service import JobId, ServiceOptions
 from auctune.cli._support.tables import make_table, print_table
@@ -38,17 +39,37 @@ def fetch(
         Path | None,
         typer.Option(metavar="DIR", help="Folder to write, new or empty. Default: the job's id."),
     ] = None,
+    merged: Annotated[
+        bool, typer.Option("--merged", help="Write the base with the adapter merged into it.")
+    ] = False,
+    base: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BASE",
+            help="With --merged, the base: a folder, or hub:NAME. Default: as in training.",
+        ),
+    ] = None,
     service: ServiceOptions,
 ) -> None:
     """Download the result of a finished job: a PEFT adapter.
 
     The job's record, with its payment, plan and losses, is written beside it as job.json.
     """
+    if base is not None and not merged:
+        raise InputError("--base", "is set without --merged", "both, or neither")
     folder = out or Path(job)
     with service.connect() as client:
         record = client.job(job)
-        _download_result(record, folder, client)
-    typer.echo(f"adapter: {folder}/")
+        if not merged:
+            _download_result(record, folder, client)
+            typer.echo(f"adapter: {folder}/")
+            return
+        _check_new(folder)
+        with tempfile.TemporaryDirectory(prefix="auctune-fetch-") as space:
+            adapter = Path(space) / "adapter"
+            _download_result(record, adapter, client)
+            _merge(_base_of(record.record["model"], adapter, base), adapter, folder)
+    typer.echo(f"model: {folder}/")
 
 
 @option_groups
@@ -190,8 +211,7 @@ def _download_result(job: Job, folder: Path, client: Client) -> None:
     if not job.record["result_files"]:
         found = f"has no adapter: it is {job.state}"
         raise InputError(job.id, found, "a finished job")
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(str(folder), "is not empty", "a new or empty folder")
+    _check_new(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetch-") as space:
         archive, unpacked = Path(space) / "result.zip", Path(space) / "result"
@@ -202,6 +222,22 @@ def _download_result(job: Job, folder: Path, client: Client) -> None:
         if folder.exists():
             folder.rmdir()
         unpacked.rename(folder)
+
+
+def _merge(base: str, adapter: Path, folder: Path) -> None:
+    """Write the merged model and the job's record, whole or not at all."""
+    # torch takes seconds to import.
+    from auctune.train.merging import merge_adapter
+
+    with staging_folder(folder) as unfinished:
+        merge_adapter(base, base_cache(), adapter, unfinished)
+        shutil.copy(adapter / _RECORD, unfinished)
+        commit_folder(unfinished, folder)
+
+
+def _check_new(folder: Path) -> None:
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(str(folder), "is not empty", "a new or empty folder")
 
 
 def _unpack(archive: Path, target: Path) -> None:

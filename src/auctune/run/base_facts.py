@@ -1,7 +1,7 @@
 """Facts about a base that a market needs before it can sell: measured by a worker, and cached.
 
-The worker loads the base (and builds the tiny one first, if it is missing) and measures the device
-with quick effort. A profile is cached under all that it depends on: the base's architecture,
+The worker loads the base (and builds the tiny one first, if it is missing) and measures the device.
+A profile is cached under all that it depends on: the base's architecture,
 device, dtype, threads, and versions of libraries. For a base in a folder, on a CPU, no worker is
 needed as long as no file of the folder has changed its size or its time.
 
@@ -246,7 +246,7 @@ def _learn(
         except InputError:
             # Not measured yet, or by another release.
             alone(report)
-            process.send(measure_request("quick"))
+            process.send(measure_request())
             measured = _await_result(inbox, process, report)
             assert measured["kind"] == "measured"
             profile = Profile.from_json(measured["profile"], "profile")

@@ -1,6 +1,5 @@
 """`auctune profile`: a device measured with a base, into a file."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -12,7 +11,7 @@ from auctune.domain import InputError
 from auctune.run.base_place import base_cache
 from auctune.run.console import RunConsole
 from auctune.train.base import load_base
-from auctune.train.profile import FULL, QUICK, measure_profile
+from auctune.train.profile import Effort, measure_profile
 from auctune.train.tiny import tiny_folder
 
 
@@ -23,8 +22,7 @@ def measure_to_file(
     dtype: str,
     threads: int | None,
     *,
-    quick: bool,
-    seconds: float | None,
+    seconds: float,
     backend: str,
     gradient_checkpointing: bool,
     console: Console,
@@ -47,12 +45,9 @@ def measure_to_file(
             tiny_folder(base_cache(), progress=lambda share: shown.preparing(what, share))
         shown.preparing(f"loading the base {base_name}", 0.0)
         base = load_base(base_name, cache=base_cache(), device=device, dtype=dtype)
-        effort = QUICK if quick else FULL
-        if seconds is not None:
-            effort = replace(effort, seconds=seconds)
         profile = measure_profile(
             base,
-            effort=effort,
+            effort=Effort(seconds=seconds),
             backend=backend,
             gradient_checkpointing=gradient_checkpointing,
             report=shown.preparing,

@@ -262,7 +262,7 @@ def _measure(market: MarketFile, name: str, base: str, cache: Path, report: Repo
             if message is None:
                 raise NodeError(f"measuring {name} failed: {process.exit_reason()}")
             if message["kind"] == "ready":
-                process.send(measure_request("quick"))
+                process.send(measure_request())
             elif message["kind"] == "measuring":
                 report(f"measuring {name}: {message['what']}", message["share"])
             elif message["kind"] == "failed":

@@ -22,6 +22,7 @@ import torch
 from peft import LoraConfig, PeftModel, get_peft_model_state_dict
 from safetensors.torch import save_file
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from auctune.atomic_files import clean_staging, commit_folder, staging_folder
 from auctune.domain.errors import AuctuneError
@@ -121,8 +122,16 @@ def load_adapter(base: Base, folder: Path) -> PeftModel:
     Raises:
         ExportError: if it is not one of this base.
     """
+    return put_adapter(base.fresh_model(), folder)
+
+
+def put_adapter(model: PreTrainedModel, folder: Path) -> PeftModel:
+    """Return a model with an adapter on it, in evaluation mode; arguments, errors: `load_adapter`.
+
+    The modules of `model` are replaced in place.
+    """
     # PEFT draws a start for the weights before it reads them, from a state that is not ours.
-    devices = [base.device] if base.device.type == "cuda" else []
+    devices = [model.device] if model.device.type == "cuda" else []
     with torch.random.fork_rng(devices), warnings.catch_warnings():
         # PEFT asks by a name that transformers is about to drop.
         warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
@@ -133,7 +142,7 @@ def load_adapter(base: Base, folder: Path) -> PeftModel:
         warnings.filterwarnings("error", "Found missing adapter keys", UserWarning)
         try:
             loaded: PeftModel = PeftModel.from_pretrained(
-                base.fresh_model(), str(folder), torch_device=str(base.device)
+                model, str(folder), torch_device=str(model.device)
             )
         except (ValueError, RuntimeError, UserWarning) as error:
             raise ExportError(f"the adapter does not load: {error}") from error

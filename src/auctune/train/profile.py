@@ -2,18 +2,17 @@
 
 In this order, all on the trainer that will do the work:
 
-1. A sweep over the tokens of a pass, on a GPU until more tokens make it no faster; t = a + b n is
-   the line of least relative squares, without passes so small that launches take their time.
+1. A sweep over the tokens of a pass, doubled until that makes it no faster, or memory runs out; its
+   sizes are timed in turn, again and again. t = a + b n is the line of least relative squares,
+   without passes so small that launches take their time.
 2. The token budget m: the smallest of the sweep at 90% of the best speed, or what the caller sets.
-3. The largest micro-batch. On a GPU until memory runs out, 90% of it kept; on a CPU, where running
-   out of memory would end more than this process, only up to a cap.
-4. Peak memory of a pass at the budget, and memory of a task next to it.
-5. Time to load a task, to write its checkpoint and to unload it.
-6. Mixed loads: random tasks together; the 95% quantile of their errors becomes the margin.
+3. Peak memory of a pass at the budget, and memory of a task next to it.
+4. Time to load a task, to write its checkpoint and to unload it.
+5. Mixed loads: random tasks together; the 95% quantile of their errors becomes the margin.
 
-All of it has a time limit. A slow device gets fewer rounds, then shorter sweeps and fewer mixes;
-what is left out is replaced by what sells too little rather than too much, and is named in the
-profile. Each part runs once at least, so that a very slow device exceeds the limit.
+All of it has a time limit. A slow device gets fewer rounds and smaller mixes, then shorter sweeps
+and fewer mixes; what is left out is replaced by what sells too little rather than too much, and is
+named in the profile. Each part runs once at least, so that a very slow device exceeds the limit.
 """
 
 import gc
@@ -28,7 +27,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
@@ -53,26 +51,24 @@ from auctune.train.peak_memory import held_bytes, peak_bytes
 from auctune.train.tiny_text import texts
 from auctune.train.trainer import MultiLoraTrainer
 
-__all__ = ["FULL", "QUICK", "Effort", "Profile", "measure_profile", "read_profile", "write_profile"]
+__all__ = ["Effort", "Profile", "measure_profile", "read_profile", "write_profile"]
 
 TASKS_PER_SLOT = 4
-KEPT = 0.9
-BISECTIONS = 4
 MANY_EPOCHS = 100_000
 MORE_SWEEPS = 3
 DIFFERENT_ROWS = 32
+# Tokens of the smallest pass, and of the shortest row of a mixed load.
+SMALLEST = 32
+# Draws of a mixed load that is to take no longer than its share of the time.
+DRAWS = 100
 # Margins where mixed loads were not measured, or not all of them.
 UNMEASURED_MARGIN = 0.5
 LEAST_MARGIN = 0.25
-# Shares of the time limit by which parts end: what is done by then, and how it is called.
-SWEEP_END, LARGEST_END, MEMORY_END, SWITCHES_END, MIXES_END = 0.35, 0.5, 0.6, 0.7, 0.95
+# Shares of the time limit by which parts end.
+SWEEP_END, MEMORY_END, SWITCHES_END, MIXES_END = 0.35, 0.4, 0.45, 0.95
 
 Report = Callable[[str, float], None]
 """Called with what is being measured, and the share done of all, from 0 to 1."""
-
-
-ByDevice = tuple[tuple[str, int], ...]
-"""A number for each kind of device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,43 +76,28 @@ class Effort:
     """Extent of a measurement.
 
     Attributes:
-        row_tokens: of a row, at most, by kind of device.
-        sweep_tokens: the largest pass of the sweep, by kind of device; it starts at one row and
-            doubles, on a GPU until that makes it no faster.
-        warm_ups, timed: rounds of each measurement that do not count, and that do.
-        mixes: how many.
-        mix_warm_ups, mix_timed: rounds of each that do not count, and whose median does.
-        load_rows: of the data of the task that is loaded and unloaded.
-        cap_tokens: where the search for the largest micro-batch ends, by kind of device.
         seconds: time limit of all of it, without loading the base.
+        row_tokens: of a row, at most.
+        sweep_tokens: of the largest pass, by kind of device.
+        timed: rounds of each size and each task switch that count.
+        mixes: how many.
+        mix_timed: rounds of each, whose median counts; one of each if the time is short.
+        load_rows: of the data of the task that is loaded and unloaded.
     """
 
-    row_tokens: ByDevice = (("cpu", 64), ("cuda", 256))
-    sweep_tokens: ByDevice = (("cpu", 2048), ("cuda", 2**16))
-    warm_ups: int = 3
+    seconds: float = 60.0
+    row_tokens: int = 256
+    sweep_tokens: tuple[tuple[str, int], ...] = (("cpu", 2048), ("cuda", 2**16))
     timed: int = 10
     mixes: int = 20
-    mix_warm_ups: int = 1
     mix_timed: int = 3
-    load_rows: int = 500
-    cap_tokens: ByDevice = (("cpu", 4096), ("cuda", 2**20))
-    seconds: float = 600.0
-
-
-FULL = Effort()
-QUICK = Effort(
-    row_tokens=(("cpu", 32), ("cuda", 256)),
-    sweep_tokens=(("cpu", 512), ("cuda", 2**15)),
-    load_rows=100,
-    cap_tokens=(("cpu", 1024), ("cuda", 2**16)),
-    seconds=90.0,
-)
+    load_rows: int = 100
 
 
 def measure_profile(
     base: Base,
     *,
-    effort: Effort = FULL,
+    effort: Effort = Effort(),
     token_budget: int | None = None,
     seed: int = 0,
     backend: str = "auto",
@@ -127,7 +108,7 @@ def measure_profile(
 
     Args:
         base: nothing else should run on its device now.
-        effort: `FULL`, or `QUICK` for a rough profile.
+        effort: how much to measure, and for how long.
         token_budget: tokens of a micro-batch; `None`: chosen by the measurement.
         seed: of the synthetic tasks.
         backend, gradient_checkpointing: as the trainer that does the work has them.
@@ -182,7 +163,6 @@ class SyntheticWorkload:
             data=data,
             epochs=MANY_EPOCHS,
             rank=rank,
-            target_modules=self._modules(),
             batch_size=num_rows,
             max_length=row_tokens,
         )
@@ -238,26 +218,31 @@ class SyntheticWorkload:
             text += f" {next(source)}"
         return text
 
-    def _modules(self) -> tuple[str, ...]:
-        """Return PEFT's default; for an unknown architecture all linear modules of the layers."""
-        if default_modules(self.base.model):
-            return ()
-        inside = [name for name in linear_features(self.base.model) if "*" in name]
-        return tuple(sorted({name.rpartition(".")[2] for name in inside}))
-
 
 def random_mix(
-    workload: SyntheticWorkload, source: random.Random, row_tokens: int
+    workload: SyntheticWorkload, source: random.Random, row_tokens: int, max_tokens: float
 ) -> list[LoraJob]:
-    """Return two to four jobs of random rank, batch size and row length."""
-    return [
-        workload.job(
-            num_rows=source.choice((1, 2, 4, 8)),
-            row_tokens=source.choice((row_tokens // 2, row_tokens)),
-            rank=source.choice((4, 8, 16)),
-        )
-        for _ in range(source.randint(2, 4))
-    ]
+    """Return two to four jobs of random rank, batch size and row length.
+
+    Args:
+        workload: that makes the jobs.
+        source: of the draws.
+        row_tokens: of a row, at most; the shortest has `SMALLEST`.
+        max_tokens: of a round of all jobs, where that leaves two rows.
+    """
+    lengths = [SMALLEST]
+    while 2 * lengths[-1] <= row_tokens:
+        lengths.append(2 * lengths[-1])
+    shapes = [(1, SMALLEST)] * 2
+    for _ in range(DRAWS):
+        drawn = [
+            (source.choice((1, 2, 4, 8)), source.choice(lengths))
+            for _ in range(source.randint(2, 4))
+        ]
+        if sum(rows * tokens for rows, tokens in drawn) <= max_tokens:
+            shapes = drawn
+            break
+    return [workload.job(*shape, rank=source.choice((4, 8, 16))) for shape in shapes]
 
 
 def round_tokens(jobs: Sequence[LoraJob]) -> int:
@@ -276,11 +261,9 @@ class _Measurement:
     gradient_checkpointing: bool = False
 
     def __post_init__(self) -> None:
-        kind = self.base.device.type
-        row_tokens = dict(self.effort.row_tokens)[kind]
+        row_tokens = self.effort.row_tokens
         self.row_tokens = min(row_tokens, self.base.context_tokens or row_tokens)
-        self.sweep_tokens = dict(self.effort.sweep_tokens)[kind]
-        self.cap = dict(self.effort.cap_tokens)[kind]
+        self.sweep_tokens = dict(self.effort.sweep_tokens)[self.base.device.type]
         self.started = self.workload.now()
         self.not_measured: list[str] = []
         self._share = 0.0
@@ -288,11 +271,11 @@ class _Measurement:
     def run(self, token_budget: int | None) -> Profile:
         sweep = self.sweep()
         a, b = fit_line(sweep)
-        largest, bounded_by = self.largest(sweep[-1].tokens)
+        largest = sweep[-1].tokens
         if token_budget is not None and not 1 <= token_budget <= largest:
             raise InputError("token_budget", f"{token_budget}", f"1 to {largest} tokens")
-        budget = token_budget or min(choose_budget(sweep), largest)
-        self.report_progress("memory", LARGEST_END)
+        budget = token_budget or choose_budget(sweep)
+        self.report_progress("memory", SWEEP_END)
         activations, per_parameter = self.activations(budget), self.bytes_per_parameter()
         load, checkpoint, suspend = self.swap_seconds()
         mixes = self.mixes(budget, a, b)
@@ -321,8 +304,6 @@ class _Measurement:
             step_seconds=a,
             token_seconds=b,
             micro_batch_tokens=budget,
-            largest_micro_batch_tokens=largest,
-            bounded_by=bounded_by,
             base_load_seconds=self.base.load_seconds,
             task_load_seconds=load,
             checkpoint_seconds=checkpoint,
@@ -347,13 +328,6 @@ class _Measurement:
         """Whether a share of the time limit is over."""
         return self.workload.now() >= self.until(share)
 
-    def warm_up(
-        self, trainer: MultiLoraTrainer, jobs: Sequence[LoraJob], count: int, until: float
-    ) -> None:
-        """Run rounds that do not count, unless the time is over."""
-        if count and self.workload.now() < until:
-            self.workload.rounds(trainer, jobs, count, until)
-
     def margin(self, mixes: Sequence[Mix]) -> float:
         """The margin of what was measured; where that is less than it should be, a large one."""
         if not mixes:
@@ -362,76 +336,56 @@ class _Measurement:
         return max(least, margin_of(mixes))
 
     def sweep(self, what: str = "speed of passes", end: float = SWEEP_END) -> list[SweepPoint]:
-        """Median times of passes of doubling size, each in its share of the time.
+        """Return median times of passes of doubling size.
 
         Args:
             what: it is called in reports.
             end: share of the time limit by which it is over.
-        """
-        sizes = [self.row_tokens]
-        while 2 * sizes[-1] <= self.sweep_tokens:
-            sizes.append(2 * sizes[-1])
-        points: list[SweepPoint] = []
-        begin = self.workload.now()
-        available = max(0.0, self.until(end) - begin)
-        for index, tokens in enumerate(sizes):
-            self.report_progress(what, SWEEP_END * sum(sizes[:index]) / sum(sizes))
-            if points and self.workload.now() >= begin + available:
-                self.not_measured.append(f"passes of more than {points[-1].tokens} tokens")
-                break
-            until = begin + available * sum(sizes[: index + 1]) / sum(sizes)
-            times = self.time_passes(tokens, self.effort.warm_ups, self.effort.timed, until)
-            if times is None:
-                break
-            points.append(SweepPoint(tokens, statistics.median(times)))
-            if self.base.device.type == "cuda" and is_saturated(points):
-                break
-        return points
-
-    def time_passes(
-        self, tokens: int, warm_ups: int, timed: int, until: float = math.inf
-    ) -> list[float] | None:
-        """Return seconds of passes of one task over `tokens` tokens, or None if memory ran out.
 
         Raises:
-            MeasurementError: if not even a single row fits.
+            MeasurementError: if not even the smallest pass fits into memory.
         """
-        trainer = self.trainer(tokens)
-        jobs = [self.workload.job(tokens // self.row_tokens, self.row_tokens)]
-        self.workload.load(trainer, jobs)
-        self.warm_up(trainer, jobs, warm_ups, until)
-        times = self.workload.rounds(trainer, jobs, timed, until)
-        # The trainer answers memory that runs out with smaller passes.
-        return times if trainer.budget == tokens else None
+        trainer, begin = self.trainer(self.sweep_tokens), self.workload.now()
+        until = max(self.until(end), begin)
+        jobs: list[LoraJob] = []
+        times: list[list[float]] = []
 
-    def largest(self, fits: int) -> tuple[int, Literal["memory", "cap"]]:
-        """The largest micro-batch to be used, and what bounds it.
+        def points() -> list[SweepPoint]:
+            pairs = zip(jobs, times, strict=True)
+            return [SweepPoint(round_tokens([job]), statistics.median(t)) for job, t in pairs]
 
-        Args:
-            fits: tokens of a pass that is known to fit.
-        """
-        tokens = 2 * fits
-        while tokens <= self.cap:
-            self.report_progress("largest micro-batch", SWEEP_END)
-            if self.is_over(LARGEST_END):
-                self.not_measured.append(f"micro-batches of more than {fits} tokens")
+        def report() -> None:
+            share = (self.workload.now() - begin) / (until - begin) if until > begin else 1.0
+            self.report_progress(what, SWEEP_END * min(1.0, share))
+
+        tokens = min(SMALLEST, self.row_tokens)
+        while tokens <= self.sweep_tokens:
+            report()
+            row_tokens = min(tokens, self.row_tokens)
+            job = self.workload.job(tokens // row_tokens, row_tokens)
+            self.workload.load(trainer, [job])
+            # The first round of a size warms up what it needs, unless that took too long.
+            seconds = self.workload.rounds(trainer, [job], 2, until)
+            # The trainer answers memory that runs out with smaller passes.
+            if trainer.budget != self.sweep_tokens:
                 break
-            if self.time_passes(tokens, 0, 1) is None:
-                return max(self.row_tokens, int(KEPT * self.bisect(fits, tokens))), "memory"
-            fits, tokens = tokens, 2 * tokens
-        return fits, "cap"
-
-    def bisect(self, fits: int, fails: int) -> int:
-        """The largest pass found to fit between one that does and one that does not."""
-        for _ in range(BISECTIONS):
-            tokens = (fits + fails) // 2 // self.row_tokens * self.row_tokens
-            if tokens == fits or self.is_over(LARGEST_END):
+            jobs.append(job)
+            times.append(seconds[-1:])
+            if is_saturated(points()):
                 break
-            if self.time_passes(tokens, 0, 1) is not None:
-                fits = tokens
-            else:
-                fails = tokens
-        return fits
+            if self.workload.now() >= until and 2 * tokens <= self.sweep_tokens:
+                self.not_measured.append(f"passes of more than {tokens} tokens")
+                break
+            tokens *= 2
+        if not jobs:
+            raise MeasurementError("memory runs out with the smallest pass")
+        for _ in range(self.effort.timed - 1):
+            for job, seconds in zip(jobs, times, strict=True):
+                if self.workload.now() >= until:
+                    return points()
+                report()
+                seconds += self.workload.rounds(trainer, [job], 1)
+        return points()
 
     def activations(self, budget: int) -> int:
         """Peak bytes of a pass at the budget, shared by as many tasks as a slot is."""
@@ -440,7 +394,6 @@ class _Measurement:
         shares = np.diff(np.linspace(0, rows, min(rows, TASKS_PER_SLOT) + 1).astype(int))
         jobs = [self.workload.job(int(share), self.row_tokens) for share in shares]
         self.workload.load(trainer, jobs)
-        self.warm_up(trainer, jobs, self.effort.warm_ups, self.until(MEMORY_END))
         return peak_bytes(lambda: self.workload.rounds(trainer, jobs, 1), self.base.device)
 
     def bytes_per_parameter(self) -> float:
@@ -480,7 +433,8 @@ class _Measurement:
         trainer.load(job, folder)
         self.workload.rounds(trainer, [job], 1)
         loads, saves, suspends = [], [], []
-        count = self.effort.warm_ups + self.effort.timed
+        # The first switch warms up what it needs.
+        count = 1 + self.effort.timed
         for number in range(count):
             done = number / count
             self.report_progress("task switches", MEMORY_END + (SWITCHES_END - MEMORY_END) * done)
@@ -499,15 +453,20 @@ class _Measurement:
             loads.append(times[3] - times[2])
         if len(loads) < count:
             return max(loads), max(saves), max(suspends)
-        skipped = self.effort.warm_ups
-        load, save, suspend = (statistics.median(t[skipped:]) for t in (loads, saves, suspends))
+        load, save, suspend = (statistics.median(t[1:]) for t in (loads, saves, suspends))
         return load, save, suspend
 
     def mixes(self, budget: int, a: float, b: float) -> list[Mix]:
+        """Return mixed loads, as predicted by t = a + b n and as measured."""
         source = random.Random(self.seed)
         trainer, mixes = self.trainer(budget, round(a / b)), []
         begin = self.workload.now()
         available = max(0.0, self.until(MIXES_END) - begin)
+        # A round of each if there is no time for more, of as many tokens as there is time for.
+        rounds = self.effort.mix_timed
+        if available < self.effort.mixes * rounds * predict(4 * self.row_tokens, budget, a, b):
+            rounds = 1
+        max_tokens = available / (self.effort.mixes * rounds) / (a / budget + b)
         for number in range(self.effort.mixes):
             done = number / self.effort.mixes
             self.report_progress("mixed loads", SWITCHES_END + (MIXES_END - SWITCHES_END) * done)
@@ -517,15 +476,13 @@ class _Measurement:
                 )
                 break
             until = begin + available * (number + 1) / self.effort.mixes
-            jobs = random_mix(self.workload, source, self.row_tokens)
+            jobs = random_mix(self.workload, source, self.row_tokens, max_tokens)
             self.workload.load(trainer, jobs)
-            self.warm_up(trainer, jobs, self.effort.mix_warm_ups, until)
-            rounds = self.workload.rounds(trainer, jobs, self.effort.mix_timed, until)
+            times = self.workload.rounds(trainer, jobs, rounds, until)
             self.workload.unload(trainer, jobs)
-            measured = statistics.median(rounds)
+            measured = statistics.median(times)
             tokens = round_tokens(jobs)
-            predicted = predict(tokens, budget, a, b)
-            mixes.append(Mix(len(jobs), tokens, predicted, measured))
+            mixes.append(Mix(len(jobs), tokens, predict(tokens, budget, a, b), measured))
         return mixes
 
 

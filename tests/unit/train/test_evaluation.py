@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from auctune.domain.dataset import DataSet, RowKind, read_dataset
 from auctune.domain.errors import InputError
@@ -13,6 +14,7 @@ from auctune.train.base import Base, load_base
 from auctune.train.evaluation import evaluate
 from auctune.train.export import load_adapter
 from auctune.train.job import LoraJob
+from auctune.train.merging import merge_adapter
 from auctune.train.rows import tokenize
 from auctune.train.trainer import MultiLoraTrainer
 
@@ -103,3 +105,17 @@ def _score(model: Any, base: Base, dataset: DataSet) -> tuple[float, int, int]:
         hits += int((answer.logits[0, :-1].argmax(-1) == labels[0, 1:]).sum())
         targets += row.num_trained_tokens
     return total / targets, hits, targets
+
+
+@torch.no_grad()
+def test_a_merged_model_is_the_base_with_its_adapter(
+    tiny_base: Base, tiny_cache: Path, adapter: Path, tmp_path: Path
+) -> None:
+    merge_adapter("tiny", tiny_cache, adapter, tmp_path)
+    merged: Any = AutoModelForCausalLM.from_pretrained(tmp_path)
+    tokenizer: Any = AutoTokenizer.from_pretrained(tmp_path)
+    text = tokenizer.apply_chat_template(ROWS[1]["messages"], tokenize=False)
+    ids = tokenizer(text, return_tensors="pt").input_ids
+    expected = load_adapter(tiny_base, adapter)(input_ids=ids).logits
+    assert torch.allclose(merged(input_ids=ids).logits, expected, atol=1e-4)
+    assert not torch.allclose(tiny_base.model(input_ids=ids).logits, expected, atol=0.1)

@@ -150,7 +150,7 @@ class MarketFile(BaseModel):
     gradient_checkpointing: bool = False
     backend: Backend = "auto"
     threads: Annotated[int, Field(ge=1, le=1024)] | None = None
-    measure_seconds: Positive = 90.0
+    measure_seconds: Positive = 60.0
     executor: Literal["local", "ray"] = "local"
     ray: RayParams | None = None
     auction: dict[str, str | int | float] = Field(default_factory=dict)

@@ -3,7 +3,7 @@
 | to the node | from the node: `WorkerMessage` |
 | --- | --- |
 | ping | pong; before: preparing, ready, alive |
-| measure {effort} | measuring, measured |
+| measure | measuring, measured |
 | train: `TrainSlotRequest` | progress, noted, and at last trained or failed |
 | stop | |
 
@@ -56,7 +56,7 @@ class NodeSettings:
     overhead_tokens: int | None = None
     backend: str = "auto"
     gradient_checkpointing: bool = False
-    measure_seconds: float = 90.0
+    measure_seconds: float = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,9 +282,9 @@ WorkerMessage = (
 NodeMessage = WorkerMessage | NotCompleted | Ended | Lost | Recovered
 
 
-def measure_request(effort: str) -> Message:
-    """Return a request for a profile of the device, of "quick" or "full" effort."""
-    return {"do": "measure", "effort": effort}
+def measure_request() -> Message:
+    """Return a request for a profile of the device."""
+    return {"do": "measure"}
 
 
 def request_failed(request: str, error: AuctuneError) -> RequestFailed:

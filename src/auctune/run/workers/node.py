@@ -16,7 +16,7 @@ import time
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -157,12 +157,11 @@ class NodeWorker:
         self._parent.send({"kind": "pong"})
 
     def _measure(self, message: Message) -> None:
-        from auctune.train.profile import FULL, QUICK, measure_profile
+        from auctune.train.profile import Effort, measure_profile
 
-        effort = QUICK if message["effort"] == "quick" else FULL
         profile = measure_profile(
             self.base,
-            effort=replace(effort, seconds=self._settings.measure_seconds),
+            effort=Effort(seconds=self._settings.measure_seconds),
             report=self._report_measuring,
             **self._options,
         )

@@ -104,7 +104,7 @@ class LanguageZoneConfig(ZoneConfig):
         description="longest row in tokens, where a request does not set it",
     )
     measure_seconds: Positive = Field(
-        default=90.0,
+        default=60.0,
         description="time limit for measuring a device, without loading the base; "
         "[what is left out](../how-to/profile-a-device.md#read-it) sells too little rather than "
         "too much",
