@@ -115,7 +115,7 @@ class Profile:
         checkpoint_seconds: to write one.
         suspend_seconds: to write one and let go of the task.
         tasks_per_slot: how many tasks a slot is taken to take up and put away (k).
-        margin: share of the predicted speed that is not sold: the 95% quantile of the errors on
+        margin: share of the predicted speed that is not sold: the 90% quantile of the errors on
             `mixes`.
         sweep, mixes: what was measured.
         not_measured: what the time for measuring was too short for; in its place stands what sells

@@ -12,7 +12,7 @@ GOOD_SPEED = 0.9
 LARGEST_MARGIN = 0.9
 # Of speed, by a doubling of the tokens of a pass, below which a device has no more to give.
 GAIN = 1.05
-MARGIN_QUANTILE = 0.95
+MARGIN_QUANTILE = 0.9
 NOISE_RATIO = 2.0
 # Of the time of a pass, by which the line may be wrong before small passes are left out.
 LINE_ERROR = 0.2
@@ -72,10 +72,10 @@ def is_saturated(sweep: Sequence[SweepPoint]) -> bool:
 
 
 def margin_of(mixes: Sequence[Mix]) -> float:
-    """Return the share by which mixes fall short of their predicted speed, at the 95% quantile.
+    """Return the share by which mixes fall short of their predicted speed, at the 90% quantile.
 
-    Of 20 mixes one may be slower: a momentary load is not a property of the
-    device. Of fewer, the slowest one counts.
+    Of ten mixes one may be slower: a momentary load is not a property of the device. Of fewer, the
+    slowest one counts.
     """
     shares = [1 - mix.predicted_seconds / mix.measured_seconds for mix in mixes]
     if not shares:

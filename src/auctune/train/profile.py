@@ -8,7 +8,7 @@ In this order, all on the trainer that will do the work:
 2. The token budget m: the smallest of the sweep at 90% of the best speed, or what the caller sets.
 3. Peak memory of a pass at the budget, and memory of a task next to it.
 4. Time to load a task, to write its checkpoint and to unload it.
-5. Mixed loads: random tasks together; the 95% quantile of their errors becomes the margin.
+5. Mixed loads: random tasks together; the 90% quantile of their errors becomes the margin.
 
 All of it has a time limit. A slow device gets fewer rounds and smaller mixes, then shorter sweeps
 and fewer mixes; what is left out is replaced by what sells too little rather than too much, and is
@@ -59,13 +59,16 @@ MORE_SWEEPS = 3
 DIFFERENT_ROWS = 32
 # Tokens of the smallest pass, and of the shortest row of a mixed load.
 SMALLEST = 32
-# Draws of a mixed load that is to take no longer than its share of the time.
-DRAWS = 100
-# Margins where mixed loads were not measured, or not all of them.
+# Mixed loads of the same tasks: to load one takes as long as a pass.
+MIXES_A_LOAD = 5
+# Draws of a mixed load until it is of the size that it should be of.
+DRAWS = 1000
+# Margins where mixed loads were not measured, or too few of them.
 UNMEASURED_MARGIN = 0.5
 LEAST_MARGIN = 0.25
+FEWEST_MIXES = 5
 # Shares of the time limit by which parts end.
-SWEEP_END, MEMORY_END, SWITCHES_END, MIXES_END = 0.35, 0.4, 0.45, 0.95
+SWEEP_END, MEMORY_END, SWITCHES_END, MIXES_END = 0.33, 0.42, 0.5, 1.0
 
 Report = Callable[[str, float], None]
 """Called with what is being measured, and the share done of all, from 0 to 1."""
@@ -79,7 +82,8 @@ class Effort:
         seconds: time limit of all of it, without loading the base.
         row_tokens: of a row, at most.
         sweep_tokens: of the largest pass, by kind of device.
-        timed: rounds of each size and each task switch that count.
+        timed: rounds of each size that count.
+        switches: of a task that count.
         mixes: how many.
         mix_timed: rounds of each, whose median counts; one of each if the time is short.
         load_rows: of the data of the task that is loaded and unloaded.
@@ -89,7 +93,8 @@ class Effort:
     row_tokens: int = 256
     sweep_tokens: tuple[tuple[str, int], ...] = (("cpu", 2048), ("cuda", 2**16))
     timed: int = 10
-    mixes: int = 20
+    switches: int = 3
+    mixes: int = 10
     mix_timed: int = 3
     load_rows: int = 100
 
@@ -219,30 +224,33 @@ class SyntheticWorkload:
         return text
 
 
-def random_mix(
-    workload: SyntheticWorkload, source: random.Random, row_tokens: int, max_tokens: float
-) -> list[LoraJob]:
-    """Return two to four jobs of random rank, batch size and row length.
+def random_shapes(
+    source: random.Random, row_tokens: int, least: float, most: float
+) -> list[tuple[int, int]]:
+    """Return the numbers and lengths of the rows of random jobs that share a node.
 
     Args:
-        workload: that makes the jobs.
         source: of the draws.
         row_tokens: of a row, at most; the shortest has `SMALLEST`.
-        max_tokens: of a round of all jobs, where that leaves two rows.
+        least, most: tokens of a round of all of them, if many draws find such.
+
+    Returns:
+        One pair for each of `TASKS_PER_SLOT` jobs.
     """
-    lengths = [SMALLEST]
+    lengths = [min(SMALLEST, row_tokens)]
     while 2 * lengths[-1] <= row_tokens:
         lengths.append(2 * lengths[-1])
-    shapes = [(1, SMALLEST)] * 2
-    for _ in range(DRAWS):
-        drawn = [
-            (source.choice((1, 2, 4, 8)), source.choice(lengths))
-            for _ in range(source.randint(2, 4))
+
+    def draw() -> list[tuple[int, int]]:
+        return [
+            (source.choice((1, 2, 4, 8)), source.choice(lengths)) for _ in range(TASKS_PER_SLOT)
         ]
-        if sum(rows * tokens for rows, tokens in drawn) <= max_tokens:
-            shapes = drawn
-            break
-    return [workload.job(*shape, rank=source.choice((4, 8, 16))) for shape in shapes]
+
+    def miss(shapes: list[tuple[int, int]]) -> float:
+        total = sum(rows * tokens for rows, tokens in shapes)
+        return max(least - total, total - most, 0.0)
+
+    return min((draw() for _ in range(DRAWS)), key=miss)
 
 
 def round_tokens(jobs: Sequence[LoraJob]) -> int:
@@ -332,7 +340,7 @@ class _Measurement:
         """The margin of what was measured; where that is less than it should be, a large one."""
         if not mixes:
             return UNMEASURED_MARGIN
-        least = LEAST_MARGIN if len(mixes) < self.effort.mixes else 0.0
+        least = LEAST_MARGIN if len(mixes) < min(FEWEST_MIXES, self.effort.mixes) else 0.0
         return max(least, margin_of(mixes))
 
     def sweep(self, what: str = "speed of passes", end: float = SWEEP_END) -> list[SweepPoint]:
@@ -352,36 +360,42 @@ class _Measurement:
 
         def points() -> list[SweepPoint]:
             pairs = zip(jobs, times, strict=True)
-            return [SweepPoint(round_tokens([job]), statistics.median(t)) for job, t in pairs]
+            # The first round of a size warms up what it needs.
+            return [
+                SweepPoint(round_tokens([job]), statistics.median(seconds[1:] or seconds))
+                for job, seconds in pairs
+            ]
 
         def report() -> None:
             share = (self.workload.now() - begin) / (until - begin) if until > begin else 1.0
             self.report_progress(what, SWEEP_END * min(1.0, share))
 
+        self.report_progress(what, 0.0)
         tokens = min(SMALLEST, self.row_tokens)
         while tokens <= self.sweep_tokens:
-            report()
             row_tokens = min(tokens, self.row_tokens)
             job = self.workload.job(tokens // row_tokens, row_tokens)
             self.workload.load(trainer, [job])
-            # The first round of a size warms up what it needs, unless that took too long.
-            seconds = self.workload.rounds(trainer, [job], 2, until)
+            seconds = self.workload.rounds(trainer, [job], 1 if jobs else 2)
             # The trainer answers memory that runs out with smaller passes.
             if trainer.budget != self.sweep_tokens:
                 break
             jobs.append(job)
-            times.append(seconds[-1:])
+            times.append(seconds)
             if is_saturated(points()):
                 break
-            if self.workload.now() >= until and 2 * tokens <= self.sweep_tokens:
+            # The next pass takes twice as long, at most.
+            ends = self.workload.now() + 2 * times[-1][-1]
+            if ends > until and 2 * tokens <= self.sweep_tokens:
                 self.not_measured.append(f"passes of more than {tokens} tokens")
                 break
+            report()
             tokens *= 2
         if not jobs:
             raise MeasurementError("memory runs out with the smallest pass")
-        for _ in range(self.effort.timed - 1):
+        for _ in range(self.effort.timed):
             for job, seconds in zip(jobs, times, strict=True):
-                if self.workload.now() >= until:
+                if self.workload.now() + seconds[-1] > until:
                     return points()
                 report()
                 seconds += self.workload.rounds(trainer, [job], 1)
@@ -434,7 +448,7 @@ class _Measurement:
         self.workload.rounds(trainer, [job], 1)
         loads, saves, suspends = [], [], []
         # The first switch warms up what it needs.
-        count = 1 + self.effort.timed
+        count = 1 + self.effort.switches
         for number in range(count):
             done = number / count
             self.report_progress("task switches", MEMORY_END + (SWITCHES_END - MEMORY_END) * done)
@@ -461,28 +475,34 @@ class _Measurement:
         source = random.Random(self.seed)
         trainer, mixes = self.trainer(budget, round(a / b)), []
         begin = self.workload.now()
-        available = max(0.0, self.until(MIXES_END) - begin)
+        until = max(self.until(MIXES_END), begin)
         # A round of each if there is no time for more, of as many tokens as there is time for.
-        rounds = self.effort.mix_timed
-        if available < self.effort.mixes * rounds * predict(4 * self.row_tokens, budget, a, b):
+        rounds, count = self.effort.mix_timed, self.effort.mixes
+        if until - begin < count * rounds * predict(4 * budget, budget, a, b):
             rounds = 1
-        max_tokens = available / (self.effort.mixes * rounds) / (a / budget + b)
-        for number in range(self.effort.mixes):
-            done = number / self.effort.mixes
-            self.report_progress("mixed loads", SWITCHES_END + (MIXES_END - SWITCHES_END) * done)
-            if self.workload.now() >= begin + available:
+        affordable = (until - begin) / (count * rounds) / (a / budget + b)
+        most = max(1.5 * budget, affordable)
+        jobs: list[LoraJob] = []
+        for number in range(count):
+            share = number / count
+            self.report_progress("mixed loads", SWITCHES_END + (MIXES_END - SWITCHES_END) * share)
+            if number % MIXES_A_LOAD == 0:
+                self.workload.unload(trainer, jobs)
+                shapes = random_shapes(source, self.row_tokens, budget, most)
+                jobs = [
+                    self.workload.job(*shape, rank=source.choice((4, 8, 16))) for shape in shapes
+                ]
+                self.workload.load(trainer, jobs)
+            mixed = source.sample(jobs, source.randint(2, len(jobs)))
+            tokens = round_tokens(mixed)
+            predicted = predict(tokens, budget, a, b)
+            if self.workload.now() + predicted > until:
                 self.not_measured.append(
-                    f"mixed loads but {number} of {self.effort.mixes}" if number else "mixed loads"
+                    f"mixed loads but {number} of {count}" if number else "mixed loads"
                 )
                 break
-            until = begin + available * (number + 1) / self.effort.mixes
-            jobs = random_mix(self.workload, source, self.row_tokens, max_tokens)
-            self.workload.load(trainer, jobs)
-            times = self.workload.rounds(trainer, jobs, rounds, until)
-            self.workload.unload(trainer, jobs)
-            measured = statistics.median(times)
-            tokens = round_tokens(jobs)
-            mixes.append(Mix(len(jobs), tokens, predict(tokens, budget, a, b), measured))
+            times = self.workload.rounds(trainer, mixed, rounds, until)
+            mixes.append(Mix(len(mixed), tokens, predicted, statistics.median(times)))
         return mixes
 
 

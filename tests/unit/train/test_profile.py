@@ -27,7 +27,9 @@ from auctune.train.job import LoraJob
 from auctune.train.peak_memory import peak_bytes
 from auctune.train.profile import (
     LEAST_MARGIN,
+    SMALLEST,
     SWEEP_END,
+    TASKS_PER_SLOT,
     UNMEASURED_MARGIN,
     Effort,
     MeasurementError,
@@ -35,7 +37,7 @@ from auctune.train.profile import (
     SyntheticWorkload,
     _Measurement,
     measure_profile,
-    random_mix,
+    random_shapes,
     round_tokens,
 )
 from auctune.train.rows import tokenize
@@ -169,11 +171,11 @@ def test_a_slow_device_is_measured_in_bounded_time_and_sells_too_little_rather_t
     said: list[tuple[str, float]] = []
     workload = SlowWorkload(tiny_base, tmp_path, 0)
     workload.seconds_a_look = seconds_a_look
-    effort = replace(SHORT, timed=10, mixes=20, seconds=90.0)
+    effort = replace(SHORT, timed=10, mixes=10, seconds=35.0)
     slow = _Measurement(tiny_base, effort, workload, 0, lambda *what: said.append(what))
     profile = slow.run(None)
     # What each part takes at least goes beyond the limit, where a single round does.
-    assert workload.time <= 90.0 + 40 * seconds_a_look
+    assert workload.time <= 35.0 + 40 * seconds_a_look
     assert any(left_out in what for what in profile.not_measured)
     assert profile.margin >= margin
     assert profile.micro_batch_tokens <= profile.sweep[-1].tokens
@@ -213,7 +215,7 @@ class TimedWorkload(SyntheticWorkload):
         )
 
     def load(self, trainer: MultiLoraTrainer, jobs: Sequence[LoraJob]) -> None:
-        self.num_mixes += 1
+        pass
 
     def unload(self, trainer: MultiLoraTrainer, jobs: Sequence[LoraJob]) -> None:
         pass
@@ -225,6 +227,7 @@ class TimedWorkload(SyntheticWorkload):
         count: int,
         until: float = math.inf,
     ) -> list[float]:
+        self.num_mixes += 1
         factors = self.slower.get(self.num_mixes, [1.0] * count)
         return [factor * predict(round_tokens(jobs), 64, 1e-3, 1e-4) for factor in factors]
 
@@ -234,7 +237,7 @@ def margin_of_timed(base: Base, folder: Path, slower: Mapping[int, list[float]])
     workload.slower = slower
     measurement = _Measurement(base, Effort(seconds=1e6), workload, 0, lambda *_: None)
     mixes = measurement.mixes(64, 1e-3, 1e-4)
-    assert len(mixes) == workload.num_mixes == Effort().mixes == 20
+    assert len(mixes) == workload.num_mixes == Effort().mixes == 10
     assert measurement.not_measured == []
     return measurement.margin(mixes)
 
@@ -245,9 +248,9 @@ def test_a_disturbed_load_decides_no_margin_and_a_slowdown_of_the_device_does(
     margin = partial(margin_of_timed, tiny_base, tmp_path)
     assert margin({7: [10.0] * 3}) == pytest.approx(0.0)
     # Of each load, one round may be disturbed as well.
-    assert margin({mix: [1.0, 9.0, 1.0] for mix in range(21)}) == pytest.approx(0.0)
-    assert margin({mix: [1.25] * 3 for mix in range(21)}) == pytest.approx(0.2)
-    assert margin({3: [1.25] * 3, 12: [2.0] * 3}) == pytest.approx(0.2)
+    assert margin({mix: [1.0, 9.0, 1.0] for mix in range(11)}) == pytest.approx(0.0)
+    assert margin({mix: [1.25] * 3 for mix in range(11)}) == pytest.approx(0.2)
+    assert margin({3: [1.25] * 3, 9: [2.0] * 3}) == pytest.approx(0.2)
 
 
 def test_a_token_budget_that_does_not_fit_is_refused(tiny_base: Base) -> None:
@@ -291,18 +294,17 @@ def test_made_up_rows_have_exactly_the_tokens_that_were_asked_for(
         assert [len(row) for row in rows] == [row_tokens] * num_rows
 
 
-def test_mixes_are_the_same_for_the_same_seed(tiny_base: Base, tmp_path: Path) -> None:
-    def mixes(seed: int) -> list[list[LoraJob]]:
+def test_mixes_are_the_same_for_the_same_seed_and_of_the_size_that_is_asked_for() -> None:
+    def shapes(seed: int) -> list[list[tuple[int, int]]]:
         source = random.Random(seed)
-        workload = SyntheticWorkload(tiny_base, tmp_path, seed)
-        return [random_mix(workload, source, 64, 400) for _ in range(5)]
+        return [random_shapes(source, 128, 512, 700) for _ in range(5)]
 
-    assert mixes(1) == mixes(1)
-    assert mixes(1) != mixes(2)
-    for jobs in mixes(3):
-        assert 2 <= len(jobs) <= 4
-        assert round_tokens(jobs) <= 400
-        assert round_tokens(jobs) == sum(job.batch_size * job.max_length for job in jobs)
+    assert shapes(1) == shapes(1) != shapes(2)
+    for jobs in shapes(3):
+        assert len(jobs) == TASKS_PER_SLOT
+        assert 512 <= sum(rows * tokens for rows, tokens in jobs) <= 700
+    # The least that there is, where that is more than there is time for.
+    assert random_shapes(random.Random(0), SMALLEST, 1, 1) == [(1, SMALLEST)] * TASKS_PER_SLOT
 
 
 def test_a_job_that_fails_while_it_is_measured_is_an_error(tiny_base: Base, tmp_path: Path) -> None:
