@@ -25,6 +25,9 @@ from auctune.numerics.arrays import Floats, Ints
 from auctune.schema import check_json
 from auctune.sim.spot.trace import COLUMNS, SpotTrace
 
+MAX_LINES = 10_000_000
+"""Maximum lines of a market file."""
+
 Counted = Literal["available", "unavailable"]
 """What the numbers of a series count."""
 
@@ -126,6 +129,9 @@ def import_prices(
     if num_lines < 2:
         found = f"no change of price in the {step_seconds:g} s after {begin.isoformat()} or later"
         raise InputError(str(path), found, "an earlier start or shorter steps")
+    if num_lines > MAX_LINES:
+        found = f"{step_seconds:g}: {num_lines:,} lines"
+        raise InputError("step_seconds", found, f"longer steps, at most {MAX_LINES:,} lines")
     lines: Floats = step_seconds * np.arange(num_lines, dtype=np.float64)
     price = np.array([change.price for change in changes], dtype=np.float64)
     price = price[np.searchsorted(seconds, lines, side="right") - 1]

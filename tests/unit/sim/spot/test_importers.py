@@ -103,6 +103,10 @@ def test_one_series_of_a_history_is_named_where_it_has_several(tmp_path: Path) -
         import_prices(path, 1, zone="us-east-1c")
     with pytest.raises(InputError, match="no change of price"):
         import_prices(path, 1, zone="us-east-1a")
+    with pytest.raises(
+        InputError, match=r"step_seconds: 1e-05: 3[0-9,]{10} lines; expected longer steps"
+    ):
+        import_prices(path, 1, zone="us-east-1b", step_seconds=1e-5)
 
 
 @pytest.mark.parametrize(
