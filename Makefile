@@ -37,7 +37,10 @@ setup: $(READY)
 # package runs before its hash was checked. torch is not in it: one index serves the CPU build,
 # another the CUDA build, with different hashes, local versions and dependencies. What both builds
 # depend on is in constraints.txt, and is there before torch. Most modules of these packages are
-# never imported: Python compiles those that are, the first time.
+# never imported: Python compiles those that are, the first time, and keeps the bytecode also where
+# the environment, as in many containers, says not to: each of hundreds of processes would compile
+# torch anew.
+unexport PYTHONDONTWRITEBYTECODE
 $(READY): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "auctune needs Python 3.11 to 3.14; name one with make PYTHON=..." >&2; exit 1; }
 	@echo "setting up .venv with $$($(PYTHON) --version): once, a few minutes, 1 GB or more (torch)"
