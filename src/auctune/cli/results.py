@@ -125,7 +125,12 @@ def try_adapter(
 
 @option_groups
 def evaluate_adapter(
-    job: JobId,
+    job: Annotated[
+        str,
+        typer.Argument(
+            metavar="JOB", help="The job's id, or an adapter's folder.", show_default=False
+        ),
+    ],
     file: Annotated[
         Path | None,
         typer.Argument(
@@ -159,15 +164,22 @@ def evaluate_adapter(
     Both models get the rows' loss, the accuracy of their tokens, and the first rows to answer.
     """
     with tempfile.TemporaryDirectory(prefix="auctune-evaluate-") as space:
-        folder = Path(space) / "adapter"
-        with service.connect() as client:
-            record = client.job(job)
-            _download_result(record, folder, client)
-            data = file or _download_validation(record, Path(space), client)
+        adapter, data, model = Path(job), file, ""
+        if not adapter.is_dir():
+            adapter = Path(space) / "adapter"
+            with service.connect() as client:
+                record = client.job(job)
+                _download_result(record, adapter, client)
+                data, model = (
+                    file or _validation(record, Path(space), client),
+                    record.record["model"],
+                )
+        if data is None:
+            raise InputError("FILE", "is missing", "JSONL rows: an adapter's folder has none")
         order = EvaluationOrder(
-            base=_base_of(record.record["model"], folder, base),
+            base=_base_of(model, adapter, base),
             cache=base_cache(),
-            adapter=folder,
+            adapter=adapter,
             data=data,
             max_rows=rows,
             max_length=max_length,
@@ -183,7 +195,7 @@ def evaluate_adapter(
         _print_evaluation(found)
 
 
-def _download_validation(job: Job, space: Path, client: Client) -> Path:
+def _validation(job: Job, space: Path, client: Client) -> Path:
     file_id = job.record["validation_file"]
     if file_id is None:
         raise InputError("FILE", "is missing, and the job has no validation data", "a JSONL file")
