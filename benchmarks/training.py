@@ -1,10 +1,10 @@
 """The trainer: speed, memory, padding and suspension, on the first GPU or on one CPU core.
 
-    python benchmarks/training.py [--device cpu|cuda] [--repeats N]
+    python benchmarks/training.py [--device cpu|cuda] [--repeats N] [--base FOLDER]
 
 | what | how |
 | --- | --- |
-| fused / sequential | 8 adapters on GPT-2 small (random weights); `MultiLoraTrainer` and a plain PEFT loop (`set_adapter`, AdamW over the adapter's parameters) take the same steps alternately; median of the ratios of adjacent measurements. On AVX-512 CPUs the trainer uses oneDNN where PEFT uses MKL; the second ratio compares the trainer with itself |
+| fused / sequential | 8 adapters on GPT-2 small (random weights); `MultiLoraTrainer` and a plain PEFT loop (`set_adapter`, AdamW over the adapter's parameters) take the same steps alternately; median of the ratios of adjacent measurements. With `--base` on that base instead, one row of 64 tokens each, and nothing else. On AVX-512 CPUs the trainer uses oneDNN where PEFT uses MKL; the second ratio compares the trainer with itself |
 | memory of 8 tasks | peak while 8 tasks train, against base + 8 x (adapter + optimizer) + activations of one task's micro-batch at the token budget |
 | padding | share of padding in computed tokens, rows of 16 to 128 tokens |
 | suspend and resume | checkpoint, unload, load of one task |
@@ -265,6 +265,13 @@ def measure(device: torch.device, repeats: int) -> list[Figure]:
         ]
 
 
+def measure_base(folder: str, device: torch.device, repeats: int) -> list[Figure]:
+    """Return the speed on a base of the caller's."""
+    with tempfile.TemporaryDirectory() as cache:
+        base = load_base(folder, cache=Path(cache), device=str(device))
+        return speed(Fixture(Path(cache), base), 1, 64, 1.5, repeats)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description="Speed, memory, padding and suspension of the trainer."
@@ -272,10 +279,15 @@ def main() -> None:
     default = "cuda" if torch.cuda.is_available() else "cpu"
     parser.add_argument("--device", choices=("cpu", "cuda"), default=default)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--base", help="folder of a base, in place of GPT-2 small")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
-    figures = measure(torch.device(arguments.device), arguments.repeats)
+    device = torch.device(arguments.device)
+    if arguments.base:
+        figures = measure_base(arguments.base, device, arguments.repeats)
+    else:
+        figures = measure(device, arguments.repeats)
     name = torch.cuda.get_device_name() if arguments.device == "cuda" else "one CPU core"
     table = Table("measurement", "value", "goal", "reached", title=f"Training on {name}")
     for figure in figures:
