@@ -5,17 +5,18 @@ from pathlib import Path
 
 import pytest
 
+from auctune.run.base_place import base_cache
 from auctune.train.base import Base, load_base
 from auctune.train.tiny import tiny_folder
 
 
 @pytest.fixture(scope="session")
-def tiny_cache(pytestconfig: pytest.Config) -> Path:
-    """Where the tiny base is kept from one run of the tests to the next."""
-    assert pytestconfig.cache is not None
-    cache = pytestconfig.cache.mkdir("tiny-base")
+def tiny_cache() -> Path:
+    """Where commands that tests start have the tiny base, too."""
+    cache = base_cache()
+    cache.mkdir(parents=True, exist_ok=True)
     # Built by one of the processes of xdist, for which the others wait.
-    with (cache / "lock").open("w") as lock:
+    with (cache / "tests.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         tiny_folder(cache)
     return cache

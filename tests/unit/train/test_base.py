@@ -211,7 +211,7 @@ def test_bfloat16_is_for_devices_that_compute_in_it_and_the_named_one_is_asked(
 
 
 def test_a_base_makes_its_gpu_the_current_one_before_it_touches_any(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tiny_cache: Path
 ) -> None:
     class ContextOpenedError(Exception):
         pass
@@ -222,4 +222,4 @@ def test_a_base_makes_its_gpu_the_current_one_before_it_touches_any(
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "set_device", set_device)
     with pytest.raises(ContextOpenedError, match="cuda:1"):
-        load_base("tiny", cache=tmp_path, device="cuda:1")
+        load_base("tiny", cache=tiny_cache, device="cuda:1")
