@@ -160,11 +160,15 @@ def check_json(adapter: TypeAdapter[T], text: str | bytes, place: str) -> T:
     """A JSON text as what `adapter` makes of it.
 
     Raises:
-        InputError: as of `check_schema`; or if the text is no JSON.
+        InputError: as of `check_schema`; or if the text is not valid JSON.
     """
     try:
         return adapter.validate_json(text)
     except ValidationError as error:
+        first = error.errors()[0]
+        if first["type"] == "json_invalid":
+            found = f"is not valid JSON ({first['ctx']['error']})"
+            raise InputError(place, found, "JSON") from None
         raise to_input_error(error, place, plain_json(text)) from None
 
 

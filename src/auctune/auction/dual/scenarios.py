@@ -77,7 +77,8 @@ def usual_prices(pool: TaskColumns) -> tuple[float, float]:
 
 def _highest_prices(pool: TaskColumns) -> tuple[Floats, Floats]:
     """Return [K] money per sample and [K] per GB-slot above which no bid pays for a cell."""
-    with np.errstate(divide="ignore"):
+    # A bid of 0 for what cannot be held is 0 / 0.
+    with np.errstate(divide="ignore", invalid="ignore"):
         per_sample = pool.bid[:, None] / pool.throughput
         per_gb = pool.bid / pool.memory_gb
     lam = np.where(pool.throughput > 0, per_sample, 0.0).max(axis=0, initial=0.0)

@@ -1,4 +1,4 @@
-"""Advice on a job before it starts: what it will likely cost and when it will end, by policy."""
+"""Advice on a job that runs or is about to: what to hold, likely cost, finish and risk."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -190,12 +190,12 @@ def advise(
         forecaster_spec: how to forecast; not one that knows the future.
         seen: the market, its last slot the present one.
         start: slot of it in which the job began.
-        past: the job's slots before the present one, if it runs; None: they are played.
+        past: the job's slots before the present one, if it runs; empty: they are played.
         most_futures: to play; None: the square root of the past's moments.
         delay: slots after the present one in which a job begins that `start` says begins now.
         speeds: at which it may be done, relative to what its workload says, each as likely; each
             future and each speed is played at least once.
-        advance: told after each play.
+        advance: called after each play.
 
     Raises:
         InputError: if the job is not yet begun or its deadline over, the past is too short to

@@ -66,7 +66,7 @@ class ForecasterSpec(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PerfectSpec:
-    """PerfectSpec foresight."""
+    """Perfect foresight."""
 
     knows_future = True
 
@@ -76,7 +76,7 @@ class PerfectSpec:
 
 @dataclass(frozen=True, slots=True)
 class SeasonalSpec:
-    """SeasonalSpec naive.
+    """The last season again.
 
     Attributes:
         season: in slots; None: a day.

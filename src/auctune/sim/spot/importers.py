@@ -23,7 +23,7 @@ from auctune.domain import InputError
 from auctune.domain.checks import check_count, check_positive
 from auctune.numerics.arrays import Floats, Ints
 from auctune.schema import check_json
-from auctune.sim.spot.trace import COLUMNS, SpotTrace
+from auctune.sim.spot.trace import COLUMNS, MAX_VALUE, SpotTrace
 
 MAX_LINES = 10_000_000
 """Maximum lines of a market file."""
@@ -31,16 +31,18 @@ MAX_LINES = 10_000_000
 Counted = Literal["available", "unavailable"]
 """What the numbers of a series count."""
 
-_Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+# Of what a market file may hold.
+_Count = Annotated[int, Field(ge=0, le=MAX_VALUE)]
+_Price = Annotated[float, Field(ge=0, le=MAX_VALUE, allow_inf_nan=False)]
 
 
 class _Metadata(BaseModel):
-    gap_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    gap_seconds: Annotated[float, Field(gt=0, le=MAX_VALUE, allow_inf_nan=False)]
 
 
 class _Series(BaseModel):
     metadata: _Metadata
-    data: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=2)]
+    data: Annotated[list[_Count], Field(min_length=2)]
     prices: list[_Price] | None = None
 
 
@@ -73,7 +75,7 @@ def import_series(
     Raises:
         InputError: naming the file and the value that is wrong.
     """
-    check_count(gpus_per_instance, "gpus_per_instance", 1)
+    _check_gpus(gpus_per_instance)
     check_count(num_instances, "num_instances", 1)
     series = check_json(_SERIES, _read(path), str(path))
     count: Ints = np.array(series.data, dtype=np.int64)
@@ -83,6 +85,10 @@ def import_series(
             expected = f"at most {num_instances}, the number of instances"
             raise InputError(f"{path}: data[{above[0]}]", f"{count[above[0]]}", expected)
         count = num_instances - count
+    most = int(count.max())
+    if most * gpus_per_instance > MAX_VALUE:
+        found = f"{most} instances of {gpus_per_instance} GPUs"
+        raise InputError(str(path), found, f"at most {MAX_VALUE} GPUs")
     price = None
     if series.prices is not None:
         if len(series.prices) != len(count):
@@ -114,9 +120,11 @@ def import_prices(
     Raises:
         InputError: naming the file, and what it has if it has no such series or several.
     """
-    check_count(gpus_per_instance, "gpus_per_instance", 1)
+    _check_gpus(gpus_per_instance)
     check_positive(step_seconds, "step_seconds", "a number > 0")
     changes = check_json(_HISTORY, _read(path), str(path)).changes
+    if not changes:
+        raise InputError(str(path), "has no prices", "one at least in SpotPriceHistory")
     for name, chosen in (("zone", zone), ("instance_type", instance_type), ("product", product)):
         changes = _chosen(path, changes, name, chosen)
     changes = sorted(changes, key=lambda change: change.time)
@@ -127,7 +135,7 @@ def import_prices(
     seconds = np.array([(change.time - begin).total_seconds() for change in changes])
     num_lines = int(max(seconds[-1], 0.0) // step_seconds) + 1
     if num_lines < 2:
-        found = f"no change of price in the {step_seconds:g} s after {begin.isoformat()} or later"
+        found = f"no change of price {step_seconds:g} s or more after {begin.isoformat()}"
         raise InputError(str(path), found, "an earlier start or shorter steps")
     if num_lines > MAX_LINES:
         found = f"{step_seconds:g}: {num_lines:,} lines"
@@ -144,11 +152,16 @@ def _chosen(
     """Return the changes of one zone, instance type or product."""
     there = sorted({getattr(change, name) for change in changes})
     if chosen is None and len(there) != 1:
-        listed = ", ".join(there) or "no price"
-        raise InputError(name, f"is missing; {path} has {listed}", "one of them")
+        raise InputError(name, f"is missing; {path} has {', '.join(there)}", "one of them")
     if chosen is not None and chosen not in there:
         raise InputError(name, f"{chosen!r}", f"one of {', '.join(there)}, as {path} has them")
     return [change for change in changes if chosen in (None, getattr(change, name))]
+
+
+def _check_gpus(gpus_per_instance: int) -> None:
+    check_count(gpus_per_instance, "gpus_per_instance", 1)
+    if gpus_per_instance > MAX_VALUE:
+        raise InputError("gpus_per_instance", f"{gpus_per_instance}", f"at most {MAX_VALUE}")
 
 
 def _read(path: Path) -> bytes:

@@ -21,7 +21,7 @@ from auctune.spot.market import SpotMarket
 COLUMNS = ("t_s", "available", "price")
 
 # Of counts and prices: far above any market, and small enough that sums of products stay numbers.
-_MOST = 10**9
+MAX_VALUE = 10**9
 
 # A step that differs from the others by less than this share of them is even.
 _UNEVEN = 1e-6
@@ -107,9 +107,9 @@ def _series(table: Table, column: str, expected: str) -> Floats | None:
     if table.frame[column].is_null().all():
         return None
     values = table.number(column, expected, 0).to_numpy()
-    high = np.flatnonzero(values > _MOST)
+    high = np.flatnonzero(values > MAX_VALUE)
     if len(high):
-        raise _refusal(table, int(high[0]), column, f"at most {_MOST}")
+        raise _refusal(table, int(high[0]), column, f"at most {MAX_VALUE}")
     return values
 
 

@@ -127,11 +127,14 @@ class RobustRun:
         done: int,
         last: int,
     ) -> int:
-        """Solve the program unless its solution stands; the scenario of the present slot."""
+        """Solve the program unless its solution stands; return the scenario of the slot."""
         params, slot = self._params, observation.slot
         chain = None if forecast is None else forecast.chain
-        in_reach = slot - self._solved_in < program.num_kept
-        if chain is not None and in_reach and same_chain(chain, self._chain):
+        if (
+            chain is not None
+            and program.covers(slot - self._solved_in, done)
+            and same_chain(chain, self._chain)
+        ):
             return chain.present
         scenarios = make_scenarios(
             observation.price, observation.available, forecast, num_ahead, params.persistence

@@ -65,7 +65,7 @@ def _at_levels(levels: Floats, quantiles: Floats) -> Floats:
 #
 # and the slot that is seen is decided by the A of its own row of P. The quantiles of forecasts
 # stick: P[i, j] = rho [i = j] + (1 - rho) / I with rho the `persistence`. Two multipliers turn
-# constraints into prices: `late` is paid when work is left at the deadline, `dear` on top of each
+# constraints into prices: `late` is paid when work is left at the deadline, `cost` on top of each
 # unit of cost.
 
 
@@ -132,7 +132,7 @@ class Multipliers(NamedTuple):
 
     Attributes:
         late: for missing the deadline.
-        dear: for each unit of cost, on top of it.
+        cost: for each unit of cost, on top of it.
     """
 
     late: float

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from auctune.spot.terms import JobConstants, termination_cost
+from auctune.spot.terms import UNCHANGED, JobConstants, termination_cost
 from auctune.spot.window.expectation import (
     ExpectationScratch,
     Multipliers,
@@ -59,10 +59,20 @@ class LimitedProgram:
         self._least_late = 0.0
         self._done, self._last = 0, 0
 
-    @property
-    def num_kept(self) -> int:
-        """Slots in which the newest solution serves."""
-        return 0 if self._scratch is None else len(self._scratch.ahead) - 1
+    def covers(self, ahead: int, done: int) -> bool:
+        """Return whether the newest solution is known in a slot with so much work done.
+
+        It is filled as far as the grid's own steps reach: work of a grid that rounds down, or of a
+        run that is quicker than its job says, may be beyond.
+
+        Args:
+            ahead: slots since the one that was solved for.
+            done: work, in steps of the grid.
+        """
+        terms, scratch = self._terms, self._scratch
+        if scratch is None or ahead >= len(scratch.ahead) - 1:
+            return False
+        return done <= self._done + ahead * int(terms.units[UNCHANGED, terms.n_max])
 
     @property
     def keeps_deadline(self) -> bool:

@@ -48,6 +48,21 @@ def test_many_steps_come_near_the_minimum_of_each_scenario() -> None:
         assert least * (1 - 1e-6) <= found <= least * 1.03
 
 
+def test_a_bid_of_0_that_a_node_type_cannot_hold_moves_no_price() -> None:
+    """And warns of no division."""
+    supply = whole_supply(DAY.cluster)
+    throughput, bid = COLUMNS.throughput.copy(), COLUMNS.bid.copy()
+    throughput[0], bid[0] = 0.0, 0.0
+    pool = scenarios().pool._replace(bid=bid, throughput=throughput)
+    prices = []
+    for weights in (WEIGHTS, WEIGHTS * (ROWS > 0)):
+        one = scenarios()._replace(pool=pool, weights=weights)
+        lam, phi = np.full((2, *supply.compute.shape), 0.1), np.zeros((2, *supply.compute.shape))
+        descend_scenarios(supply, one, lam, phi, num_rows=6, shares=np.array([0.01]))
+        prices.append(lam)
+    assert np.array_equal(prices[0], prices[1])
+
+
 def test_a_step_raises_prices_where_more_is_asked_for_than_there_is() -> None:
     supply, before, memory = descended(0)
     _, after, _ = descended(1)

@@ -116,6 +116,8 @@ def test_one_series_of_a_history_is_named_where_it_has_several(tmp_path: Path) -
         ({"metadata": {}}, "metadata.gap_seconds: is missing"),
         ({"data": [0, -1]}, r"data\[1\]: -1"),
         ({"data": [0]}, "data: "),
+        ({"data": [0, 10**20]}, r"data\[1\]: 1"),
+        ({"data": [0, 2 * 10**9]}, r"data\[1\]: 2000000000"),
     ],
 )
 def test_a_malformed_series_is_refused_by_its_place(
@@ -123,6 +125,26 @@ def test_a_malformed_series_is_refused_by_its_place(
 ) -> None:
     with pytest.raises(InputError, match=place):
         import_series(series(tmp_path, **content), "available", 1)
+
+
+def test_what_a_market_file_cannot_hold_is_not_written(tmp_path: Path) -> None:
+    path = series(tmp_path, data=[0, 10**6])
+    with pytest.raises(InputError, match=r"series.json: 1000000 instances of 2000 GPUs; expected"):
+        import_series(path, "available", 2000)
+    with pytest.raises(InputError, match="gpus_per_instance: 1000000000000"):
+        import_series(path, "available", 10**12)
+    changes = [change(f"2023-02-15T00:0{minute}:00Z", "8") for minute in (0, 5)]
+    with pytest.raises(InputError, match=r"no change of price 600 s or more after 2023-02-15"):
+        import_prices(history(tmp_path, *changes), 1, step_seconds=600)
+    with pytest.raises(InputError, match=r"history.json: has no prices"):
+        import_prices(history(tmp_path), 1)
+
+
+def test_a_file_that_is_not_json_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "series.json"
+    path.write_text("")
+    with pytest.raises(InputError, match=r"series.json: is not valid JSON \(EOF while"):
+        import_series(path, "available", 1)
 
 
 def test_counts_and_prices_are_joined_by_a_recipe(tmp_path: Path) -> None:

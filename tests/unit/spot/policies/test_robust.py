@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 
 from auctune.domain import InputError
 from auctune.spot import Robust, SpotJob, SpotMarket, offline_optimum, play
-from auctune.spot.forecasts import ForecastTable
+from auctune.spot.forecasts import ForecastTable, MarkovChain, make_forecasts
+from auctune.spot.job import InstanceStart, TableScaling
+from auctune.spot.window import expectation
 from auctune.spot.window.expectation import Multipliers, make_scenarios
 from auctune.spot.window.limits import (
     CERTAIN,
@@ -190,3 +192,22 @@ def test_wrong_parameters_are_refused_by_name(place: str, policy: object) -> Non
     assert callable(policy)
     with pytest.raises(InputError, match=f"^{place}"):
         policy()
+
+
+def test_a_plan_that_is_kept_decides_as_one_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At full speed too, where work that the grid rounds down is beyond the plan's own steps."""
+    # 130.95 steps in a slot with 8 GPUs.
+    table = (1.0, 1.97, 2.92, 3.85, 4.76, 5.65, 6.52, 7.373)
+    job = SpotJob(
+        workload=112.6078,
+        deadline=16,
+        n_max=8,
+        scaling=TableScaling(table),
+        overhead=InstanceStart(0.0),
+    )
+    market = SpotMarket(np.full(400, 0.3), np.full(400, 8))
+    forecasts = make_forecasts(MarkovChain(), market, 300, 16, 15)
+    kept = play(Robust(), job, market.between(300, 316), forecasts)
+    monkeypatch.setattr(expectation, "KEPT_BYTES", 0)
+    anew = play(Robust(), job, market.between(300, 316), forecasts)
+    assert kept.allocations == anew.allocations
