@@ -197,7 +197,7 @@ def test_a_job_that_is_late_is_worth_less_and_a_failure_of_ours_is_refunded(serv
     slot(served, name, 0, 1.0)
     tell(
         served, name, "slot_done", slot=0, rows=20, steps=3, tokens=99, preempted=0,
-        losses=[[1, 8, 2.0], [2, 16, 1.5], [3, 20, 1.25]],
+        losses=[[1, 8, 80, 2.0, 0.25], [2, 16, 160, 1.5, 0.5], [3, 20, 200, 1.25, 0.5]],
     )  # fmt: skip
     with served.http() as http:
         points = http.get(f"{JOBS}/{name}/checkpoints").json()["data"]

@@ -84,6 +84,7 @@ def test_a_bid_in_a_file_becomes_the_adapter_of_one_worker_and_a_bill(tmp_path: 
     losses = [json.loads(line) for line in (result / "losses.jsonl").read_text().splitlines()]
     assert [one["step"] for one in losses] == list(range(1, alone.steps + 1))
     assert losses[-1]["loss"] < losses[0]["loss"]
+    assert all(0 <= one["token_accuracy"] <= 1 for one in losses)
     first, last = (record.trained[slot].validation_loss for slot in sorted(record.trained))
     assert first is not None
     assert last is not None

@@ -150,6 +150,26 @@ def test_modules_that_see_all_tokens_as_one_row_come_out_as_peft_alone(
         assert_close(weights_of(trainer, job), train_alone(base, job, weights_of(alone, job)))
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_token_accuracies_of_all_steps_are_those_of_transformers_logits(
+    bases: dict[str, Base], folder: Path, family: str
+) -> None:
+    jobs = [
+        replace(make_job(folder, family, number), epochs=6, learning_rate=0.01)
+        for number in range(4)
+    ]
+    trainer = MultiLoraTrainer(bases[family], token_budget=96)
+    alone = MultiLoraTrainer(bases[family])
+    train_together(trainer, jobs, folder)
+    for job in jobs:
+        load(alone, job, folder)
+        expected: list[float] = []
+        train_alone(bases[family], job, weights_of(alone, job), accuracies=expected)
+        found = [accuracy for *_, accuracy in trainer.curve(job.id)]
+        assert found == expected
+        assert max(found) > 0
+
+
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_any_number_of_adapters_comes_out_as_if_alone(
@@ -193,7 +213,7 @@ def test_a_base_in_bfloat16_learns_what_one_in_float32_does(
     for base in (bases["llama"], load_base(bases["llama"].source, cache=folder, dtype="bfloat16")):
         trainer = MultiLoraTrainer(base, backend=BACKENDS[backend], token_budget=96)
         train_together(trainer, jobs, folder)
-        losses.append([loss for job in jobs for *_, loss in trainer.curve(job.id)])
+        losses.append([loss for job in jobs for *_, loss, _ in trainer.curve(job.id)])
         assert {weights.dtype for weights in trainer.weights(jobs[0].id).values()} == {
             torch.float32
         }

@@ -148,7 +148,7 @@ def test_a_run_of_an_older_release_is_refused(site: Site, tmp_path: Path) -> Non
     folder, supply = tmp_path / "run", site.supply(SCARCE)
     with closing(EventLog(folder / "state/journal.jsonl")) as log:
         log.append({"type": "begun", "version": 2, "time": 0.0})
-    with pytest.raises(InputError, match=r"journal\.jsonl: version: 2, of another release; .* 3"):
+    with pytest.raises(InputError, match=r"journal\.jsonl: version: 2, of another release; .* 4"):
         site.run(folder, SpotFirst(), supply, resume=True)
 
 

@@ -96,10 +96,10 @@ def test_each_step_is_reported_once_with_its_loss(base: Base, tmp_path: Path) ->
     reports: list[Progress] = []
     result = [trainer.train({"job": rows}, reports.append)["job"] for rows in (14, 33)]
     steps = [loss for report in reports for loss in report.losses]
-    assert [step for step, _, _ in steps] == list(range(1, 10))
-    assert [rows for _, rows, _ in steps] == [4, 8, 11, 15, 19, 22, 26, 30, 33]
+    assert [step for step, *_ in steps] == list(range(1, 10))
+    assert [rows for _, rows, *_ in steps] == [4, 8, 11, 15, 19, 22, 26, 30, 33]
     assert [len(progress.losses) for progress in result] == [3, 6]
-    assert steps[-1][2] < steps[0][2]
+    assert steps[-1][3] < steps[0][3]
     assert all(report.tokens_per_second > 0 and report.memory_gb > 0 for report in reports)
 
 
@@ -182,7 +182,7 @@ def test_a_row_that_never_fits_ends_its_own_job_only(base: Base, tmp_path: Path)
     assert_close(weights_of(trainer, small), alone)
 
 
-def test_validation_loss_is_that_of_each_epochs_end(base: Base, tmp_path: Path) -> None:
+def test_validation_means_are_those_of_each_epochs_end(base: Base, tmp_path: Path) -> None:
     validation = write_rows(tmp_path / "validation.jsonl", 5, seed=9)
     job = make_job(tmp_path, "job", validation=validation, dropout=0.5)
     trainer = MultiLoraTrainer(base)
@@ -190,14 +190,16 @@ def test_validation_loss_is_that_of_each_epochs_end(base: Base, tmp_path: Path) 
     rows = tokenize(read_dataset(validation), base.tokenizer, job.max_length).rows
     for epoch in (1, 2, 3):
         losses = trainer.train({"job": 11 * epoch}, ignore)["job"].validation
-        assert [number for number, _ in losses] == list(range(1, epoch + 1))
-        trained, total = 0, 0.0
+        assert [number for number, *_ in losses] == list(range(1, epoch + 1))
+        trained, hits, total = 0, 0, 0.0
         for row in rows:
             logits = trainer.loop.step.logits("job0", row)[:-1]
             labels = torch.from_numpy(row.labels[1:])
             total += torch.nn.functional.cross_entropy(logits, labels, reduction="sum").item()
             trained += int((labels != -100).sum())
+            hits += int((logits.argmax(-1) == labels).sum())
         assert losses[-1][1] == pytest.approx(total / trained, rel=1e-5)
+        assert losses[-1][2] == hits / trained
 
 
 def test_a_job_out_of_patience_stops_early(base: Base, tmp_path: Path) -> None:
@@ -206,7 +208,7 @@ def test_a_job_out_of_patience_stops_early(base: Base, tmp_path: Path) -> None:
     trainer = MultiLoraTrainer(base)
     trainer.load(job, tmp_path)
     progress = trainer.train({"job": 10**6}, ignore)["job"]
-    losses = [loss for _, loss in progress.validation]
+    losses = [loss for _, loss, _ in progress.validation]
     assert progress.state == "done"
     assert progress.rows == 11 * len(losses) < 11 * 20
     assert "early" in progress.note
@@ -232,7 +234,7 @@ def test_a_job_with_patience_ends_with_the_weights_of_its_best_epoch(
         trainer.save("job", len(by_epoch))
         trainer.unload("job")
         trainer.load(job, tmp_path)
-    losses = [loss for _, loss in progress.validation]
+    losses = [loss for _, loss, _ in progress.validation]
     best = losses.index(min(losses))
     assert best < len(losses) - 1
     assert f"those of epoch {best + 1}" in progress.note

@@ -36,7 +36,7 @@ def train_slot(
         # Whoever answers first, contributions are added in the batch's order.
         found = {part: holder[part.chunk].compute(part) for part in reversed(batch)}
         rows = sum(part.num_rows for part in batch)
-        losses.append(reducer.reduce([found[part] for part in batch], rows))
+        losses.append(reducer.reduce([found[part] for part in batch], rows)[0])
     return reducer.state(), losses
 
 

@@ -109,7 +109,7 @@ def _rent(zone: SpotZone, job: SpotJobState | None) -> None:
     words |= {"kind": "slot", "paid": paid, "skipped": False}
     on_message(zone, job.id, words)
     rows, step = 5 * (number + 1), number + 1
-    losses = [[step, rows, 2.0 / step]]
+    losses = [[step, rows, rows * 8, 2.0 / step, 0.5]]
     done: Any = {"rows": rows, "steps": step, "tokens": rows * 8, "losses": losses}
     done |= {"kind": "slot_done", "slot": number}
     on_message(zone, job.id, done)

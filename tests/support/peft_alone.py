@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
@@ -58,12 +59,17 @@ def assert_close(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
 
 
 def train_alone(
-    base: Base, job: LoraJob, start: dict[str, Tensor], num_steps: int | None = None
+    base: Base,
+    job: LoraJob,
+    start: dict[str, Tensor],
+    num_steps: int | None = None,
+    accuracies: list[float] | None = None,
 ) -> dict[str, Tensor]:
     """The adapter's weights after `num_steps` steps, all of the job's by default.
 
     Args:
         start: the adapter's first weights, by their names in the base.
+        accuracies: gets the token accuracy of each step's batch, before the step.
     """
     model = plain_peft(base, job)
     weights = trained_parameters(model)
@@ -87,6 +93,8 @@ def train_alone(
             dropout.row_keys = torch.tensor(
                 [row_key(job.seed, first + place) for place in range(len(batch))]
             )
+        if accuracies is not None:
+            accuracies.append(batch_accuracy(model, batch))
         torch.autograd.backward(batch_loss(model, batch))
         if job.max_grad_norm:
             nn.utils.clip_grad_norm_(weights.values(), job.max_grad_norm)
@@ -142,6 +150,23 @@ def optimizer_batches(
 
 
 def batch_loss(model: PeftModel, batch: list[TokenizedRow]) -> Tensor:
+    # transformers' own loss: the mean over the trained tokens of the batch.
+    loss = _outputs(model, batch)[0].loss
+    assert isinstance(loss, Tensor)
+    return loss
+
+
+def batch_accuracy(model: PeftModel, batch: list[TokenizedRow]) -> float:
+    """Share of the trained tokens of a batch that are the likeliest one."""
+    outputs, labels = _outputs(model, batch)
+    labels = labels[:, 1:]
+    chosen = labels != -100
+    hits = outputs.logits[:, :-1].argmax(-1)[chosen] == labels[chosen]
+    return int(hits.sum()) / len(hits)
+
+
+def _outputs(model: PeftModel, batch: list[TokenizedRow]) -> tuple[Any, Tensor]:
+    """What the model says of a batch, and its labels."""
     width = max(map(len, batch))
     ids = torch.zeros(len(batch), width, dtype=torch.int64)
     labels = torch.full_like(ids, -100)
@@ -150,7 +175,4 @@ def batch_loss(model: PeftModel, batch: list[TokenizedRow]) -> Tensor:
         ids[index, : len(row)] = torch.from_numpy(row.input_ids)
         labels[index, : len(row)] = torch.from_numpy(row.labels)
         mask[index, : len(row)] = 1
-    # transformers' own loss: the mean over the trained tokens of the batch.
-    loss = model(input_ids=ids, attention_mask=mask, labels=labels).loss
-    assert isinstance(loss, Tensor)
-    return loss
+    return model(input_ids=ids, attention_mask=mask, labels=labels), labels

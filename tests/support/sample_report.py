@@ -118,7 +118,9 @@ def _admitted(name: str, index: int) -> ReportTask:
         tokens=61_000 + 9_000 * index,
         steps=200 + 25 * index,
         losses=_curve(index, 200 + 25 * index, failed=failed),
-        validation=tuple(ValidationPoint(epoch, 800 * epoch, 2.0 + 1.4 / epoch) for epoch in (1, 2))
+        validation=tuple(
+            ValidationPoint(epoch, 800 * epoch, 2.0 + 1.4 / epoch, 0.3 * epoch) for epoch in (1, 2)
+        )
         if index % 2 == 0
         else (),
         adapter=None if failed else f"adapters/{name}",
@@ -152,11 +154,12 @@ def _curve(index: int, steps: int, *, failed: bool) -> tuple[LossPoint, ...]:
             8 * step,
             300 * step,
             1.7 + 0.15 * index + 3.2 * math.exp(-step / 45) + float(rng.normal(0, 0.12)),
+            0.6 - 0.5 * math.exp(-step / 45),
         )
         for step in range(1, last + 1)
     ]
     if failed:
-        points.append(LossPoint(last + 1, 8 * last + 8, 300 * last + 300, math.inf))
+        points.append(LossPoint(last + 1, 8 * last + 8, 300 * last + 300, math.inf, 0.0))
     return tuple(points)
 
 

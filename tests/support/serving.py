@@ -264,7 +264,7 @@ class Served:
                 "total_rows": found.total_rows,
                 "tokens": rows * 8,
                 "steps": rows // 8,
-                "losses": [[rows // 8, 0, rows, 2.5 / (1 + rows)]],
+                "losses": [[rows // 8, rows, rows * 40, 2.5 / (1 + rows), 0.5]],
                 "state": "suspended",
                 "note": None,
                 "validation": [],

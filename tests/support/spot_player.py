@@ -316,7 +316,7 @@ class SpotPlayer:
 
     def _trained(self, process: MadeUpProcess) -> dict[str, Any]:
         steps = process.rows // 4
-        losses = [[steps, process.rows, 1.0 / (1 + steps)]]
+        losses = [[steps, process.rows, process.rows * 7, 1.0 / (1 + steps), 0.5]]
         return {"rows": process.rows, "steps": steps, "tokens": process.rows * 7, "losses": losses}
 
     def _new_bid(self, job: str = "") -> SpotBid:

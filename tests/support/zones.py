@@ -224,7 +224,7 @@ class MadeUpZone:
                 "tokens": rows * 40,
                 "steps": rows // 8,
                 "state": done,
-                "losses": [[rows // 8, rows, rows * 40, 1.0]],
+                "losses": [[rows // 8, rows, rows * 40, 1.0, 0.5]],
                 "validation": [],
                 "note": "",
                 "exported": done == "done",

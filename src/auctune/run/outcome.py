@@ -20,7 +20,7 @@ from auctune.run.market.report_data import (
     ValidationPoint,
 )
 from auctune.run.prepared import Prepared
-from auctune.run.records import receipt_record
+from auctune.run.records import loss_record, receipt_record
 from auctune.run.state import RunState, TaskRecord
 from auctune.run.vendors import RepairReport
 from auctune.sim.result_file import decision_json
@@ -36,10 +36,7 @@ def write_task(folder: MarketDirectory, bid: Bid, record: TaskRecord) -> None:
     """Write a finished task's receipt, loss curve and vendor's report beside its adapter."""
     place = folder.result(bid.task.id)
     folder.write_json(place / "receipt.json", receipt_record(make_receipt(bid, record)))
-    points = [
-        json.dumps({"step": step, "rows": rows, "tokens": tokens, "loss": loss}, allow_nan=False)
-        for step, rows, tokens, loss in record.losses
-    ]
+    points = [json.dumps(loss_record(point), allow_nan=False) for point in record.losses]
     write_atomically(place / "losses.jsonl", "".join(f"{x}\n" for x in points).encode())
     if record.repair is not None:
         folder.write_json(place / "repair.json", record.repair)

@@ -5,6 +5,7 @@ from decimal import Decimal
 from typing import Any
 
 from auctune.domain import Cell, Decision, Reason, Receipt, Schedule
+from auctune.train.job import CurvePoint
 
 Record = dict[str, Any]
 
@@ -50,6 +51,11 @@ def read_schedule(record: Record) -> Schedule:
     """The schedule that `schedule_record` wrote."""
     cells = tuple(Cell(cell["slot"], cell["node"]) for cell in record["cells"])
     return Schedule(cells, record["vendor"])
+
+
+def loss_record(point: CurvePoint) -> Record:
+    """A line of a loss curve."""
+    return dict(zip(("step", "rows", "tokens", "loss", "token_accuracy"), point, strict=True))
 
 
 def receipt_record(receipt: Receipt) -> Record:

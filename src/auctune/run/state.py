@@ -21,8 +21,9 @@ from auctune.domain import Cell, Decision
 from auctune.run.event_log import EventRecord
 from auctune.run.records import read_decision
 from auctune.run.runtime.messages import TaskResult, read_result
+from auctune.train.job import CurvePoint
 
-VERSION = 1
+VERSION = 2
 
 
 @dataclass
@@ -34,7 +35,7 @@ class TaskRecord:
         repair: the vendor's report; none before it has worked, or without one.
         repaired_rows, repaired_tokens: of its data after the vendor's work: rows, mean tokens.
         result: of its last slot.
-        losses: (step, rows, tokens, loss) of all steps.
+        losses: of all steps.
         notes: what its owner should know.
         released: cells given back.
         finished_slot: in which its training ended; none: it goes on.
@@ -45,7 +46,7 @@ class TaskRecord:
     repaired_rows: int = 0
     repaired_tokens: float = 0.0
     result: TaskResult | None = None
-    losses: list[tuple[int, int, int, float]] = field(default_factory=list)
+    losses: list[CurvePoint] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     released: tuple[Cell, ...] = ()
     finished_slot: int | None = None

@@ -32,7 +32,7 @@ from auctune.atomic_files import (
 )
 from auctune.domain.errors import CheckpointError
 
-FORMAT = 5
+FORMAT = 6
 TENSORS = "tensors.safetensors"
 STATE = "state.json"
 MANIFEST = "manifest.json"

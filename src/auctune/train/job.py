@@ -31,6 +31,8 @@ class LoraJob(TrainingConfig):
 
 
 JobState = Literal["training", "done", "failed"]
+CurvePoint = tuple[int, int, int, float, float]
+"""Step, rows and tokens trained by its end, mean loss and mean token accuracy of its batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +63,10 @@ class Progress:
         tokens: trained on so far, prompts included, padding not.
         steps: of the optimizer.
         loss: of the last step, the mean over its target tokens; `None` before the first.
-        losses: (step, rows, loss) of the steps since the last report; as the result of a call,
-            of the whole call.
+        losses: of the steps since the last report; as the result of a call, of the whole call.
         tokens_per_second: of this job, over the running call.
         memory_gb: of the job's own parameters, gradients and moments.
-        validation: (epoch, loss) at the end of each epoch so far.
+        validation: (epoch, loss, accuracy) at the end of each epoch so far.
         state: "done" also if it stopped early.
         note: why it failed or stopped early.
     """
@@ -76,10 +77,10 @@ class Progress:
     tokens: int
     steps: int
     loss: float | None
-    losses: tuple[tuple[int, int, float], ...]
+    losses: tuple[CurvePoint, ...]
     tokens_per_second: float
     memory_gb: float
-    validation: tuple[tuple[int, float], ...]
+    validation: tuple[tuple[int, float, float], ...]
     state: JobState
     note: str = ""
 

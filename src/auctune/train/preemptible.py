@@ -219,7 +219,7 @@ class PreemptibleLoraJob:
         """Rows and tokens of the batches trained so far."""
         if not self._task.curve:
             return 0, 0
-        _, rows, tokens, _ = self._task.curve[-1]
+        _, rows, tokens, *_ = self._task.curve[-1]
         return rows, tokens
 
     def step(self, batches: int) -> float:
@@ -233,7 +233,7 @@ class PreemptibleLoraJob:
                     f"a batch of {self._task.batch_size} rows was stopped after"
                     f" {self._max_step_seconds:g} s"
                 )
-        losses = [loss for _, _, _, loss in self._task.curve[first:]]
+        losses = [loss for *_, loss, _ in self._task.curve[first:]]
         self._failed_batches += batches - len(losses)
         return math.fsum(losses) / batches if len(losses) == batches else math.nan
 

@@ -21,7 +21,7 @@ from auctune.train.attempts import check_attempt
 from auctune.train.base import Base
 from auctune.train.checkpoint import load_latest, save_checkpoint
 from auctune.train.export import Exported, export_adapter
-from auctune.train.job import Loaded, LoraJob, Progress
+from auctune.train.job import CurvePoint, Loaded, LoraJob, Progress
 from auctune.train.multilora.adapters import AdaptedModel, lora_config
 from auctune.train.multilora.backends import Backend, choose_backend
 from auctune.train.multilora.batching import (
@@ -273,8 +273,8 @@ class MultiLoraTrainer:
         """Return the progress of a job."""
         return self._progress(self._place(job_id))
 
-    def curve(self, job_id: str) -> list[tuple[int, int, int, float]]:
-        """Return (step, rows, tokens, loss) of each of a job's optimizer steps so far."""
+    def curve(self, job_id: str) -> list[CurvePoint]:
+        """Return the points of a job's optimizer steps so far."""
         return list(self._place(job_id).task.curve)
 
     def task(self, job_id: str) -> TrainingTask:
@@ -325,7 +325,7 @@ class MultiLoraTrainer:
             tokens=tokens,
             steps=task.steps,
             loss=task.curve[-1][3] if task.curve else None,
-            losses=tuple((step, rows, loss) for step, rows, _, loss in task.curve[since:]),
+            losses=tuple(task.curve[since:]),
             tokens_per_second=(tokens - call.first_tokens) / seconds,
             memory_gb=task.optimizer.num_bytes / 1e9,
             validation=tuple(task.validation),

@@ -4,7 +4,7 @@ from decimal import Decimal
 from auctune.domain import Cell, Decision, Reason, Schedule
 from auctune.run.records import decision_record, read_decision
 from auctune.run.runtime.messages import TaskResult
-from auctune.run.state import RunState
+from auctune.run.state import VERSION, RunState
 
 CELLS = (Cell(0, "alpha"), Cell(2, "beta"), Cell(3, "beta"))
 ADMITTED = Decision(
@@ -20,7 +20,7 @@ REJECTED = Decision("b", admitted=False, price=Decimal("2.0000"), reason=Reason.
 
 
 def _result(steps: range, state: str = "training", note: str = "") -> dict[str, object]:
-    losses = tuple((step, 4 * step, 40 * step, 9.0 / step) for step in steps)
+    losses = tuple((step, 4 * step, 40 * step, 9.0 / step, 0.5) for step in steps)
     last = steps[-1]
     return asdict(TaskResult(4 * last, 40, 40 * last, last, state, losses, (), note, False))
 
@@ -43,7 +43,7 @@ def test_decisions_come_back_from_their_records_to_the_last_bit() -> None:
 def test_the_state_is_what_the_events_say() -> None:
     state = RunState.fold(
         [
-            {"type": "begun", "version": 1},
+            {"type": "begun", "version": VERSION},
             _decided(ADMITTED),
             _decided(REJECTED),
             {"type": "repaired", "task": "a", "report": {}, "rows": 5, "mean_tokens": 7.5},

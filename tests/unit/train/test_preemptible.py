@@ -45,7 +45,7 @@ def test_turns_and_company_change_no_bit_of_an_adapter(
     # Two epochs of 7 rows in batches of 3, 3 and 1.
     alone.load(replace(job, epochs=2), tmp_path / "alone")
     alone.train({job.id: 14}, lambda _: None)
-    losses = [loss for *_, loss in alone.curve(job.id)]
+    losses = [loss for *_, loss, _ in alone.curve(job.id)]
 
     factory = LoraJobFactory(base)
     running = factory.make(job, tmp_path / "a")

@@ -17,7 +17,7 @@ from auctune.train.multilora.step import FusedLinearCrossEntropy, has_plain_head
 @pytest.mark.parametrize("linear", [functional.linear, onednn_linear], ids=["torch", "onednn"])
 @pytest.mark.parametrize("has_bias", [False, True])
 @pytest.mark.parametrize("block", [1, 40, 1 << 20])
-def test_loss_and_gradient_are_those_of_cross_entropy(
+def test_loss_gradient_and_hits_are_those_of_cross_entropy_and_argmax(
     monkeypatch: pytest.MonkeyPatch, linear: Linear, has_bias: bool, block: int
 ) -> None:
     monkeypatch.setattr(step, "BLOCK_ELEMENTS", {"cpu": block})
@@ -25,8 +25,11 @@ def test_loss_and_gradient_are_those_of_cross_entropy(
     hidden = torch.randn(7, 5, requires_grad=True)
     head = 3 * torch.randn(11, 5)
     bias = torch.randn(11) if has_bias else None
-    labels, weights = torch.randint(0, 11, (7,)), torch.rand(7)
-    total, losses = FusedLinearCrossEntropy.apply(hidden, head, bias, labels, weights, linear)  # type: ignore[no-untyped-call]
+    likeliest = functional.linear(hidden, head, bias).argmax(1)
+    labels, weights = torch.where(torch.arange(7) % 2 == 0, likeliest, 3), torch.rand(7)
+    total, losses, hits = FusedLinearCrossEntropy.apply(  # type: ignore[no-untyped-call]
+        hidden, head, bias, labels, weights, linear
+    )
     torch.autograd.backward(2 * total)
 
     other = hidden.detach().clone().requires_grad_()
@@ -37,12 +40,14 @@ def test_loss_and_gradient_are_those_of_cross_entropy(
     torch.testing.assert_close(losses, expected.detach())
     torch.testing.assert_close(total.detach(), (expected * weights).sum().detach())
     torch.testing.assert_close(hidden.grad, other.grad)
+    assert torch.equal(hits, labels == likeliest)
+    assert 4 <= hits.sum() < 7
 
 
 def test_large_logits_overflow_nothing() -> None:
     hidden = torch.tensor([[200.0]], requires_grad=True)
     head, labels, weights = torch.tensor([[1.0], [-1.0]]), torch.tensor([1]), torch.ones(1)
-    total, losses = FusedLinearCrossEntropy.apply(
+    total, losses, _ = FusedLinearCrossEntropy.apply(
         hidden, head, None, labels, weights, functional.linear
     )  # type: ignore[no-untyped-call]
     torch.autograd.backward(total)
@@ -53,7 +58,7 @@ def test_large_logits_overflow_nothing() -> None:
 
 def test_without_a_gradient_to_give_none_is_computed() -> None:
     hidden, head = torch.randn(3, 5), torch.randn(4, 5)
-    total, _ = FusedLinearCrossEntropy.apply(  # type: ignore[no-untyped-call]
+    total, *_ = FusedLinearCrossEntropy.apply(  # type: ignore[no-untyped-call]
         hidden, head, None, torch.zeros(3, dtype=torch.int64), torch.ones(3), functional.linear
     )
     assert not total.requires_grad

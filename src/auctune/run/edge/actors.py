@@ -22,6 +22,7 @@ from auctune.run.edge.inputs import EdgeTraining
 from auctune.run.edge.storage import StoredChunk
 from auctune.train.data_parallel.batches import ChunkRows, Contribution, Floats, slot_batches
 from auctune.train.data_parallel.reducer import AdapterReducer, AdapterState
+from auctune.train.job import CurvePoint
 
 _POLL_SECONDS = 0.1
 # A job whose slot was lost has another soon, or there is no room for it for long.
@@ -89,9 +90,9 @@ class SlotResult:
     Attributes:
         state: after it.
         samples: rows that were trained, over all epochs.
-        losses: step, rows and tokens since the job began, and mean loss, of each step.
+        losses: of its steps; rows and tokens since the job began.
         loss: mean over the tokens of its last epoch, as they were met; None if there were none.
-        validation_loss: at its end; None without validation data.
+        validation_loss, validation_accuracy: at its end; None without validation data.
         chunks_crossed, chunk_bytes: chunks that workers fetched from other sites.
         parameter_bytes: weights and gradients that crossed sites.
         seconds: from the first step to the last.
@@ -101,9 +102,10 @@ class SlotResult:
 
     state: AdapterState
     samples: int
-    losses: tuple[tuple[int, int, int, float], ...]
+    losses: tuple[CurvePoint, ...]
     loss: float | None
     validation_loss: float | None
+    validation_accuracy: float | None
     chunks_crossed: int
     chunk_bytes: int
     parameter_bytes: int
@@ -163,10 +165,10 @@ class Worker:
         self._worker.set_weights(weights)
         return [self._worker.compute(part) for part in parts]
 
-    def validation_loss(self, weights: Floats) -> float:
-        """Return the mean loss on the rows to measure by."""
+    def validate(self, weights: Floats) -> tuple[float, float]:
+        """Return the mean loss and accuracy on the rows to measure by."""
         self._worker.set_weights(weights)
-        return self._worker.validation_loss()
+        return self._worker.validate()
 
     def export(self, weights: Floats) -> dict[str, bytes]:
         """Return the files of the adapter, loaded back by PEFT and checked on rows here."""
@@ -216,7 +218,7 @@ class ParameterServer:
         config = self._training.config
         reducer = AdapterReducer(config, state, task.total_rows)
         begun, crossed = time.perf_counter(), 0
-        losses: list[tuple[int, int, int, float]] = []
+        losses: list[CurvePoint] = []
         last_epoch, last_targets = 0.0, 0
         batches = slot_batches(
             config.seed, config.batch_size, self._training.micro_batch, sizes, config.epochs
@@ -227,9 +229,9 @@ class ParameterServer:
             contributions, sent = self._gather(reducer.weights, task.workers, batch)
             crossed += sent
             num_rows = sum(part.num_rows for part in batch)
-            loss = reducer.reduce(contributions, num_rows)
+            loss, accuracy = reducer.reduce(contributions, num_rows)
             self._rows_done += num_rows
-            losses.append((*reducer.counts, loss))
+            losses.append((*reducer.counts, loss, accuracy))
             if batch[0].epoch == config.epochs - 1:
                 last_epoch += sum(one.loss for one in contributions)
                 last_targets += sum(one.num_targets for one in contributions)
@@ -237,9 +239,11 @@ class ParameterServer:
                 # It has diverged, and no step will mend it.
                 last_epoch, last_targets = loss, 1
                 break
-        weights, validation_loss, adapter = reducer.weights, None, None
+        weights, adapter = reducer.weights, None
+        validation_loss, validation_accuracy = None, None
         if task.has_validation:
-            validation_loss = ray.get(task.workers[0].actor.validation_loss.remote(weights))
+            validated = ray.get(task.workers[0].actor.validate.remote(weights))
+            validation_loss, validation_accuracy = validated
         if task.is_last and math.isfinite(last_epoch + (validation_loss or 0.0)):
             adapter = ray.get(_with_rows(task, sizes).export.remote(weights))
         return SlotResult(
@@ -248,6 +252,7 @@ class ParameterServer:
             losses=tuple(losses),
             loss=last_epoch / last_targets if last_targets else None,
             validation_loss=validation_loss,
+            validation_accuracy=validation_accuracy,
             chunks_crossed=sum(one.num_crossed for one in loaded),
             chunk_bytes=sum(one.num_bytes for one in loaded),
             parameter_bytes=crossed,

@@ -42,6 +42,7 @@ from auctune.run.edge.state import (
     write_report,
 )
 from auctune.run.event_log import EventLog
+from auctune.run.records import loss_record
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,9 +195,9 @@ class EdgeDriver:
             if not record.is_done or place.exists():
                 continue
             losses = [
-                {"step": step, "rows": rows, "tokens": tokens, "loss": loss}
+                loss_record(point)
                 for slot in sorted(record.trained)
-                for step, rows, tokens, loss in record.trained[slot].losses
+                for point in record.trained[slot].losses
             ]
             with staging_folder(place) as folder:
                 shutil.copytree(self._folder.adapter(job), folder / "adapter")

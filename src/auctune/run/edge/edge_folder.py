@@ -26,6 +26,7 @@ from pydantic import TypeAdapter
 from auctune.atomic_files import commit_folder, staging_folder, write_atomically
 from auctune.run.run_directory import RunDirectory
 from auctune.train.data_parallel.reducer import AdapterState
+from auctune.train.job import CurvePoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +38,10 @@ class SlotOutcome:
         chunks: that were trained.
         samples: rows that were trained, over all epochs.
         tokens: trained tokens since the job began.
-        losses: step, rows and tokens since the job began, and mean loss, of each step.
+        losses: of its steps; rows and tokens since the job began.
         first_loss, loss: mean loss of the first step, and of the last epoch; None if no row had
             anything to learn.
-        validation_loss: at the end of the slot; None without validation data.
+        validation_loss, validation_accuracy: at the end of the slot; None without validation data.
         seconds: that its steps took.
         workers_away: number of workers that were not at the server's site.
         chunks_crossed, chunk_bytes: chunks that workers fetched from other sites.
@@ -55,10 +56,11 @@ class SlotOutcome:
     chunks: tuple[int, ...]
     samples: int
     tokens: int
-    losses: tuple[tuple[int, int, int, float], ...]
+    losses: tuple[CurvePoint, ...]
     first_loss: float | None
     loss: float | None
     validation_loss: float | None
+    validation_accuracy: float | None
     seconds: float
     workers_away: int
     chunks_crossed: int
@@ -68,7 +70,7 @@ class SlotOutcome:
     @property
     def diverged(self) -> bool:
         """Whether a loss is NaN or infinite."""
-        losses = [loss for *_, loss in self.losses]
+        losses = [loss for *_, loss, _ in self.losses]
         return not all(map(math.isfinite, [*losses, self.validation_loss or 0.0]))
 
 

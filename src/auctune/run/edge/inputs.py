@@ -29,7 +29,7 @@ from auctune.sim.edge.instance_file import EdgeInstance, read_edge_instance
 from auctune.sim.toml_file import read_toml
 from auctune.train.job import LoraJob
 
-VERSION = 4
+VERSION = 5
 """Version of all files in a run's folder; a run of another version cannot be resumed."""
 
 

@@ -338,6 +338,7 @@ class SiteTrainer:
             first_loss=result.losses[0][3] if result.losses else None,
             loss=result.loss,
             validation_loss=result.validation_loss,
+            validation_accuracy=result.validation_accuracy,
             seconds=result.seconds,
             workers_away=sum(n for site, n in part.workers.items() if site != part.server),
             chunks_crossed=result.chunks_crossed,

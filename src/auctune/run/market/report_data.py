@@ -20,7 +20,7 @@ from auctune.domain import Cell, Money, Reason
 from auctune.domain.money import ZERO, format_money
 from auctune.run.vendors import RepairReport
 
-VERSION = 2
+VERSION = 3
 
 FloatArray = NDArray[np.float64]
 
@@ -50,21 +50,26 @@ class TaskState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LossPoint:
-    """Training loss after an optimizer step; rows and tokens are counted from the start."""
+    """Mean training loss and token accuracy of an optimizer step's batch.
+
+    Rows and tokens are counted from the start.
+    """
 
     step: int
     rows: int
     tokens: int
     loss: _Loss
+    token_accuracy: float
 
 
 @dataclass(frozen=True, slots=True)
 class ValidationPoint:
-    """Validation loss at the end of an epoch (from 1), after so many rows."""
+    """Mean validation loss and token accuracy after an epoch (from 1) and so many rows."""
 
     epoch: int
     rows: int
     loss: _Loss
+    token_accuracy: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

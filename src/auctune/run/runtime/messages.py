@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 
 from auctune.domain import AuctuneError
 from auctune.run.runtime.channel import Alive, ErrorRecord, Message, Preparing, error_record
-from auctune.train.job import LoraJob
+from auctune.train.job import CurvePoint, LoraJob
 
 PING: Message = {"do": "ping"}
 
@@ -91,8 +91,8 @@ class TaskResult:
         rows, total_rows: trained, and to train, over all epochs.
         tokens, steps: so far.
         state: "training", "done" or "failed".
-        losses: (step, rows, tokens, loss) of the steps after `known_steps`.
-        validation: (epoch, rows, loss) so far.
+        losses: of the steps after `known_steps`.
+        validation: (epoch, rows, loss, accuracy) so far.
         note: why it failed or stopped early.
         exported: whether the adapter is in its folder, verified.
     """
@@ -102,8 +102,8 @@ class TaskResult:
     tokens: int
     steps: int
     state: str
-    losses: tuple[tuple[int, int, int, float], ...]
-    validation: tuple[tuple[int, int, float], ...]
+    losses: tuple[CurvePoint, ...]
+    validation: tuple[tuple[int, int, float, float], ...]
     note: str
     exported: bool
 

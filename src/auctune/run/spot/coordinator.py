@@ -36,6 +36,7 @@ from auctune.spot.play import HeldInstances
 from auctune.spot.policy import IDLE, Policy, SpotAllocation, SpotObservation, check
 from auctune.spot.terms import job_constants
 from auctune.train.data_parallel.trainer import ElasticTrainer
+from auctune.train.job import CurvePoint
 
 ForecastSource = Callable[[Sequence[SpotObservation], SpotObservation], Forecast | None]
 """Observations of the earlier slots, and of the present one without a forecast -> its forecast."""
@@ -123,7 +124,7 @@ class Coordinator:
         self._start_time = self.state.time_at(trainer.rows)
         self._finish = self._recorded_finish() if trainer.is_done else None
         self._readiness = ReadinessTracker(0.0, ())
-        self._losses: list[tuple[int, int, float]] = []
+        self._losses: list[CurvePoint] = []
         self._saved_rows = trainer.rows
         self._saved_at = time.monotonic()
 

@@ -23,6 +23,7 @@ from auctune.sim.spot.forecasts import ForecasterSpec, parse_forecaster
 from auctune.spot.job import InstanceStart, LinearScaling, Overhead, SpotJob, TableScaling
 from auctune.spot.market import SpotMarket
 from auctune.spot.policy import Policy
+from auctune.train.job import CurvePoint
 
 WORKER = "auctune.run.spot.job_process"
 """Worker module of a job's process; its argument is the folder."""
@@ -61,7 +62,7 @@ class SlotTrained(TypedDict):
     preempted: int
     steps: int | None
     tokens: int | None
-    losses: list[tuple[int, int, float]]
+    losses: list[CurvePoint]
 
 
 class Overtime(TypedDict):
@@ -77,7 +78,7 @@ class Overtime(TypedDict):
     rows: int | None
     steps: int | None
     tokens: int | None
-    losses: list[tuple[int, int, float]]
+    losses: list[CurvePoint]
 
 
 class JobWarning(TypedDict):

@@ -37,7 +37,7 @@ from auctune.run.spot.state import (
 from auctune.run.spot.traces import MarketTrace
 from auctune.spot.market import SpotMarket
 from auctune.spot.policy import Policy
-from auctune.train.job import LoraJob, Progress
+from auctune.train.job import CurvePoint, LoraJob, Progress
 
 
 class EventForwarder:
@@ -54,7 +54,7 @@ class EventForwarder:
         self._num_overtime = 0
         self._price = 1.0
         self._progress: Progress | None = None
-        self._losses: list[tuple[int, int, float]] = []
+        self._losses: list[CurvePoint] = []
 
     def replay(self, state: SpotRunState) -> None:
         """Send what is recorded."""

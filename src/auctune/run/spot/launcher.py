@@ -97,7 +97,7 @@ def _read_message(message: Message | None) -> WorkerMessage:
         case "ready":
             return WorkerReady(**message)
         case "gradient":
-            return Contribution(message["array"], message["loss"])
+            return Contribution(message["array"], message["loss"], message["hits"])
         case _:
             return WorkerFailed(read_error(cast(ErrorRecord, message), SpotRunError))
 

@@ -33,7 +33,7 @@ from auctune.spot.policy import IDLE, SpotAllocation, SpotObservation
 from auctune.spot.terms import JobConstants
 from auctune.train.job import Progress
 
-VERSION = 3
+VERSION = 4
 
 
 def to_record(value: SpotObservation | SpotAllocation) -> dict[str, Any]:

@@ -198,7 +198,8 @@ def main(parent: ParentChannel[Any], argument: Message) -> None:
             if "array" in message:
                 worker.gradients.set_weights(message["array"])
             result = worker.gradients.compute(RowRange(message["first"], message["stop"]))
-            parent.send({"kind": "gradient", "loss": result.loss, "array": result.gradient})
+            sums = {"loss": result.loss, "hits": result.hits}
+            parent.send({"kind": "gradient", **sums, "array": result.gradient})
     except AuctuneError as error:
         parent.send({"kind": "failed", **error_record(error)})
         parent.exit(1)

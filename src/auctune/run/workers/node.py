@@ -321,7 +321,8 @@ class NodeWorker:
             state=state,
             losses=tuple(point for point in self._trainer.curve(name) if point[0] > known),
             validation=tuple(
-                (epoch, epoch * rows_of_epoch, loss) for epoch, loss in progress.validation
+                (epoch, epoch * rows_of_epoch, loss, accuracy)
+                for epoch, loss, accuracy in progress.validation
             ),
             note=note,
             exported=state == "done",

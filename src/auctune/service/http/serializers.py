@@ -137,8 +137,8 @@ def _metrics(body: JSON) -> JSON:
         "total_rows": result["total_rows"],
         "tokens": result["tokens"],
         "slot": body["slot"],
-        "losses": [[step, loss] for step, _, _, loss in result["losses"]],
-        "validation": result["validation"],
+        "losses": [[step, loss] for step, _, _, loss, _ in result["losses"]],
+        "validation": [point[:3] for point in result["validation"]],
     }
 
 

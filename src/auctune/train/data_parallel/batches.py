@@ -104,9 +104,11 @@ class Contribution:
     Attributes:
         gradient: float32 [num_parameters].
         loss: sum of the losses of its trained tokens, a float32.
+        hits: its trained tokens that were the likeliest one.
         num_targets: trained tokens of it; 0 where the sum is weighted already.
     """
 
     gradient: Floats
     loss: float
+    hits: int
     num_targets: int = 0

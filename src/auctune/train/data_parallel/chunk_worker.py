@@ -88,18 +88,18 @@ class ChunkWorker:
         # Each row has a key of its own in each epoch, whoever computes it.
         place = (part.chunk * self._job.epochs + part.epoch) * _MOST_ROWS + part.first
         rows = [self._planned(row, place + offset) for offset, row in enumerate(picked)]
-        gradient, loss = self._adapter.compute(rows)
-        return Contribution(gradient, loss, sum(row.num_trained_tokens for row in picked))
+        num_targets = sum(row.num_trained_tokens for row in picked)
+        return Contribution(*self._adapter.compute(rows), num_targets)
 
-    def validation_loss(self) -> float:
-        """Return the mean loss over the trained tokens of the rows to measure by.
+    def validate(self) -> tuple[float, float]:
+        """Return the mean loss and accuracy over the trained tokens of the rows to measure by.
 
         Raises:
             MemoryError: if a row does not fit into memory.
         """
         rows = [self._planned(row, 0) for row in self._validation]
         num_targets = sum(row.num_trained_tokens for row in self._validation)
-        return self._adapter.mean_loss(rows, num_targets)
+        return self._adapter.evaluate(rows, num_targets)
 
     def export(self) -> dict[str, bytes]:
         """Return the files of the adapter in PEFT's format, by name.

@@ -61,9 +61,10 @@ class AdapterGradients:
         # What comes out of an object store may not be written to, of which torch warns.
         self.weights.values.copy_(torch.tensor(values))
 
-    def compute(self, rows: Sequence[BatchRow]) -> tuple[Floats, float]:
-        """Return the gradient and the loss of a micro-batch, each weighted as its rows are.
+    def compute(self, rows: Sequence[BatchRow]) -> tuple[Floats, float, int]:
+        """Return the gradient of a micro-batch, weighted as its rows are, its loss and its hits.
 
+        The loss is the sum of those of its trained tokens, hits are those that were the likeliest.
         Rows are padded to the longest of the micro-batch, so its shape does not depend on who
         computes it.
 
@@ -78,22 +79,25 @@ class AdapterGradients:
         if sums is None:
             raise MemoryError(f"{len(rows)} rows do not fit into memory")
         gradient: Floats = self.weights.gradients.to("cpu", copy=True).numpy()
-        return gradient, float(sums[NAME])
+        loss, hits = sums[NAME].tolist()
+        return gradient, loss, int(hits)
 
-    def mean_loss(self, rows: Sequence[BatchRow], num_targets: int) -> float:
-        """Return the mean loss of rows over their trained tokens, row by row.
+    def evaluate(self, rows: Sequence[BatchRow], num_targets: int) -> tuple[float, float]:
+        """Return the mean loss and accuracy of rows over their trained tokens, row by row.
 
         Raises:
             MemoryError: if a row does not fit into memory.
         """
-        total = 0.0
+        total, num_hits = 0.0, 0.0
         with deterministic(self._threads):
             for row in rows:
                 sums = run_or_out_of_memory(self.step.evaluate, MicroBatch((row,), len(row)))
                 if sums is None:
                     raise MemoryError(f"a row of {len(row)} tokens does not fit into memory")
-                total += float(sums[NAME])
-        return total / num_targets
+                loss, hits = sums[NAME].tolist()
+                total += loss
+                num_hits += hits
+        return total / num_targets, num_hits / num_targets
 
 
 class GradientWorker:

@@ -117,7 +117,7 @@ class AdapterReducer:
             *self.counts,
         )
 
-    def reduce(self, contributions: Sequence[Contribution], num_rows: int) -> float:
+    def reduce(self, contributions: Sequence[Contribution], num_rows: int) -> tuple[float, float]:
         """Take a step, unless it would not be finite or the batch has nothing to learn.
 
         Args:
@@ -125,12 +125,14 @@ class AdapterReducer:
             num_rows: of the batch.
 
         Returns:
-            The mean loss over its trained tokens, before the step; NaN if the training diverged.
+            The mean loss and accuracy over its trained tokens, before the step; the loss is NaN if
+            the training diverged.
         """
         from auctune.train.reproducible import deterministic
 
         num_targets = sum(one.num_targets for one in contributions)
         loss = float(np.sum([one.loss for one in contributions])) / max(1, num_targets)
+        accuracy = sum(one.hits for one in contributions) / max(1, num_targets)
         with deterministic(1):
             for one in contributions:
                 self._gradients.add_(_tensor(one.gradient))
@@ -138,12 +140,12 @@ class AdapterReducer:
             norm = float(self._optimizer.clip())
             if not (math.isfinite(loss) and math.isfinite(norm)):
                 self._gradients.zero_()
-                return math.nan
+                return math.nan, accuracy
             self._optimizer.step(self._rows // self._job.batch_size)
         self._steps += 1
         self._rows += num_rows
         self._tokens += num_targets
-        return loss
+        return loss, accuracy
 
 
 def _tensor(values: Floats) -> "Tensor":

@@ -121,7 +121,8 @@ class ElasticTrainer:
         rows = task.next_rows(min(self._micro_batch, task.batch_remaining))
         gradients = task.weights.gradients
         gradients.add_(torch.from_numpy(contribution.gradient).to(gradients.device))
-        task.batch_loss.add_(contribution.loss)
+        sums = [contribution.loss, contribution.hits]
+        task.batch_sums.add_(torch.tensor(sums, device=gradients.device))
         if task.advance(rows):
             with deterministic(self._threads):
                 self._node.loop.optimizer_step([task], [self._targets])

@@ -10,7 +10,8 @@ state h_n [D], label y_n and weight w_n, and a frozen head W [V, D]:
     dL/dh_n = w_n (softmax z_n - e_{y_n}) W
 
 As the head is frozen, the gradient is known as soon as the logits are: both are computed in one
-sweep over blocks of tokens, and no logits are kept for the backward pass.
+sweep over blocks of tokens, and no logits are kept for the backward pass. A token is a hit where no
+logit is larger than its own; their share is the mean token accuracy.
 """
 
 from itertools import groupby
@@ -34,9 +35,9 @@ BLOCK_ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 26}
 
 
 class FusedLinearCrossEntropy(torch.autograd.Function):
-    """hidden [M, D], weight [V, D], bias [V] or None, labels [M], weights [M] -> L [], l [M].
+    """hidden [M, D], weight [V, D], bias [V] or None, labels [M], weights [M] -> L [], l and hits.
 
-    l has no gradient.
+    l, float32 [M], and hits, bool [M], have no gradient.
     """
 
     @staticmethod
@@ -48,8 +49,9 @@ class FusedLinearCrossEntropy(torch.autograd.Function):
         labels: Tensor,
         weights: Tensor,
         linear: Linear,
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor, Tensor]:
         losses = torch.empty(len(hidden), device=hidden.device)
+        hits = torch.empty(len(hidden), dtype=torch.bool, device=hidden.device)
         gradient = torch.empty_like(hidden) if ctx.needs_input_grad[0] else None
         block = max(1, BLOCK_ELEMENTS[hidden.device.type] // len(weight))
         for first in range(0, len(hidden), block):
@@ -58,6 +60,7 @@ class FusedLinearCrossEntropy(torch.autograd.Function):
             true = labels[part].unsqueeze(1)
             logits -= logits.amax(1, keepdim=True)
             target_logit = logits.gather(1, true)
+            hits[part] = target_logit.squeeze(1) == 0
             total = logits.exp_().sum(1, keepdim=True)
             losses[part] = (total.log() - target_logit).squeeze(1)
             if gradient is not None:
@@ -66,8 +69,8 @@ class FusedLinearCrossEntropy(torch.autograd.Function):
                 logits.scatter_add_(1, true, -scale)
                 gradient[part] = linear(logits.to(weight.dtype), weight.t(), None)
         ctx.save_for_backward(*([] if gradient is None else [gradient]))
-        ctx.mark_non_differentiable(losses)
-        return (losses * weights).sum(), losses
+        ctx.mark_non_differentiable(losses, hits)
+        return (losses * weights).sum(), losses, hits
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
@@ -97,7 +100,8 @@ class ForwardBackward:
         """Add the batch's gradients to those of its adapters.
 
         Returns:
-            For each adapter the sum [] of the losses of its target tokens, unweighted.
+            For each adapter [2]: the sum of the losses of its target tokens, unweighted, and the
+            number of its hits.
         """
         self.model.train()
         with self.adapted.routing_context.active(self._routing(batch)):
@@ -135,25 +139,30 @@ class ForwardBackward:
     def _losses(self, batch: MicroBatch) -> tuple[Tensor, dict[str, Tensor]]:
         ids, positions, labels, weights, adapter_indices = self._tensors(batch)
         names = list(dict.fromkeys(row.adapter for row in batch.rows))
-        loss, losses = self._token_losses(ids, positions, labels, weights)
-        sums = losses.new_zeros(len(names)).index_add_(0, adapter_indices, losses.detach())
-        return loss, dict(zip(names, sums.unbind(), strict=True))
+        loss, losses, hits = self._token_losses(ids, positions, labels, weights)
+        sums = [
+            losses.new_zeros(len(names)).index_add_(0, adapter_indices, values)
+            for values in (losses.detach(), hits.to(losses.dtype))
+        ]
+        return loss, dict(zip(names, torch.stack(sums, dim=1), strict=True))
 
     def _token_losses(
         self, ids: Tensor, positions: Tensor, labels: Tensor, weights: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor, Tensor]:
         head = self.model.get_output_embeddings()
         if self._head_alone and not isinstance(head, MultiLoraLinear):
             hidden = self.model.base_model(input_ids=ids, use_cache=False).last_hidden_state
             chosen = hidden.flatten(0, 1).index_select(0, positions)
-            loss, losses = FusedLinearCrossEntropy.apply(  # type: ignore[no-untyped-call]
+            loss, losses, hits = FusedLinearCrossEntropy.apply(  # type: ignore[no-untyped-call]
                 chosen, head.weight, head.bias, labels, weights, self.adapted.linear
             )
-            return loss, losses
+            return loss, losses, hits
         logits = self.model(input_ids=ids, use_cache=False).logits
         chosen = logits.flatten(0, 1).index_select(0, positions).float()
         losses = functional.cross_entropy(chosen, labels, reduction="none")
-        return (losses * weights).sum(), losses
+        with torch.no_grad():
+            hits = chosen.gather(1, labels.unsqueeze(1)).squeeze(1) == chosen.amax(1)
+        return (losses * weights).sum(), losses, hits
 
     def _tensors(self, batch: MicroBatch) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         """Return ids [rows, width]; of M target tokens positions, labels, weights, adapter indices.

@@ -15,7 +15,7 @@ A checkpoint has all that the result of a job depends on:
 | steps of optimizer and schedule | `steps` |
 | position in the data, order of the epoch | `cursor` |
 | random state | the seed in `job` and the position: masks are keyed by them |
-| loss and tokens of the batch so far, totals, curve, validation losses | under their names |
+| sums and tokens of the batch so far, totals, curve, validation | under their names |
 | what it must match again | `job`, `base_digest`, `data_digest`; `versions` only warn |
 """
 
@@ -29,7 +29,7 @@ from auctune.domain.errors import CheckpointError
 from auctune.train.checkpoint import Checkpoint
 from auctune.train.epoch_sampler import EpochSampler
 from auctune.train.host import training_libraries
-from auctune.train.job import JobState, LoraJob
+from auctune.train.job import CurvePoint, JobState, LoraJob
 from auctune.train.multilora.adapters import AdapterWeights
 from auctune.train.multilora.batching import BatchRow
 from auctune.train.multilora.dropout import row_key
@@ -43,10 +43,11 @@ class TrainingTask:
 
     Attributes:
         sampler: its `done` counts the rows trained.
-        batch_loss: [], sum of the losses of the batch's tokens so far.
+        batch_sums: float32 [2], of the batch's target tokens so far: their losses, their hits.
         batch_tokens, tokens: of the batch so far; of all full batches before.
-        curve: (step, rows, tokens, loss) of each optimizer step.
-        validation: (epoch, loss) at each epoch's end.
+        curve: (step, rows, tokens, loss, accuracy) of each optimizer step; the accuracy is the
+            share of target tokens that were the likeliest one.
+        validation: (epoch, loss, accuracy) at each epoch's end.
         best: float32 [num_parameters], on the CPU: weights of the epoch of lowest validation loss,
             of a job with patience; else `None`.
     """
@@ -59,14 +60,14 @@ class TrainingTask:
     steps: int = 0
     tokens: int = 0
     batch_tokens: int = 0
-    curve: list[tuple[int, int, int, float]] = field(default_factory=list)
-    validation: list[tuple[int, float]] = field(default_factory=list)
+    curve: list[CurvePoint] = field(default_factory=list)
+    validation: list[tuple[int, float, float]] = field(default_factory=list)
     best: Tensor | None = None
     state: JobState = "training"
     note: str = ""
     sampler: EpochSampler = field(init=False)
     optimizer: AdapterOptimizer = field(init=False)
-    batch_loss: Tensor = field(init=False)
+    batch_sums: Tensor = field(init=False)
     _batch: tuple[int, tuple[int, ...]] = field(init=False, default=(-1, ()))
 
     def __post_init__(self) -> None:
@@ -75,7 +76,7 @@ class TrainingTask:
         self.optimizer = AdapterOptimizer(
             self.job, self.weights.values, self.weights.gradients, self.num_steps
         )
-        self.batch_loss = torch.zeros((), device=self.weights.values.device)
+        self.batch_sums = torch.zeros(2, device=self.weights.values.device)
 
     @property
     def num_steps(self) -> int:
@@ -135,27 +136,27 @@ class TrainingTask:
         self.clear_batch()
         self.weights.gradients.zero_()
 
-    def take_step(self, loss: float) -> None:
-        """Take an optimizer step at the end of a batch of that mean loss."""
+    def take_step(self, loss: float, accuracy: float) -> None:
+        """Take an optimizer step at the end of a batch of that mean loss and accuracy."""
         self.optimizer.step(self.steps)
         self.steps += 1
         self.tokens += self.batch_tokens
         self.clear_batch()
-        self.curve.append((self.steps, self.sampler.done, self.tokens, loss))
+        self.curve.append((self.steps, self.sampler.done, self.tokens, loss, accuracy))
         if self.sampler.done == self.sampler.total:
             self.state = "done"
 
     def clear_batch(self) -> None:
         """Reset the counts of the batch."""
         self.batch_tokens = 0
-        self.batch_loss.zero_()
+        self.batch_sums.zero_()
 
-    def note_validation(self, loss: float) -> None:
-        """Record an epoch's validation loss; end a job that is out of patience, with its best."""
-        self.validation.append((len(self.validation) + 1, loss))
+    def note_validation(self, loss: float, accuracy: float) -> None:
+        """Record an epoch's validation; end a job that is out of patience, with its best."""
+        self.validation.append((len(self.validation) + 1, loss, accuracy))
         if not self.job.patience:
             return
-        losses = [value for _, value in self.validation]
+        losses = [value for _, value, _ in self.validation]
         since_best = len(losses) - 1 - losses.index(min(losses))
         if since_best == 0:
             self.best = self.weights.values.detach().to("cpu", copy=True)
@@ -211,7 +212,7 @@ def capture_state(task: TrainingTask, base_digest: str, mode: str) -> Checkpoint
         "steps": task.steps,
         "tokens": task.tokens,
         "batch_tokens": task.batch_tokens,
-        "batch_loss": task.batch_loss.item(),
+        "batch_sums": task.batch_sums.tolist(),
         "curve": task.curve,
         "validation": task.validation,
         "state": task.state,
@@ -259,9 +260,9 @@ def _restore(
     task.optimizer.moments["step"].fill_(task.steps)
     task.tokens = state["tokens"]
     task.batch_tokens = state["batch_tokens"]
-    task.batch_loss.fill_(state["batch_loss"])
-    task.curve = [(entry[0], entry[1], entry[2], entry[3]) for entry in state["curve"]]
-    task.validation = [(entry[0], entry[1]) for entry in state["validation"]]
+    task.batch_sums.copy_(torch.tensor(state["batch_sums"]))
+    task.curve = [(point[0], point[1], point[2], point[3], point[4]) for point in state["curve"]]
+    task.validation = [(epoch, loss, accuracy) for epoch, loss, accuracy in state["validation"]]
     task.state = state["state"]
     task.note = state["note"]
     return _differences(state, mode)

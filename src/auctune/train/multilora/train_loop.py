@@ -69,16 +69,16 @@ class TrainLoop:
 
     def _train(self, rows: list[BatchRow], tasks: list[TrainingTask]) -> MicroBatch | None:
         """Run all rows; return the micro-batch that did not fit into memory, or None."""
-        losses = {task.weights.name: task.batch_loss for task in tasks}
+        totals = {task.weights.name: task.batch_sums for task in tasks}
         for batch in self.batcher.split(rows):
             sums = run_or_out_of_memory(self.step.train, batch)
             if sums is None:
                 return batch
-            for name, loss in sums.items():
-                losses[name] += loss
+            for name, added in sums.items():
+                totals[name] += added
             padding, total = self.padding
-            added = batch.num_tokens - batch.num_real_tokens
-            self.padding = (padding + added, total + batch.num_tokens)
+            unused = batch.num_tokens - batch.num_real_tokens
+            self.padding = (padding + unused, total + batch.num_tokens)
         return None
 
     def optimizer_step(self, full: Sequence[TrainingTask], num_targets: Sequence[int]) -> None:
@@ -91,31 +91,33 @@ class TrainLoop:
         if not full:
             return
         # One transfer for all: on a GPU each would wait for the device.
-        parts = [(task.batch_loss, task.optimizer.clip()) for task in full]
-        numbers = torch.stack([number for pair in parts for number in pair]).tolist()
-        results = zip(full, num_targets, numbers[::2], numbers[1::2], strict=True)
-        for task, targets, loss, norm in results:
+        parts = [torch.stack((*task.batch_sums, task.optimizer.clip())) for task in full]
+        numbers = torch.stack(parts).tolist()
+        for task, targets, (loss, hits, norm) in zip(full, num_targets, numbers, strict=True):
             if not (math.isfinite(loss) and math.isfinite(norm)):
                 what = f"gradient norm {norm}" if math.isfinite(loss) else f"loss {loss}"
                 task.fail(f"{what} in step {task.steps + 1}")
                 continue
-            task.take_step(loss / targets)
+            task.take_step(loss / targets, hits / targets)
             if task.validation_data is not None and task.sampler.done % len(task.data) == 0:
                 self._validate(task)
 
     def _validate(self, task: TrainingTask) -> None:
         assert task.validation_data is not None
-        total, pending = 0.0, self.batcher.split(task.validation_rows())
+        total, num_hits, pending = 0.0, 0.0, self.batcher.split(task.validation_rows())
         while pending:
             batch = pending.pop()
             sums = run_or_out_of_memory(self.step.evaluate, batch)
             if sums is not None:
-                total += sum(loss.item() for loss in sums.values())
+                for loss, hits in (one.tolist() for one in sums.values()):
+                    total += loss
+                    num_hits += hits
             elif self._handle_out_of_memory(batch, [task]):
                 return
             else:
                 pending += self.batcher.split(batch.rows)
-        task.note_validation(total / task.validation_data.num_trained_tokens)
+        targets = task.validation_data.num_trained_tokens
+        task.note_validation(total / targets, num_hits / targets)
 
     def _handle_out_of_memory(
         self, failed: MicroBatch, tasks: Sequence[TrainingTask]

@@ -34,8 +34,9 @@ from auctune.sim.edge.instance_file import EdgeInstance
 from support.edge_runs import MARKET, make_job
 
 OUTCOME = SlotOutcome(
-    before=0, steps=1, chunks=(0,), samples=4, tokens=9, losses=((1, 4, 9, 0.5),), first_loss=0.5,
-    loss=0.5, validation_loss=0.4, seconds=1.0, workers_away=0, chunks_crossed=0, chunk_bytes=0,
+    before=0, steps=1, chunks=(0,), samples=4, tokens=9, losses=((1, 4, 9, 0.5, 0.25),),
+    first_loss=0.5, loss=0.5, validation_loss=0.4, validation_accuracy=0.5,
+    seconds=1.0, workers_away=0, chunks_crossed=0, chunk_bytes=0,
     parameter_bytes=0,
 )  # fmt: skip
 INPUTS = EdgeRunInputs(EdgeInstance(MARKET, (make_job(2),)), {})
@@ -101,7 +102,7 @@ def test_a_job_without_another_plan_is_refunded_in_full() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"losses": ((1, 4, 9, float("nan")),)}, {"validation_loss": float("inf")}]
+    "change", [{"losses": ((1, 4, 9, float("nan"), 0.0),)}, {"validation_loss": float("inf")}]
 )
 def test_a_job_whose_training_diverges_fails_and_is_not_refunded(change: dict[str, Any]) -> None:
     (job,) = INPUTS.instance.jobs

@@ -27,8 +27,8 @@ def test_a_result_comes_back_with_losses_that_are_not_finite() -> None:
         tokens=99,
         steps=2,
         state="failed",
-        losses=((1, 4, 50, 2.5), (2, 8, 99, inf)),
-        validation=((1, 8, nan),),
+        losses=((1, 4, 50, 2.5, 0.25), (2, 8, 99, inf, 0.0)),
+        validation=((1, 8, nan, 0.5),),
         note="astray",
         exported=False,
     )

@@ -131,6 +131,6 @@ def test_a_run_of_another_release_is_refused(place: SpotFolder) -> None:
     place.event_log.unlink()
     note(place, {"type": "begun", "version": 2, "time": 0.0})
     with pytest.raises(
-        InputError, match=r"journal\.jsonl: version: 2, of another release; expected 3"
+        InputError, match=r"journal\.jsonl: version: 2, of another release; expected 4"
     ):
         read_inputs(place)

@@ -150,7 +150,7 @@ def test_only_gradients_losses_and_counts_leave_a_worker(
     part = ChunkRows(0, 0, 0, MICRO)
     found = worker.compute(part)
     assert {name: type(getattr(found, name)) for name in found.__slots__} == {
-        "gradient": np.ndarray, "loss": float, "num_targets": int,
+        "gradient": np.ndarray, "loss": float, "hits": int, "num_targets": int,
     }  # fmt: skip
     assert found.gradient.shape == worker.first_weights.shape
     sent = pickle.dumps((sizes, found, worker.base_digest))
@@ -175,8 +175,8 @@ def test_a_step_that_is_not_finite_is_not_taken(
 ) -> None:
     reducer = AdapterReducer(job, alone, 100)
     for gradient, loss in ((np.nan, 1.0), (0.0, np.nan)):
-        wrong = Contribution(np.full_like(alone.weights, gradient), loss, 3)
-        assert np.isnan(reducer.reduce([wrong], 2))
+        wrong = Contribution(np.full_like(alone.weights, gradient), loss, 0, 3)
+        assert np.isnan(reducer.reduce([wrong], 2)[0])
     assert is_same(reducer.state(), alone)
 
 
@@ -193,11 +193,13 @@ def test_the_adapter_is_loaded_by_plain_peft_and_lowers_the_loss_on_held_out_row
     quick = replace(job, epochs=4, learning_rate=0.02, dropout=0.0, weight_decay=0.0)
     worker = ChunkWorker(base, quick)
     worker.load({}, held_out)
-    before = worker.validation_loss()
+    before, accuracy_before = worker.validate()
     state = train_alone(quick, MICRO, worker, chunks, ((0, 1),), 4 * 12)
     worker.set_weights(state.weights)
     worker.load({}, held_out)
-    assert worker.validation_loss() < 0.8 * before
+    after, accuracy = worker.validate()
+    assert after < 0.8 * before
+    assert accuracy > accuracy_before
     files = worker.export()
     assert set(files) >= {"adapter_config.json", "adapter_model.safetensors"}
     for name, content in files.items():

@@ -142,7 +142,7 @@ def test_a_late_or_doubled_contribution_changes_nothing(
     first = trainer.next_micro_batch()
     assert first is not None
     contribution = worker.compute(first)
-    wrong = Contribution(contribution.gradient * 7, 1.0)
+    wrong = Contribution(contribution.gradient * 7, 1.0, 0)
     trainer.add_gradient(first, contribution)
     trainer.add_gradient(first, wrong)
     assert trainer.advance() == MICRO
@@ -176,7 +176,7 @@ def test_a_loss_that_is_no_number_ends_the_job_with_its_last_good_weights(
     before = weights_of(trainer)
     nothing = np.zeros_like(trainer.values)
     while part := trainer.next_micro_batch():
-        trainer.add_gradient(part, Contribution(nothing, float("nan")))
+        trainer.add_gradient(part, Contribution(nothing, float("nan"), 0))
         trainer.advance()
     assert trainer.is_done
     assert trainer.progress().state == "failed"

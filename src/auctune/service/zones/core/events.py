@@ -16,7 +16,7 @@ from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.training import Training
 from auctune.service.storage.events import EventType, Record
 
-VERSION = 7
+VERSION = 8
 """Version of the log: of the types and bodies of events. Logs of other versions are refused."""
 
 T = TypeVar("T")
@@ -109,7 +109,9 @@ class MeteredDecided(JobDecided):
 class JobTrained(EventData):
     """A slot of a job was trained.
 
-    `result` has rows, total_rows, tokens, steps, state, losses, validation and note.
+    `result` has rows, total_rows, tokens, steps, state, losses, validation and note: step, rows,
+    tokens, mean loss and token accuracy of each optimizer step, or in a pool of each time slice,
+    whose accuracy is null; epoch, rows, mean loss and token accuracy of each validation so far.
     """
 
     type = EventType.TRAINED

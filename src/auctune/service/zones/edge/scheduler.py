@@ -223,14 +223,15 @@ def _trains_in(job: EdgeJobState, slot: int) -> bool:
 
 def _result(job: EdgeJobState, outcome: SlotOutcome) -> dict[str, Any]:
     """Return the outcome of a slot in the format of `EventType.TRAINED`."""
-    rows, loss = job.progress.rows + outcome.samples, outcome.validation_loss
+    rows = job.progress.rows + outcome.samples
+    loss, accuracy = outcome.validation_loss, outcome.validation_accuracy
     return {
         "rows": rows,
         "total_rows": job.total_rows,
         "tokens": outcome.tokens,
         "steps": outcome.steps,
         "losses": [list(step) for step in outcome.losses],
-        "validation": [] if loss is None else [[outcome.steps, rows, loss]],
+        "validation": [] if loss is None else [[outcome.steps, rows, loss, accuracy]],
         "state": "done" if rows >= job.total_rows else "suspended",
         "note": "",
     }

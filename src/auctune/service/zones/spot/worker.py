@@ -104,7 +104,7 @@ def _record_training(zone: SpotZone, job: SpotJobState, message: SlotTrained | O
         "total_rows": job.total_rows,
         "tokens": message["tokens"],
         "steps": message["steps"],
-        "losses": [[step, rows, rows, loss] for step, rows, loss in message["losses"]],
+        "losses": message["losses"],
         "validation": [],
         "state": "suspended",
         "note": "",

@@ -108,7 +108,8 @@ def _trained(
         "tokens": tokens,
         "steps": steps,
         "state": "training",
-        "losses": [] if loss is None else [[steps, rows, tokens, loss]],
+        # The pool's jobs report the mean loss of their batches, and no accuracy.
+        "losses": [] if loss is None else [[steps, rows, tokens, loss, None]],
         "validation": [],
         "note": "",
     }
