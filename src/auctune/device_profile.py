@@ -15,6 +15,7 @@ counts both). It is a JSON file; this module needs no torch.
 import hashlib
 import json
 import math
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -256,6 +257,8 @@ class Profile:
     def adapted_features(self, target_modules: Collection[str] = ()) -> int:
         """Input and output features of all modules that `target_modules` name, summed.
 
+        A module that is named with its layer's number counts for all layers.
+
         Raises:
             InputError: if a name fits no module.
         """
@@ -263,7 +266,8 @@ class Profile:
         if not (target_modules or self.default_modules):
             raise InputError("target_modules", "is empty", "names, as PEFT has none for this base")
         for target in target_modules or self.default_modules:
-            found = {n for n in self.features if n == target or n.endswith(f".{target}")}
+            end = module_pattern(target)
+            found = {n for n in self.features if n == end or n.endswith(f".{end}")}
             if not found:
                 ends = sorted({name.rpartition(".")[2] for name in self.features})
                 raise InputError("target_modules", f"{target!r} fits no module", f"one of {ends}")
@@ -319,3 +323,8 @@ def write_profile(profile: Profile, path: Path) -> None:
 
 
 _ADAPTER = TypeAdapter(Profile)
+
+
+def module_pattern(name: str) -> str:
+    """Return a module's name with * for each number, of a layer or an expert."""
+    return re.sub(r"(?<=\.)\d+(?=\.|$)", "*", name)

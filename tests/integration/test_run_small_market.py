@@ -1,6 +1,7 @@
 """A small market from its bids to its report, and again after Ctrl-C, in fused mode."""
 
 import json
+import shutil
 import signal
 from decimal import Decimal
 from pathlib import Path
@@ -11,6 +12,7 @@ import torch
 from auctune.domain import InputError
 from auctune.run.main_job import resume_market, run_market
 from auctune.run.market.report_data import TaskState
+from auctune.train.adapter_files import read_start
 from auctune.train.checkpoint import load_latest
 from support.market_runs import (
     Commands,
@@ -21,7 +23,9 @@ from support.market_runs import (
     read_decisions,
     read_events,
     report_of,
+    small_market,
     weights,
+    with_change,
     write_market,
 )
 
@@ -57,6 +61,37 @@ def test_every_bid_is_answered_and_what_was_admitted_is_trained(finished: Path) 
             path.name for path in adapter.iterdir()
         }
     assert not (finished / "tasks" / "poor").exists()
+
+
+def test_a_task_goes_on_from_the_adapter_of_an_earlier_run(
+    finished: Path, in_cache: Path, tmp_path: Path
+) -> None:
+    sums, first = small_market()["bids"][0], report_of(finished).tasks[0]
+    del sums["rank"]
+    sums |= {"start_from": "earlier", "epochs": 1}
+    market = write_market(tmp_path / "market", with_change(("bids",), [sums]))
+    with pytest.raises(InputError, match=r"bids\[0\]\.start_from: there is no folder 'earlier'"):
+        run_market(market, tmp_path / "out", quiet())
+    adapter = finished / "tasks" / "sums" / "adapter"
+    shutil.copytree(adapter, market.parent / "earlier")
+    write_market(market.parent, with_change(("bids",), [sums | {"rank": 8}]))
+    with pytest.raises(
+        InputError, match=r"bids\[0\] \(sums\): rank: 8, where the adapter .* has 4"
+    ):
+        run_market(market, tmp_path / "out", quiet())
+    write_market(market.parent, with_change(("bids",), [sums]))
+    run_market(market, tmp_path / "out", quiet())
+
+    (task,) = report_of(tmp_path / "out").tasks
+    losses = [point.loss for point in first.losses]
+    # It has the weights, not the moments and rates.
+    assert task.losses[0].loss < 0.5 * losses[0]
+    assert task.losses[0].loss == pytest.approx(losses[-1], rel=0.5)
+    found = load_latest(tmp_path / "out" / "state" / "work" / "sums" / "checkpoints")
+    assert found is not None
+    start, _ = read_start(adapter, "start_from")
+    assert found[0].state["job"]["rank"] == 4
+    assert found[0].state["job"]["start_digest"] == start.digest
 
 
 def test_decisions_receipts_and_report_agree_to_the_last_digit(finished: Path) -> None:

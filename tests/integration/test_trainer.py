@@ -250,6 +250,7 @@ def test_an_exported_adapter_has_the_trained_logits(base: Base, tmp_path: Path) 
         assert {path.name for path in exported.folder.iterdir()} == {
             "adapter_config.json",
             "adapter_model.safetensors",
+            "auctune.json",
         }
 
 

@@ -88,6 +88,7 @@ def test_memory_of_base_and_tasks() -> None:
     assert PROFILE.task_memory_gb(8, ("mlp.c_proj", "c_proj")) == PROFILE.task_memory_gb(
         8, ("c_proj",)
     )
+    assert PROFILE.task_memory_gb(8, ("h.3.attn.c_attn",)) == PROFILE.task_memory_gb(8, ("c_attn",))
     assert PROFILE.task_memory_gb(8, ("c_attn",), "sgd") == PROFILE.task_memory_gb(4)
 
 

@@ -99,7 +99,7 @@ def prepare(
         report("reading the data sets", 0.0)
         examiner = Examiner(loaded.tokenizer, loaded.context_tokens)
         appraiser = Appraiser(examiner, tuple(vendors.values()), resolve)
-        requests = appraiser.requests(market.bids)
+        requests = appraiser.requests(market.bids, loaded)
         profiles = given | known_profiles
         for kind in market.node_types:
             if kind not in profiles:
@@ -149,8 +149,12 @@ def relocate(prepared: Prepared, resolve: Resolve) -> Prepared:
 
     def moved(bid: Bid) -> Bid:
         entry = bid.request.entry
-        validation = None if entry.validation is None else resolve(entry.validation)
-        job = entry.job(resolve(entry.data), validation)
+        job = replace(
+            bid.job,
+            data=resolve(entry.data),
+            validation=None if entry.validation is None else resolve(entry.validation),
+            start_from=None if entry.start_from is None else resolve(entry.start_from),
+        )
         return replace(bid, request=replace(bid.request, job=job))
 
     return replace(prepared, bids=tuple(map(moved, prepared.bids)))
@@ -167,6 +171,8 @@ def _named_files(market: MarketFile) -> list[tuple[str, str]]:
         files.append((f"bids[{index}].data", bid.data))
         if bid.validation is not None:
             files.append((f"bids[{index}].validation", bid.validation))
+        if bid.start_from is not None:
+            files.append((f"bids[{index}].start_from", bid.start_from))
     return files
 
 
@@ -196,9 +202,13 @@ def node_settings(
 
 def _note_files(market: MarketFile, resolve: Resolve) -> Iterator[InputFile]:
     for field, given in _named_files(market):
-        if not _is_file(resolve(given)):
+        path = resolve(given)
+        if field.endswith(".start_from"):
+            if not (_is_file(path) or path.is_dir()):
+                raise InputError(field, f"there is no folder {given!r}", "an adapter's folder")
+        elif not _is_file(path):
             raise InputError(field, f"there is no file {given!r}", "the path of a file")
-        yield InputFile.note(given, resolve(given))
+        yield InputFile.note(given, path)
 
 
 def _is_file(path: Path) -> bool:

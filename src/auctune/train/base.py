@@ -25,6 +25,7 @@ from transformers import (
 )
 from transformers.pytorch_utils import Conv1D
 
+from auctune.device_profile import module_pattern
 from auctune.domain.base_name import EXPECTED
 from auctune.domain.errors import InputError
 from auctune.train.tokenizer import check_config, context_of, find_source, give_padding, loading
@@ -178,11 +179,6 @@ def linear_features(model: PreTrainedModel) -> dict[str, int]:
             pattern = module_pattern(name)
             features[pattern] = features.get(pattern, 0) + sum(module.weight.shape)
     return features
-
-
-def module_pattern(name: str) -> str:
-    """Return a module's name with * for each number, of a layer or an expert."""
-    return re.sub(r"(?<=\.)\d+(?=\.|$)", "*", name)
 
 
 def default_modules(model: PreTrainedModel) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ from auctune.atomic_files import (
 )
 from auctune.domain.errors import CheckpointError
 
-FORMAT = 6
+FORMAT = 7
 TENSORS = "tensors.safetensors"
 STATE = "state.json"
 MANIFEST = "manifest.json"

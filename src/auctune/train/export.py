@@ -1,7 +1,8 @@
-"""Export of a trained adapter: PEFT's two files, verified by loading them.
+"""Export of a trained adapter: PEFT's two files and a record, verified by loading them.
 
     folder/adapter_config.json
            adapter_model.safetensors
+           auctune.json                 digest of the base that it was trained on
 
 They are written beside their place and loaded back from there by `PeftModel.from_pretrained` onto
 the base as it was loaded, which knows nothing of the trainer's own layers. The weights must come
@@ -26,6 +27,7 @@ from transformers import PreTrainedModel
 
 from auctune.atomic_files import clean_staging, commit_folder, staging_folder
 from auctune.domain.errors import AuctuneError
+from auctune.train.adapter_files import PREFIX, write_record
 from auctune.train.base import Base
 from auctune.train.rows import TokenizedRow
 
@@ -33,7 +35,6 @@ CHECKED_ROWS = 4
 # Each token goes through all weights of an adapter. Logits are [tokens, vocabulary] of both models,
 # gigabytes for whole rows of a large vocabulary, on a device whose memory is sold.
 CHECKED_TOKENS = 64
-PREFIX = "base_model.model."
 # What a sum of some hundred products may differ by when it is summed in another order.
 TOLERANCES = {torch.float32: 1e-4, torch.bfloat16: 4e-2}
 
@@ -93,6 +94,7 @@ def export_adapter(
     with staging_folder(folder) as unfinished:
         plain_config(config, base.source).save_pretrained(str(unfinished))
         save_file(contents, unfinished / "adapter_model.safetensors", {"format": "pt"})
+        write_record(base.digest, unfinished)
         loaded = load_adapter(base, unfinished)
         _check_weights(loaded, contents)
         exported = _check_logits(loaded, folder, rows[:CHECKED_ROWS], trained_logits, base.dtype)

@@ -18,11 +18,16 @@ class LoraJob(TrainingConfig):
         id: unique on its node; also the adapter's name.
         data: JSONL file of training rows (kinds: auctune.domain.dataset).
         validation: JSONL file of rows for a validation loss at each epoch's end, or `None`.
+        start_from: adapter whose weights it begins with, as of `read_start`; `None`: a new one.
+            Rank, alpha, target modules and rsLoRA are that adapter's.
+        start_digest: of that adapter.
     """
 
     id: str
     data: Path
     validation: Path | None = None
+    start_from: Path | None = None
+    start_digest: str | None = None
 
     def __post_init__(self) -> None:
         TrainingConfig.__post_init__(self)

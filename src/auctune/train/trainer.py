@@ -22,7 +22,7 @@ from auctune.train.base import Base
 from auctune.train.checkpoint import load_latest, save_checkpoint
 from auctune.train.export import Exported, export_adapter
 from auctune.train.job import CurvePoint, Loaded, LoraJob, Progress
-from auctune.train.multilora.adapters import AdaptedModel, lora_config
+from auctune.train.multilora.adapters import AdaptedModel, load_start, lora_config
 from auctune.train.multilora.backends import Backend, choose_backend
 from auctune.train.multilora.batching import (
     OVERHEAD_TOKENS,
@@ -160,7 +160,8 @@ class MultiLoraTrainer:
         """Load a job, from its newest complete checkpoint in `folder` if it has one.
 
         Raises:
-            InputError: if the job, its data or its target modules cannot be used.
+            InputError: if the job, its data, its target modules or the adapter that it starts from
+                cannot be used.
             CheckpointError: if its checkpoints are all damaged, or of another job, base or format.
             OSError: if a checkpoint cannot be read now.
         """
@@ -174,7 +175,9 @@ class MultiLoraTrainer:
         weights = self.adapted.add(name, lora_config(job, self.adapted.model), job.seed)
         try:
             task = TrainingTask(job, weights, data, validation)
-            if found is not None:
+            if found is None:
+                load_start(weights, job, self.base.digest)
+            else:
                 checkpoint, _, damaged = found
                 warnings += damaged
                 warnings += restore_state(task, checkpoint, self.base.digest, self.mode)

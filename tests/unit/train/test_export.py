@@ -15,6 +15,8 @@ from auctune.train.base import Base
 from auctune.train.export import CHECKED_TOKENS, Exported, ExportError, export_adapter
 from auctune.train.rows import TokenizedRow, tokenize
 
+pytest_plugins = ["support.tiny_bases"]
+
 
 class Trained:
     """A PEFT adapter with weights that are not those of its start."""
@@ -80,6 +82,7 @@ def test_an_exported_adapter_loads_with_plain_peft(trained: Trained, tmp_path: P
     assert sorted(path.name for path in exported.folder.iterdir()) == [
         "adapter_config.json",
         "adapter_model.safetensors",
+        "auctune.json",
     ]
     assert exported.num_rows == 2
     assert exported.difference <= exported.allowed
@@ -98,8 +101,6 @@ import json, sys
 from peft import AutoPeftModelForCausalLM
 model = AutoPeftModelForCausalLM.from_pretrained(sys.argv[1]).eval()
 import torch
-
-pytest_plugins = ["support.tiny_bases"]
 ids = torch.tensor([json.loads(sys.argv[2])])
 assert not any(name.startswith("auctune") for name in sys.modules)
 print(json.dumps(model(input_ids=ids).logits[0, -1].tolist()))

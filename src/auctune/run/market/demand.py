@@ -13,10 +13,14 @@ from auctune.device_profile import Profile
 from auctune.domain import Cluster, InputError, Quote, Task
 from auctune.domain.data_size import DataSize
 from auctune.domain.errors import RepairableError
+from auctune.domain.start_adapter import StartAdapter
 from auctune.run.data.examiner import Examiner
 from auctune.run.market.market_file import BidEntry, MarketFile, Resolve
 from auctune.run.vendors import RepairVendor
+from auctune.train.adapter_files import read_start
+from auctune.train.base import Base
 from auctune.train.job import LoraJob
+from auctune.train.multilora.adapters import adapter_shapes
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +69,12 @@ class Appraiser:
     vendors: tuple[RepairVendor, ...]
     resolve: Resolve
 
-    def requests(self, entries: Iterable[BidEntry]) -> list[Request]:
+    def requests(self, entries: Iterable[BidEntry], base: Base) -> list[Request]:
         """All bids with their data sizes and quotes, in file order.
+
+        Args:
+            entries: bids of a market file.
+            base: that they train on, for adapters that tasks start from.
 
         Raises:
             InputError: for the first bid whose data or hyperparameters cannot be used.
@@ -74,7 +82,7 @@ class Appraiser:
         made = []
         for index, entry in enumerate(entries):
             try:
-                made.append(self._request(entry))
+                made.append(self._request(entry, base))
             except InputError as error:
                 raise error.within(f"bids[{index}] ({entry.id})") from None
         return made
@@ -87,10 +95,10 @@ class Appraiser:
         """
         return self.examiner.facts(path, place, max_length).size
 
-    def _request(self, entry: BidEntry) -> Request:
+    def _request(self, entry: BidEntry, base: Base) -> Request:
         data = self.resolve(entry.data)
         validation = None if entry.validation is None else self.resolve(entry.validation)
-        job = entry.job(data, validation)
+        job = entry.job(data, validation, self._start(entry, base))
         place = f"data {entry.data}"
         of_validation = None
         if validation is not None:
@@ -106,6 +114,16 @@ class Appraiser:
         size = replace(self._checked_size(data, place, job.max_length), validation=of_validation)
         size.check_truncation(place, job.max_length, truncate=entry.truncate)
         return Request(entry, job, size, (), size.notes(job.max_length))
+
+    def _start(self, entry: BidEntry, base: Base) -> tuple[Path, StartAdapter] | None:
+        """Return the adapter that a bid's task goes on from, checked."""
+        if entry.start_from is None:
+            return None
+        path, place = self.resolve(entry.start_from), f"start_from {entry.start_from}"
+        start, _ = read_start(path, place)
+        start.check_base(base.digest, place)
+        start.check_shapes(adapter_shapes(start, base.model), place)
+        return path, start
 
     def _checked_size(self, data: Path, place: str, max_length: int) -> DataSize:
         try:
@@ -145,7 +163,7 @@ def make_bids(
 def _task(
     market: MarketFile, cluster: Cluster, profiles: Mapping[str, Profile], request: Request
 ) -> Task:
-    entry, size, training = request.entry, request.size, request.entry.training
+    entry, size, training = request.entry, request.size, request.job
     batch_tokens = max(1, round(training.batch_size * size.mean_tokens))
     task = Task(
         id=entry.id,

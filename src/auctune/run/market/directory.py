@@ -30,6 +30,7 @@ from auctune.atomic_files import sync_path, write_atomically
 from auctune.domain import InputError
 from auctune.run.event_log import EventLog, EventRecord
 from auctune.run.run_directory import RunDirectory, lock_file
+from auctune.train.adapter_files import adapter_paths, pack_adapter
 
 STAGING = ".state.new"
 REPORTS = ("decisions.jsonl", "report.json", "report.html")
@@ -41,7 +42,7 @@ class InputFile:
 
     Attributes:
         given: its name in the market file; empty for the market file itself.
-        path: where it is.
+        path: where it is; a folder is that of an adapter.
         size: in bytes.
         changed: time of its last change, in nanoseconds.
     """
@@ -58,8 +59,10 @@ class InputFile:
         Raises:
             OSError: if it does not exist.
         """
-        stat = path.stat()
-        return cls(given, path, stat.st_size, stat.st_mtime_ns)
+        paths = adapter_paths(path) if path.is_dir() else [path]
+        stats = [one.stat() for one in paths]
+        size = sum(stat.st_size for stat in stats)
+        return cls(given, path, size, max((stat.st_mtime_ns for stat in stats), default=0))
 
     def check_unchanged(self) -> None:
         """Make sure that it has not changed since.
@@ -226,7 +229,11 @@ def _copy_inputs(staging: MarketDirectory, files: Sequence[InputFile]) -> None:
         if file.given in names:
             continue
         names[file.given] = f"{index:03d}-{file.path.name[-60:]}"
-        shutil.copyfile(file.path, staging.inputs / names[file.given])
+        target = staging.inputs / names[file.given]
+        if file.path.is_dir():
+            pack_adapter(file.path, target)
+        else:
+            shutil.copyfile(file.path, target)
     (staging.inputs / "names.json").write_text(json.dumps(names, indent=1))
 
 

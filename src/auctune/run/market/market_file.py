@@ -16,7 +16,7 @@ from pydantic import BaseModel, BeforeValidator, Field, model_validator
 from auctune.device_profile import physical_device
 from auctune.domain import InputError, Money, parse_money
 from auctune.domain.dataset import RowKind
-from auctune.domain.training import TrainingConfig
+from auctune.domain.start_adapter import StartAdapter
 from auctune.run.runtime.ray.params import RayParams, Resource, check_ray
 from auctune.run.vendors import RepairParams
 from auctune.schema import STRICT, Texts, check_schema, hyperparameters_of, with_hyperparameters
@@ -124,15 +124,30 @@ class BidEntry(BaseModel):
     share: Annotated[float, Field(gt=0, le=1)] = 0.25
     truncate: bool = False
     validation: str | None = None
+    start_from: str | None = None
 
-    @property
-    def training(self) -> TrainingConfig:
-        """The hyperparameters."""
-        return TrainingConfig(**hyperparameters_of(self))
+    def job(
+        self,
+        data: Path,
+        validation: Path | None,
+        start: tuple[Path, StartAdapter] | None = None,
+    ) -> LoraJob:
+        """Return the training job.
 
-    def job(self, data: Path, validation: Path | None) -> LoraJob:
-        """Return the training job, once its files are at their final paths."""
-        return LoraJob(self.id, data, validation, **hyperparameters_of(self))
+        Args:
+            data, validation: files of its rows.
+            start: adapter that it goes on from, and its file.
+
+        Raises:
+            InputError: for a setting that contradicts another one, or the adapter.
+        """
+        settings = hyperparameters_of(self)
+        if start is None:
+            return LoraJob(self.id, data, validation, **settings)
+        path, adapter = start
+        given = {name: settings[name] for name in settings if name in self.model_fields_set}
+        settings |= adapter.settings(given)
+        return LoraJob(self.id, data, validation, path, adapter.digest, **settings)
 
 
 class MarketFile(BaseModel):

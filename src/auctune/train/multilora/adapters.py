@@ -7,17 +7,21 @@ of which PEFT's parameters are views: the norm, the optimizer and a checkpoint e
 
 import math
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from peft.tuners.lora.layer import LoraLayer
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
+from auctune.device_profile import module_pattern
 from auctune.domain.errors import InputError
-from auctune.train.base import module_pattern
+from auctune.domain.start_adapter import Shapes, StartAdapter
+from auctune.train.adapter_files import PREFIX, REFUSED, read_start
 from auctune.train.job import LoraJob
 from auctune.train.multilora.backends import Backend
 from auctune.train.multilora.frozen import patch_frozen_linears
@@ -27,19 +31,6 @@ from auctune.train.multilora.layer import MultiLoraLinear, RoutingContext, custo
 _DRY_WIDTH = 8
 # Rows of other tokens differ by far more than this, the same ones beside other rows by less.
 _DRY_RTOL = 0.05
-
-REFUSED = {
-    "use_dora": "DoRA",
-    "modules_to_save": "modules_to_save",
-    "lora_bias": "biases of adapters",
-    "layers_to_transform": "adapters on some layers only",
-    "rank_pattern": "ranks by module",
-    "alpha_pattern": "alphas by module",
-    "target_parameters": "adapters of bare parameters",
-    "trainable_token_indices": "trained tokens",
-    "layer_replication": "replicated layers",
-    "loftq_config": "LoftQ",
-}
 
 
 @dataclass(frozen=True)
@@ -66,6 +57,53 @@ class AdapterWeights:
                 self.parameters.items(), torch.split(flat, sizes), strict=True
             )
         }
+
+
+@torch.no_grad()
+def load_start(adapter: AdapterWeights, job: LoraJob, base_digest: str) -> None:
+    """Give a new adapter the weights that its job starts from, if it starts from an adapter.
+
+    Raises:
+        InputError: if those files are not the adapter that the job names, or not one of the base.
+    """
+    if job.start_from is None:
+        return
+    place = "start_from"
+    start, weights = read_start(job.start_from, place)
+    if start.digest != job.start_digest:
+        found = "is not the adapter that the job was accepted with: its files have changed"
+        raise InputError(place, found, "files that stay as they are")
+    start.check_base(base_digest, place)
+    shapes = {name: tuple(one.shape) for name, one in adapter.parameters.items()}
+    start.check_shapes(shapes, place)
+    for name, parameter in adapter.parameters.items():
+        parameter.copy_(torch.from_numpy(weights[name]))
+
+
+def adapter_shapes(start: StartAdapter, model: PreTrainedModel) -> Shapes:
+    """Return the shapes that an adapter of these settings has on a base, as PEFT makes it.
+
+    Raises:
+        InputError: if the base does not have its target modules.
+    """
+    config = LoraConfig(
+        task_type="CAUSAL_LM",
+        r=start.rank,
+        target_modules=list(start.target_modules) or "all-linear",
+    )
+    with torch.device("meta"), _peft_warnings():
+        bare = AutoModelForCausalLM.from_config(model.config)
+        try:
+            adapted = get_peft_model(bare, config)
+        except ValueError as error:
+            raise InputError(
+                "target_modules", str(error).splitlines()[0], "names of linear modules of the base"
+            ) from None
+    return {
+        name.removeprefix(PREFIX).replace(".default.", "."): tuple(parameter.shape)
+        for name, parameter in adapted.named_parameters()
+        if ".lora_" in name
+    }
 
 
 def lora_config(job: LoraJob, model: PreTrainedModel) -> LoraConfig:
@@ -142,13 +180,7 @@ class AdaptedModel:
 
     def _inject(self, name: str, config: LoraConfig) -> None:
         # PEFT draws the start of each matrix from the global state, which is not ours to move.
-        with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
-            # PEFT asks by a name that transformers is about to drop.
-            warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
-            # An adapter on an output layer with the embedding's weights leaves those as they are.
-            warnings.filterwarnings("ignore", "Model has `tie_word_embeddings", UserWarning)
-            # One adapter may be on layers of both orientations; PEFT looks at each.
-            warnings.filterwarnings("ignore", "fan_in_fan_out is set to", UserWarning)
+        with torch.random.fork_rng(devices=[]), _peft_warnings():
             if self.peft is None:
                 self.peft = get_peft_model(self.model, config, adapter_name=name)
             else:
@@ -209,6 +241,19 @@ class AdaptedModel:
             parameter.grad = gradients[key]
         _set_trainable(adapter)
         return adapter
+
+
+@contextmanager
+def _peft_warnings() -> Iterator[None]:
+    """Ignore PEFT's warnings about what is as it should be here."""
+    with warnings.catch_warnings():
+        # PEFT asks by a name that transformers is about to drop.
+        warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
+        # An adapter on an output layer with the embedding's weights leaves those as they are.
+        warnings.filterwarnings("ignore", "Model has `tie_word_embeddings", UserWarning)
+        # One adapter may be on layers of both orientations; PEFT looks at each.
+        warnings.filterwarnings("ignore", "fan_in_fan_out is set to", UserWarning)
+        yield
 
 
 @torch.no_grad()

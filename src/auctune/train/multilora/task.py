@@ -16,7 +16,8 @@ A checkpoint has all that the result of a job depends on:
 | position in the data, order of the epoch | `cursor` |
 | random state | the seed in `job` and the position: masks are keyed by them |
 | sums and tokens of the batch so far, totals, curve, validation | under their names |
-| what it must match again | `job`, `base_digest`, `data_digest`; `versions` only warn |
+| what it must match again | `job` with the digest of the adapter that it started from, \
+`base_digest`, `data_digest`; `versions` only warn |
 """
 
 from dataclasses import dataclass, field
@@ -241,6 +242,7 @@ def restore_state(
 def identity_of(job: LoraJob) -> dict[str, Any]:
     """Return the fields of a job that its result depends on, as JSON can hold them."""
     values = job.hyperparameters() | {"id": job.id, "target_modules": list(job.target_modules)}
+    values["start_digest"] = job.start_digest
     return {name: value for name, value in values.items() if name not in VOLATILE_FIELDS}
 
 
