@@ -5,6 +5,8 @@
 | chat | {"messages": [{"role": str, "content": str}, ...], "tools": [...]}, as at OpenAI |
 | completion | {"prompt": str, "completion": str} |
 | text | {"text": str} |
+| preference | {"input": {"messages": [...], "tools": [...]}, "preferred_output": [MESSAGE], |
+| | "non_preferred_output": [MESSAGE]}, with a message of the assistant each, as at OpenAI |
 
 Blank lines are skipped. The role `developer` is read as `system`, `function` as `tool`. An
 assistant's message may have `tool_calls`, and a `weight`: with 0 it is context and not a target. A
@@ -34,7 +36,10 @@ ROLES = {
 }
 """Roles of messages, and the role that each is read as."""
 
-EXPECTED_ROW = 'a JSON object with "messages", or "prompt" and "completion", or "text"'
+EXPECTED_ROW = (
+    'a JSON object with "messages", or "prompt" and "completion", or "text", or "input",'
+    ' "preferred_output" and "non_preferred_output"'
+)
 
 DEFAULT_MAX_LENGTH = 2048
 """Tokens of a row at most, where neither job nor zone nor the base's context says otherwise."""
@@ -52,8 +57,11 @@ TOOL_KEYS = ("tools", "functions")
 CALL_KEYS = ("tool_calls", "function_call")
 """Keys of an assistant's message with its calls of tools, now and before."""
 
-PREFERENCE_KEYS = ("preferred_output", "non_preferred_output", "chosen", "rejected")
-"""Keys of preference rows, which are not supported."""
+OUTPUT_KEYS = ("preferred_output", "non_preferred_output")
+"""Keys of the answers of a preference row, the better one first."""
+
+OTHER_PREFERENCE_KEYS = ("chosen", "rejected")
+"""Keys of preference rows in another form, which is not supported."""
 
 UNSUPPORTED_MESSAGE_KEYS = ("refusal", "audio")
 """Keys of messages that mean something which is not supported."""
@@ -65,6 +73,7 @@ class RowKind(StrEnum):
     CHAT = "chat"
     COMPLETION = "completion"
     TEXT = "text"
+    PREFERENCE = "preference"
 
 
 class DropCause(StrEnum):
@@ -90,6 +99,7 @@ _KEYS = {
     RowKind.CHAT: ("messages",),
     RowKind.COMPLETION: ("prompt", "completion"),
     RowKind.TEXT: ("text",),
+    RowKind.PREFERENCE: ("input", *OUTPUT_KEYS),
 }
 
 
@@ -101,7 +111,9 @@ class DataSet:
         kind: of all rows.
         rows: with the keys of their kind alone. A chat has `messages`, and `tools` if the file
             has some. A message has `role` and `content`, `name`, `tool_calls` and `tool_call_id`
-            if the file has them, and `weight` if that is 0. Arguments of calls are objects.
+            if the file has them, and `weight` if that is 0. Arguments of calls are objects. A
+            preference has the chat before the answers, of context alone, and the answer of each of
+            `OUTPUT_KEYS`, a message.
         lines: of the file, from 1, by row; empty for rows of no file.
     """
 
@@ -226,8 +238,7 @@ def read_row(line: str, place: str) -> tuple[RowKind, dict[str, Any]]:
     given = {key: value for key, value in row.items() if value is not None}
     unsupported = find_unsupported(given)
     if unsupported is not None:
-        expected = "rows of text only: messages, or prompt and completion, or text"
-        raise InputError(place, unsupported, expected)
+        raise InputError(place, unsupported, EXPECTED_ROW)
     kinds = [kind for kind, keys in _KEYS.items() if keys[-1] in given]
     if len(kinds) != 1:
         keys = ", ".join(map(repr, given)) or "none"
@@ -240,9 +251,11 @@ def read_row(line: str, place: str) -> tuple[RowKind, dict[str, Any]]:
             expected = f"{_quoted(known)} and nothing else (beside {_quoted(LABEL_KEYS)})"
             raise RepairableError(place, f"the key {key!r} is not supported", expected)
     if kind is RowKind.CHAT:
-        tools = _read_tools(given, place)
-        chat = {"messages": _read_messages(given["messages"], place)}
-        return kind, chat | {"tools": tools} if tools else chat
+        chat = _read_chat(given, place)
+        _check_answered(chat["messages"], place)
+        return kind, chat
+    if kind is RowKind.PREFERENCE:
+        return kind, _read_preference(given, place)
     for key in known:
         _check_text(given.get(key), f"{place}: {key}", may_be_empty=key == "prompt")
     return kind, {key: given[key] for key in known}
@@ -253,11 +266,11 @@ def find_unsupported(row: Mapping[str, Any]) -> str | None:
 
     Preferences change what a row teaches: without them it is another row.
     """
-    for key in PREFERENCE_KEYS:
+    for key in OTHER_PREFERENCE_KEYS:
         if not is_absent(row.get(key)):
-            return f"preference rows ({key}) are not supported"
+            return f"preference rows with {key!r} are not supported"
     if isinstance(row.get("label"), bool):
-        return "preference rows (label) are not supported"
+        return "preference rows with 'label' are not supported"
     return None
 
 
@@ -303,13 +316,47 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
+def _read_chat(row: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """Return messages of a chat, and its tools if it has some."""
+    tools = _read_tools(row, place)
+    chat: dict[str, Any] = {"messages": _read_messages(row.get("messages"), place)}
+    return chat | {"tools": tools} if tools else chat
+
+
 def _read_messages(messages: Any, place: str) -> list[dict[str, Any]]:
     if not isinstance(messages, list) or not messages:
         raise InputError(f"{place}: messages", "is not a list, or is empty", "a list of messages")
-    read = [_read_message(value, f"{place}: messages[{n}]") for n, value in enumerate(messages)]
-    if not any(message["role"] == "assistant" for message in read):
+    return [_read_message(value, f"{place}: messages[{n}]") for n, value in enumerate(messages)]
+
+
+def _check_answered(messages: list[dict[str, Any]], place: str) -> None:
+    if not any(message["role"] == "assistant" for message in messages):
         expected = "at least one message of the assistant, as a training target"
         raise RepairableError(f"{place}: messages", "has no message of the assistant", expected)
+
+
+def _read_preference(row: Mapping[str, Any], place: str) -> dict[str, Any]:
+    given = row.get("input")
+    known = ("messages", *TOOL_KEYS, *LABEL_KEYS)
+    if not isinstance(given, dict) or not given.keys() <= set(known):
+        expected = f"an object with {_quoted(known[:1])} (beside {_quoted(known[1:])})"
+        raise InputError(f"{place}: input", f"{given!r}"[:60], expected)
+    read = _read_chat(given, f"{place}: input")
+    # What was said before the answers is not what is preferred.
+    read["messages"] = [
+        one | {"weight": 0} if one["role"] == "assistant" else one for one in read["messages"]
+    ]
+    for key in OUTPUT_KEYS:
+        messages = row.get(key)
+        if not isinstance(messages, list) or len(messages) != 1:
+            raise InputError(f"{place}: {key}", f"{messages!r}"[:60], "a list of one message")
+        message = _read_message(messages[0], f"{place}: {key}[0]")
+        if message["role"] != "assistant" or is_context(message):
+            found = f"is a message of the {message['role']}, weight {message.get('weight', 1)}"
+            raise InputError(f"{place}: {key}[0]", found, "a message of the assistant, weight 1")
+        read[key] = message
+    if read[OUTPUT_KEYS[0]] == read[OUTPUT_KEYS[1]]:
+        raise InputError(place, f"{_quoted(OUTPUT_KEYS)} are the same", "two different answers")
     return read
 
 

@@ -15,6 +15,7 @@ from auctune.domain.dataset import DEFAULT_MAX_LENGTH
 from auctune.domain.errors import InputError
 
 RateSchedule = Literal["constant", "linear", "cosine"]
+Method = Literal["supervised", "dpo"]
 
 # Far above any real value, and small enough that sums of products remain finite.
 _MAX = 10**9
@@ -96,6 +97,14 @@ class TrainingConfig:
         InputError: naming the first that is out of range.
     """
 
+    method: Method = _parameter(  # noqa: RUF009 (its type is an alias)
+        "supervised",
+        "what is learnt: the targets of rows, or by direct preference optimization (DPO) which of"
+        " two answers is preferred, from rows of pairs",
+    )
+    beta: float = _parameter(
+        0.1, "how closely an adapter of method `dpo` keeps to its base", above=0, maximum=_MAX
+    )
     epochs: int = _parameter(1, "passes over the data", minimum=1, maximum=_MAX)
     rank: int = _parameter(8, "rank of the adapter", minimum=1, maximum=4096, is_shown=True)
     alpha: float = _parameter(

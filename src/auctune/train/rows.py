@@ -5,6 +5,7 @@
 | text | start, text, end | all but the first |
 | completion | start, prompt, completion, end | completion and end |
 | chat | the tokenizer's chat template, else `ROLE: CONTENT` lines | the assistant's messages |
+| preference | as two chats, with the one answer and with the other | the answers |
 
 `start` is whatever the tokenizer itself puts before a text (nothing for GPT-2, <s> for Llama),
 `end` its end-of-text token. auctune.train.chat says which part of a chat by template is the
@@ -27,16 +28,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auctune.domain.data_size import DataSize
-from auctune.domain.dataset import CAUSE_WORDS, DataSet, DropCause, RowKind, is_context
+from auctune.domain.dataset import (
+    CAUSE_WORDS,
+    OUTPUT_KEYS,
+    DataSet,
+    DropCause,
+    RowKind,
+    is_context,
+)
 from auctune.domain.errors import InputError
+from auctune.domain.training import Method
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 IGNORE_INDEX = -100
 
+PAIR_TOKEN_COST = 1.5
+"""Time of a token of a pair over that of another token. The base reads a pair too, without its
+adapter: a forward pass, which is about half of a training pass, as no weight of the base has a
+gradient."""
+
 Piece = tuple[list[int], list[bool]]
-"""Token ids, and for each whether it is a target."""
+"""Token ids of a text, and for each whether it is a target."""
+
+Pieces = tuple[Piece, ...]
+"""Texts of a row: two of a pair, the better answer first, else one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,10 +64,13 @@ class TokenizedRow:
         input_ids: int64, (n,).
         labels: int64, (n,): the token itself where it is a target, else -100. As each token is
             predicted from those before it, the first never is.
+        second: place where the chat with the worse answer begins, in the tokens of a pair; 0 of a
+            row that is no pair.
     """
 
     input_ids: NDArray[np.int64]
     labels: NDArray[np.int64]
+    second: int = 0
 
     def __len__(self) -> int:
         return len(self.input_ids)
@@ -90,10 +110,15 @@ class TokenizedDataSet:
         """Tokens of all rows that the loss is taken over."""
         return sum(row.num_trained_tokens for row in self.rows)
 
+    @cached_property
+    def has_pairs(self) -> bool:
+        """Whether the rows are pairs of a better and a worse answer."""
+        return len(self.rows) > 0 and self.rows[0].second > 0
+
     @property
     def mean_tokens(self) -> float:
-        """Tokens of a row on average: what converts samples into tokens."""
-        return self.num_tokens / len(self.rows)
+        """Tokens of a row on average as they count in time: what converts samples into tokens."""
+        return self.num_tokens / len(self.rows) * (PAIR_TOKEN_COST if self.has_pairs else 1.0)
 
     def check_rows(self, max_length: int, context_tokens: int | None = None) -> None:
         """Check that there is a row to train on.
@@ -128,6 +153,8 @@ class TokenizedDataSet:
             total.update(len(row).to_bytes(8, "little"))
             total.update(row.input_ids.astype("<i8").tobytes())
             total.update(row.labels.astype("<i8").tobytes())
+            if row.second:
+                total.update(row.second.to_bytes(8, "little"))
         return total.hexdigest()
 
 
@@ -158,22 +185,37 @@ def tokenize_chunk(
     rows: list[TokenizedRow] = []
     dropped: dict[int, DropCause] = {}
     num_truncated = longest = 0
-    for index, piece in enumerate(_PIECES[dataset.kind](dataset, tokenizer)):
-        row = _truncate(piece, max_length)
-        longest = max(longest, len(piece[0]))
-        if row.num_trained_tokens:
-            rows.append(row)
-            num_truncated += len(piece[0]) > max_length
+    for index, pieces in enumerate(_pieces(dataset, tokenizer)):
+        parts = [_truncate(piece, max_length) for piece in pieces]
+        length = max(len(ids) for ids, _ in pieces)
+        longest = max(longest, length)
+        cut = [n for n, part in enumerate(parts) if not part.num_trained_tokens]
+        if cut:
+            dropped[first + index] = _drop_cause(dataset.rows[index], pieces[cut[0]])
         else:
-            dropped[first + index] = _drop_cause(dataset.rows[index], piece)
+            rows.append(parts[0] if len(parts) == 1 else join_pair(*parts))
+            num_truncated += length > max_length
     return TokenizedDataSet(tuple(rows), dropped, num_truncated, longest)
+
+
+def check_method(rows: TokenizedDataSet, method: Method, place: str) -> None:
+    """Check that rows are pairs where a method learns from pairs, and there alone.
+
+    Raises:
+        InputError: if they are not.
+    """
+    if rows.has_pairs != (method == "dpo"):
+        found = f"has rows {'of pairs' if rows.has_pairs else 'that are no pairs'}"
+        expected = "pairs (`preferred_output`) for method 'dpo', other rows for 'supervised'"
+        raise InputError(place, found, expected)
 
 
 def _drop_cause(row: Mapping[str, Any], piece: Piece) -> DropCause:
     if any(piece[1][1:]):
         return DropCause.PROMPT_TOO_LONG
     assistants = [one for one in row.get("messages", ()) if one["role"] == "assistant"]
-    if assistants and all(is_context(one) for one in assistants):
+    is_chat = OUTPUT_KEYS[0] not in row
+    if is_chat and assistants and all(is_context(one) for one in assistants):
         return DropCause.WEIGHTS_ZERO
     return DropCause.NO_TARGET
 
@@ -217,6 +259,36 @@ def _truncate(piece: Piece, max_length: int) -> TokenizedRow:
     is_target = np.array(piece[1][:max_length], dtype=bool)
     is_target[:1] = False
     return TokenizedRow(ids, np.where(is_target, ids, IGNORE_INDEX))
+
+
+def join_pair(better: TokenizedRow, worse: TokenizedRow) -> TokenizedRow:
+    """Return two rows as one pair."""
+    return TokenizedRow(
+        np.concatenate([better.input_ids, worse.input_ids]),
+        np.concatenate([better.labels, worse.labels]),
+        second=len(better),
+    )
+
+
+def split_pair(row: TokenizedRow) -> tuple[TokenizedRow, TokenizedRow]:
+    """Return the row with the better answer of a pair, and that with the worse one."""
+    first, second = slice(None, row.second), slice(row.second, None)
+    return (
+        TokenizedRow(row.input_ids[first], row.labels[first]),
+        TokenizedRow(row.input_ids[second], row.labels[second]),
+    )
+
+
+def _pieces(dataset: DataSet, tokenizer: "PreTrainedTokenizerBase") -> Iterator[Pieces]:
+    if dataset.kind is not RowKind.PREFERENCE:
+        yield from ((piece,) for piece in _PIECES[dataset.kind](dataset, tokenizer))
+        return
+    # Chats one after the other, as the places of rows are needed for errors.
+    for index, row in enumerate(dataset.rows):
+        rest = {key: value for key, value in row.items() if key not in OUTPUT_KEYS}
+        chats = tuple(rest | {"messages": [*row["messages"], row[key]]} for key in OUTPUT_KEYS)
+        line = dataset.lines[index : index + 1] * len(chats)
+        yield tuple(_chat_pieces(DataSet(RowKind.CHAT, chats, line), tokenizer))
 
 
 def _text_pieces(dataset: DataSet, tokenizer: "PreTrainedTokenizerBase") -> Iterator[Piece]:

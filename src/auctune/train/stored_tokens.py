@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 # To be raised with every change of this format, and of the rules of auctune.train.rows.
-_VERSION = 2
+_VERSION = 3
 # Of the newest .npz of a file.
 MAX_KEPT = 2
 _BLOCK_TOKENS = 2**18
@@ -74,12 +74,14 @@ class TokenBlock:
         ids: of all tokens, row after row, int32.
         is_target: whether each token is a target of the loss.
         lengths: tokens of each row, int64.
+        seconds: as of `TokenizedRow`, of each row, int64.
         dropped, num_truncated, longest: as of `TokenizedDataSet`.
     """
 
     ids: NDArray[np.int32]
     is_target: NDArray[np.bool_]
     lengths: NDArray[np.int64]
+    seconds: NDArray[np.int64]
     dropped: Mapping[int, DropCause]
     num_truncated: int
     longest: int
@@ -94,6 +96,7 @@ def join_blocks(blocks: list[TokenBlock]) -> TokenBlock:
         np.concatenate([block.ids for block in blocks]),
         np.concatenate([block.is_target for block in blocks]),
         np.concatenate([block.lengths for block in blocks]),
+        np.concatenate([block.seconds for block in blocks]),
         dropped,
         sum(block.num_truncated for block in blocks),
         max(block.longest for block in blocks),
@@ -219,6 +222,7 @@ class TokenWriter:
             "ids": block.ids,
             "is_target": block.is_target,
             "lengths": block.lengths,
+            "seconds": block.seconds,
             "dropped": places,
             "causes": np.array(causes, np.uint8),
             "counts": np.array([block.num_truncated, block.longest], np.int64),
@@ -285,11 +289,15 @@ def _read_block(archive: zipfile.ZipFile, index: int) -> TokenBlock:
         ids=read("ids"),
         is_target=read("is_target"),
         lengths=read("lengths"),
+        seconds=read("seconds"),
         dropped=dict(zip(read("dropped").tolist(), causes, strict=True)),
         num_truncated=num_truncated,
         longest=longest,
     )
-    if not len(block.ids) == len(block.is_target) == block.lengths.sum():
+    num_rows = len(block.lengths)
+    if not len(block.ids) == len(block.is_target) == block.lengths.sum() or num_rows != len(
+        block.seconds
+    ):
         raise ValueError(f"the arrays of block {index} differ in length")
     return block
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from auctune.domain.dataset import DataSet, DropCause, RowKind, iterate_rows
+from auctune.domain.dataset import OUTPUT_KEYS, DataSet, DropCause, RowKind, iterate_rows
 from auctune.domain.errors import InputError
 from auctune.train.rows import IGNORE_INDEX, TokenizedDataSet, TokenizedRow, tokenize_chunk
 from auctune.train.stored_tokens import (
@@ -40,12 +40,17 @@ class CompactRows(Sequence[TokenizedRow]):
         ids: of all tokens, row after row, int32.
         is_target: whether each token is a target of the loss.
         ends: where each row ends in them, int64.
+        seconds: as of `TokenizedRow`, of each row, int64.
     """
 
     def __init__(
-        self, ids: NDArray[np.int32], is_target: NDArray[np.bool_], ends: NDArray[np.int64]
+        self,
+        ids: NDArray[np.int32],
+        is_target: NDArray[np.bool_],
+        ends: NDArray[np.int64],
+        seconds: NDArray[np.int64],
     ) -> None:
-        self._ids, self._is_target, self._ends = ids, is_target, ends
+        self._ids, self._is_target, self._ends, self._seconds = ids, is_target, ends, seconds
 
     def __len__(self) -> int:
         return len(self._ends)
@@ -60,7 +65,8 @@ class CompactRows(Sequence[TokenizedRow]):
         place = range(len(self))[index]
         begin, end = self._ends[place - 1] if place else 0, self._ends[place]
         ids = self._ids[begin:end].astype(np.int64)
-        return TokenizedRow(ids, np.where(self._is_target[begin:end], ids, IGNORE_INDEX))
+        labels = np.where(self._is_target[begin:end], ids, IGNORE_INDEX)
+        return TokenizedRow(ids, labels, int(self._seconds[place]))
 
 
 def tokenize_file(
@@ -127,11 +133,10 @@ def _chunks(path: Path, place: str, max_row_characters: int | None) -> Iterator[
 def _num_characters(row: dict[str, Any]) -> int:
     """Return the characters of a row's texts."""
     if "messages" in row:
+        messages = [*row["messages"], *(row[key] for key in OUTPUT_KEYS if key in row)]
         # Calls and tools are objects, of which the text is about as long.
-        others = [row.get("tools", ""), *(one.get("tool_calls", "") for one in row["messages"])]
-        return sum(len(one["content"]) for one in row["messages"]) + sum(
-            len(str(o)) for o in others
-        )
+        others = [row.get("tools", ""), *(one.get("tool_calls", "") for one in messages)]
+        return sum(len(one["content"]) for one in messages) + sum(len(str(o)) for o in others)
     return sum(map(len, row.values()))
 
 
@@ -144,6 +149,7 @@ def block_of(chunk: TokenizedDataSet) -> TokenBlock:
         np.concatenate(ids) if ids else np.empty(0, np.int32),
         np.concatenate(is_target) if is_target else np.empty(0, np.bool_),
         np.array([len(row) for row in rows], np.int64),
+        np.array([row.second for row in rows], np.int64),
         chunk.dropped,
         chunk.num_truncated,
         chunk.longest,
@@ -208,7 +214,7 @@ class FileTokenizer:
     def _joined(self) -> TokenizedDataSet:
         whole = join_blocks(self._blocks)
         self._blocks = []
-        rows = CompactRows(whole.ids, whole.is_target, np.cumsum(whole.lengths))
+        rows = CompactRows(whole.ids, whole.is_target, np.cumsum(whole.lengths), whole.seconds)
         return TokenizedDataSet(rows, whole.dropped, whole.num_truncated, whole.longest)
 
 

@@ -7,12 +7,14 @@ is least, with m w <= budget:
     best(j) = min over i < j of  best(i) + a/b + (j - i) w_j        (j rows, shortest first)
 
 a/b, the overhead of a pass in tokens, is what fusing saves and bucketing spends. A row longer than
-the budget goes alone. Sums of gradients do not depend on the cut, but for rounding.
+the budget goes alone. Sums of gradients do not depend on the cut, but for rounding. What is cut are
+units: a row, or the two rows of a pair, which stay together.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import Protocol
 
 import numpy as np
@@ -31,7 +33,11 @@ class BatchRow:
         adapter: name of its adapter.
         key: of its dropout masks.
         input_ids, labels: int64 [tokens]; labels are -100 where ignored.
-        weight: of each target token in the job's loss: 1 / target tokens of the whole batch.
+        weight: of each target token in the job's loss: 1 / target tokens of the whole batch; of the
+            rows of a pair 1 / pairs of the whole batch.
+        beta: of a row of a pair, as of `TrainingConfig`; 0 of other rows. The row with the better
+            answer is followed by the one with the worse.
+        reference: of a row of a pair, the log-probability of its targets under the base.
     """
 
     adapter: str
@@ -39,6 +45,8 @@ class BatchRow:
     input_ids: NDArray[np.int64]
     labels: NDArray[np.int64]
     weight: float
+    beta: float = 0.0
+    reference: float = 0.0
 
     def __len__(self) -> int:
         return len(self.input_ids)
@@ -52,6 +60,11 @@ class MicroBatch:
     width: int
 
     @property
+    def num_units(self) -> int:
+        """Rows that are no pairs, and pairs."""
+        return len(units_of(self.rows))
+
+    @property
     def num_tokens(self) -> int:
         """Tokens computed, padding included."""
         return len(self.rows) * self.width
@@ -60,6 +73,17 @@ class MicroBatch:
     def num_real_tokens(self) -> int:
         """Tokens of the rows themselves."""
         return sum(map(len, self.rows))
+
+
+def units_of(rows: Sequence[BatchRow]) -> list[tuple[BatchRow, ...]]:
+    """Return rows by what stays together: the two of each pair, others alone."""
+    units: list[tuple[BatchRow, ...]] = []
+    first = 0
+    while first < len(rows):
+        last = first + (2 if rows[first].beta else 1)
+        units.append(tuple(rows[first:last]))
+        first = last
+    return units
 
 
 class MicroBatcher(Protocol):
@@ -82,12 +106,14 @@ class TokenBudgetBatcher:
     def split(self, rows: Sequence[BatchRow]) -> list[MicroBatch]:
         # The sort is stable: rows of equal length stay by job, so a job that fills the budget
         # on its own goes through alone.
-        ordered = sorted(rows, key=len)
+        ordered = sorted(units_of(rows), key=_width)
+        parts = partition([_width(unit) for unit in ordered], self.budget, self.overhead, ordered)
         return [
-            MicroBatch(tuple(sorted(part, key=lambda row: row.adapter)), max(map(len, part)))
-            for part in partition(
-                [len(row) for row in ordered], self.budget, self.overhead, ordered
+            MicroBatch(
+                tuple(sorted((row for unit in part for row in unit), key=lambda row: row.adapter)),
+                max(map(_width, part)),
             )
+            for part in parts
         ]
 
     def reduce_budget(self, failed: MicroBatch) -> None:
@@ -115,6 +141,8 @@ class RowBatcher:
         for adapter, part in groupby(rows, key=lambda row: row.adapter):
             own, width = tuple(part), self.widths[adapter]
             count = max(1, self.budget // width)
+            if own[0].beta:
+                count = max(2, count - count % 2)
             batches += [
                 MicroBatch(own[first : first + count], width) for first in range(0, len(own), count)
             ]
@@ -126,22 +154,23 @@ class RowBatcher:
 
 
 def partition(
-    lengths: Sequence[int], budget: int, overhead: int, rows: Sequence[BatchRow]
-) -> list[list[BatchRow]]:
-    """Return consecutive parts of `rows` of least time; see the module's recursion.
+    lengths: Sequence[int], budget: int, overhead: int, units: Sequence[tuple[BatchRow, ...]]
+) -> list[list[tuple[BatchRow, ...]]]:
+    """Return consecutive parts of `units` of least time; see the module's recursion.
 
     Args:
-        lengths: of the rows, ascending.
-        budget: tokens of a part at most, unless it is a single row.
+        lengths: of each unit's longest row, ascending.
+        budget: tokens of a part at most, unless it is a single unit.
         overhead: a/b, in tokens.
-        rows: to be cut.
+        units: to be cut, as of `units_of`.
     """
+    rows = list(accumulate(map(len, units), initial=0))
     best = [0.0]
     starts = [0]
     for last, length in enumerate(lengths, start=1):
-        first_allowed = max(0, last - max(1, budget // length))
+        first_allowed = min(last - 1, bisect_left(rows, rows[last] - budget // length))
         cost, start = min(
-            (best[first] + overhead + (last - first) * length, first)
+            (best[first] + overhead + (rows[last] - rows[first]) * length, first)
             for first in range(first_allowed, last)
         )
         best.append(cost)
@@ -149,6 +178,10 @@ def partition(
     parts = []
     last = len(lengths)
     while last:
-        parts.append(list(rows[starts[last] : last]))
+        parts.append(list(units[starts[last] : last]))
         last = starts[last]
     return parts[::-1]
+
+
+def _width(unit: tuple[BatchRow, ...]) -> int:
+    return max(map(len, unit))

@@ -12,8 +12,18 @@ state h_n [D], label y_n and weight w_n, and a frozen head W [V, D]:
 As the head is frozen, the gradient is known as soon as the logits are: both are computed in one
 sweep over blocks of tokens, and no logits are kept for the backward pass. A token is a hit where no
 logit is larger than its own; their share is the mean token accuracy.
+
+Direct preference optimization (Rafailov et al., 2023, eq. 7): for a pair with log-probabilities p+
+and p- of the better and the worse answer, and r+ and r- of the base alone,
+
+    d = beta ((p+ - r+) - (p- - r-)),    L = w log(1 + exp(-d)),    dL/dp+ = -w beta / (1 + exp(d))
+
+and dL/dp- = -dL/dp+. So it is the loss above with other weights of the tokens: +-w beta / (1 +
+exp(d)), once d is known. That takes one more sweep over the blocks, and none through the model.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -78,6 +88,74 @@ class FusedLinearCrossEntropy(torch.autograd.Function):
         return of_hidden * gradients[0].to(of_hidden.dtype), None, None, None, None, None
 
 
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """Tokens of a micro-batch, of which M are targets.
+
+    Attributes:
+        ids: [rows, width].
+        positions: [M], in the flattened ids, of the token before each target.
+        labels, weights, rows: [M], each target's id, weight, and row.
+    """
+
+    ids: Tensor
+    positions: Tensor
+    labels: Tensor
+    weights: Tensor
+    rows: Tensor
+
+
+class Pairs:
+    """Pairs of answers of a micro-batch.
+
+    Args:
+        batch: the rows.
+        first_rows: those with the better answers; each is followed by the one with the worse.
+        device: of the model.
+    """
+
+    def __init__(self, batch: MicroBatch, first_rows: list[int], device: torch.device) -> None:
+        firsts = [batch.rows[n] for n in first_rows]
+        seconds = [batch.rows[n + 1] for n in first_rows]
+        self._num_rows = len(batch.rows)
+        self._first = torch.tensor(first_rows, device=device)
+        self._beta = torch.tensor([row.beta for row in firsts], device=device)
+        self._reference = torch.tensor(
+            [one.reference - other.reference for one, other in zip(firsts, seconds, strict=True)],
+            device=device,
+        )
+        self._d = torch.empty(0)
+
+    def weigh(self, losses: Tensor, rows: Tensor) -> Tensor:
+        """Find d of each pair; return factors [rows] of the weights of their tokens.
+
+        Args:
+            losses: [M], minus the log-probability of each target.
+            rows: [M], its row.
+        """
+        by_row = self.sums_by_row(losses, rows)
+        self._d = self._beta * (by_row[self._first + 1] - by_row[self._first] - self._reference)
+        slope = self._beta * torch.sigmoid(-self._d)
+        factors = torch.ones_like(by_row)
+        factors[self._first], factors[self._first + 1] = slope, -slope
+        return factors
+
+    def sums_by_row(self, values: Tensor, rows: Tensor) -> Tensor:
+        """Return the sums [rows] of the values [M] of targets, of rows [M]."""
+        return values.new_zeros(self._num_rows).index_add_(0, rows, values)
+
+    def replaced(self, by_row: Sequence[Tensor]) -> list[Tensor]:
+        """Put those of pairs in the place of losses and hits [rows], at the better answers.
+
+        A hit is a pair with d > 0.
+        """
+        for values, of_pairs in zip(
+            by_row, (functional.softplus(-self._d), (self._d > 0).float()), strict=True
+        ):
+            values[self._first], values[self._first + 1] = of_pairs, torch.zeros_like(of_pairs)
+        return list(by_row)
+
+
 class ForwardBackward:
     """Forward and backward passes of micro-batches through an adapted model.
 
@@ -100,8 +178,8 @@ class ForwardBackward:
         """Add the batch's gradients to those of its adapters.
 
         Returns:
-            For each adapter [2]: the sum of the losses of its target tokens, unweighted, and the
-            number of its hits.
+            For each adapter [2]: the sum of the losses of its target tokens, or pairs, unweighted,
+            and the number of its hits.
         """
         self.model.train()
         with self.adapted.routing_context.active(self._routing(batch)):
@@ -115,6 +193,18 @@ class ForwardBackward:
         self.model.train(False)
         with self.adapted.routing_context.active(self._routing(batch)):
             return self._losses(batch)[1]
+
+    @torch.no_grad()
+    def references(self, batch: MicroBatch) -> Tensor:
+        """Return the log-probability [rows] of each row's targets under the base alone."""
+        self.model.train(False)
+        routing = self._routing(batch)
+        # No adapter has this name.
+        base = replace(routing, segments=(Segment("", 0, len(batch.rows)),))
+        with self.adapted.routing_context.active(base):
+            tokens = self._tensors(batch)
+            losses = self._token_losses(tokens, None)[1]
+        return -losses.new_zeros(len(batch.rows)).index_add_(0, tokens.rows, losses)
 
     @torch.no_grad()
     def logits(self, adapter: str, row: TokenizedRow) -> Tensor:
@@ -137,51 +227,63 @@ class ForwardBackward:
         return Routing(tuple(segments), keys, batch.width)
 
     def _losses(self, batch: MicroBatch) -> tuple[Tensor, dict[str, Tensor]]:
-        ids, positions, labels, weights, adapter_indices = self._tensors(batch)
-        names = list(dict.fromkeys(row.adapter for row in batch.rows))
-        loss, losses, hits = self._token_losses(ids, positions, labels, weights)
-        sums = [
-            losses.new_zeros(len(names)).index_add_(0, adapter_indices, values)
-            for values in (losses.detach(), hits.to(losses.dtype))
-        ]
+        tokens = self._tensors(batch)
+        names = {name: n for n, name in enumerate(dict.fromkeys(r.adapter for r in batch.rows))}
+        first_rows = [n for n, row in enumerate(batch.rows) if row.beta][::2]
+        pairs = Pairs(batch, first_rows, self.device) if first_rows else None
+        loss, *found = self._token_losses(tokens, pairs)
+        values = [value.detach().to(torch.float32) for value in found]
+        adapters = torch.tensor([names[row.adapter] for row in batch.rows], device=self.device)
+        of_values = adapters[tokens.rows]
+        if pairs is not None:
+            by_row = [pairs.sums_by_row(value, tokens.rows) for value in values]
+            values, of_values = pairs.replaced(by_row), adapters
+        sums = [loss.new_zeros(len(names)).index_add_(0, of_values, value) for value in values]
         return loss, dict(zip(names, torch.stack(sums, dim=1), strict=True))
 
-    def _token_losses(
-        self, ids: Tensor, positions: Tensor, labels: Tensor, weights: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def _token_losses(self, tokens: Tokens, pairs: Pairs | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the loss [], and of each target token its own loss [M] and whether it is a hit."""
         head = self.model.get_output_embeddings()
         if self._head_alone and not isinstance(head, MultiLoraLinear):
-            hidden = self.model.base_model(input_ids=ids, use_cache=False).last_hidden_state
-            chosen = hidden.flatten(0, 1).index_select(0, positions)
-            loss, losses, hits = FusedLinearCrossEntropy.apply(  # type: ignore[no-untyped-call]
-                chosen, head.weight, head.bias, labels, weights, self.adapted.linear
-            )
-            return loss, losses, hits
-        logits = self.model(input_ids=ids, use_cache=False).logits
-        chosen = logits.flatten(0, 1).index_select(0, positions).float()
-        losses = functional.cross_entropy(chosen, labels, reduction="none")
-        with torch.no_grad():
-            hits = chosen.gather(1, labels.unsqueeze(1)).squeeze(1) == chosen.amax(1)
-        return (losses * weights).sum(), losses, hits
+            hidden = self.model.base_model(input_ids=tokens.ids, use_cache=False).last_hidden_state
+            chosen = hidden.flatten(0, 1).index_select(0, tokens.positions)
 
-    def _tensors(self, batch: MicroBatch) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Return ids [rows, width]; of M target tokens positions, labels, weights, adapter indices.
+            def cross_entropy(chosen: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+                loss, losses, hits = FusedLinearCrossEntropy.apply(  # type: ignore[no-untyped-call]
+                    chosen, head.weight, head.bias, tokens.labels, weights, self.adapted.linear
+                )
+                return loss, losses, hits
+        else:
+            logits = self.model(input_ids=tokens.ids, use_cache=False).logits
+            chosen = logits.flatten(0, 1).index_select(0, tokens.positions).float()
 
-        A position is that before the token, in the flattened [rows * width].
-        """
+            def cross_entropy(chosen: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+                losses = functional.cross_entropy(chosen, tokens.labels, reduction="none")
+                with torch.no_grad():
+                    own = chosen.gather(1, tokens.labels.unsqueeze(1)).squeeze(1)
+                    hits = own == chosen.amax(1)
+                return (losses * weights).sum(), losses, hits
+
+        weights = tokens.weights
+        if pairs is not None:
+            with torch.no_grad():
+                losses = cross_entropy(chosen.detach(), weights)[1]
+            weights = weights * pairs.weigh(losses, tokens.rows)[tokens.rows]
+        return cross_entropy(chosen, weights)
+
+    def _tensors(self, batch: MicroBatch) -> Tokens:
         ids = np.zeros((len(batch.rows), batch.width), np.int64)
         labels = np.full_like(ids, IGNORE_INDEX)
         weights = np.array([row.weight for row in batch.rows], np.float32)
-        names = {name: n for n, name in enumerate(dict.fromkeys(r.adapter for r in batch.rows))}
-        adapter_indices = np.array([names[row.adapter] for row in batch.rows])
         for index, row in enumerate(batch.rows):
             ids[index, : len(row)] = row.input_ids
             labels[index, : len(row) - 1] = row.labels[1:]
         positions = np.flatnonzero(labels != IGNORE_INDEX)
         rows = positions // batch.width
-        parts = (ids, positions, labels.ravel()[positions], weights[rows], adapter_indices[rows])
-        moved = tuple(torch.from_numpy(part).to(self.device, non_blocking=True) for part in parts)
-        return moved[0], moved[1], moved[2], moved[3], moved[4]
+        parts = (ids, positions, labels.ravel()[positions], weights[rows], rows)
+        return Tokens(
+            *(torch.from_numpy(part).to(self.device, non_blocking=True) for part in parts)
+        )
 
 
 @torch.no_grad()

@@ -5,7 +5,8 @@ is the mean over the target tokens of the whole batch, however the batch is cut 
 
     g = 1/T * sum over rows of the batch, over target tokens n of a row, of  grad l_n
 
-with T the target tokens of the batch, known before its first row is trained.
+with T the target tokens of the batch, known before its first row is trained. A job of method `dpo`
+has pairs for rows, T is their number, and l the loss of a pair (auctune.train.multilora.step).
 
 A checkpoint has all that the result of a job depends on:
 
@@ -35,7 +36,7 @@ from auctune.train.multilora.adapters import AdapterWeights
 from auctune.train.multilora.batching import BatchRow
 from auctune.train.multilora.dropout import row_key
 from auctune.train.multilora.optimizer import AdapterOptimizer
-from auctune.train.rows import TokenizedDataSet, TokenizedRow
+from auctune.train.rows import TokenizedDataSet, TokenizedRow, split_pair
 
 
 @dataclass
@@ -49,6 +50,9 @@ class TrainingTask:
         curve: (step, rows, tokens, loss, accuracy) of each optimizer step; the accuracy is the
             share of target tokens that were the likeliest one.
         validation: (epoch, loss, accuracy) at each epoch's end.
+        references: log-probabilities of the targets of both answers of pairs under the base, by
+            place in the data; those of the validation data follow after the last row's place. They
+            are constants, computed when they are first needed, also after a restart.
         best: float32 [num_parameters], on the CPU: weights of the epoch of lowest validation loss,
             of a job with patience; else `None`.
     """
@@ -63,6 +67,7 @@ class TrainingTask:
     batch_tokens: int = 0
     curve: list[CurvePoint] = field(default_factory=list)
     validation: list[tuple[int, float, float]] = field(default_factory=list)
+    references: dict[int, tuple[float, float]] = field(default_factory=dict)
     best: Tensor | None = None
     state: JobState = "training"
     note: str = ""
@@ -115,19 +120,46 @@ class TrainingTask:
         first = self.sampler.done
         offset = first - self.batch_start
         return [
-            self._batch_row(self.data.rows[index], row_key(self.job.seed, first + place), weight)
-            for place, index in enumerate(indices[offset : offset + count])
+            row
+            for place, index in enumerate(indices[offset : offset + count], first)
+            for row in self._batch_rows(index, self.data.rows[index], place, weight)
         ]
 
     def validation_rows(self) -> list[BatchRow]:
         """Return all rows of the validation data."""
         rows = () if self.validation_data is None else self.validation_data.rows
-        return [self._batch_row(row, 0, 1.0) for row in rows]
+        return [
+            one
+            for index, row in enumerate(rows, start=len(self.data))
+            for one in self._batch_rows(index, row, 0, 1.0)
+        ]
+
+    def rows_without_reference(self, count: int) -> dict[int, list[BatchRow]]:
+        """Return the pairs among the next `count` rows of which `references` has none.
+
+        Args:
+            count: of rows, all of the current batch; 0: the pairs of the validation data.
+        """
+        if not self.has_pairs:
+            return {}
+        if count:
+            offset = self.sampler.done - self.batch_start
+            indices = self._batch_indices()[offset : offset + count]
+            rows = {index: self.data.rows[index] for index in indices}
+        else:
+            assert self.validation_data is not None
+            rows = dict(enumerate(self.validation_data.rows, start=len(self.data)))
+        return {
+            index: self._pair_rows(row, (0, 0), 1.0, (0.0, 0.0))
+            for index, row in rows.items()
+            if index not in self.references
+        }
 
     def advance(self, rows: list[BatchRow]) -> bool:
         """Count rows as trained; return whether they complete their batch."""
-        remaining = self.batch_remaining - len(rows)
-        self.sampler.done += len(rows)
+        count = len(rows) // 2 if self.has_pairs else len(rows)
+        remaining = self.batch_remaining - count
+        self.sampler.done += count
         self.batch_tokens += sum(map(len, rows))
         return remaining == 0
 
@@ -177,8 +209,23 @@ class TrainingTask:
         self.weights.gradients.zero_()
 
     @property
+    def has_pairs(self) -> bool:
+        """Whether rows are pairs of answers."""
+        return self.job.method == "dpo"
+
+    @property
+    def num_validation_targets(self) -> int:
+        """T of the validation data."""
+        assert self.validation_data is not None
+        if self.has_pairs:
+            return len(self.validation_data)
+        return self.validation_data.num_trained_tokens
+
+    @property
     def num_batch_targets(self) -> int:
-        """T: target tokens of the current batch."""
+        """T of the current batch."""
+        if self.has_pairs:
+            return self.batch_size
         return sum(self.data.rows[index].num_trained_tokens for index in self._batch_indices())
 
     def _batch_indices(self) -> tuple[int, ...]:
@@ -188,8 +235,29 @@ class TrainingTask:
             self._batch = (start, tuple(self._lookahead.next_indices(self.batch_size)))
         return self._batch[1]
 
-    def _batch_row(self, row: TokenizedRow, key: int, weight: float) -> BatchRow:
-        return BatchRow(self.weights.name, key, row.input_ids, row.labels, weight)
+    def _batch_rows(
+        self, index: int, row: TokenizedRow, place: int, weight: float
+    ) -> list[BatchRow]:
+        """Return the row, or both of a pair, at a place in the job's stream of rows."""
+        seed = self.job.seed
+        if self.has_pairs:
+            keys = row_key(seed, 2 * place), row_key(seed, 2 * place + 1)
+            return self._pair_rows(row, keys, weight, self.references[index])
+        key = row_key(seed, place)
+        return [BatchRow(self.weights.name, key, row.input_ids, row.labels, weight)]
+
+    def _pair_rows(
+        self,
+        pair: TokenizedRow,
+        keys: tuple[int, int],
+        weight: float,
+        references: tuple[float, float],
+    ) -> list[BatchRow]:
+        name, beta = self.weights.name, self.job.beta
+        return [
+            BatchRow(name, key, row.input_ids, row.labels, weight, beta, reference)
+            for row, key, reference in zip(split_pair(pair), keys, references, strict=True)
+        ]
 
 
 # When a job stops may change, and so may the paths of its files.

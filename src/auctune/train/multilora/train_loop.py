@@ -9,9 +9,9 @@ that runs out makes micro-batches smaller.
 import math
 import re
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import torch
-from torch import Tensor
 
 from auctune.train.multilora.batching import BatchRow, MicroBatch, MicroBatcher
 from auctune.train.multilora.step import ForwardBackward
@@ -23,6 +23,9 @@ OUT_OF_MEMORY = re.compile(
     r"can't allocate memory|CUDA error: out of memory|(CUBLAS|CUDNN|CUSOLVER|CUSPARSE)_STATUS_"
     r"(ALLOC_FAILED|INTERNAL_ERROR_\w*ALLOCATION_FAILED)"
 )
+
+
+T = TypeVar("T")
 
 
 class TrainLoop:
@@ -55,6 +58,9 @@ class TrainLoop:
         if not shares:
             return None
         starts = [task.batch_start for task, _ in shares]
+        failed = self._read_references(shares)
+        if failed is not None:
+            return self._handle_out_of_memory(failed, [task for task, _ in shares])
         rows = [task.next_rows(count) for task, count in shares]
         failed = self._train([row for part in rows for row in part], [task for task, _ in shares])
         if failed is not None:
@@ -66,6 +72,23 @@ class TrainLoop:
         full = [task for (task, _), part in zip(shares, rows, strict=True) if task.advance(part)]
         self.optimizer_step(full, [targets_of[id(task)] for task in full])
         return full
+
+    def _read_references(self, shares: Sequence[tuple[TrainingTask, int]]) -> MicroBatch | None:
+        """Compute what is missing of references; arguments and result as of `_train`."""
+        missing = [
+            (task, index, rows)
+            for task, count in shares
+            for index, rows in task.rows_without_reference(count).items()
+        ]
+        values: dict[int, float] = {}
+        for batch in self.batcher.split([row for _, _, rows in missing for row in rows]):
+            found = run_or_out_of_memory(self.step.references, batch)
+            if found is None:
+                return batch
+            values |= zip(map(id, batch.rows), found.tolist(), strict=True)
+        for task, index, (better, worse) in missing:
+            task.references[index] = values[id(better)], values[id(worse)]
+        return None
 
     def _train(self, rows: list[BatchRow], tasks: list[TrainingTask]) -> MicroBatch | None:
         """Run all rows; return the micro-batch that did not fit into memory, or None."""
@@ -103,7 +126,9 @@ class TrainLoop:
                 self._validate(task)
 
     def _validate(self, task: TrainingTask) -> None:
-        assert task.validation_data is not None
+        while (failed := self._read_references([(task, 0)])) is not None:
+            if self._handle_out_of_memory(failed, [task]):
+                return
         total, num_hits, pending = 0.0, 0.0, self.batcher.split(task.validation_rows())
         while pending:
             batch = pending.pop()
@@ -116,7 +141,7 @@ class TrainLoop:
                 return
             else:
                 pending += self.batcher.split(batch.rows)
-        targets = task.validation_data.num_trained_tokens
+        targets = task.num_validation_targets
         task.note_validation(total / targets, num_hits / targets)
 
     def _handle_out_of_memory(
@@ -124,7 +149,7 @@ class TrainLoop:
     ) -> list[TrainingTask]:
         """Reduce the budget after memory ran out; return a task that cannot continue, if any."""
         free_cache()
-        if len(failed.rows) > 1:
+        if failed.num_units > 1:
             self.batcher.reduce_budget(failed)
             return []
         (task,) = (task for task in tasks if task.weights.name == failed.rows[0].adapter)
@@ -132,9 +157,7 @@ class TrainLoop:
         return [task]
 
 
-def run_or_out_of_memory(
-    run: Callable[[MicroBatch], dict[str, Tensor]], batch: MicroBatch
-) -> dict[str, Tensor] | None:
+def run_or_out_of_memory(run: Callable[[MicroBatch], T], batch: MicroBatch) -> T | None:
     """Return what a pass returns, or None if memory ran out in it."""
     try:
         return run(batch)

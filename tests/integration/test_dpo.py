@@ -1,0 +1,198 @@
+"""Direct preference optimization, fused and alone: as by plain PEFT and the paper's formula."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import logsigmoid
+
+from auctune.domain.dataset import read_dataset
+from auctune.domain.errors import InputError
+from auctune.train.base import Base
+from auctune.train.epoch_sampler import EpochSampler
+from auctune.train.job import LoraJob
+from auctune.train.multilora.dropout import row_key
+from auctune.train.rows import TokenizedRow, split_pair, tokenize
+from auctune.train.trainer import MultiLoraTrainer
+from support.peft_alone import (
+    assert_close,
+    plain_peft,
+    replace_dropouts,
+    train_alone,
+    trained_parameters,
+    weights_of,
+)
+from support.small_bases import FAMILIES, WORDS, build_base, write_rows
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
+
+NUM_PAIRS = 10
+
+
+@pytest.fixture(scope="module")
+def bases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Base]:
+    return {family: build_base(tmp_path_factory.mktemp(family), family) for family in FAMILIES}
+
+
+def write_pairs(path: Path, count: int, seed: int = 0) -> Path:
+    generator = np.random.default_rng(seed)
+
+    def words(most: int) -> str:
+        return " ".join(generator.choice(WORDS, size=generator.integers(1, most)))
+
+    def answer() -> list[dict[str, str]]:
+        return [{"role": "assistant", "content": words(9)}]
+
+    rows = [
+        {
+            "input": {"messages": [{"role": "user", "content": words(7)}]},
+            "preferred_output": answer(),
+            "non_preferred_output": answer(),
+        }
+        for _ in range(count)
+    ]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return path
+
+
+def make_job(folder: Path, **changes: object) -> LoraJob:
+    job = LoraJob(
+        id="pairs",
+        data=write_pairs(folder / "pairs.jsonl", NUM_PAIRS),
+        method="dpo",
+        beta=0.3,
+        epochs=2,
+        rank=4,
+        learning_rate=3e-3,
+        batch_size=4,
+        max_length=24,
+        schedule="constant",
+        dropout=0.2,
+        seed=5,
+    )
+    return replace(job, **changes)  # type: ignore[arg-type]
+
+
+def log_probability(model: nn.Module, row: TokenizedRow) -> Tensor:
+    logits = model(input_ids=torch.from_numpy(row.input_ids).unsqueeze(0)).logits[0]
+    labels = torch.from_numpy(row.labels)[1:]
+    chosen = labels != -100
+    return logits[:-1][chosen].log_softmax(-1).gather(1, labels[chosen].unsqueeze(1)).sum()
+
+
+def train_pairs_alone(
+    base: Base, job: LoraJob, start: dict[str, Tensor]
+) -> tuple[dict[str, Tensor], list[float]]:
+    """Weights and losses by steps, with one row in a pass."""
+    model, reference = plain_peft(base, job), base.fresh_model()
+    weights = trained_parameters(model)
+    for name, parameter in weights.items():
+        parameter.data.copy_(start[name])
+    dropouts = replace_dropouts(model, job)
+    rows = tokenize(read_dataset(job.data), base.tokenizer, job.max_length).rows
+    optimizer = torch.optim.AdamW(weights.values(), lr=job.learning_rate, weight_decay=0.0)
+    sampler = EpochSampler(len(rows), job.epochs, job.seed)
+    losses = []
+    while sampler.remaining:
+        first = sampler.done
+        size = min(job.batch_size, len(rows) - first % len(rows))
+        loss = torch.zeros(())
+        for place, index in enumerate(sampler.next_indices(size), first):
+            ratios = []
+            for half, row in enumerate(split_pair(rows[index])):
+                for dropout in dropouts:
+                    dropout.row_keys = torch.tensor([row_key(job.seed, 2 * place + half)])
+                with torch.no_grad():
+                    of_base = log_probability(reference, row)
+                ratios.append(log_probability(model, row) - of_base)
+            loss = loss - logsigmoid(job.beta * (ratios[0] - ratios[1])) / size
+        torch.autograd.backward(loss)
+        nn.utils.clip_grad_norm_(weights.values(), job.max_grad_norm)
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    return {name: parameter.detach() for name, parameter in weights.items()}, losses
+
+
+def load(trainer: MultiLoraTrainer, job: LoraJob, folder: Path) -> None:
+    """Load a job, its adapter far from its start."""
+    trainer.load(job, folder / "none")
+    generator = torch.Generator().manual_seed(job.seed)
+    for name, tensor in trainer.weights(job.id).items():
+        if ".lora_B." in name:
+            tensor.normal_(0, 0.3, generator=generator)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("mode", ["fused", "exact"])
+def test_pairs_come_out_as_by_the_formula_and_change_nothing_of_another_job(
+    bases: dict[str, Base], tmp_path: Path, family: str, mode: str
+) -> None:
+    base, job = bases[family], make_job(tmp_path)
+    other = LoraJob(
+        "other", write_rows(tmp_path / "other.jsonl", 12, seed=3), rank=2, batch_size=3, epochs=2
+    )
+    trainer = MultiLoraTrainer(base, mode=mode, token_budget=100)  # type: ignore[arg-type]
+    for one in (job, other):
+        load(trainer, one, tmp_path)
+    starts = [weights_of(trainer, one) for one in (job, other)]
+    targets = {job.id: 2 * NUM_PAIRS, other.id: 24}
+    progress = trainer.train(targets, lambda _: None)
+    expected, losses = train_pairs_alone(base, job, starts[0])
+    assert_close(weights_of(trainer, job), expected)
+    assert [loss for _, _, loss in progress[job.id].losses] == pytest.approx(losses, abs=1e-4)
+    assert_close(weights_of(trainer, other), train_alone(base, other, starts[1]))
+
+
+def test_pairs_go_on_after_a_cut_within_a_batch(bases: dict[str, Base], tmp_path: Path) -> None:
+    base, job = bases["llama"], make_job(tmp_path)
+    results = []
+    for cuts in ((20,), (3, 9, 10, 17, 20)):
+        folder = tmp_path / str(len(cuts))
+        for number, rows in enumerate(cuts):
+            trainer = MultiLoraTrainer(base, mode="exact")
+            trainer.load(job, folder)
+            trainer.train({job.id: rows}, lambda _: None)
+            trainer.save(job.id, number)
+        results.append((weights_of(trainer, job), trainer.curve(job.id)))
+    assert results[0][1] == results[1][1]
+    for name, tensor in results[0][0].items():
+        assert torch.equal(tensor, results[1][0][name])
+
+
+def test_the_validation_loss_is_that_of_pairs(bases: dict[str, Base], tmp_path: Path) -> None:
+    base = bases["gpt2"]
+    validation = write_pairs(tmp_path / "validation.jsonl", 6, seed=1)
+    job = make_job(tmp_path, validation=validation, epochs=1)
+    trainer = MultiLoraTrainer(base)
+    trainer.load(job, tmp_path / "job")
+    ((_, loss),) = trainer.train({job.id: NUM_PAIRS}, lambda _: None)[job.id].validation
+    model, reference = plain_peft(base, job).eval(), base.fresh_model()
+    found = weights_of(trainer, job)
+    for name, parameter in trained_parameters(model).items():
+        parameter.data.copy_(found[name])
+    losses = []
+    with torch.no_grad():
+        for pair in tokenize(read_dataset(validation), base.tokenizer, job.max_length).rows:
+            better, worse = (
+                log_probability(model, row) - log_probability(reference, row)
+                for row in split_pair(pair)
+            )
+            losses.append(-logsigmoid(job.beta * (better - worse)).item())
+    assert loss == pytest.approx(sum(losses) / len(losses), abs=1e-4)
+
+
+def test_rows_and_method_must_go_together(bases: dict[str, Base], tmp_path: Path) -> None:
+    pairs = make_job(tmp_path)
+    texts = write_rows(tmp_path / "texts.jsonl", 4, seed=2)
+    trainer = MultiLoraTrainer(bases["gpt2"])
+    with pytest.raises(InputError, match="rows that are no pairs"):
+        trainer.load(replace(pairs, data=texts), tmp_path / "none")
+    with pytest.raises(InputError, match="rows that are no pairs"):
+        trainer.load(replace(pairs, validation=texts), tmp_path / "none")
+    with pytest.raises(InputError, match="rows of pairs"):
+        trainer.load(replace(pairs, method="supervised"), tmp_path / "none")
