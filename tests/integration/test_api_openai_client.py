@@ -1,6 +1,8 @@
 """The official client, strict and not, does with the service what it does with OpenAI's."""
 
+import json
 from decimal import Decimal
+from typing import Any
 
 import openai
 import pytest
@@ -235,3 +237,34 @@ def test_a_wrong_key_is_an_authentication_error(served: Served) -> None:
     with pytest.raises(openai.AuthenticationError) as refused:
         served.client("sk-nobody").files.list()
     assert refused.value.code == "invalid_api_key"
+
+
+def test_a_job_learns_from_pairs(served: Served, client: openai.OpenAI) -> None:
+    def answer(text: str) -> list[dict[str, str]]:
+        return [{"role": "assistant", "content": text}]
+
+    row = {
+        "input": {"messages": [{"role": "user", "content": "Is it open?"}]},
+        "preferred_output": answer("Yes, until six."),
+        "non_preferred_output": answer("Look it up."),
+    }
+    pairs = served.upload(rows="".join(f"{json.dumps(row)}\n" for _ in range(20)))
+    texts = served.upload()
+    terms = {"market": {"bid": "12.50", "deadline": "+10m"}}
+
+    def create(file: str, type_: str) -> Any:
+        chosen = {"n_epochs": 2} | ({"beta": 0.2} if type_ == "dpo" else {})
+        method: Any = {"type": type_, type_: {"hyperparameters": chosen}}
+        return client.fine_tuning.jobs.create(
+            model="tiny", training_file=file, method=method, extra_body=terms
+        )
+
+    job = create(pairs, "dpo")
+    assert job.market["decision"] == "admitted"
+    assert job.method.type == "dpo"
+    assert job.method.dpo.hyperparameters.beta == 0.2
+    assert job.method.supervised is None
+    with pytest.raises(openai.BadRequestError, match="training_file: has rows of pairs"):
+        create(pairs, "supervised")
+    with pytest.raises(openai.BadRequestError, match="has rows that are no pairs"):
+        create(texts, "dpo")

@@ -81,7 +81,9 @@ def log_probability(model: nn.Module, row: TokenizedRow) -> Tensor:
     logits = model(input_ids=torch.from_numpy(row.input_ids).unsqueeze(0)).logits[0]
     labels = torch.from_numpy(row.labels)[1:]
     chosen = labels != -100
-    return logits[:-1][chosen].log_softmax(-1).gather(1, labels[chosen].unsqueeze(1)).sum()
+    found = logits[:-1][chosen].log_softmax(-1).gather(1, labels[chosen].unsqueeze(1)).sum()
+    assert isinstance(found, Tensor)
+    return found
 
 
 def train_pairs_alone(

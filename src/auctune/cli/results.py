@@ -102,8 +102,9 @@ def try_adapter(
     service: ServiceOptions,
 ) -> None:
     """Generate text with a finished adapter, on this machine."""
-    if kind is not None and kind not in set(RowKind):
-        raise InputError("--kind", repr(kind), f"one of {', '.join(RowKind)}")
+    kinds = [one.value for one in RowKind if one is not RowKind.PREFERENCE]
+    if kind is not None and kind not in kinds:
+        raise InputError("--kind", repr(kind), f"one of {', '.join(kinds)}")
     with tempfile.TemporaryDirectory(prefix="auctune-try-") as space:
         folder = Path(space) / "adapter"
         with service.connect() as client:
@@ -292,7 +293,8 @@ def _row_kind(job: Job, space: Path, client: Client) -> RowKind:
     client.fetch(job.record["training_file"], file)
     for _, line in itertools.islice(iterate_lines(file, str(file), errors="replace"), _MAX_ROWS):
         try:
-            return read_row(line, "")[0]
+            kind = read_row(line, "")[0]
+            return RowKind.CHAT if kind is RowKind.PREFERENCE else kind
         except InputError:
             # The uploaded data may have rows that a vendor repaired.
             continue

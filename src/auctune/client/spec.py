@@ -42,7 +42,7 @@ TRAINING_SETTINGS: Mapping[str, Callable[[str], Any]] = {
 }
 _EXPECTED: Mapping[Callable[[str], Any], str] = {int: "a whole number", _bool: "true or false"}
 _HYPERPARAMETERS = {"epochs": "n_epochs", "batch_size": "batch_size"}
-_NOT_LORA = ("share", "seed", *_HYPERPARAMETERS)
+_NOT_LORA = ("share", "seed", "method", "beta", *_HYPERPARAMETERS)
 
 
 def _option(default: Any, description: str, **cli: Any) -> Any:
@@ -184,6 +184,12 @@ def job_request(spec: JobSpec, terms: JobTerms) -> dict[str, Any]:
     hyperparameters = {
         theirs: settings[ours] for ours, theirs in _HYPERPARAMETERS.items() if ours in settings
     }
+    method = None
+    if "method" in settings or "beta" in settings:
+        name = settings.get("method", "supervised")
+        if "beta" in settings:
+            hyperparameters["beta"] = settings["beta"]
+        method = {"type": name, name: {"hyperparameters": hyperparameters}}
     lora = {name: value for name, value in settings.items() if name not in _NOT_LORA}
     value = None if terms.value is None else parse_value(terms.value)
     market = {
@@ -206,7 +212,8 @@ def job_request(spec: JobSpec, terms: JobTerms) -> dict[str, Any]:
         "validation_file": spec.validation_file,
         "seed": settings.get("seed"),
         **_name_fields(spec.name),
-        "hyperparameters": hyperparameters or None,
+        "hyperparameters": hyperparameters if hyperparameters and method is None else None,
+        "method": method,
         "market": _drop_none(market),
     }
     return _drop_none(body)

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from auctune.domain.dataset import CAUSE_WORDS, DropCause
 from auctune.domain.errors import InputError
+from auctune.domain.training import Method
 
 MAX_TRUNCATED_SHARE = 0.1
 """Share of rows that may lose their ends without their owner's word."""
@@ -23,6 +24,7 @@ class DataSize:
         longest: tokens of the longest row as it stands in the file; 0 if nothing is lost.
         context_tokens: the longest row that the base can read, if that is shorter; else `None`.
         validation: of the job's validation data, if rows of it lose something; else `None`.
+        has_pairs: whether the rows are pairs of answers.
     """
 
     rows: int
@@ -32,6 +34,7 @@ class DataSize:
     longest: int = 0
     context_tokens: int | None = None
     validation: "DataSize | None" = None
+    has_pairs: bool = False
 
     @classmethod
     def of(
@@ -42,13 +45,15 @@ class DataSize:
         dropped: Mapping[str, int],
         longest: int,
         context_tokens: int | None,
+        *,
+        has_pairs: bool = False,
     ) -> Self:
         """Return a size; `context_tokens` is the longest row of the base, `None`: any length."""
         if not (num_truncated or dropped):
-            return cls(rows, mean_tokens)
+            return cls(rows, mean_tokens, has_pairs=has_pairs)
         is_beyond = context_tokens is not None and longest > context_tokens
         limit = context_tokens if is_beyond else None
-        return cls(rows, mean_tokens, num_truncated, dropped, longest, limit)
+        return cls(rows, mean_tokens, num_truncated, dropped, longest, limit, has_pairs=has_pairs)
 
     def samples(self, epochs: int, sample_tokens: float) -> float:
         """Return the work of so many passes, in samples of so many tokens."""
@@ -62,6 +67,21 @@ class DataSize:
     @property
     def num_examined(self) -> int:
         return self.rows + sum(self.dropped.values())
+
+    def check_method(self, place: str, method: Method) -> None:
+        """Check that rows are pairs where a method learns from pairs, and there alone.
+
+        Args:
+            place: how errors call the file.
+            method: of training.
+
+        Raises:
+            InputError: if they are not.
+        """
+        if self.has_pairs != (method == "dpo"):
+            found = f"has rows {'of pairs' if self.has_pairs else 'that are no pairs'}"
+            expected = "pairs (preferred_output) for method 'dpo', other rows for 'supervised'"
+            raise InputError(place, found, expected)
 
     def check_truncation(self, place: str, max_length: int, *, truncate: bool) -> None:
         """Refuse data that would lose too many ends: a model learns from ends where to stop.

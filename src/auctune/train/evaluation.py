@@ -17,6 +17,7 @@ from torch.nn.functional import cross_entropy
 from transformers import PreTrainedTokenizerBase
 
 from auctune.domain.dataset import DataSet, RowKind
+from auctune.domain.errors import InputError
 from auctune.domain.evaluation import Answer, Evaluation, Score
 from auctune.train.base import Base
 from auctune.train.job import SampleParams
@@ -49,9 +50,11 @@ def evaluate(
         report: called with the progress.
 
     Raises:
-        InputError: if no row has a target, or the adapter is missing.
+        InputError: if no row has a target, rows are pairs, or the adapter is missing.
         ExportError: if the adapter is not one of this base.
     """
+    if dataset.kind is RowKind.PREFERENCE:
+        raise InputError("rows", "are pairs of answers", "messages, completions or texts")
     limit = min(max_length, base.context_tokens or max_length)
     rows = tokenize(dataset, base.tokenizer, limit).rows
     num_answers = 0 if dataset.kind is RowKind.TEXT else min(num_answers, len(rows))

@@ -37,17 +37,13 @@ from auctune.domain.dataset import (
     is_context,
 )
 from auctune.domain.errors import InputError
-from auctune.domain.training import Method
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 IGNORE_INDEX = -100
 
-PAIR_TOKEN_COST = 1.5
-"""Time of a token of a pair over that of another token. The base reads a pair too, without its
-adapter: a forward pass, which is about half of a training pass, as no weight of the base has a
-gradient."""
+_PAIR_TOKEN_COST = 1.5
 
 Piece = tuple[list[int], list[bool]]
 """Token ids of a text, and for each whether it is a target."""
@@ -118,7 +114,8 @@ class TokenizedDataSet:
     @property
     def mean_tokens(self) -> float:
         """Tokens of a row on average as they count in time: what converts samples into tokens."""
-        return self.num_tokens / len(self.rows) * (PAIR_TOKEN_COST if self.has_pairs else 1.0)
+        kind = RowKind.PREFERENCE if self.has_pairs else RowKind.TEXT
+        return self.num_tokens / len(self.rows) * token_cost(kind)
 
     def check_rows(self, max_length: int, context_tokens: int | None = None) -> None:
         """Check that there is a row to train on.
@@ -143,6 +140,7 @@ class TokenizedDataSet:
             dropped,
             self.longest,
             context_tokens,
+            has_pairs=self.has_pairs,
         )
 
     @cached_property
@@ -156,6 +154,15 @@ class TokenizedDataSet:
             if row.second:
                 total.update(row.second.to_bytes(8, "little"))
         return total.hexdigest()
+
+
+def token_cost(kind: RowKind) -> float:
+    """Return the time that a token of a row takes, over that of one of a text.
+
+    The base reads a pair too, without an adapter: a forward pass, which is about half of a training
+    pass, as no weight of the base has a gradient.
+    """
+    return _PAIR_TOKEN_COST if kind is RowKind.PREFERENCE else 1.0
 
 
 def tokenize(
@@ -196,18 +203,6 @@ def tokenize_chunk(
             rows.append(parts[0] if len(parts) == 1 else join_pair(*parts))
             num_truncated += length > max_length
     return TokenizedDataSet(tuple(rows), dropped, num_truncated, longest)
-
-
-def check_method(rows: TokenizedDataSet, method: Method, place: str) -> None:
-    """Check that rows are pairs where a method learns from pairs, and there alone.
-
-    Raises:
-        InputError: if they are not.
-    """
-    if rows.has_pairs != (method == "dpo"):
-        found = f"has rows {'of pairs' if rows.has_pairs else 'that are no pairs'}"
-        expected = "pairs (`preferred_output`) for method 'dpo', other rows for 'supervised'"
-        raise InputError(place, found, expected)
 
 
 def _drop_cause(row: Mapping[str, Any], piece: Piece) -> DropCause:

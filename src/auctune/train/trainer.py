@@ -34,7 +34,7 @@ from auctune.train.multilora.step import ForwardBackward
 from auctune.train.multilora.task import TrainingTask, capture_state, restore_state
 from auctune.train.multilora.train_loop import TrainLoop
 from auctune.train.reproducible import deterministic, prepare_deterministic
-from auctune.train.rows import TokenizedDataSet, check_method
+from auctune.train.rows import TokenizedDataSet
 from auctune.train.time_budget import NO_TIME_LIMIT, TimeBudget
 from auctune.train.tokenized_file import FileTokenizer, read_rows
 
@@ -170,7 +170,7 @@ class MultiLoraTrainer:
         data, *others = (self._rows(key) for key in self._files(job))
         validation = others[0] if others else None
         for name, rows in zip(("data", "validation"), (data, *others), strict=False):
-            check_method(rows, job.method, name)
+            rows.size(None).check_method(name, job.method)
         warnings: list[str] = []
         found = load_latest(folder / CHECKPOINTS)
         name = f"job{self._num_loaded}"

@@ -18,6 +18,7 @@ from auctune.domain.errors import RepairableError
 
 ASK = {"role": "user", "content": "hi"}
 ANSWER = {"role": "assistant", "content": "hello"}
+OTHER = {"role": "assistant", "content": "go away"}
 CALLS = [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}]
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
 IMAGE = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
@@ -25,6 +26,10 @@ IMAGE = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
 
 def chat(*messages: dict[str, Any], **others: Any) -> dict[str, Any]:
     return {"messages": list(messages), **others}
+
+
+def pair(better: list[dict[str, Any]], worse: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"input": chat(ASK), "preferred_output": better, "non_preferred_output": worse}
 
 
 def read(row: object) -> tuple[RowKind, dict[str, Any]]:
@@ -80,16 +85,36 @@ def read(row: object) -> tuple[RowKind, dict[str, Any]]:
             "line 1: messages[1]: refusal is not supported",
         ),
         (
-            {"input": chat(ASK), "preferred_output": [ANSWER], "non_preferred_output": [ANSWER]},
-            "line 1: preference rows (preferred_output) are not supported",
+            pair([ANSWER], [ANSWER]),
+            'line 1: "preferred_output" and "non_preferred_output" are the same',
+        ),
+        (
+            pair([ANSWER], [OTHER, OTHER]),
+            "line 1: non_preferred_output: [{'role': 'assistant', 'content': 'go away'}",
+        ),
+        (
+            pair([ASK], [OTHER]),
+            "line 1: preferred_output[0]: is a message of the user, weight 1; expected a message",
+        ),
+        (
+            pair([ANSWER | {"weight": 0}], [OTHER]),
+            "line 1: preferred_output[0]: is a message of the assistant, weight 0",
+        ),
+        (
+            pair([ANSWER], [OTHER]) | {"input": [ASK]},
+            "line 1: input: [{'role': 'user', 'content': 'hi'}]; expected an object",
+        ),
+        (
+            pair([ANSWER], [OTHER]) | {"input": {"messages": []}},
+            "line 1: input: messages: is not a list, or is empty",
         ),
         (
             {"prompt": "q", "chosen": "a", "rejected": "b"},
-            "line 1: preference rows (chosen) are not supported",
+            "line 1: preference rows with 'chosen' are not supported",
         ),
         (
             {"prompt": "q", "completion": "a", "label": False},
-            "line 1: preference rows (label) are not supported",
+            "line 1: preference rows with 'label' are not supported",
         ),
         (
             chat(ASK | {"weight": 1}, ANSWER),
@@ -257,3 +282,17 @@ def test_a_line_of_more_characters_than_allowed_is_refused(
         return
     with pytest.raises(RepairableError, match=f"line {long[0]}: more than {limit} characters"):
         read_dataset(path, max_row_characters=limit)
+
+
+def test_answers_of_a_pair_come_after_what_was_said_before() -> None:
+    row = pair([ANSWER], [OTHER])
+    row["input"] = chat(ASK, ANSWER, ASK, tools=[TOOL], parallel_tool_calls=True)
+    assert read(row) == (
+        RowKind.PREFERENCE,
+        {
+            "messages": [ASK, ANSWER | {"weight": 0}, ASK],
+            "tools": [TOOL],
+            "preferred_output": ANSWER,
+            "non_preferred_output": OTHER,
+        },
+    )

@@ -12,7 +12,7 @@ from auctune.domain.data_size import DataSize
 from auctune.domain.dataset import DEFAULT_MAX_ROW_CHARACTERS, RowKind, iterate_lines
 from auctune.run.data.facts import Appraisal, DataFacts, Offer
 from auctune.run.vendors import RepairVendor
-from auctune.train.rows import TokenizedDataSet
+from auctune.train.rows import TokenizedDataSet, token_cost
 from auctune.train.stored_tokens import TokenWriter, is_stored
 from auctune.train.tokenized_file import block_of, tokenize_file
 
@@ -84,7 +84,7 @@ class Examiner:
         return DataFacts(
             kind=kind,
             rows=num_rows,
-            mean_tokens=num_tokens / num_rows,
+            mean_tokens=num_tokens / num_rows * token_cost(kind),
             num_truncated=num_truncated,
             longest=longest,
             dropped=dict(dropped),

@@ -18,7 +18,7 @@ class DataFacts:
     Attributes:
         kind: of its rows.
         rows: that can be trained on.
-        mean_tokens: of such a row, truncated to the length allowed.
+        mean_tokens: as of `TokenizedDataSet`, of such rows, truncated to the length allowed.
         num_truncated: rows among them that were truncated.
         longest: tokens of the longest row as it stands in the file.
         dropped: other rows, which have nothing to learn: how many, by `DropCause`.
@@ -43,6 +43,7 @@ class DataFacts:
             self.dropped,
             self.longest,
             self.context_tokens,
+            has_pairs=self.kind is RowKind.PREFERENCE,
         )
 
 

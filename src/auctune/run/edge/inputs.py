@@ -100,7 +100,7 @@ def adapter_settings(job: str, settings: Mapping[str, Any]) -> LoraJob:
     return LoraJob(id=job, data=Path(), **settings)
 
 
-@with_hyperparameters(without=("epochs", "patience"))
+@with_hyperparameters(without=("method", "beta", "epochs", "patience"))
 class TrainingTable(BaseModel):
     """Keys of TRAINING.toml: where rows are, and the hyperparameters of training."""
 

@@ -104,6 +104,7 @@ class Appraiser:
         if validation is not None:
             named = f"validation {entry.validation}"
             of_validation = self.size(validation, named, job.max_length)
+            of_validation.check_method(named, job.method)
             of_validation.check_truncation(named, job.max_length, truncate=entry.truncate)
         if entry.repair:
             raw = self.examiner.appraise(data, place, job.max_length, self.vendors)
@@ -112,6 +113,7 @@ class Appraiser:
                 repaired.check_truncation(place, job.max_length, truncate=entry.truncate)
             return Request(entry, job, raw.size, tuple(offer.quote for offer in raw.offers))
         size = replace(self._checked_size(data, place, job.max_length), validation=of_validation)
+        size.check_method(place, job.method)
         size.check_truncation(place, job.max_length, truncate=entry.truncate)
         return Request(entry, job, size, (), size.notes(job.max_length))
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from auctune.domain.dataset import (
     CALL_KEYS,
+    OUTPUT_KEYS,
     TOOL_KEYS,
     RowKind,
     find_unsupported,
@@ -74,8 +75,19 @@ def unsupported_part(value: object) -> str | None:
     turns = [turn for key in CHAT_KEYS if isinstance(row.get(key), list) for turn in row[key]]
     messages = [turn for turn in turns if isinstance(turn, Mapping)]
     found = (find_unsupported(row), *map(find_unsupported_in_message, messages))
-    found += (_used_tools(row), *map(_used_tools, messages), *map(_wrong_weight, messages))
+    found += (
+        _answers(row),
+        _used_tools(row),
+        *map(_used_tools, messages),
+        *map(_wrong_weight, messages),
+    )
     return next((why for why in found if why is not None), None)
+
+
+def _answers(row: Mapping[str, Any]) -> str | None:
+    # Which of two answers is better is not to be guessed at.
+    key = next((key for key in OUTPUT_KEYS if not is_absent(row.get(key))), None)
+    return f"{key} in a row to repair" if key else None
 
 
 def _used_tools(values: Mapping[Any, Any]) -> str | None:

@@ -145,6 +145,7 @@ class TrainingData:
 
 def _whole_size(size: DataSize, of_validation: DataSize | None, training: Training) -> DataSize:
     """Return the size of a job's data including its validation data; limit truncated rows."""
+    size.check_method("training_file", training.method)
     size.check_truncation("training_file", training.max_length, truncate=training.truncate)
     return _with_validation(size, of_validation, training)
 
@@ -154,6 +155,7 @@ def _with_validation(
 ) -> DataSize:
     if of_validation is None:
         return size
+    of_validation.check_method("validation_file", training.method)
     of_validation.check_truncation(
         "validation_file", training.max_length, truncate=training.truncate
     )

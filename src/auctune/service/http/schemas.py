@@ -60,17 +60,30 @@ class HyperparametersUsed(BaseModel):
     learning_rate_multiplier: float
 
 
+class DpoHyperparametersUsed(HyperparametersUsed):
+    """The same of a job of direct preference optimization."""
+
+    beta: float
+
+
 class SupervisedUsed(BaseModel):
     """Settings of supervised fine-tuning."""
 
     hyperparameters: HyperparametersUsed
 
 
-class MethodUsed(BaseModel):
-    """Training method."""
+class DpoUsed(BaseModel):
+    """Settings of direct preference optimization."""
 
-    type: Literal["supervised"] = "supervised"
-    supervised: SupervisedUsed
+    hyperparameters: DpoHyperparametersUsed
+
+
+class MethodUsed(BaseModel):
+    """Training method, and its settings under its name."""
+
+    type: Literal["supervised", "dpo"]
+    supervised: SupervisedUsed | None = None
+    dpo: DpoUsed | None = None
 
 
 class PlannedCell(BaseModel):

@@ -56,7 +56,7 @@ def job_view(row: JobReadModel, projection: JobProjection[Any], clock: SlotClock
         "training_file": request["training_file"],
         "validation_file": request["validation_file"],
         "hyperparameters": used,
-        "method": {"type": "supervised", "supervised": {"hyperparameters": used}},
+        "method": _method(training, used),
         "organization_id": request["organization_id"],
         "seed": training["seed"],
         "status": row.status.value,
@@ -161,3 +161,9 @@ def checkpoint_view(row: EventRow, job: JobReadModel) -> JSON:
         },
         "step_number": result["steps"],
     }
+
+
+def _method(training: Mapping[str, Any], used: Mapping[str, Any]) -> JSON:
+    if training["method"] == "dpo":
+        used = {**used, "beta": training["beta"]}
+    return {"type": training["method"], training["method"]: {"hyperparameters": used}}

@@ -60,24 +60,54 @@ class Supervised(BaseModel):
     hyperparameters: Hyperparameters = Hyperparameters()
 
 
-class Method(BaseModel):
-    """Training method."""
+class DpoHyperparameters(Hyperparameters):
+    """OpenAI's hyperparameters of direct preference optimization."""
+
+    beta: Literal["auto"] | Positive = "auto"
+
+
+class Dpo(BaseModel):
+    """Settings of direct preference optimization."""
 
     model_config = FORBID_EXTRA
 
-    type: Literal["supervised"]
-    supervised: Supervised = Supervised()
+    hyperparameters: DpoHyperparameters = DpoHyperparameters()
+
+
+class Method(BaseModel):
+    """Training method: `type`, and the settings under its name."""
+
+    model_config = FORBID_EXTRA
+
+    type: Literal["supervised", "dpo"]
+    supervised: Supervised | None = None
+    dpo: Dpo | None = None
 
     @model_validator(mode="before")
     @classmethod
     def _refuse_by_name(cls, value: Any) -> Any:
-        if isinstance(value, dict) and value.get("type") in ("dpo", "reinforcement"):
-            raise InputError("type", f"{value['type']!r} is not offered", "'supervised'")
+        if isinstance(value, dict) and value.get("type") == "reinforcement":
+            found = f"{value['type']!r} is not offered"
+            raise InputError("type", found, "'supervised' or 'dpo'")
         return value
+
+    @model_validator(mode="after")
+    def _settings_are_of_the_type(self) -> "Method":
+        other = "dpo" if self.type == "supervised" else "supervised"
+        if getattr(self, other) is not None:
+            raise InputError(other, f"is given for method {self.type!r}", f"{self.type!r} alone")
+        return self
+
+    @property
+    def hyperparameters(self) -> Hyperparameters:
+        """Hyperparameters of the type."""
+        if self.type == "dpo":
+            return (self.dpo or Dpo()).hyperparameters
+        return (self.supervised or Supervised()).hyperparameters
 
 
 # The others are OpenAI's own.
-@with_hyperparameters(without=("epochs", "batch_size", "seed"))
+@with_hyperparameters(without=("method", "beta", "epochs", "batch_size", "seed"))
 class Lora(BaseModel):
     """Hyperparameters that OpenAI's API does not have; `None` is the zone's default."""
 
@@ -144,7 +174,7 @@ class Request(BaseModel):
     def hyperparameters_used(self) -> Hyperparameters:
         """Hyperparameters from `method`, or else from `hyperparameters`."""
         if self.method is not None:
-            return self.method.supervised.hyperparameters
+            return self.method.hyperparameters
         return self.hyperparameters or Hyperparameters()
 
 

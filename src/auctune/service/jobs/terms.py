@@ -27,6 +27,7 @@ _IS_SET: Mapping[str, Callable[[JobRequest], bool]] = {
     "market.lora.warmup_ratio": (
         lambda request: hyperparameters_of(request.market.lora)["warmup_ratio"] > 0
     ),
+    "method.dpo": lambda request: request.method is not None and request.method.type == "dpo",
     "hyperparameters.n_epochs": lambda request: request.hyperparameters_used.n_epochs != "auto",
     "validation_file": lambda request: request.validation_file is not None,
 }

@@ -10,7 +10,7 @@ from auctune.domain.dataset import DEFAULT_MAX_LENGTH
 from auctune.domain.training import TrainingConfig
 from auctune.schema import hyperparameters_of
 from auctune.service.jobs.idempotency import IdempotencyKey
-from auctune.service.jobs.request import Hyperparameters, JobRequest
+from auctune.service.jobs.request import DpoHyperparameters, Hyperparameters, JobRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +95,15 @@ def resolve_training(request: JobRequest, defaults: Defaults) -> Training:
     lora = terms.lora
     length = lora.max_length or defaults.length
     resolved = hyperparameters_of(lora) | {
+        "method": "supervised" if request.method is None else request.method.type,
         "epochs": defaults.epochs if chosen.n_epochs == "auto" else chosen.n_epochs,
         "batch_size": defaults.batch_size if chosen.batch_size == "auto" else chosen.batch_size,
         "learning_rate": lora.learning_rate or _rate(chosen, defaults),
         "max_length": min(length, defaults.context_tokens or length),
         "seed": secrets.randbelow(2**31) if request.seed is None else request.seed,
     }
+    if isinstance(chosen, DpoHyperparameters) and chosen.beta != "auto":
+        resolved["beta"] = chosen.beta
     return Training(
         data=request.training_file,
         validation=request.validation_file,

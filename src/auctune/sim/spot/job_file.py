@@ -111,7 +111,7 @@ class MarketEntry(BaseModel):
     slot_seconds: Positive = 1800.0
 
 
-@with_hyperparameters(without=("patience",))
+@with_hyperparameters(without=("method", "beta", "patience"))
 class TrainingEntry(BaseModel):
     """[training]: for a real run."""
 

@@ -236,7 +236,7 @@ def test_weights_are_kept_and_rows_with_tool_calls_are_left_out_by_name(tmp_path
         (4, DropReason.UNSUPPORTED, "tool_calls in a row to repair"),
         (5, DropReason.UNSUPPORTED, "tools in a row to repair"),
         (6, DropReason.UNSUPPORTED, "a weight other than 0 and 1"),
-        (7, DropReason.UNSUPPORTED, "preference rows (label) are not supported"),
+        (7, DropReason.UNSUPPORTED, "preference rows with 'label' are not supported"),
     ]
 
 

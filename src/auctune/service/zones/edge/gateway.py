@@ -37,6 +37,7 @@ class EdgeGateway(MenuGateway[EdgeZone, EdgeBid, SiteDatasets, EdgeMenuLine]):
             "market.share",
             "market.repair",
             "market.lora.patience",
+            "method.dpo",
         ),
     )
 

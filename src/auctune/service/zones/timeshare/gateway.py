@@ -51,6 +51,7 @@ class TimeshareGateway(EstimateGateway[TimeshareZone, TimeshareBid, EstimateInpu
             "market.lora.patience",
             "market.lora.warmup_ratio",
             "hyperparameters.n_epochs",
+            "method.dpo",
         ),
         reason="trains to a loss",
     )
