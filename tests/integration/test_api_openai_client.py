@@ -174,7 +174,7 @@ def test_what_this_market_cannot_do_is_refused_by_name(
         client.fine_tuning.jobs.create(
             model="tiny",
             training_file=file,
-            method={"type": "dpo"},
+            method={"type": "reinforcement"},
             extra_body={"market": {"bid": "1", "deadline": "+5m"}},
         )
     assert refused.value.param == "method.type"

@@ -146,8 +146,62 @@ def test_pairs_come_out_as_by_the_formula_and_change_nothing_of_another_job(
     progress = trainer.train(targets, lambda _: None)
     expected, losses = train_pairs_alone(base, job, starts[0])
     assert_close(weights_of(trainer, job), expected)
-    assert [loss for _, _, loss in progress[job.id].losses] == pytest.approx(losses, abs=1e-4)
+    assert [point[3] for point in progress[job.id].losses] == pytest.approx(losses, abs=1e-4)
     assert_close(weights_of(trainer, other), train_alone(base, other, starts[1]))
+
+
+TEMPLATE = """{% for message in messages %}{{ message.content + " " }}\
+{% if message.role == "assistant" %}{{ eos_token }}{% endif %}{% endfor %}"""
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_pairs_come_out_as_by_trl(tmp_path: Path) -> None:
+    """TRL is no dependency: `pip install trl` for this test."""
+    trl = pytest.importorskip("trl", reason="trl is not installed")
+    base = build_base(tmp_path / "base", "llama")
+    base.tokenizer.chat_template = TEMPLATE
+    # Batches of TRL's do not end where an epoch ends: no batch here goes over that.
+    data = write_pairs(tmp_path / "pairs.jsonl", 12)
+    job = make_job(tmp_path, data=data, dropout=0.0)
+    trainer = MultiLoraTrainer(base)
+    load(trainer, job, tmp_path)
+    model = plain_peft(base, job)
+    for name, parameter in trained_parameters(model).items():
+        parameter.data.copy_(trainer.weights(job.id)[name])
+    progress = trainer.train({job.id: 24}, lambda _: None)
+
+    pairs = [json.loads(line) for line in data.read_text().splitlines()]
+    settings = trl.DPOConfig(
+        output_dir=str(tmp_path / "trl"), beta=job.beta, max_length=job.max_length,
+        per_device_train_batch_size=job.batch_size, num_train_epochs=1,
+        learning_rate=job.learning_rate, lr_scheduler_type="constant", optim="adamw_torch",
+        weight_decay=0.0, max_grad_norm=job.max_grad_norm, logging_steps=1, use_cpu=True,
+        bf16=False, activation_checkpointing=False, report_to="none", save_strategy="no",
+        train_sampling_strategy="sequential",
+    )  # fmt: skip
+    from datasets import Dataset
+
+    oracle = trl.DPOTrainer(
+        model,
+        args=settings,
+        processing_class=base.tokenizer,
+        train_dataset=Dataset.from_list(
+            [
+                {
+                    "prompt": pairs[index]["input"]["messages"],
+                    "chosen": pairs[index]["preferred_output"],
+                    "rejected": pairs[index]["non_preferred_output"],
+                }
+                for index in EpochSampler(len(pairs), job.epochs, job.seed).next_indices(24)
+            ]
+        ),
+    )
+    oracle.train()
+    losses = [entry["loss"] for entry in oracle.state.log_history if "loss" in entry]
+    assert [point[3] for point in progress[job.id].losses] == pytest.approx(losses, abs=1e-4)
+    assert_close(
+        weights_of(trainer, job), {k: v.detach() for k, v in trained_parameters(model).items()}
+    )
 
 
 def test_pairs_go_on_after_a_cut_within_a_batch(bases: dict[str, Base], tmp_path: Path) -> None:
@@ -172,12 +226,12 @@ def test_the_validation_loss_is_that_of_pairs(bases: dict[str, Base], tmp_path: 
     job = make_job(tmp_path, validation=validation, epochs=1)
     trainer = MultiLoraTrainer(base)
     trainer.load(job, tmp_path / "job")
-    ((_, loss),) = trainer.train({job.id: NUM_PAIRS}, lambda _: None)[job.id].validation
+    ((_, loss, accuracy),) = trainer.train({job.id: NUM_PAIRS}, lambda _: None)[job.id].validation
     model, reference = plain_peft(base, job).eval(), base.fresh_model()
     found = weights_of(trainer, job)
     for name, parameter in trained_parameters(model).items():
         parameter.data.copy_(found[name])
-    losses = []
+    losses, wins = [], []
     with torch.no_grad():
         for pair in tokenize(read_dataset(validation), base.tokenizer, job.max_length).rows:
             better, worse = (
@@ -185,7 +239,9 @@ def test_the_validation_loss_is_that_of_pairs(bases: dict[str, Base], tmp_path: 
                 for row in split_pair(pair)
             )
             losses.append(-logsigmoid(job.beta * (better - worse)).item())
+            wins.append(bool(better > worse))
     assert loss == pytest.approx(sum(losses) / len(losses), abs=1e-4)
+    assert accuracy == pytest.approx(sum(wins) / len(wins))
 
 
 def test_rows_and_method_must_go_together(bases: dict[str, Base], tmp_path: Path) -> None:
@@ -197,4 +253,4 @@ def test_rows_and_method_must_go_together(bases: dict[str, Base], tmp_path: Path
     with pytest.raises(InputError, match="rows that are no pairs"):
         trainer.load(replace(pairs, validation=texts), tmp_path / "none")
     with pytest.raises(InputError, match="rows of pairs"):
-        trainer.load(replace(pairs, method="supervised"), tmp_path / "none")
+        trainer.load(replace(pairs, method="supervised", beta=0.1), tmp_path / "none")

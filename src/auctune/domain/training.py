@@ -170,6 +170,8 @@ class TrainingConfig:
     def __post_init__(self) -> None:
         for name, parameter in PARAMETERS.items():
             parameter.check(getattr(self, name))
+        if self.method == "supervised" and self.beta != PARAMETERS["beta"].default:
+            raise InputError("beta", "is set for method 'supervised'", 'method = "dpo" beside it')
 
     def hyperparameters(self) -> dict[str, Any]:
         """Return the hyperparameters by name, without what a subclass adds."""

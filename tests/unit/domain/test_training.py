@@ -41,6 +41,11 @@ def wrong_value(parameter: Parameter) -> Any:
     return -1 if parameter.kind in (int, float) else 5
 
 
+def with_others(name: str, value: Any) -> dict[str, Any]:
+    """A setting beside those without which it has no effect."""
+    return {name: value} | ({"method": "dpo"} if name == "beta" else {})
+
+
 def plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
@@ -52,7 +57,7 @@ def test_a_hyperparameter_gets_from_the_command_line_through_api_and_event_to_th
     name, value = parameter.name, other_value(parameter)
     text = ",".join(value) if isinstance(value, tuple) else str(value)
     text = text.lower() if isinstance(value, bool) else text
-    settings = parse_training_settings({name: text})
+    settings = parse_training_settings(with_others(name, text))
     spec = JobSpec("file-a", validation_file="file-b", model="tiny", settings=settings)
     request = JobRequest.model_validate_json(json.dumps(job_request(spec, JobTerms())))
     training = resolve_training(request, Defaults())
@@ -66,7 +71,7 @@ def test_a_hyperparameter_gets_from_the_command_line_through_api_and_event_to_th
 @EVERY
 def test_a_hyperparameter_gets_from_each_file_to_the_trainer(parameter: Parameter) -> None:
     name, value = parameter.name, other_value(parameter)
-    bid = check_schema(BidEntry, {**BID, name: plain(value)}, "bid")
+    bid = check_schema(BidEntry, BID | with_others(name, plain(value)), "bid")
     assert getattr(bid.job(**FILES), name) == value
     for model in (TrainingEntry, LoraSettings):
         if name in model.model_fields:
@@ -89,7 +94,11 @@ def test_defaults_are_in_range_and_those_of_every_file() -> None:
     defaults = TrainingConfig().hyperparameters()
     assert defaults == {name: parameter.default for name, parameter in PARAMETERS.items()}
     assert check_schema(BidEntry, BID, "bid").job(**FILES).hyperparameters() == defaults
-    assert TrainingEntry.model_fields.keys() & PARAMETERS.keys() == PARAMETERS.keys() - {"patience"}
+    assert TrainingEntry.model_fields.keys() & PARAMETERS.keys() == PARAMETERS.keys() - {
+        "method",
+        "beta",
+        "patience",
+    }
 
 
 @pytest.mark.parametrize(
@@ -108,6 +117,11 @@ def test_a_value_out_of_range_is_refused_with_the_range(
 ) -> None:
     with pytest.raises(InputError, match=f"^{name}: .*; expected {expected}"):
         TrainingConfig(**{name: value})
+
+
+def test_beta_needs_a_method_that_has_it() -> None:
+    with pytest.raises(InputError, match="beta: is set for method 'supervised'"):
+        TrainingConfig(beta=0.2)
 
 
 def test_patience_needs_validation_data() -> None:

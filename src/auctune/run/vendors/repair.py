@@ -65,6 +65,8 @@ class RepairParams:
     def __post_init__(self) -> None:
         if not self.name:
             raise InputError("name", "is empty", "a name")
+        if self.kind is RowKind.PREFERENCE:
+            raise InputError("kind", f"{self.kind}", "chat, completion or text")
         for name in ("price", "price_per_row"):
             amount: Decimal = getattr(self, name)
             if not amount.is_finite() or amount < 0:

@@ -182,7 +182,7 @@ LINE = (
     | TEXT.map(json.dumps)
 ).map(lambda line: line.encode("utf-8", errors="surrogatepass"))
 JUNK = st.lists(LINE | st.binary(max_size=40), max_size=8).map(b"\n".join)
-KINDS = st.sampled_from([None, *RowKind])
+KINDS = st.sampled_from([None, RowKind.CHAT, RowKind.COMPLETION, RowKind.TEXT])
 
 
 @given(junk=JUNK, kind=KINDS)
