@@ -158,10 +158,11 @@ TEMPLATE = """{% for message in messages %}{{ message.content + " " }}\
 def test_pairs_come_out_as_by_trl(tmp_path: Path) -> None:
     """TRL is no dependency: `pip install trl` for this test."""
     trl = pytest.importorskip("trl", reason="trl is not installed")
+    datasets = pytest.importorskip("datasets")
     base = build_base(tmp_path / "base", "llama")
     base.tokenizer.chat_template = TEMPLATE
     # Batches of TRL's do not end where an epoch ends: no batch here goes over that.
-    data = write_pairs(tmp_path / "pairs.jsonl", 12)
+    data = write_pairs(tmp_path / "twelve.jsonl", 12)
     job = make_job(tmp_path, data=data, dropout=0.0)
     trainer = MultiLoraTrainer(base)
     load(trainer, job, tmp_path)
@@ -172,29 +173,29 @@ def test_pairs_come_out_as_by_trl(tmp_path: Path) -> None:
 
     pairs = [json.loads(line) for line in data.read_text().splitlines()]
     settings = trl.DPOConfig(
-        output_dir=str(tmp_path / "trl"), beta=job.beta, max_length=job.max_length,
-        per_device_train_batch_size=job.batch_size, num_train_epochs=1,
-        learning_rate=job.learning_rate, lr_scheduler_type="constant", optim="adamw_torch",
-        weight_decay=0.0, max_grad_norm=job.max_grad_norm, logging_steps=1, use_cpu=True,
-        bf16=False, activation_checkpointing=False, report_to="none", save_strategy="no",
-        train_sampling_strategy="sequential",
+        output_dir=str(tmp_path / "trl"), beta=job.beta, max_length=job.max_length, max_steps=6,
+        per_device_train_batch_size=job.batch_size, learning_rate=job.learning_rate,
+        lr_scheduler_type="constant", optim="adamw_torch", weight_decay=0.0,
+        max_grad_norm=job.max_grad_norm, logging_steps=1, use_cpu=True, bf16=False,
+        activation_checkpointing=False, report_to="none", save_strategy="no",
     )  # fmt: skip
-    from datasets import Dataset
-
+    order = EpochSampler(len(pairs), job.epochs, job.seed).next_indices(24)
+    examples = [
+        {
+            "prompt": pairs[index]["input"]["messages"],
+            "chosen": pairs[index]["preferred_output"],
+            "rejected": pairs[index]["non_preferred_output"],
+        }
+        for index in order
+    ]
     oracle = trl.DPOTrainer(
         model,
+        # By default it is the adapter's own start.
+        ref_model=base.fresh_model(),
         args=settings,
         processing_class=base.tokenizer,
-        train_dataset=Dataset.from_list(
-            [
-                {
-                    "prompt": pairs[index]["input"]["messages"],
-                    "chosen": pairs[index]["preferred_output"],
-                    "rejected": pairs[index]["non_preferred_output"],
-                }
-                for index in EpochSampler(len(pairs), job.epochs, job.seed).next_indices(24)
-            ]
-        ),
+        # Not shuffled, as it is read as a stream.
+        train_dataset=datasets.IterableDataset.from_generator(examples.__iter__),
     )
     oracle.train()
     losses = [entry["loss"] for entry in oracle.state.log_history if "loss" in entry]
