@@ -18,6 +18,8 @@ from auctune.service.jobs.training import Defaults, Training, resolve_training
 
 # One of each setting, and none of them a default.
 TEXTS = {
+    "method": "dpo",
+    "beta": "0.2",
     "epochs": "7",
     "batch_size": "3",
     "rank": "5",
@@ -87,7 +89,7 @@ def test_a_line_of_a_quote_is_taken_by_its_number_alone() -> None:
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        ({"rang": "8"}, "--set rang: is not a training setting; expected one of epochs"),
+        ({"rang": "8"}, "--set rang: is not a training setting; expected one of method, beta, epochs"),
         ({"rank": "8.5"}, "--set rank: '8.5'; expected a whole number"),
         ({"alpha": "much"}, "--set alpha: 'much'; expected a number"),
     ],
