@@ -89,7 +89,10 @@ def test_a_line_of_a_quote_is_taken_by_its_number_alone() -> None:
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        ({"rang": "8"}, "--set rang: is not a training setting; expected one of method, beta, epochs"),
+        (
+            {"rang": "8"},
+            "--set rang: is not a training setting; expected one of method, beta, epochs",
+        ),
         ({"rank": "8.5"}, "--set rank: '8.5'; expected a whole number"),
         ({"alpha": "much"}, "--set alpha: 'much'; expected a number"),
     ],
