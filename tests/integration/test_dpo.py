@@ -3,21 +3,25 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from peft import PeftModel
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from auctune.domain.dataset import read_dataset
 from auctune.domain.errors import InputError
+from auctune.train.adapter_files import read_start
 from auctune.train.base import Base
 from auctune.train.epoch_sampler import EpochSampler
 from auctune.train.job import LoraJob
 from auctune.train.multilora.dropout import row_key
 from auctune.train.rows import TokenizedRow, split_pair, tokenize
 from auctune.train.trainer import MultiLoraTrainer
+from support.peft_adapters import save_adapter
 from support.peft_alone import (
     assert_close,
     plain_peft,
@@ -86,11 +90,24 @@ def log_probability(model: nn.Module, row: TokenizedRow) -> Tensor:
     return found
 
 
+def reference_of(base: Base, job: LoraJob) -> nn.Module:
+    """The model that a job of pairs keeps close to."""
+    model: nn.Module = base.fresh_model()
+    return model if job.start_from is None else PeftModel.from_pretrained(model, job.start_from)
+
+
+def start_of(folder: Path, base: Base, family: str) -> dict[str, Any]:
+    """The fields of a job that starts from an adapter."""
+    path = save_adapter(folder / "start", family, base.fresh_model())
+    adapter, _ = read_start(path, "start_from")
+    return {"start_from": path, "start_digest": adapter.digest, **adapter.settings({})}
+
+
 def train_pairs_alone(
     base: Base, job: LoraJob, start: dict[str, Tensor]
 ) -> tuple[dict[str, Tensor], list[float]]:
     """Weights and losses by steps, with one row in a pass."""
-    model, reference = plain_peft(base, job), base.fresh_model()
+    model, reference = plain_peft(base, job), reference_of(base, job)
     weights = trained_parameters(model)
     for name, parameter in weights.items():
         parameter.data.copy_(start[name])
@@ -121,8 +138,10 @@ def train_pairs_alone(
 
 
 def load(trainer: MultiLoraTrainer, job: LoraJob, folder: Path) -> None:
-    """Load a job, its adapter far from its start."""
+    """Load a job, a new adapter far from its start."""
     trainer.load(job, folder / "none")
+    if job.start_from is not None:
+        return
     generator = torch.Generator().manual_seed(job.seed)
     for name, tensor in trainer.weights(job.id).items():
         if ".lora_B." in name:
@@ -130,11 +149,12 @@ def load(trainer: MultiLoraTrainer, job: LoraJob, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("mode", ["fused", "exact"])
+@pytest.mark.parametrize(("mode", "is_started"), [("fused", 0), ("exact", 0), ("fused", 1)])
 def test_pairs_come_out_as_by_the_formula_and_change_nothing_of_another_job(
-    bases: dict[str, Base], tmp_path: Path, family: str, mode: str
+    bases: dict[str, Base], tmp_path: Path, family: str, mode: str, is_started: int
 ) -> None:
-    base, job = bases[family], make_job(tmp_path)
+    base = bases[family]
+    job = make_job(tmp_path, **start_of(tmp_path, base, family) if is_started else {})
     other = LoraJob(
         "other", write_rows(tmp_path / "other.jsonl", 12, seed=3), rank=2, batch_size=3, epochs=2
     )
@@ -155,7 +175,8 @@ TEMPLATE = """{% for message in messages %}{{ message.content + " " }}\
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_pairs_come_out_as_by_trl(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_started", [False, True])
+def test_pairs_come_out_as_by_trl(tmp_path: Path, is_started: bool) -> None:
     """TRL is no dependency: `pip install trl` for this test."""
     trl = pytest.importorskip("trl", reason="trl is not installed")
     datasets = pytest.importorskip("datasets")
@@ -163,7 +184,8 @@ def test_pairs_come_out_as_by_trl(tmp_path: Path) -> None:
     base.tokenizer.chat_template = TEMPLATE
     # Batches of TRL's do not end where an epoch ends: no batch here goes over that.
     data = write_pairs(tmp_path / "twelve.jsonl", 12)
-    job = make_job(tmp_path, data=data, dropout=0.0)
+    start = start_of(tmp_path, base, "llama") if is_started else {}
+    job = make_job(tmp_path, data=data, dropout=0.0, **start)
     trainer = MultiLoraTrainer(base)
     load(trainer, job, tmp_path)
     model = plain_peft(base, job)
@@ -190,8 +212,8 @@ def test_pairs_come_out_as_by_trl(tmp_path: Path) -> None:
     ]
     oracle = trl.DPOTrainer(
         model,
-        # By default it is the adapter's own start.
-        ref_model=base.fresh_model(),
+        # By default it is the adapter's own start, as of a job with `start_from`.
+        ref_model=None if is_started else base.fresh_model(),
         args=settings,
         processing_class=base.tokenizer,
         # Not shuffled, as it is read as a stream.
@@ -206,7 +228,8 @@ def test_pairs_come_out_as_by_trl(tmp_path: Path) -> None:
 
 
 def test_pairs_go_on_after_a_cut_within_a_batch(bases: dict[str, Base], tmp_path: Path) -> None:
-    base, job = bases["llama"], make_job(tmp_path)
+    base = bases["llama"]
+    job = make_job(tmp_path, **start_of(tmp_path, base, "llama"))
     results = []
     for cuts in ((20,), (3, 9, 10, 17, 20)):
         folder = tmp_path / str(len(cuts))

@@ -177,9 +177,12 @@ class MultiLoraTrainer:
         weights = self.adapted.add(name, lora_config(job, self.adapted.model), job.seed)
         try:
             task = TrainingTask(job, weights, data, validation)
-            if found is None:
+            has_reference = job.method == "dpo" and job.start_from is not None
+            if found is None or has_reference:
                 load_start(weights, job, self.base.digest)
-            else:
+            if has_reference:
+                task.start = weights.values.clone()
+            if found is not None:
                 checkpoint, _, damaged = found
                 warnings += damaged
                 warnings += restore_state(task, checkpoint, self.base.digest, self.mode)

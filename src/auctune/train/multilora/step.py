@@ -22,7 +22,7 @@ and dL/dp- = -dL/dp+. So it is the loss above with other weights of the tokens: 
 exp(d)), once d is known. That takes one more sweep over the blocks, and none through the model.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -195,13 +195,19 @@ class ForwardBackward:
             return self._losses(batch)[1]
 
     @torch.no_grad()
-    def references(self, batch: MicroBatch) -> Tensor:
-        """Return the log-probability [rows] of each row's targets under the base alone."""
+    def references(self, batch: MicroBatch, adapters: Collection[str]) -> Tensor:
+        """Return the log-probability [rows] of each row's targets.
+
+        Args:
+            adapters: those that count; rows of others are computed by the base alone.
+        """
         self.model.train(False)
         routing = self._routing(batch)
-        # No adapter has this name.
-        base = replace(routing, segments=(Segment("", 0, len(batch.rows)),))
-        with self.adapted.routing_context.active(base):
+        # No adapter has the name "".
+        segments = tuple(
+            one if one.adapter in adapters else replace(one, adapter="") for one in routing.segments
+        )
+        with self.adapted.routing_context.active(replace(routing, segments=segments)):
             tokens = self._tensors(batch)
             losses = self._token_losses(tokens, None)[1]
         return -losses.new_zeros(len(batch.rows)).index_add_(0, tokens.rows, losses)

@@ -21,6 +21,8 @@ A checkpoint has all that the result of a job depends on:
 `base_digest`, `data_digest`; `versions` only warn |
 """
 
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,9 +52,12 @@ class TrainingTask:
         curve: (step, rows, tokens, loss, accuracy) of each optimizer step; the accuracy is the
             share of target tokens that were the likeliest one.
         validation: (epoch, loss, accuracy) at each epoch's end.
-        references: log-probabilities of the targets of both answers of pairs under the base, by
-            place in the data; those of the validation data follow after the last row's place. They
-            are constants, computed when they are first needed, also after a restart.
+        start: float32 [num_parameters], weights of the adapter that a job with pairs started from;
+            else `None`.
+        references: log-probabilities of the targets of both answers of pairs under the base, with
+            the adapter of `start` if there is one, by place in the data; those of the validation
+            data follow after the last row's place. They are constants, computed when they are first
+            needed, also after a restart.
         best: float32 [num_parameters], on the CPU: weights of the epoch of lowest validation loss,
             of a job with patience; else `None`.
     """
@@ -67,6 +72,7 @@ class TrainingTask:
     batch_tokens: int = 0
     curve: list[CurvePoint] = field(default_factory=list)
     validation: list[tuple[int, float, float]] = field(default_factory=list)
+    start: Tensor | None = None
     references: dict[int, tuple[float, float]] = field(default_factory=dict)
     best: Tensor | None = None
     state: JobState = "training"
@@ -258,6 +264,28 @@ class TrainingTask:
             BatchRow(name, key, row.input_ids, row.labels, weight, beta, reference)
             for row, key, reference in zip(split_pair(pair), keys, references, strict=True)
         ]
+
+
+@contextmanager
+@torch.no_grad()
+def reference_adapters(tasks: Iterable[TrainingTask]) -> Iterator[Collection[str]]:
+    """Set adapters back to the weights that their jobs with pairs started from, for a block.
+
+    Yields:
+        Names of these adapters; the references of other jobs are computed by the base alone.
+    """
+    kept = [
+        (task.weights, task.start, task.weights.values.clone())
+        for task in tasks
+        if task.start is not None
+    ]
+    try:
+        for weights, start, _ in kept:
+            weights.values.copy_(start)
+        yield {weights.name for weights, _, _ in kept}
+    finally:
+        for weights, _, trained in kept:
+            weights.values.copy_(trained)
 
 
 # When a job stops may change, and so may the paths of its files.

@@ -9,13 +9,14 @@ that runs out makes micro-batches smaller.
 import math
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 import torch
 
 from auctune.train.multilora.batching import BatchRow, MicroBatch, MicroBatcher
 from auctune.train.multilora.step import ForwardBackward
-from auctune.train.multilora.task import TrainingTask
+from auctune.train.multilora.task import TrainingTask, reference_adapters
 
 # Messages of a plain RuntimeError when memory runs out: by torch of a CPU, by CUDA's runtime
 # (torch.AcceleratorError), and by cuBLAS, cuDNN and their like, which allocate for themselves.
@@ -80,12 +81,16 @@ class TrainLoop:
             for task, count in shares
             for index, rows in task.rows_without_reference(count).items()
         ]
+        if not missing:
+            return None
         values: dict[int, float] = {}
-        for batch in self.batcher.split([row for _, _, rows in missing for row in rows]):
-            found = run_or_out_of_memory(self.step.references, batch)
-            if found is None:
-                return batch
-            values |= zip(map(id, batch.rows), found.tolist(), strict=True)
+        with reference_adapters({id(task): task for task, _, _ in missing}.values()) as adapters:
+            compute = partial(self.step.references, adapters=adapters)
+            for batch in self.batcher.split([row for _, _, rows in missing for row in rows]):
+                found = run_or_out_of_memory(compute, batch)
+                if found is None:
+                    return batch
+                values |= zip(map(id, batch.rows), found.tolist(), strict=True)
         for task, index, (better, worse) in missing:
             task.references[index] = values[id(better)], values[id(worse)]
         return None
