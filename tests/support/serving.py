@@ -274,10 +274,12 @@ class Served:
 
         self.ask(trained, zone)
 
-    def finish(self, job: str, owner: str, zone: str = "default") -> str:
+    def finish(
+        self, job: str, owner: str, zone: str = "default", content: bytes = b"PK adapter"
+    ) -> str:
         """What the zone notes when a job's adapter is packed; the id of its archive."""
         source = self.folder / f"{job}.zip"
-        source.write_bytes(b"PK adapter")
+        source.write_bytes(content)
 
         async def keep() -> str:
             return (await self.service.files.import_result(owner, source.name, source)).id

@@ -8,9 +8,18 @@ from auctune.domain import AuctuneError, InputError
 from auctune.domain.data_size import DataSize
 from auctune.domain.dataset import DataSet, iterate_lines, read_dataset
 from auctune.run.data.archive import archive_folder
-from auctune.run.data.facts import APPRAISALS, FACTS, REPAIR_PARAMS, Appraisal, DataFacts, Offer
+from auctune.run.data.facts import (
+    APPRAISALS,
+    FACTS,
+    REPAIR_PARAMS,
+    START_ADAPTERS,
+    Appraisal,
+    DataFacts,
+    Offer,
+)
 from auctune.run.runtime.channel import Message, ParentChannel, error_record
 from auctune.run.vendors import RepairVendor
+from auctune.train.adapter_files import read_start
 from auctune.train.stored_tokens import tokens_folder
 
 
@@ -21,6 +30,7 @@ def main(parent: ParentChannel[Any], _settings: dict[str, Any]) -> None:
         "measure": _measure,
         "appraise": _appraise,
         "repair": _repair,
+        "adapter": _adapter,
         "archive": _archive,
     }
     while (asked := parent.inbox.get())["do"] != "stop":
@@ -90,6 +100,11 @@ def _appraise(asked: Message) -> Any:
 def _repair(asked: Message) -> Any:
     vendor = RepairVendor(REPAIR_PARAMS.validate_python(asked["vendor"]))
     return vendor.repair(Path(asked["source"]), Path(asked["target"])).to_json()
+
+
+def _adapter(asked: Message) -> Any:
+    start, _ = read_start(Path(asked["path"]), asked["place"])
+    return START_ADAPTERS.dump_python(start, mode="json")
 
 
 def _archive(asked: Message) -> Any:

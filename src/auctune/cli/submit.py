@@ -173,9 +173,8 @@ def _submit_bids(
     """
     for bid in market.bids:
         if bid.start_from is not None:
-            raise InputError(
-                f"bid {bid.id}: start_from", "is set", "none: a service has no folders"
-            )
+            expected = "none: --model JOB starts from a job of the service"
+            raise InputError(f"bid {bid.id}: start_from", "is set", expected)
     record = client.zone(zone, model)
     zone_id = str(record["id"])
     terms = JobTerms(zone=zone_id)

@@ -18,6 +18,7 @@ _JOBS = ("fine_tuning", "jobs")
 _PAGE = 100
 _FILE_ID = "file-"
 _EDGE = "edge"
+_JOB = "ftjob-"
 
 
 class Client:
@@ -113,6 +114,8 @@ class Client:
         """
         kind = _EDGE if spec.sites else None
         model = spec.model or str(self.zone(terms.zone, kind=kind)["model"])
+        if model.startswith(_JOB):
+            model = self._fine_tuned(model)
         validation = None if spec.validation_file is None else self._file_id(spec.validation_file)
         sites = {site: self._file_id(file) for site, file in spec.sites.items()}
         # A job whose data are all at sites names the first site's file as its training file.
@@ -121,6 +124,13 @@ class Client:
         return replace(
             spec, model=model, training_file=training, validation_file=validation, sites=sites
         )
+
+    def _fine_tuned(self, name: str) -> str:
+        job = self.job(name)
+        model = job.record["fine_tuned_model"]
+        if model is None:
+            raise InputError("--model", f"{name} has no model: it is {job.state}", "a finished job")
+        return str(model)
 
     def quote(self, spec: JobSpec, terms: JobTerms) -> Record:
         """Quote a job: its price by finish time, or an estimate of its cost."""

@@ -101,7 +101,8 @@ class JobSpec:
     Attributes:
         training_file, validation_file: ids of uploads; `Client.prepare` also accepts paths and
             uploads them. `training_file` may be `None` if `sites` has a file.
-        model: the base model; with `None`, `Client.prepare` fills in that of the zone.
+        model: the base model, or a fine-tuned one to start from; `Client.prepare` fills in that of
+            the zone for `None`, and that of a finished job for its id.
         settings: training settings by the keys of `TRAINING_SETTINGS`; the service chooses the
             others.
         repair: whether a vendor may repair the data.
@@ -121,7 +122,11 @@ class JobSpec:
         None, "Validation data: a file, or the id of an upload.", flag="--validation",
         metavar="FILE",
     )  # fmt: skip
-    model: str | None = _option(None, "The base model. Default: that of the zone.", metavar="MODEL")
+    model: str | None = _option(
+        None,
+        "The base model, or a finished job whose adapter to start from. Default: that of the zone.",
+        metavar="MODEL",
+    )
     settings: Mapping[str, Any] = _option(
         {}, "Set a training parameter; repeatable.", flag="--set", metavar="KEY=VALUE"
     )

@@ -14,8 +14,10 @@ from auctune.domain import AuctuneError, InputError
 from auctune.run.data.client import DataError
 from auctune.service.accounts.keys import Principal
 from auctune.service.accounts.limits import JobQuota, QuotaExceededError
+from auctune.service.datasets.start_models import StartModels
 from auctune.service.files.repository import FileRecord, FileRepository
 from auctune.service.identifiers import new_id
+from auctune.service.jobs.fine_tuned import PREFIX
 from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.offers import NO_ALTERNATIVES, Alternatives, ZoneQuote, ZoneQuoteSummary
 from auctune.service.jobs.quotes import Quote, QuoteStore, require_quote
@@ -119,6 +121,7 @@ class SubmissionService:
         open_jobs: JobQuota,
         quotes: QuoteStore,
         files: FileRepository,
+        start_models: StartModels,
         check: Callable[[], None],
     ) -> None:
         self.paused: set[str] = set()
@@ -126,6 +129,7 @@ class SubmissionService:
         self._open_jobs = open_jobs
         self._quotes = quotes
         self._files = files
+        self._start_models = start_models
         self._check = check
         self._tasks = TaskSet()
         self._by_base: dict[str, list[AnyGateway]] = {}
@@ -152,17 +156,20 @@ class SubmissionService:
                 quote = require_quote(self._quotes, request, who.user)
                 zone = self._open_zone(self._zones[quote.zone])
                 return await zone.accept(job, who, request, quote, key)
+            request = await self._with_start(who, request)
             choice = await self._choose(who, request)
             zone = self._open_zone(choice.zone)
             return await zone.submit(job, who, request, key, choice.alternatives)
 
     async def preview(self, who: Principal, request: JobRequest) -> JobReadModel:
         """Return a job as it would be decided on, without recording anything."""
+        request = await self._with_start(who, request)
         choice = await self._choose(who, request)
         return await choice.zone.preview(who, request, choice.alternatives)
 
     async def quote(self, who: Principal, request: JobRequest) -> Quote:
         """Return and store an offer for a job; a bid and a deadline may be missing."""
+        request = await self._with_start(who, request)
         choice = await self._choose(who, request)
         zone = choice.zone
         priced = choice.priced or await zone.quote(who, request)
@@ -185,6 +192,12 @@ class SubmissionService:
         for zone in self._zones.values():
             await zone.close()
 
+    async def _with_start(self, who: Principal, request: JobRequest) -> JobRequest:
+        """Look up the model of a request that names a fine-tuned one."""
+        if not request.model.startswith(PREFIX):
+            return request
+        return request.starting_from(await self._start_models.find(request.model, who.user))
+
     async def _choose(self, who: Principal, request: JobRequest) -> ZoneChoice:
         zones = self._candidates(request)
         if len(zones) == 1:
@@ -195,13 +208,13 @@ class SubmissionService:
         """Return the zone that a request names, or all zones with its model."""
         name = request.market.zone
         if name is None:
-            found = self._by_base.get(request.model, [])
+            found = self._by_base.get(request.base, [])
         else:
             zone = self._zones.get(name)
             if zone is None:
                 known = ", ".join(self._zones)
                 raise InputError("market.zone", f"{name!r} is unknown", f"one of {known}")
-            found = [zone] if zone.base == request.model else []
+            found = [zone] if zone.base == request.base else []
         if not found:
             bases = ", ".join(self._by_base)
             raise InputError("model", f"{request.model!r} is not offered", f"one of {bases}")

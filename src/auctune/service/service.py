@@ -32,6 +32,7 @@ from auctune.service.charts.renderer import ChartRenderer
 from auctune.service.config.models import ServiceConfig
 from auctune.service.config.zone import ZoneConfig
 from auctune.service.datasets.repairer import VendorGateway
+from auctune.service.datasets.start_models import StartModels
 from auctune.service.event_writer import LogWriter, read_job
 from auctune.service.files.blobs import Disk, Trash
 from auctune.service.files.repository import FileRepository
@@ -354,7 +355,9 @@ async def build_service(
             raise ClockError(fault)
         disk.check()
 
-    submissions = SubmissionService(zones, open_jobs, quotes, files, check_bids)
+    submissions = SubmissionService(
+        zones, open_jobs, quotes, files, StartModels(queries, files, data), check_bids
+    )
     service = Service(
         zones=zones,
         accounts=accounts,

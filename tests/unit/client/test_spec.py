@@ -59,7 +59,7 @@ def test_every_setting_of_training_can_be_given_and_arrives() -> None:
         found = getattr(training, name)
         assert (list(found) if isinstance(found, tuple) else found) == value, name
     assert set(TEXTS) == set(TRAINING_SETTINGS)
-    own = {"data", "validation", "repair"}
+    own = {"data", "validation", "repair", "start_from", "start_digest"}
     assert set(TEXTS) == {field.name for field in fields(Training)} - own
     assert (training.data, training.validation, training.repair) == ("file-a", "file-b", True)
     assert (read.market.bid, read.market.deadline, read.market.zone) == ("4.00", "+2h", "west")

@@ -17,8 +17,16 @@ from typing import Any, TypeVar
 from auctune.domain import InputError
 from auctune.domain.data_size import DataSize
 from auctune.domain.dataset import DEFAULT_MAX_ROW_CHARACTERS
+from auctune.domain.start_adapter import StartAdapter
 from auctune.run.data.archive import Archived
-from auctune.run.data.facts import APPRAISALS, FACTS, REPAIR_PARAMS, Appraisal, DataFacts
+from auctune.run.data.facts import (
+    APPRAISALS,
+    FACTS,
+    REPAIR_PARAMS,
+    START_ADAPTERS,
+    Appraisal,
+    DataFacts,
+)
 from auctune.run.data.process import DataError, DataProcess, Request
 from auctune.run.runtime.channel import Message
 from auctune.run.vendors import RepairParams, RepairReport
@@ -45,7 +53,7 @@ _ENVIRONMENT = {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 
 _REPAIRS = ("appraise", "repair")
-_EXAMINATIONS = ("size", "store", "measure", "appraise")
+_EXAMINATIONS = ("size", "store", "measure", "appraise", "adapter")
 
 T = TypeVar("T")
 
@@ -191,6 +199,11 @@ class DataClient:
             "place": "training_file",
         }
         return self._ask(asked, RepairReport.from_json, owner, source)
+
+    def adapter(self, path: Path, place: str, *, owner: str = "") -> "Future[StartAdapter]":
+        """Read the archive of an adapter that a job is to start from; see `read_start`."""
+        asked: Message = {"do": "adapter", "path": str(path), "place": place}
+        return self._ask(asked, START_ADAPTERS.validate_python, owner, path)
 
     def archive(
         self, folder: Path, target: Path, name: str, *, owner: str = ""

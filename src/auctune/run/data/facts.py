@@ -8,6 +8,7 @@ from pydantic import TypeAdapter
 from auctune.domain import Quote
 from auctune.domain.data_size import DataSize
 from auctune.domain.dataset import RowKind
+from auctune.domain.start_adapter import StartAdapter
 from auctune.run.vendors import RepairParams
 
 
@@ -71,3 +72,4 @@ class Appraisal:
 FACTS = TypeAdapter(DataFacts)
 APPRAISALS = TypeAdapter(Appraisal)
 REPAIR_PARAMS = TypeAdapter(RepairParams)
+START_ADAPTERS = TypeAdapter(StartAdapter)

@@ -307,6 +307,8 @@ def make_quota(
     number: int,
     target: int,
     known_steps: int,
+    start_from: Path | None = None,
+    start_digest: str | None = None,
 ) -> TaskQuota:
     """Return a task's work in one slot, from plain settings.
 
@@ -316,12 +318,13 @@ def make_quota(
         data, validation: files of rows.
         folder: the job's own; checkpoints and the adapter go there.
         number, target, known_steps: as of `TaskQuota`.
+        start_from, start_digest: as of `LoraJob`.
 
     Raises:
         InputError: for a setting out of range.
     """
     return TaskQuota(
-        job=LoraJob(id=job, data=data, validation=validation, **settings),
+        job=LoraJob(job, data, validation, start_from, start_digest, **settings),
         folder=folder,
         number=number,
         target=target,

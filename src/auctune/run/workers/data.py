@@ -11,6 +11,7 @@ needs more fails alone. Whatever a request raises is its answer: the process con
 | measure {base, path, place, max_length} | `DataSize` |
 | appraise {base, path, place, max_length, vendors} | `Appraisal` |
 | repair {source, target, vendor} | `RepairReport` |
+| adapter {path, place} | `StartAdapter` |
 | archive {folder, target, name} | `Archived` |
 
 Each request has an id, and one `DataMessage` as its response.
@@ -28,10 +29,11 @@ from auctune.atomic_files import clean_temp_files
 from auctune.domain import AuctuneError
 from auctune.run.data.archive import archive_folder
 from auctune.run.data.examiner import Examiner
-from auctune.run.data.facts import APPRAISALS, FACTS, REPAIR_PARAMS
+from auctune.run.data.facts import APPRAISALS, FACTS, REPAIR_PARAMS, START_ADAPTERS
 from auctune.run.data.process import DataMessage
 from auctune.run.runtime.channel import ErrorRecord, Message, ParentChannel, error_record
 from auctune.run.vendors import RepairVendor
+from auctune.train.adapter_files import read_start
 
 
 class RequestHandlers:
@@ -54,6 +56,7 @@ class RequestHandlers:
             "measure": self._measure,
             "appraise": self._appraise,
             "repair": self._repair,
+            "adapter": self._adapter,
             "archive": self._archive,
         }
 
@@ -102,6 +105,10 @@ class RequestHandlers:
         clean_temp_files(target)
         vendor = RepairVendor(REPAIR_PARAMS.validate_python(request["vendor"]))
         return vendor.repair(Path(request["source"]), target).to_json()
+
+    def _adapter(self, request: Message) -> Any:
+        start, _ = read_start(Path(request["path"]), request["place"])
+        return START_ADAPTERS.dump_python(start, mode="json")
 
     def _archive(self, request: Message) -> Any:
         target = Path(request["target"])

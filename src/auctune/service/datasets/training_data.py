@@ -93,6 +93,7 @@ class TrainingData:
         for name, place in (
             (training.data, "training_file"),
             (training.validation, "validation_file"),
+            (training.start_from, "model"),
         ):
             if name is not None and not self._files.exists(name):
                 raise InputError(place, f"{name!r} is being deleted", "a file that is not deleted")

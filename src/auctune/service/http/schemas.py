@@ -232,6 +232,7 @@ class MarketFields(JobOutcome):
     """Fields of a job beyond OpenAI's."""
 
     zone: str
+    start_from: str | None
     min_bid: str | None
     budget_remaining: str | None
     deadline: float | None

@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 
 from auctune.service.files.repository import FileRecord
+from auctune.service.jobs.fine_tuned import model_name
 from auctune.service.jobs.quotes import QUOTE_TTL_SECONDS, Quote
 from auctune.service.jobs.timestamps import to_rfc3339
 from auctune.service.storage.event_log import EventRow
@@ -62,13 +63,14 @@ def job_view(row: JobReadModel, projection: JobProjection[Any], clock: SlotClock
         "status": row.status.value,
         "result_files": body["files"],
         "trained_tokens": progress["tokens"] if progress and is_over else None,
-        "fine_tuned_model": model_name(row, request) if row.status == "succeeded" else None,
+        "fine_tuned_model": _model_name(row) if row.status == "succeeded" else None,
         "finished_at": int(body["finished_at"]) if is_over else None,
         "estimated_finish": None if finish is None else int(finish),
         "error": body["error"],
         "integrations": None,
         "metadata": request["metadata"],
         "market": {
+            "start_from": request["start_from"],
             "metered": None,
             "target": None,
             "edge": None,
@@ -78,11 +80,9 @@ def job_view(row: JobReadModel, projection: JobProjection[Any], clock: SlotClock
     }
 
 
-def model_name(row: JobReadModel, request: JSON) -> str:
-    """Return the name of a trained adapter, in OpenAI's format."""
-    return ":".join(
-        ("ft", request["model"], request["suffix"] or "", row.id.removeprefix("ftjob-"))
-    )
+def _model_name(row: JobReadModel) -> str:
+    request = row.body["request"]
+    return model_name(request["model"], request["suffix"], row.id)
 
 
 def quote_view(quote: Quote) -> JSON:
@@ -150,9 +150,7 @@ def checkpoint_view(row: EventRow, job: JobReadModel) -> JSON:
         "id": f"ftckpt-{row.seq}",
         "object": "fine_tuning.job.checkpoint",
         "created_at": int(row.at),
-        "fine_tuned_model_checkpoint": (
-            f"{model_name(job, job.body['request'])}:ckpt-step-{result['steps']}"
-        ),
+        "fine_tuned_model_checkpoint": (f"{_model_name(job)}:ckpt-step-{result['steps']}"),
         "fine_tuning_job_id": job.id,
         "metrics": {
             "step": result["steps"],

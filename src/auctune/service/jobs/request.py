@@ -10,6 +10,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    PrivateAttr,
     StrictBool,
     StringConstraints,
     model_validator,
@@ -17,6 +18,7 @@ from pydantic import (
 
 from auctune.domain import InputError
 from auctune.schema import with_hyperparameters
+from auctune.service.jobs.fine_tuned import StartModel
 
 _MAX = 10**9
 Count = Annotated[int, Field(ge=1, le=_MAX, strict=True)]
@@ -183,6 +185,23 @@ class JobRequest(Request):
 
     model: Name
     training_file: FileId
+    _start: StartModel | None = PrivateAttr(None)
+
+    def starting_from(self, start: StartModel) -> "JobRequest":
+        """Return the request with the fine-tuned model that it names."""
+        request = self.model_copy()
+        request._start = start
+        return request
+
+    @property
+    def start(self) -> StartModel | None:
+        """The fine-tuned model that the job starts from, or None if it starts from its base."""
+        return self._start
+
+    @property
+    def base(self) -> str:
+        """Name of the base model that the job trains on."""
+        return self.model if self._start is None else self._start.base
 
 
 class Acceptance(Request):

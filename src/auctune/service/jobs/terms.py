@@ -19,6 +19,9 @@ _AMOUNT = 'an amount of money, as text: "12.50"'
 DEADLINE = "a time, or a span such as +2h"
 """Expectation of an error about a missing deadline."""
 
+# What is refused of a field that is always given, and what is expected.
+_REFUSED_VALUES = {"model": ("a fine-tuned model", "a base model")}
+
 # Fields that have another default than `None`; and deadlines, of which there are two.
 _IS_SET: Mapping[str, Callable[[JobRequest], bool]] = {
     "market.deadline": lambda request: has_deadline(request),
@@ -28,6 +31,7 @@ _IS_SET: Mapping[str, Callable[[JobRequest], bool]] = {
         lambda request: hyperparameters_of(request.market.lora)["warmup_ratio"] > 0
     ),
     "method.dpo": lambda request: request.method is not None and request.method.type == "dpo",
+    "model": lambda request: request.start is not None,
     "hyperparameters.n_epochs": lambda request: request.hyperparameters_used.n_epochs != "auto",
     "validation_file": lambda request: request.validation_file is not None,
 }
@@ -54,7 +58,7 @@ class Terms:
         found = self._first_unsupported(request)
         if found is None:
             return None
-        refusal = f"does not support {found}"
+        refusal = f"does not support {_REFUSED_VALUES.get(found, (found,))[0]}"
         return f"{self.reason}, and {refusal}" if self.reason else refusal
 
     def check(self, request: JobRequest, zone: str, kind: str) -> None:
@@ -62,8 +66,9 @@ class Terms:
         found = self._first_unsupported(request)
         if found is not None:
             clause = f"{self.reason} and does" if self.reason else "does"
-            expected = f"none: zone {zone} ({kind}) {clause} not support it"
-            raise InputError(found, "is given", expected)
+            value, other = _REFUSED_VALUES.get(found, ("given", "none"))
+            expected = f"{other}: zone {zone} ({kind}) {clause} not support it"
+            raise InputError(found, f"is {value}", expected)
         missing = self._first_missing(request)
         if missing is not None:
             raise InputError(missing, "is missing", self.required[missing])
@@ -163,7 +168,8 @@ def request_record(
     rate = request.hyperparameters_used.learning_rate_multiplier
     chosen_from = {"alternatives": [one.to_record() for one in alternatives]}
     return {
-        "model": request.model,
+        "model": request.base,
+        "start_from": None if request.start is None else request.model,
         "training_file": request.training_file,
         "validation_file": request.validation_file,
         "learning_rate_multiplier": 1.0 if rate == "auto" else rate,

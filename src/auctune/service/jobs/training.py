@@ -23,6 +23,8 @@ class Training(TrainingConfig):
         truncate: whether more rows than usual may be cut at `max_length`.
         share: of a node's compute that it takes at most, in (0, 1].
         repair: whether vendors may repair the data.
+        start_from: id of the file with the adapter that it starts from, or None.
+        start_digest: of that adapter; see `StartAdapter`.
     """
 
     data: str
@@ -30,6 +32,8 @@ class Training(TrainingConfig):
     truncate: bool = False
     share: float = 0.25
     repair: bool = False
+    start_from: str | None = None
+    start_digest: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,7 @@ class Defaults:
         learning_rate: at a multiplier of 1.
         share: of a node that a task takes at most.
         context_tokens: of the base, or None without a limit.
+        base_digest: of the base, or None if no job starts from an adapter of it.
     """
 
     epochs: int = 3
@@ -83,6 +88,7 @@ class Defaults:
     learning_rate: float = 1e-3
     share: float = 0.25
     context_tokens: int | None = None
+    base_digest: str | None = None
 
     @property
     def length(self) -> int:
@@ -90,7 +96,11 @@ class Defaults:
 
 
 def resolve_training(request: JobRequest, defaults: Defaults) -> Training:
-    """Return the settings of a request's training; without a seed, a random one is drawn."""
+    """Return the settings of a request's training; without a seed, a random one is drawn.
+
+    Raises:
+        InputError: if they contradict the model that it starts from, or that is of another base.
+    """
     chosen, terms = request.hyperparameters_used, request.market
     lora = terms.lora
     length = lora.max_length or defaults.length
@@ -104,12 +114,20 @@ def resolve_training(request: JobRequest, defaults: Defaults) -> Training:
     }
     if isinstance(chosen, DpoHyperparameters) and chosen.beta != "auto":
         resolved["beta"] = chosen.beta
+    start = request.start
+    if start is not None:
+        assert defaults.base_digest is not None
+        start.adapter.check_base(defaults.base_digest, "model")
+        given = {name: resolved[name] for name in lora.model_fields_set & resolved.keys()}
+        resolved |= start.adapter.settings(given, "market.lora.")
     return Training(
         data=request.training_file,
         validation=request.validation_file,
         truncate=lora.truncate,
         share=terms.share or defaults.share,
         repair=terms.repair,
+        start_from=None if start is None else start.file,
+        start_digest=None if start is None else start.adapter.digest,
         **resolved,
     )
 

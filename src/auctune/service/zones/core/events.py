@@ -16,7 +16,7 @@ from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.training import Training
 from auctune.service.storage.events import EventType, Record
 
-VERSION = 9
+VERSION = 10
 """Version of the log: of the types and bodies of events. Logs of other versions are refused."""
 
 T = TypeVar("T")

@@ -146,7 +146,10 @@ class LanguageZoneLoader(ZoneLoader[L, Z, M]):
         if inspector is None:
             inspector = DatasetInspector(entry.base_source, shared.data, shared.files)
         defaults = Defaults(
-            max_length=entry.max_length, share=share, context_tokens=base.context_tokens
+            max_length=entry.max_length,
+            share=share,
+            context_tokens=base.context_tokens,
+            base_digest=base.digest,
         )
         data = TrainingData(shared.files, base.digest, inspector, defaults.length)
         return GatewayContext(

@@ -141,7 +141,7 @@ class SlotScheduler(ABC, Generic[Z, J]):
 
     def _request(self, zone: Z, job: J) -> TaskQuota:
         training = job.training
-        validation = training.validation
+        validation, start = training.validation, training.start_from
         return make_quota(
             job.id,
             training.hyperparameters(),
@@ -151,6 +151,8 @@ class SlotScheduler(ABC, Generic[Z, J]):
             number=zone.event_slot + 1,
             target=self._target(zone, job),
             known_steps=job.progress.steps,
+            start_from=None if start is None else self._content(start),
+            start_digest=training.start_digest,
         )
 
     def _on_trained(self, zone: Z, node: str, message: Trained) -> None:

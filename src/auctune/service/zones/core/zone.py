@@ -140,7 +140,10 @@ class Zone(ABC, Generic[J, B]):
     def uses_file(self, file: str) -> bool:
         """Return whether a job that has not ended needs a file."""
         jobs: list[PendingJob] = [*self.pending_jobs.values(), *self.admitted_jobs.values()]
-        return any(file in (job.training.data, job.training.validation) for job in jobs)
+        return any(
+            file in (job.training.data, job.training.validation, job.training.start_from)
+            for job in jobs
+        )
 
     def receive(
         self,

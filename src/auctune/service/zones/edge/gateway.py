@@ -38,6 +38,7 @@ class EdgeGateway(MenuGateway[EdgeZone, EdgeBid, SiteDatasets, EdgeMenuLine]):
             "market.repair",
             "market.lora.patience",
             "method.dpo",
+            "model",
         ),
     )
 

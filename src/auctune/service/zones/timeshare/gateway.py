@@ -52,6 +52,7 @@ class TimeshareGateway(EstimateGateway[TimeshareZone, TimeshareBid, EstimateInpu
             "market.lora.warmup_ratio",
             "hyperparameters.n_epochs",
             "method.dpo",
+            "model",
         ),
         reason="trains to a loss",
     )

@@ -1,0 +1,138 @@
+"""Jobs that start from the model of an earlier job of their owner, as with OpenAI's client."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openai
+import pytest
+from safetensors.numpy import save_file
+
+from auctune.client import Client, Endpoint, JobSpec, JobTerms, Transport
+from auctune.domain.errors import InputError
+from auctune.service.config.models import ServiceConfig
+from auctune.train.adapter_files import pack_adapter, write_record
+from support.serving import Served, make_file, make_pool, make_zone
+
+pytest_plugins = ["support.served_market"]
+
+MODULE = "base_model.model.layers.0.q_proj"
+TERMS = {"bid": "100", "deadline": "+20m"}
+
+
+@pytest.fixture(scope="module")
+def service_file() -> ServiceConfig:
+    return make_file([make_zone(), make_pool()])
+
+
+def pack(folder: Path, base_digest: str = "0" * 64, rank: int = 2) -> bytes:
+    """An archive of an adapter on the market's made-up base."""
+    source = folder / "adapter"
+    source.mkdir()
+    config = {"peft_type": "LORA", "r": rank, "lora_alpha": 3, "target_modules": ["q_proj"]}
+    (source / "adapter_config.json").write_text(json.dumps(config))
+    weights = {
+        f"{MODULE}.{name}.weight": np.ones(shape, np.float32)
+        for name, shape in (("lora_A", (rank, 8)), ("lora_B", (8, rank)))
+    }
+    save_file(weights, source / "adapter_model.safetensors")
+    write_record(base_digest, source)
+    pack_adapter(source, folder / "adapter.zip")
+    return (folder / "adapter.zip").read_bytes()
+
+
+def trained(served: Served, client: openai.OpenAI, archive: bytes) -> tuple[str, str]:
+    """The id and the model of a job whose adapter this is."""
+    job = client.fine_tuning.jobs.create(
+        model="tiny",
+        training_file=served.upload(),
+        suffix="weather",
+        extra_body={"market": {**TERMS, "zone": "default"}},
+    )
+    served.train(job.id, 150)
+    served.finish(job.id, "ada", content=archive)
+    model = client.fine_tuning.jobs.retrieve(job.id).fine_tuned_model
+    assert model is not None
+    return job.id, model
+
+
+def test_a_job_starts_from_the_model_of_an_earlier_one(served: Served, tmp_path: Path) -> None:
+    client = served.client()
+    first, model = trained(served, client, pack(tmp_path))
+    file = served.upload()
+    # Of two zones with the base, the pool does not take it.
+    job = client.fine_tuning.jobs.create(
+        model=model, training_file=file, suffix="more", extra_body={"market": TERMS}
+    )
+    assert (job.status, job.model, job.market["start_from"]) == ("queued", "tiny", model)
+    lora = job.market["lora"]
+    assert [lora[name] for name in ("rank", "alpha", "target_modules")] == [2, 3.0, ["q_proj"]]
+    body = served.service.queries.job(job.id)
+    assert body is not None
+    (archive,) = client.fine_tuning.jobs.retrieve(first).result_files
+    assert json.loads(body.body)["training"]["start_from"] == archive
+    # The adapter stays as long as the job may need it.
+    with pytest.raises(openai.BadRequestError, match="an open job needs this file"):
+        client.files.delete(archive)
+    served.train(job.id, 150)
+    served.finish(job.id, "ada", content=b"PK adapter")
+    done = client.fine_tuning.jobs.retrieve(job.id)
+    assert done.fine_tuned_model == f"ft:tiny:more:{job.id.removeprefix('ftjob-')}"
+    assert client.files.delete(archive).deleted
+    with pytest.raises(openai.BadRequestError, match="has been deleted"):
+        client.fine_tuning.jobs.create(
+            model=model, training_file=file, extra_body={"market": TERMS}
+        )
+
+
+def test_a_quote_of_a_model_is_accepted(served: Served, tmp_path: Path) -> None:
+    client = served.client()
+    _, model = trained(served, client, pack(tmp_path))
+    body = {"model": model, "training_file": served.upload(), "market": {"zone": "default"}}
+    quote = client.post("/quotes", body=body, cast_to=dict[str, Any])
+    assert quote["model"] == model
+    job = client.post(
+        "/fine_tuning/jobs",
+        body={"model": model, "market": {"quote": quote["id"], "line": 0}},
+        cast_to=dict[str, Any],
+    )
+    assert (job["market"]["start_from"], job["market"]["lora"]["rank"]) == (model, 2)
+
+
+def test_what_is_no_model_of_the_owner_or_contradicts_it_is_refused(
+    served: Served, tmp_path: Path
+) -> None:
+    client = served.client()
+    first, model = trained(served, client, pack(tmp_path))
+    (tmp_path / "other").mkdir()
+    _, other_base = trained(served, client, pack(tmp_path / "other", "1" * 64))
+    _, broken = trained(served, client, b"PK adapter")
+    running = served.bid(client, served.upload())
+    key = served.key("eve")
+    unknown = "there is no fine-tuned model"
+    market = {**TERMS, "zone": "default"}
+    for who, name, terms, found in (
+        (key, model, market, unknown),
+        (None, model.replace("weather", "rain"), market, unknown),
+        (None, f"ft:tiny::{running.id.removeprefix('ftjob-')}", market, unknown),
+        (None, "ft:tiny::nothing", market, unknown),
+        (None, "ft:", market, unknown),
+        (None, model, {**market, "lora": {"rank": 8}}, "market.lora.rank: 8, where the adapter"),
+        (None, other_base, market, "was trained on another base"),
+        (None, broken, market, "is neither a folder nor a zip archive"),
+        (None, model, {**TERMS, "zone": "pool", "target_loss": 1}, "is a fine-tuned model"),
+    ):
+        with pytest.raises(openai.BadRequestError) as refused:
+            served.client(who).fine_tuning.jobs.create(
+                model=name,
+                training_file=served.upload(who),
+                extra_body={"market": terms},
+            )
+        assert found in refused.value.message
+    # Another user's model, and none at all, are answered alike.
+    with Client(Transport(Endpoint(served.url, served.users["ada"]))) as auctune:
+        spec = JobSpec(served.upload(), model=first)
+        assert auctune.prepare(spec, JobTerms()).model == model
+        with pytest.raises(InputError, match=r"--model: .* has no model"):
+            auctune.prepare(JobSpec(served.upload(), model=running.id), JobTerms())
