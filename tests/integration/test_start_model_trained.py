@@ -41,7 +41,7 @@ def submit(service: ServiceProcess, model: str, file: str, **lora: object) -> Fi
 def result(service: ServiceProcess, job: str, place: Path) -> str:
     """The model of a job, whose archive is then at `place`."""
     found = service.wait_for_job(job, lambda one: one["fine_tuned_model"] is not None)
-    place.write_bytes(service.download(found["result_files"][0]))
+    place.write_bytes(service.download(found["result_files"][-1]))
     model: str = found["fine_tuned_model"]
     return model
 

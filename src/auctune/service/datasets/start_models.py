@@ -46,7 +46,7 @@ class StartModels:
             body = orjson.loads(row.body)
             request, files = body["request"], body["files"]
             if files and model == model_name(request["model"], request["suffix"], job):
-                return request["model"], files[0]
+                return request["model"], files[-1]
         # The same error if another user has it: it must not reveal other users' models.
         found = f"there is no fine-tuned model {model!r}"
         raise InputError("model", found, "the fine_tuned_model of one of your succeeded jobs")
