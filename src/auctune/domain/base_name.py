@@ -12,10 +12,14 @@ Whatever else looks like a path is a folder that is not there: a mistyped path f
 
 import re
 from pathlib import Path
+from typing import Literal
 
 from auctune.domain.errors import InputError
 
 HUB = "hub:"
+BaseDtype = Literal["float32", "bfloat16", "nf4"]
+"""Number type of a base's weights: `nf4` has 4 bits a number, and computes in bfloat16."""
+DTYPE_WORDS = "`float32`, `bfloat16`, or `nf4`: 4 bits a number by bitsandbytes, as for QLoRA"
 EXPECTED = 'the name "tiny", a folder that transformers can load, or hub:NAME for one on the hub'
 
 _HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")

@@ -10,6 +10,7 @@ import json
 import re
 import time
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
     AutoTokenizer,
+    BitsAndBytesConfig,
     PretrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
@@ -30,7 +32,8 @@ from auctune.domain.base_name import EXPECTED
 from auctune.domain.errors import InputError
 from auctune.train.tokenizer import check_config, context_of, find_source, give_padding, loading
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+# What is computed in, by the number type of the weights.
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "nf4": torch.bfloat16}
 # Compute capability from which on a GPU has bfloat16 units.
 BF16_CAPABILITY = (8, 0)
 # Properties of the run, not of the model: they differ between machines, folders and releases.
@@ -48,6 +51,7 @@ class Base:
         tokenizer: has a token to pad with.
         digest: SHA-256 over configuration and weights, in hexadecimal.
         architecture: the same without the weights' values: what is as fast as it has the same.
+        dtype: of the computation.
         load_seconds: that it took to load; to build the tiny base is not part of it.
     """
 
@@ -66,6 +70,12 @@ class Base:
     def context_tokens(self) -> int | None:
         """Maximum tokens of a row that the model has positions for, or `None`."""
         return context_of(self.model.config)
+
+    @property
+    def weight_dtype(self) -> str:
+        """The number type of the weights: one of `DTYPES`."""
+        is_quantized = getattr(self.model, "is_loaded_in_4bit", False)
+        return "nf4" if is_quantized else str(self.dtype).removeprefix("torch.")
 
     @property
     def attention(self) -> str:
@@ -87,7 +97,8 @@ def load_base(name: str, *, cache: Path, device: str = "cpu", dtype: str = "floa
         name: as `resolve_base` reads it; only for a name on the hub is the network used.
         cache: folder where the tiny base is kept once it is built.
         device: "cpu", "cuda" or "cuda:N".
-        dtype: "float32" or "bfloat16".
+        dtype: "float32", "bfloat16", or "nf4": linear layers, but for the output layer, are kept
+            with 4 bits a number (Dettmers et al., 2023), which needs bitsandbytes.
 
     Raises:
         InputError: if the base does not exist, or cannot be trained here.
@@ -103,7 +114,10 @@ def load_base(name: str, *, cache: Path, device: str = "cpu", dtype: str = "floa
         config = AutoConfig.from_pretrained(source, local_files_only=local)
         check_config(name, config)
         _switch_off_dropouts(config)
-        model = _load_model(place, source, config, dtype=number_type, local_files_only=local)
+        options = {"dtype": number_type, "local_files_only": local}
+        if dtype == "nf4":
+            options |= _quantization(target)
+        model = _load_model(place, source, config, **options)
         tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=local)
     _freeze(model)
     give_padding(tokenizer, place)
@@ -131,6 +145,19 @@ def check_device(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
     """
     target = _find_device(device)
     return target, _find_dtype(dtype, target)
+
+
+def _quantization(device: torch.device) -> dict[str, Any]:
+    if find_spec("bitsandbytes") is None:
+        expected = "bitsandbytes beside auctune: pip install 'auctune[nf4]'"
+        raise InputError("dtype", "'nf4', where bitsandbytes is not installed", expected)
+    settings = BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=DTYPES["nf4"],
+    )
+    return {"quantization_config": settings, "device_map": {"": device}}
 
 
 def compute_digest(model: PreTrainedModel) -> str:
@@ -177,7 +204,12 @@ def linear_features(model: PreTrainedModel) -> dict[str, int]:
     for name, module in model.named_modules():
         if isinstance(module, nn.Linear | Conv1D):
             pattern = module_pattern(name)
-            features[pattern] = features.get(pattern, 0) + sum(module.weight.shape)
+            sizes = (
+                module.weight.shape
+                if isinstance(module, Conv1D)
+                else (module.in_features, module.out_features)
+            )
+            features[pattern] = features.get(pattern, 0) + sum(sizes)
     return features
 
 
@@ -225,11 +257,11 @@ def _find_dtype(dtype: str, device: torch.device) -> torch.dtype:
         raise InputError("dtype", f"{dtype!r}", f"one of {', '.join(map(repr, DTYPES))}")
     # A CPU computes bfloat16 in any case, if slowly. For GPUs torch reports support on older
     # ones too, which emulate it, and for the current device rather than the named one.
-    if dtype == "bfloat16" and device.type == "cuda":
+    if DTYPES[dtype] is torch.bfloat16 and device.type == "cuda":
         capability = torch.cuda.get_device_capability(device)
         if capability < BF16_CAPABILITY:
             found = f"{device} has compute capability {capability[0]}.{capability[1]}"
-            raise InputError("dtype", f"bfloat16, where {found}", "'float32', or 8.0 or later")
+            raise InputError("dtype", f"{dtype}, where {found}", "'float32', or 8.0 or later")
     return DTYPES[dtype]
 
 

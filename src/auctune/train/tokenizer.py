@@ -17,6 +17,7 @@ from auctune.domain.base_name import EXPECTED, HUB, resolve_base
 from auctune.domain.errors import InputError
 from auctune.train.tiny import tiny_folder
 
+_QUANTIZED = 'is quantized already, which is not supported (dtype = "nf4" quantizes a plain base)'
 QUANTIZED_NAMES = re.compile(r"(?i)gptq|awq|gguf|bnb|[-_.](4|8)bit|int[48]\b|fp8|nf4")
 
 
@@ -31,7 +32,7 @@ def find_source(name: str, cache: Path) -> tuple[str, bool]:
             raise InputError(place, "is a folder without a config.json", EXPECTED)
         return str(folder.resolve()), True
     if QUANTIZED_NAMES.search(found):
-        raise _refused(name, "is quantized, which is not supported")
+        raise _refused(name, _QUANTIZED)
     return found.removeprefix(HUB), False
 
 
@@ -42,7 +43,7 @@ def check_config(name: str, config: PretrainedConfig) -> None:
         InputError: for a quantized model or one with an encoder.
     """
     if getattr(config, "quantization_config", None) is not None:
-        raise _refused(name, "is quantized, which is not supported")
+        raise _refused(name, _QUANTIZED)
     if config.is_encoder_decoder:
         raise _refused(name, "has an encoder, which is not supported")
 

@@ -29,7 +29,7 @@ Charts = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Write charts (SVG and PNG) to this folder.")
 ]
 Device = Annotated[str, typer.Option(metavar="DEVICE", help="cpu, cuda or cuda:N.")]
-Dtype = Annotated[str, typer.Option(metavar="DTYPE", help="float32 or bfloat16.")]
+Dtype = Annotated[str, typer.Option(metavar="DTYPE", help="float32, bfloat16 or nf4.")]
 Limit = Annotated[int, typer.Option(min=1, help="Show at most this many, the newest.")]
 ShowAll = Annotated[bool, typer.Option("--all", help="Show all, whatever --limit.")]
 

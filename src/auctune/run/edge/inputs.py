@@ -9,13 +9,13 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, TypeAdapter
 
 from auctune.atomic_files import write_atomically
 from auctune.domain import InputError
-from auctune.domain.base_name import resolve_base
+from auctune.domain.base_name import BaseDtype, resolve_base
 from auctune.domain.dataset import DataSet, read_dataset
 from auctune.edge.eris import ErisPlayer
 from auctune.edge.job import EdgeJob
@@ -61,7 +61,7 @@ class EdgeTraining:
     may_move: bool = False
     num_rows: int | None = None
     validation: str | None = None
-    dtype: Literal["float32", "bfloat16"] = "float32"
+    dtype: BaseDtype = "float32"
     threads: int = 1
     micro_batch: int = 4
 
@@ -109,7 +109,7 @@ class TrainingTable(BaseModel):
     base: str = "tiny"
     rows: dict[str, str] = {}
     validation: str = ""
-    dtype: Literal["float32", "bfloat16"] = "float32"
+    dtype: BaseDtype = "float32"
     threads: int = 1
     micro_batch: Annotated[int, Field(ge=1)] = 4
     rows_move: bool = False

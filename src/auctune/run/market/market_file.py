@@ -15,6 +15,7 @@ from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
 from auctune.device_profile import physical_device
 from auctune.domain import InputError, Money, parse_money
+from auctune.domain.base_name import BaseDtype
 from auctune.domain.dataset import RowKind
 from auctune.domain.start_adapter import StartAdapter
 from auctune.run.runtime.ray.params import RayParams, Resource, check_ray
@@ -46,7 +47,7 @@ _NOT_SUPPORTED = {
     "use_dora": "DoRA",
     "modules_to_save": "training of whole modules",
     "load_in_8bit": "a quantized base",
-    "load_in_4bit": "a quantized base",
+    "load_in_4bit": 'a base of 4 bits but by dtype = "nf4"',
 }
 
 Name = Annotated[str, BeforeValidator(_name)]
@@ -160,7 +161,7 @@ class MarketFile(BaseModel):
     slots: Annotated[int, Field(ge=1, le=100_000)]
     slot_seconds: Positive
     sample_tokens: Positive = 64.0
-    dtype: Literal["float32", "bfloat16"] = "float32"
+    dtype: BaseDtype = "float32"
     mode: Literal["fused", "exact"] = "fused"
     gradient_checkpointing: bool = False
     backend: Backend = "auto"

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, PrivateAttr
 
-from auctune.domain.base_name import resolve_base
+from auctune.domain.base_name import DTYPE_WORDS, BaseDtype, resolve_base
 from auctune.domain.dataset import DEFAULT_MAX_LENGTH
 from auctune.schema import STRICT
 from auctune.service.config.fields import Count, Name, Positive, settings_folder
@@ -89,8 +89,8 @@ class LanguageZoneConfig(ZoneConfig):
         "folder that does not exist is an error. Requests name the model as it is written here. "
         "Fixed once the zone has been opened",
     )
-    dtype: Literal["float32", "bfloat16"] = Field(
-        default="float32", description="number format of the base: `float32` or `bfloat16`"
+    dtype: BaseDtype = Field(
+        default="float32", description=f"number type of the base's weights: {DTYPE_WORDS}"
     )
     threads: Annotated[int, Field(ge=1, le=1024)] | None = Field(
         default=None,

@@ -12,7 +12,8 @@ from auctune.domain import InputError
 from auctune.domain.data_size import DataSize
 from auctune.service.jobs.training import Defaults, Training
 
-_DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+# Scales of nf4 have 0.127 bits a number.
+_DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "nf4": (4 + 0.127) / 8}
 
 # Cost of forward and backward in forward passes, for frozen and for trained weights.
 _FROZEN_PASSES, _TRAINED_PASSES = 2.0, 3.0

@@ -9,6 +9,7 @@ EPYC of family 26). The results differ in rounding alone.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -78,10 +79,24 @@ class FrozenConv1D(_FrozenForward, Conv1D):  # type: ignore[misc]  # of an untyp
 
 
 def frozen_weight(layer: Any) -> Tensor:
-    """[out, in] of a linear module."""
+    """[out, in] of a linear module, or uint8, as bitsandbytes packs it."""
     weight = layer.weight
     assert isinstance(weight, Tensor)
     return weight.t() if isinstance(layer, Conv1D) else weight
+
+
+def unpacking(layer: Any) -> Callable[[Tensor], Tensor]:
+    """Return what makes [out, in] of a linear module's `frozen_weight` for one product.
+
+    A weight of 4 bits a number is unpacked for each product, and only its packed form is kept for
+    the backward pass.
+    """
+    state = getattr(layer.weight, "quant_state", None)
+    if state is None:
+        return lambda weight: weight
+    from bitsandbytes.functional import dequantize_4bit
+
+    return partial(dequantize_4bit, quant_state=state)
 
 
 def frozen_bias(layer: Any) -> Tensor | None:

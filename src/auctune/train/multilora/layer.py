@@ -33,7 +33,7 @@ from transformers.pytorch_utils import Conv1D
 from auctune.domain.errors import InputError
 from auctune.train.multilora.backends import Backend, Bounds, Matrices, transposed
 from auctune.train.multilora.dropout import keep_mask, keep_scale, layer_key, num_dropped_levels
-from auctune.train.multilora.frozen import Linear, frozen_bias, frozen_weight
+from auctune.train.multilora.frozen import Linear, frozen_bias, frozen_weight, unpacking
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,7 @@ class LayerPass:
 
     Attributes:
         linear: the product with the frozen weight.
+        unpack: what makes that weight [out, in] of the tensor that holds it.
         backend: of the products with the adapters' matrices.
         bounds: tokens of each segment that has an adapter in this layer.
         ranks: of these adapters.
@@ -132,6 +133,7 @@ class LayerPass:
     """
 
     linear: Linear
+    unpack: Callable[[Tensor], Tensor]
     backend: Backend
     bounds: Bounds
     ranks: tuple[int, ...]
@@ -141,8 +143,9 @@ class LayerPass:
 class _MultiLoraProduct(torch.autograd.Function):
     """x [N, in], frozen weight [out, in], bias [out], mask bool [N, in], then A_1, B_1, A_2, ...
 
-    Bias may be missing, and so may the mask, where nothing is dropped. All large tensors are saved
-    through autograd, which lets gradient checkpointing drop and recompute them.
+    The weight is as it is stored. Bias may be missing, and so may the mask, where nothing is
+    dropped. All large tensors are saved through autograd, which lets gradient checkpointing drop
+    and recompute them.
     """
 
     @staticmethod
@@ -155,7 +158,7 @@ class _MultiLoraProduct(torch.autograd.Function):
         call: LayerPass,
         *factors: Tensor,
     ) -> Tensor:
-        y = call.linear(x, weight, bias)
+        y = call.linear(x, call.unpack(weight), bias)
         rank = max(call.ranks)
         lora_a = call.backend.gather(factors[::2], rank, x.shape[1], x.dtype)
         lora_b = call.backend.gather(factors[1::2], y.shape[1], rank, x.dtype)
@@ -200,7 +203,7 @@ def _gradient_of_input(
     hidden_gradient: Tensor,
     lora_a: Matrices,
 ) -> Tensor:
-    of_x = call.linear(gradient, weight.t(), None)
+    of_x = call.linear(gradient, call.unpack(weight).t(), None)
     if mask is None:
         call.backend.add(of_x, hidden_gradient, lora_a, call.bounds)
         return of_x
@@ -275,6 +278,7 @@ class MultiLoraLinear(PeftLinear):  # type: ignore[misc]  # of an untyped class
         )
         return LayerPass(
             linear=self.linear,
+            unpack=unpacking(self.get_base_layer()),
             backend=self.backend,
             bounds=tuple((segment.first * width, segment.last * width) for segment in segments),
             ranks=tuple(self.r[segment.adapter] for segment in segments),
