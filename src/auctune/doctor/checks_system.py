@@ -38,6 +38,7 @@ EXTRAS = {
     "service": "auctune serve",
     "spot": "ARIMA forecasts",
     "ray": "clusters",
+    "nf4": "bases of 4 bits",
     "experiments": "tasks and estimators of experiments",
 }
 

@@ -17,7 +17,7 @@ from auctune.domain.base_name import EXPECTED, HUB, resolve_base
 from auctune.domain.errors import InputError
 from auctune.train.tiny import tiny_folder
 
-_QUANTIZED = 'is quantized already, which is not supported (dtype = "nf4" quantizes a plain base)'
+_EXPECTED = 'a decoder in float32 or bfloat16 weights, which dtype = "nf4" quantizes'
 QUANTIZED_NAMES = re.compile(r"(?i)gptq|awq|gguf|bnb|[-_.](4|8)bit|int[48]\b|fp8|nf4")
 
 
@@ -32,7 +32,7 @@ def find_source(name: str, cache: Path) -> tuple[str, bool]:
             raise InputError(place, "is a folder without a config.json", EXPECTED)
         return str(folder.resolve()), True
     if QUANTIZED_NAMES.search(found):
-        raise _refused(name, _QUANTIZED)
+        raise _refused(name, "is quantized, which is not supported")
     return found.removeprefix(HUB), False
 
 
@@ -43,13 +43,13 @@ def check_config(name: str, config: PretrainedConfig) -> None:
         InputError: for a quantized model or one with an encoder.
     """
     if getattr(config, "quantization_config", None) is not None:
-        raise _refused(name, _QUANTIZED)
+        raise _refused(name, "is quantized, which is not supported")
     if config.is_encoder_decoder:
         raise _refused(name, "has an encoder, which is not supported")
 
 
 def _refused(name: str, found: str) -> InputError:
-    return InputError(f"base {name!r}", found, "a decoder in float32 or bfloat16 weights")
+    return InputError(f"base {name!r}", found, _EXPECTED)
 
 
 @contextmanager
