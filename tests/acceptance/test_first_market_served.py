@@ -79,7 +79,7 @@ def submit(service: ServiceProcess) -> int:
 def fetch(service: ServiceProcess, job: Answer, folder: Path) -> Path:
     """Unpack what came out of a job; where its adapter is."""
     archive = folder.with_suffix(".zip")
-    archive.write_bytes(service.download(job["result_files"][0]))
+    archive.write_bytes(service.download(job["result_files"][-1]))
     with zipfile.ZipFile(archive) as packed:
         packed.extractall(folder)
     return next(folder.rglob("adapter_config.json")).parent

@@ -152,7 +152,7 @@ def test_jobs_are_trained_in_order_of_arrival_at_the_price_of_the_page(
         done = [wait_until_over(served, job.id) for job in (first, second)]
         assert [job.status for job in done] == ["succeeded", "succeeded"]
         assert done[0].body["finished_at"] < done[1].body["finished_at"]
-        content = served.client().files.content(done[0].body["files"][0]).read()
+        content = served.client().files.content(done[0].body["files"][-1]).read()
         names = zipfile.ZipFile(io.BytesIO(content)).namelist()
         assert any(name.endswith("adapter_model.safetensors") for name in names)
         assert first.id in PageVisitor(served, served.operator).get("/page/zones/queue").text

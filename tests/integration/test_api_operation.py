@@ -724,7 +724,7 @@ def check_erasure(served: Served) -> None:
         checkpoints.mkdir(parents=True)
         before = http.get("/v1/ledger/balances").json()
         erased = http.delete("/v1/users/leaver/data").json()
-        assert (erased["files"], erased["jobs"], erased["keys"]) == (2, 1, 1)
+        assert (erased["files"], erased["jobs"], erased["keys"]) == (3, 1, 1)
         assert http.get("/v1/ledger/balances").json() == before
         rows = http.get("/v1/zones/default/decisions").json()["data"]
     assert not {file, adapter} & contents(served)

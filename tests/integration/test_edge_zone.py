@@ -185,7 +185,7 @@ class Shop:
         with self.client() as client:
             found = client.fine_tuning.jobs.retrieve(job)
             assert found.status == "succeeded", found
-            content = client.files.content(found.result_files[0]).read()
+            content = client.files.content(found.result_files[-1]).read()
         archive = zipfile.ZipFile(io.BytesIO(content))
         return {name.removeprefix(f"{job}/"): archive.read(name) for name in archive.namelist()}
 

@@ -238,6 +238,10 @@ def test_a_job_is_bid_for_watched_through_a_kill_fetched_and_tried(
     record = json.loads((home / "adapter" / "job.json").read_text())
     assert (record["id"], record["status"]) == (job, "succeeded")
     assert f"pays {record['market']['payment']} " in watching.text
+    columns, *steps = (home / "adapter" / "metrics.csv").read_text().splitlines()
+    assert columns.startswith("step,train_loss,train_mean_token_accuracy,")
+    assert [line.split(",")[0] for line in steps] == [str(n + 1) for n in range(len(steps))]
+    assert len(steps) > 1
     assert auctune("fetch", job, "--out", "adapter")[0] == 2
 
     prompt = "Weather report for Lisbon: clear, 9 degrees.\nAdvice:"

@@ -7,7 +7,7 @@ import pytest
 from auctune.client.endpoint import STARTING_FILE
 from auctune.train.base import Base
 from support.executor_kinds import KINDS
-from support.one_job import adapter, beyond, check_charged_once, rows_of_job, submit
+from support.one_job import adapter, beyond, check_charged_once, metrics, rows_of_job, submit
 from support.processes import kill
 from support.service_process import rows_of, running, write_service
 
@@ -35,7 +35,8 @@ def test_a_killed_job_ends_as_an_undisturbed_one_and_is_charged_once(
         assert "torch" not in mapped
         assert not (tmp_path / "data" / STARTING_FILE).exists()
         file = service.upload(rows_of(40))
-        undisturbed = adapter(service, submit(service, file))
+        first = submit(service, file)
+        undisturbed = adapter(service, first)
         job = submit(service, file)
         rows = 0
         for victim in ("worker", "service", "both"):
@@ -48,5 +49,11 @@ def test_a_killed_job_ends_as_an_undisturbed_one_and_is_charged_once(
                 service.start()
                 assert rows_of_job(service.job(job)) >= rows
         assert adapter(service, job) == undisturbed
+        steps = metrics(service, job)
+        assert steps == metrics(service, first)
+        assert [one["step"] for one in steps] == [str(step) for step in range(1, 31)]
+        assert float(steps[-1]["train_loss"]) < float(steps[0]["train_loss"])
+        assert all(0 <= float(one["train_mean_token_accuracy"]) <= 1 for one in steps)
+        assert {one["valid_loss"] for one in steps} == {""}
         assert service.stop() == 0
     check_charged_once(tmp_path / "data", job)

@@ -117,7 +117,7 @@ def test_a_killed_rented_job_ends_as_an_undisturbed_one_and_its_bill_is_the_ledg
         service.start()
         done = service.wait_for_job(name, lambda one: one["status"] == "succeeded")
         assert done["status"] == "succeeded", done
-        archive = zipfile.ZipFile(io.BytesIO(service.download(done["result_files"][0])))
+        archive = zipfile.ZipFile(io.BytesIO(service.download(done["result_files"][-1])))
         adapter = next(one for one in archive.namelist() if one.endswith(".safetensors"))
         assert archive.read(adapter) == undisturbed(tiny_base, tmp_path / "alone")
         assert done["market"]["metered"]["held"] == "0.0000"

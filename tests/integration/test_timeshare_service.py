@@ -60,7 +60,7 @@ def steps_of(job: Answer) -> int:
 
 
 def has_adapter(service: ServiceProcess, job: Answer) -> bool:
-    archive = zipfile.ZipFile(io.BytesIO(service.download(job["result_files"][0])))
+    archive = zipfile.ZipFile(io.BytesIO(service.download(job["result_files"][-1])))
     return any(name.endswith("adapter_model.safetensors") for name in archive.namelist())
 
 

@@ -1,5 +1,6 @@
 """One job of a service that is disturbed, and what must have come of it."""
 
+import csv
 import io
 import zipfile
 from collections.abc import Callable
@@ -32,9 +33,15 @@ def submit(service: ServiceProcess, file: str, deadline: str = "+280s") -> str:
 def adapter(service: ServiceProcess, job: str) -> bytes:
     found = service.wait_for_job(job, lambda one: one["status"] == "succeeded")
     assert found["status"] == "succeeded", found
-    archive = zipfile.ZipFile(io.BytesIO(service.download(found["result_files"][0])))
+    archive = zipfile.ZipFile(io.BytesIO(service.download(found["result_files"][-1])))
     name = next(name for name in archive.namelist() if name.endswith(".safetensors"))
     return archive.read(name)
+
+
+def metrics(service: ServiceProcess, job: str) -> list[dict[str, str]]:
+    """Lines of the first result file of a job that succeeded, as text by column."""
+    content = service.download(service.job(job)["result_files"][0]).decode()
+    return list(csv.DictReader(content.splitlines()))
 
 
 def beyond(rows: int) -> Callable[[Answer], bool]:

@@ -278,15 +278,18 @@ class Served:
         self, job: str, owner: str, zone: str = "default", content: bytes = b"PK adapter"
     ) -> str:
         """What the zone notes when a job's adapter is packed; the id of its archive."""
-        source = self.folder / f"{job}.zip"
-        source.write_bytes(content)
 
-        async def keep() -> str:
-            return (await self.service.files.import_result(owner, source.name, source)).id
+        async def keep() -> list[str]:
+            files = []
+            for name, data in ((f"{job}.csv", b"step"), (f"{job}.zip", content)):
+                (self.folder / name).write_bytes(data)
+                kept = await self.service.files.import_result(owner, name, self.folder / name)
+                files.append(kept.id)
+            return files
 
-        file: str = self.run(keep)
-        self.ask(lambda actor: actor.finish(job, [file]), zone)
-        return file
+        files: list[str] = self.run(keep)
+        self.ask(lambda actor: actor.finish(job, files), zone)
+        return files[1]
 
 
 @contextmanager

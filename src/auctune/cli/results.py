@@ -25,8 +25,8 @@ from auctune.run.console import RunConsole
 from auctune.run.inference import EVALUATIONS, EvaluationOrder, SampleOrder, evaluate, sample
 from auctune.train.job import SampleParams
 
-# The job's record: its decision, payment and training.
-_RECORD = "job.json"
+# The job's record: its decision, payment and training; and its metrics by step.
+_RECORD, _METRICS = "job.json", "metrics.csv"
 # Maximum number of rows to read for their kind.
 _MAX_ROWS = 1000
 
@@ -53,7 +53,8 @@ def fetch(
 ) -> None:
     """Download the result of a finished job: a PEFT adapter.
 
-    The job's record, with its payment, plan and losses, is written beside it as job.json.
+    Beside it: job.json, the job's record with its payment and plan, and metrics.csv, its losses and
+    token accuracies by optimizer step.
     """
     if base is not None and not merged:
         raise InputError("--base", "is set without --merged", "both, or neither")
@@ -220,7 +221,7 @@ def _print_evaluation(found: Evaluation) -> None:
 
 
 def _download_result(job: Job, folder: Path, client: Client) -> None:
-    """Unpack a job's result and record into a folder, whole or not at all."""
+    """Unpack a job's result, record and metrics into a folder, whole or not at all."""
     if not job.record["result_files"]:
         found = f"has no adapter: it is {job.state}"
         raise InputError(job.id, found, "a finished job")
@@ -228,8 +229,10 @@ def _download_result(job: Job, folder: Path, client: Client) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetch-") as space:
         archive, unpacked = Path(space) / "result.zip", Path(space) / "result"
-        client.fetch(job.record["result_files"][0], archive)
+        metrics, adapter = job.record["result_files"]
+        client.fetch(adapter, archive)
         _unpack(archive, unpacked)
+        client.fetch(metrics, unpacked / _METRICS)
         record = json.dumps(job.record, indent=2, ensure_ascii=False)
         (unpacked / _RECORD).write_text(record + "\n", encoding="utf-8")
         if folder.exists():
@@ -238,13 +241,14 @@ def _download_result(job: Job, folder: Path, client: Client) -> None:
 
 
 def _merge(base: str, adapter: Path, folder: Path) -> None:
-    """Write the merged model and the job's record, whole or not at all."""
+    """Write the merged model, the job's record and metrics, whole or not at all."""
     # torch takes seconds to import.
     from auctune.train.merging import merge_adapter
 
     with staging_folder(folder) as unfinished:
         merge_adapter(base, base_cache(), adapter, unfinished)
-        shutil.copy(adapter / _RECORD, unfinished)
+        for name in (_RECORD, _METRICS):
+            shutil.copy(adapter / name, unfinished)
         commit_folder(unfinished, folder)
 
 

@@ -285,7 +285,9 @@ class CheckpointMetrics(BaseModel):
 
     step: float | None = None
     train_loss: float | None = None
+    train_mean_token_accuracy: float | None = None
     full_valid_loss: float | None = None
+    full_valid_mean_token_accuracy: float | None = None
 
 
 class Checkpoint(BaseModel):

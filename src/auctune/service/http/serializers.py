@@ -8,6 +8,7 @@ import orjson
 from auctune.service.files.repository import FileRecord
 from auctune.service.jobs.fine_tuned import model_name
 from auctune.service.jobs.quotes import QUOTE_TTL_SECONDS, Quote
+from auctune.service.jobs.step_metrics import COLUMNS, step_metrics
 from auctune.service.jobs.timestamps import to_rfc3339
 from auctune.service.storage.event_log import EventRow
 from auctune.service.storage.events import EventType
@@ -130,22 +131,24 @@ def _facts(row: EventRow, body: JSON, names: tuple[str, ...]) -> JSON:
 
 def _metrics(body: JSON) -> JSON:
     result = body["result"]
+    steps = step_metrics(result)
     return {
+        **dict.fromkeys(COLUMNS),
         "step": result["steps"],
-        "train_loss": result["losses"][-1][3] if result["losses"] else None,
+        **(steps[-1] if steps else {}),
         "rows": result["rows"],
         "total_rows": result["total_rows"],
         "tokens": result["tokens"],
         "slot": body["slot"],
-        "losses": [[step, loss] for step, _, _, loss, _ in result["losses"]],
-        "validation": [point[:3] for point in result["validation"]],
+        "steps": steps,
     }
 
 
 def checkpoint_view(row: EventRow, job: JobReadModel) -> JSON:
     """Return a trained slot as a checkpoint object."""
     result = orjson.loads(row.body)["result"]
-    validation = result["validation"]
+    _, _, _, train_loss, train_accuracy = (result["losses"] or [[None] * 5])[-1]
+    _, _, valid_loss, valid_accuracy = (result["validation"] or [[None] * 4])[-1]
     return {
         "id": f"ftckpt-{row.seq}",
         "object": "fine_tuning.job.checkpoint",
@@ -154,8 +157,10 @@ def checkpoint_view(row: EventRow, job: JobReadModel) -> JSON:
         "fine_tuning_job_id": job.id,
         "metrics": {
             "step": result["steps"],
-            "train_loss": result["losses"][-1][3] if result["losses"] else None,
-            "full_valid_loss": validation[-1][2] if validation else None,
+            "train_loss": train_loss,
+            "train_mean_token_accuracy": train_accuracy,
+            "full_valid_loss": valid_loss,
+            "full_valid_mean_token_accuracy": valid_accuracy,
         },
         "step_number": result["steps"],
     }

@@ -93,19 +93,22 @@ def losses_of(job: Shown, metrics: Sequence[Shown]) -> ChartSpec | None:
 
     `metrics` are the data of its training events, oldest first.
     """
-    training: list[list[float]] = []
+    curves: dict[str, list[list[float]]] = {"train_loss": [], "valid_loss": []}
     for one in metrics:
         rows_per_step = one["rows"] / max(1, one["step"])
-        training += [[round(step * rows_per_step), loss] for step, loss in one["losses"]]
-    validation = [[rows, loss] for _, rows, loss in metrics[-1]["validation"]] if metrics else []
-    finite = [loss for _, loss in (*training, *validation) if loss is not None]
+        for step in one["steps"]:
+            for name, curve in curves.items():
+                if step[name] is not None:
+                    curve.append([round(step["step"] * rows_per_step), step[name]])
+    training, validation = curves.values()
+    finite = [loss for _, loss in (*training, *validation)]
     if len(finite) < 2:
         return None
     text = f"Loss curve: from {finite[0]:.3g} to {finite[-1]:.3g}"
     data = {
         "task": name_of(job),
-        "training": [point for point in training if point[1] is not None],
-        "validation": [point for point in validation if point[1] is not None],
+        "training": training,
+        "validation": validation,
         "threshold": (job["market"].get("target") or {}).get("target_loss"),
     }
     return ChartSpec("losses", {"curves": [data]}, text)

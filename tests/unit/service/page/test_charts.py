@@ -66,10 +66,14 @@ def test_a_jobs_plan_runs_from_its_first_slot_to_its_deadline() -> None:
     assert plan_of_job(job(plan=None), zone) is None
 
 
+def step_of(step: int, train: float | None, valid: float | None = None) -> dict[str, Any]:
+    return {"step": step, "train_loss": train, "valid_loss": valid}
+
+
 def test_losses_are_by_rows_and_in_the_order_in_which_they_came() -> None:
     metrics = [
-        {"rows": 40, "step": 5, "losses": [[1, 3.0], [5, 2.0]], "validation": []},
-        {"rows": 80, "step": 10, "losses": [[10, None]], "validation": [[1, 80, 1.5]]},
+        {"rows": 40, "step": 5, "steps": [step_of(1, 3.0), step_of(5, 2.0)]},
+        {"rows": 80, "step": 10, "steps": [step_of(10, None, 1.5)]},
     ]
     figure = losses_of(job(target={"target_loss": 1.0}), metrics)
     assert figure is not None
@@ -78,7 +82,7 @@ def test_losses_are_by_rows_and_in_the_order_in_which_they_came() -> None:
     assert curve["validation"] == [[80, 1.5]]
     assert curve["threshold"] == 1.0
     assert losses_of(job(), []) is None
-    assert losses_of(job(), [{**metrics[0], "losses": [[1, 3.0]]}]) is None
+    assert losses_of(job(), [{**metrics[0], "steps": [step_of(1, 3.0)]}]) is None
 
 
 def test_a_menu_needs_two_lines_with_a_price_and_a_time() -> None:

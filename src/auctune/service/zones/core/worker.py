@@ -10,10 +10,14 @@ from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
+import orjson
 import structlog
 
 from auctune.domain import AuctuneError, InputError
+from auctune.service.jobs.step_metrics import metrics_csv
 from auctune.service.storage import Snapshots
+from auctune.service.storage.event_log import EventLog
+from auctune.service.storage.events import EventType
 from auctune.service.tasks import TaskSet
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
@@ -104,6 +108,7 @@ class ZoneWorker(ABC, Generic[Z]):
         self._files, self._data = dependencies.files, dependencies.data
         self._lock, self._logs = dependencies.lock, dependencies.dirs.logs
         self._on_fatal_error = dependencies.on_fatal_error
+        self._events = EventLog(dependencies.store.reader)
         self._tasks = TaskSet()
         self._jobs = BackgroundJobs(self._abandon)
         self._snapshotter = Snapshotter(
@@ -177,16 +182,26 @@ class ZoneWorker(ABC, Generic[Z]):
         await self._actor.call(lambda zone: zone.abandon(job, why))
 
     async def _archive(self, job: str, owner: str, folder: Path | None) -> None:
-        """Archive a job's result into a file of its owner, and finish the job."""
+        """Archive a job's metrics and result into files of its owner, and finish the job."""
         if folder is None:
             await self._actor.call(lambda zone: zone.finish(job, []))
             return
-        archive = self._work / f"{job}.zip"
+        archive, metrics = self._work / f"{job}.zip", self._work / f"{job}.csv"
         await asyncio.wrap_future(self._data.archive(folder, archive, job, owner=owner))
-        record = await self._files.import_result(owner, archive.name, archive)
-        if not await self._actor.call(lambda zone: zone.finish(job, [record.id])):
+        adapter = await self._files.import_result(owner, archive.name, archive)
+        # Events that were recorded before that file are on disk by now.
+        await asyncio.to_thread(self._write_metrics, job, metrics)
+        # First what OpenAI's API has, for programs that take the first file.
+        records = [await self._files.import_result(owner, metrics.name, metrics), adapter]
+        if not await self._actor.call(lambda zone: zone.finish(job, [one.id for one in records])):
             # The job was cancelled meanwhile.
-            await self._files.delete(record)
+            for record in records:
+                await self._files.delete(record)
+
+    def _write_metrics(self, job: str, path: Path) -> None:
+        events = self._events.read_job(job)
+        bodies = (orjson.loads(one.body) for one in events if one.type == EventType.TRAINED)
+        path.write_text(metrics_csv(body["result"] for body in bodies), encoding="utf-8")
 
     async def _clean_work_folder(self) -> None:
         """Remove the files of jobs that have ended: the result and the log hold all that lasts."""
