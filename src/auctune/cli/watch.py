@@ -13,6 +13,7 @@ from auctune.cli._support.errors import INTERRUPTED
 from auctune.cli._support.job_text import decision_text, end_text, format_time, state_text
 from auctune.cli._support.options import option_groups
 from auctune.cli._support.service import EXIT_REJECTED, ServiceOptions
+from auctune.cli.trackers import TrackerOptions, Trackers
 from auctune.client import Job
 from auctune.client.watch import Disconnected, JobChanged
 from auctune.client.watch import watch as follow
@@ -29,11 +30,13 @@ def watch(
             show_default=False,
         ),
     ] = None,
+    trackers: TrackerOptions,
     service: ServiceOptions,
 ) -> None:
     """Show the progress of jobs until all have ended.
 
-    Reconnects if the service restarts. Ctrl-C stops watching; the jobs continue.
+    Reconnects if the service restarts. Ctrl-C stops watching; the jobs continue. Trackers get the
+    metrics of all steps, of jobs that have ended too.
     """
     names = list(dict.fromkeys(jobs or ()))
     if not names:
@@ -43,20 +46,27 @@ def watch(
         names = [job.id for job in sorted(unfinished, key=lambda job: job.ends_at)]
     if not names:
         typer.echo("no unfinished jobs")
-    elif not watch_jobs(dict.fromkeys(names), service):
-        raise typer.Exit(EXIT_REJECTED)
+        return
+    with trackers.open() as opened:
+        if not watch_jobs(dict.fromkeys(names), service, opened):
+            raise typer.Exit(EXIT_REJECTED)
 
 
-def watch_jobs(jobs: Mapping[str, Job | None], service: ServiceOptions) -> bool:
+def watch_jobs(
+    jobs: Mapping[str, Job | None], service: ServiceOptions, trackers: Trackers | None = None
+) -> bool:
     """Show jobs until all have ended; return whether all succeeded. Ctrl-C stops the command only.
 
-    `jobs` are the last shown records by id; `service` makes the clients.
+    `jobs` are the last shown records by id; `service` makes the clients; `trackers` get metrics.
     """
     succeeded: dict[str, bool] = {}
     try:
         with JobWatchDisplay() as display:
-            for update in follow(jobs, service.connect, time.sleep):
+            updates = follow(jobs, service.connect, time.sleep, with_metrics=bool(trackers))
+            for update in updates:
                 if isinstance(update, JobChanged):
+                    if trackers:
+                        trackers.log(update)
                     display.show_change(update.before, update.job)
                     if update.job.is_over:
                         succeeded[update.job.id] = update.job.status == "succeeded"

@@ -182,7 +182,24 @@ class Client:
     def newest_event(self, job: str) -> int:
         """Return the number of a job's newest event, or 0 if it has none yet."""
         newest = self._transport.get(_path(*_JOBS, job, "events"), limit=1)["data"]
-        return int(newest[0]["id"].removeprefix("ftevent-")) if newest else 0
+        return _event_number(newest[0]) if newest else 0
+
+    def metrics(self, job: str, after: int) -> tuple[list[Record], int]:
+        """Return the metrics of a job's steps, oldest first, and the number of its newest event.
+
+        Args:
+            job: its id.
+            after: number of an event; only steps of later ones are returned.
+        """
+        newest, events = after, []
+        for event in self._pages(*_JOBS, job, "events"):
+            number = _event_number(event)
+            if number <= after:
+                break
+            newest = max(newest, number)
+            if event["type"] == "metrics":
+                events.append(event)
+        return [step for event in reversed(events) for step in event["data"]["steps"]], newest
 
     def events(self, job: str, after: int) -> Iterator[ServerSentEvent]:
         """Stream a job's events after a number, until the job is over."""
@@ -261,6 +278,10 @@ class Client:
     def _list(self, *parts: str) -> list[Any]:
         records: list[Any] = self._transport.get(_path(*parts))["data"]
         return records
+
+
+def _event_number(event: Record) -> int:
+    return int(event["id"].removeprefix("ftevent-"))
 
 
 def _path(*parts: str) -> str:

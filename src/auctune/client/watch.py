@@ -5,13 +5,14 @@ reopened after the last event received, at the service's present URL.
 """
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
 from auctune.client.client import Client
 from auctune.client.errors import ServiceError, UnreachableError
 from auctune.client.job import Job
+from auctune.client.transport import Record
 
 # Fewer than the service allows per key, so that other clients can watch too.
 MAX_STREAMS = 16
@@ -27,10 +28,14 @@ Sleep = Callable[[float], None]
 
 @dataclass(frozen=True, slots=True)
 class JobChanged:
-    """A job changed, or was fetched for the first time (`before` is `None`)."""
+    """A job changed, or was fetched for the first time (`before` is `None`).
+
+    `steps` has the metrics of its steps since the last update, if they were asked for.
+    """
 
     before: Job | None
     job: Job
+    steps: Sequence[Record] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,7 @@ class _Fetched:
     name: str
     job: Job
     url: str
+    steps: Sequence[Record]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +76,13 @@ class _Unreachable:
 _Message = _Fetched | _Unreachable | Exception
 
 
-def watch(jobs: Mapping[str, Job | None], connect: Connect, sleep: Sleep) -> Iterator[Update]:
+def watch(
+    jobs: Mapping[str, Job | None],
+    connect: Connect,
+    sleep: Sleep,
+    *,
+    with_metrics: bool = False,
+) -> Iterator[Update]:
     """Yield updates of jobs until all have ended.
 
     Args:
@@ -78,6 +90,7 @@ def watch(jobs: Mapping[str, Job | None], connect: Connect, sleep: Sleep) -> Ite
             this order; the others follow as those end.
         connect: returns a client of the service; called on several threads.
         sleep: waits a number of seconds.
+        with_metrics: also fetch the metrics of all steps, from the first on.
 
     Raises:
         ServiceError: for a job that does not exist, or a key that is not valid.
@@ -89,7 +102,7 @@ def watch(jobs: Mapping[str, Job | None], connect: Connect, sleep: Sleep) -> Ite
     messages: SimpleQueue[_Message] = SimpleQueue()
     ended = threading.Event()
     for _ in range(min(MAX_STREAMS, len(_under_way(seen)))):
-        follower = _JobFollower(connect, sleep, messages.put, ended)
+        follower = _JobFollower(connect, sleep, messages.put, ended, with_metrics)
         threading.Thread(target=follower.run, args=(waiting,), daemon=True).start()
     try:
         yield from _updates(seen, messages)
@@ -113,15 +126,15 @@ def _updates(seen: dict[str, Job | None], messages: "SimpleQueue[_Message]") -> 
             if not unreachable:
                 yield Reconnected(one.url)
         before, seen[one.name] = seen[one.name], one.job
-        if one.job != before:
-            yield JobChanged(before, one.job)
+        if one.job != before or one.steps:
+            yield JobChanged(before, one.job, one.steps)
 
 
 class _JobFollower:
     """Follows one job after another, on its own thread.
 
     Args:
-        connect, sleep: see `watch`.
+        connect, sleep, with_metrics: see `watch`.
         post: receives each message.
         ended: set once nothing receives messages.
     """
@@ -132,11 +145,15 @@ class _JobFollower:
         sleep: Sleep,
         post: Callable[[_Message], None],
         ended: threading.Event,
+        with_metrics: bool,
     ) -> None:
         self._connect = connect
         self._sleep = sleep
         self._post = post
         self._ended = ended
+        self._with_metrics = with_metrics
+        # Number of the newest event whose metrics were posted, of the job being followed.
+        self._last_metrics = 0
 
     def run(self, waiting: "SimpleQueue[str]") -> None:
         """Follow jobs until the queue is empty."""
@@ -154,6 +171,7 @@ class _JobFollower:
 
     def _follow(self, name: str) -> None:
         last_event: int | None = None
+        self._last_metrics = 0
         failures = 0
         while not self._ended.is_set():
             try:
@@ -180,7 +198,11 @@ class _JobFollower:
     def _fetch(self, client: Client, name: str) -> bool:
         """Fetch a job; return whether it has ended."""
         job = client.job(name)
-        self._post(_Fetched(name, job, client.url))
+        steps: Sequence[Record] = ()
+        if self._with_metrics:
+            # After the job: of one that is over these are all that there will be.
+            steps, self._last_metrics = client.metrics(name, self._last_metrics)
+        self._post(_Fetched(name, job, client.url, steps))
         return job.is_over
 
 

@@ -30,6 +30,7 @@ class Service:
         self.url = "http://here"
         self.num_connections = 0
         self.opened_behind: list[int] = []
+        self.metrics_behind: list[int] = []
 
     def connect(self) -> "Service":
         self.num_connections += 1
@@ -49,6 +50,12 @@ class Service:
         assert isinstance(found, Job)
         assert found.id == name
         return found
+
+    def metrics(self, name: str, after: int) -> tuple[list[dict[str, Any]], int]:
+        self.metrics_behind.append(after)
+        newest = self._next()
+        assert isinstance(newest, int)
+        return [{"step": one} for one in range(after + 1, newest + 1)], newest
 
     def events(self, name: str, after: int) -> Iterator[ServerSentEvent]:
         self.opened_behind.append(after)
@@ -115,6 +122,22 @@ def test_a_stream_that_ends_before_its_job_is_opened_again() -> None:
 def test_what_the_service_denies_is_not_asked_for_again() -> None:
     with pytest.raises(ServiceError, match="no job"):
         news_of(Service(ServiceError("there is no job 'a'", 404, "not_found")), "a")
+
+
+def test_metrics_of_all_steps_come_once_also_through_an_outage() -> None:
+    running, done = job("a", "running"), job("a", "succeeded")
+    away = UnreachableError("http://here does not answer")
+    service = Service(running, 2, 101, running, away, running, 3, 102, done, 3)
+    connect: Any = service.connect
+    news = list(watch({"a": None}, connect, lambda _: None, with_metrics=True))
+    assert news == [
+        JobChanged(None, running, [{"step": 1}, {"step": 2}]),
+        Disconnected("http://here does not answer"),
+        Reconnected("http://here"),
+        JobChanged(running, running, [{"step": 3}]),
+        JobChanged(running, done, []),
+    ]
+    assert service.metrics_behind == [0, 2, 2, 3]
 
 
 class Crowded:
