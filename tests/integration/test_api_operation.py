@@ -552,7 +552,7 @@ def test_a_job_that_cannot_be_decided_on_by_a_mistake_of_ours_fails_and_costs_no
     training = Training(file)
     terms = {"model": "tiny", "training_file": file, "bid": "100", "deadline": EPOCH + 1200}
     request = {**terms, "validation_file": None, "metadata": None, "suffix": None}
-    request |= {"learning_rate_multiplier": 1.0, "organization_id": "unlucky"}
+    request |= {"learning_rate_multiplier": 1.0, "organization_id": "unlucky", "start_from": None}
     served.ask(lambda actor: actor.receive(job, "unlucky", request, training, None))
 
     async def decide() -> None:
