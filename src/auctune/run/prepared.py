@@ -7,6 +7,7 @@ import queue
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from auctune.device_profile import Profile, read_profile
@@ -24,6 +25,7 @@ from auctune.run.vendors import RepairVendor
 from auctune.sim.engine import warm_up
 from auctune.sim.instance import Instance
 from auctune.train.base import Base, check_device, load_base
+from auctune.train.multilora.adapters import check_start
 from auctune.train.tiny import tiny_folder
 
 Report = Callable[[str, float], None]
@@ -99,7 +101,7 @@ def prepare(
         report("reading the data sets", 0.0)
         examiner = Examiner(loaded.tokenizer, loaded.context_tokens)
         appraiser = Appraiser(examiner, tuple(vendors.values()), resolve)
-        requests = appraiser.requests(market.bids, loaded)
+        requests = appraiser.requests(market.bids, partial(check_start, loaded))
         profiles = given | known_profiles
         for kind in market.node_types:
             if kind not in profiles:

@@ -5,7 +5,7 @@ first, its rows and tokens are not known yet: every line of the file counts as a
 text, which is more than what training will see; cells that turn out not to be needed go back.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,9 +18,7 @@ from auctune.run.data.examiner import Examiner
 from auctune.run.market.market_file import BidEntry, MarketFile, Resolve
 from auctune.run.vendors import RepairVendor
 from auctune.train.adapter_files import read_start
-from auctune.train.base import Base
 from auctune.train.job import LoraJob
-from auctune.train.multilora.adapters import adapter_shapes
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +53,10 @@ class Bid:
         return self.request.job
 
 
+CheckStart = Callable[[StartAdapter, str], None]
+"""Raises `InputError`, naming a place, if an adapter is not one of the base."""
+
+
 @dataclass(frozen=True, slots=True)
 class Appraiser:
     """Looks at the data sets of bids.
@@ -69,12 +71,12 @@ class Appraiser:
     vendors: tuple[RepairVendor, ...]
     resolve: Resolve
 
-    def requests(self, entries: Iterable[BidEntry], base: Base) -> list[Request]:
+    def requests(self, entries: Iterable[BidEntry], check_start: CheckStart) -> list[Request]:
         """All bids with their data sizes and quotes, in file order.
 
         Args:
             entries: bids of a market file.
-            base: that they train on, for adapters that tasks start from.
+            check_start: checks that an adapter to start from is one of the base.
 
         Raises:
             InputError: for the first bid whose data or hyperparameters cannot be used.
@@ -82,7 +84,7 @@ class Appraiser:
         made = []
         for index, entry in enumerate(entries):
             try:
-                made.append(self._request(entry, base))
+                made.append(self._request(entry, check_start))
             except InputError as error:
                 raise error.within(f"bids[{index}] ({entry.id})") from None
         return made
@@ -95,10 +97,10 @@ class Appraiser:
         """
         return self.examiner.facts(path, place, max_length).size
 
-    def _request(self, entry: BidEntry, base: Base) -> Request:
+    def _request(self, entry: BidEntry, check_start: CheckStart) -> Request:
         data = self.resolve(entry.data)
         validation = None if entry.validation is None else self.resolve(entry.validation)
-        job = entry.job(data, validation, self._start(entry, base))
+        job = entry.job(data, validation, self._start(entry, check_start))
         place = f"data {entry.data}"
         of_validation = None
         if validation is not None:
@@ -117,14 +119,13 @@ class Appraiser:
         size.check_truncation(place, job.max_length, truncate=entry.truncate)
         return Request(entry, job, size, (), size.notes(job.max_length))
 
-    def _start(self, entry: BidEntry, base: Base) -> tuple[Path, StartAdapter] | None:
+    def _start(self, entry: BidEntry, check_start: CheckStart) -> tuple[Path, StartAdapter] | None:
         """Return the adapter that a bid's task goes on from, checked."""
         if entry.start_from is None:
             return None
         path, place = self.resolve(entry.start_from), f"start_from {entry.start_from}"
         start, _ = read_start(path, place)
-        start.check_base(base.digest, place)
-        start.check_shapes(adapter_shapes(start, base.model), place)
+        check_start(start, place)
         return path, start
 
     def _checked_size(self, data: Path, place: str, max_length: int) -> DataSize:

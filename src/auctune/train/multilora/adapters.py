@@ -22,6 +22,7 @@ from auctune.device_profile import module_pattern
 from auctune.domain.errors import InputError
 from auctune.domain.start_adapter import Shapes, StartAdapter
 from auctune.train.adapter_files import PREFIX, REFUSED, read_start
+from auctune.train.base import Base
 from auctune.train.job import LoraJob
 from auctune.train.multilora.backends import Backend
 from auctune.train.multilora.frozen import patch_frozen_linears
@@ -78,6 +79,16 @@ def load_start(adapter: AdapterWeights, job: LoraJob, base_digest: str) -> None:
     start.check_shapes(shapes, place)
     for name, parameter in adapter.parameters.items():
         parameter.copy_(torch.from_numpy(weights[name]))
+
+
+def check_start(base: Base, start: StartAdapter, place: str) -> None:
+    """Check that an adapter is one of a base.
+
+    Raises:
+        InputError: naming `place`.
+    """
+    start.check_base(base.digest, place)
+    start.check_shapes(adapter_shapes(start, base.model), place)
 
 
 def adapter_shapes(start: StartAdapter, model: PreTrainedModel) -> Shapes:
