@@ -201,7 +201,7 @@ def _submit_bids(
 def _prepare_bid(bid: BidEntry, folder: Path, model: str, client: Client) -> JobSpec:
     settings = {name: getattr(bid, name) for name in TRAINING_SETTINGS}
     settings["target_modules"] = list(settings["target_modules"])
-    if bid.method == "supervised":
+    if settings["method"] == "supervised":
         # A setting of method dpo alone.
         del settings["beta"]
     validation = None if bid.validation is None else str(folder / bid.validation)
