@@ -179,7 +179,8 @@ def _submit_bids(
     zone_id = str(record["id"])
     terms = JobTerms(zone=zone_id)
     specs = {
-        bid.id: _prepare_bid(bid, folder, model or record["model"], client) for bid in market.bids
+        bid.id: client.prepare(job_spec(bid, folder, model or record["model"]), JobTerms())
+        for bid in market.bids
     }
     files = [name for spec in specs.values() for name in (spec.training_file, spec.validation_file)]
     _await_processing([name for name in files if name is not None], client)
@@ -198,14 +199,22 @@ def _submit_bids(
             yield bid.id, error
 
 
-def _prepare_bid(bid: BidEntry, folder: Path, model: str, client: Client) -> JobSpec:
+def job_spec(bid: BidEntry, folder: Path, model: str) -> JobSpec:
+    """Return the job of a market file's bid, as it is submitted to a service.
+
+    Raises:
+        InputError: if it starts from an adapter: a service has only those that it trained.
+    """
+    if bid.start_from is not None:
+        expected = "no start_from; auctune submit --model ft:... starts from a job's adapter"
+        raise InputError(f"{bid.id}: start_from", "is a folder of this machine", expected)
     settings = {name: getattr(bid, name) for name in TRAINING_SETTINGS}
     settings["target_modules"] = list(settings["target_modules"])
     if settings["method"] == "supervised":
         # A setting of method dpo alone.
         del settings["beta"]
     validation = None if bid.validation is None else str(folder / bid.validation)
-    spec = JobSpec(
+    return JobSpec(
         str(folder / bid.data),
         name=bid.id,
         validation_file=validation,
@@ -213,7 +222,6 @@ def _prepare_bid(bid: BidEntry, folder: Path, model: str, client: Client) -> Job
         settings=settings,
         repair=bid.repair,
     )
-    return client.prepare(spec, JobTerms())
 
 
 def _await_processing(files: list[str], client: Client) -> None:
