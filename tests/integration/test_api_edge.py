@@ -303,7 +303,7 @@ def test_all_of_it_stands_after_a_restart(tmp_path: Path) -> None:
             assert (http.get(f"{JOBS}/{job}").json(), http.get("/v1/ledger").json()) == before
         assert actor(again).submit(lambda zone: zone.state.jobs).result(60) == state.jobs
         assert (actor(again).submit(lambda zone: zone.eris.ledger.used).result(60) == used).all()
-        ended = {"files": ["file-a"]}
+        ended = {"files": ["file-a"], "checkpoints": []}
         actor(again).submit(lambda zone: record(zone, EventType.FINISHED, job, ended)).result(60)
         with again.http(key) as http:
             assert http.get(f"{JOBS}/{job}").json()["status"] == "succeeded"

@@ -200,8 +200,10 @@ def test_a_job_that_is_late_is_worth_less_and_a_failure_of_ours_is_refunded(serv
         losses=[[1, 8, 80, 2.0, 0.25], [2, 16, 160, 1.5, 0.5], [3, 20, 200, 1.25, 0.5]],
     )  # fmt: skip
     with served.http() as http:
-        points = http.get(f"{JOBS}/{name}/checkpoints").json()["data"]
-    assert [one["metrics"]["train_loss"] for one in points] == [1.25]
+        points = http.get(f"{JOBS}/{name}/events").json()["data"]
+        assert http.get(f"{JOBS}/{name}/checkpoints").json()["data"] == []
+    metrics = [one["data"] for one in points if one["type"] == "metrics"]
+    assert [one["train_loss"] for one in metrics] == [1.25]
     first = actor(served).submit(lambda zone: zone.state.jobs[name].first).result(60)
     deadline = job["market"]["deadline"]
     clock = served.service.zones["rented"].clock
@@ -350,7 +352,7 @@ def test_all_of_it_stands_after_a_restart(tmp_path: Path) -> None:
         actor(again).submit(
             lambda zone: record(zone, SpotEventType.TRAINING_COMPLETED, job, done)
         ).result(60)
-        ended = {"files": ["file-a"]}
+        ended = {"files": ["file-a"], "checkpoints": []}
         actor(again).submit(lambda zone: record(zone, EventType.FINISHED, job, ended)).result(60)
         with again.http(key) as http:
             over = http.get(f"{JOBS}/{job}").json()

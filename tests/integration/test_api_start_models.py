@@ -10,6 +10,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from auctune.client import Client, Endpoint, JobSpec, JobTerms, Transport
+from auctune.domain.epoch_metrics import EpochMetrics
 from auctune.domain.errors import InputError
 from auctune.service.config.models import ServiceConfig
 from auctune.train.adapter_files import pack_adapter, write_record
@@ -42,6 +43,9 @@ def pack(folder: Path, base_digest: str = "0" * 64, rank: int = 2) -> bytes:
     return (folder / "adapter.zip").read_bytes()
 
 
+EPOCHS = [EpochMetrics(epoch, 7 * epoch, 1 / epoch, 0.5, 2 / epoch, 0.25) for epoch in (1, 2, 3)]
+
+
 def trained(served: Served, client: openai.OpenAI, archive: bytes) -> tuple[str, str]:
     """The id and the model of a job whose adapter this is."""
     job = client.fine_tuning.jobs.create(
@@ -51,7 +55,7 @@ def trained(served: Served, client: openai.OpenAI, archive: bytes) -> tuple[str,
         extra_body={"market": {**TERMS, "zone": "default"}},
     )
     served.train(job.id, 150)
-    served.finish(job.id, "ada", content=archive)
+    served.finish(job.id, "ada", content=archive, epochs=EPOCHS)
     model = client.fine_tuning.jobs.retrieve(job.id).fine_tuned_model
     assert model is not None
     return job.id, model
@@ -83,6 +87,43 @@ def test_a_job_starts_from_the_model_of_an_earlier_one(served: Served, tmp_path:
     with pytest.raises(openai.BadRequestError, match="has been deleted"):
         client.fine_tuning.jobs.create(
             model=model, training_file=file, extra_body={"market": TERMS}
+        )
+
+
+def test_the_epochs_of_a_job_are_checkpoints_and_models(served: Served, tmp_path: Path) -> None:
+    client = served.client()
+    content = pack(tmp_path)
+    first, model = trained(served, client, content)
+    found = list(client.fine_tuning.jobs.checkpoints.list(first, limit=2))
+    assert [one.step_number for one in found] == [21, 14, 7]
+    assert [one.fine_tuned_model_checkpoint for one in found] == [
+        f"{model}:ckpt-step-{step}" for step in (21, 14, 7)
+    ]
+    metrics = found[1].metrics
+    assert (metrics.step, metrics.train_loss, metrics.full_valid_loss) == (14, 0.5, 1.0)
+    assert (metrics.train_mean_token_accuracy, metrics.full_valid_mean_token_accuracy) == (
+        0.5,
+        0.25,
+    )
+    file = str(found[1].to_dict()["result_file"])
+    assert client.files.content(file).read() == content
+    with pytest.raises(openai.NotFoundError):
+        client.fine_tuning.jobs.checkpoints.list(first, after="ftckpt-unknown")
+    with served.http(served.key("eve")) as other:
+        assert other.get(f"/v1/fine_tuning/jobs/{first}/checkpoints").status_code == 404
+    job = client.fine_tuning.jobs.create(
+        model=found[1].fine_tuned_model_checkpoint,
+        training_file=served.upload(),
+        extra_body={"market": {**TERMS, "zone": "default"}},
+    )
+    assert job.market["start_from"] == f"{model}:ckpt-step-14"
+    with pytest.raises(openai.BadRequestError, match="an open job needs this file"):
+        client.files.delete(file)
+    with pytest.raises(openai.BadRequestError, match="there is no fine-tuned model"):
+        client.fine_tuning.jobs.create(
+            model=f"{model}:ckpt-step-8",
+            training_file=served.upload(),
+            extra_body={"market": {**TERMS, "zone": "default"}},
         )
 
 

@@ -63,7 +63,7 @@ def test_every_bid_is_answered_and_what_was_admitted_is_trained(finished: Path) 
     assert not (finished / "tasks" / "poor").exists()
 
 
-def test_a_task_goes_on_from_the_adapter_of_an_earlier_run(
+def test_a_task_goes_on_from_an_epoch_of_an_earlier_run(
     finished: Path, in_cache: Path, tmp_path: Path
 ) -> None:
     sums, first = small_market()["bids"][0], report_of(finished).tasks[0]
@@ -72,7 +72,10 @@ def test_a_task_goes_on_from_the_adapter_of_an_earlier_run(
     market = write_market(tmp_path / "market", with_change(("bids",), [sums]))
     with pytest.raises(InputError, match=r"bids\[0\]\.start_from: there is no folder 'earlier'"):
         run_market(market, tmp_path / "out", quiet())
-    adapter = finished / "tasks" / "sums" / "adapter"
+    epochs = finished / "tasks" / "sums" / "epochs"
+    assert sorted(path.name for path in epochs.iterdir()) == ["1", "2", "3"]
+    assert not (finished / "state" / "work" / "sums" / "epochs").exists()
+    adapter = epochs / "3"
     shutil.copytree(adapter, market.parent / "earlier")
     write_market(market.parent, with_change(("bids",), [sums | {"rank": 8}]))
     with pytest.raises(

@@ -244,6 +244,14 @@ def test_a_job_is_bid_for_watched_through_a_kill_fetched_and_tried(
     assert len(steps) > 1
     assert auctune("fetch", job, "--out", "adapter")[0] == 2
 
+    code, text = auctune("fetch", job, "--out", "epoch", "--checkpoint", "1")
+    assert code == 2, text
+    last = max(map(int, re.findall(r"\d+", text.partition("one of")[2])))
+    assert auctune("fetch", job, "--out", "epoch", "--checkpoint", f"{last}")[0] == 0
+    one, other = (home / name / "adapter_model.safetensors" for name in ("adapter", "epoch"))
+    assert one.read_bytes() == other.read_bytes()
+    assert auctune("evaluate", "epoch", "--checkpoint", f"{last}")[0] == 2
+
     prompt = "Weather report for Lisbon: clear, 9 degrees.\nAdvice:"
     tried = [
         auctune("try", job, prompt, "--max-tokens", "12", *more) for more in ((), ("--base-alone",))

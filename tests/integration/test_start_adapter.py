@@ -8,8 +8,9 @@ import torch
 from peft import PeftModel
 from torch import Tensor
 
+from auctune.domain.epoch_metrics import EpochMetrics
 from auctune.domain.errors import CheckpointError, InputError
-from auctune.train.adapter_files import pack_adapter, read_start
+from auctune.train.adapter_files import pack_adapter, read_epochs, read_start
 from auctune.train.base import Base
 from auctune.train.job import LoraJob, Progress
 from auctune.train.trainer import MultiLoraTrainer
@@ -165,3 +166,52 @@ def test_a_jobs_result_is_the_start_of_another_job(
     assert_close(weights_of(trainer, second), train_alone(base, second, first))
     with pytest.raises(InputError, match="start_from: was trained on another base"):
         start.check_base(bases["gpt2"].digest, "start_from")
+
+
+@pytest.mark.parametrize("has_validation", [True, False])
+def test_the_adapters_of_the_last_three_epochs_are_kept_with_their_losses(
+    bases: dict[str, Base], folders: dict[str, Path], has_validation: bool, tmp_path: Path
+) -> None:
+    base = bases["gpt2"]
+    validation = write_rows(tmp_path / "validation.jsonl", 3, seed=1) if has_validation else None
+    job = make_job(tmp_path, folders["gpt2"], validation=validation)
+    trainer = MultiLoraTrainer(base, mode="exact", kept_epochs=3)
+    trainer.load(job, tmp_path / "job")
+    for number, rows in enumerate((4, 25, 33, 50)):
+        trainer.train({"job": rows}, ignore)
+        trainer.save("job", number)
+        kept = sorted(int(path.name) for path in (tmp_path / "job" / "epochs").glob("*"))
+        epochs = rows // ROWS
+        assert kept == list(range(max(1, epochs - 2), epochs + 1))
+    progress = trainer.progress("job")
+    curve = {step: values for step, _, _, *values in trainer.curve("job")}
+    measured = {epoch: values for epoch, *values in progress.validation}
+    for metrics, folder in read_epochs(tmp_path / "job"):
+        steps = 3 * metrics.epoch
+        valid = measured.get(metrics.epoch, [None, None])
+        assert metrics == EpochMetrics(metrics.epoch, steps, *curve[steps], *valid)
+        assert (valid[0] is None) is not has_validation
+        assert read_start(folder, "start_from")[0].base_digest == base.digest
+        alone = train_alone(base, job, weights_in(base, folders["gpt2"]), steps)
+        assert_close(weights_in(base, folder), alone)
+
+
+def test_an_epochs_adapter_that_a_killed_process_left_is_written_again(
+    bases: dict[str, Base], folders: dict[str, Path], tmp_path: Path
+) -> None:
+    base, job = bases["llama"], make_job(tmp_path, folders["llama"])
+    trainer = MultiLoraTrainer(base, mode="exact", kept_epochs=3)
+    trainer.load(job, tmp_path / "job")
+    trainer.train({"job": 15}, ignore)
+    trainer.save("job", 1)
+    epochs = tmp_path / "job" / "epochs"
+    good = (epochs / "1" / "adapter_model.safetensors").read_bytes()
+    # Killed between the adapters of its epochs and its checkpoint, and while it wrote.
+    for left in ("3", ".tmp-2-beef"):
+        (epochs / left).mkdir()
+    again = MultiLoraTrainer(base, mode="exact", kept_epochs=3)
+    again.load(job, tmp_path / "job")
+    again.train({"job": 25}, ignore)
+    again.save("job", 2)
+    assert sorted(path.name for path in epochs.iterdir()) == ["1", "2"]
+    assert (epochs / "1" / "adapter_model.safetensors").read_bytes() == good

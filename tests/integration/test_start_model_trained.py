@@ -62,8 +62,15 @@ def test_a_job_from_a_model_is_killed_and_ends_as_the_trainer_does(
     (tmp_path / "rows.jsonl").write_bytes(rows)
     with running(config, tmp_path / "data") as service:
         file = service.upload(rows)
-        model = result(service, submit(service, "tiny", file, **LORA).id, tmp_path / "first.zip")
-        job = submit(service, model, file, learning_rate=0.01)
+        first = submit(service, "tiny", file, **LORA)
+        model = result(service, first.id, tmp_path / "first.zip")
+        _, listed = service.ask("GET", f"/v1/fine_tuning/jobs/{first.id}/checkpoints")
+        last, middle, _ = listed["data"]
+        assert [one["step_number"] for one in listed["data"]] == [30, 20, 10]
+        (tmp_path / "last.zip").write_bytes(service.download(last["result_file"]))
+        (tmp_path / "middle.zip").write_bytes(service.download(middle["result_file"]))
+        assert middle["fine_tuned_model_checkpoint"] == f"{model}:ckpt-step-20"
+        job = submit(service, middle["fine_tuned_model_checkpoint"], file, learning_rate=0.01)
         seen = service.wait_for_job(job.id, beyond(0))
         # Before and after its first checkpoint it is the same.
         kill(service.workers()[0])
@@ -74,13 +81,16 @@ def test_a_job_from_a_model_is_killed_and_ends_as_the_trainer_does(
             f"ft:tiny:weather:{job.id.removeprefix('ftjob-')}"
         )
         assert service.stop() == 0
-    start, first = read_start(tmp_path / "first.zip", "start_from")
+    # The last epoch's adapter is the result.
+    ended, kept = weights(tmp_path / "first.zip"), weights(tmp_path / "last.zip")
+    assert all(torch.equal(ended[name], kept[name]) for name in ended)
+    start, before = read_start(tmp_path / "middle.zip", "start_from")
     assert (start.rank, start.alpha, start.base_digest) == (4, 12.0, tiny_base.digest)
     trainer = MultiLoraTrainer(tiny_base, mode="exact")
     lora_job = LoraJob(
         "job",
         tmp_path / "rows.jsonl",
-        start_from=tmp_path / "first.zip",
+        start_from=tmp_path / "middle.zip",
         start_digest=start.digest,
         **start.settings({}),
         **SETTINGS,  # type: ignore[arg-type]
@@ -90,4 +100,4 @@ def test_a_job_from_a_model_is_killed_and_ends_as_the_trainer_does(
     for name, trained in trainer.weights("job").items():
         in_service = weights(tmp_path / "second.zip")[f"base_model.model.{name}"]
         assert torch.allclose(in_service, trained, atol=1e-5)
-        assert not torch.allclose(in_service, torch.from_numpy(first[name]), atol=1e-3)
+        assert not torch.allclose(in_service, torch.from_numpy(before[name]), atol=1e-3)

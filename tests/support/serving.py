@@ -23,6 +23,7 @@ import structlog
 import uvicorn
 from fastapi import FastAPI
 
+from auctune.domain.epoch_metrics import EpochMetrics
 from auctune.run.base_facts import BaseFacts
 from auctune.run.data.client import DataClient
 from auctune.run.unix_time import SteadyClock
@@ -41,6 +42,7 @@ from auctune.service.storage.events import EventType
 from auctune.service.zones.auction.gateway import AuctionGateway
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.core.dependencies import DataDirs
+from auctune.service.zones.core.events import EpochCheckpoint
 from auctune.service.zones.edge.kind import SITE
 from auctune.service.zones.spot.kind import INSTANCE
 from auctune.service.zones.timeshare.kind import NODE_TYPE
@@ -275,20 +277,30 @@ class Served:
         self.ask(trained, zone)
 
     def finish(
-        self, job: str, owner: str, zone: str = "default", content: bytes = b"PK adapter"
+        self,
+        job: str,
+        owner: str,
+        zone: str = "default",
+        content: bytes = b"PK adapter",
+        epochs: Sequence[EpochMetrics] = (),
     ) -> str:
         """What the zone notes when a job's adapter is packed; the id of its archive."""
 
-        async def keep() -> list[str]:
-            files = []
-            for name, data in ((f"{job}.csv", b"step"), (f"{job}.zip", content)):
-                (self.folder / name).write_bytes(data)
-                kept = await self.service.files.import_result(owner, name, self.folder / name)
-                files.append(kept.id)
-            return files
+        async def keep(name: str, data: bytes) -> str:
+            (self.folder / name).write_bytes(data)
+            files = self.service.files
+            return (await files.import_result(owner, name, self.folder / name)).id
 
-        files: list[str] = self.run(keep)
-        self.ask(lambda actor: actor.finish(job, files), zone)
+        def kept(name: str, data: bytes) -> str:
+            return str(self.run(lambda: keep(name, data)))
+
+        files = [kept(f"{job}.csv", b"step"), kept(f"{job}.zip", content)]
+        # The adapters of epochs have the same content.
+        checkpoints = [
+            EpochCheckpoint(file=kept(f"{job}.{one.step}.zip", content), metrics=one)
+            for one in epochs
+        ]
+        self.ask(lambda actor: actor.finish(job, files, checkpoints), zone)
         return files[1]
 
 

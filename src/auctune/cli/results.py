@@ -25,6 +25,13 @@ from auctune.run.console import RunConsole
 from auctune.run.inference import EVALUATIONS, EvaluationOrder, SampleOrder, evaluate, sample
 from auctune.train.job import SampleParams
 
+Checkpoint = Annotated[
+    int | None,
+    typer.Option(
+        metavar="STEP", help="Take the adapter of the epoch that ended with this step instead."
+    ),
+]
+
 # The job's record: its decision, payment and training; and its metrics by step.
 _RECORD, _METRICS = "job.json", "metrics.csv"
 # Maximum number of rows to read for their kind.
@@ -39,6 +46,7 @@ def fetch(
         Path | None,
         typer.Option(metavar="DIR", help="Folder to write, new or empty. Default: the job's id."),
     ] = None,
+    checkpoint: Checkpoint = None,
     merged: Annotated[
         bool, typer.Option("--merged", help="Write the base with the adapter merged into it.")
     ] = False,
@@ -62,13 +70,13 @@ def fetch(
     with service.connect() as client:
         record = client.job(job)
         if not merged:
-            _download_result(record, folder, client)
+            _download_result(record, folder, client, checkpoint)
             typer.echo(f"adapter: {folder}/")
             return
         _check_new(folder)
         with tempfile.TemporaryDirectory(prefix="auctune-fetch-") as space:
             adapter = Path(space) / "adapter"
-            _download_result(record, adapter, client)
+            _download_result(record, adapter, client, checkpoint)
             _merge(_base_of(record.record["model"], adapter, base), adapter, folder)
     typer.echo(f"model: {folder}/")
 
@@ -80,6 +88,7 @@ def try_adapter(
         str, typer.Argument(metavar="PROMPT", help="The text to continue.", show_default=False)
     ],
     *,
+    checkpoint: Checkpoint = None,
     max_tokens: Annotated[int, typer.Option(min=1, help="Maximum number of tokens.")] = 64,
     temperature: Annotated[
         float, typer.Option(min=0.0, help="Sampling temperature; 0: greedy.")
@@ -111,7 +120,7 @@ def try_adapter(
         with service.connect() as client:
             record = client.job(job)
             rows = RowKind(kind) if kind else _row_kind(record, Path(space), client)
-            _download_result(record, folder, client)
+            _download_result(record, folder, client, checkpoint)
         order = SampleOrder(
             base=_base_of(record.record["model"], folder, base),
             cache=base_cache(),
@@ -142,6 +151,7 @@ def evaluate_adapter(
         ),
     ] = None,
     *,
+    checkpoint: Checkpoint = None,
     rows: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="First rows that count. Default: all.")
     ] = None,
@@ -167,11 +177,14 @@ def evaluate_adapter(
     """
     with tempfile.TemporaryDirectory(prefix="auctune-evaluate-") as space:
         adapter, data, model = Path(job), file, ""
-        if not adapter.is_dir():
+        if adapter.is_dir():
+            if checkpoint is not None:
+                raise InputError("--checkpoint", "is set for a folder", "a job's id")
+        else:
             adapter = Path(space) / "adapter"
             with service.connect() as client:
                 record = client.job(job)
-                _download_result(record, adapter, client)
+                _download_result(record, adapter, client, checkpoint)
                 data, model = (
                     file or _validation(record, Path(space), client),
                     record.record["model"],
@@ -220,24 +233,36 @@ def _print_evaluation(found: Evaluation) -> None:
         typer.echo()
 
 
-def _download_result(job: Job, folder: Path, client: Client) -> None:
-    """Unpack a job's result, record and metrics into a folder, whole or not at all."""
-    if not job.record["result_files"]:
-        found = f"has no adapter: it is {job.state}"
-        raise InputError(job.id, found, "a finished job")
+def _download_result(job: Job, folder: Path, client: Client, checkpoint: int | None) -> None:
+    """Unpack a job's adapter, record and metrics into a folder, whole or not at all."""
+    file = _result_file(job, client, checkpoint)
     _check_new(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetch-") as space:
         archive, unpacked = Path(space) / "result.zip", Path(space) / "result"
-        metrics, adapter = job.record["result_files"]
-        client.fetch(adapter, archive)
+        client.fetch(file, archive)
         _unpack(archive, unpacked)
-        client.fetch(metrics, unpacked / _METRICS)
+        client.fetch(job.record["result_files"][0], unpacked / _METRICS)
         record = json.dumps(job.record, indent=2, ensure_ascii=False)
         (unpacked / _RECORD).write_text(record + "\n", encoding="utf-8")
         if folder.exists():
             folder.rmdir()
         unpacked.rename(folder)
+
+
+def _result_file(job: Job, client: Client, checkpoint: int | None) -> str:
+    """Return the id of the file with a job's adapter, or with that of a checkpoint."""
+    if not job.record["result_files"]:
+        found = f"has no adapter: it is {job.state}"
+        raise InputError(job.id, found, "a finished job")
+    if checkpoint is None:
+        return str(job.record["result_files"][-1])
+    files = {one["step_number"]: str(one["result_file"]) for one in client.checkpoints(job.id)}
+    if checkpoint not in files:
+        steps = "one of " + ", ".join(map(str, sorted(files)))
+        expected = steps if files else "none: no adapter of an epoch was kept"
+        raise InputError("--checkpoint", f"{checkpoint}", expected)
+    return files[checkpoint]
 
 
 def _merge(base: str, adapter: Path, folder: Path) -> None:

@@ -275,6 +275,10 @@ class Client:
                 return
             after = page["data"][-1]["id"]
 
+    def checkpoints(self, job: str) -> list[Record]:
+        """List the adapters of a finished job's last epochs, newest first."""
+        return self._list("fine_tuning", "jobs", job, "checkpoints")
+
     def _list(self, *parts: str) -> list[Any]:
         records: list[Any] = self._transport.get(_path(*parts))["data"]
         return records

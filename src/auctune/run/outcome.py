@@ -33,9 +33,10 @@ def write_decisions(folder: MarketDirectory, state: RunState) -> None:
 
 
 def write_task(folder: MarketDirectory, bid: Bid, record: TaskRecord) -> None:
-    """Write a finished task's receipt, loss curve and vendor's report beside its adapter."""
+    """Write a finished task's receipt, loss curve and vendor's report beside its adapters."""
     place = folder.result(bid.task.id)
     folder.write_json(place / "receipt.json", receipt_record(make_receipt(bid, record)))
+    folder.publish_epochs(bid.task.id)
     points = [json.dumps(loss_record(point), allow_nan=False) for point in record.losses]
     write_atomically(place / "losses.jsonl", "".join(f"{x}\n" for x in points).encode())
     if record.repair is not None:

@@ -2,7 +2,7 @@
 
     adapter_config.json
     adapter_model.safetensors
-    auctune.json                which base it was trained on; written by auctune alone
+    auctune.json                an `AdapterRecord`; written by auctune alone
 
 They are in a folder, or in a zip archive of one. No other file is read, and none is executed:
 weights as pickles are refused. Each file has a bound on its size, and names, shapes, types and
@@ -15,13 +15,16 @@ import math
 import re
 import zipfile
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 import numpy as np
 import safetensors
 from numpy.typing import NDArray
+from pydantic import TypeAdapter, ValidationError
 
+from auctune.domain.epoch_metrics import EpochMetrics
 from auctune.domain.errors import InputError
 from auctune.domain.start_adapter import START_SETTINGS, StartAdapter
 from auctune.domain.training import TrainingConfig
@@ -29,6 +32,8 @@ from auctune.domain.training import TrainingConfig
 CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
 RECORD = "auctune.json"
+EPOCHS = "epochs"
+"""Folder of the adapters of a job's last epochs, each in a folder by its number."""
 PREFIX = "base_model.model."
 """PEFT's prefix of a weight's name in the base."""
 
@@ -66,6 +71,22 @@ _TYPES: Mapping[str, tuple[type[np.unsignedinteger[Any]], int]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class AdapterRecord:
+    """What auctune knows of an adapter beyond PEFT's files.
+
+    Attributes:
+        base_digest: of the base that it was trained on, as of `Base`.
+        epoch: of the adapter of an epoch; `None` for a job's result.
+    """
+
+    base_digest: str
+    epoch: EpochMetrics | None = None
+
+
+_RECORDS = TypeAdapter(AdapterRecord)
+
+
 def read_start(path: Path, place: str) -> tuple[StartAdapter, dict[str, NDArray[np.float32]]]:
     """Read an adapter that a job is to go on from, whole and checked by itself.
 
@@ -96,9 +117,26 @@ def read_start(path: Path, place: str) -> tuple[StartAdapter, dict[str, NDArray[
     return start, weights
 
 
-def write_record(base_digest: str, folder: Path) -> None:
-    """Write which base the adapter in a folder was trained on."""
-    (folder / RECORD).write_text(json.dumps({"base_digest": base_digest}) + "\n")
+def write_record(base_digest: str, folder: Path, metrics: EpochMetrics | None = None) -> None:
+    """Write which base the adapter in a folder was trained on, and the metrics of its epoch."""
+    record = _RECORDS.dump_json(AdapterRecord(base_digest, metrics), exclude_none=True)
+    (folder / RECORD).write_bytes(record + b"\n")
+
+
+def read_epochs(folder: Path) -> list[tuple[EpochMetrics, Path]]:
+    """Return the adapters of the last epochs in a job's folder, in order: metrics, folders."""
+    found = []
+    for _, path in epoch_folders(folder / EPOCHS):
+        metrics = _RECORDS.validate_json((path / RECORD).read_bytes()).epoch
+        assert metrics is not None
+        found.append((metrics, path))
+    return found
+
+
+def epoch_folders(folder: Path) -> list[tuple[int, Path]]:
+    """Return the numbers and folders of epochs in a folder, in order."""
+    paths = folder.iterdir() if folder.is_dir() else ()
+    return sorted((int(path.name), path) for path in paths if path.name.isdecimal())
 
 
 def adapter_paths(folder: Path) -> list[Path]:
@@ -253,7 +291,7 @@ def _base_digest(content: bytes | None, place: str) -> str | None:
     if content is None:
         return None
     try:
-        return str(json.loads(content)["base_digest"])
-    except (ValueError, TypeError, KeyError):
+        return _RECORDS.validate_json(content).base_digest
+    except ValidationError:
         found = "does not say which base the adapter was trained on"
         raise InputError(place, found, "as auctune wrote it, or no such file") from None

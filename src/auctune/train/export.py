@@ -26,8 +26,9 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from auctune.atomic_files import clean_staging, commit_folder, staging_folder
+from auctune.domain.epoch_metrics import EpochMetrics
 from auctune.domain.errors import AuctuneError
-from auctune.train.adapter_files import PREFIX, write_record
+from auctune.train.adapter_files import PREFIX, WEIGHTS, write_record
 from auctune.train.base import Base
 from auctune.train.rows import TokenizedRow
 
@@ -86,20 +87,36 @@ def export_adapter(
         ExportError: if it does not load, or not as what was trained; `folder` is as it was then.
     """
     assert rows, "an adapter is checked on one row at least"
-    contents = {
-        PREFIX + name: tensor.detach().to("cpu", copy=True).contiguous()
-        for name, tensor in weights.items()
-    }
     clean_staging(folder.parent, f"{folder.name}-")
     with staging_folder(folder) as unfinished:
-        plain_config(config, base.source).save_pretrained(str(unfinished))
-        save_file(contents, unfinished / "adapter_model.safetensors", {"format": "pt"})
-        write_record(base.digest, unfinished)
+        contents = write_adapter(base, config, weights, unfinished)
         loaded = load_adapter(base, unfinished)
         _check_weights(loaded, contents)
         exported = _check_logits(loaded, folder, rows[:CHECKED_ROWS], trained_logits, base.dtype)
         commit_folder(unfinished, folder)
     return exported
+
+
+def write_adapter(
+    base: Base,
+    config: LoraConfig,
+    weights: Mapping[str, Tensor],
+    folder: Path,
+    metrics: EpochMetrics | None = None,
+) -> dict[str, Tensor]:
+    """Write the files of an adapter into a folder; arguments as of `export_adapter`.
+
+    Returns:
+        The weights as written, on the CPU, by PEFT's names.
+    """
+    contents = {
+        PREFIX + name: tensor.detach().to("cpu", copy=True).contiguous()
+        for name, tensor in weights.items()
+    }
+    plain_config(config, base.source).save_pretrained(str(folder))
+    save_file(contents, folder / WEIGHTS, {"format": "pt"})
+    write_record(base.digest, folder, metrics)
+    return contents
 
 
 def plain_config(config: LoraConfig, source: str) -> LoraConfig:

@@ -14,13 +14,16 @@ from typing import Literal
 
 from torch import Tensor
 
+from auctune.atomic_files import clean_staging, commit_folder, remove_folder, staging_folder
 from auctune.domain.checks import check_count
 from auctune.domain.data_size import DataSize
+from auctune.domain.epoch_metrics import EpochMetrics
 from auctune.domain.errors import InputError
+from auctune.train.adapter_files import EPOCHS, epoch_folders
 from auctune.train.attempts import check_attempt
 from auctune.train.base import Base
 from auctune.train.checkpoint import load_latest, save_checkpoint
-from auctune.train.export import Exported, export_adapter
+from auctune.train.export import Exported, export_adapter, write_adapter
 from auctune.train.job import CurvePoint, Loaded, LoraJob, Progress
 from auctune.train.multilora.adapters import AdaptedModel, load_start, lora_config
 from auctune.train.multilora.backends import Backend, choose_backend
@@ -39,6 +42,8 @@ from auctune.train.time_budget import NO_TIME_LIMIT, TimeBudget
 from auctune.train.tokenized_file import FileTokenizer, read_rows
 
 CHECKPOINTS = "checkpoints"
+KEPT_EPOCHS = 3
+"""Number of the last epochs whose adapters are kept, as at OpenAI."""
 
 
 @dataclass
@@ -73,6 +78,8 @@ class MultiLoraTrainer:
         overhead_tokens: tokens that take as long as the overhead of a pass, as measured by a
             profile.
         checkpointing: recompute activations in the backward pass, to save memory.
+        kept_epochs: number of a job's last epochs whose adapters are written, in PEFT's format, as
+            `epochs/N` into its folder.
 
     Attributes:
         loop: runs and counts the micro-batches.
@@ -91,6 +98,7 @@ class MultiLoraTrainer:
         exact_budget: int = 0,
         overhead_tokens: int = OVERHEAD_TOKENS,
         checkpointing: bool = False,
+        kept_epochs: int = 0,
     ) -> None:
         check_count(token_budget, "token_budget", 1)
         check_count(overhead_tokens, "overhead_tokens", 0)
@@ -100,6 +108,7 @@ class MultiLoraTrainer:
             prepare_deterministic()
         self.base = base
         self.mode = mode
+        self._kept_epochs = kept_epochs
         chosen = (
             choose_backend(backend, base.device, base.dtype)
             if isinstance(backend, str)
@@ -176,7 +185,7 @@ class MultiLoraTrainer:
         name = f"job{self._num_loaded}"
         weights = self.adapted.add(name, lora_config(job, self.adapted.model), job.seed)
         try:
-            task = TrainingTask(job, weights, data, validation)
+            task = TrainingTask(job, weights, data, validation, kept_epochs=self._kept_epochs)
             has_reference = job.method == "dpo" and job.start_from is not None
             if found is None or has_reference:
                 load_start(weights, job, self.base.digest)
@@ -246,6 +255,8 @@ class MultiLoraTrainer:
         # Before anything of the attempt that replaced this one is deleted.
         if attempt is not None:
             check_attempt(place.folder, attempt)
+        if self._kept_epochs:
+            self._write_epochs(place)
         checkpoint = capture_state(place.task, self.base.digest, self.mode)
         return save_checkpoint(place.folder / CHECKPOINTS, number, checkpoint)
 
@@ -265,6 +276,31 @@ class MultiLoraTrainer:
             rows=task.data.rows,
             trained_logits=lambda row: self.loop.step.logits(name, row),
         )
+
+    def _write_epochs(self, place: _LoadedJob) -> None:
+        """Write the adapters of epochs since the last checkpoint; remove those not to be kept.
+
+        A process that was killed before its checkpoint leaves epochs that are trained again.
+        """
+        task, folder = place.task, place.folder / EPOCHS
+        folder.mkdir(parents=True, exist_ok=True)
+        clean_staging(folder)
+        validation = {epoch: (loss, accuracy) for epoch, loss, accuracy in task.validation}
+        for kept in task.epoch_adapters:
+            loss, accuracy = validation.get(kept.epoch, (None, None))
+            metrics = EpochMetrics(
+                kept.epoch, kept.step, kept.train_loss, kept.train_accuracy, loss, accuracy
+            )
+            target = folder / f"{kept.epoch}"
+            with staging_folder(target) as unfinished:
+                weights = task.weights.named(kept.values)
+                config = self.adapted.config(task.weights.name)
+                write_adapter(self.base, config, weights, unfinished, metrics)
+                commit_folder(unfinished, target)
+        task.epoch_adapters = []
+        for epoch, path in epoch_folders(folder):
+            if not task.num_epochs - self._kept_epochs < epoch <= task.num_epochs:
+                remove_folder(path)
 
     @property
     def budget(self) -> int | None:

@@ -19,7 +19,9 @@ from typing import Any, Literal, NotRequired, TypedDict, cast
 from pydantic import TypeAdapter
 
 from auctune.domain import AuctuneError
+from auctune.domain.epoch_metrics import EpochMetrics
 from auctune.run.runtime.channel import Alive, ErrorRecord, Message, Preparing, error_record
+from auctune.train.adapter_files import read_epochs
 from auctune.train.job import CurvePoint, LoraJob
 
 PING: Message = {"do": "ping"}
@@ -331,6 +333,11 @@ def make_quota(
         adapter=adapter_folder(folder),
         known_steps=known_steps,
     )
+
+
+def epoch_adapters(folder: Path) -> list[tuple[EpochMetrics, Path]]:
+    """Return the adapters of the last epochs in a job's folder, in order: metrics, folders."""
+    return read_epochs(folder)
 
 
 def adapter_folder(folder: Path) -> Path:

@@ -98,7 +98,7 @@ class NodeWorker:
         from auctune.train.base import load_base
         from auctune.train.multilora.batching import OVERHEAD_TOKENS
         from auctune.train.tiny import tiny_folder
-        from auctune.train.trainer import MultiLoraTrainer
+        from auctune.train.trainer import KEPT_EPOCHS, MultiLoraTrainer
 
         torch.set_num_threads(settings.threads)
         self._parent, self._settings = parent, settings
@@ -120,6 +120,7 @@ class NodeWorker:
             overhead_tokens=(
                 OVERHEAD_TOKENS if settings.overhead_tokens is None else settings.overhead_tokens
             ),
+            kept_epochs=KEPT_EPOCHS,
         )
 
     def run(self) -> None:

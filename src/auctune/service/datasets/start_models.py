@@ -9,7 +9,7 @@ from auctune.domain import InputError
 from auctune.run.data.client import DataClient
 from auctune.service.files.repository import FileRepository
 from auctune.service.identifiers import JOB_ID
-from auctune.service.jobs.fine_tuned import StartModel, job_of, model_name
+from auctune.service.jobs.fine_tuned import StartModel, job_of, model_name, split_name
 from auctune.service.storage import Queries
 from auctune.service.storage.read_model import Status
 
@@ -38,15 +38,21 @@ class StartModels:
 
     async def _result(self, model: str, owner: str) -> tuple[str, str]:
         """Return the base of a model, and the id of the file with its adapter."""
-        job = job_of(model)
+        name, step = split_name(model)
+        job = job_of(name)
         row = None
         if re.fullmatch(JOB_ID, job):
             row = await asyncio.to_thread(self._queries.job, job)
         if row is not None and row.owner == owner and row.status == Status.SUCCEEDED:
             body = orjson.loads(row.body)
-            request, files = body["request"], body["files"]
-            if files and model == model_name(request["model"], request["suffix"], job):
-                return request["model"], files[-1]
+            request = body["request"]
+            # The adapter is the last of the result files.
+            files: dict[str | None, str] = {None: body["files"][-1]} if body["files"] else {}
+            for one in body["checkpoints"]:
+                files[str(one["metrics"]["step"])] = one["file"]
+            if step in files and name == model_name(request["model"], request["suffix"], job):
+                return request["model"], files[step]
         # The same error if another user has it: it must not reveal other users' models.
         found = f"there is no fine-tuned model {model!r}"
-        raise InputError("model", found, "the fine_tuned_model of one of your succeeded jobs")
+        expected = "the fine_tuned_model of one of your succeeded jobs, or of a checkpoint of it"
+        raise InputError("model", found, expected)

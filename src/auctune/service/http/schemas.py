@@ -291,7 +291,7 @@ class CheckpointMetrics(BaseModel):
 
 
 class Checkpoint(BaseModel):
-    """A checkpoint of a job."""
+    """The adapter of a job as it was at the end of an epoch."""
 
     id: str
     object: Literal["fine_tuning.job.checkpoint"] = "fine_tuning.job.checkpoint"
@@ -300,6 +300,8 @@ class Checkpoint(BaseModel):
     fine_tuning_job_id: str
     metrics: CheckpointMetrics
     step_number: int
+    epoch: int
+    result_file: str
 
 
 class Page(BaseModel, Generic[T]):

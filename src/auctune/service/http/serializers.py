@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 
 from auctune.service.files.repository import FileRecord
-from auctune.service.jobs.fine_tuned import model_name
+from auctune.service.jobs.fine_tuned import checkpoint_name, model_name
 from auctune.service.jobs.quotes import QUOTE_TTL_SECONDS, Quote
 from auctune.service.jobs.step_metrics import COLUMNS, step_metrics
 from auctune.service.jobs.timestamps import to_rfc3339
@@ -144,26 +144,31 @@ def _metrics(body: JSON) -> JSON:
     }
 
 
-def checkpoint_view(row: EventRow, job: JobReadModel) -> JSON:
-    """Return a trained slot as a checkpoint object."""
-    result = orjson.loads(row.body)["result"]
-    _, _, _, train_loss, train_accuracy = (result["losses"] or [[None] * 5])[-1]
-    _, _, valid_loss, valid_accuracy = (result["validation"] or [[None] * 4])[-1]
+def checkpoint_view(job: JobReadModel, checkpoint: JSON) -> JSON:
+    """Return the adapter of an epoch as a checkpoint object."""
+    metrics, file = checkpoint["metrics"], checkpoint["file"]
     return {
-        "id": f"ftckpt-{row.seq}",
+        "id": checkpoint_id(checkpoint),
         "object": "fine_tuning.job.checkpoint",
-        "created_at": int(row.at),
-        "fine_tuned_model_checkpoint": (f"{_model_name(job)}:ckpt-step-{result['steps']}"),
+        "created_at": int(job.body["finished_at"]),
+        "fine_tuned_model_checkpoint": checkpoint_name(_model_name(job), metrics["step"]),
         "fine_tuning_job_id": job.id,
         "metrics": {
-            "step": result["steps"],
-            "train_loss": train_loss,
-            "train_mean_token_accuracy": train_accuracy,
-            "full_valid_loss": valid_loss,
-            "full_valid_mean_token_accuracy": valid_accuracy,
+            "step": metrics["step"],
+            "train_loss": metrics["train_loss"],
+            "train_mean_token_accuracy": metrics["train_accuracy"],
+            "full_valid_loss": metrics["valid_loss"],
+            "full_valid_mean_token_accuracy": metrics["valid_accuracy"],
         },
-        "step_number": result["steps"],
+        "step_number": metrics["step"],
+        "epoch": metrics["epoch"],
+        "result_file": file,
     }
+
+
+def checkpoint_id(checkpoint: JSON) -> str:
+    """Return the id of the adapter of an epoch: that of its file, with another prefix."""
+    return "ftckpt-" + str(checkpoint["file"]).removeprefix("file-")
 
 
 def _method(training: Mapping[str, Any], used: Mapping[str, Any]) -> JSON:

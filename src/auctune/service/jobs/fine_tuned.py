@@ -6,6 +6,7 @@ from auctune.domain.start_adapter import StartAdapter
 
 PREFIX = "ft:"
 """Prefix of their names, as at OpenAI."""
+_STEP = ":ckpt-step-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,17 @@ class StartModel:
 def model_name(base: str, suffix: str | None, job: str) -> str:
     """Return the name of the model that a job has trained, in OpenAI's format."""
     return f"{PREFIX}{base}:{suffix or ''}:{job.removeprefix('ftjob-')}"
+
+
+def checkpoint_name(model: str, step: int) -> str:
+    """Return the name of a model as it was after an optimizer step, in OpenAI's format."""
+    return f"{model}{_STEP}{step}"
+
+
+def split_name(name: str) -> tuple[str, str | None]:
+    """Return the name of a model without its step, and the step as text, or None without one."""
+    model, is_checkpoint, step = name.rpartition(_STEP)
+    return (model, step) if is_checkpoint else (name, None)
 
 
 def job_of(model: str) -> str:

@@ -9,7 +9,8 @@ The body holds plain JSON values:
 | size | rows and mean_tokens of its data |
 | decision | the decision: `admitted`, `reason`, and fields of the zone's kind |
 | progress | rows, total_rows, tokens, steps, first_loss, last_loss |
-| files | ids of its result files |
+| files | ids of its result files; the adapter is the last |
+| checkpoints | `file` and `metrics` of the adapters of its last epochs |
 | error | code, message and param, where it failed |
 | refunded, finished_at, notes | |
 
@@ -58,6 +59,7 @@ def empty_body(owner: str, request: Record, training: Record) -> Record:
         "decision": None,
         "progress": None,
         "files": [],
+        "checkpoints": [],
         "error": None,
         "refunded": False,
         "finished_at": None,

@@ -19,6 +19,8 @@ A checkpoint has all that the result of a job depends on:
 | sums and tokens of the batch so far, totals, curve, validation | under their names |
 | what it must match again | `job` with the digest of the adapter that it started from, \
 `base_digest`, `data_digest`; `versions` only warn |
+
+The adapters of the last epochs are no part of it: each is written into a folder of its own before.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -41,6 +43,23 @@ from auctune.train.multilora.optimizer import AdapterOptimizer
 from auctune.train.rows import TokenizedDataSet, TokenizedRow, split_pair
 
 
+@dataclass(frozen=True, slots=True)
+class EpochAdapter:
+    """An adapter as it was at the end of an epoch.
+
+    Attributes:
+        epoch: its number, from 1.
+        step, train_loss, train_accuracy: of the epoch's last optimizer step.
+        values: float32 [num_parameters], on the CPU.
+    """
+
+    epoch: int
+    step: int
+    train_loss: float
+    train_accuracy: float
+    values: Tensor
+
+
 @dataclass
 class TrainingTask:
     """A job's state while it is on a node.
@@ -60,6 +79,8 @@ class TrainingTask:
             needed, also after a restart.
         best: float32 [num_parameters], on the CPU: weights of the epoch of lowest validation loss,
             of a job with patience; else `None`.
+        kept_epochs: number of the last epochs whose adapters are kept.
+        epoch_adapters: those that have not been written yet.
     """
 
     job: LoraJob
@@ -75,6 +96,8 @@ class TrainingTask:
     start: Tensor | None = None
     references: dict[int, tuple[float, float]] = field(default_factory=dict)
     best: Tensor | None = None
+    kept_epochs: int = 0
+    epoch_adapters: list[EpochAdapter] = field(default_factory=list)
     state: JobState = "training"
     note: str = ""
     sampler: EpochSampler = field(init=False)
@@ -189,6 +212,19 @@ class TrainingTask:
         """Reset the counts of the batch."""
         self.batch_tokens = 0
         self.batch_sums.zero_()
+
+    @property
+    def num_epochs(self) -> int:
+        """Epochs whose rows have all been trained."""
+        return self.sampler.done // len(self.data)
+
+    def keep_epoch(self) -> None:
+        """Keep the adapter as it is, at the end of an epoch."""
+        if self.kept_epochs:
+            step, _, _, loss, accuracy = self.curve[-1]
+            values = self.weights.values.detach().to("cpu", copy=True)
+            kept = EpochAdapter(self.num_epochs, step, loss, accuracy, values)
+            self.epoch_adapters = [*self.epoch_adapters, kept][-self.kept_epochs :]
 
     def note_validation(self, loss: float, accuracy: float) -> None:
         """Record an epoch's validation; end a job that is out of patience, with its best."""

@@ -127,8 +127,11 @@ class TrainLoop:
                 task.fail(f"{what} in step {task.steps + 1}")
                 continue
             task.take_step(loss / targets, hits / targets)
-            if task.validation_data is not None and task.sampler.done % len(task.data) == 0:
-                self._validate(task)
+            if task.sampler.done % len(task.data) == 0:
+                # Before validation, which may go back to the best epoch's.
+                task.keep_epoch()
+                if task.validation_data is not None:
+                    self._validate(task)
 
     def _validate(self, task: TrainingTask) -> None:
         while (failed := self._read_references([(task, 0)])) is not None:

@@ -20,6 +20,7 @@ from auctune.service.http.requests import body_schema, read_request, reject_unkn
 from auctune.service.http.schemas import Checkpoint, Job, JobEvent, Page
 from auctune.service.http.serializers import (
     JSON,
+    checkpoint_id,
     checkpoint_view,
     event_view,
     job_view,
@@ -28,7 +29,6 @@ from auctune.service.http.serializers import (
 from auctune.service.identifiers import JOB_ID
 from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.service import Service
-from auctune.service.storage.events import EventType
 from auctune.service.storage.read_model import JobReadModel
 from auctune.service.zones.core.zone import AnyZone
 
@@ -38,7 +38,7 @@ router = APIRouter(prefix="/v1/fine_tuning/jobs", tags=["jobs"], responses=ERROR
 Limit = Annotated[int, Query(ge=1, le=100)]
 AfterJob = Annotated[str | None, Query(pattern=f"^{JOB_ID}$")]
 AfterEvent = Annotated[str | None, Query(pattern=r"^ftevent-\d{1,18}$")]
-AfterCheckpoint = Annotated[str | None, Query(pattern=r"^ftckpt-\d{1,18}$")]
+AfterCheckpoint = Annotated[str | None, Query(pattern=r"^ftckpt-[A-Za-z0-9]{1,64}$")]
 _RETRY_HEADERS = [
     {"in": "header", "name": name, "required": False, "schema": schema}
     for name, schema in (
@@ -195,12 +195,16 @@ async def list_checkpoints(
     after: AfterCheckpoint = None,
     limit: Limit = 10,
 ) -> Response:
-    """List the checkpoints of a job, newest first."""
+    """List the adapters of a finished job's last epochs, newest first."""
     job = await own_job(service, who, job_id)
-    last = None if after is None else int(after.removeprefix("ftckpt-"))
-    page = await asyncio.to_thread(service.queries.events, job_id, [EventType.TRAINED], limit, last)
-    data = [checkpoint_view(row, job) for row in page.items]
-    return _json(page_view(data, has_more=page.has_more))
+    checkpoints = job.body["checkpoints"][::-1]
+    if after is not None:
+        ids = [checkpoint_id(one) for one in checkpoints]
+        if after not in ids:
+            raise not_found("checkpoint", after)
+        checkpoints = checkpoints[ids.index(after) + 1 :]
+    data = [checkpoint_view(job, one) for one in checkpoints[:limit]]
+    return _json(page_view(data, has_more=len(checkpoints) > limit))
 
 
 async def own_job(service: Service, who: Principal, job: str) -> JobReadModel:

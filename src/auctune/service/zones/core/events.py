@@ -12,11 +12,12 @@ from pydantic import PlainSerializer, PlainValidator, TypeAdapter
 
 from auctune.domain import Money
 from auctune.domain.data_size import DataSize
+from auctune.domain.epoch_metrics import EpochMetrics
 from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.training import Training
 from auctune.service.storage.events import EventType, Record
 
-VERSION = 10
+VERSION = 11
 """Version of the log: of the types and bodies of events. Logs of other versions are refused."""
 
 T = TypeVar("T")
@@ -155,12 +156,21 @@ class JobCancelled(EventData):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EpochCheckpoint:
+    """The adapter of an epoch, and the id of the file with it."""
+
+    file: str
+    metrics: EpochMetrics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobFinished(EventData):
-    """A job succeeded."""
+    """A job succeeded. Its result is the last of its files; checkpoints are by epoch."""
 
     type = EventType.FINISHED
 
     files: list[str]
+    checkpoints: list[EpochCheckpoint]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

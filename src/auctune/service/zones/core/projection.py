@@ -186,6 +186,7 @@ class JobProjection(ABC, Generic[J]):
             "state": _END_STATES[event.type],
             "finished_at": event.at,
             "files": event.body.get("files", []),
+            "checkpoints": event.body.get("checkpoints", []),
             "error": self._error(event),
         }
 

@@ -14,6 +14,9 @@ import orjson
 import structlog
 
 from auctune.domain import AuctuneError, InputError
+from auctune.domain.epoch_metrics import EpochMetrics
+from auctune.run.runtime.messages import epoch_adapters
+from auctune.service.files.repository import FileRecord
 from auctune.service.jobs.step_metrics import metrics_csv
 from auctune.service.storage import Snapshots
 from auctune.service.storage.event_log import EventLog
@@ -22,6 +25,7 @@ from auctune.service.tasks import TaskSet
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.dependencies import ZoneDependencies
+from auctune.service.zones.core.events import EpochCheckpoint
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.snapshots import Snapshotter
 from auctune.service.zones.core.zone import Zone
@@ -193,15 +197,30 @@ class ZoneWorker(ABC, Generic[Z]):
         await asyncio.to_thread(self._write_metrics, job, metrics)
         # First what OpenAI's API has, for programs that take the first file.
         records = [await self._files.import_result(owner, metrics.name, metrics), adapter]
-        if not await self._actor.call(lambda zone: zone.finish(job, [one.id for one in records])):
+        files = [one.id for one in records]
+        epochs = await self._archive_epochs(job, owner, folder.parent)
+        checkpoints = [EpochCheckpoint(file=one.id, metrics=found) for found, one in epochs]
+        if not await self._actor.call(lambda zone: zone.finish(job, files, checkpoints)):
             # The job was cancelled meanwhile.
-            for record in records:
+            for record in (*records, *(one for _, one in epochs)):
                 await self._files.delete(record)
 
     def _write_metrics(self, job: str, path: Path) -> None:
         events = self._events.read_job(job)
         bodies = (orjson.loads(one.body) for one in events if one.type == EventType.TRAINED)
         path.write_text(metrics_csv(body["result"] for body in bodies), encoding="utf-8")
+
+    async def _archive_epochs(
+        self, job: str, owner: str, folder: Path
+    ) -> list[tuple[EpochMetrics, FileRecord]]:
+        """Archive the adapters of a job's last epochs into files of its owner."""
+        found = []
+        for metrics, adapter in await asyncio.to_thread(epoch_adapters, folder):
+            archive = self._work / f"{job}.step-{metrics.step}.zip"
+            name = f"{job}-step-{metrics.step}"
+            await asyncio.wrap_future(self._data.archive(adapter, archive, name, owner=owner))
+            found.append((metrics, await self._files.import_result(owner, archive.name, archive)))
+        return found
 
     async def _clean_work_folder(self) -> None:
         """Remove the files of jobs that have ended: the result and the log hold all that lasts."""

@@ -12,6 +12,7 @@ from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.service.storage.read_model import Effects, JobReadModel
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import (
+    EpochCheckpoint,
     EventData,
     JobCancelled,
     JobDecided,
@@ -222,11 +223,13 @@ class Zone(ABC, Generic[J, B]):
         """End a job that cannot be finished."""
         self.record(JobFailed(code=code, message=message, param=param, refund=refund), job)
 
-    def finish(self, job: str, files: list[str]) -> bool:
+    def finish(
+        self, job: str, files: list[str], checkpoints: Sequence[EpochCheckpoint] = ()
+    ) -> bool:
         """End a trained job with the ids of its result files; return False if it has ended."""
         if job not in self.admitted_jobs:
             return False
-        self.record(JobFinished(files=files), job)
+        self.record(JobFinished(files=files, checkpoints=list(checkpoints)), job)
         return True
 
     def abandon(self, job: str, why: str) -> None:

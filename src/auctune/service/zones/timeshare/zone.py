@@ -1,10 +1,12 @@
 """Commands of a timeshare zone."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from auctune.domain import Money
 from auctune.run.pool.events import ExitReason
 from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.events import EpochCheckpoint
 from auctune.service.zones.core.zone import EventWriter, Zone
 from auctune.service.zones.timeshare.decision import (
     TimeshareBid,
@@ -53,14 +55,16 @@ class TimeshareZone(Zone[TimeshareJob, TimeshareBid]):
         self.record(TimeshareCancelled(held=held), job)
         return True
 
-    def finish(self, job: str, files: list[str]) -> bool:
+    def finish(
+        self, job: str, files: list[str], checkpoints: Sequence[EpochCheckpoint] = ()
+    ) -> bool:
         """End a job that has left the pool; it fails unless it has reached its target."""
         found = self.state.jobs.get(job)
         if found is None:
             return False
         assert found.departure is not None
         if found.departure.reason == ExitReason.TARGET_REACHED and files:
-            return super().finish(job, files)
+            return super().finish(job, files, checkpoints)
         self.record(TimeshareFailed(**_failure(found), files=files), job)
         return True
 
