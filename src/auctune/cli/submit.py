@@ -171,10 +171,6 @@ def _submit_bids(
     the service's slot now + 1 + d. The file's base model and nodes are ignored. An invalid bid does
     not stop the others.
     """
-    for bid in market.bids:
-        if bid.start_from is not None:
-            expected = "none: --model JOB starts from a job of the service"
-            raise InputError(f"bid {bid.id}: start_from", "is set", expected)
     record = client.zone(zone, model)
     zone_id = str(record["id"])
     terms = JobTerms(zone=zone_id)
