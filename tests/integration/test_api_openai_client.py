@@ -267,3 +267,26 @@ def test_a_job_learns_from_pairs(served: Served, client: openai.OpenAI) -> None:
         create(pairs, "supervised")
     with pytest.raises(openai.BadRequestError, match="has rows that are no pairs"):
         create(texts, "dpo")
+    repaired = {"market": {**terms["market"], "repair": True}}
+    with pytest.raises(openai.BadRequestError, match=r"market\.repair: is true for method 'dpo'"):
+        client.fine_tuning.jobs.create(
+            model="tiny", training_file=pairs, method={"type": "dpo"}, extra_body=repaired
+        )
+
+
+def test_hyperparameters_are_those_of_the_method_or_beside_it(
+    served: Served, client: openai.OpenAI
+) -> None:
+    def create(method: Any) -> Any:
+        return client.fine_tuning.jobs.create(
+            model="tiny",
+            training_file=served.upload(),
+            method=method,
+            hyperparameters={"n_epochs": 5},
+            extra_body={"market": {"bid": "12.50", "deadline": "+10m"}},
+        )
+
+    assert create({"type": "supervised"}).hyperparameters.n_epochs == 5
+    both = r"hyperparameters: is given beside method\.supervised\.hyperparameters"
+    with pytest.raises(openai.BadRequestError, match=both):
+        create({"type": "supervised", "supervised": {"hyperparameters": {"batch_size": 4}}})

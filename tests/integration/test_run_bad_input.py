@@ -99,6 +99,9 @@ WRONG: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
     "auction value of a wrong type": (("auction", "payment"), [1], "auction.payment"),
     "unknown mechanism": (("auction", "mechanism"), "lots", "auction: mechanism: 'lots' is not"),
     "no vendor to repair": (("vendors",), [], "bids[3].repair: is set, but there is no vendor"),
+    "repair of pairs": (
+        ("bids", 3, "method"), "dpo", "repair: is true for method 'dpo'; expected false: no vendor",
+    ),
     "unknown target module": (
         ("bids", 0, "target_modules"), ["q_proj"], "bids[0] (sums): target_modules: 'q_proj' fits",
     ),

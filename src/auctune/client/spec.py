@@ -180,6 +180,10 @@ def parse_training_settings(texts: Mapping[str, str], option: str = "--set") -> 
         except ValueError:
             expected = _EXPECTED.get(parse, "a number")
             raise InputError(f"{option} {key}", repr(text), expected) from None
+    method = parsed.get("method", "supervised")
+    if "beta" in parsed and method != "dpo":
+        found = f"is set for method {method!r}"
+        raise InputError(f"{option} beta", found, f"{option} method=dpo beside it")
     return parsed
 
 

@@ -79,7 +79,8 @@ class DataSize:
             InputError: if they are not.
         """
         if self.has_pairs != (method == "dpo"):
-            found = f"has rows {'of pairs' if self.has_pairs else 'that are no pairs'}"
+            rows = "of pairs" if self.has_pairs else "that are no pairs"
+            found = f"has rows {rows}, for method {method!r}"
             expected = "pairs (preferred_output) for method 'dpo', other rows for 'supervised'"
             raise InputError(place, found, expected)
 

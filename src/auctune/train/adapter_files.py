@@ -11,9 +11,11 @@ values of the weights are checked before anybody computes with them.
 
 import hashlib
 import json
+import lzma
 import math
 import re
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -55,6 +57,15 @@ _EXPECTED = "a LoRA adapter, as PEFT saves it"
 _PLAIN = "plain LoRA adapters"
 _MAX_CONFIG_BYTES = 2**20
 _MAX_WEIGHT_BYTES = 2**32
+# Of a damaged archive; those of its compressed contents are not zipfile's own.
+_ARCHIVE_ERRORS: tuple[type[Exception], ...] = (
+    zipfile.BadZipFile,
+    NotImplementedError,
+    RuntimeError,
+    EOFError,
+    zlib.error,
+    lzma.LZMAError,
+)
 # Fields that have a meaning here, and fields that change nothing about the weights.
 _READ = {"peft_type", "r", "lora_alpha", "use_rslora", "target_modules", "bias", "task_type"}
 _READ |= {"init_lora_weights", "base_model_name_or_path"}
@@ -165,8 +176,8 @@ def _read_files(path: Path, place: str) -> dict[str, bytes]:
     except OSError as error:
         reason = error.strerror or "unknown error"
         raise InputError(place, f"cannot be read ({reason})", _EXPECTED) from None
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError):
-        raise InputError(place, "is neither a folder nor a zip archive", _EXPECTED) from None
+    except _ARCHIVE_ERRORS:
+        raise InputError(place, "is neither a folder nor a whole zip archive", _EXPECTED) from None
     for name in (CONFIG, WEIGHTS):
         if name not in found:
             raise InputError(place, f"has no {name}", f"{_EXPECTED}, with safetensors")

@@ -1,8 +1,9 @@
 """What commands ask for, against the service's own reading of it."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
+from pydantic import ValidationError
 
 from auctune.client import DecayingValue, JobSpec, JobTerms
 from auctune.client.spec import (
@@ -48,7 +49,6 @@ def test_every_setting_of_training_can_be_given_and_arrives() -> None:
         validation_file="file-b",
         model="tiny",
         settings=settings,
-        repair=True,
         name="weather",
     )
     body = job_request(spec, JobTerms(zone="west", bid="4.00", deadline="+2h"))
@@ -61,9 +61,18 @@ def test_every_setting_of_training_can_be_given_and_arrives() -> None:
     assert set(TEXTS) == set(TRAINING_SETTINGS)
     own = {"data", "validation", "repair", "start_from", "start_digest"}
     assert set(TEXTS) == {field.name for field in fields(Training)} - own
-    assert (training.data, training.validation, training.repair) == ("file-a", "file-b", True)
+    assert (training.data, training.validation) == ("file-a", "file-b")
     assert (read.market.bid, read.market.deadline, read.market.zone) == ("4.00", "+2h", "west")
     assert (read.metadata, read.suffix) == ({"name": "weather"}, "weather")
+
+
+def test_a_repair_is_allowed_but_of_pairs() -> None:
+    spec = JobSpec("file-a", model="tiny", repair=True)
+    read = JobRequest.model_validate(job_request(spec, JobTerms()))
+    assert resolve_training(read, Defaults()).repair
+    pairs = job_request(replace(spec, settings={"method": "dpo"}), JobTerms())
+    with pytest.raises(ValidationError, match=r"market\.repair: is true for method 'dpo'"):
+        JobRequest.model_validate(pairs)
 
 
 def test_what_was_not_given_is_left_to_the_service() -> None:
@@ -95,6 +104,10 @@ def test_a_line_of_a_quote_is_taken_by_its_number_alone() -> None:
         ),
         ({"rank": "8.5"}, "--set rank: '8.5'; expected a whole number"),
         ({"alpha": "much"}, "--set alpha: 'much'; expected a number"),
+        (
+            {"beta": "0.1"},
+            "--set beta: is set for method 'supervised'; expected --set method=dpo beside it",
+        ),
     ],
 )
 def test_a_setting_that_cannot_be_read_is_named(texts: dict[str, str], message: str) -> None:

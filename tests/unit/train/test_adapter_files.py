@@ -3,6 +3,7 @@
 import json
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -159,7 +160,7 @@ def test_files_that_are_cut_missing_or_pickles_are_refused(tmp_path: Path) -> No
         read_start(folder, "start_from")
     for name, content in (("text", b"no archive"), ("rows", b"")):
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(InputError, match="neither a folder nor a zip archive"):
+        with pytest.raises(InputError, match="neither a folder nor a whole zip archive"):
             read_start(tmp_path / name, "start_from")
     with pytest.raises(InputError, match="cannot be read"):
         read_start(tmp_path / "nothing", "start_from")
@@ -171,6 +172,21 @@ def test_files_that_are_cut_missing_or_pickles_are_refused(tmp_path: Path) -> No
     (folder / WEIGHTS).write_bytes(whole)
     with pytest.raises(InputError, match="is not a JSON object"):
         read_start(folder, "start_from")
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_an_archive_with_damaged_contents_is_refused(compression: int, tmp_path: Path) -> None:
+    folder = save_adapter(tmp_path / "adapter")
+    with zipfile.ZipFile(tmp_path / "zip", "w", compression) as archive:
+        for path in folder.iterdir():
+            archive.write(path, path.name)
+    read_start(tmp_path / "zip", "start_from")
+    content = (tmp_path / "zip").read_bytes()
+    for place in range(0, len(content), len(content) // 100):
+        damaged = content[:place] + bytes([content[place] ^ 0xFF]) + content[place + 1 :]
+        (tmp_path / "zip").write_bytes(damaged)
+        with suppress(InputError):
+            read_start(tmp_path / "zip", "start_from")
 
 
 def test_a_small_archive_of_a_large_file_is_refused(tmp_path: Path) -> None:

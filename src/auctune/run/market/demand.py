@@ -109,12 +109,15 @@ class Appraiser:
             of_validation.check_method(named, job.method)
             of_validation.check_truncation(named, job.max_length, truncate=entry.truncate)
         if entry.repair:
+            if job.method == "dpo":
+                expected = "false: no vendor repairs pairs"
+                raise InputError("repair", "is true for method 'dpo'", expected)
             raw = self.examiner.appraise(data, place, job.max_length, self.vendors)
             for offer in raw.offers:
                 repaired = offer.facts.size
                 repaired.check_truncation(place, job.max_length, truncate=entry.truncate)
             return Request(entry, job, raw.size, tuple(offer.quote for offer in raw.offers))
-        size = replace(self._checked_size(data, place, job.max_length), validation=of_validation)
+        size = replace(self._checked_size(data, place, job), validation=of_validation)
         size.check_method(place, job.method)
         size.check_truncation(place, job.max_length, truncate=entry.truncate)
         return Request(entry, job, size, (), size.notes(job.max_length))
@@ -128,11 +131,11 @@ class Appraiser:
         check_start(start, place)
         return path, start
 
-    def _checked_size(self, data: Path, place: str, max_length: int) -> DataSize:
+    def _checked_size(self, data: Path, place: str, job: LoraJob) -> DataSize:
         try:
-            return self.size(data, place, max_length)
+            return self.size(data, place, job.max_length)
         except RepairableError as error:
-            if not self.vendors:
+            if not self.vendors or job.method == "dpo":
                 raise
             hint = f"{error.expected} (or repair = true, and a vendor repairs it)"
             raise InputError(error.place, error.found, hint) from None

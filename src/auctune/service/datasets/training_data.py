@@ -133,7 +133,7 @@ class TrainingData:
         try:
             size = await self._sizes.size(file, training.max_length, "training_file")
         except RepairableError as error:
-            if not self._inspector.has_vendors:
+            if not self._inspector.has_vendors or training.method == "dpo":
                 raise
             expected = f"{error.expected}; or market.repair (--repair), to have a vendor repair it"
             raise InputError(error.place, error.found, expected) from None

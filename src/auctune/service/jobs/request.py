@@ -3,7 +3,7 @@
 Unknown fields and features of OpenAI that this service does not offer are errors.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -101,11 +101,10 @@ class Method(BaseModel):
         return self
 
     @property
-    def hyperparameters(self) -> Hyperparameters:
-        """Hyperparameters of the type."""
-        if self.type == "dpo":
-            return (self.dpo or Dpo()).hyperparameters
-        return (self.supervised or Supervised()).hyperparameters
+    def hyperparameters(self) -> Hyperparameters | None:
+        """Hyperparameters of the type, or `None` if there are none."""
+        settings = self.dpo if self.type == "dpo" else self.supervised
+        return None if settings is None else settings.hyperparameters
 
 
 # The others are OpenAI's own.
@@ -172,12 +171,25 @@ class Request(BaseModel):
     integrations: Annotated[list[Any], AfterValidator(_refuse_integrations)] | None = None
     market: MarketTerms = MarketTerms()
 
+    @model_validator(mode="after")
+    def _hyperparameters_are_given_once(self) -> Self:
+        if self.hyperparameters and self.method and self.method.hyperparameters:
+            place = f"method.{self.method.type}.hyperparameters"
+            raise InputError("hyperparameters", f"is given beside {place}", "one of them")
+        return self
+
+    @model_validator(mode="after")
+    def _pairs_are_not_repaired(self) -> Self:
+        if self.market.repair and self.method and self.method.type == "dpo":
+            expected = "false: no vendor repairs pairs"
+            raise InputError("market.repair", "is true for method 'dpo'", expected)
+        return self
+
     @property
     def hyperparameters_used(self) -> Hyperparameters:
         """Hyperparameters from `method`, or else from `hyperparameters`."""
-        if self.method is not None:
-            return self.method.hyperparameters
-        return self.hyperparameters or Hyperparameters()
+        of_method = None if self.method is None else self.method.hyperparameters
+        return of_method or self.hyperparameters or Hyperparameters()
 
 
 class JobRequest(Request):
