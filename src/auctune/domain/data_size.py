@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
-from auctune.domain.dataset import CAUSE_WORDS, DropCause
+from auctune.domain.dataset import CAUSE_WORDS, CUT_CAUSES
 from auctune.domain.errors import InputError
 from auctune.domain.training import Method
 
@@ -62,7 +62,7 @@ class DataSize:
     @property
     def num_too_long(self) -> int:
         """Rows that lose their ends, or all that is to be learnt, to `max_length`."""
-        return self.num_truncated + self.dropped.get(DropCause.PROMPT_TOO_LONG, 0)
+        return self.num_truncated + sum(self.dropped.get(cause, 0) for cause in CUT_CAUSES)
 
     @property
     def num_examined(self) -> int:

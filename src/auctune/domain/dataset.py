@@ -85,15 +85,21 @@ class DropCause(StrEnum):
     """All messages of the assistant have weight 0."""
     NO_TARGET = "no_target"
     """There is no token after the first one."""
+    SAME_ANSWERS = "same_answers"
+    """The answers of a pair do not differ within `max_length`."""
 
 
 CAUSE_WORDS: Mapping[str, str] = {
     DropCause.PROMPT_TOO_LONG: "with a prompt that fills max_length",
     DropCause.WEIGHTS_ZERO: "with weight 0 on all messages of the assistant",
     DropCause.NO_TARGET: "of one token",
+    DropCause.SAME_ANSWERS: "with two answers that differ beyond max_length",
 }
 """Causes for people, after a count of rows."""
 
+
+CUT_CAUSES = (DropCause.PROMPT_TOO_LONG, DropCause.SAME_ANSWERS)
+"""Causes that a larger `max_length` removes."""
 
 _KEYS = {
     RowKind.CHAT: ("messages",),

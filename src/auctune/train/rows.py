@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from auctune.domain.data_size import DataSize
 from auctune.domain.dataset import (
     CAUSE_WORDS,
+    CUT_CAUSES,
     OUTPUT_KEYS,
     DataSet,
     DropCause,
@@ -199,6 +200,8 @@ def tokenize_chunk(
         cut = [n for n, part in enumerate(parts) if not part.num_trained_tokens]
         if cut:
             dropped[first + index] = _drop_cause(dataset.rows[index], pieces[cut[0]])
+        elif len(parts) == 2 and np.array_equal(parts[0].input_ids, parts[1].input_ids):
+            dropped[first + index] = DropCause.SAME_ANSWERS
         else:
             rows.append(parts[0] if len(parts) == 1 else join_pair(*parts))
             num_truncated += length > max_length
@@ -221,13 +224,13 @@ def _nothing_to_learn(
     counts = Counter(dropped.values())
     why = ", ".join(f"{count} {CAUSE_WORDS[cause]}" for cause, count in counts.items())
     found = f"none of {len(dropped)} has a token to learn within max_length = {max_length} ({why})"
-    if counts[DropCause.PROMPT_TOO_LONG]:
+    if any(counts[cause] for cause in CUT_CAUSES):
         if context_tokens is None:
-            expected = f"shorter prompts, or max_length = {longest} if the base reads that much"
+            expected = f"shorter rows, or max_length = {longest} if the base reads that much"
         elif longest > context_tokens:
-            expected = f"shorter prompts: the base reads {context_tokens} tokens at most"
+            expected = f"shorter rows: the base reads {context_tokens} tokens at most"
         else:
-            expected = f"max_length = {longest}, or shorter prompts"
+            expected = f"max_length = {longest}, or shorter rows"
         return InputError("rows", found, expected)
     return InputError("rows", found, "an answer to learn in each row")
 

@@ -47,7 +47,7 @@ MAX_KEPT = 2
 _BLOCK_TOKENS = 2**18
 _HASHED_BYTES = 2**24
 _SUMMARY = "summary.json"
-_CAUSES = (DropCause.PROMPT_TOO_LONG, DropCause.WEIGHTS_ZERO, DropCause.NO_TARGET)
+_CAUSES = tuple(DropCause)
 _DAMAGE = (
     OSError,
     EOFError,

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from auctune.domain import InputError
 from auctune.domain.data_size import DataSize
-from auctune.domain.dataset import DropCause
+from auctune.domain.dataset import CUT_CAUSES, DropCause
 
 COUNT = st.integers(0, 40)
 SIZES = st.builds(
@@ -35,7 +35,7 @@ def test_a_size_survives_its_record(size: DataSize) -> None:
 def test_more_than_a_tenth_of_the_rows_lose_their_ends_by_their_owners_word_alone(
     size: DataSize, truncate: bool
 ) -> None:
-    num_lost = size.num_truncated + size.dropped.get("prompt_too_long", 0)
+    num_lost = size.num_truncated + sum(size.dropped.get(cause, 0) for cause in CUT_CAUSES)
     num_rows = size.rows + sum(size.dropped.values())
     if truncate or 10 * num_lost <= num_rows:
         size.check_truncation("file", 64, truncate=truncate)

@@ -275,6 +275,24 @@ def test_long_rows_are_cut_and_rows_with_nothing_to_learn_dropped_and_counted(
     assert result.num_trained_tokens == sum(len(learnt(row)) for row in result.rows)
 
 
+def test_a_pair_whose_answers_are_cut_to_the_same_is_dropped(
+    tokenizer: PreTrainedTokenizerBase,
+) -> None:
+    question = [{"role": "user", "content": "a"}]
+    answers = (("b" * 50 + "c", "b" * 50 + "d"), ("b", "c"))
+    rows = tuple(
+        {
+            "messages": question,
+            "preferred_output": {"role": "assistant", "content": better},
+            "non_preferred_output": {"role": "assistant", "content": worse},
+        }
+        for better, worse in answers
+    )
+    result = tokenize(DataSet(RowKind.PREFERENCE, rows), tokenizer, 40)
+    assert result.dropped == {0: DropCause.SAME_ANSWERS}
+    assert len(result.rows) == 1
+
+
 def test_if_nothing_is_left_to_learn_that_is_an_error(tokenizer: PreTrainedTokenizerBase) -> None:
     with pytest.raises(InputError, match="none of 1 has a token to learn within max_length = 1"):
         tokenize(DataSet(RowKind.TEXT, ({"text": "Ada is here."},)), tokenizer, 1)
@@ -285,9 +303,9 @@ def test_prompts_that_are_too_long_are_given_a_remedy_that_their_base_allows(
 ) -> None:
     data = tokenize_chunk(completions(("a" * 50, "b")), tokenizer, 10)
     remedies = {
-        None: "shorter prompts, or max_length = 52 if the base reads that much",
-        52: "max_length = 52, or shorter prompts",
-        51: "shorter prompts: the base reads 51 tokens at most",
+        None: "shorter rows, or max_length = 52 if the base reads that much",
+        52: "max_length = 52, or shorter rows",
+        51: "shorter rows: the base reads 51 tokens at most",
     }
     for context_tokens, remedy in remedies.items():
         with pytest.raises(InputError) as caught:

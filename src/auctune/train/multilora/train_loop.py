@@ -161,7 +161,8 @@ class TrainLoop:
             self.batcher.reduce_budget(failed)
             return []
         (task,) = (task for task in tasks if task.weights.name == failed.rows[0].adapter)
-        task.fail(f"out of memory with a single row of {failed.width} tokens")
+        unit = "pair of rows" if task.has_pairs else "row"
+        task.fail(f"out of memory with a single {unit} of {failed.width} tokens")
         return [task]
 
 
