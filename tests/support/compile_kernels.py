@@ -28,8 +28,8 @@ SMALL_DAY = ("simulate", EXAMPLES / "instances" / "small-day.json")
 RENTAL = ("--market", EXAMPLES / "spot" / "market.csv", "--job", EXAMPLES / "spot" / "job.toml")
 COMMANDS: tuple[Sequence[str | Path], ...] = (
     (*SMALL_DAY, "--compare", "pdftsp,titan,eft,ntm", "--bound", "lp", "--report", "report.json"),
-    ("spot", "compare", *RENTAL),
-    ("spot", "select", *RENTAL, "--jobs", "20"),
+    ("spot", "compare", *RENTAL, "--jobs", "4"),
+    ("spot", "select", *RENTAL, "--jobs", "4"),
     ("spot", "advise", *RENTAL, "--start", "297", "--now", "304"),
     ("edge", "compare", EXAMPLES / "edge" / "instance.json"),
     ("timeshare", "compare", "--threads", "10", "--bundles", "2"),
