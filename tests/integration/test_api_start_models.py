@@ -161,7 +161,7 @@ def test_what_is_no_model_of_the_owner_or_contradicts_it_is_refused(
         (None, "ft:", market, unknown),
         (None, model, {**market, "lora": {"rank": 8}}, "market.lora.rank: 8, where the adapter"),
         (None, other_base, market, "was trained on another base"),
-        (None, broken, market, "is neither a folder nor a zip archive"),
+        (None, broken, market, "is neither a folder nor a whole zip archive"),
         (None, model, {**TERMS, "zone": "pool", "target_loss": 1}, "is a fine-tuned model"),
     ):
         with pytest.raises(openai.BadRequestError) as refused:
