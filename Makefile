@@ -93,9 +93,9 @@ ifeq ($(BASE),smollm2)
 	[ -d out/smollm2 ] || $(BIN)/auctune base smollm2 --out out/smollm2
 	rm -rf $(DEMO_OUT)-smollm2
 	$(BIN)/auctune run examples/chat-model/market.toml --out $(DEMO_OUT)-smollm2
-	for task in shop reviews; do \
+	for task in reviews shop; do \
 		$(BIN)/auctune evaluate $(DEMO_OUT)-smollm2/tasks/$$task/adapter \
-			examples/chat-model/data/$$task-validation.jsonl; \
+			examples/chat-model/data/$$task-validation.jsonl || exit; \
 	done
 else
 	$(BIN)/python examples/service/demo.py $(DEMO_OUT) $(if $(STAY),--stay)
