@@ -1,137 +1,203 @@
-"""Answers of a base and its adapters: what is asked of the process that generates them.
+"""Answers of a base and its adapters: requests, replies, and the process that generates them.
 
 One process holds one base, and as many adapters as requests name. Requests run together, whatever
 their adapters are: see `auctune.train.generation`.
 """
 
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, TypedDict
 
-FinishReason = Literal["stop", "length"]
+from pydantic import TypeAdapter
 
+from auctune.domain import AuctuneError
+from auctune.domain.generation import AnswerEnd, GenerationRequest, Piece
+from auctune.run.inference import InferenceError, ModelPlace
+from auctune.run.runtime.channel import Alive, ErrorRecord, Failed, read_error
+from auctune.run.runtime.local import WorkerProcess, device_in_child
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SamplingParams:
-    """How the tokens of an answer are drawn.
+_WORKER = "auctune.run.workers.generation"
 
-    Attributes:
-        max_tokens: of an answer; `None`: as far as the base's context reaches.
-        temperature: 0 draws the likeliest token, and so always the same answer.
-        top_p: tokens are drawn from the likeliest ones that have this probability together.
-        stop: an answer ends before the first of these texts.
-        seed: of the draws; `None`: another one for each request.
-        num_answers: to the same prompt.
-        num_logprobs: likeliest tokens whose logarithmic probabilities are reported with each token;
-            `None`: not even that of the token itself.
-    """
-
-    max_tokens: int | None = None
-    temperature: float = 1.0
-    top_p: float = 1.0
-    stop: tuple[str, ...] = ()
-    seed: int | None = None
-    num_answers: int = 1
-    num_logprobs: int | None = None
+REQUESTS = TypeAdapter(GenerationRequest)
+PIECES: TypeAdapter[Piece] = TypeAdapter(Piece)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GenerationRequest:
-    """A prompt: either `messages`, or a text, or tokens.
+class GeneratorSettings(ModelPlace):
+    """The base of a process that generates answers, and its limits.
 
     Attributes:
-        adapter: archive of an adapter in PEFT's format; `None`: the base alone.
-        messages: of a chat, as in a row of a data set, without the answer.
-        tools: that the answer may call, for `messages`; OpenAI's format.
-        prompt: a text, or tokens.
-        params: how tokens are drawn.
+        niceness: of the process, 0 to 19: the larger, the more others come first on the CPU.
+        max_batch: answers that are generated at once; the others wait.
+        max_cache_bytes: of the keys and values of these answers.
+        max_adapter_bytes: of the weights of adapters that are kept for later requests.
     """
 
-    adapter: Path | None = None
-    messages: tuple[Mapping[str, Any], ...] | None = None
-    tools: tuple[Mapping[str, Any], ...] = ()
-    prompt: str | tuple[int, ...] | None = None
-    params: SamplingParams = SamplingParams()
+    niceness: int = 0
+    max_batch: int = 16
+    max_cache_bytes: int = 2 * 1024**3
+    max_adapter_bytes: int = 1024**3
 
 
-@dataclass(frozen=True, slots=True)
-class TokenLogprob:
-    """A token with the natural logarithm of its probability at temperature 1.
+SETTINGS = TypeAdapter(GeneratorSettings)
 
-    Attributes:
-        token: as text; an incomplete character is shown as U+FFFD.
-        bytes: of the token in UTF-8.
-        logprob: at most 0.
+
+class GeneratorReady(TypedDict):
+    """The base is loaded."""
+
+    kind: Literal["ready"]
+
+
+class Generated(TypedDict):
+    """A piece of a request's answers, as plain values."""
+
+    kind: Literal["generated"]
+    id: str
+    piece: dict[str, Any]
+
+
+class Refused(ErrorRecord):
+    """A request that cannot be answered."""
+
+    kind: Literal["refused"]
+    id: str
+
+
+GenerationMessage = Alive | Failed | GeneratorReady | Generated | Refused
+
+
+class Generator:
+    """The process that generates answers on one base, for one event loop.
+
+    It starts with the first request, and again with the next one after it has ended.
+
+    Args:
+        settings: of the process.
+        idle_seconds: without a request, after which the process is ended.
+        lock: descriptor of a lock that the process holds too, or None.
+        log: file to which its standard error is appended; None: not kept.
     """
 
-    token: str
-    bytes: tuple[int, ...]
-    logprob: float
+    def __init__(
+        self,
+        settings: GeneratorSettings,
+        *,
+        idle_seconds: float = 600.0,
+        lock: int | None = None,
+        log: Path | None = None,
+    ) -> None:
+        self._settings = settings
+        self._idle_seconds = idle_seconds
+        self._lock = lock
+        self._log = log
+        self._process: WorkerProcess | None = None
+        self._ids = count(1)
+        self._requests: dict[str, asyncio.Queue[Piece | AuctuneError]] = {}
+        self._idle: asyncio.TimerHandle | None = None
+        self._endings: set[asyncio.Task[None]] = set()
 
+    @property
+    def pid(self) -> int | None:
+        """Process id, None while there is no process."""
+        return None if self._process is None else self._process.pid
 
-@dataclass(frozen=True, slots=True)
-class DrawnToken(TokenLogprob):
-    """A token of an answer, and the likeliest ones at its place, the likeliest first."""
-
-    top: tuple[TokenLogprob, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class PromptRead:
-    """The prompt has been read; the first piece of each request."""
-
-    prompt_tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerPiece:
-    """A piece of an answer.
-
-    Attributes:
-        answer: its number, from 0 on.
-        text: complete characters; empty if they are not complete yet.
-        tokens: drawn since the last piece, the end token and those of a stop text left out; empty
-            unless the request asks for logprobs.
-    """
-
-    answer: int
-    text: str
-    tokens: tuple[DrawnToken, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerEnd:
-    """An answer is complete.
-
-    Attributes:
-        answer: its number.
-        reason: "stop" at the end token or before a stop text, "length" at `max_tokens` or at the
-            end of the base's context.
-        num_tokens: that were drawn for it, the end token included.
-    """
-
-    answer: int
-    reason: FinishReason
-    num_tokens: int
-
-
-Piece = PromptRead | AnswerPiece | AnswerEnd
-
-
-class Generator(Protocol):
-    """The process of one base; started with its first request, and ended when it is idle."""
-
-    def generate(self, request: GenerationRequest) -> AsyncIterator[Piece]:
+    async def generate(self, request: GenerationRequest) -> AsyncIterator[Piece]:
         """Yield the pieces of a request's answers; closing the iterator cancels the request.
 
         Raises:
             InputError: for a prompt, parameters or an adapter that cannot be used; before any
-                piece.
-            InferenceError: if the process ends.
+                `AnswerPiece`.
+            InferenceError: if the process ends, or cannot be started.
         """
-        ...
+        id_ = str(next(self._ids))
+        inbox = self._requests[id_] = asyncio.Queue()
+        num_open = request.params.num_answers
+        try:
+            process = self._started()
+            content = REQUESTS.dump_python(request, mode="json")
+            process.send({"do": "generate", "id": id_, "request": content})
+            while num_open:
+                found = await inbox.get()
+                if isinstance(found, AuctuneError):
+                    num_open = 0
+                    raise found
+                num_open -= isinstance(found, AnswerEnd)
+                yield found
+        finally:
+            del self._requests[id_]
+            if num_open and self._process is not None:
+                self._process.send({"do": "cancel", "id": id_})
+            if not self._requests:
+                loop = asyncio.get_running_loop()
+                self._idle = loop.call_later(self._idle_seconds, self._end, "is idle")
 
     async def close(self) -> None:
         """End the process; requests under way fail."""
-        ...
+        self._end("was stopped")
+        await asyncio.gather(*self._endings)
+
+    def _started(self) -> WorkerProcess:
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+        if self._process is None:
+            settings = self._settings
+            seen = replace(settings, device=device_in_child(settings.device, os.environ))
+            loop = asyncio.get_running_loop()
+            try:
+                self._process = WorkerProcess(
+                    _WORKER,
+                    SETTINGS.dump_python(seen, mode="json"),
+                    partial(_forward, loop, self._on_message),
+                    lock=self._lock,
+                    log=self._log,
+                    device=settings.device,
+                    fork=True,
+                )
+            except OSError as error:
+                found = f"the process of the model cannot be started ({error.strerror})"
+                raise InferenceError(found) from None
+        return self._process
+
+    def _on_message(self, message: GenerationMessage | None) -> None:
+        if self._process is None:
+            return
+        if message is None:
+            self._end(self._process.exit_reason())
+        elif message["kind"] == "failed":
+            self._end(str(read_error(message, InferenceError)))
+        elif message["kind"] == "refused":
+            if (inbox := self._requests.get(message["id"])) is not None:
+                inbox.put_nowait(read_error(message, InferenceError))
+        elif message["kind"] == "generated" and message["id"] in self._requests:
+            self._requests[message["id"]].put_nowait(PIECES.validate_python(message["piece"]))
+
+    def _end(self, why: str) -> None:
+        """Let go of the process; its requests fail."""
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+        process, self._process = self._process, None
+        if process is None:
+            return
+        for inbox in self._requests.values():
+            inbox.put_nowait(InferenceError(f"the process of the model ended: {why}"))
+        ending = asyncio.get_running_loop().create_task(asyncio.to_thread(process.kill))
+        self._endings.add(ending)
+        ending.add_done_callback(self._endings.discard)
+
+
+def _forward(
+    loop: asyncio.AbstractEventLoop,
+    on_message: Callable[[GenerationMessage | None], None],
+    message: GenerationMessage | None,
+) -> None:
+    """Pass a message of the process to the event loop, which may be closed by now."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(on_message, message)

@@ -79,20 +79,14 @@ class ChatTemplate:
         """
         shown = [{key: one[key] for key in one if key != "weight"} for one in messages]
         try:
-            text, spans = self._render(shown, tools)
-            self._check_shown(shown, tools, text, place)
+            text, spans = self._render_whole(shown, tools)
             if not self._is_marked:
                 spans = list(self._find_spans(shown, tools, text))
         except _UnmarkedError as error:
             expected = "a chat template that marks what the assistant says ({% generation %})"
             raise InputError(f"{place}: messages[{error.index}]", error.found, expected) from None
-        except (TemplateError, TypeError) as error:
-            # Templates add texts up; one that does not know a key adds what is none.
-            raise InputError(
-                f"{place}: messages",
-                f"refused by the tokenizer's chat template ({error})",
-                "messages in the order of roles that the base model knows",
-            ) from None
+        except InputError as error:
+            raise error.within(place) from None
         encoded = self._tokenizer(
             text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
         )
@@ -107,6 +101,31 @@ class ChatTemplate:
             for n in (*inside, *range(after, end)):
                 targets[n] = True
         return ids, targets
+
+    def prompt(self, messages: Sequence[Message], tools: Sequence[Message]) -> list[int]:
+        """Return the tokens of a chat, with the assistant's turn begun.
+
+        Raises:
+            InputError: if the template refuses the chat, or does not show all of it.
+        """
+        text, _ = self._render_whole(messages, tools, add_generation_prompt=True)
+        return list(self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
+
+    def _render_whole(
+        self, messages: Sequence[Message], tools: Sequence[Message], **options: Any
+    ) -> tuple[str, list[Span]]:
+        """Render a chat; raise InputError if the template refuses it, or leaves something out."""
+        try:
+            text, spans = self._render(messages, tools, **options)
+            self._check_shown(messages, tools, text, **options)
+        except (TemplateError, TypeError) as error:
+            # Templates add texts up; one that does not know a key adds what is none.
+            raise InputError(
+                "messages",
+                f"refused by the tokenizer's chat template ({error})",
+                "messages in the order of roles that the base model knows",
+            ) from None
+        return text, spans
 
     def _render(
         self, messages: Sequence[Message], tools: Sequence[Message], **options: Any
@@ -123,10 +142,10 @@ class ChatTemplate:
         return rendered[0], [tuple(span) for span in spans[0]] if spans else []
 
     def _check_shown(
-        self, messages: Sequence[Message], tools: Sequence[Message], text: str, place: str
+        self, messages: Sequence[Message], tools: Sequence[Message], text: str, **options: Any
     ) -> None:
         missing = None
-        if tools and text == self._render(messages, ())[0]:
+        if tools and text == self._render(messages, (), **options)[0]:
             missing = "tools"
         for number, message in enumerate(messages):
             calls = message.get("tool_calls", ())
@@ -136,9 +155,7 @@ class ChatTemplate:
                 missing = f"messages[{number}].content"
         if missing is not None:
             expected = "rows without tools, or a base whose chat template knows them"
-            raise InputError(
-                f"{place}: {missing}", "is not shown by the base's chat template", expected
-            )
+            raise InputError(missing, "is not shown by the base's chat template", expected)
 
     def _targets(
         self, messages: Sequence[Message], spans: Sequence[Span], place: str

@@ -241,14 +241,32 @@ def prompt_tokens(kind: RowKind, prompt: str, tokenizer: "PreTrainedTokenizerBas
     Of a chat it is the user's only message, and the assistant's turn has begun; else it is the
     beginning of a text, or a completion's prompt.
     """
-    if kind is not RowKind.CHAT:
-        encoded = tokenizer(prompt, add_special_tokens=False, verbose=False)
-        return _start_tokens(tokenizer) + list(encoded["input_ids"])
-    message = {"role": "user", "content": prompt}
+    if kind is RowKind.CHAT:
+        return chat_prompt_tokens([{"role": "user", "content": prompt}], (), tokenizer)
+    encoded = tokenizer(prompt, add_special_tokens=False, verbose=False)
+    return _start_tokens(tokenizer) + list(encoded["input_ids"])
+
+
+def chat_prompt_tokens(
+    messages: Sequence[Mapping[str, Any]],
+    tools: Sequence[Mapping[str, Any]],
+    tokenizer: "PreTrainedTokenizerBase",
+) -> list[int]:
+    """Return the tokens of a chat's messages, with the assistant's turn begun.
+
+    Args:
+        messages, tools: as `DataSet` has them, without the answer.
+        tokenizer: of the base.
+
+    Raises:
+        InputError: if the base's chat template refuses them, or does not show all of them.
+    """
     if tokenizer.chat_template:
-        text = tokenizer.apply_chat_template([message], tokenize=False, add_generation_prompt=True)
-        return list(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
-    ids, _ = _plain_chat([message], tokenizer)
+        from auctune.train.chat import ChatTemplate
+
+        return ChatTemplate(tokenizer).prompt(messages, tools)
+    _refuse_tools(messages, tools)
+    ids, _ = _plain_chat(messages, tokenizer)
     return ids + list(tokenizer("assistant:", add_special_tokens=False)["input_ids"])
 
 
@@ -330,7 +348,10 @@ def _split_tokens(
 def _chat_pieces(dataset: DataSet, tokenizer: "PreTrainedTokenizerBase") -> Iterator[Piece]:
     if not tokenizer.chat_template:
         for index, row in enumerate(dataset.rows):
-            _refuse_tools(row, dataset.place(index))
+            try:
+                _refuse_tools(row["messages"], row.get("tools", ()))
+            except InputError as error:
+                raise error.within(dataset.place(index)) from None
             yield _plain_chat(row["messages"], tokenizer)
         return
     # Its imports take seconds, which rows of other kinds do not need.
@@ -341,16 +362,17 @@ def _chat_pieces(dataset: DataSet, tokenizer: "PreTrainedTokenizerBase") -> Iter
         yield template.tokenize(row["messages"], row.get("tools", ()), dataset.place(index))
 
 
-def _refuse_tools(row: Mapping[str, Any], place: str) -> None:
-    has_tools = "tools" in row or any(
-        "tool_calls" in one or one["role"] == "tool" for one in row["messages"]
-    )
-    if has_tools:
+def _refuse_tools(
+    messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]
+) -> None:
+    if tools or any("tool_calls" in one or one["role"] == "tool" for one in messages):
         expected = "rows without tools, or a base whose chat template knows them"
-        raise InputError(f"{place}: messages", "has tools, and the base no chat template", expected)
+        raise InputError("messages", "has tools, and the base no chat template", expected)
 
 
-def _plain_chat(messages: list[dict[str, Any]], tokenizer: "PreTrainedTokenizerBase") -> Piece:
+def _plain_chat(
+    messages: Sequence[Mapping[str, Any]], tokenizer: "PreTrainedTokenizerBase"
+) -> Piece:
     ids = _start_tokens(tokenizer)
     targets = [False] * len(ids)
     newline = tokenizer("\n", add_special_tokens=False)["input_ids"]

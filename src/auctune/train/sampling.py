@@ -3,7 +3,7 @@
 p(token) ~ exp(logit / T).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
 
 import torch
@@ -59,8 +59,17 @@ def continue_tokens(
     if base.context_tokens is not None:
         room = min(room, base.context_tokens - len(ids))
     start = torch.tensor([list(ids)], device=base.device)
-    tokens = _generate(model, start, room, base.tokenizer.eos_token_id, params)
+    tokens = _generate(model, start, room, end_tokens(base), params)
     return _detokenize_stream(tokens, base.tokenizer)
+
+
+def end_tokens(base: Base) -> frozenset[int]:
+    """Return the tokens that end an answer: the tokenizer's, and those of the base's settings."""
+    found = [base.tokenizer.eos_token_id]
+    settings = base.model.generation_config
+    of_model = None if settings is None else settings.eos_token_id
+    found += of_model if isinstance(of_model, list) else [of_model]
+    return frozenset(token for token in found if token is not None)
 
 
 def load_checked_adapter(base: Base, folder: Path) -> nn.Module:
@@ -80,16 +89,16 @@ def load_checked_adapter(base: Base, folder: Path) -> nn.Module:
 
 @torch.no_grad()
 def _generate(
-    model: nn.Module, prompt: Tensor, max_tokens: int, end: int | None, params: SampleParams
+    model: nn.Module, prompt: Tensor, max_tokens: int, ends: Set[int], params: SampleParams
 ) -> Iterator[int]:
-    """Yield tokens after a prompt (1, tokens), up to the end token (exclusive) or `max_tokens`."""
+    """Yield tokens after a prompt (1, tokens), up to an end token (exclusive) or `max_tokens`."""
     generator = torch.Generator(prompt.device).manual_seed(params.seed)
     ids, past = prompt, None
     for _ in range(max_tokens):
         answer = model(input_ids=ids, past_key_values=past, use_cache=True)
         past = answer.past_key_values
         ids = _sample_token(answer.logits[0, -1].float(), params.temperature, generator)
-        if (token := int(ids)) == end:
+        if (token := int(ids)) in ends:
             return
         yield token
 

@@ -1,0 +1,115 @@
+"""Requests for answers of a base and its adapters, and the pieces that the answers come in."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+FinishReason = Literal["stop", "length"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingParams:
+    """How the tokens of an answer are drawn.
+
+    Attributes:
+        max_tokens: of an answer; `None`: as far as the base's context reaches.
+        temperature: 0 draws the likeliest token, and so always the same answer.
+        top_p: tokens are drawn from the likeliest ones that have this probability together.
+        stop: an answer ends before the first of these texts.
+        seed: of the draws; `None`: another one for each request.
+        num_answers: to the same prompt.
+        num_logprobs: likeliest tokens whose logarithmic probabilities are reported with each token;
+            `None`: not even that of the token itself.
+    """
+
+    max_tokens: int | None = None
+    temperature: float = 1.0
+    top_p: float = 1.0
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+    num_answers: int = 1
+    num_logprobs: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationRequest:
+    """A prompt: either `messages`, or a text, or tokens.
+
+    Attributes:
+        adapter: archive of an adapter in PEFT's format; `None`: the base alone.
+        messages: of a chat, as in a row of a data set, without the answer.
+        tools: that the answer may call, for `messages`; OpenAI's format.
+        prompt: a text, or tokens.
+        params: how tokens are drawn.
+    """
+
+    adapter: Path | None = None
+    messages: tuple[Mapping[str, Any], ...] | None = None
+    tools: tuple[Mapping[str, Any], ...] = ()
+    prompt: str | tuple[int, ...] | None = None
+    params: SamplingParams = SamplingParams()
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """A token with the natural logarithm of its probability at temperature 1.
+
+    Attributes:
+        token: as text; an incomplete character is shown as U+FFFD.
+        bytes: of the token in UTF-8.
+        logprob: at most 0.
+    """
+
+    token: str
+    bytes: tuple[int, ...]
+    logprob: float
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnToken(TokenLogprob):
+    """A token of an answer, and the likeliest ones at its place, the likeliest first."""
+
+    top: tuple[TokenLogprob, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PromptRead:
+    """The prompt has been read; the first piece of each request."""
+
+    prompt_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerPiece:
+    """A piece of an answer.
+
+    Attributes:
+        answer: its number, from 0 on.
+        text: complete characters; empty if they are not complete yet.
+        tokens: drawn since the last piece, the end token and those of a stop text left out; empty
+            unless the request asks for logprobs.
+    """
+
+    answer: int
+    text: str
+    tokens: tuple[DrawnToken, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerEnd:
+    """An answer is complete.
+
+    Attributes:
+        answer: its number.
+        reason: "stop" at the end token or before a stop text, "length" at `max_tokens` or at the
+            end of the base's context.
+        num_tokens: that were drawn for it, the end token included.
+    """
+
+    answer: int
+    reason: FinishReason
+    num_tokens: int
+
+
+Piece = PromptRead | AnswerPiece | AnswerEnd

@@ -1,0 +1,336 @@
+"""Answers to many requests at once, each with the adapter of its own (continuous batching).
+
+A step reads a part of the next prompt, and draws one token of every answer under way in one pass
+through the base, whose fused layers route each row to its adapter (auctune.train.multilora.layer).
+So a new request waits for no answer to end, and a long prompt holds up no answer for long.
+
+Answers are limited by their number and by the memory of their keys and values. Where that grows
+over its limit, the answer that joined last gives its place up, and is read again, with what has
+been drawn of it, once there is room.
+"""
+
+import inspect
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from auctune.domain.dataset import RowKind
+from auctune.domain.errors import AuctuneError, InputError
+from auctune.domain.generation import (
+    AnswerEnd,
+    AnswerPiece,
+    DrawnToken,
+    FinishReason,
+    GenerationRequest,
+    Piece,
+    PromptRead,
+)
+from auctune.train.base import Base
+from auctune.train.generation.adapter_pool import AdapterPool
+from auctune.train.generation.kv_cache import KvBatch
+from auctune.train.generation.sampler import LogprobReader, Sampler, draw_tokens
+from auctune.train.generation.text import AnswerText
+from auctune.train.multilora.layer import Routing, Segment
+from auctune.train.rows import chat_prompt_tokens, prompt_tokens
+from auctune.train.sampling import end_tokens
+
+# Tokens of a prompt that one step reads: about as long as a step of some answers takes on a CPU.
+_CHUNK_TOKENS = {"cpu": 128, "cuda": 2048}
+# Tokens that all answers can be drawn further by when another one joins them.
+_SPARE_TOKENS = 64
+# Name of no adapter: rows of the base alone.
+_BASE = ""
+
+Reply = tuple[str, Piece | AuctuneError]
+"""Id of a request, and a piece of its answers, or the error that ends it."""
+
+
+@dataclass(eq=False)
+class _Answer:
+    """An answer that is being drawn.
+
+    Attributes:
+        request: id of its request.
+        number: of the answer.
+        prompt: tokens.
+        room: tokens that may still be drawn.
+        drawn: tokens so far.
+    """
+
+    request: str
+    number: int
+    prompt: list[int]
+    adapter: str
+    sampler: Sampler
+    text: AnswerText
+    num_logprobs: int | None
+    room: int
+    drawn: list[int] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class _Reading:
+    """Tokens to be read before answers are drawn, and the keys and values of those that were."""
+
+    tokens: list[int]
+    answers: list[_Answer]
+    kv: KvBatch
+    num_read: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A request that has not begun."""
+
+    id: str
+    request: GenerationRequest
+    prompt: list[int]
+
+
+class Engine:
+    """Generates answers on one base.
+
+    Args:
+        base: its model gets adapters.
+        max_batch: answers under way at once.
+        max_cache_bytes: of keys and values; a single answer may take more.
+        max_adapter_bytes: of the adapters' weights; those in use may take more.
+    """
+
+    def __init__(
+        self,
+        base: Base,
+        *,
+        max_batch: int = 16,
+        max_cache_bytes: int = 2 * 1024**3,
+        max_adapter_bytes: int = 1024**3,
+    ) -> None:
+        self._base = base
+        self._pool = AdapterPool(base, max_adapter_bytes)
+        self._model: Any = base.model.train(False)
+        self._max_batch = max_batch
+        self._max_cache_bytes = max_cache_bytes
+        self._ends = end_tokens(base)
+        self._logprobs = LogprobReader(base.tokenizer)
+        self._chunk = _CHUNK_TOKENS[base.device.type]
+        # Without it, logits of a whole prompt are computed where those of its last token count.
+        is_known = "logits_to_keep" in inspect.signature(self._model.forward).parameters
+        self._options = {"logits_to_keep": 1} if is_known else {}
+        self._waiting: deque[_Waiting] = deque()
+        self._readings: deque[_Reading] = deque()
+        self._kv = KvBatch(base.device)
+        # The answers under way, by their rows in `_kv`.
+        self._rows: list[_Answer] = []
+        self._routing: Routing | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to do."""
+        return not (self._waiting or self._readings or self._rows)
+
+    def add(self, id_: str, request: GenerationRequest) -> None:
+        """Accept a request, whose answers come with the next steps.
+
+        Raises:
+            InputError: if its prompt cannot be used.
+        """
+        self._waiting.append(_Waiting(id_, request, self._tokenize(request)))
+
+    def cancel(self, id_: str) -> None:
+        """Drop a request, if it is still here."""
+        self._waiting = deque(one for one in self._waiting if one.id != id_)
+        self._readings = deque(one for one in self._readings if one.answers[0].request != id_)
+        for row in range(len(self._rows) - 1, -1, -1):
+            if self._rows[row].request == id_:
+                self._remove(row)
+
+    def step(self) -> list[Reply]:
+        """Read a part of a prompt, and draw a token of each answer under way."""
+        replies: list[Reply] = []
+        if not self._readings and self._waiting and self._has_room(self._waiting[0]):
+            replies += self._begin(self._waiting.popleft())
+        with torch.inference_mode():
+            if self._rows:
+                self._make_room()
+                replies += self._draw_next()
+            if self._readings and self._fits(self._readings[0]):
+                replies += self._read(self._readings[0])
+        return replies
+
+    def _fits(self, reading: _Reading) -> bool:
+        """Whether the answers of a prompt can join, and then go on for a while."""
+        num_rows = len(self._rows) + len(reading.answers)
+        num_columns = max(self._kv.width, len(reading.tokens)) + _SPARE_TOKENS
+        return not self._rows or self._kv.num_bytes(num_rows, num_columns) <= self._max_cache_bytes
+
+    def _tokenize(self, request: GenerationRequest) -> list[int]:
+        base, prompt = self._base, request.prompt
+        if request.messages is not None:
+            place = "messages"
+            tokens = chat_prompt_tokens(request.messages, request.tools, base.tokenizer)
+        else:
+            place = "prompt"
+            assert prompt is not None
+            if isinstance(prompt, str):
+                tokens = prompt_tokens(RowKind.COMPLETION, prompt, base.tokenizer)
+            else:
+                tokens = list(prompt)
+                size = self._model.config.vocab_size
+                if (
+                    wrong := next((one for one in tokens if not 0 <= one < size), None)
+                ) is not None:
+                    raise InputError(place, f"has token {wrong}", f"tokens from 0 to {size - 1}")
+        if not tokens:
+            raise InputError(place, "is empty", "a text")
+        if base.context_tokens is not None and len(tokens) >= base.context_tokens:
+            expected = f"fewer than the {base.context_tokens} that the model can read"
+            raise InputError(place, f"has {len(tokens)} tokens", expected)
+        return tokens
+
+    def _has_room(self, waiting: _Waiting) -> bool:
+        count = len(self._rows) + waiting.request.params.num_answers
+        return not self._rows or count <= self._max_batch
+
+    def _begin(self, waiting: _Waiting) -> Iterator[Reply]:
+        request, params = waiting.request, waiting.request.params
+        adapter = _BASE
+        if request.adapter is not None:
+            try:
+                adapter = self._pool.load(request.adapter, {one.adapter for one in self._rows})
+            except InputError as error:
+                yield waiting.id, error
+                return
+        # The layers have changed, and so may have the names of adapters.
+        self._routing = None
+        room = params.max_tokens
+        if (context := self._base.context_tokens) is not None:
+            left = context - len(waiting.prompt)
+            room = left if room is None else min(room, left)
+        answers = [
+            _Answer(
+                waiting.id,
+                number,
+                waiting.prompt,
+                adapter,
+                Sampler(params, number, self._base.device),
+                AnswerText(self._base.tokenizer, params.stop),
+                params.num_logprobs,
+                2**62 if room is None else room,
+            )
+            for number in range(params.num_answers)
+        ]
+        self._readings.append(_Reading(waiting.prompt, answers, KvBatch(self._base.device, 1)))
+        yield waiting.id, PromptRead(len(waiting.prompt))
+
+    def _read(self, reading: _Reading) -> Iterator[Reply]:
+        """Read a part of a prompt; with the last one the answers join the batch."""
+        kv, first = reading.kv, reading.num_read
+        part = reading.tokens[first : first + self._chunk]
+        routing = self._route([reading.answers[0].adapter], len(part))
+        logits = self._pass(kv, torch.tensor([part], device=self._base.device), routing)
+        reading.num_read += len(part)
+        if reading.num_read < len(reading.tokens):
+            return
+        self._readings.popleft()
+        count = len(reading.answers)
+        self._kv.join(kv, count)
+        self._rows += reading.answers
+        self._routing = None
+        yield from self._draw(logits.expand(count, -1), len(self._rows) - count)
+
+    def _draw_next(self) -> Iterator[Reply]:
+        """Pass the last token of each answer through the model, and draw the next one."""
+        if self._routing is None:
+            self._routing = self._route([answer.adapter for answer in self._rows], 1)
+        ids = torch.tensor([[one.drawn[-1]] for one in self._rows], device=self._base.device)
+        yield from self._draw(self._pass(self._kv, ids, self._routing), 0)
+
+    def _pass(self, kv: KvBatch, ids: Tensor, routing: Routing) -> Tensor:
+        """Return the logits after the last of some new tokens [rows, width]: [rows, vocabulary]."""
+        width = ids.shape[1]
+        starts = torch.tensor(kv.lengths, device=ids.device).unsqueeze(1)
+        positions = starts + torch.arange(width, device=ids.device)
+        with self._pool.model.routing_context.active(routing):
+            found = self._model(
+                input_ids=ids,
+                attention_mask=kv.mask(width),
+                position_ids=positions,
+                past_key_values=kv.cache,
+                use_cache=True,
+                **self._options,
+            )
+        kv.advance(width)
+        logits: Tensor = found.logits[:, -1].float()
+        return logits
+
+    def _route(self, adapters: Sequence[str], width: int) -> Routing:
+        """Return a routing of rows to adapters; neighbours with the same one are one segment."""
+        segments, first = [], 0
+        for adapter, rows in groupby(adapters):
+            last = first + len(list(rows))
+            segments.append(Segment(adapter, first, last))
+            first = last
+        keys = torch.zeros(len(adapters), dtype=torch.int64, device=self._base.device)
+        return Routing(tuple(segments), keys, width)
+
+    def _draw(self, logits: Tensor, first: int) -> Iterator[Reply]:
+        """Draw a token for each row from `first` on, from logits [rows, vocabulary]."""
+        answers = self._rows[first:]
+        tokens = draw_tokens([answer.sampler for answer in answers], logits).tolist()
+        ended = []
+        for row, (answer, token) in enumerate(zip(answers, tokens, strict=True)):
+            reason = yield from self._take(answer, token, logits[row])
+            if reason is not None:
+                ended.append(first + row)
+                yield answer.request, AnswerEnd(answer.number, reason, len(answer.drawn))
+        # From the last on: each is replaced by the last row.
+        for row in reversed(ended):
+            self._remove(row)
+
+    def _take(
+        self, answer: _Answer, token: int, logits: Tensor
+    ) -> Generator[Reply, None, FinishReason | None]:
+        """Add a token to an answer; return why it ends with it, or None."""
+        answer.drawn.append(token)
+        answer.room -= 1
+        reason: FinishReason | None = None
+        shown: str = ""
+        tokens: tuple[DrawnToken, ...] = ()
+        if token in self._ends:
+            reason = "stop"
+        else:
+            count = answer.num_logprobs
+            drawn = None if count is None else self._logprobs.read(token, logits, count)
+            shown, tokens = answer.text.add(token, drawn)
+            if answer.text.is_stopped:
+                reason = "stop"
+            elif answer.room == 0:
+                reason = "length"
+        if reason is not None and not answer.text.is_stopped:
+            rest, more = answer.text.finish()
+            shown, tokens = shown + rest, tokens + more
+        if shown or tokens:
+            yield answer.request, AnswerPiece(answer.number, shown, tokens)
+        return reason
+
+    def _make_room(self) -> None:
+        """Have the newest answers give up their places until the next token fits into memory."""
+        while (
+            len(self._rows) > 1
+            and self._kv.num_bytes(len(self._rows), self._kv.width + 1) > self._max_cache_bytes
+        ):
+            answer = self._rows[-1]
+            self._remove(len(self._rows) - 1)
+            tokens = answer.prompt + answer.drawn
+            self._readings.append(_Reading(tokens, [answer], KvBatch(self._base.device, 1)))
+
+    def _remove(self, row: int) -> None:
+        self._kv.remove(row)
+        self._rows[row] = self._rows[-1]
+        self._rows.pop()
+        self._routing = None
