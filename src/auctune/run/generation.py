@@ -6,7 +6,7 @@ their adapters are: see `auctune.train.generation`.
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -97,6 +97,8 @@ class Generator:
         self._lock = lock
         self._log = log
         self._process: WorkerProcess | None = None
+        # Of the process: messages of an earlier one may still come.
+        self._number = 0
         self._ids = count(1)
         self._requests: dict[str, asyncio.Queue[Piece | AuctuneError]] = {}
         self._idle: asyncio.TimerHandle | None = None
@@ -107,7 +109,7 @@ class Generator:
         """Process id, None while there is no process."""
         return None if self._process is None else self._process.pid
 
-    async def generate(self, request: GenerationRequest) -> AsyncIterator[Piece]:
+    async def generate(self, request: GenerationRequest) -> AsyncGenerator[Piece]:
         """Yield the pieces of a request's answers; closing the iterator cancels the request.
 
         Raises:
@@ -150,11 +152,12 @@ class Generator:
             settings = self._settings
             seen = replace(settings, device=device_in_child(settings.device, os.environ))
             loop = asyncio.get_running_loop()
+            self._number += 1
             try:
                 self._process = WorkerProcess(
                     _WORKER,
                     SETTINGS.dump_python(seen, mode="json"),
-                    partial(_forward, loop, self._on_message),
+                    partial(_forward, loop, partial(self._on_message, self._number)),
                     lock=self._lock,
                     log=self._log,
                     device=settings.device,
@@ -165,8 +168,8 @@ class Generator:
                 raise InferenceError(found) from None
         return self._process
 
-    def _on_message(self, message: GenerationMessage | None) -> None:
-        if self._process is None:
+    def _on_message(self, number: int, message: GenerationMessage | None) -> None:
+        if self._process is None or number != self._number:
             return
         if message is None:
             self._end(self._process.exit_reason())

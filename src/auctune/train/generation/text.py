@@ -45,10 +45,11 @@ class AnswerText:
 
     def finish(self) -> tuple[str, tuple[DrawnToken, ...]]:
         """Return the rest of an answer that no stop text has ended."""
-        text, _ = self._release(len(self._held))
+        text, shown = self._release(len(self._held))
+        # Those of an incomplete character have no text.
         rest = tuple(drawn for _, drawn in self._tokens)
         self._tokens = []
-        return text, rest
+        return text, shown + rest
 
     def _num_doubtful(self) -> int:
         """Return how many of the last characters may begin a stop text."""

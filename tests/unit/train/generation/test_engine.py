@@ -1,0 +1,214 @@
+"""Answers generated together, against those of plain PEFT, one at a time."""
+
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from auctune.domain.errors import AuctuneError, InputError
+from auctune.domain.generation import (
+    AnswerEnd,
+    AnswerPiece,
+    DrawnToken,
+    GenerationRequest,
+    PromptRead,
+    SamplingParams,
+)
+from auctune.train.base import Base
+from auctune.train.generation.engine import Engine, Reply
+from auctune.train.job import SampleParams
+from auctune.train.sampling import continue_tokens, load_checked_adapter
+from support.peft_adapters import save_adapter
+from support.small_bases import FAMILIES, WORDS, build_base
+
+# The bases read 64 tokens.
+CONTEXT = 64
+
+
+class Answers:
+    """What an engine has replied, by request and number of the answer."""
+
+    def __init__(self) -> None:
+        self.text: dict[tuple[str, int], str] = defaultdict(str)
+        self.tokens: dict[tuple[str, int], list[DrawnToken]] = defaultdict(list)
+        self.ends: dict[tuple[str, int], AnswerEnd] = {}
+        self.prompts: dict[str, int] = {}
+        self.errors: dict[str, AuctuneError] = {}
+
+    def take(self, replies: list[Reply]) -> None:
+        for id_, piece in replies:
+            if isinstance(piece, AnswerPiece):
+                assert piece.text or piece.tokens
+                self.text[id_, piece.answer] += piece.text
+                self.tokens[id_, piece.answer] += piece.tokens
+            elif isinstance(piece, AnswerEnd):
+                assert (id_, piece.answer) not in self.ends
+                self.ends[id_, piece.answer] = piece
+            elif isinstance(piece, PromptRead):
+                self.prompts[id_] = piece.prompt_tokens
+            else:
+                self.errors[id_] = piece
+
+    def finish(self, engine: Engine) -> "Answers":
+        while not engine.is_idle:
+            self.take(engine.step())
+        return self
+
+
+def request(prompt: list[int], adapter: Path | None = None, **params: Any) -> GenerationRequest:
+    params = {"temperature": 0.0} | params
+    return GenerationRequest(adapter=adapter, prompt=tuple(prompt), params=SamplingParams(**params))
+
+
+def expected(base: Base, prompt: list[int], adapter: Path | None, max_tokens: int) -> str:
+    """The greedy answer of plain PEFT."""
+    model = base.fresh_model() if adapter is None else load_checked_adapter(base, adapter)
+    return "".join(continue_tokens(base, model, prompt, SampleParams(max_tokens)))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("max_cache_bytes", [2**30, 20_000])
+def test_answers_of_many_adapters_are_those_of_plain_peft(
+    family: str, max_cache_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("auctune.train.generation.engine._SPARE_TOKENS", 2)
+    base = build_base(tmp_path / "base", family)
+    adapters = [
+        None,
+        save_adapter(tmp_path / "a", family, base.fresh_model()),
+        save_adapter(tmp_path / "b", family, base.fresh_model(), r=7, use_rslora=True),
+    ]
+    engine = Engine(base, max_batch=5, max_cache_bytes=max_cache_bytes)
+    engine._chunk = 7
+    num_given_up = 0
+    make_room = engine._make_room
+
+    def counted() -> None:
+        nonlocal num_given_up
+        before = len(engine._readings)
+        make_room()
+        num_given_up += len(engine._readings) - before
+
+    engine._make_room = counted  # type: ignore[method-assign]
+    random = np.random.default_rng(1)
+    asked, answers = {}, Answers()
+    for number in range(14):
+        prompt = random.integers(1, CONTEXT - 2, int(random.integers(1, 40))).tolist()
+        adapter, count = adapters[number % 3], int(random.integers(1, 40))
+        asked[f"{number}"] = (prompt, adapter, count)
+        engine.add(f"{number}", request(prompt, adapter, max_tokens=count))
+        for _ in range(int(random.integers(0, 9))):
+            answers.take(engine.step())
+    answers.finish(engine)
+    assert bool(num_given_up) == (max_cache_bytes < 2**30)
+    for id_, (prompt, adapter, count) in asked.items():
+        assert answers.text[id_, 0] == expected(base, prompt, adapter, count), id_
+        assert answers.prompts[id_] == len(prompt)
+        end = answers.ends[id_, 0]
+        room = min(count, CONTEXT - len(prompt))
+        assert end.num_tokens == room if end.reason == "length" else end.num_tokens <= room
+
+
+def test_a_cancelled_request_leaves_the_others_as_they_are(tmp_path: Path) -> None:
+    base = build_base(tmp_path / "base", "llama")
+    engine, answers = Engine(base), Answers()
+    prompts = {"a": [3, 4, 5], "b": [6, 7], "c": [8] * 20, "d": [9, 10]}
+    for id_, prompt in prompts.items():
+        engine.add(id_, request(prompt, max_tokens=30))
+    for _ in range(6):
+        answers.take(engine.step())
+    engine.cancel("a")
+    engine.cancel("c")
+    engine.cancel("never there")
+    answers.finish(engine)
+    assert set(answers.ends) <= {("a", 0), ("c", 0), ("b", 0), ("d", 0)}
+    for id_ in ("b", "d"):
+        assert answers.text[id_, 0] == expected(base, prompts[id_], None, 30)
+
+
+def test_reported_probabilities_are_those_of_the_model(tmp_path: Path) -> None:
+    base = build_base(tmp_path / "base", "gpt2")
+    engine = Engine(base)
+    engine.add("x", request([5, 6, 7], max_tokens=4, num_logprobs=3, temperature=1.0, seed=4))
+    found = Answers().finish(engine).tokens["x", 0]
+    names = ["<end>", "<unknown>", *WORDS]
+    ids = [5, 6, 7]
+    for drawn in found:
+        with torch.no_grad():
+            logits = base.fresh_model()(input_ids=torch.tensor([ids])).logits[0, -1]
+        logprobs = torch.log_softmax(logits, dim=-1)
+        ids.append(names.index(drawn.token))
+        assert drawn.logprob == pytest.approx(float(logprobs[ids[-1]]), abs=1e-4)
+        best = logprobs.topk(3)
+        assert [one.token for one in drawn.top] == [names[i] for i in best.indices.tolist()]
+        assert [one.logprob for one in drawn.top] == pytest.approx(best.values.tolist(), abs=1e-4)
+        assert bytes(drawn.bytes).decode() == drawn.token
+
+
+def test_draws_have_the_probabilities_of_temperature_and_top_p(tmp_path: Path) -> None:
+    base = build_base(tmp_path / "base", "llama")
+    engine, count = Engine(base, max_batch=64), 64
+    with torch.no_grad():
+        logits = base.fresh_model()(input_ids=torch.tensor([[5, 6]])).logits[0, -1]
+    probs = torch.softmax(logits / 1.5, dim=-1)
+    order = probs.argsort(descending=True).tolist()
+    top_p = float(probs[order[:2]].sum()) + 1e-3
+    kept = probs[order[:3]] / probs[order[:3]].sum()
+    seen: dict[str, int] = defaultdict(int)
+    for seed in range(10):
+        params = {"temperature": 1.5, "top_p": top_p, "seed": 1000 * seed, "num_answers": count}
+        engine.add("x", request([5, 6], max_tokens=1, num_logprobs=0, **params))
+        for tokens in Answers().finish(engine).tokens.values():
+            seen[tokens[0].token] += 1
+    names = ["<end>", "<unknown>", *WORDS]
+    assert set(seen) <= {names[token] for token in order[:3]}
+    for token, chance in zip(order[:3], kept.tolist(), strict=True):
+        deviation = (chance * (1 - chance) / (10 * count)) ** 0.5
+        # An answer that ends at once has no tokens.
+        if names[token] != "<end>":
+            assert abs(seen[names[token]] / (10 * count) - chance) < 4.5 * deviation
+
+
+def test_the_same_seed_draws_the_same_answers_in_any_company(tmp_path: Path) -> None:
+    base = build_base(tmp_path / "base", "llama")
+    engine = Engine(base)
+    one = request([5, 6], max_tokens=12, temperature=1.0, seed=7, num_answers=3)
+    engine.add("alone", one)
+    alone = Answers().finish(engine).text
+    engine.add("other", request([9] * 30, max_tokens=20, temperature=1.0, seed=1))
+    engine.add("again", one)
+    again = Answers().finish(engine).text
+    assert [alone["alone", n] for n in range(3)] == [again["again", n] for n in range(3)]
+    assert len({alone["alone", n] for n in range(3)}) > 1
+
+
+def test_what_cannot_be_answered_is_refused_and_the_rest_goes_on(tmp_path: Path) -> None:
+    base = build_base(tmp_path / "base", "llama")
+    engine, answers = Engine(base), Answers()
+    with pytest.raises(InputError, match="has 64 tokens; expected fewer than the 64"):
+        engine.add("long", request([1] * CONTEXT))
+    with pytest.raises(InputError, match="has token 64; expected tokens from 0 to 63"):
+        engine.add("wrong", request([64]))
+    with pytest.raises(InputError, match="is empty"):
+        engine.add("empty", request([]))
+    engine.add("gone", request([1], tmp_path / "nothing"))
+    engine.add("other", request([1], save_adapter(tmp_path / "other", "gpt2")))
+    engine.add("good", request([1, 2], max_tokens=3))
+    answers.finish(engine)
+    assert "cannot be read" in str(answers.errors["gone"])
+    assert "other" in answers.errors
+    assert answers.text["good", 0] == expected(base, [1, 2], None, 3)
+
+
+def test_unused_adapters_make_room_for_others(tmp_path: Path) -> None:
+    base = build_base(tmp_path / "base", "llama")
+    paths = [save_adapter(tmp_path / f"{rank}", r=rank) for rank in (3, 4, 5)]
+    engine = Engine(base, max_adapter_bytes=1)
+    for number, path in enumerate((*paths, *paths)):
+        engine.add(f"{number}", request([4, 5], path, max_tokens=5))
+        text = Answers().finish(engine).text[f"{number}", 0]
+        assert text == expected(base, [4, 5], path, 5)
+        assert len(engine._pool.model.adapters) == 1
