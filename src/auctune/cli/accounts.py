@@ -2,6 +2,7 @@
 
 import re
 import sys
+from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
 import typer
@@ -17,6 +18,9 @@ _NONE = "none"
 _BUDGET = re.compile(r"([\d.]+)/(\d+)([smhd])")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name.", show_default=False)]
+KeyId = Annotated[
+    str, typer.Argument(metavar="KEY", help="Id of the key, key-...", show_default=False)
+]
 Budget = Annotated[
     str | None,
     typer.Option(
@@ -25,9 +29,51 @@ Budget = Annotated[
     ),
 ]
 
+
+@dataclass
+class DefaultTermOptions:
+    """Options of default terms; None leaves one unchanged, and `none` removes it."""
+
+    default_bid: Annotated[
+        str | None,
+        typer.Option(
+            metavar="AMOUNT",
+            help="Bid of requests that state no bid, value or cap; 'none': no default.",
+        ),
+    ] = None
+    default_max_cost: Annotated[
+        str | None,
+        typer.Option(
+            metavar="AMOUNT", help="Cap on the cost of such requests; 'none': no default."
+        ),
+    ] = None
+    default_deadline: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SPAN",
+            help="Deadline of requests without one, such as +2h; 'none': no default.",
+        ),
+    ] = None
+    default_zone: Annotated[
+        str | None,
+        typer.Option(metavar="ZONE", help="Zone of requests that name none; 'none': no default."),
+    ] = None
+
+    def body(self) -> dict[str, Any]:
+        """Return the request's `default_terms`, or no field without an option."""
+        terms = {
+            one.name.removeprefix("default_"): None if value == _NONE else value
+            for one in fields(self)
+            if (value := getattr(self, one.name)) is not None
+        }
+        return {"default_terms": terms} if terms else {}
+
+
 users = typer.Typer(help="Users: list, add, erase; for operators.", rich_markup_mode=None)
 teams = typer.Typer(help="Teams: list, add; for operators.", rich_markup_mode=None)
-keys = typer.Typer(help="API keys: list, add, revoke; for operators.", rich_markup_mode=None)
+keys = typer.Typer(
+    help="API keys: list, add, change, revoke; for operators.", rich_markup_mode=None
+)
 
 
 @users.command("list")
@@ -47,11 +93,12 @@ def add_user(
         typer.Option(metavar="TEAM", help="The user's team; 'none': no team. Default: unchanged."),
     ] = None,
     budget: Budget = None,
+    terms: DefaultTermOptions,
     service: ServiceJsonOptions,
 ) -> None:
-    """Add a user, or change a user's team and budget."""
-    fields = {} if team is None else {"team": None if team == _NONE else team}
-    _put("users", {"id": name, **fields, **_budget_field(budget)}, service)
+    """Add a user, or change a user's team, budget and default terms."""
+    changes = {} if team is None else {"team": None if team == _NONE else team}
+    _put("users", {"id": name, **changes, **_budget_field(budget), **terms.body()}, service)
 
 
 @users.command("erase")
@@ -87,9 +134,11 @@ def list_teams(service: ServiceJsonOptions) -> None:
 
 @teams.command("add")
 @option_groups
-def add_team(name: Name, *, budget: Budget = None, service: ServiceJsonOptions) -> None:
-    """Add a team, or change a team's budget."""
-    _put("teams", {"id": name, **_budget_field(budget)}, service)
+def add_team(
+    name: Name, *, budget: Budget = None, terms: DefaultTermOptions, service: ServiceJsonOptions
+) -> None:
+    """Add a team, or change a team's budget and default terms."""
+    _put("teams", {"id": name, **_budget_field(budget), **terms.body()}, service)
 
 
 @keys.command("list")
@@ -110,23 +159,29 @@ def add_key(
         str, typer.Option(metavar="ROLE", help="Role: user, operator or vendor.")
     ] = "user",
     name: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the key.")] = None,
+    terms: DefaultTermOptions,
     service: ServiceJsonOptions,
 ) -> None:
     """Create an API key and show it once."""
-    body = {"user": user, "role": role, **({} if name is None else {"name": name})}
+    names = {} if name is None else {"name": name}
+    body = {"user": user, "role": role, **names, **terms.body()}
     with service.connect() as client:
         added = client.put_account("keys", body)
     service.output(added, lambda key: typer.echo(key["secret"]))
 
 
+@keys.command("change")
+@option_groups
+def change_key(key: KeyId, *, terms: DefaultTermOptions, service: ServiceJsonOptions) -> None:
+    """Change an API key's default terms."""
+    with service.connect() as client:
+        changed = client.change_key(key, terms.body())
+    service.output(changed, lambda one: _print_keys([one]))
+
+
 @keys.command("revoke")
 @option_groups
-def revoke_key(
-    key: Annotated[
-        str, typer.Argument(metavar="KEY", help="Id of the key, key-...", show_default=False)
-    ],
-    service: ServiceJsonOptions,
-) -> None:
+def revoke_key(key: KeyId, service: ServiceJsonOptions) -> None:
     """Revoke an API key immediately."""
     with service.connect() as client:
         revoked = client.revoke_key(key)
@@ -152,23 +207,37 @@ def _print_accounts(kind: str, accounts: list[dict[str, Any]]) -> None:
         return
     team = ("team",) if kind == "users" else ()
     table = make_table(
-        kind.removesuffix("s"), *team, "budget", "spent", "remaining", right=("spent", "remaining")
+        kind.removesuffix("s"),
+        *team,
+        "budget",
+        "spent",
+        "remaining",
+        "default terms",
+        right=("spent", "remaining"),
     )
     for account in accounts:
         budget = account["budget"]
         text = f"{budget['amount']} in {format_duration(budget['seconds'])}" if budget else "-"
         sums = account["budget_spent"] or "-", account["budget_remaining"] or "-"
-        table.add_row(account["id"], *(account[name] or "-" for name in team), text, *sums)
-    print_table(table)
+        teams_ = (account[name] or "-" for name in team)
+        table.add_row(account["id"], *teams_, text, *sums, _terms_text(account))
+    print_table(table, optional=("default terms",))
 
 
 def _print_keys(keys: list[dict[str, Any]]) -> None:
-    table = make_table("key", "prefix", "user", "role", "name", "created", "revoked")
+    table = make_table(
+        "key", "prefix", "user", "role", "name", "created", "revoked", "default terms"
+    )
     for key in keys:
         times = format_time(key["created_at"]), format_time(key["revoked_at"])
         owner = key["user"], key["role"], key["name"] or "-"
-        table.add_row(key["id"], key["prefix"], *owner, *times)
-    print_table(table, optional=("prefix", "created"))
+        table.add_row(key["id"], key["prefix"], *owner, *times, _terms_text(key))
+    print_table(table, optional=("prefix", "created", "default terms"))
+
+
+def _terms_text(account: dict[str, Any]) -> str:
+    terms = account["default_terms"].items()
+    return ", ".join(f"{name} {value}" for name, value in terms if value is not None) or "-"
 
 
 def _budget_field(text: str | None) -> dict[str, Any]:

@@ -48,7 +48,7 @@ COMMANDS: Mapping[str, Entry] = {
     "nodes": Entry("zones:nodes", "Nodes: list, drain, return; for operators."),
     "users": Entry("accounts:users", "Users: list, add, erase; for operators."),
     "teams": Entry("accounts:teams", "Teams: list, add; for operators."),
-    "keys": Entry("accounts:keys", "API keys: list, add, revoke; for operators."),
+    "keys": Entry("accounts:keys", "API keys: list, add, change, revoke; for operators."),
     "db": Entry("database:db", "The service's database: upgrade, backup, restore."),
     "spot": Entry("spot:spot", "Spot instances: simulate, compare, select, advise, import, run."),
     "timeshare": Entry("timeshare:timeshare", "Train to a target loss: simulate, compare, run."),

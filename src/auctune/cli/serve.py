@@ -159,9 +159,9 @@ def _settings(
         raise InputError("--slot-seconds", f"{slot_seconds:g}", f"1 to {_MAX_SLOT_SECONDS} seconds")
 
     from auctune.service.config.auction import AuctionConfig
-    from auctune.service.config.models import ServiceConfig
+    from auctune.service.config.models import first_config
 
-    file = ServiceConfig() if config is None else _read_checked(config)
+    file = first_config() if config is None else _read_checked(config)
     zones = None if slot_seconds is None else [AuctionConfig(slot_seconds=slot_seconds)]
     changes = {"host": host, "port": port, "zones": zones}
     return file.model_copy(update={k: v for k, v in changes.items() if v is not None})

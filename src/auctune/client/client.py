@@ -243,6 +243,10 @@ class Client:
         """Add or change one of `users`, `teams` or `keys`; for operators."""
         return self._transport.post(_path(kind), body)
 
+    def change_key(self, key: str, body: Record) -> Record:
+        """Change a key; for operators."""
+        return self._transport.post(_path("keys", key), body)
+
     def revoke_key(self, key: str) -> Record:
         """Revoke a key immediately; for operators."""
         return self._transport.delete(_path("keys", key))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from auctune.domain import AuctuneError, InputError
 from auctune.run.data.client import DataError
+from auctune.service.accounts.default_terms import Sources, resolve
 from auctune.service.accounts.keys import Principal
 from auctune.service.accounts.limits import JobQuota, QuotaExceededError
 from auctune.service.datasets.start_models import StartModels
@@ -22,6 +23,7 @@ from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.offers import NO_ALTERNATIVES, Alternatives, ZoneQuote, ZoneQuoteSummary
 from auctune.service.jobs.quotes import Quote, QuoteStore, require_quote
 from auctune.service.jobs.request import Acceptance, JobRequest
+from auctune.service.jobs.terms import missing_terms
 from auctune.service.storage.read_model import JobReadModel
 from auctune.service.tasks import TaskSet
 from auctune.service.zones.core.gateway import AnyGateway
@@ -110,6 +112,8 @@ class SubmissionService:
 
     Args:
         check: raises an error while the service accepts no bids.
+        default_terms: returns the default terms of a principal, by owner.
+        aliases: other names of models, each for the base of a zone.
 
     Attributes:
         paused: names of zones that accept no bids now.
@@ -123,6 +127,8 @@ class SubmissionService:
         files: FileRepository,
         start_models: StartModels,
         check: Callable[[], None],
+        default_terms: Callable[[Principal], Sources],
+        aliases: Mapping[str, str],
     ) -> None:
         self.paused: set[str] = set()
         self._zones = zones
@@ -131,6 +137,8 @@ class SubmissionService:
         self._files = files
         self._start_models = start_models
         self._check = check
+        self._default_terms = default_terms
+        self._aliases = aliases
         self._tasks = TaskSet()
         self._by_base: dict[str, list[AnyGateway]] = {}
         for zone in zones.values():
@@ -153,29 +161,36 @@ class SubmissionService:
         job = new_id("ftjob")
         with self._open_jobs.reserve(who.user, job):
             if isinstance(request, Acceptance):
+                if request.model is not None:
+                    model = self.resolve_alias(request.model)
+                    request = request.model_copy(update={"model": model})
                 quote = require_quote(self._quotes, request, who.user)
                 zone = self._open_zone(self._zones[quote.zone])
                 return await zone.accept(job, who, request, quote, key)
-            request = await self._with_start(who, request)
+            request = await self._complete(who, request)
             choice = await self._choose(who, request)
             zone = self._open_zone(choice.zone)
             return await zone.submit(job, who, request, key, choice.alternatives)
 
     async def preview(self, who: Principal, request: JobRequest) -> JobReadModel:
         """Return a job as it would be decided on, without recording anything."""
-        request = await self._with_start(who, request)
+        request = await self._complete(who, request)
         choice = await self._choose(who, request)
         return await choice.zone.preview(who, request, choice.alternatives)
 
     async def quote(self, who: Principal, request: JobRequest) -> Quote:
         """Return and store an offer for a job; a bid and a deadline may be missing."""
-        request = await self._with_start(who, request)
+        request = await self._complete(who, request)
         choice = await self._choose(who, request)
         zone = choice.zone
         priced = choice.priced or await zone.quote(who, request)
         return self._quotes.add(
             who.user, zone.name, zone.kind, request, priced, choice.alternatives
         )
+
+    def resolve_alias(self, model: str) -> str:
+        """Return the base that a model name of a request stands for, or the name itself."""
+        return self._aliases.get(model, model)
 
     def preload(self, file: FileRecord) -> None:
         """Inspect a new upload for all zones in the background, so that bids need not wait."""
@@ -192,11 +207,30 @@ class SubmissionService:
         for zone in self._zones.values():
             await zone.close()
 
-    async def _with_start(self, who: Principal, request: JobRequest) -> JobRequest:
-        """Look up the model of a request that names a fine-tuned one."""
-        if not request.model.startswith(PREFIX):
-            return request
-        return request.starting_from(await self._start_models.find(request.model, who.user))
+    async def _complete(self, who: Principal, request: JobRequest) -> JobRequest:
+        """Return a request with its model looked up, and with the default terms that it lacks."""
+        if request.model.startswith(PREFIX):
+            start = await self._start_models.find(request.model, who.user)
+            request = request.starting_from(start)
+        elif request.model in self._aliases:
+            model = self.resolve_alias(request.model)
+            request = request.model_copy(update={"model": model})
+        return self._with_default_terms(who, request)
+
+    def _with_default_terms(self, who: Principal, request: JobRequest) -> JobRequest:
+        missing = missing_terms(request.market)
+        sources = self._default_terms(who) if missing else ()
+        found = resolve(sources, missing)
+        chosen = found.get("zone")
+        if chosen is not None:
+            zone = self._zones.get(chosen.value)
+            if zone is None:
+                reason = f"{chosen.value!r}, the default of {chosen.of}, is unknown"
+                raise InputError("market.zone", reason, f"one of {', '.join(self._zones)}")
+            if zone.base != request.base:
+                # A default chooses among the zones of a model, and not the model.
+                del found["zone"]
+        return request.with_default_terms(found) if found else request
 
     async def _choose(self, who: Principal, request: JobRequest) -> ZoneChoice:
         zones = self._candidates(request)
@@ -216,8 +250,9 @@ class SubmissionService:
                 raise InputError("market.zone", f"{name!r} is unknown", f"one of {known}")
             found = [zone] if zone.base == request.base else []
         if not found:
-            bases = ", ".join(self._by_base)
-            raise InputError("model", f"{request.model!r} is not offered", f"one of {bases}")
+            names = ", ".join((*self._by_base, *self._aliases))
+            expected = f"one of {names}; an operator adds other names to [model_aliases]"
+            raise InputError("model", f"{request.model!r} is not offered", expected)
         return found
 
     def _open_zone(self, zone: AnyGateway) -> AnyGateway:

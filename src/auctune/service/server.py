@@ -20,6 +20,7 @@ from auctune.run.run_directory import NODES_LOCK, lock_file
 from auctune.run.runtime.local import start_fork_server
 from auctune.run.unix_time import SteadyClock
 from auctune.service import logging
+from auctune.service.accounts.default_terms import NO_TERMS
 from auctune.service.accounts.keys import Role, generate_key
 from auctune.service.accounts.registry import AccountRegistry, Budget
 from auctune.service.app import make_app
@@ -230,9 +231,10 @@ async def seed_accounts(service: Service, config: ServiceConfig) -> None:
             budget = None
             if user.budget is not None:
                 budget = Budget(user.budget, user.budget_days * _DAY_SECONDS)
-            await service.put_user(user.name, None, budget)
+            await service.put_user(user.name, None, budget, user.default_terms or NO_TERMS)
     for entry, key in keys:
-        await service.accounts.import_key(entry.user, Role(entry.role), entry.name, key)
+        role, terms = Role(entry.role), entry.default_terms or NO_TERMS
+        await service.accounts.import_key(entry.user, role, entry.name, key, terms)
 
 
 async def ensure_operator_key(directory: AccountRegistry, data: Path) -> str | None:

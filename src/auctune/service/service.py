@@ -18,6 +18,7 @@ from auctune.run.base_facts import Alone, Report, at_once
 from auctune.run.data.client import DataClient
 from auctune.run.unix_time import SteadyClock
 from auctune.service.accounts.budgets import BudgetLocks, BudgetTracker
+from auctune.service.accounts.default_terms import NO_TERMS, DefaultTerms
 from auctune.service.accounts.limits import (
     JobQuota,
     KeyedLocks,
@@ -196,16 +197,20 @@ class Service:
             self._closed[zone] = find_kind(body["kind"]), clock
         return self._closed[zone]
 
-    async def put_team(self, name: str, budget: Budget | None) -> Account:
-        """Add a team, or change its budget; payments within the budget's period count."""
-        team = await self.accounts.put_team(name, budget)
+    async def put_team(
+        self, name: str, budget: Budget | None, terms: DefaultTerms = NO_TERMS
+    ) -> Account:
+        """Add a team, or change its budget and default terms; payments within its period count."""
+        team = await self.accounts.put_team(name, budget, terms)
         await self.spending.reload(team, self.committer)
         return team
 
-    async def put_user(self, name: str, team: str | None, budget: Budget | None) -> Account:
-        """Add a user, or change its team and budget; payments within the period count."""
+    async def put_user(
+        self, name: str, team: str | None, budget: Budget | None, terms: DefaultTerms = NO_TERMS
+    ) -> Account:
+        """Add a user, or change its team, budget and default terms; payments within it count."""
         before = self.spending.accounts(name)
-        user = await self.accounts.put_user(name, team, budget)
+        user = await self.accounts.put_user(name, team, budget, terms)
         # The budget of the team that the user left is reloaded too.
         changed = {one.key: one for one in (*before, *self.spending.accounts(name))}
         for account in changed.values():
@@ -304,7 +309,7 @@ async def build_service(
     limits = config.limits
     committer = Committer(store)
     queries, log = Queries(store.reader), EventLog(store.reader)
-    accounts = AccountRegistry(store.reader, committer, now)
+    accounts = AccountRegistry(store.reader, committer, now, config.default_terms)
     spending = BudgetTracker(accounts, now, store.reader)
     stored_jobs = load_open_jobs(store.reader)
     _warn_of_closed_zones(stored_jobs, {zone.name for zone in config.zones})
@@ -356,7 +361,14 @@ async def build_service(
         disk.check()
 
     submissions = SubmissionService(
-        zones, open_jobs, quotes, files, StartModels(queries, files, data), check_bids
+        zones,
+        open_jobs,
+        quotes,
+        files,
+        StartModels(queries, files, data),
+        check_bids,
+        accounts.default_terms,
+        config.model_aliases,
     )
     service = Service(
         zones=zones,

@@ -13,6 +13,7 @@ import orjson
 from sqlalchemy import Engine, Table, select
 
 from auctune.domain import InputError, Money
+from auctune.service.accounts.default_terms import NO_TERMS, DefaultTerms, Sources
 from auctune.service.accounts.keys import HashedKey, Principal, Role, generate_key, hash_key
 from auctune.service.identifiers import new_id
 from auctune.service.storage import tables
@@ -30,13 +31,17 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A user or a team; without a budget its payments are unlimited."""
+    """A user or a team; without a budget its payments are unlimited.
+
+    `default_terms` are those of its requests that do not state them.
+    """
 
     id: str
     kind: Literal["user", "team"]
     created_at: float
     team: str | None = None
     budget: Budget | None = None
+    default_terms: DefaultTerms = NO_TERMS
 
     @property
     def key(self) -> str:
@@ -55,23 +60,33 @@ class KeyRecord:
     name: str
     created_at: float
     revoked_at: float | None
+    default_terms: DefaultTerms = NO_TERMS
 
 
 @dataclass
 class _Cache:
     by_hash: dict[str, KeyRecord] = field(default_factory=dict)
+    hashes: dict[str, str] = field(default_factory=dict)
     users: dict[str, Account] = field(default_factory=dict)
     teams: dict[str, Account] = field(default_factory=dict)
 
 
 class AccountRegistry:
-    """Users, teams and keys of the service."""
+    """Users, teams and keys of the service.
+
+    `service_terms` are the default terms of the whole service.
+    """
 
     def __init__(
-        self, reader: Engine, committer: Committer, now: Callable[[], float] = time.time
+        self,
+        reader: Engine,
+        committer: Committer,
+        now: Callable[[], float] = time.time,
+        service_terms: DefaultTerms = NO_TERMS,
     ) -> None:
         self._committer = committer
         self._now = now
+        self._service_terms = service_terms
         self._cache = _read(reader)
 
     def authenticate(self, secret: str) -> Principal | None:
@@ -81,12 +96,27 @@ class AccountRegistry:
 
     def principal_of_key(self, key: str) -> Principal | None:
         """Return the owner of the key with this id, or None if it is unknown or revoked."""
-        record = next((one for one in self._cache.by_hash.values() if one.id == key), None)
+        record = self.key(key)
         return None if record is None else self._principal(record)
 
     def is_active(self, key: str) -> bool:
         """Return whether the key with this id exists and is not revoked."""
         return self.principal_of_key(key) is not None
+
+    def default_terms(self, who: Principal) -> Sources:
+        """Return the default terms that apply to a principal's requests, by owner."""
+        key, user = self.key(who.key), self.user(who.user)
+        team = None if who.team is None else self.team(who.team)
+        sources = [
+            (f"key {who.key}", NO_TERMS if key is None else key.default_terms),
+            *((one.key, one.default_terms) for one in (user, team) if one is not None),
+            ("service", self._service_terms),
+        ]
+        return [(of, terms) for of, terms in sources if terms is not NO_TERMS]
+
+    def key(self, key: str) -> KeyRecord | None:
+        hash_ = self._cache.hashes.get(key)
+        return None if hash_ is None else self._cache.by_hash[hash_]
 
     def user(self, name: str) -> Account | None:
         return self._cache.users.get(name)
@@ -104,55 +134,75 @@ class AccountRegistry:
         """Return all keys, also revoked ones, oldest first."""
         return list(self._cache.by_hash.values())
 
-    async def put_team(self, name: str, budget: Budget | None) -> Account:
+    async def put_team(
+        self, name: str, budget: Budget | None, terms: DefaultTerms = NO_TERMS
+    ) -> Account:
         known = self._cache.teams.get(name)
         at = self._now() if known is None else known.created_at
-        row = {"id": name, "created_at": at, "body": _body(budget)}
+        row = {"id": name, "created_at": at, "body": _body(budget, terms)}
         await durable(self._committer, WriteBatch().upsert(tables.teams, row))
-        team = self._cache.teams[name] = Account(name, "team", at, None, budget)
+        team = self._cache.teams[name] = Account(name, "team", at, None, budget, terms)
         return team
 
-    async def put_user(self, name: str, team: str | None, budget: Budget | None) -> Account:
-        """Add a user, or change its team, which must exist, and its budget."""
+    async def put_user(
+        self, name: str, team: str | None, budget: Budget | None, terms: DefaultTerms = NO_TERMS
+    ) -> Account:
+        """Add a user, or change its team, which must exist, its budget and its default terms."""
         if team is not None and team not in self._cache.teams:
             raise InputError("team", f"{team!r} is unknown", "an existing team")
         known = self._cache.users.get(name)
         at = self._now() if known is None else known.created_at
-        row = {"id": name, "team": team, "created_at": at, "body": _body(budget)}
+        row = {"id": name, "team": team, "created_at": at, "body": _body(budget, terms)}
         await durable(self._committer, WriteBatch().upsert(tables.users, row))
-        user = self._cache.users[name] = Account(name, "user", at, team, budget)
+        user = self._cache.users[name] = Account(name, "user", at, team, budget, terms)
         return user
 
-    async def add_key(self, user: str, role: Role, name: str) -> tuple[KeyRecord, str]:
+    async def add_key(
+        self, user: str, role: Role, name: str, terms: DefaultTerms = NO_TERMS
+    ) -> tuple[KeyRecord, str]:
         """Generate a key; return its record and the key itself, which is not stored."""
         if user not in self._cache.users:
             raise InputError("user", f"{user!r} is unknown", "an existing user")
         secret, key = generate_key()
-        return await self._insert(user, role, name, key), secret
+        return await self._insert(user, role, name, key, terms), secret
 
-    async def import_key(self, user: str, role: Role, name: str, key: HashedKey) -> None:
+    async def import_key(
+        self, user: str, role: Role, name: str, key: HashedKey, terms: DefaultTerms = NO_TERMS
+    ) -> None:
         """Add a key that was generated elsewhere, unless it exists already."""
         if key.hash not in self._cache.by_hash:
-            await self._insert(user, role, name, key)
+            await self._insert(user, role, name, key, terms)
+
+    async def change_key(self, key: str, terms: DefaultTerms) -> KeyRecord | None:
+        """Change a key's default terms; return its record, or None if there is no such key."""
+        record = self.key(key)
+        if record is None:
+            return None
+        return await self._update(replace(record, default_terms=terms))
 
     async def revoke_key(self, key: str) -> KeyRecord | None:
         """Revoke a key and return its record, or None if there is no such key."""
-        for hash_, record in self._cache.by_hash.items():
-            if record.id == key:
-                if record.revoked_at is None:
-                    record = replace(record, revoked_at=self._now())
-                    # Revoked in memory first: requests are refused before the commit, not after.
-                    self._cache.by_hash[hash_] = record
-                    unit = WriteBatch().upsert(tables.keys, _key_row(record, hash_))
-                    await durable(self._committer, unit)
-                return record
-        return None
+        record = self.key(key)
+        if record is None or record.revoked_at is not None:
+            return record
+        return await self._update(replace(record, revoked_at=self._now()))
 
-    async def _insert(self, user: str, role: Role, name: str, key: HashedKey) -> KeyRecord:
-        record = KeyRecord(new_id("key"), key.prefix, user, role, name, self._now(), None)
+    async def _insert(
+        self, user: str, role: Role, name: str, key: HashedKey, terms: DefaultTerms
+    ) -> KeyRecord:
+        record = KeyRecord(new_id("key"), key.prefix, user, role, name, self._now(), None, terms)
         unit = WriteBatch().insert(tables.keys, _key_row(record, key.hash))
         await durable(self._committer, unit)
         self._cache.by_hash[key.hash] = record
+        self._cache.hashes[record.id] = key.hash
+        return record
+
+    async def _update(self, record: KeyRecord) -> KeyRecord:
+        hash_ = self._cache.hashes[record.id]
+        # In memory first: a revoked key is refused before the commit, not after.
+        self._cache.by_hash[hash_] = record
+        unit = WriteBatch().upsert(tables.keys, _key_row(record, hash_))
+        await durable(self._committer, unit)
         return record
 
     def _principal(self, record: KeyRecord) -> Principal | None:
@@ -164,10 +214,15 @@ class AccountRegistry:
 def _read(reader: Engine) -> _Cache:
     cache = _Cache()
     for row in _rows(reader, tables.teams):
-        cache.teams[row.id] = Account(row.id, "team", row.created_at, None, _budget(row.body))
+        cache.teams[row.id] = Account(
+            row.id, "team", row.created_at, None, _budget(row.body), _terms(row.body)
+        )
     for row in _rows(reader, tables.users):
-        cache.users[row.id] = Account(row.id, "user", row.created_at, row.team, _budget(row.body))
+        cache.users[row.id] = Account(
+            row.id, "user", row.created_at, row.team, _budget(row.body), _terms(row.body)
+        )
     for row in _rows(reader, tables.keys):
+        cache.hashes[row.id] = row.hash
         cache.by_hash[row.hash] = KeyRecord(
             id=row.id,
             prefix=row.prefix,
@@ -176,6 +231,7 @@ def _read(reader: Engine) -> _Cache:
             name=orjson.loads(row.body)["name"],
             created_at=row.created_at,
             revoked_at=row.revoked_at,
+            default_terms=_terms(row.body),
         )
     return cache
 
@@ -185,9 +241,18 @@ def _rows(reader: Engine, table: Table) -> list[Any]:
         return list(connection.execute(select(table).order_by(table.c.created_at)))
 
 
-def _body(budget: Budget | None) -> bytes:
+def _body(budget: Budget | None, terms: DefaultTerms) -> bytes:
     record = None if budget is None else {"amount": str(budget.amount), "seconds": budget.seconds}
-    return orjson.dumps({"budget": record})
+    return orjson.dumps({"budget": record, **_terms_fields(terms)})
+
+
+def _terms_fields(terms: DefaultTerms) -> dict[str, Any]:
+    return {"default_terms": terms.to_record()} if terms else {}
+
+
+def _terms(body: bytes) -> DefaultTerms:
+    record = orjson.loads(body).get("default_terms")
+    return NO_TERMS if record is None else DefaultTerms.model_validate(record)
 
 
 def _budget(body: bytes) -> Budget | None:
@@ -204,5 +269,5 @@ def _key_row(record: KeyRecord, hash_: str) -> dict[str, Any]:
         "role": record.role.value,
         "created_at": record.created_at,
         "revoked_at": record.revoked_at,
-        "body": orjson.dumps({"name": record.name}),
+        "body": orjson.dumps({"name": record.name, **_terms_fields(record.default_terms)}),
     }

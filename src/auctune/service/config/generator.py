@@ -23,9 +23,11 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from auctune.run.runtime.ray.params import RayParams
+from auctune.service.accounts.default_terms import DefaultTerms
 from auctune.service.config.auction import AuctionConfig, NodeConfig, NodeTypeConfig
 from auctune.service.config.edge import EdgeConfig, PricingConfig, SiteConfig
 from auctune.service.config.models import (
+    FIRST_TERMS,
     KeyConfig,
     LimitsConfig,
     ServiceConfig,
@@ -43,6 +45,7 @@ TABLES: dict[str, type[BaseModel]] = {
     "The file": ServiceConfig,
     "[limits]": LimitsConfig,
     "[webhooks]": WebhooksConfig,
+    "[default_terms]": DefaultTerms,
     "[[zones]]": AuctionConfig,
     "[[zones]] of kind spot": SpotConfig,
     "[[zones]] of kind timeshare": TimeshareConfig,
@@ -104,6 +107,14 @@ _SECTIONS = (
         WebhooksConfig,
         "Webhooks: requests to URLs that users register, sent when a job ends.",
         {},
+    ),
+    _Section(
+        "[default_terms]",
+        DefaultTerms,
+        "Terms of requests that do not state them, such as those of scripts for OpenAI's "
+        "fine-tuning; users, teams and keys may have others. A job pays its price, never more than "
+        "its bid.",
+        FIRST_TERMS.to_record(),
     ),
     _Section(
         "[[zones]]",
@@ -317,11 +328,15 @@ def to_toml(value: object) -> str:
         case BaseModel():
             return to_toml(value.model_dump())
         case dict():
-            pairs = ", ".join(f"{key} = {to_toml(one)}" for key, one in value.items())
+            pairs = ", ".join(f"{_to_key(key)} = {to_toml(one)}" for key, one in value.items())
             return f"{{ {pairs} }}" if pairs else "{}"
         case list():
             return f"[{', '.join(map(to_toml, value))}]"
     raise TypeError(f"no TOML for {type(value).__name__}")
+
+
+def _to_key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)
 
 
 if __name__ == "__main__":

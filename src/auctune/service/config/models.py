@@ -4,6 +4,7 @@ import ipaddress
 import re
 import tomllib
 from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -13,6 +14,7 @@ from auctune.device_profile import physical_device
 from auctune.domain import InputError
 from auctune.domain.dataset import DEFAULT_MAX_ROW_CHARACTERS
 from auctune.schema import STRICT, ByKind, check_schema
+from auctune.service.accounts.default_terms import NO_TERMS, DefaultTerms
 from auctune.service.accounts.keys import HashedKey, hash_existing_key
 from auctune.service.config.auction import AuctionConfig
 from auctune.service.config.edge import EdgeConfig
@@ -29,6 +31,7 @@ from auctune.service.config.secrets import read_secret, require_exactly_one
 from auctune.service.config.spot import SpotConfig
 from auctune.service.config.timeshare import TimeshareConfig
 from auctune.service.config.zone import AUCTION, EDGE, SPOT, TIMESHARE, ZoneConfig
+from auctune.service.jobs.fine_tuned import PREFIX
 from auctune.service.vendors.protocol import check_url
 from auctune.third_party import ZONE_KINDS, load_entry, third_party_names
 
@@ -70,6 +73,12 @@ class UserConfig(BaseModel):
         examples=["100.00"],
     )
     budget_days: Positive = Field(default=30.0, description="period of the budget, in days")
+    default_terms: DefaultTerms | None = Field(
+        default=None,
+        description="terms of the user's requests that do not state them, with the keys of "
+        "`[default_terms]`. Default: those of its team, or of the service",
+        examples=[{"bid": "10.00", "deadline": "+4h"}],
+    )
 
 
 class KeyConfig(BaseModel):
@@ -92,6 +101,12 @@ class KeyConfig(BaseModel):
     )
     secret_file: RelativePath | None = Field(
         default=None, description="file with the key", examples=["ada.key"]
+    )
+    default_terms: DefaultTerms | None = Field(
+        default=None,
+        description="terms of the key's requests that do not state them, with the keys of "
+        "`[default_terms]`. Default: those of its user",
+        examples=[{"bid": "10.00", "deadline": "+4h"}],
     )
 
     @model_validator(mode="after")
@@ -243,6 +258,15 @@ class ServiceConfig(BaseModel):
         default=WebhooksConfig(),
         description="notifications of jobs that have ended",
     )
+    model_aliases: dict[str, str] = Field(
+        default_factory=dict,
+        description="other names of models that requests may use, each for the base of a zone; a "
+        "job shows the base. With them a script that names OpenAI's models runs unchanged",
+        examples=[{"gpt-4o-mini-2024-07-18": "tiny"}],
+    )
+    default_terms: DefaultTerms = Field(
+        default=NO_TERMS, description="terms of requests that do not state them"
+    )
     zones: Annotated[list[AnyZone], Field(min_length=1)] = Field(
         default_factory=_one_zone,
         description="what is sold. Default: one zone of kind `auction`",
@@ -260,6 +284,8 @@ class ServiceConfig(BaseModel):
                 raise InputError(
                     f"keys[{index}].user", f"{key.user!r} is unknown", "one of [[users]]"
                 )
+        self._check_aliases()
+        self._check_default_zones()
         if self.public_url is not None and not _URL.fullmatch(self.public_url):
             expected = "http://host[:port][/path] or https://..., as vendors reach this service"
             raise InputError("public_url", repr(self.public_url), expected)
@@ -267,6 +293,51 @@ class ServiceConfig(BaseModel):
             check_url(self.public_url, "public_url")
         _check_proxies(self.trusted_proxies)
         return self
+
+    def _check_aliases(self) -> None:
+        bases = list(dict.fromkeys(zone.base for zone in self.zones))
+        for alias, base in self.model_aliases.items():
+            place = f"model_aliases.{alias}"
+            if base not in bases:
+                expected = f"the base of a zone: {' or '.join(bases)}"
+                raise InputError(place, f"{base!r} is unknown", expected)
+            if alias in bases or alias.startswith(PREFIX):
+                what = "a base" if alias in bases else "a fine-tuned model"
+                raise InputError(place, f"is the name of {what}", "another name")
+
+    def _check_default_zones(self) -> None:
+        names = [zone.name for zone in self.zones]
+        listed = [("default_terms", self.default_terms)]
+        for table, owners in (("users", self.users), ("keys", self.keys)):
+            for index, owner in enumerate(owners):
+                assert isinstance(owner, UserConfig | KeyConfig)
+                listed.append((f"{table}[{index}].default_terms", owner.default_terms or NO_TERMS))
+        for place, terms in listed:
+            if terms.zone not in (None, *names):
+                expected = f"one of {', '.join(names)}"
+                raise InputError(f"{place}.zone", f"{terms.zone!r} is unknown", expected)
+
+
+FIRST_TERMS = DefaultTerms(bid=Decimal("10.00"), deadline="+4h")
+"""Default terms of the settings that `auctune init` writes, and of a service without a file."""
+
+_OPENAI_MODELS = (
+    "gpt-4.1-2025-04-14",
+    "gpt-4.1-mini-2025-04-14",
+    "gpt-4.1-nano-2025-04-14",
+    "gpt-4o-2024-08-06",
+    "gpt-4o-mini-2024-07-18",
+    "gpt-4o-mini",
+    "gpt-3.5-turbo-0125",
+    "gpt-3.5-turbo",
+)
+
+
+def first_config() -> ServiceConfig:
+    """Return the settings of a service without a file: OpenAI's scripts run on it unchanged."""
+    zones = _one_zone()
+    aliases = dict.fromkeys(_OPENAI_MODELS, zones[0].base)
+    return ServiceConfig(zones=zones, model_aliases=aliases, default_terms=FIRST_TERMS)
 
 
 def read_config(path: Path) -> ServiceConfig:

@@ -212,6 +212,13 @@ class AlternativeResponse(BaseModel):
     unavailable_reason: str | None
 
 
+class DefaultTerm(BaseModel):
+    """A term that a request did not state: its value, and whose default it is ("user ada")."""
+
+    value: str
+    of: str
+
+
 class JobOutcome(BaseModel):
     """Decision, payment and progress of a job."""
 
@@ -241,6 +248,7 @@ class MarketFields(JobOutcome):
     lora: dict[str, Any]
     edge: EdgeFields | None
     alternatives: list[AlternativeResponse]
+    default_terms: dict[str, DefaultTerm]
 
 
 class Job(BaseModel):

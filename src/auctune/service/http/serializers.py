@@ -9,6 +9,7 @@ from auctune.service.files.repository import FileRecord
 from auctune.service.jobs.fine_tuned import checkpoint_name, model_name
 from auctune.service.jobs.quotes import QUOTE_TTL_SECONDS, Quote
 from auctune.service.jobs.step_metrics import COLUMNS, step_metrics
+from auctune.service.jobs.terms import default_terms_record
 from auctune.service.jobs.timestamps import to_rfc3339
 from auctune.service.storage.event_log import EventRow
 from auctune.service.storage.events import EventType
@@ -77,6 +78,7 @@ def job_view(row: JobReadModel, projection: JobProjection[Any], clock: SlotClock
             "edge": None,
             **projection.market(row, clock),
             "alternatives": [_alternative(one) for one in request.get("alternatives", ())],
+            "default_terms": request.get("default_terms", {}),
         },
     }
 
@@ -101,6 +103,7 @@ def quote_view(quote: Quote) -> JSON:
         "seed": quote.training.seed,
         **quote.offer.to_response(),
         "alternatives": [_alternative(one.to_record()) for one in quote.alternatives],
+        "default_terms": default_terms_record(quote.request),
         "notes": list(quote.notes),
     }
 

@@ -3,6 +3,7 @@
 Unknown fields and features of OpenAI that this service does not offer are errors.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -18,6 +19,7 @@ from pydantic import (
 
 from auctune.domain import InputError
 from auctune.schema import with_hyperparameters
+from auctune.service.accounts.default_terms import AppliedTerm
 from auctune.service.jobs.fine_tuned import StartModel
 
 _MAX = 10**9
@@ -198,12 +200,29 @@ class JobRequest(Request):
     model: Name
     training_file: FileId
     _start: StartModel | None = PrivateAttr(None)
+    _default_terms: Mapping[str, AppliedTerm] = PrivateAttr(default_factory=dict)
 
     def starting_from(self, start: StartModel) -> "JobRequest":
         """Return the request with the fine-tuned model that it names."""
         request = self.model_copy()
         request._start = start
         return request
+
+    def with_default_terms(self, terms: Mapping[str, AppliedTerm]) -> "JobRequest":
+        """Return the request with terms that it does not state, by field of `market`."""
+        values = {name: one.value for name, one in terms.items()}
+        request = self.model_copy(update={"market": self.market.model_copy(update=values)})
+        request._default_terms = {**self._default_terms, **terms}
+        return request
+
+    @property
+    def default_terms(self) -> Mapping[str, AppliedTerm]:
+        """Default terms of the request, by field of `market`; none that was replaced since."""
+        return {
+            name: one
+            for name, one in self._default_terms.items()
+            if getattr(self.market, name) == one.value
+        }
 
     @property
     def start(self) -> StartModel | None:

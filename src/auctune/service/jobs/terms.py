@@ -5,7 +5,7 @@ its cost. Zones of all kinds read the same fields: where one is missing, an equi
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from auctune.domain import InputError, Money, parse_money
@@ -15,8 +15,14 @@ from auctune.service.jobs.offers import NO_ALTERNATIVES, Alternatives
 from auctune.service.jobs.request import JobRequest, MarketTerms, Request
 from auctune.service.jobs.timestamps import parse_deadline
 
-_AMOUNT = 'an amount of money, as text: "12.50"'
-DEADLINE = "a time, or a span such as +2h"
+_AMOUNT = (
+    'an amount of money, as text: "12.50"; or a default, which an operator sets: '
+    "auctune users add NAME --default-bid 12.50"
+)
+DEADLINE = (
+    "a time, or a span such as +2h; or a default, which an operator sets: "
+    "auctune users add NAME --default-deadline +2h"
+)
 """Expectation of an error about a missing deadline."""
 
 # What is refused of a field that is always given, and what is expected.
@@ -157,6 +163,25 @@ def implied_cap(request: JobRequest) -> Money | None:
     return _bid_or_value(request.market) if cap is None else cap
 
 
+def missing_terms(terms: MarketTerms) -> list[str]:
+    """Return the fields of a request's terms that defaults apply to.
+
+    An amount of any kind is a request's own: a default does not cap a bid, nor raise a cap.
+    """
+    has_amount = any(one is not None for one in (terms.bid, terms.value, terms.max_cost))
+    missing = [] if has_amount else ["bid", "max_cost"]
+    if terms.deadline is None and (terms.value is None or terms.value.deadline is None):
+        missing.append("deadline")
+    if terms.zone is None:
+        missing.append("zone")
+    return missing
+
+
+def default_terms_record(request: JobRequest) -> dict[str, Any]:
+    """Return the default terms of a request: `value` and `of`, by field of `market`."""
+    return {name: asdict(one) for name, one in request.default_terms.items()}
+
+
 def request_record(
     request: JobRequest,
     who: Principal,
@@ -179,6 +204,7 @@ def request_record(
         "bid": None if bid is None else str(bid),
         "deadline": deadline,
         **(chosen_from if alternatives else {}),
+        **({"default_terms": default_terms_record(request)} if request.default_terms else {}),
     }
 
 

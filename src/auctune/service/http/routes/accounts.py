@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 from fastapi import APIRouter
 from pydantic import BaseModel, BeforeValidator, Field, StringConstraints
 
-from auctune.domain import parse_money
+from auctune.domain import InputError, parse_money
+from auctune.service.accounts.default_terms import NO_TERMS, DefaultTerms
 from auctune.service.accounts.keys import Role
 from auctune.service.accounts.registry import Account, Budget, KeyRecord
 from auctune.service.erasure import StillOpenError, erase
@@ -37,6 +38,7 @@ class TeamBody(BaseModel):
 
     id: Name
     budget: BudgetBody | None = None
+    default_terms: DefaultTerms | None = None
 
 
 class UserBody(BaseModel):
@@ -47,6 +49,7 @@ class UserBody(BaseModel):
     id: Name
     team: Name | None = None
     budget: BudgetBody | None = None
+    default_terms: DefaultTerms | None = None
 
 
 class KeyBody(BaseModel):
@@ -57,6 +60,15 @@ class KeyBody(BaseModel):
     user: Name
     role: Literal["user", "operator", "vendor"] = "user"
     name: Annotated[str, StringConstraints(max_length=64)] = ""
+    default_terms: DefaultTerms | None = None
+
+
+class KeyChangeBody(BaseModel):
+    """Changes of a key."""
+
+    model_config = FORBID_EXTRA
+
+    default_terms: DefaultTerms | None = None
 
 
 class AccountResponse(BaseModel):
@@ -65,6 +77,7 @@ class AccountResponse(BaseModel):
     id: str
     object: str
     team: str | None
+    default_terms: DefaultTerms
     budget: BudgetBody | None
     budget_spent: str | None
     budget_remaining: str | None
@@ -84,6 +97,7 @@ class KeyResponse(BaseModel):
     name: str
     created_at: UnixSeconds
     revoked_at: UnixSeconds | None
+    default_terms: DefaultTerms
     secret: str | None = None
 
 
@@ -100,9 +114,13 @@ class ErasureResponse(BaseModel):
 
 @router.post("/teams", response_model=AccountResponse)
 async def put_team(service: ServiceDep, who: OperatorUser, body: TeamBody) -> JSON:
-    """Add a team, or change its budget; null removes it, an omitted field keeps it."""
+    """Add a team, or change its budget and default terms.
+
+    Null removes a field, also one of the default terms; an omitted field keeps its value.
+    """
     existing = service.accounts.team(body.id)
-    return _account(service, await service.put_team(body.id, _requested_budget(body, existing)))
+    budget, terms = _requested_budget(body, existing), _requested_terms(service, body, existing)
+    return _account(service, await service.put_team(body.id, budget, terms))
 
 
 @router.get("/teams", response_model=Page[AccountResponse])
@@ -113,14 +131,16 @@ async def list_teams(service: ServiceDep, who: OperatorUser) -> JSON:
 
 @router.post("/users", response_model=AccountResponse)
 async def put_user(service: ServiceDep, who: OperatorUser, body: UserBody) -> JSON:
-    """Add a user, or change its team and budget; null removes them, an omitted field keeps them."""
+    """Add a user, or change its team, budget and default terms.
+
+    Null removes a field, also one of the default terms; an omitted field keeps its value.
+    """
     existing = service.accounts.user(body.id)
     team = (
         existing.team if existing is not None and "team" not in body.model_fields_set else body.team
     )
-    return _account(
-        service, await service.put_user(body.id, team, _requested_budget(body, existing))
-    )
+    budget, terms = _requested_budget(body, existing), _requested_terms(service, body, existing)
+    return _account(service, await service.put_user(body.id, team, budget, terms))
 
 
 @router.get("/users", response_model=Page[AccountResponse])
@@ -144,7 +164,8 @@ async def erase_user(service: ServiceDep, who: OperatorUser, user_id: str) -> JS
 @router.post("/keys", response_model=KeyResponse)
 async def add_key(service: ServiceDep, who: OperatorUser, body: KeyBody) -> KeyResponse:
     """Create a key. Its secret is in this response only."""
-    record, secret = await service.accounts.add_key(body.user, Role(body.role), body.name)
+    terms = _requested_terms(service, body, None)
+    record, secret = await service.accounts.add_key(body.user, Role(body.role), body.name, terms)
     return _key(record).model_copy(update={"secret": secret})
 
 
@@ -152,6 +173,20 @@ async def add_key(service: ServiceDep, who: OperatorUser, body: KeyBody) -> KeyR
 async def list_keys(service: ServiceDep, who: OperatorUser) -> JSON:
     """List all keys."""
     return page_view([_key(record) for record in service.accounts.all_keys()])
+
+
+@router.post("/keys/{key_id}", response_model=KeyResponse)
+async def change_key(
+    service: ServiceDep, who: OperatorUser, key_id: str, body: KeyChangeBody
+) -> KeyResponse:
+    """Change a key's default terms; null removes one, an omitted field keeps its value."""
+    existing = service.accounts.key(key_id)
+    if existing is None:
+        raise not_found("key", key_id)
+    terms = _requested_terms(service, body, existing)
+    record = await service.accounts.change_key(key_id, terms)
+    assert record is not None
+    return _key(record)
 
 
 @router.delete("/keys/{key_id}", response_model=KeyResponse)
@@ -182,6 +217,24 @@ def _requested_budget(body: TeamBody | UserBody, existing: Account | None) -> Bu
     return Budget(parse_money(body.budget.amount, "budget.amount"), body.budget.seconds)
 
 
+def _requested_terms(
+    service: Service,
+    body: TeamBody | UserBody | KeyBody | KeyChangeBody,
+    existing: Account | KeyRecord | None,
+) -> DefaultTerms:
+    before = NO_TERMS if existing is None else existing.default_terms
+    if "default_terms" not in body.model_fields_set:
+        return before
+    if body.default_terms is None:
+        return NO_TERMS
+    given = body.default_terms
+    changes = {name: getattr(given, name) for name in given.model_fields_set}
+    if changes.get("zone") not in (None, *service.zones):
+        expected = f"one of {', '.join(service.zones)}"
+        raise InputError("default_terms.zone", f"{changes['zone']!r} is unknown", expected)
+    return before.model_copy(update=changes)
+
+
 def _account(service: Service, account: Account) -> JSON:
     budget = account.budget
     shown = None if budget is None else {"amount": str(budget.amount), "seconds": budget.seconds}
@@ -190,6 +243,7 @@ def _account(service: Service, account: Account) -> JSON:
         "id": account.id,
         "object": account.kind,
         "team": account.team,
+        "default_terms": account.default_terms,
         "budget": shown,
         "budget_spent": None if spent is None else str(spent),
         "budget_remaining": None if remaining is None else str(remaining),

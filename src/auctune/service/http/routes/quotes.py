@@ -7,7 +7,7 @@ from auctune.service.accounts.keys import Principal
 from auctune.service.http.auth import CurrentUser, ServiceDep
 from auctune.service.http.errors import ERRORS, not_found
 from auctune.service.http.requests import body_schema, read_body
-from auctune.service.http.schemas import AlternativeResponse, EstimateResponse
+from auctune.service.http.schemas import AlternativeResponse, DefaultTerm, EstimateResponse
 from auctune.service.http.serializers import JSON, quote_view
 from auctune.service.jobs.request import JobRequest
 from auctune.service.service import Service
@@ -38,6 +38,8 @@ class QuoteResponse(BaseModel):
 
     `notes` state what training will leave out of the data, as those of a job do.
 
+    `default_terms` are terms that the request did not state, by field of `market`.
+
     Times are unix seconds, and RFC 3339 in fields named `*_time`.
     """
 
@@ -54,6 +56,7 @@ class QuoteResponse(BaseModel):
     lines: list[QuoteLine]
     estimate: EstimateResponse | None
     alternatives: list[AlternativeResponse]
+    default_terms: dict[str, DefaultTerm]
     notes: list[str]
 
 

@@ -95,6 +95,9 @@ def accepted_request(accepted: Acceptance, quote: Quote) -> tuple[JobRequest, Mo
     ensure_matches_quote(accepted, quote, "max_cost")
     request = quote.request.model_copy(update=renamed_fields(accepted))
     cap = max_cost(accepted)
+    if cap is not None:
+        market = request.market.model_copy(update={"max_cost": accepted.market.max_cost})
+        request = request.model_copy(update={"market": market})
     if cap is None:
         cap = implied_cap(request)
     return request, quoted_estimate(quote).p90_cost if cap is None else cap

@@ -400,7 +400,9 @@ class MenuGateway(ZoneGateway[Z, B, D], Generic[Z, B, D, P]):
         assert isinstance(quote.offer, MenuOffer)
         line: OfferLine[P] = resolve_line(accepted, quote, quote.offer.lines)
         # The data remain at the sites that were quoted.
-        market = accepted.market.model_copy(update={"sites": quote.request.market.sites})
+        quoted = quote.request.market
+        kept = {"sites": quoted.sites, "deadline": quoted.deadline, "zone": quoted.zone}
+        market = accepted.market.model_copy(update=kept)
         changes = {**renamed_fields(accepted), "market": market}
         request = quote.request.model_copy(update=changes)
         # A failed slot can be replaced until the deadline that was quoted for.
