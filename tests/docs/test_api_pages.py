@@ -9,6 +9,7 @@ import pytest
 
 from auctune.domain.job_words import STATE_WORDS
 from auctune.domain.training import PARAMETERS
+from auctune.service.config.models import first_config
 from auctune.service.http.errors import FIXED_RESPONSES
 from auctune.service.http.schemas import MarketFields
 from auctune.service.jobs.request import Lora, MarketTerms
@@ -17,7 +18,7 @@ from auctune.service.zones.edge.gateway import EdgeGateway
 from auctune.service.zones.spot.gateway import SpotGateway
 from auctune.service.zones.timeshare.gateway import TimeshareGateway
 from support.pages import blocks, rows
-from support.serving import ROWS, serving
+from support.serving import ROWS, make_zone, serving
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/reference/api.md").read_text()
@@ -96,7 +97,8 @@ def test_a_script_of_openais_runs_as_the_page_says(
 ) -> None:
     (tmp_path / "data.jsonl").write_text(ROWS)
     monkeypatch.chdir(tmp_path)
-    with serving(tmp_path / "market") as served:
+    first = first_config().model_copy(update={"zones": [make_zone()]})
+    with serving(tmp_path / "market", first) as served:
         monkeypatch.setenv("OPENAI_BASE_URL", f"{served.url}/v1")
         monkeypatch.setenv("OPENAI_API_KEY", served.key("ada"))
         names: dict[str, Any] = {}

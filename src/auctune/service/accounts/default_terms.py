@@ -44,24 +44,24 @@ class DefaultTerms(BaseModel):
     bid: Amount | None = Field(
         default=None,
         description="bid of a request that states no `bid`, `value` or `max_cost`; the cap in "
-        "zones of kind `spot` and `timeshare`, if `max_cost` is not set. Default: none",
+        "zones of kind `spot` and `timeshare`, if `max_cost` is not set",
         examples=["10.00"],
     )
     max_cost: Amount | None = Field(
         default=None,
-        description="cap of such a request on its job's cost. Default: none",
+        description="cap of such a request on its job's cost",
         examples=["10.00"],
     )
     deadline: Span | None = Field(
         default=None,
         description="deadline of a request without one, as a span from when it arrives: `+90m`, "
-        "`+2h`, `+1d`. Default: none",
+        "`+2h`, `+1d`",
         examples=["+4h"],
     )
     zone: Zone | None = Field(
         default=None,
-        description="zone of a request that names none, if its model is that zone's base. Default: "
-        "none, and a request goes to the cheapest zone that has its model",
+        description="zone of a request that names none, if its model is that zone's base; "
+        "without a default it goes to the cheapest zone that has its model",
         examples=["default"],
     )
 

@@ -114,7 +114,7 @@ _SECTIONS = (
         "Terms of requests that do not state them, such as those of scripts for OpenAI's "
         "fine-tuning; users, teams and keys may have others. A job pays its price, never more than "
         "its bid.",
-        FIRST_TERMS.to_record(),
+        {"bid": f"{FIRST_TERMS.bid:.2f}", "deadline": FIRST_TERMS.deadline},
     ),
     _Section(
         "[[zones]]",

@@ -130,7 +130,9 @@ async def _validation(_: Request, error: RequestValidationError) -> Response:
     place = [part for part in first["loc"] if part not in ("body", "query", "path", "header")]
     if isinstance(cause, InputError):
         return _invalid_value(
-            InputError(format_path([*place, cause.place]), cause.found, cause.expected)
+            InputError(
+                format_path([*place, *filter(None, [cause.place])]), cause.found, cause.expected
+            )
         )
     path = format_path(place)
     message = f"{path}: {first['msg']}" if path else first["msg"]

@@ -7,10 +7,12 @@ import pytest
 from pydantic import BaseModel
 
 from auctune.domain import InputError
+from auctune.service.accounts.default_terms import NO_TERMS
 from auctune.service.config.auction import AuctionConfig, NodeConfig, NodeTypeConfig
 from auctune.service.config.edge import EdgeConfig
 from auctune.service.config.generator import template, to_toml, update_page
 from auctune.service.config.models import (
+    FIRST_TERMS,
     KeyConfig,
     LimitsConfig,
     ServiceConfig,
@@ -103,7 +105,9 @@ def test_as_it_is_it_holds_the_defaults(tmp_path: Path) -> None:
     assert isinstance(zone, AuctionConfig)
     assert zone.auction == {"mechanism": "pdftsp"}
     bare = zone.model_copy(update={"auction": {}})
-    assert config.model_copy(update={"zones": [bare]}) == read(["[[zones]]"], tmp_path)
+    assert config.default_terms == FIRST_TERMS
+    changes = {"zones": [bare], "default_terms": NO_TERMS}
+    assert config.model_copy(update=changes) == read(["[[zones]]"], tmp_path)
 
 
 @pytest.mark.parametrize("index", LEFT_OUT, ids=lambda index: f"line {index + 1}")
