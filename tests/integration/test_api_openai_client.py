@@ -138,11 +138,11 @@ def test_a_bid_below_the_price_is_told_the_least_that_would_do(
 def test_a_bid_that_is_too_early_is_told_the_earliest_deadline(
     served: Served, client: openai.OpenAI
 ) -> None:
-    file = served.upload()
+    file = served.upload(rows=2 * ROWS)
     hasty = client.fine_tuning.jobs.create(
         model="tiny",
         training_file=file,
-        hyperparameters={"n_epochs": 100},
+        hyperparameters={"n_epochs": 50},
         extra_body={"market": {"bid": "1000", "deadline": "+2m"}},
     )
     assert hasty.error is not None
@@ -155,7 +155,7 @@ def test_a_bid_that_is_too_early_is_told_the_earliest_deadline(
         again = client.fine_tuning.jobs.create(
             model="tiny",
             training_file=file,
-            hyperparameters={"n_epochs": 100},
+            hyperparameters={"n_epochs": 50},
             extra_body={"market": {"bid": "1000", "deadline": deadline, "what_if": True}},
         )
         return str(again.market["decision"])

@@ -15,6 +15,7 @@ from typing import Any
 
 from auctune.device_profile import write_profile
 from support.market_runs import descendants
+from support.openai_contract import check
 from support.zones import made_up_profile
 
 WAIT_SECONDS = 180.0
@@ -193,7 +194,9 @@ class ServiceProcess:
         with contextlib.closing(connection):
             connection.request(method, path, sent, known | dict(headers or {}))
             response = connection.getresponse()
-            return response.status, json.loads(response.read())
+            answer = json.loads(response.read())
+        check(path.partition("?")[0], method, response.status, answer)
+        return response.status, answer
 
     def download(self, file: str) -> bytes:
         connection = http.client.HTTPConnection(*self.address, timeout=60)

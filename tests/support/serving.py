@@ -46,6 +46,7 @@ from auctune.service.zones.core.events import EpochCheckpoint
 from auctune.service.zones.edge.kind import SITE
 from auctune.service.zones.spot.kind import INSTANCE
 from auctune.service.zones.timeshare.kind import NODE_TYPE
+from support.openai_contract import check
 from support.zones import made_up_profile, record
 
 T = TypeVar("T")
@@ -209,7 +210,7 @@ class Served:
             api_key=key or self.users.get("ada") or self.key("ada"),
             max_retries=0,
             # Loading certificates, which http does not need, takes longer than most requests.
-            http_client=openai.DefaultHttpxClient(verify=False),
+            http_client=openai.DefaultHttpxClient(verify=False, event_hooks=_CONTRACT),
             _strict_response_validation=strict,
         )
         self._clients.append(made)
@@ -228,6 +229,7 @@ class Served:
             headers={"Authorization": f"Bearer {found}"},
             timeout=30,
             verify=False,
+            event_hooks=_CONTRACT,
         )
 
     def upload(self, key: str | None = None, rows: str = ROWS, name: str = "data.jsonl") -> str:
@@ -302,6 +304,17 @@ class Served:
         ]
         self.ask(lambda actor: actor.finish(job, files, checkpoints), zone)
         return files[1]
+
+
+def _check_contract(response: Any) -> None:
+    """Fail if an answer breaks OpenAI's interface, whatever the test asks for."""
+    if response.headers.get("content-type") == "application/json":
+        response.read()
+        request = response.request
+        check(request.url.path, request.method, response.status_code, response.json())
+
+
+_CONTRACT: dict[str, list[Callable[..., Any]]] = {"response": [_check_contract]}
 
 
 @contextmanager

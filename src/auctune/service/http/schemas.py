@@ -3,6 +3,7 @@
 from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel
+from pydantic.json_schema import SkipJsonSchema
 
 T = TypeVar("T")
 
@@ -32,8 +33,8 @@ class FileObject(BaseModel):
     filename: str
     purpose: Literal["fine-tune", "fine-tune-results"]
     status: Literal["uploaded", "processed", "error"]
-    status_details: str | None = None
-    expires_at: int | None = None
+    # Left out if there is none: in OpenAI's interface it is never null.
+    status_details: str | SkipJsonSchema[None] = None
 
 
 class FileDeleted(BaseModel):
@@ -289,13 +290,13 @@ class JobEvent(BaseModel):
 
 
 class CheckpointMetrics(BaseModel):
-    """Training metrics at a checkpoint."""
+    """Training metrics at a checkpoint; those that were not measured are left out."""
 
-    step: float | None = None
-    train_loss: float | None = None
-    train_mean_token_accuracy: float | None = None
-    full_valid_loss: float | None = None
-    full_valid_mean_token_accuracy: float | None = None
+    step: float
+    train_loss: float | SkipJsonSchema[None] = None
+    train_mean_token_accuracy: float | SkipJsonSchema[None] = None
+    full_valid_loss: float | SkipJsonSchema[None] = None
+    full_valid_mean_token_accuracy: float | SkipJsonSchema[None] = None
 
 
 class Checkpoint(BaseModel):
@@ -321,7 +322,7 @@ class Page(BaseModel, Generic[T]):
 
 
 class FilePage(Page[FileObject]):
-    """A page of files."""
+    """A page of files; `first_id` and `last_id` of an empty one are empty."""
 
-    first_id: str | None
-    last_id: str | None
+    first_id: str
+    last_id: str

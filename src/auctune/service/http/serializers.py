@@ -27,6 +27,7 @@ def page_view(data: list[Any], *, has_more: bool = False) -> JSON:
 
 def file_view(record: FileRecord) -> JSON:
     """Return a file as an API object."""
+    details = {} if record.detail is None else {"status_details": record.detail}
     return {
         "id": record.id,
         "object": "file",
@@ -35,8 +36,7 @@ def file_view(record: FileRecord) -> JSON:
         "filename": record.filename,
         "purpose": record.purpose.value,
         "status": record.status.value,
-        "status_details": record.detail,
-        "expires_at": None,
+        **details,
     }
 
 
@@ -150,19 +150,20 @@ def _metrics(body: JSON) -> JSON:
 def checkpoint_view(job: JobReadModel, checkpoint: JSON) -> JSON:
     """Return the adapter of an epoch as a checkpoint object."""
     metrics, file = checkpoint["metrics"], checkpoint["file"]
+    measured = {
+        "step": metrics["step"],
+        "train_loss": metrics["train_loss"],
+        "train_mean_token_accuracy": metrics["train_accuracy"],
+        "full_valid_loss": metrics["valid_loss"],
+        "full_valid_mean_token_accuracy": metrics["valid_accuracy"],
+    }
     return {
         "id": checkpoint_id(checkpoint),
         "object": "fine_tuning.job.checkpoint",
         "created_at": int(job.body["finished_at"]),
         "fine_tuned_model_checkpoint": checkpoint_name(_model_name(job), metrics["step"]),
         "fine_tuning_job_id": job.id,
-        "metrics": {
-            "step": metrics["step"],
-            "train_loss": metrics["train_loss"],
-            "train_mean_token_accuracy": metrics["train_accuracy"],
-            "full_valid_loss": metrics["valid_loss"],
-            "full_valid_mean_token_accuracy": metrics["valid_accuracy"],
-        },
+        "metrics": {name: one for name, one in measured.items() if one is not None},
         "step_number": metrics["step"],
         "epoch": metrics["epoch"],
         "result_file": file,

@@ -40,7 +40,7 @@ _FORM: dict[str, Any] = {
 }
 
 
-@router.post("", response_model=FileObject, openapi_extra=_FORM)
+@router.post("", response_model=FileObject, response_model_exclude_none=True, openapi_extra=_FORM)
 async def upload(service: ServiceDep, who: CurrentUser, request: Request) -> JSON:
     """Upload a data set in JSON lines."""
     length = request.headers.get("content-length", "")
@@ -71,12 +71,12 @@ async def list_files(
         who.user, limit, after, purpose, order == "asc", sha256, filename
     )
     data = [file_view(record) for record in page.items]
-    first, last = (data[0]["id"], data[-1]["id"]) if data else (None, None)
+    first, last = (data[0]["id"], data[-1]["id"]) if data else ("", "")
     body = {**page_view(data, has_more=page.has_more), "first_id": first, "last_id": last}
     return Response(orjson.dumps(body), media_type="application/json")
 
 
-@router.get("/{file_id}", response_model=FileObject)
+@router.get("/{file_id}", response_model=FileObject, response_model_exclude_none=True)
 async def retrieve(service: ServiceDep, who: CurrentUser, file_id: str) -> JSON:
     """Return a file."""
     return file_view(await _own(service, who, file_id))
