@@ -15,6 +15,8 @@ from auctune.domain.errors import InputError
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _NONE = "none"
+# Columns of accounts.
+_BUDGET_COLUMNS = "budget", "spent", "remaining", "default terms"
 _BUDGET = re.compile(r"([\d.]+)/(\d+)([smhd])")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name.", show_default=False)]
@@ -159,12 +161,13 @@ def add_key(
         str, typer.Option(metavar="ROLE", help="Role: user, operator or vendor.")
     ] = "user",
     name: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the key.")] = None,
+    budget: Budget = None,
     terms: DefaultTermOptions,
     service: ServiceJsonOptions,
 ) -> None:
     """Create an API key and show it once."""
     names = {} if name is None else {"name": name}
-    body = {"user": user, "role": role, **names, **terms.body()}
+    body = {"user": user, "role": role, **names, **_budget_field(budget), **terms.body()}
     with service.connect() as client:
         added = client.put_account("keys", body)
     service.output(added, lambda key: typer.echo(key["secret"]))
@@ -172,10 +175,12 @@ def add_key(
 
 @keys.command("change")
 @option_groups
-def change_key(key: KeyId, *, terms: DefaultTermOptions, service: ServiceJsonOptions) -> None:
-    """Change an API key's default terms."""
+def change_key(
+    key: KeyId, *, budget: Budget = None, terms: DefaultTermOptions, service: ServiceJsonOptions
+) -> None:
+    """Change an API key's budget and default terms."""
     with service.connect() as client:
-        changed = client.change_key(key, terms.body())
+        changed = client.change_key(key, {**_budget_field(budget), **terms.body()})
     service.output(changed, lambda one: _print_keys([one]))
 
 
@@ -209,30 +214,32 @@ def _print_accounts(kind: str, accounts: list[dict[str, Any]]) -> None:
     table = make_table(
         kind.removesuffix("s"),
         *team,
-        "budget",
-        "spent",
-        "remaining",
-        "default terms",
-        right=("spent", "remaining"),
+        *_BUDGET_COLUMNS,
+        right=_BUDGET_COLUMNS[1:3],
     )
     for account in accounts:
-        budget = account["budget"]
-        text = f"{budget['amount']} in {format_duration(budget['seconds'])}" if budget else "-"
-        sums = account["budget_spent"] or "-", account["budget_remaining"] or "-"
         teams_ = (account[name] or "-" for name in team)
-        table.add_row(account["id"], *teams_, text, *sums, _terms_text(account))
+        table.add_row(account["id"], *teams_, *_budget_texts(account), _terms_text(account))
     print_table(table, optional=("default terms",))
 
 
 def _print_keys(keys: list[dict[str, Any]]) -> None:
-    table = make_table(
-        "key", "prefix", "user", "role", "name", "created", "revoked", "default terms"
-    )
+    columns = "key", "prefix", "user", "role", "name", "created", "revoked", *_BUDGET_COLUMNS
+    table = make_table(*columns, right=_BUDGET_COLUMNS[1:3])
     for key in keys:
         times = format_time(key["created_at"]), format_time(key["revoked_at"])
         owner = key["user"], key["role"], key["name"] or "-"
-        table.add_row(key["id"], key["prefix"], *owner, *times, _terms_text(key))
-    print_table(table, optional=("prefix", "created", "default terms"))
+        table.add_row(
+            key["id"], key["prefix"], *owner, *times, *_budget_texts(key), _terms_text(key)
+        )
+    print_table(table, optional=("prefix", "created", "default terms", "spent"))
+
+
+def _budget_texts(account: dict[str, Any]) -> tuple[str, str, str]:
+    """Return the cells budget, spent and remaining."""
+    budget = account["budget"]
+    text = f"{budget['amount']} in {format_duration(budget['seconds'])}" if budget else "-"
+    return text, account["budget_spent"] or "-", account["budget_remaining"] or "-"
 
 
 def _terms_text(account: dict[str, Any]) -> str:

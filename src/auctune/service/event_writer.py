@@ -6,6 +6,7 @@ from decimal import Decimal
 import orjson
 
 from auctune.domain.money import STEP
+from auctune.service.accounts.budget_alerts import BudgetAlert
 from auctune.service.accounts.budgets import BudgetTracker
 from auctune.service.accounts.limits import OPEN, JobQuota
 from auctune.service.metrics import Metrics
@@ -16,7 +17,7 @@ from auctune.service.storage.committer import Committer
 from auctune.service.storage.event_log import checksum
 from auctune.service.storage.events import ZoneEvent
 from auctune.service.storage.read_model import Effects, JobReadModel, Status
-from auctune.service.webhooks.dispatcher import JOB_ENDED
+from auctune.service.webhooks.dispatcher import WEBHOOK_EVENTS
 from auctune.service.zones.core.zone import OnDone
 
 _STEPS = int(1 / STEP)
@@ -57,10 +58,14 @@ class LogWriter:
             if error is None:
                 self._metrics.observe_events(happened)
                 self._notifier.publish(topic for one in happened for topic in _topics(*one))
+                if alerts:
+                    self._spending.alerts.committed(alerts)
+                    self._notifier.publish([WEBHOOK_EVENTS])
 
         # Vital: the zone's state already includes these events.
         batch = WriteBatch(written, is_vital=True)
         rows: dict[str, JobReadModel] = {}
+        alerts: list[BudgetAlert] = []
         for event, change in happened:
             self._open_jobs.update(change.rows)
             batch.insert(tables.events, _event_row(event))
@@ -69,7 +74,9 @@ class LogWriter:
             # Of several rows of a job only the last one counts.
             rows.update({row.id: row for row in change.rows})
             if change.entries:
-                self._spending.record(change.entries, event.at, event.seq)
+                keys = {row.id: row.body["request"].get("key") for row in change.rows}
+                key = None if event.job is None else keys.get(event.job)
+                alerts += self._spending.record(change.entries, event.at, event.seq, event.job, key)
                 first = self._committer.next_seq(len(change.entries))
                 batch.insert(
                     tables.entries,
@@ -85,6 +92,8 @@ class LogWriter:
                         for index, entry in enumerate(change.entries)
                     ),
                 )
+        if alerts:
+            batch.upsert(tables.meta, *(alert.row() for alert in alerts))
         if rows:
             batch.upsert(tables.jobs, *(job_record(row) for row in rows.values()))
         self._committer.submit(batch)
@@ -157,4 +166,4 @@ def _topics(event: ZoneEvent, change: Effects) -> tuple[str, ...]:
     if event.job is None:
         return (event.zone,)
     has_ended = any(row.status not in OPEN and row.seq < event.seq for row in change.rows)
-    return (event.zone, event.job, JOB_ENDED) if has_ended else (event.zone, event.job)
+    return (event.zone, event.job, WEBHOOK_EVENTS) if has_ended else (event.zone, event.job)

@@ -28,7 +28,7 @@ from auctune.service.accounts.limits import (
     load_open_jobs,
     stored_bids,
 )
-from auctune.service.accounts.registry import Account, AccountRegistry, Budget
+from auctune.service.accounts.registry import Account, AccountRegistry, Budget, KeyRecord
 from auctune.service.charts.renderer import ChartRenderer
 from auctune.service.config.models import ServiceConfig
 from auctune.service.config.zone import ZoneConfig
@@ -204,6 +204,14 @@ class Service:
         team = await self.accounts.put_team(name, budget, terms)
         await self.spending.reload(team, self.committer)
         return team
+
+    async def change_key(
+        self, record: KeyRecord, budget: Budget | None, terms: DefaultTerms
+    ) -> KeyRecord:
+        """Change a key's budget and default terms; payments within the budget's period count."""
+        changed = await self.accounts.change_key(record, budget, terms)
+        await self.spending.reload(changed.account, self.committer)
+        return changed
 
     async def put_user(
         self, name: str, team: str | None, budget: Budget | None, terms: DefaultTerms = NO_TERMS
@@ -386,7 +394,15 @@ async def build_service(
             log, {one.name: one.explainer for one in zones.values() if one.explainer is not None}
         ),
         webhooks=WebhookDispatcher(
-            config, place.data, store.reader, committer, notifier, now, metrics.observe_webhook
+            config,
+            place.data,
+            store.reader,
+            committer,
+            notifier,
+            now,
+            metrics.observe_webhook,
+            spending.alerts,
+            accounts.members,
         ),
         committer=committer,
         store=store,

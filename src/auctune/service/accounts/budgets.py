@@ -1,4 +1,6 @@
-"""Budgets of users and teams: payments within a rolling window, and amounts on hold.
+"""Budgets of users, teams and keys: payments within a rolling window, and amounts on hold.
+
+A key's payments and holds are those of jobs that were submitted with it.
 
 Payments and holds count against a budget; bids do not. A hold counts until it is released, however
 old it is. A refund for a payment that has left the window does not raise the budget.
@@ -11,14 +13,16 @@ twice.
 import asyncio
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from sqlalchemy import Engine, func, select
+import orjson
+from sqlalchemy import Connection, Engine, func, select
 
 from auctune.domain import Money
 from auctune.domain.money import STEP, ZERO
+from auctune.service.accounts.budget_alerts import BudgetAlert, BudgetAlerts
 from auctune.service.accounts.limits import KeyedLocks
 from auctune.service.accounts.registry import Account, AccountRegistry
 from auctune.service.ledger import Entry, hold_account, user_account
@@ -27,14 +31,17 @@ from auctune.service.storage.committer import durable
 
 _USER = user_account("")
 _HOLD = hold_account("")
+# Fewer than the parameters that a statement of SQLite may have.
+_JOBS_PER_QUERY = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Payment:
-    """A payment of a user, or a refund if the amount is negative."""
+    """A payment of a user for a job, or a refund if the amount is negative."""
 
     seq: int
     user: str
+    job: str | None
     amount: Money
     at: float
 
@@ -54,32 +61,59 @@ class _RollingWindow:
 
 
 class BudgetTracker:
-    """Recent payments and holds by user and team. Thread-safe."""
+    """Recent payments and holds by user, team and key. Thread-safe."""
 
     def __init__(
         self, directory: AccountRegistry, now: Callable[[], float], reader: Engine
     ) -> None:
+        self.alerts = BudgetAlerts(reader)
         self._directory = directory
         self._now = now
         self._reader = reader
         self._lock = threading.Lock()
         self._windows: dict[str, _RollingWindow] = {}
-        # Holds of all users, so that they count as soon as a user gets a budget.
+        # Holds of all users and keys, so that they count as soon as one gets a budget.
         self._holds = _stored_holds(reader)
-        for account in (*directory.teams(), *directory.users()):
+        keys = [key.account for key in directory.all_keys()]
+        for account in (*directory.teams(), *directory.users(), *keys):
             if account.budget is not None:
                 self._read(account)
 
-    def record(self, entries: Iterable[Entry], at: float, seq: int) -> None:
+    def record(
+        self,
+        entries: Iterable[Entry],
+        at: float,
+        seq: int,
+        job: str | None = None,
+        key: str | None = None,
+    ) -> list[BudgetAlert]:
+        """Record the entries of an event of a job; return the alerts of budgets that it raises.
+
+        `key` is the id of the key that the job was submitted with, or None if it is not recorded.
+        """
+        payers = set()
         for entry in entries:
             if entry.account.startswith(_USER):
-                self._add(Payment(seq, entry.account.removeprefix(_USER), entry.amount, at))
+                user = entry.account.removeprefix(_USER)
+                self._add(Payment(seq, user, job, entry.amount, at), key)
             elif entry.account.startswith(_HOLD):
-                self._add_hold(entry.account.removeprefix(_HOLD), entry.amount)
+                user = entry.account.removeprefix(_HOLD)
+                self._add_hold((user, key), entry.amount)
+            else:
+                continue
+            if entry.amount > ZERO:
+                payers.add(user)
+        reached = []
+        for user in payers:
+            for account in self.accounts(user, key):
+                sums = self.of(account)
+                if sums is not None:
+                    reached += self.alerts.reach(account, sums[0], at, seq)
+        return reached
 
-    def remaining(self, user: str) -> Money | None:
-        """Return what a user may still pay, within its own and its team's budget, or None."""
-        budgets = [self.of(account) for account in self.accounts(user)]
+    def remaining(self, user: str, key: str | None = None) -> Money | None:
+        """Return what may still be paid, by the budgets of a user, its team and a key, or None."""
+        budgets = [self.of(account) for account in self.accounts(user, key)]
         return min((remaining for _, remaining in filter(None, budgets)), default=None)
 
     def of(self, account: Account) -> tuple[Money, Money] | None:
@@ -94,17 +128,19 @@ class BudgetTracker:
                 window.drop_before(self._now() - budget.seconds)
                 # Refunds for payments of an earlier window do not raise the budget.
                 spent = max(ZERO, window.total)
-            held = (sum_ for user, sum_ in self._holds.items() if self._is_of(user, account))
+            held = (sum_ for of, sum_ in self._holds.items() if self._is_of(*of, account))
             spent += sum(held, ZERO)
         return spent, max(ZERO, budget.amount - spent)
 
-    def accounts(self, user: str) -> tuple[Account, ...]:
-        """Return the accounts of a user and of its team."""
+    def accounts(self, user: str, key: str | None = None) -> tuple[Account, ...]:
+        """Return the accounts of a user, of its team, and of a key."""
         account = self._directory.user(user)
         if account is None:
             return ()
         team = None if account.team is None else self._directory.team(account.team)
-        return (account,) if team is None else (account, team)
+        record = None if key is None else self._directory.key(key)
+        others = (team, None if record is None else record.account)
+        return (account, *(one for one in others if one is not None))
 
     async def reload(self, account: Account, committer: Committer) -> None:
         """Read an account's payments from the ledger; for a new budget, or a change of members."""
@@ -117,30 +153,35 @@ class BudgetTracker:
         await durable(committer, WriteBatch())
         await asyncio.to_thread(self._read, account)
 
-    def _add(self, payment: Payment) -> None:
-        for account in self.accounts(payment.user):
+    def _add(self, payment: Payment, key: str | None) -> None:
+        for account in self.accounts(payment.user, key):
             with self._lock:
                 if account.budget is not None:
                     window = self._windows.setdefault(account.key, _RollingWindow())
                     window.add(payment)
                     window.drop_before(payment.at - account.budget.seconds)
 
-    def _add_hold(self, user: str, amount: Money) -> None:
+    def _add_hold(self, of: tuple[str, str | None], amount: Money) -> None:
         with self._lock:
-            held = self._holds.get(user, ZERO) + amount
+            held = self._holds.get(of, ZERO) + amount
             if held:
-                self._holds[user] = held
+                self._holds[of] = held
             else:
-                self._holds.pop(user, None)
+                self._holds.pop(of, None)
 
-    def _is_of(self, user: str, account: Account) -> bool:
+    def _is_of(self, user: str, key: str | None, account: Account) -> bool:
+        if account.kind == "key":
+            return key == account.id
         member = self._directory.user(user)
         return member is not None and account.key in (member.key, f"team {member.team}")
 
     def _read(self, account: Account) -> None:
         assert account.budget is not None
-        users = [user.id for user in self._directory.users() if self._is_of(user.id, account)]
-        stored = _stored_payments(self._reader, users, self._now() - account.budget.seconds)
+        users = self._directory.members(account.key)
+        since = self._now() - account.budget.seconds
+        stored = _stored_payments(self._reader, users, since)
+        if account.kind == "key":
+            stored = _of_key(self._reader, stored, account.id)
         with self._lock:
             seqs = {payment.seq for payment in stored}
             recent = self._windows.get(account.key, _RollingWindow()).paid
@@ -160,13 +201,13 @@ class BudgetLocks:
         self._is_single = is_single
         self._locks = KeyedLocks()
 
-    def remaining(self, user: str) -> Money | None:
-        """Return what a user may still pay, or None without a budget."""
-        return self._budgets.remaining(user)
+    def remaining(self, user: str, key: str | None) -> Money | None:
+        """Return what a user may still pay for jobs of a key, or None without a budget."""
+        return self._budgets.remaining(user, key)
 
     @asynccontextmanager
-    async def acquire(self, user: str) -> AsyncIterator[None]:
-        accounts = [] if self._is_single else self._budgets.accounts(user)
+    async def acquire(self, user: str, key: str | None) -> AsyncIterator[None]:
+        accounts = [] if self._is_single else self._budgets.accounts(user, key)
         async with self._locks.acquire(one.key for one in accounts if one.budget is not None):
             yield
 
@@ -174,28 +215,50 @@ class BudgetLocks:
 def _stored_payments(reader: Engine, users: list[str], since: float) -> list[Payment]:
     table = tables.entries
     chosen = (
-        select(table.c.seq, table.c.account, table.c.amount, table.c.at)
+        select(table.c.seq, table.c.job, table.c.account, table.c.amount, table.c.at)
         .where(table.c.account.in_([user_account(user) for user in users]), table.c.at > since)
         .order_by(table.c.id)
     )
     with reader.connect() as connection:
         return [
-            Payment(row.seq, row.account.removeprefix(_USER), row.amount * STEP, row.at)
+            Payment(row.seq, row.account.removeprefix(_USER), row.job, row.amount * STEP, row.at)
             for row in connection.execute(chosen)
         ]
 
 
-def _stored_holds(reader: Engine) -> dict[str, Money]:
+def _of_key(reader: Engine, payments: list[Payment], key: str) -> list[Payment]:
+    """Return the payments for jobs that were submitted with a key."""
+    with reader.connect() as connection:
+        keys = _keys_of_jobs(connection, {one.job for one in payments if one.job is not None})
+    return [one for one in payments if one.job is not None and keys.get(one.job) == key]
+
+
+def _stored_holds(reader: Engine) -> dict[tuple[str, str | None], Money]:
     table = tables.entries
     total = func.sum(table.c.amount)
     chosen = (
-        select(table.c.account, total.label("total"))
+        select(table.c.account, table.c.job, total.label("total"))
         .where(table.c.account.startswith(_HOLD, autoescape=True))
-        .group_by(table.c.account)
+        .group_by(table.c.account, table.c.job)
         .having(total != 0)
     )
     with reader.connect() as connection:
-        return {
-            row.account.removeprefix(_HOLD): int(row.total) * STEP
-            for row in connection.execute(chosen)
-        }
+        rows = connection.execute(chosen).all()
+        keys = _keys_of_jobs(connection, {row.job for row in rows})
+    holds: dict[tuple[str, str | None], Money] = {}
+    for row in rows:
+        of = row.account.removeprefix(_HOLD), keys.get(row.job)
+        holds[of] = holds.get(of, ZERO) + int(row.total) * STEP
+    return holds
+
+
+def _keys_of_jobs(connection: Connection, jobs: Collection[str]) -> dict[str, str | None]:
+    """Return the keys that jobs were submitted with."""
+    table, keys = tables.jobs, {}
+    names = sorted(jobs)
+    for first in range(0, len(names), _JOBS_PER_QUERY):
+        batch = names[first : first + _JOBS_PER_QUERY]
+        chosen = select(table.c.id, table.c.body).where(table.c.id.in_(batch))
+        for row in connection.execute(chosen):
+            keys[row.id] = orjson.loads(row.body)["request"].get("key")
+    return keys

@@ -31,13 +31,13 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A user or a team; without a budget its payments are unlimited.
+    """A user, a team or a key; without a budget its payments are unlimited.
 
     `default_terms` are those of its requests that do not state them.
     """
 
     id: str
-    kind: Literal["user", "team"]
+    kind: Literal["user", "team", "key"]
     created_at: float
     team: str | None = None
     budget: Budget | None = None
@@ -45,7 +45,7 @@ class Account:
 
     @property
     def key(self) -> str:
-        """Identifier that is unique among users and teams."""
+        """Identifier that is unique among users, teams and keys: "user ada"."""
         return f"{self.kind} {self.id}"
 
 
@@ -60,7 +60,13 @@ class KeyRecord:
     name: str
     created_at: float
     revoked_at: float | None
+    budget: Budget | None = None
     default_terms: DefaultTerms = NO_TERMS
+
+    @property
+    def account(self) -> Account:
+        """The key as the owner of a budget, for payments of jobs that were submitted with it."""
+        return Account(self.id, "key", self.created_at, None, self.budget, self.default_terms)
 
 
 @dataclass
@@ -114,6 +120,16 @@ class AccountRegistry:
         ]
         return [(of, terms) for of, terms in sources if terms is not NO_TERMS]
 
+    def members(self, owner: str) -> list[str]:
+        """Return the users of an account, by `Account.key`: itself, a key's user, a team's."""
+        kind, _, name = owner.partition(" ")
+        if kind == "team":
+            return [user.id for user in self.users() if user.team == name]
+        if kind == "user":
+            return [name]
+        key = self.key(name)
+        return [] if key is None else [key.user]
+
     def key(self, key: str) -> KeyRecord | None:
         hash_ = self._cache.hashes.get(key)
         return None if hash_ is None else self._cache.by_hash[hash_]
@@ -158,27 +174,31 @@ class AccountRegistry:
         return user
 
     async def add_key(
-        self, user: str, role: Role, name: str, terms: DefaultTerms = NO_TERMS
+        self,
+        user: str,
+        role: Role,
+        name: str,
+        budget: Budget | None = None,
+        terms: DefaultTerms = NO_TERMS,
     ) -> tuple[KeyRecord, str]:
         """Generate a key; return its record and the key itself, which is not stored."""
         if user not in self._cache.users:
             raise InputError("user", f"{user!r} is unknown", "an existing user")
         secret, key = generate_key()
-        return await self._insert(user, role, name, key, terms), secret
+        return await self._insert(user, role, name, key, budget, terms), secret
 
     async def import_key(
         self, user: str, role: Role, name: str, key: HashedKey, terms: DefaultTerms = NO_TERMS
     ) -> None:
         """Add a key that was generated elsewhere, unless it exists already."""
         if key.hash not in self._cache.by_hash:
-            await self._insert(user, role, name, key, terms)
+            await self._insert(user, role, name, key, None, terms)
 
-    async def change_key(self, key: str, terms: DefaultTerms) -> KeyRecord | None:
-        """Change a key's default terms; return its record, or None if there is no such key."""
-        record = self.key(key)
-        if record is None:
-            return None
-        return await self._update(replace(record, default_terms=terms))
+    async def change_key(
+        self, record: KeyRecord, budget: Budget | None, terms: DefaultTerms
+    ) -> KeyRecord:
+        """Change a key's budget and default terms."""
+        return await self._update(replace(record, budget=budget, default_terms=terms))
 
     async def revoke_key(self, key: str) -> KeyRecord | None:
         """Revoke a key and return its record, or None if there is no such key."""
@@ -188,9 +208,17 @@ class AccountRegistry:
         return await self._update(replace(record, revoked_at=self._now()))
 
     async def _insert(
-        self, user: str, role: Role, name: str, key: HashedKey, terms: DefaultTerms
+        self,
+        user: str,
+        role: Role,
+        name: str,
+        key: HashedKey,
+        budget: Budget | None,
+        terms: DefaultTerms,
     ) -> KeyRecord:
-        record = KeyRecord(new_id("key"), key.prefix, user, role, name, self._now(), None, terms)
+        record = KeyRecord(
+            new_id("key"), key.prefix, user, role, name, self._now(), None, budget, terms
+        )
         unit = WriteBatch().insert(tables.keys, _key_row(record, key.hash))
         await durable(self._committer, unit)
         self._cache.by_hash[key.hash] = record
@@ -229,6 +257,7 @@ def _read(reader: Engine) -> _Cache:
             user=row.user,
             role=Role(row.role),
             name=orjson.loads(row.body)["name"],
+            budget=_budget(row.body),
             created_at=row.created_at,
             revoked_at=row.revoked_at,
             default_terms=_terms(row.body),
@@ -241,13 +270,10 @@ def _rows(reader: Engine, table: Table) -> list[Any]:
         return list(connection.execute(select(table).order_by(table.c.created_at)))
 
 
-def _body(budget: Budget | None, terms: DefaultTerms) -> bytes:
+def _body(budget: Budget | None, terms: DefaultTerms, **fields: str) -> bytes:
     record = None if budget is None else {"amount": str(budget.amount), "seconds": budget.seconds}
-    return orjson.dumps({"budget": record, **_terms_fields(terms)})
-
-
-def _terms_fields(terms: DefaultTerms) -> dict[str, Any]:
-    return {"default_terms": terms.to_record()} if terms else {}
+    terms_fields = {"default_terms": terms.to_record()} if terms else {}
+    return orjson.dumps({**fields, "budget": record, **terms_fields})
 
 
 def _terms(body: bytes) -> DefaultTerms:
@@ -256,7 +282,8 @@ def _terms(body: bytes) -> DefaultTerms:
 
 
 def _budget(body: bytes) -> Budget | None:
-    record = orjson.loads(body)["budget"]
+    # Keys that were added before keys had budgets lack it.
+    record = orjson.loads(body).get("budget")
     return None if record is None else Budget(Decimal(record["amount"]), record["seconds"])
 
 
@@ -269,5 +296,5 @@ def _key_row(record: KeyRecord, hash_: str) -> dict[str, Any]:
         "role": record.role.value,
         "created_at": record.created_at,
         "revoked_at": record.revoked_at,
-        "body": orjson.dumps({"name": record.name, **_terms_fields(record.default_terms)}),
+        "body": _body(record.budget, record.default_terms, name=record.name),
     }

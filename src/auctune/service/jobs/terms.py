@@ -199,6 +199,7 @@ def request_record(
         "validation_file": request.validation_file,
         "learning_rate_multiplier": 1.0 if rate == "auto" else rate,
         "organization_id": who.team or who.user,
+        "key": who.key,
         "metadata": request.metadata,
         "suffix": request.suffix,
         "bid": None if bid is None else str(bid),

@@ -53,6 +53,11 @@ class Submission:
     key: IdempotencyKey | None = None
     is_pending: bool = False
 
+    @property
+    def api_key(self) -> str | None:
+        """Id of the API key that the job was submitted with, if that is recorded."""
+        return self.record.get("key")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZoneBid:

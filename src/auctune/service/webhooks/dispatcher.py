@@ -1,8 +1,9 @@
-"""Sends webhooks for jobs that have ended: at least once, in the order of the log, with retries.
+"""Sends webhooks for jobs that have ended, and for budgets: at least once, with retries.
 
-How far all webhooks of a zone were served is stored in the database: the cursor. After a restart
-all deliveries of a zone from its oldest open one on are sent again, under the same ids, also those
-that have succeeded since.
+Ended jobs are sent in the order of the log. How far all webhooks of a zone were served is stored in
+the database: the cursor. After a restart all deliveries of a zone from its oldest open one on are
+sent again, under the same ids, also those that have succeeded since. Alerts of budgets are marked
+one by one.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ import heapq
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -17,6 +19,7 @@ import orjson
 import structlog
 from sqlalchemy import Engine, and_, or_, select
 
+from auctune.service.accounts.budget_alerts import BudgetAlert, BudgetAlerts
 from auctune.service.config.models import ServiceConfig
 from auctune.service.notifier import Notifier
 from auctune.service.private_files import load_key
@@ -31,7 +34,7 @@ from auctune.service.webhooks.registry import Webhook, WebhookRegistry
 _log = structlog.get_logger(__name__)
 
 KEY_FILE = "webhook-key"
-JOB_ENDED = "jobs that are over"
+WEBHOOK_EVENTS = "events that webhooks are sent for"
 """Topic of notifications of the log; no zone and no job has a name with spaces."""
 
 TERMINAL_STATUS: dict[str, str] = {
@@ -68,17 +71,39 @@ class JobEnded:
         """Id of the notification, the same at every attempt."""
         return f"evt-{self.seq}"
 
+    @property
+    def subject(self) -> str:
+        return self.job
+
     def body(self) -> bytes:
         """Return the notification: which job ended how. The API answers everything else."""
-        return orjson.dumps(
-            {
-                "id": self.id,
-                "object": "event",
-                "created_at": int(self.at),
-                "type": f"fine_tuning.job.{self.status}",
-                "data": {"id": self.job},
-            }
-        )
+        return _event(self.id, self.at, f"fine_tuning.job.{self.status}", {"id": self.job})
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetReached:
+    """A share of a budget that was reached."""
+
+    alert: BudgetAlert
+
+    @property
+    def id(self) -> str:
+        return self.alert.id
+
+    @property
+    def subject(self) -> str:
+        return f"budget of {self.alert.owner}"
+
+    def body(self) -> bytes:
+        """Return the notification: which share of whose budget was reached, with the amounts."""
+        alert = self.alert
+        data = {**alert.view(), "id": alert.owner}
+        return _event(alert.id, alert.at, "budget.reached", data)
+
+
+def _event(id_: str, at: float, kind: str, data: dict[str, object]) -> bytes:
+    body = {"id": id_, "object": "event", "created_at": int(at), "type": kind, "data": data}
+    return orjson.dumps(body)
 
 
 @dataclass
@@ -120,13 +145,16 @@ class DeliveryCursor:
 
 @dataclass(order=True, slots=True)
 class _Delivery:
-    """A notification to one webhook, ordered by when it is due, in the loop's time, then by age."""
+    """A notification to one webhook, ordered by when it is due, in the loop's time, then by age.
+
+    `end` is called once it was delivered or dropped.
+    """
 
     due: float
     number: int
-    zone: str = field(compare=False)
     webhook: Webhook = field(compare=False)
-    ended: JobEnded = field(compare=False)
+    event: JobEnded | BudgetReached = field(compare=False)
+    end: Callable[[], None] = field(compare=False)
     attempts: int = field(default=0, compare=False)
 
 
@@ -142,7 +170,8 @@ class _Queue:
 class WebhookDispatcher:
     """Reads the log and delivers webhooks.
 
-    `observe` is called with the outcome of each attempt: delivered, failed or dropped.
+    `observe` is called with the outcome of each attempt: delivered, failed or dropped. `members`
+    returns the users of an account.
     """
 
     def __init__(
@@ -154,6 +183,8 @@ class WebhookDispatcher:
         notifier: Notifier,
         now: Callable[[], float],
         observe: Callable[[str], None],
+        alerts: BudgetAlerts,
+        members: Callable[[str], list[str]],
     ) -> None:
         private_addresses = config.webhooks.private_addresses
         self.registry = WebhookRegistry(
@@ -165,6 +196,10 @@ class WebhookDispatcher:
         self._notifier = notifier
         self._now = now
         self._observe = observe
+        self._alerts = alerts
+        self._members = members
+        # Deliveries in progress or pending, by alert.
+        self._open_alerts: Counter[str] = Counter()
         self._settings = config.webhooks
         self._sender = WebhookSender(private_addresses=private_addresses)
         self._background = TaskSet()
@@ -190,9 +225,10 @@ class WebhookDispatcher:
         await self._sender.close()
 
     async def _run(self) -> None:
-        with self._notifier.subscribe(JOB_ENDED) as changed:
+        with self._notifier.subscribe(WEBHOOK_EVENTS) as changed:
             while True:
                 changed.clear()
+                self._enqueue_alerts()
                 # A list: all zones are read, also after one that failed.
                 if all([await self._read_zone(zone) for zone in self._cursors]):
                     await changed.wait()
@@ -217,20 +253,48 @@ class WebhookDispatcher:
         for ended in batch:
             for webhook in self.registry.for_user(ended.owner):
                 if webhook.since <= ended.seq:
-                    self._enqueue(zone, webhook, ended)
+                    cursor.begin(ended.seq)
+                    self._enqueue(webhook, ended, partial(self._end, zone, ended.seq))
             cursor.read_to = ended.seq
         self._store_cursor(zone)
         return len(batch) == _BATCH
 
-    def _enqueue(self, zone: str, webhook: Webhook, ended: JobEnded) -> None:
+    def _enqueue_alerts(self) -> None:
+        """Enqueue deliveries for new alerts of budgets, to the webhooks of the budgets' users."""
+        for alert in self._alerts.undelivered():
+            if alert.id in self._open_alerts:
+                continue
+            webhooks = [
+                webhook
+                for user in self._members(alert.owner)
+                for webhook in self.registry.for_user(user)
+                if webhook.since <= alert.seq
+            ]
+            # One more than there are, so that the alert is not over before all are enqueued.
+            self._open_alerts[alert.id] = len(webhooks) + 1
+            for webhook in webhooks:
+                self._enqueue(webhook, BudgetReached(alert), partial(self._end_alert, alert))
+            self._end_alert(alert)
+
+    def _end_alert(self, alert: BudgetAlert) -> None:
+        self._open_alerts[alert.id] -= 1
+        if self._open_alerts[alert.id]:
+            return
+        marked = self._alerts.delivered(alert)
+        del self._open_alerts[alert.id]
+        if marked is not None:
+            self._committer.submit(WriteBatch().upsert(tables.meta, marked.row()))
+
+    def _enqueue(
+        self, webhook: Webhook, event: JobEnded | BudgetReached, end: Callable[[], None]
+    ) -> None:
         queue = self._queues.setdefault(webhook.user, _Queue())
         if len(queue.pending) + queue.num_active >= MAX_PENDING_PER_USER:
-            self._drop(webhook, ended, "too many pending deliveries")
+            self._drop(webhook, event, "too many pending deliveries")
+            end()
             return
         now = asyncio.get_running_loop().time()
-        delivery = _Delivery(now, next(self._numbers), zone, webhook, ended)
-        heapq.heappush(queue.pending, delivery)
-        self._cursors[zone].begin(ended.seq)
+        heapq.heappush(queue.pending, _Delivery(now, next(self._numbers), webhook, event, end))
         self._start_due(webhook.user)
 
     def _start_due(self, user: str) -> None:
@@ -253,15 +317,15 @@ class WebhookDispatcher:
 
     async def _deliver(self, queue: _Queue, delivery: _Delivery) -> None:
         """Make one attempt; requeue the delivery if it failed and attempts remain."""
-        webhook, ended, settings = delivery.webhook, delivery.ended, self._settings
+        webhook, event, settings = delivery.webhook, delivery.event, self._settings
         is_deleted, failure = self.registry.get(webhook.id) is None, None
         try:
             if not is_deleted:
-                failure = await self._send(webhook, ended)
+                failure = await self._send(webhook, event)
         finally:
             queue.num_active -= 1
         delivery.attempts += 1
-        facts = {**_facts(webhook, ended), "attempt": delivery.attempts}
+        facts = {**_facts(webhook, event), "attempt": delivery.attempts}
         if failure is not None and delivery.attempts < settings.max_attempts:
             wait = settings.initial_backoff_seconds * BACKOFF_FACTOR ** (delivery.attempts - 1)
             _log.info("webhook attempt failed", reason=failure, retry_seconds=wait, **facts)
@@ -272,34 +336,37 @@ class WebhookDispatcher:
             if failure is not None:
                 self._observe("failed")
                 attempts = f"{delivery.attempts} attempts failed, the last: {failure}"
-                self._drop(webhook, ended, attempts)
+                self._drop(webhook, event, attempts)
             elif is_deleted:
-                self._drop(webhook, ended, "the webhook was deleted")
+                self._drop(webhook, event, "the webhook was deleted")
             else:
                 _log.info("webhook delivered", **facts)
                 self._observe("delivered")
-            self._cursors[delivery.zone].end(ended.seq)
-            self._store_cursor(delivery.zone)
+            delivery.end()
         self._start_due(webhook.user)
 
-    def _drop(self, webhook: Webhook, ended: JobEnded, reason: str) -> None:
-        _log.warning("webhook not delivered", reason=reason, **_facts(webhook, ended))
+    def _drop(self, webhook: Webhook, event: JobEnded | BudgetReached, reason: str) -> None:
+        _log.warning("webhook not delivered", reason=reason, **_facts(webhook, event))
         self._observe("dropped")
 
-    async def _send(self, webhook: Webhook, ended: JobEnded) -> str | None:
+    async def _send(self, webhook: Webhook, event: JobEnded | BudgetReached) -> str | None:
         """Return why the receiver did not accept the notification, or None if it did."""
-        body = ended.body()
+        body = event.body()
         async with self._free:
             # Signed at each attempt: receivers reject old timestamps.
-            headers = self.signer.headers(webhook.id, ended.id, int(self._now()), body)
+            headers = self.signer.headers(webhook.id, event.id, int(self._now()), body)
             try:
                 await self._sender.send(webhook.user, webhook.url, headers, body)
             except DeliveryError as error:
                 return str(error)
             except Exception as error:
-                _log.exception("sending a webhook failed", **_facts(webhook, ended))
+                _log.exception("sending a webhook failed", **_facts(webhook, event))
                 return f"internal error ({type(error).__name__})"
         return None
+
+    def _end(self, zone: str, seq: int) -> None:
+        self._cursors[zone].end(seq)
+        self._store_cursor(zone)
 
     def _store_cursor(self, zone: str) -> None:
         cursor = self._cursors[zone]
@@ -309,12 +376,13 @@ class WebhookDispatcher:
             self._committer.submit(WriteBatch().upsert(tables.meta, row))
 
 
-def _facts(webhook: Webhook, ended: JobEnded) -> dict[str, str]:
+def _facts(webhook: Webhook, event: JobEnded | BudgetReached) -> dict[str, str]:
+    kind = "job" if isinstance(event, JobEnded) else "subject"
     return {
-        "job": ended.job,
-        "user": ended.owner,
+        kind: event.subject,
+        "user": webhook.user,
         "webhook": webhook.id,
-        "delivery": ended.id,
+        "delivery": event.id,
     }
 
 

@@ -1,6 +1,7 @@
 """/v1/users, /v1/teams and /v1/keys, for operators."""
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Annotated, Literal
 
 from fastapi import APIRouter
@@ -60,6 +61,7 @@ class KeyBody(BaseModel):
     user: Name
     role: Literal["user", "operator", "vendor"] = "user"
     name: Annotated[str, StringConstraints(max_length=64)] = ""
+    budget: BudgetBody | None = None
     default_terms: DefaultTerms | None = None
 
 
@@ -68,6 +70,7 @@ class KeyChangeBody(BaseModel):
 
     model_config = FORBID_EXTRA
 
+    budget: BudgetBody | None = None
     default_terms: DefaultTerms | None = None
 
 
@@ -87,7 +90,10 @@ UnixSeconds = Annotated[int, BeforeValidator(int)]
 
 
 class KeyResponse(BaseModel):
-    """A key; `secret` is set in the response that creates it only."""
+    """A key; `secret` is set in the response that creates it only.
+
+    `budget` limits payments for jobs that are submitted with the key.
+    """
 
     id: str
     object: str = "key"
@@ -98,6 +104,9 @@ class KeyResponse(BaseModel):
     created_at: UnixSeconds
     revoked_at: UnixSeconds | None
     default_terms: DefaultTerms
+    budget: BudgetBody | None
+    budget_spent: str | None
+    budget_remaining: str | None
     secret: str | None = None
 
 
@@ -162,41 +171,41 @@ async def erase_user(service: ServiceDep, who: OperatorUser, user_id: str) -> JS
 
 
 @router.post("/keys", response_model=KeyResponse)
-async def add_key(service: ServiceDep, who: OperatorUser, body: KeyBody) -> KeyResponse:
+async def add_key(service: ServiceDep, who: OperatorUser, body: KeyBody) -> JSON:
     """Create a key. Its secret is in this response only."""
-    terms = _requested_terms(service, body, None)
-    record, secret = await service.accounts.add_key(body.user, Role(body.role), body.name, terms)
-    return _key(record).model_copy(update={"secret": secret})
+    budget, terms = _requested_budget(body, None), _requested_terms(service, body, None)
+    record, secret = await service.accounts.add_key(
+        body.user, Role(body.role), body.name, budget, terms
+    )
+    return {**_key(service, record), "secret": secret}
 
 
 @router.get("/keys", response_model=Page[KeyResponse])
 async def list_keys(service: ServiceDep, who: OperatorUser) -> JSON:
     """List all keys."""
-    return page_view([_key(record) for record in service.accounts.all_keys()])
+    return page_view([_key(service, record) for record in service.accounts.all_keys()])
 
 
 @router.post("/keys/{key_id}", response_model=KeyResponse)
 async def change_key(
     service: ServiceDep, who: OperatorUser, key_id: str, body: KeyChangeBody
-) -> KeyResponse:
-    """Change a key's default terms; null removes one, an omitted field keeps its value."""
+) -> JSON:
+    """Change a key's budget and default terms; null removes one, an omitted field stays."""
     existing = service.accounts.key(key_id)
     if existing is None:
         raise not_found("key", key_id)
-    terms = _requested_terms(service, body, existing)
-    record = await service.accounts.change_key(key_id, terms)
-    assert record is not None
-    return _key(record)
+    budget, terms = _requested_budget(body, existing), _requested_terms(service, body, existing)
+    return _key(service, await service.change_key(existing, budget, terms))
 
 
 @router.delete("/keys/{key_id}", response_model=KeyResponse)
-async def revoke_key(service: ServiceDep, who: OperatorUser, key_id: str) -> KeyResponse:
+async def revoke_key(service: ServiceDep, who: OperatorUser, key_id: str) -> JSON:
     """Revoke a key, with immediate effect."""
     _ensure_operator_remains(service, lambda key: key.id == key_id)
     record = await service.accounts.revoke_key(key_id)
     if record is None:
         raise not_found("key", key_id)
-    return _key(record)
+    return _key(service, record)
 
 
 def _ensure_operator_remains(service: Service, ends: Callable[[KeyRecord], bool]) -> None:
@@ -209,7 +218,9 @@ def _ensure_operator_remains(service: Service, ends: Callable[[KeyRecord], bool]
         )
 
 
-def _requested_budget(body: TeamBody | UserBody, existing: Account | None) -> Budget | None:
+def _requested_budget(
+    body: TeamBody | UserBody | KeyBody | KeyChangeBody, existing: Account | KeyRecord | None
+) -> Budget | None:
     if existing is not None and "budget" not in body.model_fields_set:
         return existing.budget
     if body.budget is None:
@@ -236,19 +247,25 @@ def _requested_terms(
 
 
 def _account(service: Service, account: Account) -> JSON:
-    budget = account.budget
-    shown = None if budget is None else {"amount": str(budget.amount), "seconds": budget.seconds}
-    spent, remaining = service.spending.of(account) or (None, None)
     return {
         "id": account.id,
         "object": account.kind,
         "team": account.team,
         "default_terms": account.default_terms,
+        **_budget(service, account),
+    }
+
+
+def _key(service: Service, record: KeyRecord) -> JSON:
+    return {**asdict(record), **_budget(service, record.account)}
+
+
+def _budget(service: Service, account: Account) -> JSON:
+    budget = account.budget
+    shown = None if budget is None else {"amount": str(budget.amount), "seconds": budget.seconds}
+    spent, remaining = service.spending.of(account) or (None, None)
+    return {
         "budget": shown,
         "budget_spent": None if spent is None else str(spent),
         "budget_remaining": None if remaining is None else str(remaining),
     }
-
-
-def _key(record: KeyRecord) -> KeyResponse:
-    return KeyResponse.model_validate(record, from_attributes=True)

@@ -29,13 +29,29 @@ class EntryResponse(BaseModel):
     created_at: int
 
 
+class BudgetAlertResponse(BaseModel):
+    """A share of a budget was reached; `spent` is the amount then, in the last `seconds`."""
+
+    id: str
+    owner: str
+    percent: int
+    at: int
+    spent: str
+    amount: str
+    seconds: float
+
+
 class Statement(BaseModel):
-    """Balance of a user, and what remains of its budget."""
+    """Balance of a user, and what remains of its budget, its team's and the key's.
+
+    `budget_alerts` are those of the present period.
+    """
 
     object: str = "statement"
     user: str
     balance: str
     budget_remaining: str | None
+    budget_alerts: list[BudgetAlertResponse]
 
 
 class Balances(BaseModel):
@@ -63,12 +79,15 @@ async def statement(service: ServiceDep, who: CurrentUser) -> JSON:
     """Return the user's balance and remaining budget."""
     account = user_account(who.user)
     balances_by_account = await asyncio.to_thread(service.queries.balances, [account])
-    remaining = service.spending.remaining(who.user)
+    accounts = service.spending.accounts(who.user, who.key)
+    alerts = service.spending.alerts.of(accounts, service.now())
+    remaining = service.spending.remaining(who.user, who.key)
     return {
         "object": "statement",
         "user": who.user,
         "balance": str(from_minor_units(balances_by_account.get(account, 0))),
         "budget_remaining": None if remaining is None else str(remaining),
+        "budget_alerts": [alert.view() for alert in alerts],
     }
 
 

@@ -278,12 +278,13 @@ class ZoneGateway(ABC, Generic[Z, B, D]):
 
     def _bid_fields(self, submission: Submission) -> dict[str, Any]:
         """Return the fields of `ZoneBid`."""
+        payer = submission.owner, submission.api_key
         return {
             "job": submission.job,
             "owner": submission.owner,
             "training": submission.training,
             "request": submission.record,
-            "remaining_budget": lambda: self._budgets.remaining(submission.owner),
+            "remaining_budget": lambda: self._budgets.remaining(*payer),
             "idempotency_key": submission.key,
         }
 
@@ -296,7 +297,7 @@ class ZoneGateway(ABC, Generic[Z, B, D]):
             self._data.ensure_not_deleted(submission)
             return decide(zone)
 
-        async with self._budgets.acquire(submission.owner):
+        async with self._budgets.acquire(submission.owner, submission.api_key):
             return await self.actor.call(check_and_decide)
 
     async def _receive(self, one: Submission) -> JobReadModel:
