@@ -3,6 +3,7 @@
 import gc
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +23,8 @@ from schemathesis.specs.openapi.checks import (
 from support.serving import Served, make_file, make_pool, make_zone, serving
 from support.spot_zones import spot_zone
 
+pytest_plugins = ["support.tiny_bases"]
+
 CHECKS = [
     not_a_server_error,
     status_code_conformance,
@@ -31,10 +34,10 @@ CHECKS = [
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served(tmp_path_factory: pytest.TempPathFactory, tiny_cache: Path) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("market")
     file = make_file([make_zone(), make_pool(), spot_zone(tmp_path_factory.mktemp("files"))])
-    with serving(folder, file) as opened:
+    with serving(folder, file, bases=tiny_cache) as opened:
         yield opened
 
 
@@ -72,6 +75,7 @@ def real(served: Served) -> dict[str, str]:
         "node_id": "default-0",
         "user_id": "nobody",
         "key_id": "key-none",
+        "model": "tiny",
     }
 
 
@@ -98,6 +102,10 @@ def test_no_answer_is_a_fault_or_beside_the_document(
 OPERATORS = ("/v1/zones", "/v1/users", "/v1/teams", "/v1/keys", "/v1/ledger", "/metrics")
 
 
+ANSWERS = ("/v1/chat/completions", "/v1/completions")
+MESSAGES = [{"role": "user", "content": "Is it warm?"}]
+
+
 def fuzz(operation: Any, mode: GenerationMode, key: str, real: dict[str, str]) -> None:
     """Some requests for a route, and what is said of their answers."""
 
@@ -115,6 +123,11 @@ def fuzz(operation: Any, mode: GenerationMode, key: str, real: dict[str, str]) -
             case.path_parameters.update(
                 {name: real[name] for name in case.path_parameters if name in real}
             )
+            if operation.path in ANSWERS and isinstance(case.body, dict):
+                # Short answers to something that can be read.
+                case.body.update(model="tiny", max_tokens=2, n=1, prompt="Once", messages=MESSAGES)
+                case.body.pop("prompt" if "chat" in operation.path else "messages")
+                case.body.pop("max_completion_tokens", None)
             if isinstance(case.body, dict) and "training_file" in case.body:
                 terms = case.body.get("market")
                 kept = {"lora": terms["lora"]} if terms and "lora" in terms else {}

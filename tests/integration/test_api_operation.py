@@ -373,9 +373,7 @@ def test_errors_show_the_beginning_of_what_is_long(served: Served) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "said"),
     [
-        ("GET", "/v1/models", "/v1/zones"),
-        ("POST", "/v1/chat/completions", "does not run models"),
-        ("POST", "/v1/completions", "does not run models"),
+        ("POST", "/v1/embeddings", "/v1/chat/completions"),
         ("POST", "/v1/batches", "/v1/fine_tuning/jobs"),
         ("PUT", "/v1/files", "does not support PUT"),
     ],

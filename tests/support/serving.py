@@ -325,17 +325,18 @@ def serving(
     limits: ConnectionLimits | None = None,
     base: BaseFacts | None = None,
     cache: Path | None = None,
+    bases: Path | None = None,
 ) -> Iterator[Served]:
     """A market over a folder, open until the end of the block; what it needs is closed then.
 
     All its zones have one base, if one is given. With a cache of bases, jobs are trained, by the
-    machine's clock.
+    machine's clock; with `bases`, that of models that answer, nothing is.
     """
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     ready: Future[Served] = Future()
     thread = threading.Thread(
         target=lambda: asyncio.run(
-            _serve(folder, file or make_file(), limits, clock or Clock(), base, cache, ready)
+            _serve(folder, file or make_file(), limits, clock or Clock(), base, cache, bases, ready)
         ),
         name="serving",
         # A market that does not open shall fail its test, and not hold up all that follow.
@@ -367,6 +368,7 @@ async def _serve(
     clock: Clock,
     base: BaseFacts | None,
     cache: Path | None,
+    bases: Path | None,
     ready: "Future[Served]",
 ) -> None:
     try:
@@ -382,7 +384,7 @@ async def _serve(
                 file,
                 facts,
                 store,
-                DataDirs(folder, cache or folder / "cache"),
+                DataDirs(folder, cache or bases or folder / "cache"),
                 report=lambda what, share: None,
                 on_fatal_error=lambda error: None,
                 now=steady if cache is None else time.time,

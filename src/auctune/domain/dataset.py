@@ -257,7 +257,7 @@ def read_row(line: str, place: str) -> tuple[RowKind, dict[str, Any]]:
             expected = f"{_quoted(known)} and nothing else (beside {_quoted(LABEL_KEYS)})"
             raise RepairableError(place, f"the key {key!r} is not supported", expected)
     if kind is RowKind.CHAT:
-        chat = _read_chat(given, place)
+        chat = read_chat(given, place)
         _check_answered(chat["messages"], place)
         return kind, chat
     if kind is RowKind.PREFERENCE:
@@ -322,8 +322,14 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def _read_chat(row: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """Return messages of a chat, and its tools if it has some."""
+def read_chat(row: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """Return the messages of a chat, and its tools if it has some, as `DataSet` has them.
+
+    No message need be the assistant's.
+
+    Raises:
+        InputError: naming the message and the key that is not supported.
+    """
     tools = _read_tools(row, place)
     chat: dict[str, Any] = {"messages": _read_messages(row.get("messages"), place)}
     return chat | {"tools": tools} if tools else chat
@@ -347,7 +353,7 @@ def _read_preference(row: Mapping[str, Any], place: str) -> dict[str, Any]:
     if not isinstance(given, dict) or not given.keys() <= set(known):
         expected = f"an object with {_quoted(known[:1])} (beside {_quoted(known[1:])})"
         raise InputError(f"{place}: input", f"{given!r}"[:60], expected)
-    read = _read_chat(given, f"{place}: input")
+    read = read_chat(given, f"{place}: input")
     # What was said before the answers is not what is preferred.
     read["messages"] = [
         one | {"weight": 0} if one["role"] == "assistant" else one for one in read["messages"]

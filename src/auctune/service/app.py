@@ -20,11 +20,13 @@ from auctune.service.http.middleware import RequestMiddleware
 from auctune.service.http.requests import component_schemas, reject_ignored
 from auctune.service.http.routes import (
     accounts,
+    answers,
     decisions,
     explanations,
     files,
     jobs,
     ledger,
+    models,
     quotes,
     streams,
     webhooks,
@@ -45,6 +47,8 @@ _MODULES = (
     ledger,
     webhooks,
     accounts,
+    models,
+    answers,
 )
 
 

@@ -56,6 +56,12 @@ class Metrics:
             ("outcome",),
             registry=self._registry,
         )
+        self._tokens = Counter(
+            "auctune_tokens",
+            "Tokens of prompts that were read, and of answers.",
+            ("base", "part"),
+            registry=self._registry,
+        )
         Gauge("auctune_jobs_open", "Open jobs.", registry=self._registry).set_function(
             lambda: open_jobs.count
         )
@@ -80,6 +86,10 @@ class Metrics:
     def observe_webhook(self, outcome: str) -> None:
         """Count an attempt to deliver a webhook, or a delivery that was dropped."""
         self._webhooks.labels(outcome).inc()
+
+    def observe_tokens(self, base: str, part: str, count: int) -> None:
+        """Count tokens of a `prompt`, or of a `completion`."""
+        self._tokens.labels(base, part).inc(count)
 
     def render(self) -> bytes:
         return generate_latest(self._registry)

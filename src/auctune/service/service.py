@@ -38,6 +38,8 @@ from auctune.service.event_writer import LogWriter, read_job
 from auctune.service.files.blobs import Disk, Trash
 from auctune.service.files.repository import FileRepository
 from auctune.service.identifiers import JOB_ID
+from auctune.service.inference.catalog import ModelCatalog
+from auctune.service.inference.generation import GenerationService
 from auctune.service.jobs.idempotency import IdempotencyStore
 from auctune.service.jobs.quotes import QuoteStore
 from auctune.service.metrics import Metrics
@@ -133,6 +135,8 @@ class Service:
         streams: number of open event streams, by key.
         requests: number of requests that are not answered yet, by key.
         bids: rate limit of stored bids, by user; `bid_bytes` limits their bytes.
+        models: that answer requests.
+        generation: of the answers.
         vendor_app: where vendors fetch shared data sets; None if there are no external vendors.
         work: folder of checkpoints and adapters, one a zone.
     """
@@ -161,6 +165,8 @@ class Service:
     bid_bytes: TokenBuckets
     pauses: PausedZones
     charts: ChartRenderer
+    models: ModelCatalog
+    generation: GenerationService
     vendor_app: ASGIApp | None
     work: Path
     now: Callable[[], float]
@@ -266,6 +272,7 @@ class ServiceRuntime:
         await self.service.webhooks.close()
         await self.service.charts.close()
         await self.service.submissions.close()
+        await self.service.generation.close()
         for worker in self.workers.values():
             await worker.stop()
         await self._vendor_gateway.close()
@@ -368,6 +375,11 @@ async def build_service(
             raise ClockError(fault)
         disk.check()
 
+    bases = config.inference.bases(config.zones, place.cache)
+    opened_at: dict[str, float] = {}
+    for one in zones.values():
+        if one.base in bases:
+            opened_at.setdefault(one.base, one.clock.epoch)
     submissions = SubmissionService(
         zones,
         open_jobs,
@@ -415,6 +427,8 @@ async def build_service(
         bid_bytes=_daily(limits.bid_bytes_per_day),
         pauses=PausedZones(store.reader, committer, submissions.paused),
         charts=ChartRenderer(place.data / "logs" / "charts.log"),
+        models=ModelCatalog(opened_at, config.model_aliases, queries, files),
+        generation=GenerationService(config.inference, bases, metrics, place.logs, lock),
         vendor_app=vendor_gateway.app,
         work=place.data / "work",
         now=now,

@@ -1,4 +1,4 @@
-"""Limits of users and keys: open jobs, request rates, streams, long work, and locks by key."""
+"""Limits of users and keys: open jobs, rates, streams, long work, shared slots, locks by key."""
 
 import asyncio
 import threading
@@ -198,6 +198,100 @@ class StreamLimiter:
         """Check that the key may open one more; raise QuotaExceededError otherwise."""
         if self._open[key] >= self._limit:
             raise QuotaExceededError(f"this key has {self._limit} open {self._what}, the maximum")
+
+
+class FairSlots:
+    """Slots that users share; for one event loop.
+
+    A free slot goes to the user with the fewest, and among these to the one that waits longest. A
+    user's own requests keep their order.
+
+    Args:
+        what: name of what takes slots, for errors, in the plural.
+        num_slots: in all.
+        max_waiting: requests of a user that may wait.
+    """
+
+    def __init__(self, what: str, num_slots: int, max_waiting: int) -> None:
+        self._what, self._max_waiting = what, max_waiting
+        self._free = self.num_slots = num_slots
+        self._used: Counter[str] = Counter()
+        # In the order of users that began to wait: slots to take, and whom to resume.
+        self._waiting: dict[str, deque[tuple[int, asyncio.Future[None]]]] = {}
+
+    @asynccontextmanager
+    async def acquire(self, user: str, count: int) -> AsyncIterator[None]:
+        """Hold slots until the end of the block, all of them if `count` is more.
+
+        Raises:
+            QuotaExceededError: if too many requests of the user wait already.
+        """
+        count = min(count, self.num_slots)
+        if self._waiting or count > self._free:
+            await self._wait(user, count)
+        else:
+            self._take(user, count)
+        try:
+            yield
+        finally:
+            self._release(user, count)
+
+    async def _wait(self, user: str, count: int) -> None:
+        queue = self._waiting.get(user, deque())
+        if len(queue) >= self._max_waiting:
+            raise QuotaExceededError(
+                f"{len(queue)} {self._what} of yours are waiting, the maximum; try again later"
+            )
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        queue.append((count, turn))
+        self._waiting[user] = queue
+        self._resume()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                # Cancelled after it got its slots.
+                self._release(user, count)
+            else:
+                self._drop(user, (count, turn))
+            raise
+
+    def _drop(self, user: str, waiting: "tuple[int, asyncio.Future[None]]") -> None:
+        queue = self._waiting.get(user)
+        if queue is not None and waiting in queue:
+            queue.remove(waiting)
+            if not queue:
+                del self._waiting[user]
+            # The next one may need fewer slots.
+            self._resume()
+
+    def _resume(self) -> None:
+        """Resume the requests whose turn it is, as long as there are slots for the next one."""
+        while self._waiting:
+            user = min(self._waiting, key=lambda name: self._used[name])
+            queue = self._waiting[user]
+            count, turn = queue[0]
+            if count > self._free:
+                return
+            queue.popleft()
+            # To the end of the order, if more of its requests wait.
+            del self._waiting[user]
+            if queue:
+                self._waiting[user] = queue
+            if not turn.cancelled():
+                self._take(user, count)
+                turn.set_result(None)
+
+    def _take(self, user: str, count: int) -> None:
+        self._free -= count
+        self._used[user] += count
+
+    def _release(self, user: str, count: int) -> None:
+        self._free += count
+        self._used[user] -= count
+        if not self._used[user]:
+            del self._used[user]
+        self._resume()
 
 
 class KeyedLocks:

@@ -26,6 +26,7 @@ from auctune.run.runtime.ray.params import RayParams
 from auctune.service.accounts.default_terms import DefaultTerms
 from auctune.service.config.auction import AuctionConfig, NodeConfig, NodeTypeConfig
 from auctune.service.config.edge import EdgeConfig, PricingConfig, SiteConfig
+from auctune.service.config.inference import InferenceConfig
 from auctune.service.config.models import (
     FIRST_TERMS,
     KeyConfig,
@@ -46,6 +47,7 @@ TABLES: dict[str, type[BaseModel]] = {
     "[limits]": LimitsConfig,
     "[webhooks]": WebhooksConfig,
     "[default_terms]": DefaultTerms,
+    "[inference]": InferenceConfig,
     "[[zones]]": AuctionConfig,
     "[[zones]] of kind spot": SpotConfig,
     "[[zones]] of kind timeshare": TimeshareConfig,
@@ -115,6 +117,12 @@ _SECTIONS = (
         "fine-tuning; users, teams and keys may have others. A job pays its price, never more than "
         "its bid.",
         {"bid": f"{FIRST_TERMS.bid:.2f}", "deadline": FIRST_TERMS.deadline},
+    ),
+    _Section(
+        "[inference]",
+        InferenceConfig,
+        "Answers of the zones' bases and of users' fine-tuned models.",
+        {},
     ),
     _Section(
         "[[zones]]",

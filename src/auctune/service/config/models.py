@@ -27,6 +27,7 @@ from auctune.service.config.fields import (
     RelativePath,
     check_unique,
 )
+from auctune.service.config.inference import InferenceConfig
 from auctune.service.config.secrets import read_secret, require_exactly_one
 from auctune.service.config.spot import SpotConfig
 from auctune.service.config.timeshare import TimeshareConfig
@@ -266,6 +267,9 @@ class ServiceConfig(BaseModel):
     )
     default_terms: DefaultTerms = Field(
         default=NO_TERMS, description="terms of requests that do not state them"
+    )
+    inference: InferenceConfig = Field(
+        default=InferenceConfig(), description="answers of bases and fine-tuned models"
     )
     zones: Annotated[list[AnyZone], Field(min_length=1)] = Field(
         default_factory=_one_zone,

@@ -1,7 +1,9 @@
-"""Fine-tuned models as the start of other jobs."""
+"""Fine-tuned models by name, and as the start of other jobs."""
 
 import asyncio
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import orjson
 
@@ -9,9 +11,32 @@ from auctune.domain import InputError
 from auctune.run.data.client import DataClient
 from auctune.service.files.repository import FileRepository
 from auctune.service.identifiers import JOB_ID
-from auctune.service.jobs.fine_tuned import StartModel, job_of, model_name, split_name
+from auctune.service.jobs.fine_tuned import (
+    StartModel,
+    checkpoint_name,
+    job_of,
+    model_name,
+    split_name,
+)
 from auctune.service.storage import Queries
+from auctune.service.storage.events import Record
 from auctune.service.storage.read_model import Status
+
+
+@dataclass(frozen=True, slots=True)
+class TunedModel:
+    """A fine-tuned model, or a checkpoint of one.
+
+    Attributes:
+        base: name of its base.
+        file: id of the file with its adapter, which may have been deleted.
+        created_at: end of its job, in unix time.
+    """
+
+    name: str
+    base: str
+    file: str
+    created_at: float
 
 
 class StartModels:
@@ -38,21 +63,34 @@ class StartModels:
 
     async def _result(self, model: str, owner: str) -> tuple[str, str]:
         """Return the base of a model, and the id of the file with its adapter."""
-        name, step = split_name(model)
-        job = job_of(name)
-        row = None
-        if re.fullmatch(JOB_ID, job):
-            row = await asyncio.to_thread(self._queries.job, job)
-        if row is not None and row.owner == owner and row.status == Status.SUCCEEDED:
-            body = orjson.loads(row.body)
-            request = body["request"]
-            # The adapter is the last of the result files.
-            files: dict[str | None, str] = {None: body["files"][-1]} if body["files"] else {}
-            for one in body["checkpoints"]:
-                files[str(one["metrics"]["step"])] = one["file"]
-            if step in files and name == model_name(request["model"], request["suffix"], job):
-                return request["model"], files[step]
-        # The same error if another user has it: it must not reveal other users' models.
-        found = f"there is no fine-tuned model {model!r}"
-        expected = "the fine_tuned_model of one of your succeeded jobs, or of a checkpoint of it"
-        raise InputError("model", found, expected)
+        found = await asyncio.to_thread(find_tuned_model, self._queries, model, owner)
+        if found is None:
+            # The same error if another user has it: it must not reveal other users' models.
+            raise InputError(
+                "model",
+                f"there is no fine-tuned model {model!r}",
+                "the fine_tuned_model of one of your succeeded jobs, or of a checkpoint of it",
+            )
+        return found.base, found.file
+
+
+def find_tuned_model(queries: Queries, model: str, owner: str) -> TunedModel | None:
+    """Return the model of this name that a job of an owner has trained, or None."""
+    job = job_of(split_name(model)[0])
+    row = queries.job(job) if re.fullmatch(JOB_ID, job) else None
+    if row is None or row.owner != owner or row.status != Status.SUCCEEDED:
+        return None
+    models = {one.name: one for one in tuned_models(job, orjson.loads(row.body))}
+    return models.get(model)
+
+
+def tuned_models(job: str, body: Record) -> Iterator[TunedModel]:
+    """Yield the model of a succeeded job, by its body, and those of its checkpoints."""
+    request, created = body["request"], body["finished_at"]
+    name = model_name(request["model"], request["suffix"], job)
+    # The adapter is the last of the result files.
+    if body["files"]:
+        yield TunedModel(name, request["model"], body["files"][-1], created)
+    for one in body["checkpoints"]:
+        checkpoint = checkpoint_name(name, one["metrics"]["step"])
+        yield TunedModel(checkpoint, request["model"], one["file"], created)

@@ -12,13 +12,15 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from auctune.domain import InputError
+from auctune.domain import AuctuneError, InputError
 from auctune.run.data.client import DataError
+from auctune.run.inference import InferenceError
 from auctune.schema import format_path
 from auctune.service.accounts.limits import QuotaExceededError
 from auctune.service.files.blobs import DiskFullError, TooLargeError
 from auctune.service.http.schemas import ErrorBody
 from auctune.service.http.serializers import quote_view
+from auctune.service.inference.catalog import ModelNotFoundError
 from auctune.service.jobs.quotes import QuoteChangedError
 from auctune.service.router import ZonePausedError
 from auctune.service.service import ClockError
@@ -35,9 +37,9 @@ _TYPES = {
 }
 _MAX_MESSAGE, _MAX_FOUND, _MAX_PARAM = 4000, 400, 200
 _RETRY = {"Retry-After": "1"}
-_MODEL_ROUTES = ("/v1/models", "/v1/chat", "/v1/completions", "/v1/responses", "/v1/embeddings")
 _ROUTES = (
-    "/v1/files, /v1/fine_tuning/jobs, /v1/quotes, /v1/zones, /v1/ledger, /v1/webhooks, and "
+    "/v1/files, /v1/fine_tuning/jobs, /v1/models, /v1/chat/completions, /v1/completions, "
+    "/v1/quotes, /v1/zones, /v1/ledger, /v1/webhooks, and "
     "/v1/users, /v1/teams and /v1/keys for operators"
 )
 
@@ -62,7 +64,8 @@ class ApiError(HTTPException):
         self.param = param
         self.extra = extra or {}
 
-    def response(self) -> Response:
+    def content(self) -> dict[str, Any]:
+        """Return the body of the response."""
         status = self.status_code
         kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
         error = {
@@ -71,8 +74,11 @@ class ApiError(HTTPException):
             "param": self.param and _truncate(self.param, _MAX_PARAM),
             "code": self.code,
         }
-        body = orjson.dumps({"error": error, **self.extra})
-        return Response(body, status, self.headers, media_type="application/json")
+        return {"error": error, **self.extra}
+
+    def response(self) -> Response:
+        body = orjson.dumps(self.content())
+        return Response(body, self.status_code, self.headers, media_type="application/json")
 
 
 def not_found(what: str, name: str) -> ApiError:
@@ -93,20 +99,29 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 # Errors with a fixed response: status, code, param and headers.
 FIXED_RESPONSES: dict[type[Exception], tuple[int, str, str | None, Mapping[str, str] | None]] = {
     QuotaExceededError: (429, "limit_reached", None, None),
+    ModelNotFoundError: (404, "model_not_found", "model", None),
     ZonePausedError: (400, "zone_paused", "market.zone", None),
     # The rest of the upload is not read.
     DiskFullError: (507, "disk_full", None, CLOSE_CONNECTION),
     ClockError: (503, "unavailable", None, _RETRY),
     DataError: (503, "unavailable", None, _RETRY),
+    InferenceError: (503, "unavailable", None, _RETRY),
     ZoneUnavailableError: (503, "unavailable", None, _RETRY),
     StoreError: (503, "unavailable", None, _RETRY),
 }
 
 
-async def _fixed(_: Request, error: Exception) -> Response:
+def to_api_error(error: AuctuneError) -> ApiError:
+    """Return the error response for an `InputError`, or one of `FIXED_RESPONSES`."""
+    if isinstance(error, InputError):
+        return _invalid_value(error)
     kind = next(kind for kind in type(error).__mro__ if kind in FIXED_RESPONSES)
     status, code, param, headers = FIXED_RESPONSES[kind]
-    return ApiError(status, str(error), code, param, headers).response()
+    return ApiError(status, str(error), code, param, headers)
+
+
+async def _fixed(_: Request, error: AuctuneError) -> Response:
+    return to_api_error(error).response()
 
 
 async def _api(_: Request, error: ApiError) -> Response:
@@ -114,7 +129,7 @@ async def _api(_: Request, error: ApiError) -> Response:
 
 
 async def _input(_: Request, error: InputError) -> Response:
-    return _invalid_value(error)
+    return _invalid_value(error).response()
 
 
 async def _too_large(_: Request, error: TooLargeError) -> Response:
@@ -126,14 +141,15 @@ async def _validation(_: Request, error: RequestValidationError) -> Response:
     first = error.errors()[0]
     cause = first.get("ctx", {}).get("error")
     if first["type"] == "json_invalid":
-        return _invalid_value(InputError("body", f"is not valid JSON ({cause})", "a JSON object"))
+        invalid = InputError("body", f"is not valid JSON ({cause})", "a JSON object")
+        return _invalid_value(invalid).response()
     place = [part for part in first["loc"] if part not in ("body", "query", "path", "header")]
     if isinstance(cause, InputError):
         return _invalid_value(
             InputError(
                 format_path([*place, *filter(None, [cause.place])]), cause.found, cause.expected
             )
-        )
+        ).response()
     path = format_path(place)
     message = f"{path}: {first['msg']}" if path else first["msg"]
     return ApiError(400, message, "invalid_value", path or None).response()
@@ -156,8 +172,7 @@ async def _http(request: Request, error: HTTPException) -> Response:
 
 async def _disconnected(_: Request, __: ClientDisconnect) -> Response:
     # For the access log; the client does not receive it.
-    message = "the client disconnected before the body was complete"
-    return ApiError(400, message, None).response()
+    return ApiError(400, "the client disconnected", None).response()
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:
@@ -181,10 +196,10 @@ HANDLERS: dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, An
 """Exception handlers of the API."""
 
 
-def _invalid_value(error: InputError) -> Response:
+def _invalid_value(error: InputError) -> ApiError:
     # The message names the field too, for clients that show the message alone.
     message = _format(error, error.place)
-    return ApiError(400, message, "invalid_value", error.place or None).response()
+    return ApiError(400, message, "invalid_value", error.place or None)
 
 
 def _format(error: InputError, place: str) -> str:
@@ -200,9 +215,4 @@ def _unknown_route(request: Request, status: int) -> str:
     path = _truncate(request.url.path, _MAX_PARAM)
     if status == 405:
         return f"{path} does not support {request.method}; see /openapi.json"
-    if path.startswith(_MODEL_ROUTES):
-        return (
-            f"there is no {path}: this service trains adapters and does not run models. /v1/zones "
-            "lists the models that it trains; the result file of a job is its adapter"
-        )
     return f"there is no {path}; this service offers {_ROUTES}; see /openapi.json"

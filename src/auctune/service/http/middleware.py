@@ -18,8 +18,10 @@ UPLOADS = frozenset(("/v1/files", "/page/files"))
 SIGN_IN = "/page/sign-in"
 SMALL_BYTES = 16 * 1024
 LARGE_BYTES = 256 * 1024
-"""Limit for requests for jobs, which can name 1,000 sites."""
-_LARGE = frozenset(("/v1/fine_tuning/jobs", "/v1/quotes"))
+"""Limit for requests for jobs, which can name 1,000 sites, and for prompts."""
+_LARGE = frozenset(
+    ("/v1/fine_tuning/jobs", "/v1/quotes", "/v1/chat/completions", "/v1/completions")
+)
 FORM_BYTES = 64 * 1024
 """Room for the form around an uploaded file."""
 _PRIVATE = ("/v1/", "/metrics")

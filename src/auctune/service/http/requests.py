@@ -12,6 +12,7 @@ from starlette.datastructures import QueryParams
 
 from auctune.domain import InputError
 from auctune.schema import to_input_error
+from auctune.service.inference.requests import ChatRequest, CompletionRequest
 from auctune.service.jobs.request import Acceptance, JobRequest
 
 M = TypeVar("M", bound=BaseModel)
@@ -31,9 +32,9 @@ def body_schema(*models: type[BaseModel]) -> dict[str, Any]:
 def component_schemas() -> dict[str, Any]:
     """Return the schemas that `body_schema` refers to."""
     components: dict[str, Any] = {}
-    for model in (JobRequest, Acceptance):
+    for model in (JobRequest, Acceptance, ChatRequest, CompletionRequest):
         schema = model.model_json_schema(ref_template=_SCHEMA)
-        components |= {**schema.pop("$defs"), model.__name__: schema}
+        components |= {**schema.pop("$defs", {}), model.__name__: schema}
     return components
 
 

@@ -85,13 +85,7 @@ async def retrieve(service: ServiceDep, who: CurrentUser, file_id: str) -> JSON:
 @router.delete("/{file_id}", response_model=FileDeleted)
 async def delete(service: ServiceDep, who: CurrentUser, file_id: str) -> JSON:
     """Delete a file that no open job needs."""
-    record = await _own(service, who, file_id)
-    async with service.files.tombstone(record):
-        # From here on new jobs with this file are refused; earlier ones are known to the actors.
-        for zone in service.zones.values():
-            if await asyncio.wrap_future(zone.actor.submit(lambda actor: actor.uses_file(file_id))):
-                raise ApiError(400, "an open job needs this file", "file_in_use", "id")
-        await service.files.delete(record)
+    await delete_record(service, await _own(service, who, file_id))
     return {"id": file_id, "object": "file", "deleted": True}
 
 
@@ -108,6 +102,17 @@ async def content(service: ServiceDep, who: CurrentUser, file_id: str) -> FileRe
     except FileNotFoundError:
         raise not_found("file", file_id) from None
     return FileResponse(path, media_type="application/octet-stream", stat_result=status)
+
+
+async def delete_record(service: Service, record: FileRecord) -> None:
+    """Delete a file; raise 400 if an open job needs it."""
+    async with service.files.tombstone(record):
+        # From here on new jobs with this file are refused; earlier ones are known to the actors.
+        for zone in service.zones.values():
+            used = zone.actor.submit(lambda actor: actor.uses_file(record.id))
+            if await asyncio.wrap_future(used):
+                raise ApiError(400, "an open job needs this file", "file_in_use", "id")
+        await service.files.delete(record)
 
 
 async def _own(service: Service, who: Principal, name: str) -> FileRecord:

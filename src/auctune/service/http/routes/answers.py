@@ -1,0 +1,141 @@
+"""/v1/chat/completions and /v1/completions: answers, whole or as server-sent events."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Any, TypeVar
+
+import orjson
+import structlog
+from fastapi import APIRouter, Request
+from fastapi.responses import Response, StreamingResponse
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive, Scope, Send
+
+from auctune.domain import AuctuneError
+from auctune.service.accounts.keys import Principal
+from auctune.service.http.answer_schemas import ChatCompletion, TextCompletion
+from auctune.service.http.auth import SECURED, CurrentUser, ServiceDep
+from auctune.service.http.errors import ERRORS, ApiError, to_api_error
+from auctune.service.http.requests import body_schema, read_body
+from auctune.service.http.routes.streams import HEADERS
+from auctune.service.inference.answers import JSON, Answer, ChatAnswer, CompletionAnswer
+from auctune.service.inference.catalog import Model
+from auctune.service.inference.generation import PromptPiece
+from auctune.service.inference.requests import ChatRequest, CompletionRequest
+from auctune.service.service import Service
+
+T = TypeVar("T")
+R = TypeVar("R", ChatRequest, CompletionRequest)
+Pieces = AsyncGenerator[PromptPiece]
+
+router = APIRouter(prefix="/v1", tags=["answers"], responses=ERRORS)
+_log = structlog.get_logger(__name__)
+
+
+def _documented(request: type[Any], answer: type[Any]) -> dict[str, Any]:
+    """Return the OpenAPI description of a route that parses its body itself."""
+    return {
+        "responses": {
+            200: {
+                "model": answer,
+                "content": {"text/event-stream": {}},
+                "description": "The answer, or with `stream` its chunks as server-sent events",
+            }
+        },
+        "openapi_extra": {**SECURED, **body_schema(request)},
+    }
+
+
+@router.post("/chat/completions", **_documented(ChatRequest, ChatCompletion))
+async def chat(service: ServiceDep, who: CurrentUser, request: Request) -> Response:
+    """Answer a chat."""
+    body = read_body(await request.body(), ChatRequest)
+    return await _respond(service, who, request, body, ChatAnswer)
+
+
+@router.post("/completions", **_documented(CompletionRequest, TextCompletion))
+async def complete(service: ServiceDep, who: CurrentUser, request: Request) -> Response:
+    """Continue prompts."""
+    body = read_body(await request.body(), CompletionRequest)
+    return await _respond(service, who, request, body, CompletionAnswer)
+
+
+async def _respond(
+    service: Service,
+    who: Principal,
+    request: Request,
+    body: R,
+    answer_type: Callable[[Model, R, float, int], Answer],
+) -> Response:
+    if not service.generation.is_enabled:
+        found = "models do not answer at this service: [inference] is not enabled in its settings"
+        raise ApiError(403, found, "inference_disabled")
+    model = await service.models.find(body.model, who.user)
+    prompts = body.prompts(None if model.file is None else service.files.path(model.file))
+    answer = answer_type(model, body, service.now(), len(prompts))
+    pieces = service.generation.generate(model.base, who.user, prompts)
+    # What is wrong with a request is known before the first piece, and is no part of a stream.
+    first = await _while_connected(request, anext(pieces))
+    if body.stream:
+        return _AnswerStream(_events(answer, first, pieces), pieces)
+    return await _while_connected(request, _whole(answer, first, pieces))
+
+
+async def _whole(answer: Answer, first: PromptPiece, pieces: Pieces) -> Response:
+    async with aclosing(pieces):
+        answer.add(*first)
+        async for prompt, piece in pieces:
+            answer.add(prompt, piece)
+    return Response(orjson.dumps(answer.whole()), media_type="application/json")
+
+
+async def _events(answer: Answer, first: PromptPiece, pieces: Pieces) -> AsyncGenerator[bytes]:
+    for chunk in (*answer.first_chunks(), *answer.chunks(*first)):
+        yield _event(chunk)
+    try:
+        async for prompt, piece in pieces:
+            for chunk in answer.chunks(prompt, piece):
+                yield _event(chunk)
+    except AuctuneError as error:
+        yield _event(to_api_error(error).content())
+        return
+    for chunk in answer.last_chunks():
+        yield _event(chunk)
+    yield b"data: [DONE]\n\n"
+
+
+def _event(content: JSON) -> bytes:
+    return b"data: %s\n\n" % orjson.dumps(content)
+
+
+class _AnswerStream(StreamingResponse):
+    """Server-sent events of an answer, which is cancelled when the client disconnects."""
+
+    def __init__(self, events: AsyncGenerator[bytes], pieces: Pieces) -> None:
+        super().__init__(events, media_type="text/event-stream", headers=HEADERS)
+        self._events, self._pieces = events, pieces
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # The client may leave before the first event is asked for.
+        async with aclosing(self._pieces), aclosing(self._events):
+            await super().__call__(scope, receive, send)
+
+
+async def _while_connected(request: Request, work: Awaitable[T]) -> T:
+    """Return what some work returns, or cancel it when the client disconnects."""
+    task, watch = asyncio.ensure_future(work), asyncio.create_task(_disconnected(request))
+    try:
+        await asyncio.wait((task, watch), return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise ClientDisconnect
+        return task.result()
+    finally:
+        task.cancel()
+        watch.cancel()
+        await asyncio.wait((task, watch))
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

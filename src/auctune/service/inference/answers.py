@@ -1,0 +1,263 @@
+"""Answers as OpenAI's API has them: `chat.completion` and `text_completion`, whole and in chunks.
+
+An answer writes what was generated of a request: `chunks` for each piece, in a stream, or `whole`
+once all pieces were added.
+"""
+
+import codecs
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import auctune
+from auctune.domain.generation import AnswerEnd, AnswerPiece, DrawnToken, Piece, PromptRead
+from auctune.service.identifiers import new_id
+from auctune.service.inference.catalog import Model
+from auctune.service.inference.requests import ChatRequest, CompletionRequest
+from auctune.service.inference.tool_calls import ToolCall, ToolCallParser
+
+JSON = dict[str, Any]
+
+
+def system_fingerprint(model: Model) -> str:
+    """Return what determines answers beside the request: the model, and this program."""
+    file = "" if model.file is None else model.file.sha256
+    content = f"{auctune.__version__} {model.base} {file}"
+    return f"fp_{hashlib.sha256(content.encode()).hexdigest()[:12]}"
+
+
+@dataclass
+class _Choice:
+    """One answer so far."""
+
+    text: str = ""
+    tokens: list[DrawnToken] = field(default_factory=list)
+    calls: list[ToolCall] = field(default_factory=list)
+    finish_reason: str | None = None
+
+
+class Answer(ABC):
+    """What was generated of a request so far.
+
+    Args:
+        model: that answers.
+        request: that is answered.
+        created_at: in unix time.
+        num_prompts: of the request, each with as many answers.
+
+    Attributes:
+        prompt_tokens, completion_tokens: of all prompts and answers.
+    """
+
+    prefix: str
+    object: str
+    chunk_object: str
+
+    def __init__(
+        self,
+        model: Model,
+        request: ChatRequest | CompletionRequest,
+        created_at: float,
+        num_prompts: int,
+    ) -> None:
+        self._head: JSON = {
+            "id": new_id(self.prefix),
+            "created": int(created_at),
+            "model": model.name,
+            "system_fingerprint": system_fingerprint(model),
+        }
+        self._num_answers = request.num_answers
+        self._includes_usage = request.includes_usage
+        self._choices = [_Choice() for _ in range(num_prompts * self._num_answers)]
+        self.prompt_tokens = self.completion_tokens = 0
+
+    def add(self, prompt: int, piece: Piece) -> None:
+        """Add a piece of an answer to a prompt."""
+        for _ in self.chunks(prompt, piece):
+            pass
+
+    def chunks(self, prompt: int, piece: Piece) -> Iterator[JSON]:
+        """Add a piece of an answer to a prompt; yield what a stream shows of it."""
+        if isinstance(piece, PromptRead):
+            self.prompt_tokens += piece.prompt_tokens
+            return
+        index = prompt * self._num_answers + piece.answer
+        if isinstance(piece, AnswerEnd):
+            self.completion_tokens += piece.num_tokens
+            for shown in self._end(index, piece.reason):
+                yield self._chunk([{"index": index, **shown}])
+        elif (written := self._write(index, piece)) is not None:
+            yield self._chunk([{"index": index, **written}])
+
+    def first_chunks(self) -> Iterator[JSON]:
+        """Yield what a stream begins with."""
+        yield from ()
+
+    def last_chunks(self) -> Iterator[JSON]:
+        """Yield what a stream ends with, before `[DONE]`."""
+        if self._includes_usage:
+            yield {**self._chunk([]), "usage": self.usage()}
+
+    def whole(self) -> JSON:
+        """Return the complete answer."""
+        choices = [{"index": index, **self._choice(one)} for index, one in enumerate(self._choices)]
+        return {**self._head, "object": self.object, "choices": choices, "usage": self.usage()}
+
+    def usage(self) -> JSON:
+        """Return the numbers of tokens."""
+        return {
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
+            "total_tokens": self.prompt_tokens + self.completion_tokens,
+        }
+
+    def _chunk(self, choices: list[JSON]) -> JSON:
+        usage = {"usage": None} if self._includes_usage else {}
+        return {**self._head, "object": self.chunk_object, "choices": choices, **usage}
+
+    @abstractmethod
+    def _write(self, index: int, piece: AnswerPiece) -> JSON | None:
+        """Add a piece to an answer; return what a stream shows of it, or None."""
+
+    @abstractmethod
+    def _end(self, index: int, reason: str) -> Iterator[JSON]:
+        """End an answer; yield what a stream shows of that."""
+
+    @abstractmethod
+    def _choice(self, choice: _Choice) -> JSON:
+        """Return a complete answer, without its index."""
+
+
+class ChatAnswer(Answer):
+    """Answers to a chat."""
+
+    prefix = "chatcmpl"
+    object = "chat.completion"
+    chunk_object = "chat.completion.chunk"
+
+    def __init__(
+        self, model: Model, request: ChatRequest, created_at: float, num_prompts: int
+    ) -> None:
+        super().__init__(model, request, created_at, num_prompts)
+        self._has_logprobs = bool(request.logprobs)
+        self._parsers = [ToolCallParser(request.tool_names) for _ in self._choices]
+
+    def first_chunks(self) -> Iterator[JSON]:
+        for index in range(len(self._choices)):
+            delta = {"role": "assistant", "content": ""}
+            yield self._chunk([{"index": index, **_delta(delta)}])
+
+    def _write(self, index: int, piece: AnswerPiece) -> JSON | None:
+        choice, text = self._choices[index], self._parsers[index].add(piece.text)
+        choice.text += text
+        choice.tokens += piece.tokens
+        if not text and not piece.tokens:
+            return None
+        return _delta({"content": text}, self._logprobs(piece.tokens))
+
+    def _end(self, index: int, reason: str) -> Iterator[JSON]:
+        choice = self._choices[index]
+        text, choice.calls = self._parsers[index].finish()
+        choice.text += text
+        choice.finish_reason = "tool_calls" if choice.calls else reason
+        if text:
+            yield _delta({"content": text})
+        if choice.calls:
+            calls = [{"index": n, **_call(call)} for n, call in enumerate(choice.calls)]
+            yield _delta({"tool_calls": calls})
+        yield {**_delta({}), "finish_reason": choice.finish_reason}
+
+    def _choice(self, choice: _Choice) -> JSON:
+        message: JSON = {"role": "assistant", "content": choice.text, "refusal": None}
+        if choice.calls:
+            message["content"] = choice.text or None
+            message["tool_calls"] = list(map(_call, choice.calls))
+        return {
+            "message": message,
+            "logprobs": self._logprobs(choice.tokens),
+            "finish_reason": choice.finish_reason,
+        }
+
+    def _logprobs(self, tokens: list[DrawnToken] | tuple[DrawnToken, ...]) -> JSON | None:
+        if not self._has_logprobs:
+            return None
+        content = [
+            {**_logprob(one), "top_logprobs": [_logprob(other) for other in one.top]}
+            for one in tokens
+        ]
+        return {"content": content, "refusal": None}
+
+
+class CompletionAnswer(Answer):
+    """Continuations of prompts."""
+
+    prefix = "cmpl"
+    object = chunk_object = "text_completion"
+
+    def __init__(
+        self, model: Model, request: CompletionRequest, created_at: float, num_prompts: int
+    ) -> None:
+        super().__init__(model, request, created_at, num_prompts)
+        self._num_logprobs = request.logprobs
+        self._offsets = [_TextOffset() for _ in self._choices]
+
+    def _write(self, index: int, piece: AnswerPiece) -> JSON | None:
+        choice = self._choices[index]
+        choice.text += piece.text
+        choice.tokens += piece.tokens
+        logprobs = self._logprobs(piece.tokens, self._offsets[index])
+        return {"text": piece.text, "logprobs": logprobs, "finish_reason": None}
+
+    def _end(self, index: int, reason: str) -> Iterator[JSON]:
+        self._choices[index].finish_reason = reason
+        yield {"text": "", "logprobs": None, "finish_reason": reason}
+
+    def _choice(self, choice: _Choice) -> JSON:
+        return {
+            "text": choice.text,
+            "logprobs": self._logprobs(choice.tokens, _TextOffset()),
+            "finish_reason": choice.finish_reason,
+        }
+
+    def _logprobs(
+        self, tokens: list[DrawnToken] | tuple[DrawnToken, ...], offset: "_TextOffset"
+    ) -> JSON | None:
+        if self._num_logprobs is None:
+            return None
+        return {
+            "tokens": [one.token for one in tokens],
+            "token_logprobs": [one.logprob for one in tokens],
+            # The drawn token is among them in any case.
+            "top_logprobs": [
+                {other.token: other.logprob for other in (*one.top, one)} for one in tokens
+            ],
+            "text_offset": [offset.advance(one) for one in tokens],
+        }
+
+
+class _TextOffset:
+    """Counts the characters of an answer before each token, which may be parts of characters."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._offset = 0
+
+    def advance(self, token: DrawnToken) -> int:
+        before = self._offset
+        self._offset += len(self._decoder.decode(bytes(token.bytes)))
+        return before
+
+
+def _delta(delta: JSON, logprobs: JSON | None = None) -> JSON:
+    return {"delta": delta, "logprobs": logprobs, "finish_reason": None}
+
+
+def _call(call: ToolCall) -> JSON:
+    function = {"name": call.name, "arguments": call.arguments}
+    return {"id": call.id, "type": "function", "function": function}
+
+
+def _logprob(token: Any) -> JSON:
+    return {"token": token.token, "logprob": token.logprob, "bytes": list(token.bytes)}

@@ -1,0 +1,115 @@
+"""Models that answer: the bases of zones, and each user's own fine-tuned models."""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import orjson
+
+from auctune.domain import AuctuneError
+from auctune.service.datasets.start_models import TunedModel, find_tuned_model, tuned_models
+from auctune.service.files.repository import FileRecord, FileRepository, Purpose
+from auctune.service.jobs.fine_tuned import PREFIX
+from auctune.service.storage import Queries
+from auctune.service.storage.read_model import Status
+
+_OWNER = "auctune"
+_PAGE = 200
+
+
+class ModelNotFoundError(AuctuneError):
+    """There is no model of this name, or it is another user's."""
+
+    def __init__(self, model: str) -> None:
+        super().__init__(
+            f"the model {model[:100]!r} does not exist, or you have no access to it; "
+            "GET /v1/models lists yours"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model that answers.
+
+    Attributes:
+        name: that requests use.
+        base: name of its base.
+        created_at: when its base was first offered, or its job ended, in unix time.
+        owner: id of the user that has trained it.
+        file: with its adapter; None: it is the base itself.
+    """
+
+    name: str
+    base: str
+    created_at: float
+    owner: str
+    file: FileRecord | None = None
+
+
+class ModelCatalog:
+    """Finds and lists models.
+
+    Args:
+        bases: when they were first offered, in unix time, by name; in the order of lists.
+        aliases: other names, each for a base.
+    """
+
+    def __init__(
+        self,
+        bases: Mapping[str, float],
+        aliases: Mapping[str, str],
+        queries: Queries,
+        files: FileRepository,
+    ) -> None:
+        self._bases = bases
+        self._aliases = aliases
+        self._queries = queries
+        self._files = files
+
+    async def find(self, name: str, owner: str) -> Model:
+        """Return a base, or a model of the owner, or a checkpoint of one; aliases keep their name.
+
+        Raises:
+            ModelNotFoundError: if there is none, or its adapter has been deleted.
+        """
+        if (base := self._aliases.get(name, name)) in self._bases:
+            return replace(self._base(base), name=name)
+        if name.startswith(PREFIX):
+            found = await asyncio.to_thread(find_tuned_model, self._queries, name, owner)
+            file = None if found is None else await self._files.get(found.file)
+            if found is not None and file is not None and found.base in self._bases:
+                return Model(name, found.base, found.created_at, owner, file)
+        raise ModelNotFoundError(name)
+
+    async def list(self, owner: str) -> list[Model]:
+        """Return all bases, and the owner's models, newest first; checkpoints are not listed."""
+        tuned = await asyncio.to_thread(lambda: list(self._tuned(owner)))
+        return [*map(self._base, self._bases), *tuned]
+
+    def _base(self, name: str) -> Model:
+        return Model(name, name, self._bases[name], _OWNER)
+
+    def _tuned(self, owner: str) -> Iterator[Model]:
+        files = set(self._file_ids(owner))
+        for model in self._job_models(owner):
+            if model.file in files and model.base in self._bases:
+                yield Model(model.name, model.base, model.created_at, owner)
+
+    def _job_models(self, owner: str) -> Iterator[TunedModel]:
+        after, has_more = None, True
+        while has_more:
+            page = self._queries.jobs(owner, _PAGE, after, statuses=(Status.SUCCEEDED.value,))
+            for row in page.items:
+                # The job's own; those of checkpoints follow it.
+                yield from list(tuned_models(row.id, orjson.loads(row.body)))[:1]
+                after = row.id
+            has_more = page.has_more
+
+    def _file_ids(self, owner: str) -> Iterator[str]:
+        after, has_more = None, True
+        while has_more:
+            page = self._queries.files(owner, _PAGE, after, Purpose.RESULT.value)
+            for row in page.items:
+                yield row.id
+                after = row.id
+            has_more = page.has_more
