@@ -155,7 +155,8 @@ class MarketTerms(BaseModel):
 
 def _refuse_integrations(value: list[Any]) -> list[Any]:
     if value:
-        raise InputError("", "integrations are not offered", "an empty list")
+        instead = "an empty list; `auctune watch JOB --wandb PROJECT` logs a job to W&B"
+        raise InputError("", "integrations are not offered", instead)
     return value
 
 
