@@ -273,3 +273,5 @@ def test_the_page_shows_alerts_beside_the_money(tmp_path: Path) -> None:
         shown = visitor.get("/page/money").text
         assert f"80% of the budget of key {first['id']}" in shown
         assert f"100% of the budget of key {first['id']}" in shown
+        accounts = PageVisitor(served, served.operator).get("/page/accounts").text
+        assert "100% reached" in accounts

@@ -58,7 +58,7 @@ class Shop:
         for path, method, _ in page_routes():
             # A stream goes on until its job is over; streams have a test of their own.
             if method == "GET" and not path.endswith("/news"):
-                is_operators = path.startswith(("/market", "/zones"))
+                is_operators = path.startswith(("/market", "/accounts", "/zones"))
                 yield (self.operator if is_operators else self.ada, "/page" + path.format(**named))
 
 
@@ -211,11 +211,30 @@ def test_each_form_must_come_from_a_page_of_its_own_session(shop: Shop) -> None:
 
 
 def test_operators_pages_are_operators_alone(shop: Shop) -> None:
-    for path in ("/page/market", "/page/zones/default", "/page/zones/default/news"):
+    pages = ("/page/market", "/page/accounts", "/page/zones/default", "/page/zones/default/news")
+    for path in pages:
         assert shop.ada.get(path).status_code == 403
     for path in ("pause", "nodes/default-0/drain"):
         assert shop.ada.post(f"/page/zones/default/{path}").status_code == 403
     assert "/page/market" not in shop.ada.get("/page/jobs").text
+
+
+def test_an_operator_changes_budgets_and_default_terms(shop: Shop) -> None:
+    user = next(one for one in shop.served.service.accounts.users() if one.id == "ada")
+    changed = shop.operator.post(
+        "/page/accounts", account="user ada", budget="5000", bid="7", deadline="+3h"
+    )
+    assert changed.status_code == 200
+    assert "bid 7.0000, deadline +3h" in changed.text
+    assert "5000.00 in 30 d" in changed.text
+    for account, word in (("user ada", "negative"), ("user nobody", "unknown"), ("", "missing")):
+        wrong = shop.operator.post("/page/accounts", account=account, bid="-1", deadline="+4h")
+        assert (wrong.status_code, word in wrong.text) == (400, True), account
+        assert 'value="+4h"' in wrong.text
+    assert shop.ada.post("/page/accounts", account="user ada", bid="1").status_code == 403
+    gone = {"budget": "none", "bid": "none", "deadline": "none"}
+    assert shop.operator.post("/page/accounts", account="user ada", **gone).status_code == 200
+    assert next(one for one in shop.served.service.accounts.users() if one.id == "ada") == user
 
 
 def test_a_line_of_the_menu_is_bought_by_its_button_and_once(shop: Shop) -> None:

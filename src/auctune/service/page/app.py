@@ -18,7 +18,14 @@ from auctune.service.accounts.limits import TokenBuckets
 from auctune.service.http.errors import HANDLERS
 from auctune.service.http.routes import files as api_files
 from auctune.service.http.routes import jobs, zones
-from auctune.service.page import job_views, notifications, quote_views, sign_in, zone_views
+from auctune.service.page import (
+    account_views,
+    job_views,
+    notifications,
+    quote_views,
+    sign_in,
+    zone_views,
+)
 from auctune.service.page.auth import (
     ROOT,
     Endpoint,
@@ -79,6 +86,8 @@ def page_routes() -> list[tuple[str, str, Endpoint]]:
         ("/files/{file_id}/delete", "POST", page(form(_action(api_files.delete, "/files")))),
         ("/money", "GET", page(job_views.money_page)),
         ("/market", "GET", for_operators(zone_views.market_page)),
+        ("/accounts", "GET", for_operators(account_views.accounts_page)),
+        ("/accounts", "POST", for_operators(form(account_views.change_account))),
         (zone, "GET", for_operators(zone_views.zone_page)),
         (f"{zone}/news", "GET", for_operators(notifications.zone_updates)),
         (f"{zone}/pause", "POST", for_operators(form(_action(zones.pause, zone)))),
