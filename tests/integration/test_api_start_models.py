@@ -19,12 +19,14 @@ from support.serving import Served, make_file, make_pool, make_zone
 pytest_plugins = ["support.served_market"]
 
 MODULE = "base_model.model.layers.0.q_proj"
+ALIAS = "gpt-4o-mini-2024-07-18"
 TERMS = {"bid": "100", "deadline": "+20m"}
 
 
 @pytest.fixture(scope="module")
 def service_file() -> ServiceConfig:
-    return make_file([make_zone(), make_pool()])
+    file = make_file([make_zone(), make_pool()])
+    return file.model_copy(update={"model_aliases": {ALIAS: "tiny"}})
 
 
 def pack(folder: Path, base_digest: str = "0" * 64, rank: int = 2) -> bytes:
@@ -46,10 +48,12 @@ def pack(folder: Path, base_digest: str = "0" * 64, rank: int = 2) -> bytes:
 EPOCHS = [EpochMetrics(epoch, 7 * epoch, 1 / epoch, 0.5, 2 / epoch, 0.25) for epoch in (1, 2, 3)]
 
 
-def trained(served: Served, client: openai.OpenAI, archive: bytes) -> tuple[str, str]:
+def trained(
+    served: Served, client: openai.OpenAI, archive: bytes, base: str = "tiny"
+) -> tuple[str, str]:
     """The id and the model of a job whose adapter this is."""
     job = client.fine_tuning.jobs.create(
-        model="tiny",
+        model=base,
         training_file=served.upload(),
         suffix="weather",
         extra_body={"market": {**TERMS, "zone": "default"}},
@@ -125,6 +129,22 @@ def test_the_epochs_of_a_job_are_checkpoints_and_models(served: Served, tmp_path
             training_file=served.upload(),
             extra_body={"market": {**TERMS, "zone": "default"}},
         )
+
+
+def test_models_keep_the_name_of_openai_that_their_job_was_asked_for_by(
+    served: Served, tmp_path: Path
+) -> None:
+    client = served.client()
+    first, model = trained(served, client, pack(tmp_path), ALIAS)
+    assert model == f"ft:{ALIAS}:weather:{first.removeprefix('ftjob-')}"
+    found = client.fine_tuning.jobs.checkpoints.list(first).data[0]
+    assert found.fine_tuned_model_checkpoint == f"{model}:ckpt-step-21"
+    with pytest.raises(openai.BadRequestError, match="there is no fine-tuned model"):
+        trained(served, client, b"", model.replace(ALIAS, "tiny"))
+    for start in (model, found.fine_tuned_model_checkpoint):
+        second, further = trained(served, client, b"PK adapter", start)
+        assert further == f"ft:{ALIAS}:weather:{second.removeprefix('ftjob-')}"
+        assert client.fine_tuning.jobs.retrieve(second).model == "tiny"
 
 
 def test_a_quote_of_a_model_is_accepted(served: Served, tmp_path: Path) -> None:

@@ -77,6 +77,7 @@ def test_the_asynchronous_client(served: Served) -> None:
             job = await jobs.create(model=ALIAS, training_file=file.id)
             model = await asyncio.to_thread(end, served, job.id)
             assert (await jobs.retrieve(job.id)).fine_tuned_model == model
+            assert model == f"ft:{ALIAS}::{job.id.removeprefix('ftjob-')}"
             events = [event async for event in jobs.list_events(job.id, limit=1)]
             assert {event.type for event in events} == {"message", "metrics"}
             assert [one.step_number async for one in jobs.checkpoints.list(job.id)] == [10]
@@ -151,6 +152,9 @@ def test_dspy_fine_tunes_what_a_teacher_has_answered(
         student, trainset=[row.with_inputs("question") for row in rows], teacher=teacher
     )
     assert [one.lm.model for one in program.predictors()] == ended
+    # By its name alone, the model is asked for answers as those of OpenAI are.
+    litellm: Any = pytest.importorskip("litellm")
+    assert litellm.get_llm_provider(ended[0])[1] == "openai"
 
 
 def test_llama_index(served: Served, data: Path) -> None:
@@ -158,4 +162,6 @@ def test_llama_index(served: Served, data: Path) -> None:
     engine = finetuning.OpenAIFinetuneEngine(ALIAS, str(data), validate_json=False)
     engine.finetune()
     model = end(served, engine.get_current_job().id)
-    assert engine.get_finetuned_model().model == model
+    found = engine.get_finetuned_model()
+    assert found.model == model
+    assert found.metadata.context_window > 0

@@ -213,8 +213,7 @@ class SubmissionService:
             start = await self._start_models.find(request.model, who.user)
             request = request.starting_from(start)
         elif request.model in self._aliases:
-            model = self.resolve_alias(request.model)
-            request = request.model_copy(update={"model": model})
+            request = request.for_base(self.resolve_alias(request.model))
         return self._with_default_terms(who, request)
 
     def _with_default_terms(self, who: Principal, request: JobRequest) -> JobRequest:

@@ -31,12 +31,14 @@ class TunedModel:
         base: name of its base.
         file: id of the file with its adapter, which may have been deleted.
         created_at: end of its job, in unix time.
+        alias: name in place of the base's in `name`, or None.
     """
 
     name: str
     base: str
     file: str
     created_at: float
+    alias: str | None
 
 
 class StartModels:
@@ -53,16 +55,15 @@ class StartModels:
         Raises:
             InputError: naming `model`, if there is none, or its adapter cannot be a start.
         """
-        base, file = await self._result(model, owner)
-        record = await self._files.get(file)
+        found = await self._result(model, owner)
+        record = await self._files.get(found.file)
         if record is None:
             raise InputError("model", f"the result of {model!r} has been deleted", "another model")
         path = self._files.path(record)
         adapter = await asyncio.wrap_future(self._data.adapter(path, "model", owner=owner))
-        return StartModel(base, file, adapter)
+        return StartModel(found.base, found.file, adapter, found.alias)
 
-    async def _result(self, model: str, owner: str) -> tuple[str, str]:
-        """Return the base of a model, and the id of the file with its adapter."""
+    async def _result(self, model: str, owner: str) -> TunedModel:
         found = await asyncio.to_thread(find_tuned_model, self._queries, model, owner)
         if found is None:
             # The same error if another user has it: it must not reveal other users' models.
@@ -71,7 +72,7 @@ class StartModels:
                 f"there is no fine-tuned model {model!r}",
                 "the fine_tuned_model of one of your succeeded jobs, or of a checkpoint of it",
             )
-        return found.base, found.file
+        return found
 
 
 def find_tuned_model(queries: Queries, model: str, owner: str) -> TunedModel | None:
@@ -87,10 +88,10 @@ def find_tuned_model(queries: Queries, model: str, owner: str) -> TunedModel | N
 def tuned_models(job: str, body: Record) -> Iterator[TunedModel]:
     """Yield the model of a succeeded job, by its body, and those of its checkpoints."""
     request, created = body["request"], body["finished_at"]
-    name = model_name(request["model"], request["suffix"], job)
+    name, alias = model_name(request, job), request.get("alias")
     # The adapter is the last of the result files.
     if body["files"]:
-        yield TunedModel(name, request["model"], body["files"][-1], created)
+        yield TunedModel(name, request["model"], body["files"][-1], created, alias)
     for one in body["checkpoints"]:
         checkpoint = checkpoint_name(name, one["metrics"]["step"])
-        yield TunedModel(checkpoint, request["model"], one["file"], created)
+        yield TunedModel(checkpoint, request["model"], one["file"], created, alias)

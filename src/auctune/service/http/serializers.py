@@ -84,8 +84,7 @@ def job_view(row: JobReadModel, projection: JobProjection[Any], clock: SlotClock
 
 
 def _model_name(row: JobReadModel) -> str:
-    request = row.body["request"]
-    return model_name(request["model"], request["suffix"], row.id)
+    return model_name(row.body["request"], row.id)
 
 
 def quote_view(quote: Quote) -> JSON:

@@ -1,6 +1,8 @@
 """Fine-tuned models: their names, and one as the start of another job."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from auctune.domain.start_adapter import StartAdapter
 
@@ -17,16 +19,23 @@ class StartModel:
         base: name of its base model.
         file: id of the file with its adapter.
         adapter: what its file was found to hold.
+        alias: name in place of the base's in the name of the model, or None.
     """
 
     base: str
     file: str
     adapter: StartAdapter
+    alias: str | None = None
 
 
-def model_name(base: str, suffix: str | None, job: str) -> str:
-    """Return the name of the model that a job has trained, in OpenAI's format."""
-    return f"{PREFIX}{base}:{suffix or ''}:{job.removeprefix('ftjob-')}"
+def model_name(request: Mapping[str, Any], job: str) -> str:
+    """Return the name of the model that a job has trained, by the record of its request.
+
+    OpenAI's format: ft:MODEL:SUFFIX:ID. MODEL is the alias that the request named, if it did:
+    clients know by OpenAI's names whom to ask for answers (litellm) and what fits (llama-index).
+    """
+    model = request.get("alias") or request["model"]
+    return f"{PREFIX}{model}:{request['suffix'] or ''}:{job.removeprefix('ftjob-')}"
 
 
 def checkpoint_name(model: str, step: int) -> str:

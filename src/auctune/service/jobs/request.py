@@ -201,12 +201,19 @@ class JobRequest(Request):
     model: Name
     training_file: FileId
     _start: StartModel | None = PrivateAttr(None)
+    _alias: str | None = PrivateAttr(None)
     _default_terms: Mapping[str, AppliedTerm] = PrivateAttr(default_factory=dict)
 
     def starting_from(self, start: StartModel) -> "JobRequest":
         """Return the request with the fine-tuned model that it names."""
         request = self.model_copy()
         request._start = start
+        return request
+
+    def for_base(self, base: str) -> "JobRequest":
+        """Return the request with the base that its model is an alias of."""
+        request = self.model_copy(update={"model": base})
+        request._alias = self.model
         return request
 
     def with_default_terms(self, terms: Mapping[str, AppliedTerm]) -> "JobRequest":
@@ -229,6 +236,11 @@ class JobRequest(Request):
     def start(self) -> StartModel | None:
         """The fine-tuned model that the job starts from, or None if it starts from its base."""
         return self._start
+
+    @property
+    def alias(self) -> str | None:
+        """Name in place of the base's in the request, or in that of the model it starts from."""
+        return self._alias if self._start is None else self._start.alias
 
     @property
     def base(self) -> str:

@@ -205,6 +205,7 @@ def request_record(
         "bid": None if bid is None else str(bid),
         "deadline": deadline,
         **(chosen_from if alternatives else {}),
+        **({} if request.alias is None else {"alias": request.alias}),
         **({"default_terms": default_terms_record(request)} if request.default_terms else {}),
     }
 
