@@ -60,9 +60,7 @@ def end(served: Served, job: str) -> str:
     served.wait_for(lambda: client.fine_tuning.jobs.retrieve(job), "queued")
     served.train(job, 20)
     served.finish(job, "ada", epochs=EPOCHS)
-    model = client.fine_tuning.jobs.retrieve(job).fine_tuned_model
-    assert model is not None
-    return model
+    return str(client.fine_tuning.jobs.retrieve(job).fine_tuned_model)
 
 
 def test_the_asynchronous_client(served: Served) -> None:
