@@ -59,6 +59,7 @@ class Victim:
             "user_id": ["victoria"],
             "zone_id": ["default"],
             "node_id": ["default-0"],
+            "model": [f"ft:tiny:treasure:{self.job.removeprefix('ftjob-')}"],
         }
 
 
