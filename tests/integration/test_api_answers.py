@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ import pytest
 
 from auctune.domain.dataset import RowKind
 from auctune.domain.epoch_metrics import EpochMetrics
+from auctune.service.accounts.registry import Budget
 from auctune.service.config.inference import InferenceConfig
+from auctune.service.storage.events import EventType
 from auctune.train.adapter_files import pack_adapter
 from auctune.train.base import Base, load_base
 from auctune.train.job import SampleParams
@@ -406,3 +409,42 @@ def test_a_process_that_ends_is_an_error_of_the_service_and_starts_again(served:
         error = json.loads(last.removeprefix("data: "))["error"]
         assert (error["type"], error["code"]) == ("server_error", "unavailable")
         assert http.post("/v1/completions", json=asked).status_code == 200
+
+
+def test_answers_are_charged_and_refused_once_the_budget_is_used_up(
+    tmp_path: Path, tiny_cache: Path
+) -> None:
+    limits = LIMITS.model_copy(update={"price": Decimal("10.0000")})
+    file = make_file([make_zone()]).model_copy(update={"inference": limits})
+    asked: Any = {"model": "tiny", "prompt": "Once upon a time", "max_tokens": 10, "seed": 1}
+    with serving(tmp_path / "market", file, bases=tiny_cache) as served:
+        budget = Budget(Decimal("0.2000"), 3600.0)
+        client = served.client(served.key("ada", budget=budget))
+        usage = client.completions.create(**asked).usage
+        assert usage is not None
+        amount = Decimal(usage.total_tokens) / 100
+        with served.http() as http:
+            assert Decimal(http.get("/v1/ledger").json()["balance"]) == amount
+            (entry,) = http.get("/v1/ledger/entries").json()["data"]
+            assert (Decimal(entry["amount"]), entry["job"]) == (amount, None)
+            stream = http.post("/v1/completions", json={**asked, "stream": True})
+            assert stream.text.endswith("data: [DONE]\n\n")
+            assert Decimal(http.get("/v1/ledger").json()["balance"]) == 2 * amount > budget.amount
+        with pytest.raises(openai.RateLimitError) as refused:
+            client.completions.create(**asked)
+        assert refused.value.code == "insufficient_quota"
+        assert sum(served.service.queries.balances().values()) == 0
+        events = [
+            json.loads(row.body)
+            for row in served.service.log.read_zone("default", 0)
+            if row.type == EventType.TOKENS_USED
+        ]
+        assert [one["model"] for one in events] == ["tiny", "tiny"]
+        assert events[0]["amount"] == str(amount.quantize(Decimal("0.0001")))
+        # Others pay with their own budget.
+        served.client(served.key("eve")).completions.create(**asked)
+    # After a restart the budget is still used up.
+    with serving(tmp_path / "market", file, bases=tiny_cache) as again:
+        client = again.client(again.key("ada"))
+        with pytest.raises(openai.RateLimitError):
+            client.completions.create(**asked)

@@ -9,10 +9,12 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any, ClassVar, Generic, TypeVar
 
 from auctune.domain import InputError
 from auctune.service.storage.events import EventType, ZoneEvent
+from auctune.service.zones.core.events import token_amount
 from auctune.service.zones.core.state import ZoneModel, ZoneState
 
 Body = dict[str, Any]
@@ -87,6 +89,10 @@ class LogVerifier(ABC, Generic[S, M]):
             return None if event.job in self.state.jobs else self.decided_body(event)
         if event.type == EventType.RECEIVED:
             return None if self.is_open(event) else event.body
+        if event.type == EventType.TOKENS_USED:
+            tokens = event.body["prompt_tokens"] + event.body["completion_tokens"]
+            amount = token_amount(tokens, Decimal(event.body["price"]))
+            return {**event.body, "amount": str(amount)}
         rule = self.rules.get(event.type)
         if rule is not None:
             return rule(self, event)

@@ -2,7 +2,7 @@
 
 | account | balance |
 | --- | --- |
-| user:ID | amount that a user owes for admitted jobs; for metered jobs, for their usage |
+| user:ID | amount that a user owes for admitted jobs, and for usage of metered jobs and answers |
 | hold:ID | a user's holds for open metered jobs: reserved, not owed |
 | held | payments and holds of open jobs (negative) |
 | revenue | earned payments (negative) |
@@ -82,6 +82,11 @@ def hold(user: str, amount: Money) -> tuple[Entry, ...]:
 def meter(user: str, amount: Money) -> tuple[Entry, ...]:
     """Charge usage of a metered job: owed and earned at once, and taken from the hold."""
     return transfer(user_account(user), REVENUE, amount) + release(user, amount)
+
+
+def charge_tokens(user: str, amount: Money) -> tuple[Entry, ...]:
+    """Charge tokens of answers: owed and earned at once."""
+    return transfer(user_account(user), REVENUE, amount)
 
 
 def release(user: str, amount: Money) -> tuple[Entry, ...]:

@@ -51,6 +51,7 @@ from auctune.service.storage.queries import read_values
 from auctune.service.storage.read_model import JobReadModel
 from auctune.service.tasks import TaskSet
 from auctune.service.webhooks.dispatcher import WebhookDispatcher
+from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.dependencies import BaseProfiles, DataDirs, ZoneDependencies
 from auctune.service.zones.core.explainer import ExplanationService
@@ -377,9 +378,11 @@ async def build_service(
 
     bases = config.inference.bases(config.zones, place.cache)
     opened_at: dict[str, float] = {}
+    actors: dict[str, ZoneActor[Any]] = {}
     for one in zones.values():
         if one.base in bases:
             opened_at.setdefault(one.base, one.clock.epoch)
+            actors.setdefault(one.base, one.actor)
     submissions = SubmissionService(
         zones,
         open_jobs,
@@ -428,7 +431,9 @@ async def build_service(
         pauses=PausedZones(store.reader, committer, submissions.paused),
         charts=ChartRenderer(place.data / "logs" / "charts.log"),
         models=ModelCatalog(opened_at, config.model_aliases, queries, files),
-        generation=GenerationService(config.inference, bases, metrics, place.logs, lock),
+        generation=GenerationService(
+            config.inference, bases, metrics, actors, spending, place.logs, lock
+        ),
         vendor_app=vendor_gateway.app,
         work=place.data / "work",
         now=now,

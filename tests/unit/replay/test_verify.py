@@ -1,6 +1,7 @@
 """The verification of a log, whatever its zone's kind: here that of a pool."""
 
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -54,6 +55,18 @@ def test_a_wrong_charge_is_one_difference_and_later_charges_are_as_computed(amou
     assert verify(made, log).differences == (
         Difference("job.metered: amount", "job", amount, right),
     )
+
+
+def test_a_charge_for_answers_follows_from_its_tokens_and_their_price() -> None:
+    made, _ = recorded()
+    made.zone.charge_tokens("ann", "key-1", "tiny", (1000, 250), Decimal("2.0000"))
+    made.keep()
+    events = made.log.read()
+    assert events[-1].body["amount"] == "2.5000"
+    assert verify(made, events).is_identical
+    log = edited(events, EventType.TOKENS_USED, 0, amount="9.0000")
+    (difference,) = verify(made, log).differences
+    assert (difference.what, difference.found) == ("tokens.used: amount", "2.5000")
 
 
 def test_events_before_the_range_are_applied_as_recorded() -> None:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from auctune.run.generation import GeneratorSettings
 from auctune.schema import STRICT
-from auctune.service.config.fields import Count, Positive
+from auctune.service.config.fields import Amount, Count, Positive
 from auctune.service.config.zone import LanguageZoneConfig, ZoneConfig
 
 
@@ -45,6 +46,12 @@ class InferenceConfig(BaseModel):
     max_waiting: Count = Field(
         default=100,
         description="per user and base: requests that wait for a place; beyond it 429",
+    )
+    price: Amount = Field(
+        default=Decimal("0.0000"),
+        description="money per 1,000 tokens, of prompts and of answers. With a price a request "
+        "is charged to its user once it has been answered, and refused while nothing is left of "
+        "a budget; without one nothing is recorded",
     )
     idle_seconds: Positive = Field(
         default=600.0,

@@ -21,6 +21,7 @@ from auctune.service.files.blobs import DiskFullError, TooLargeError
 from auctune.service.http.schemas import ErrorBody
 from auctune.service.http.serializers import quote_view
 from auctune.service.inference.catalog import ModelNotFoundError
+from auctune.service.inference.generation import BudgetExceededError
 from auctune.service.jobs.quotes import QuoteChangedError
 from auctune.service.router import ZonePausedError
 from auctune.service.service import ClockError
@@ -99,6 +100,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 # Errors with a fixed response: status, code, param and headers.
 FIXED_RESPONSES: dict[type[Exception], tuple[int, str, str | None, Mapping[str, str] | None]] = {
     QuotaExceededError: (429, "limit_reached", None, None),
+    BudgetExceededError: (429, "insufficient_quota", None, None),
     ModelNotFoundError: (404, "model_not_found", "model", None),
     ZonePausedError: (400, "zone_paused", "market.zone", None),
     # The rest of the upload is not read.

@@ -1,15 +1,28 @@
 """Generation of answers: a process for each base, whose answers users share fairly."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
+from auctune.domain import AuctuneError
 from auctune.domain.generation import AnswerEnd, GenerationRequest, Piece, PromptRead
+from auctune.domain.money import ZERO
 from auctune.run.generation import Generator, GeneratorSettings
+from auctune.service.accounts.budgets import BudgetTracker
+from auctune.service.accounts.keys import Principal
 from auctune.service.accounts.limits import FairSlots
 from auctune.service.config.inference import InferenceConfig
+from auctune.service.inference.catalog import Model
 from auctune.service.metrics import Metrics
+from auctune.service.zones.core.actor import ZoneActor
+from auctune.service.zones.core.zone import AnyZone
+
+
+class BudgetExceededError(AuctuneError):
+    """Nothing is left of a budget for answers."""
+
 
 PromptPiece = tuple[int, Piece]
 """Number of a prompt of a request, and a piece of an answer to it."""
@@ -22,6 +35,8 @@ class GenerationService:
         config: limits.
         bases: settings of the process of each base, by its name.
         metrics: count tokens.
+        actors: of a zone with each base, in whose log its charges are.
+        budgets: that charges count against.
         logs: folder of the processes' logs.
         lock: descriptor of a lock that the processes hold too, or None.
 
@@ -34,9 +49,14 @@ class GenerationService:
         config: InferenceConfig,
         bases: Mapping[str, GeneratorSettings],
         metrics: Metrics,
+        actors: Mapping[str, ZoneActor[AnyZone]],
+        budgets: BudgetTracker,
         logs: Path,
         lock: int | None,
     ) -> None:
+        self._price = config.price
+        self._actors = actors
+        self._budgets = budgets
         self.is_enabled = config.enabled
         self._metrics = metrics
         self._slots = {
@@ -60,20 +80,27 @@ class GenerationService:
         await asyncio.gather(*(one.close() for one in self._generators.values()))
 
     async def generate(
-        self, base: str, user: str, requests: Sequence[GenerationRequest]
+        self, model: Model, who: Principal, requests: Sequence[GenerationRequest]
     ) -> AsyncGenerator[PromptPiece]:
         """Yield the pieces of the answers to some prompts; closing the iterator cancels them.
+
+        What they cost is on disk when the iterator ends. Of a request that is cancelled or fails,
+        the prompts that were read and the complete answers are charged.
 
         Tokens are drawn whether or not the pieces are awaited: a client that reads slowly holds up
         nobody.
 
         Raises:
             QuotaExceededError: if too many requests of the user wait.
+            BudgetExceededError: if nothing is left of a budget, and tokens cost something.
             InputError: for a prompt or an adapter that cannot be used.
             InferenceError: if the process ends.
         """
+        remaining = self._budgets.remaining(who.user, who.key) if self._price else None
+        if remaining is not None and remaining <= ZERO:
+            raise BudgetExceededError("nothing is left of your budget")
         inbox: asyncio.Queue[PromptPiece | Exception | None] = asyncio.Queue()
-        task = asyncio.create_task(self._run(base, user, requests, inbox))
+        task = asyncio.create_task(self._run(model, who, requests, inbox))
         try:
             while (found := await inbox.get()) is not None:
                 if isinstance(found, Exception):
@@ -85,34 +112,54 @@ class GenerationService:
 
     async def _run(
         self,
-        base: str,
-        user: str,
+        model: Model,
+        who: Principal,
         requests: Sequence[GenerationRequest],
         inbox: "asyncio.Queue[PromptPiece | Exception | None]",
     ) -> None:
-        generator = self._generators[base]
+        generator, used = self._generators[model.base], Counter[str]()
 
         async def read(number: int, request: GenerationRequest) -> None:
             async with aclosing(generator.generate(request)) as pieces:
                 async for piece in pieces:
                     if isinstance(piece, PromptRead):
-                        self._metrics.observe_tokens(base, "prompt", piece.prompt_tokens)
+                        used["prompt"] += piece.prompt_tokens
                     elif isinstance(piece, AnswerEnd):
-                        self._metrics.observe_tokens(base, "completion", piece.num_tokens)
+                        used["completion"] += piece.num_tokens
                     inbox.put_nowait((number, piece))
 
         num_answers = sum(request.params.num_answers for request in requests)
         try:
-            async with (
-                self._slots[base].acquire(user, num_answers),
-                asyncio.TaskGroup() as group,
-            ):
-                for number, request in enumerate(requests):
-                    group.create_task(read(number, request))
+            try:
+                async with (
+                    self._slots[model.base].acquire(who.user, num_answers),
+                    asyncio.TaskGroup() as group,
+                ):
+                    for number, request in enumerate(requests):
+                        group.create_task(read(number, request))
+            finally:
+                for part, count in used.items():
+                    self._metrics.observe_tokens(model.base, part, count)
+                charged = self._charge(model, who, (used["prompt"], used["completion"]))
+            # A client that leaves now has its answers.
+            await asyncio.shield(charged)
         except* Exception as errors:
             inbox.put_nowait(_first(errors))
         else:
             inbox.put_nowait(None)
+
+    def _charge(
+        self, model: Model, who: Principal, tokens: tuple[int, int]
+    ) -> "asyncio.Future[None]":
+        """Begin to charge for tokens; the result is there once the charge is on disk."""
+        if not self._price or not any(tokens):
+            nothing = asyncio.get_running_loop().create_future()
+            nothing.set_result(None)
+            return nothing
+        price = self._price
+        return self._actors[model.base].call(
+            lambda zone: zone.charge_tokens(who.user, who.key, model.name, tokens, price)
+        )
 
 
 def _first(errors: "ExceptionGroup[Exception]") -> Exception:

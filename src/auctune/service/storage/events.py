@@ -24,6 +24,8 @@ class EventType(StrEnum):
     FAILED = "job.failed"
     NOTE_ADDED = "job.note_added"
     OUT_OF_MEMORY = "job.out_of_memory"
+    TOKENS_USED = "tokens.used"
+    """About no job: the charge of a request for answers."""
 
 
 @dataclass(frozen=True, slots=True)

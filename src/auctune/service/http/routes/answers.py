@@ -74,7 +74,7 @@ async def _respond(
     model = await service.models.find(body.model, who.user)
     prompts = body.prompts(None if model.file is None else service.files.path(model.file))
     answer = answer_type(model, body, service.now(), len(prompts))
-    pieces = service.generation.generate(model.base, who.user, prompts)
+    pieces = service.generation.generate(model, who, prompts)
     # What is wrong with a request is known before the first piece, and is no part of a stream.
     first = await _while_connected(request, anext(pieces))
     if body.stream:

@@ -6,6 +6,7 @@ of zones; a kind declares its own in its `events.py`, and adds fields to some of
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from decimal import ROUND_HALF_EVEN
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import PlainSerializer, PlainValidator, TypeAdapter
@@ -13,6 +14,7 @@ from pydantic import PlainSerializer, PlainValidator, TypeAdapter
 from auctune.domain import Money
 from auctune.domain.data_size import DataSize
 from auctune.domain.epoch_metrics import EpochMetrics
+from auctune.domain.money import STEP
 from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.training import Training
 from auctune.service.storage.events import EventType, Record
@@ -202,3 +204,23 @@ class OutOfMemory(EventData):
 
     slot: int
     text: str
+
+
+def token_amount(num_tokens: int, price: Money) -> Money:
+    """Return what tokens cost, rounded half-even; `price` is that of 1,000."""
+    return (price * num_tokens / 1000).quantize(STEP, rounding=ROUND_HALF_EVEN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokensUsed(EventData):
+    """A user was charged for answers of a model; `price` is that of 1,000 tokens."""
+
+    type = EventType.TOKENS_USED
+
+    user: str
+    key: str
+    model: str
+    prompt_tokens: int
+    completion_tokens: int
+    price: Money
+    amount: Money

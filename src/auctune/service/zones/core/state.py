@@ -14,6 +14,7 @@ import orjson
 from pydantic import ValidationError
 
 from auctune.domain import read_snapshot
+from auctune.service.ledger import charge_tokens
 from auctune.service.storage.events import ZoneEvent, job_of
 from auctune.service.storage.read_model import Effects, Status
 from auctune.service.zones.core.events import (
@@ -29,6 +30,7 @@ from auctune.service.zones.core.events import (
     JobTrained,
     OutOfMemory,
     SlotStarted,
+    TokensUsed,
     adapter,
 )
 from auctune.service.zones.core.job import OpenJob, PendingJob, Phase, SlotJob
@@ -141,6 +143,9 @@ class ZoneState(ABC, Generic[J]):
         job.notes.append(data.text)
         return self.show(event, job)
 
+    def _tokens_used(self, _event: ZoneEvent, data: TokensUsed) -> Effects:
+        return Effects(entries=charge_tokens(data.user, data.amount))
+
     def _paused(self, event: ZoneEvent, _data: JobPaused) -> Effects:
         job = self.jobs[job_of(event)]
         job.phase = Phase.PAUSED
@@ -174,6 +179,7 @@ class ZoneState(ABC, Generic[J]):
         JobResumed: _resumed,
         JobNoted: _noted,
         OutOfMemory: _out_of_memory,
+        TokensUsed: _tokens_used,
         JobCancelled: _cancelled,
         JobFinished: _finished,
         JobFailed: _failed,

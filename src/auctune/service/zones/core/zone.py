@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Generic, Protocol, TypeVar
 
-from auctune.domain import InputError
+from auctune.domain import InputError, Money
 from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.training import Training, ZoneBid
 from auctune.service.storage.events import EventType, ZoneEvent
@@ -22,6 +22,8 @@ from auctune.service.zones.core.events import (
     JobReceived,
     JobResumed,
     OutOfMemory,
+    TokensUsed,
+    token_amount,
 )
 from auctune.service.zones.core.job import OpenJob, PendingJob, Phase, PrepaidJob
 from auctune.service.zones.core.state import ZoneModel
@@ -237,6 +239,26 @@ class Zone(ABC, Generic[J, B]):
         if job in self.admitted_jobs:
             self.release_capacity(self.admitted_jobs[job])
             self.fail(job, "service_failed", why, None)
+
+    def charge_tokens(
+        self, user: str, key: str, model: str, tokens: tuple[int, int], price: Money
+    ) -> None:
+        """Charge a user for answers of a model: tokens of prompts and of answers.
+
+        Args:
+            price: of 1,000 tokens.
+        """
+        data = TokensUsed(
+            user=user,
+            key=key,
+            model=model,
+            prompt_tokens=tokens[0],
+            completion_tokens=tokens[1],
+            price=price,
+            amount=token_amount(sum(tokens), price),
+        )
+        if data.amount:
+            self.record(data)
 
     def _latest_row(self) -> JobReadModel:
         return self._events[-1][1].rows[-1]
