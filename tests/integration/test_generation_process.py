@@ -53,7 +53,6 @@ def test_requests_share_a_process_which_comes_back_after_a_kill(tmp_path: Path) 
     tuned = GenerationRequest(prompt="word1 word2", params=MANY, adapter=adapter)
 
     async def run() -> None:
-        assert generator.pid is None
         first, second = await asyncio.gather(text_of(generator, plain), text_of(generator, tuned))
         assert first != second
         assert generator.pid is not None
@@ -71,7 +70,7 @@ def test_requests_share_a_process_which_comes_back_after_a_kill(tmp_path: Path) 
                 generator, GenerationRequest(prompt="word1", adapter=tmp_path / "none", params=MANY)
             )
 
-        killed = generator.pid
+        assert (killed := generator.pid) is not None
         pieces = generator.generate(plain)
         await first_text(pieces)
         os.kill(killed, signal.SIGKILL)

@@ -45,7 +45,8 @@ def check(batch: KvBatch, expected: list[list[int]]) -> None:
 @given(st.data())
 def test_rows_join_and_leave(data: st.DataObject) -> None:
     device = torch.device("cpu")
-    batch, expected, counter = KvBatch(device), list[list[int]](), [1]
+    batch, counter = KvBatch(device), [1]
+    expected: list[list[int]] = []
     for _ in range(data.draw(st.integers(1, 25))):
         action = data.draw(st.sampled_from(("join", "join long", "remove", "pass")))
         if action.startswith("join"):
@@ -61,6 +62,6 @@ def test_rows_join_and_leave(data: st.DataObject) -> None:
             expected[row] = expected[-1]
             expected.pop()
         elif expected:
-            for row, new in zip(expected, append(batch, 1, counter), strict=True):
-                row += new
+            new = append(batch, 1, counter)
+            expected = [old + more for old, more in zip(expected, new, strict=True)]
         check(batch, expected)

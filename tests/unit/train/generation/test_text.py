@@ -23,7 +23,8 @@ def add_all(
     tokenizer: PreTrainedTokenizerBase, text: str, stop: tuple[str, ...]
 ) -> tuple[str, list[DrawnToken]]:
     answer = AnswerText(tokenizer, stop)
-    shown, tokens = "", []
+    shown = ""
+    tokens: list[DrawnToken] = []
     for token in tokenizer(text, add_special_tokens=False)["input_ids"]:
         piece, part = answer.add(token, DrawnToken(f"{token}", (), 0.0))
         shown, tokens = shown + piece, tokens + list(part)
