@@ -40,7 +40,8 @@ class Sampler:
         if params.top_p < 1:
             ordered, tokens = probs.sort(descending=True)
             before = ordered.cumsum(dim=-1) - ordered
-            ordered[before >= params.top_p] = 0.0
+            # The likeliest token stays, whatever top_p is.
+            ordered[1:][before[1:] >= params.top_p] = 0.0
             return tokens[torch.multinomial(ordered, 1, generator=self._generator)][0]
         return torch.multinomial(probs, 1, generator=self._generator)[0]
 

@@ -172,6 +172,13 @@ def test_draws_have_the_probabilities_of_temperature_and_top_p(tmp_path: Path) -
             assert abs(seen[names[token]] / (10 * count) - chance) < 4.5 * deviation
 
 
+def test_of_no_probability_the_likeliest_token_is_left(tmp_path: Path) -> None:
+    base = build_base(tmp_path / "base", "llama")
+    engine, answers = Engine(base), Answers()
+    engine.add("x", request([5, 6], max_tokens=9, temperature=1.0, top_p=0.0))
+    assert answers.finish(engine).text["x", 0] == expected(base, [5, 6], None, 9)
+
+
 def test_the_same_seed_draws_the_same_answers_in_any_company(tmp_path: Path) -> None:
     base = build_base(tmp_path / "base", "llama")
     engine = Engine(base)
