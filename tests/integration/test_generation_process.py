@@ -70,7 +70,8 @@ def test_requests_share_a_process_which_comes_back_after_a_kill(tmp_path: Path) 
                 generator, GenerationRequest(prompt="word1", adapter=tmp_path / "none", params=MANY)
             )
 
-        assert (killed := generator.pid) is not None
+        killed = generator.pid
+        assert killed is not None
         pieces = generator.generate(plain)
         await first_text(pieces)
         os.kill(killed, signal.SIGKILL)

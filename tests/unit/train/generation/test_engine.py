@@ -159,7 +159,8 @@ def test_draws_have_the_probabilities_of_temperature_and_top_p(tmp_path: Path) -
     kept = probs[order[:3]] / probs[order[:3]].sum()
     seen: dict[str, int] = defaultdict(int)
     for seed in range(10):
-        params: dict[str, Any] = {"temperature": 1.5, "top_p": top_p, "seed": 1000 * seed, "num_answers": count}
+        params: dict[str, Any] = {"temperature": 1.5, "top_p": top_p, "seed": 1000 * seed}
+        params["num_answers"] = count
         engine.add("x", request([5, 6], max_tokens=1, num_logprobs=0, **params))
         for tokens in Answers().finish(engine).tokens.values():
             seen[tokens[0].token] += 1
