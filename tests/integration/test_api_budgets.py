@@ -15,6 +15,7 @@ import pytest
 
 from auctune.service.config.models import ServiceConfig, WebhooksConfig
 from support.page_visitor import PageVisitor
+from support.pool_events import joined, quantum, send_pool_event, settle_dropped
 from support.serving import Clock, Served, make_file, make_pool, make_zone, serving
 
 PERIOD = 3600.0
@@ -156,6 +157,35 @@ def test_a_hold_for_a_metered_job_counts_to_its_key_until_it_is_released(tmp_pat
         assert Decimal(metered["held"]) < 8
         left = Decimal(metered["cost"]) + Decimal(metered["held"])
         assert Decimal(keys_of(again)[first["id"]]["budget_spent"]) == left
+
+
+def test_charges_of_a_metered_job_count_to_its_key_for_a_period(tmp_path: Path) -> None:
+    with paying(tmp_path, None, make_pool(price_per_second="0.01")) as (served, first, second):
+        client, file = served.client(first["secret"]), served.upload(first["secret"])
+        put(served, f"keys/{first['id']}", budget("10"))
+        put(served, f"keys/{second['id']}", budget("10"))
+
+        def spent() -> tuple[str, str]:
+            found = keys_of(served)
+            return found[first["id"]]["budget_spent"], found[second["id"]]["budget_spent"]
+
+        job = client.fine_tuning.jobs.create(
+            model="tiny",
+            training_file=file,
+            extra_body={"market": {"max_cost": "8", "deadline": "+20m", "target_loss": 0.5}},
+        ).id
+        unit = served.service.zones["pool"].clock.slot()
+        send_pool_event(served, 1, joined(job, unit))
+        trained = quantum(
+            unit, {job: 0.75}, batches=[4], losses=[2.5], seconds=[40.0], read=[(32, 320)]
+        )
+        send_pool_event(served, 2, trained)
+        assert spent() == ("8.0000", "0.0000")
+        client.fine_tuning.jobs.cancel(job)
+        settle_dropped(served)
+        assert spent() == ("0.4000", "0.0000")
+        served.clock.pass_slots(int(PERIOD / 60) + 1)
+        assert spent() == ("0.0000", "0.0000")
 
 
 def test_alerts_of_user_team_and_key_reach_the_webhooks_of_their_users(

@@ -7,10 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from auctune.run.pool.events import PoolEvent
-from auctune.service.zones.timeshare.gateway import TimeshareGateway
-from auctune.service.zones.timeshare.pool import on_event
-from support.pool_events import joined, quantum
+from support.pool_events import joined, quantum, send_pool_event, settle_dropped
 from support.serving import Served, make_file, make_pool, make_zone, serving
 
 PRICE = "0.0100"
@@ -125,11 +122,11 @@ def test_a_job_is_paused_resumed_charged_and_seen(
     assert http.post(f"{path}/pause").status_code == 400
     assert http.post(f"{path}/resume").json()["market"]["state"] == "planned"
     unit = served.service.zones["pool"].clock.slot()
-    says(served, 1, joined(job, unit))
+    send_pool_event(served, 1, joined(job, unit))
     event = quantum(unit, {job: 0.75}, batches=[4], losses=[2.5], seconds=[40.0], read=[(32, 320)])
     for _ in range(2):
         # Told again, as after a restart.
-        says(served, 2, event, {job: {"finish": unit + 3.5, "status": "in time"}})
+        send_pool_event(served, 2, event, {job: {"finish": unit + 3.5, "status": "in time"}})
     market = http.get(path).json()["market"]
     assert market["metered"]["cost"] == "0.4000"
     target = market["target"]
@@ -149,7 +146,7 @@ def test_a_job_is_paused_resumed_charged_and_seen(
     metered = http.get(path).json()["market"]["metered"]
     assert (metered["cost"], metered["held"]) == ("0.4000", "1.6000")
     # The pool was still training it.
-    says(served, 3, replace(event, time=unit + 1, seconds=[20.0]))
+    send_pool_event(served, 3, replace(event, time=unit + 1, seconds=[20.0]))
     settle_dropped(served)
     found = http.get(path).json()
     metered = found["market"]["metered"]
@@ -160,16 +157,3 @@ def test_a_job_is_paused_resumed_charged_and_seen(
         "20.0 s of the pool, for 0.2000",
         "Cancelled by its owner",
     ]
-
-
-def settle_dropped(served: Served) -> None:
-    """The pool has dropped what is not wanted."""
-    zone = served.service.zones["pool"]
-    assert isinstance(zone, TimeshareGateway)
-    zone.actor.submit(lambda actor: actor.settle_dropped(actor.state.seq)).result(60)
-
-
-def says(served: Served, number: int, event: PoolEvent, outlooks: Any = None) -> None:
-    zone = served.service.zones["pool"]
-    assert isinstance(zone, TimeshareGateway)
-    zone.actor.submit(lambda actor: on_event(actor, number, event, outlooks or {})).result(60)

@@ -1,8 +1,12 @@
 """Events that a timeshare zone's pool might have sent."""
 
 from collections.abc import Sequence
+from typing import Any
 
-from auctune.run.pool.events import JobJoined, QuantumTrained
+from auctune.run.pool.events import JobJoined, PoolEvent, QuantumTrained
+from auctune.service.zones.timeshare.gateway import TimeshareGateway
+from auctune.service.zones.timeshare.pool import on_event
+from support.serving import Served
 
 
 def joined(job: str, time: int, seconds: float = 0.0, rate: float = 9.0) -> JobJoined:
@@ -32,3 +36,20 @@ def quantum(
         rates=[9.0] * len(shares),
         read=list(read),
     )
+
+
+def send_pool_event(served: Served, number: int, event: PoolEvent, outlooks: Any = None) -> None:
+    """Apply an event of the pool to the zone `pool` of a market."""
+    actor = _pool(served).actor
+    actor.submit(lambda zone: on_event(zone, number, event, outlooks or {})).result(60)
+
+
+def settle_dropped(served: Served) -> None:
+    """Settle the cancelled jobs of the zone `pool`: the pool has dropped them."""
+    _pool(served).actor.submit(lambda zone: zone.settle_dropped(zone.state.seq)).result(60)
+
+
+def _pool(served: Served) -> TimeshareGateway:
+    zone = served.service.zones["pool"]
+    assert isinstance(zone, TimeshareGateway)
+    return zone

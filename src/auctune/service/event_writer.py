@@ -64,19 +64,18 @@ class LogWriter:
 
         # Vital: the zone's state already includes these events.
         batch = WriteBatch(written, is_vital=True)
-        rows: dict[str, JobReadModel] = {}
+        # Of several rows of a job only the last one counts.
+        rows = {row.id: row for _, change in happened for row in change.rows}
         alerts: list[BudgetAlert] = []
         for event, change in happened:
             self._open_jobs.update(change.rows)
             batch.insert(tables.events, _event_row(event))
             if event.body.get("idempotency_key") is not None:
                 batch.upsert(tables.idempotency_keys, _key_row(event))
-            # Of several rows of a job only the last one counts.
-            rows.update({row.id: row for row in change.rows})
             if change.entries:
-                keys = {row.id: row.body["request"].get("key") for row in change.rows}
-                key = None if event.job is None else keys.get(event.job)
-                alerts += self._spending.record(change.entries, event.at, event.seq, event.job, key)
+                # A charge for a job comes with its row, of the same event or of another.
+                key = None if event.job is None else rows[event.job].body["request"].get("key")
+                alerts += self._spending.record(event, change.entries, key)
                 first = self._committer.next_seq(len(change.entries))
                 batch.insert(
                     tables.entries,

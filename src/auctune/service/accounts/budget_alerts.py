@@ -84,19 +84,27 @@ class BudgetAlerts:
         assert budget is not None
         with self._lock:
             for percent in PERCENTAGES:
-                alert = BudgetAlert(
-                    account.key, percent, seq, at, spent, budget.amount, budget.seconds
-                )
-                if 100 * spent >= percent * budget.amount > 0 and self._is_due(alert):
+                is_reached = 100 * spent >= percent * budget.amount > 0
+                if is_reached and self._current(account, percent, at) is None:
+                    alert = BudgetAlert(
+                        account.key, percent, seq, at, spent, budget.amount, budget.seconds
+                    )
                     self._newest[alert.slot] = alert
                     found.append(alert)
         return found
 
-    def _is_due(self, alert: BudgetAlert) -> bool:
-        last = self._newest.get(alert.slot)
-        if last is None or (last.amount, last.seconds) != (alert.amount, alert.seconds):
-            return True
-        return last.at <= alert.at - alert.seconds
+    def of(self, accounts: Iterable[Account], now: float) -> list[BudgetAlert]:
+        """Return the alerts of accounts' present budgets and periods."""
+        with self._lock:
+            found = [self._current(of, share, now) for of in accounts for share in PERCENTAGES]
+        return [alert for alert in found if alert is not None]
+
+    def _current(self, account: Account, percent: int, now: float) -> BudgetAlert | None:
+        alert, budget = self._newest.get((account.key, percent)), account.budget
+        if alert is None or budget is None:
+            return None
+        is_same_budget = (alert.amount, alert.seconds) == (budget.amount, budget.seconds)
+        return alert if is_same_budget and alert.at > now - budget.seconds else None
 
     def committed(self, alerts: Iterable[BudgetAlert]) -> None:
         """Release alerts for delivery, as they are stored now."""
@@ -115,16 +123,3 @@ class BudgetAlerts:
                 return None
             marked = self._newest[alert.slot] = replace(alert, is_delivered=True)
             return marked
-
-    def of(self, accounts: Iterable[Account], now: float) -> list[BudgetAlert]:
-        """Return the alerts of accounts' present budgets and periods."""
-        with self._lock:
-            newest = list(self._newest.values())
-        budgets = {account.key: account.budget for account in accounts}
-        return [
-            alert
-            for alert in newest
-            if (budget := budgets.get(alert.owner)) is not None
-            and (alert.amount, alert.seconds) == (budget.amount, budget.seconds)
-            and alert.at > now - budget.seconds
-        ]

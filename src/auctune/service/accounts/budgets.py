@@ -28,6 +28,7 @@ from auctune.service.accounts.registry import Account, AccountRegistry
 from auctune.service.ledger import Entry, hold_account, user_account
 from auctune.service.storage import Committer, WriteBatch, tables
 from auctune.service.storage.committer import durable
+from auctune.service.storage.events import ZoneEvent
 
 _USER = user_account("")
 _HOLD = hold_account("")
@@ -72,33 +73,30 @@ class BudgetTracker:
         self._reader = reader
         self._lock = threading.Lock()
         self._windows: dict[str, _RollingWindow] = {}
-        # Holds of all users and keys, so that they count as soon as one gets a budget.
-        self._holds = _stored_holds(reader)
+        # By `Account.key`, of all accounts: they count as soon as one gets a budget.
+        self._holds: dict[str, Money] = {}
+        for user, key, amount in _stored_holds(reader):
+            self._add_hold(user, key, amount)
         keys = [key.account for key in directory.all_keys()]
         for account in (*directory.teams(), *directory.users(), *keys):
             if account.budget is not None:
                 self._read(account)
 
     def record(
-        self,
-        entries: Iterable[Entry],
-        at: float,
-        seq: int,
-        job: str | None = None,
-        key: str | None = None,
+        self, event: ZoneEvent, entries: Iterable[Entry], key: str | None
     ) -> list[BudgetAlert]:
-        """Record the entries of an event of a job; return the alerts of budgets that it raises.
+        """Record the entries of an event; return the alerts of budgets that it raises.
 
-        `key` is the id of the key that the job was submitted with, or None if it is not recorded.
+        `key` is the id of the key that the event's job was submitted with, or None.
         """
         payers = set()
         for entry in entries:
             if entry.account.startswith(_USER):
                 user = entry.account.removeprefix(_USER)
-                self._add(Payment(seq, user, job, entry.amount, at), key)
+                self._add(Payment(event.seq, user, event.job, entry.amount, event.at), key)
             elif entry.account.startswith(_HOLD):
                 user = entry.account.removeprefix(_HOLD)
-                self._add_hold((user, key), entry.amount)
+                self._add_hold(user, key, entry.amount)
             else:
                 continue
             if entry.amount > ZERO:
@@ -108,7 +106,7 @@ class BudgetTracker:
             for account in self.accounts(user, key):
                 sums = self.of(account)
                 if sums is not None:
-                    reached += self.alerts.reach(account, sums[0], at, seq)
+                    reached += self.alerts.reach(account, sums[0], event.at, event.seq)
         return reached
 
     def remaining(self, user: str, key: str | None = None) -> Money | None:
@@ -128,8 +126,7 @@ class BudgetTracker:
                 window.drop_before(self._now() - budget.seconds)
                 # Refunds for payments of an earlier window do not raise the budget.
                 spent = max(ZERO, window.total)
-            held = (sum_ for of, sum_ in self._holds.items() if self._is_of(*of, account))
-            spent += sum(held, ZERO)
+            spent += self._holds.get(account.key, ZERO)
         return spent, max(ZERO, budget.amount - spent)
 
     def accounts(self, user: str, key: str | None = None) -> tuple[Account, ...]:
@@ -145,6 +142,10 @@ class BudgetTracker:
     async def reload(self, account: Account, committer: Committer) -> None:
         """Read an account's payments from the ledger; for a new budget, or a change of members."""
         with self._lock:
+            if account.kind == "team":
+                members = self._directory.members(account.key)
+                held = (self._holds.get(f"user {user}", ZERO) for user in members)
+                self._holds[account.key] = sum(held, ZERO)
             if account.budget is None:
                 self._windows.pop(account.key, None)
                 return
@@ -154,26 +155,19 @@ class BudgetTracker:
         await asyncio.to_thread(self._read, account)
 
     def _add(self, payment: Payment, key: str | None) -> None:
-        for account in self.accounts(payment.user, key):
-            with self._lock:
+        with self._lock:
+            for account in self.accounts(payment.user, key):
                 if account.budget is not None:
                     window = self._windows.setdefault(account.key, _RollingWindow())
                     window.add(payment)
                     window.drop_before(payment.at - account.budget.seconds)
 
-    def _add_hold(self, of: tuple[str, str | None], amount: Money) -> None:
+    def _add_hold(self, user: str, key: str | None, amount: Money) -> None:
         with self._lock:
-            held = self._holds.get(of, ZERO) + amount
-            if held:
-                self._holds[of] = held
-            else:
-                self._holds.pop(of, None)
-
-    def _is_of(self, user: str, key: str | None, account: Account) -> bool:
-        if account.kind == "key":
-            return key == account.id
-        member = self._directory.user(user)
-        return member is not None and account.key in (member.key, f"team {member.team}")
+            for account in self.accounts(user, key):
+                held = self._holds.pop(account.key, ZERO) + amount
+                if held:
+                    self._holds[account.key] = held
 
     def _read(self, account: Account) -> None:
         assert account.budget is not None
@@ -233,7 +227,8 @@ def _of_key(reader: Engine, payments: list[Payment], key: str) -> list[Payment]:
     return [one for one in payments if one.job is not None and keys.get(one.job) == key]
 
 
-def _stored_holds(reader: Engine) -> dict[tuple[str, str | None], Money]:
+def _stored_holds(reader: Engine) -> list[tuple[str, str | None, Money]]:
+    """Return the user, the key and the amount of the hold of each job that has one."""
     table = tables.entries
     total = func.sum(table.c.amount)
     chosen = (
@@ -245,11 +240,9 @@ def _stored_holds(reader: Engine) -> dict[tuple[str, str | None], Money]:
     with reader.connect() as connection:
         rows = connection.execute(chosen).all()
         keys = _keys_of_jobs(connection, {row.job for row in rows})
-    holds: dict[tuple[str, str | None], Money] = {}
-    for row in rows:
-        of = row.account.removeprefix(_HOLD), keys.get(row.job)
-        holds[of] = holds.get(of, ZERO) + int(row.total) * STEP
-    return holds
+    return [
+        (row.account.removeprefix(_HOLD), keys.get(row.job), int(row.total) * STEP) for row in rows
+    ]
 
 
 def _keys_of_jobs(connection: Connection, jobs: Collection[str]) -> dict[str, str | None]:

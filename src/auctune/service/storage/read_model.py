@@ -67,12 +67,13 @@ def empty_body(owner: str, request: Record, training: Record) -> Record:
     }
 
 
-# Effects of an event outside of the zone's state.
-
-
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """Effects of an event outside of the zone's state: rows of jobs, and ledger entries."""
+    """Effects of an event outside of the zone's state: rows of jobs, and ledger entries.
+
+    Entries of an event about a job come with a row of the job, of the same event or of another one
+    that is committed with it.
+    """
 
     rows: tuple[JobReadModel, ...] = ()
     entries: tuple[Entry, ...] = ()
