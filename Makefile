@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 PIP_INSTALL := $(PIP) install --no-compile
 DEMO_OUT ?= out/demo
 
-.PHONY: help setup constraints docs demo test thorough checked lint kernels bench gpu soak experiments clean
+.PHONY: help setup constraints docs demo test thorough clients checked lint kernels bench gpu soak experiments clean
 
 help:
 	@echo "make demo    a service with zones of every kind: bids of all kinds, watched to the end; minutes"
@@ -19,6 +19,7 @@ help:
 	@echo "make test    linters, types, layer contracts and all tests"
 	@echo "make lint    the quick half of it: all but the tests"
 	@echo "make thorough  all tests, with all combinations and more drawn cases"
+	@echo "make clients  tests of litellm, DSPy, llama-index and old openai clients: minutes, and 3 GB once"
 	@echo "make bench   the figures of docs/reference/figures.md, measured on this machine"
 	@echo "             SPOT_DATA=FOLDER adds those on records of spot markets"
 	@echo "make gpu     what a GPU makes possible: its tests, speeds and profiles, in under 8 minutes"
@@ -80,6 +81,17 @@ test: checked
 
 thorough: checked
 	AUCTUNE_THOROUGH=1 $(PYTEST)
+
+# Clients of OpenAI's API want other releases of packages than auctune: each has an environment.
+CLIENTS := $(patsubst tests/data/clients/%.txt,.venv-clients/%/.ready,$(wildcard tests/data/clients/*.txt))
+clients: $(READY) $(CLIENTS)
+	AUCTUNE_CLIENTS=.venv-clients $(BIN)/pytest tests/integration/test_other_clients.py
+
+.venv-clients/%/.ready: tests/data/clients/%.txt
+	@echo "setting up $(@D): once"
+	@$(PYTHON) -m venv --clear $(@D)
+	@$(@D)/bin/python -m pip --quiet --disable-pip-version-check install --no-compile --requirement $<
+	@touch $@
 
 # Linters take one core, the compiler another.
 checked: $(READY)
@@ -145,4 +157,4 @@ docs: $(READY)
 	@echo "the site is in build/site/index.html"
 
 clean:
-	rm -rf .venv out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-clients out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
