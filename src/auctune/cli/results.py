@@ -1,6 +1,5 @@
 """`auctune fetch`, `try` and `evaluate`: download a job's result, generate text, compare."""
 
-import itertools
 import json
 import shutil
 import tempfile
@@ -17,7 +16,7 @@ from auctune.cli._support.service import JobId, ServiceOptions
 from auctune.cli._support.tables import make_table, print_table
 from auctune.client import Client, Job
 from auctune.domain.base_name import HUB, resolve_base
-from auctune.domain.dataset import DEFAULT_MAX_LENGTH, RowKind, iterate_lines, read_row
+from auctune.domain.dataset import DEFAULT_MAX_LENGTH, RowKind, find_kind
 from auctune.domain.errors import AuctuneError, InputError
 from auctune.domain.evaluation import Evaluation
 from auctune.run.base_place import base_cache
@@ -34,8 +33,6 @@ Checkpoint = Annotated[
 
 # The job's record: its decision, payment and training; and its metrics by step.
 _RECORD, _METRICS = "job.json", "metrics.csv"
-# Maximum number of rows to read for their kind.
-_MAX_ROWS = 1000
 
 
 @option_groups
@@ -320,11 +317,8 @@ def _row_kind(job: Job, space: Path, client: Client) -> RowKind:
     """Return the kind of the first valid row of a job's data."""
     file = space / "rows"
     client.fetch(job.record["training_file"], file)
-    for _, line in itertools.islice(iterate_lines(file, str(file), errors="replace"), _MAX_ROWS):
-        try:
-            kind = read_row(line, "")[0]
-            return RowKind.CHAT if kind is RowKind.PREFERENCE else kind
-        except InputError:
-            # The uploaded data may have rows that a vendor repaired.
-            continue
-    raise InputError("--kind", "cannot be determined from the data", "chat, completion or text")
+    kind = find_kind(file)
+    if kind is None:
+        found = "cannot be determined from the data"
+        raise InputError("--kind", found, "chat, completion or text")
+    return RowKind.CHAT if kind is RowKind.PREFERENCE else kind

@@ -16,6 +16,7 @@ key whose value is null or an empty list counts as absent. Everything else is re
 nothing in a row is ignored.
 """
 
+import itertools
 import json
 import sys
 from collections.abc import Iterator, Mapping
@@ -47,6 +48,8 @@ DEFAULT_MAX_LENGTH = 2048
 DEFAULT_MAX_ROW_CHARACTERS = 250_000
 """Characters of a row's line at most: some 60,000 tokens, for which a tokenizer takes half a second
 on one core. A row is tokenized in one piece, which nothing can interrupt."""
+
+_MAX_LINES_FOR_KIND = 1000
 
 LABEL_KEYS = ("id", "metadata", "parallel_tool_calls")
 """Keys of a row that no chat template shows: accepted, and not trained on."""
@@ -136,14 +139,19 @@ class DataSet:
 
 
 def read_dataset(
-    path: Path, place: str | None = None, *, max_row_characters: int | None = None
+    path: Path,
+    place: str | None = None,
+    *,
+    max_row_characters: int | None = None,
+    max_rows: int | None = None,
 ) -> DataSet:
-    """Read and check all rows of a JSONL file.
+    """Read and check the rows of a JSONL file.
 
     Args:
         path: the file.
         place: how errors call it; its path by default.
         max_row_characters: of a line; not limited by default.
+        max_rows: first rows to read, at least 1; all by default.
 
     Raises:
         InputError: naming file, line and key, if the file cannot be read, is empty, has a line
@@ -151,8 +159,27 @@ def read_dataset(
             is not supported, text that is not Unicode, or rows of mixed kinds. It is a
             `RepairableError` if a vendor may convert the row, or leave it out.
     """
-    read = list(iterate_rows(path, place, max_row_characters=max_row_characters))
+    rows = iterate_rows(path, place, max_row_characters=max_row_characters)
+    read = list(itertools.islice(rows, max_rows))
     return DataSet(read[0][1], tuple(row for _, _, row in read), tuple(line for line, _, _ in read))
+
+
+def find_kind(path: Path) -> RowKind | None:
+    """Return the kind of the first valid row of a file; None without one among the first 1,000.
+
+    Uploaded data may have rows that a vendor repairs before training.
+
+    Raises:
+        InputError: if the file cannot be read, or a line is too long.
+    """
+    limit = DEFAULT_MAX_ROW_CHARACTERS
+    lines = iterate_lines(path, str(path), errors="replace", max_characters=limit)
+    for _, line in itertools.islice(lines, _MAX_LINES_FOR_KIND):
+        try:
+            return read_row(line, "")[0]
+        except InputError:
+            continue
+    return None
 
 
 def iterate_rows(

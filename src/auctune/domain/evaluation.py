@@ -19,6 +19,15 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
+class Question:
+    """The prompt of a row, as tokens and as text, and the answer that the row has."""
+
+    tokens: tuple[int, ...]
+    prompt: str
+    expected: str
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What a row asks and expects, and what the base answers without an adapter and with it."""
 

@@ -1,9 +1,12 @@
-"""Requests for answers of a base and its adapters, and the pieces that the answers come in."""
+"""Requests to a base and its adapters for answers and scores, and the pieces of the replies."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+from auctune.domain.dataset import DEFAULT_MAX_LENGTH
+from auctune.domain.evaluation import Question, Score
 
 FinishReason = Literal["stop", "length"]
 
@@ -44,11 +47,45 @@ class GenerationRequest:
         params: how tokens are drawn.
     """
 
+    task: Literal["generate"] = "generate"
     adapter: Path | None = None
     messages: tuple[Mapping[str, Any], ...] | None = None
     tools: tuple[Mapping[str, Any], ...] = ()
     prompt: str | tuple[int, ...] | None = None
     params: SamplingParams = SamplingParams()
+
+    @property
+    def num_replies(self) -> int:
+        """Answers."""
+        return self.params.num_answers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreRequest:
+    """Rows whose targets are predicted, as by `auctune evaluate`.
+
+    Attributes:
+        adapter: archive of an adapter in PEFT's format; `None`: the base alone.
+        data: JSONL file of rows.
+        max_rows: first rows that count, at least 1.
+        max_length: tokens of a row at most; a longer one is truncated.
+        num_questions: first rows whose prompts and expected answers are returned.
+    """
+
+    task: Literal["score"] = "score"
+    adapter: Path | None = None
+    data: Path
+    max_rows: int
+    max_length: int = DEFAULT_MAX_LENGTH
+    num_questions: int = 0
+
+    @property
+    def num_replies(self) -> int:
+        """One score."""
+        return 1
+
+
+Request = GenerationRequest | ScoreRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +112,7 @@ class DrawnToken(TokenLogprob):
 
 @dataclass(frozen=True, slots=True)
 class PromptRead:
-    """The prompt has been read; the first piece of each request."""
+    """The prompt has been read; the first piece of each request for answers."""
 
     prompt_tokens: int
 
@@ -112,4 +149,33 @@ class AnswerEnd:
     num_tokens: int
 
 
-Piece = PromptRead | AnswerPiece | AnswerEnd
+@dataclass(frozen=True, slots=True)
+class RowsRead:
+    """Rows have been read; the first piece of each request for a score.
+
+    Attributes:
+        num_rows: with targets.
+        num_targets: tokens that the loss is taken over.
+        questions: of the first rows; rows of text have none.
+    """
+
+    num_rows: int
+    num_targets: int
+    questions: tuple[Question, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RowScored:
+    """The targets of a row have been predicted."""
+
+    row_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class RowsScored:
+    """All rows have been; the last piece."""
+
+    score: Score
+
+
+Piece = PromptRead | AnswerPiece | AnswerEnd | RowsRead | RowScored | RowsScored

@@ -1,4 +1,4 @@
-"""Answers of a base and its adapters: requests, replies, and the process that generates them.
+"""Answers and scores of a base and its adapters: requests, replies, and the process behind them.
 
 One process holds one base, and as many adapters as requests name. Requests run together, whatever
 their adapters are: see `auctune.train.generation`.
@@ -17,14 +17,14 @@ from typing import Any, Literal, TypedDict
 from pydantic import TypeAdapter
 
 from auctune.domain import AuctuneError
-from auctune.domain.generation import AnswerEnd, GenerationRequest, Piece
+from auctune.domain.generation import AnswerEnd, Piece, Request, RowsScored
 from auctune.run.inference import InferenceError, ModelPlace
 from auctune.run.runtime.channel import Alive, ErrorRecord, Failed, read_error
 from auctune.run.runtime.local import WorkerProcess, device_in_child
 
 _WORKER = "auctune.run.workers.generation"
 
-REQUESTS = TypeAdapter(GenerationRequest)
+REQUESTS: TypeAdapter[Request] = TypeAdapter(Request)
 PIECES: TypeAdapter[Piece] = TypeAdapter(Piece)
 
 
@@ -55,7 +55,7 @@ class GeneratorReady(TypedDict):
 
 
 class Generated(TypedDict):
-    """A piece of a request's answers, as plain values."""
+    """A piece of a request's reply, as plain values."""
 
     kind: Literal["generated"]
     id: str
@@ -109,17 +109,17 @@ class Generator:
         """Process id, None while there is no process."""
         return None if self._process is None else self._process.pid
 
-    async def generate(self, request: GenerationRequest) -> AsyncGenerator[Piece]:
-        """Yield the pieces of a request's answers; closing the iterator cancels the request.
+    async def generate(self, request: Request) -> AsyncGenerator[Piece]:
+        """Yield the pieces of a request's reply; closing the iterator cancels the request.
 
         Raises:
-            InputError: for a prompt, parameters or an adapter that cannot be used; before any
-                `AnswerPiece`.
+            InputError: for a prompt, parameters, rows or an adapter that cannot be used; before
+                any `AnswerPiece` or `RowScored`.
             InferenceError: if the process ends, or cannot be started.
         """
         id_ = str(next(self._ids))
         inbox = self._requests[id_] = asyncio.Queue()
-        num_open = request.params.num_answers
+        num_open = request.num_replies
         try:
             process = self._started()
             content = REQUESTS.dump_python(request, mode="json")
@@ -129,7 +129,7 @@ class Generator:
                 if isinstance(found, AuctuneError):
                     num_open = 0
                     raise found
-                num_open -= isinstance(found, AnswerEnd)
+                num_open -= isinstance(found, AnswerEnd | RowsScored)
                 yield found
         finally:
             del self._requests[id_]

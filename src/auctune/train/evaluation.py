@@ -12,13 +12,14 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import nn
+from numpy.typing import NDArray
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedTokenizerBase
 
 from auctune.domain.dataset import DataSet, RowKind
 from auctune.domain.errors import InputError
-from auctune.domain.evaluation import Answer, Evaluation, Score
+from auctune.domain.evaluation import Answer, Evaluation, Question, Score
 from auctune.train.base import Base
 from auctune.train.job import SampleParams
 from auctune.train.rows import IGNORE_INDEX, TokenizedRow, tokenize
@@ -53,23 +54,19 @@ def evaluate(
         InputError: if no row has a target, rows are pairs, or the adapter is missing.
         ExportError: if the adapter is not one of this base.
     """
-    if dataset.kind is RowKind.PREFERENCE:
-        raise InputError("rows", "are pairs of answers", "messages, completions or texts")
+    check_scorable(dataset)
     limit = min(max_length, base.context_tokens or max_length)
     rows = tokenize(dataset, base.tokenizer, limit).rows
-    num_answers = 0 if dataset.kind is RowKind.TEXT else min(num_answers, len(rows))
-    prompts = [_prompt(row) for row in rows[:num_answers]]
-    asked = [_text(ids, base.tokenizer) for ids, _ in prompts]
-    expected = [_text(ids, base.tokenizer) for _, ids in prompts]
+    questions = read_questions(dataset.kind, rows[:num_answers], base.tokenizer)
     params = SampleParams(max_tokens)
     scores, answers = [], []
     for name in ("base", "adapter"):
         model = base.fresh_model() if name == "base" else load_checked_adapter(base, adapter)
         scores.append(_score(model, rows, partial(report, f"loss of the {name}")))
         texts = []
-        for number, (ids, _) in enumerate(prompts):
-            report(f"answers of the {name}", number / num_answers)
-            texts.append("".join(continue_tokens(base, model, ids, params)))
+        for number, question in enumerate(questions):
+            report(f"answers of the {name}", number / len(questions))
+            texts.append("".join(continue_tokens(base, model, question.tokens, params)))
         answers.append(texts)
     return Evaluation(
         kind=dataset.kind,
@@ -77,8 +74,54 @@ def evaluate(
         targets=sum(row.num_trained_tokens for row in rows),
         base=scores[0],
         adapter=scores[1],
-        answers=tuple(Answer(*one) for one in zip(asked, expected, *answers, strict=True)),
+        answers=tuple(
+            Answer(question.prompt, question.expected, *texts)
+            for question, *texts in zip(questions, *answers, strict=True)
+        ),
     )
+
+
+def check_scorable(dataset: DataSet) -> None:
+    """Raise an `InputError` for rows whose targets have no single answer."""
+    if dataset.kind is RowKind.PREFERENCE:
+        raise InputError("rows", "are pairs of answers", "messages, completions or texts")
+
+
+class ScoreSum:
+    """Score of the targets that were predicted so far."""
+
+    def __init__(self) -> None:
+        self._loss, self._hits, self._targets = 0.0, 0, 0
+
+    def add(self, logits: Tensor, labels: NDArray[np.int64]) -> None:
+        """Add the prediction of tokens.
+
+        Args:
+            logits: [tokens, vocabulary], each after the token before.
+            labels: (tokens,), -100 for a token that is no target.
+        """
+        expected = torch.from_numpy(labels).to(logits.device)
+        # Of the targets alone: logits of all tokens in float32 are twice the memory.
+        chosen = expected != IGNORE_INDEX
+        logits, expected = logits[chosen].float(), expected[chosen]
+        self._loss += cross_entropy(logits, expected, reduction="sum").item()
+        self._hits += int((logits.argmax(dim=-1) == expected).sum())
+        self._targets += len(expected)
+
+    def score(self) -> Score:
+        """Return the score of one target at least."""
+        return Score(self._loss / self._targets, self._hits / self._targets)
+
+
+def read_questions(
+    kind: RowKind, rows: Sequence[TokenizedRow], tokenizer: PreTrainedTokenizerBase
+) -> list[Question]:
+    """Return prompts and expected answers of rows; rows of text have none."""
+    prompts = [] if kind is RowKind.TEXT else [_prompt(row) for row in rows]
+    return [
+        Question(tuple(ids), _text(ids, tokenizer), _text(answer, tokenizer))
+        for ids, answer in prompts
+    ]
 
 
 @torch.no_grad()
@@ -86,19 +129,12 @@ def _score(
     model: nn.Module, rows: Sequence[TokenizedRow], report: Callable[[float], None]
 ) -> Score:
     device = next(model.parameters()).device
-    loss, hits, targets = 0.0, 0, 0
+    total = ScoreSum()
     for number, row in enumerate(rows):
         report(number / len(rows))
-        labels = torch.from_numpy(row.labels[1:]).to(device)
         ids = torch.from_numpy(row.input_ids).to(device)
-        logits = model(input_ids=ids.unsqueeze(0)).logits[0, :-1]
-        # Of the targets alone: logits of all tokens in float32 are twice the memory.
-        chosen = labels != IGNORE_INDEX
-        logits, labels = logits[chosen].float(), labels[chosen]
-        loss += cross_entropy(logits, labels, reduction="sum").item()
-        hits += int((logits.argmax(dim=-1) == labels).sum())
-        targets += len(labels)
-    return Score(loss / targets, hits / targets)
+        total.add(model(input_ids=ids.unsqueeze(0)).logits[0, :-1], row.labels[1:])
+    return total.score()
 
 
 def _prompt(row: TokenizedRow) -> tuple[list[int], list[int]]:

@@ -1,4 +1,4 @@
-"""Generation worker: answers requests on one base, with any of its adapters.
+"""Generation worker: answers and scores on one base, with any of its adapters.
 
 | request | replies |
 | --- | --- |

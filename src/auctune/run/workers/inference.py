@@ -3,7 +3,7 @@
 from typing import Any
 
 from auctune.domain import AuctuneError
-from auctune.domain.dataset import DataSet, read_dataset
+from auctune.domain.dataset import read_dataset
 from auctune.run.inference import (
     EVALUATIONS,
     ORDERS,
@@ -47,10 +47,7 @@ def _evaluate(parent: ParentChannel[InferenceMessage], order: EvaluationOrder) -
     def report(what: str, share: float) -> None:
         parent.send({"kind": "preparing", "what": what, "share": share})
 
-    dataset = read_dataset(order.data)
-    if order.max_rows is not None:
-        count = order.max_rows
-        dataset = DataSet(dataset.kind, dataset.rows[:count], dataset.lines[:count])
+    dataset = read_dataset(order.data, max_rows=order.max_rows)
     report(f"loading the base {order.base}", 0.0)
     base = load_base(order.base, cache=order.cache, device=order.device, dtype=order.dtype)
     found = evaluate(

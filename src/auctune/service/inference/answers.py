@@ -83,6 +83,7 @@ class Answer(ABC):
         if isinstance(piece, PromptRead):
             self.prompt_tokens += piece.prompt_tokens
             return
+        assert isinstance(piece, AnswerPiece | AnswerEnd)
         index = prompt * self._num_answers + piece.answer
         if isinstance(piece, AnswerEnd):
             self.completion_tokens += piece.num_tokens

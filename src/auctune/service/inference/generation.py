@@ -7,7 +7,7 @@ from contextlib import aclosing
 from pathlib import Path
 
 from auctune.domain import AuctuneError
-from auctune.domain.generation import AnswerEnd, GenerationRequest, Piece, PromptRead
+from auctune.domain.generation import AnswerEnd, Piece, PromptRead, Request, RowScored
 from auctune.domain.money import ZERO
 from auctune.run.generation import Generator, GeneratorSettings
 from auctune.service.accounts.budgets import BudgetTracker
@@ -25,7 +25,7 @@ class BudgetExceededError(AuctuneError):
 
 
 PromptPiece = tuple[int, Piece]
-"""Number of a prompt of a request, and a piece of an answer to it."""
+"""Number of a prompt of a request, or of rows, and a piece of the reply to it."""
 
 
 class GenerationService:
@@ -42,6 +42,7 @@ class GenerationService:
 
     Attributes:
         is_enabled: whether models answer.
+        price: of 1,000 tokens.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class GenerationService:
         logs: Path,
         lock: int | None,
     ) -> None:
-        self._price = config.price
+        self.price = config.price
         self._actors = actors
         self._budgets = budgets
         self.is_enabled = config.enabled
@@ -80,12 +81,12 @@ class GenerationService:
         await asyncio.gather(*(one.close() for one in self._generators.values()))
 
     async def generate(
-        self, model: Model, who: Principal, requests: Sequence[GenerationRequest]
+        self, model: Model, who: Principal, requests: Sequence[Request]
     ) -> AsyncGenerator[PromptPiece]:
-        """Yield the pieces of the answers to some prompts; closing the iterator cancels them.
+        """Yield the pieces of the replies to some requests; closing the iterator cancels them.
 
         What they cost is on disk when the iterator ends. Of a request that is cancelled or fails,
-        the prompts that were read and the complete answers are charged.
+        the prompts and rows that were read and the complete answers are charged.
 
         Tokens are drawn whether or not the pieces are awaited: a client that reads slowly holds up
         nobody.
@@ -96,7 +97,7 @@ class GenerationService:
             InputError: for a prompt or an adapter that cannot be used.
             InferenceError: if the process ends.
         """
-        remaining = self._budgets.remaining(who.user, who.key) if self._price else None
+        remaining = self._budgets.remaining(who.user, who.key) if self.price else None
         if remaining is not None and remaining <= ZERO:
             raise BudgetExceededError("nothing is left of your budget")
         inbox: asyncio.Queue[PromptPiece | Exception | None] = asyncio.Queue()
@@ -114,25 +115,27 @@ class GenerationService:
         self,
         model: Model,
         who: Principal,
-        requests: Sequence[GenerationRequest],
+        requests: Sequence[Request],
         inbox: "asyncio.Queue[PromptPiece | Exception | None]",
     ) -> None:
         generator, used = self._generators[model.base], Counter[str]()
 
-        async def read(number: int, request: GenerationRequest) -> None:
+        async def read(number: int, request: Request) -> None:
             async with aclosing(generator.generate(request)) as pieces:
                 async for piece in pieces:
                     if isinstance(piece, PromptRead):
                         used["prompt"] += piece.prompt_tokens
+                    elif isinstance(piece, RowScored):
+                        used["prompt"] += piece.row_tokens
                     elif isinstance(piece, AnswerEnd):
                         used["completion"] += piece.num_tokens
                     inbox.put_nowait((number, piece))
 
-        num_answers = sum(request.params.num_answers for request in requests)
+        num_replies = sum(request.num_replies for request in requests)
         try:
             try:
                 async with (
-                    self._slots[model.base].acquire(who.user, num_answers),
+                    self._slots[model.base].acquire(who.user, num_replies),
                     asyncio.TaskGroup() as group,
                 ):
                     for number, request in enumerate(requests):
@@ -152,11 +155,11 @@ class GenerationService:
         self, model: Model, who: Principal, tokens: tuple[int, int]
     ) -> "asyncio.Future[None]":
         """Begin to charge for tokens; the result is there once the charge is on disk."""
-        if not self._price or not any(tokens):
+        if not self.price or not any(tokens):
             nothing = asyncio.get_running_loop().create_future()
             nothing.set_result(None)
             return nothing
-        price = self._price
+        price = self.price
         return self._actors[model.base].call(
             lambda zone: zone.charge_tokens(who.user, who.key, model.name, tokens, price)
         )

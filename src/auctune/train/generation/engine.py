@@ -2,7 +2,8 @@
 
 A step reads a part of the next prompt, and draws one token of every answer under way in one pass
 through the base, whose fused layers route each row to its adapter (auctune.train.multilora.layer).
-So a new request waits for no answer to end, and a long prompt holds up no answer for long.
+So a new request waits for no answer to end, and a long prompt holds up no answer for long. Rows
+that are scored (`ScoreRequest`) are read in such parts too.
 
 Answers are limited by their number and by the memory of their keys and values. Where that grows
 over its limit, the answer that joined last gives its place up, and is read again, with what has
@@ -14,12 +15,18 @@ from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from auctune.domain.dataset import RowKind
+from auctune.domain.dataset import (
+    DEFAULT_MAX_ROW_CHARACTERS,
+    DataSet,
+    RowKind,
+    read_dataset,
+)
 from auctune.domain.errors import AuctuneError, InputError
 from auctune.domain.generation import (
     AnswerEnd,
@@ -29,14 +36,25 @@ from auctune.domain.generation import (
     GenerationRequest,
     Piece,
     PromptRead,
+    Request,
+    RowScored,
+    RowsRead,
+    RowsScored,
+    ScoreRequest,
 )
 from auctune.train.base import Base
+from auctune.train.evaluation import ScoreSum, check_scorable, read_questions
 from auctune.train.generation.adapter_pool import AdapterPool
 from auctune.train.generation.kv_cache import KvBatch
 from auctune.train.generation.sampler import LogprobReader, Sampler, draw_tokens
 from auctune.train.generation.text import AnswerText
 from auctune.train.multilora.layer import Routing, Segment
-from auctune.train.rows import chat_prompt_tokens, prompt_tokens
+from auctune.train.rows import (
+    TokenizedDataSet,
+    chat_prompt_tokens,
+    prompt_tokens,
+    tokenize_chunk,
+)
 from auctune.train.sampling import end_tokens
 
 # Tokens of a prompt that one step reads: about as long as a step of some answers takes on a CPU.
@@ -47,7 +65,7 @@ _SPARE_TOKENS = 64
 _BASE = ""
 
 Reply = tuple[str, Piece | AuctuneError]
-"""Id of a request, and a piece of its answers, or the error that ends it."""
+"""Id of a request, and a piece of its reply, or the error that ends it."""
 
 
 @dataclass(eq=False)
@@ -92,8 +110,17 @@ class _Waiting:
     prompt: list[int]
 
 
+@dataclass(frozen=True, slots=True)
+class _Scoring:
+    """Rows that are being scored: each item of `pieces` takes about one pass."""
+
+    id: str
+    adapter: str
+    pieces: Iterator[Piece | None]
+
+
 class Engine:
-    """Generates answers on one base.
+    """Generates answers and scores rows on one base.
 
     Args:
         base: its model gets adapters.
@@ -123,6 +150,7 @@ class Engine:
         self._options = {"logits_to_keep": 1} if is_known else {}
         self._waiting: deque[_Waiting] = deque()
         self._readings: deque[_Reading] = deque()
+        self._scorings: deque[_Scoring] = deque()
         self._kv = KvBatch(base.device)
         # The answers under way, by their rows in `_kv`.
         self._rows: list[_Answer] = []
@@ -131,26 +159,39 @@ class Engine:
     @property
     def is_idle(self) -> bool:
         """Whether there is nothing to do."""
-        return not (self._waiting or self._readings or self._rows)
+        return not (self._waiting or self._readings or self._rows or self._scorings)
 
-    def add(self, id_: str, request: GenerationRequest) -> None:
-        """Accept a request, whose answers come with the next steps.
+    def add(self, id_: str, request: Request) -> None:
+        """Accept a request, whose reply comes with the next steps.
 
         Raises:
-            InputError: if its prompt cannot be used.
+            InputError: if its prompt, its rows or their adapter cannot be used.
         """
+        if isinstance(request, ScoreRequest):
+            dataset = read_dataset(
+                request.data,
+                "rows",
+                max_row_characters=DEFAULT_MAX_ROW_CHARACTERS,
+                max_rows=request.max_rows,
+            )
+            check_scorable(dataset)
+            adapter = self._load(request.adapter)
+            pieces = self._score(request, dataset, adapter)
+            self._scorings.append(_Scoring(id_, adapter, pieces))
+            return
         self._waiting.append(_Waiting(id_, request, self._tokenize(request)))
 
     def cancel(self, id_: str) -> None:
         """Drop a request, if it is still here."""
         self._waiting = deque(one for one in self._waiting if one.id != id_)
         self._readings = deque(one for one in self._readings if one.answers[0].request != id_)
+        self._scorings = deque(one for one in self._scorings if one.id != id_)
         for row in range(len(self._rows) - 1, -1, -1):
             if self._rows[row].request == id_:
                 self._remove(row)
 
     def step(self) -> list[Reply]:
-        """Read a part of a prompt, and draw a token of each answer under way."""
+        """Read a part of a prompt and of a scored row; draw a token of each answer under way."""
         replies: list[Reply] = []
         if not self._readings and self._waiting and self._has_room(self._waiting[0]):
             replies += self._begin(self._waiting.popleft())
@@ -160,6 +201,8 @@ class Engine:
                 replies += self._draw_next()
             if self._readings and self._fits(self._readings[0]):
                 replies += self._read(self._readings[0])
+            if self._scorings:
+                replies += self._score_next()
         return replies
 
     def _fits(self, reading: _Reading) -> bool:
@@ -197,16 +240,12 @@ class Engine:
         return not self._rows or count <= self._max_batch
 
     def _begin(self, waiting: _Waiting) -> Iterator[Reply]:
-        request, params = waiting.request, waiting.request.params
-        adapter = _BASE
-        if request.adapter is not None:
-            try:
-                adapter = self._pool.load(request.adapter, {one.adapter for one in self._rows})
-            except InputError as error:
-                yield waiting.id, error
-                return
-        # The layers have changed, and so may have the names of adapters.
-        self._routing = None
+        params = waiting.request.params
+        try:
+            adapter = self._load(waiting.request.adapter)
+        except InputError as error:
+            yield waiting.id, error
+            return
         room = params.max_tokens
         if (context := self._base.context_tokens) is not None:
             left = context - len(waiting.prompt)
@@ -226,6 +265,66 @@ class Engine:
         ]
         self._readings.append(_Reading(waiting.prompt, answers, KvBatch(self._base.device, 1)))
         yield waiting.id, PromptRead(len(waiting.prompt))
+
+    def _load(self, adapter: Path | None) -> str:
+        """Return the name of an adapter, which is loaded if it is not yet."""
+        # The layers change, and so may the names of adapters.
+        self._routing = None
+        if adapter is None:
+            return _BASE
+        answers = (*self._rows, *(one for reading in self._readings for one in reading.answers))
+        in_use = {one.adapter for one in answers} | {one.adapter for one in self._scorings}
+        return self._pool.load(adapter, in_use)
+
+    def _score_next(self) -> Iterator[Reply]:
+        """Go on with the rows of one request; after each row it is the next one's turn."""
+        scoring = self._scorings[0]
+        try:
+            piece = next(scoring.pieces)
+        except AuctuneError as error:
+            self._scorings.popleft()
+            yield scoring.id, error
+            return
+        if piece is None:
+            return
+        yield scoring.id, piece
+        self._scorings.rotate(-1)
+        if isinstance(piece, RowsScored):
+            self._scorings.remove(scoring)
+
+    def _score(
+        self, request: ScoreRequest, dataset: DataSet, adapter: str
+    ) -> Iterator[Piece | None]:
+        """Yield the pieces of a reply, and None where others may take a step."""
+        base = self._base
+        limit = min(request.max_length, base.context_tokens or request.max_length)
+        read = TokenizedDataSet(())
+        # One at a time: the tokenizer takes half a second for a long one.
+        for row, line in zip(dataset.rows, dataset.lines, strict=True):
+            one = DataSet(dataset.kind, (row,), (line,))
+            part = tokenize_chunk(one, base.tokenizer, limit, line)
+            read = TokenizedDataSet(
+                (*read.rows, *part.rows),
+                {**read.dropped, **part.dropped},
+                longest=max(read.longest, part.longest),
+            )
+            yield None
+        read.check_rows(limit, base.context_tokens)
+        questions = read_questions(dataset.kind, read.rows[: request.num_questions], base.tokenizer)
+        yield RowsRead(len(read), read.num_trained_tokens, tuple(questions))
+        total = ScoreSum()
+        for tokenized in read.rows:
+            kv = KvBatch(base.device, 1)
+            ids = torch.from_numpy(tokenized.input_ids).to(base.device)
+            # What follows the last token is not known.
+            last = len(ids) - 1
+            for first in range(0, last, self._chunk):
+                end = min(first + self._chunk, last)
+                routing = self._route([adapter], end - first)
+                logits = self._logits(kv, ids[first:end].unsqueeze(0), routing)
+                total.add(logits[0], tokenized.labels[first + 1 : end + 1])
+                yield RowScored(len(ids)) if end == last else None
+        yield RowsScored(total.score())
 
     def _read(self, reading: _Reading) -> Iterator[Reply]:
         """Read a part of a prompt; with the last one the answers join the batch."""
@@ -252,6 +351,11 @@ class Engine:
 
     def _pass(self, kv: KvBatch, ids: Tensor, routing: Routing) -> Tensor:
         """Return the logits after the last of some new tokens [rows, width]: [rows, vocabulary]."""
+        logits: Tensor = self._logits(kv, ids, routing, **self._options)[:, -1].float()
+        return logits
+
+    def _logits(self, kv: KvBatch, ids: Tensor, routing: Routing, **options: Any) -> Tensor:
+        """Return the logits after new tokens [rows, width]: [rows, width, vocabulary]."""
         width = ids.shape[1]
         starts = torch.tensor(kv.lengths, device=ids.device).unsqueeze(1)
         positions = starts + torch.arange(width, device=ids.device)
@@ -262,10 +366,10 @@ class Engine:
                 position_ids=positions,
                 past_key_values=kv.cache,
                 use_cache=True,
-                **self._options,
+                **options,
             )
         kv.advance(width)
-        logits: Tensor = found.logits[:, -1].float()
+        logits: Tensor = found.logits
         return logits
 
     def _route(self, adapters: Sequence[str], width: int) -> Routing:
