@@ -19,7 +19,7 @@ help:
 	@echo "make test    linters, types, layer contracts and all tests"
 	@echo "make lint    the quick half of it: all but the tests"
 	@echo "make thorough  all tests, with all combinations and more drawn cases"
-	@echo "make clients  tests of litellm, DSPy, llama-index and old openai clients: minutes, and 3 GB once"
+	@echo "make clients  tests of litellm, DSPy, llama-index and old openai clients: minutes, and 2 GB once"
 	@echo "make bench   the figures of docs/reference/figures.md, measured on this machine"
 	@echo "             SPOT_DATA=FOLDER adds those on records of spot markets"
 	@echo "make gpu     what a GPU makes possible: its tests, speeds and profiles, in under 8 minutes"
