@@ -93,12 +93,18 @@ class _Answer:
 
 @dataclass(eq=False)
 class _Reading:
-    """Tokens to be read before answers are drawn, and the keys and values of those that were."""
+    """Tokens to be read before answers are drawn, and the keys and values of those that were.
+
+    Attributes:
+        answers: that have not joined the batch yet.
+        logits: after the last token [1, vocabulary], once all are read.
+    """
 
     tokens: list[int]
     answers: list[_Answer]
     kv: KvBatch
     num_read: int = 0
+    logits: Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +146,9 @@ class Engine:
         self._base = base
         self._pool = AdapterPool(base, max_adapter_bytes)
         self._model: Any = base.model.train(False)
+        if getattr(base.model, "_is_stateful", False):
+            found = "keeps a state beside the keys and values of tokens, which is not supported"
+            raise InputError(f"base {base.name!r}", found, "a base of attention layers for answers")
         self._max_batch = max_batch
         self._max_cache_bytes = max_cache_bytes
         self._ends = end_tokens(base)
@@ -193,23 +202,29 @@ class Engine:
     def step(self) -> list[Reply]:
         """Read a part of a prompt and of a scored row; draw a token of each answer under way."""
         replies: list[Reply] = []
-        if not self._readings and self._waiting and self._has_room(self._waiting[0]):
+        if not self._readings and self._waiting and len(self._rows) < self._max_batch:
             replies += self._begin(self._waiting.popleft())
         with torch.inference_mode():
             if self._rows:
                 self._make_room()
                 replies += self._draw_next()
-            if self._readings and self._fits(self._readings[0]):
-                replies += self._read(self._readings[0])
+            if self._readings and (count := self._num_fitting(self._readings[0])):
+                replies += self._read(self._readings[0], count)
             if self._scorings:
                 replies += self._score_next()
         return replies
 
-    def _fits(self, reading: _Reading) -> bool:
-        """Whether the answers of a prompt can join, and then go on for a while."""
-        num_rows = len(self._rows) + len(reading.answers)
+    def _num_fitting(self, reading: _Reading) -> int:
+        """Return how many answers of a prompt can join, and then go on for a while."""
         num_columns = max(self._kv.width, len(reading.tokens)) + _SPARE_TOKENS
-        return not self._rows or self._kv.num_bytes(num_rows, num_columns) <= self._max_cache_bytes
+        # Layers are known from the first pass on.
+        row_bytes = max(kv.num_bytes(1, num_columns) for kv in (self._kv, reading.kv))
+        num_rows = self._max_batch
+        if row_bytes:
+            num_rows = min(num_rows, self._max_cache_bytes // row_bytes)
+        # A single answer may take more.
+        count = max(num_rows, 1) - len(self._rows)
+        return max(0, min(count, len(reading.answers)))
 
     def _tokenize(self, request: GenerationRequest) -> list[int]:
         base, prompt = self._base, request.prompt
@@ -234,10 +249,6 @@ class Engine:
             expected = f"fewer than the {base.context_tokens} that the model can read"
             raise InputError(place, f"has {len(tokens)} tokens", expected)
         return tokens
-
-    def _has_room(self, waiting: _Waiting) -> bool:
-        count = len(self._rows) + waiting.request.params.num_answers
-        return not self._rows or count <= self._max_batch
 
     def _begin(self, waiting: _Waiting) -> Iterator[Reply]:
         params = waiting.request.params
@@ -326,21 +337,26 @@ class Engine:
                 yield RowScored(len(ids)) if end == last else None
         yield RowsScored(total.score())
 
-    def _read(self, reading: _Reading) -> Iterator[Reply]:
-        """Read a part of a prompt; with the last one the answers join the batch."""
+    def _read(self, reading: _Reading, count: int) -> Iterator[Reply]:
+        """Read a part of a prompt; after the last one so many answers join the batch."""
         kv, first = reading.kv, reading.num_read
-        part = reading.tokens[first : first + self._chunk]
-        routing = self._route([reading.answers[0].adapter], len(part))
-        logits = self._pass(kv, torch.tensor([part], device=self._base.device), routing)
-        reading.num_read += len(part)
-        if reading.num_read < len(reading.tokens):
-            return
-        self._readings.popleft()
-        count = len(reading.answers)
+        if reading.logits is None:
+            part = reading.tokens[first : first + self._chunk]
+            routing = self._route([reading.answers[0].adapter], len(part))
+            logits = self._pass(kv, torch.tensor([part], device=self._base.device), routing)
+            reading.num_read += len(part)
+            if reading.num_read < len(reading.tokens):
+                return
+            reading.logits = logits
+            # Layers are known by now.
+            count = min(count, self._num_fitting(reading))
         self._kv.join(kv, count)
-        self._rows += reading.answers
+        self._rows += reading.answers[:count]
+        reading.answers = reading.answers[count:]
+        if not reading.answers:
+            self._readings.popleft()
         self._routing = None
-        yield from self._draw(logits.expand(count, -1), len(self._rows) - count)
+        yield from self._draw(reading.logits.expand(count, -1), len(self._rows) - count)
 
     def _draw_next(self) -> Iterator[Reply]:
         """Pass the last token of each answer through the model, and draw the next one."""
@@ -385,9 +401,20 @@ class Engine:
     def _draw(self, logits: Tensor, first: int) -> Iterator[Reply]:
         """Draw a token for each row from `first` on, from logits [rows, vocabulary]."""
         answers = self._rows[first:]
+        # Of an adapter that overflows: its rows must not end what the others do.
+        is_finite = torch.isfinite(logits.amax(dim=-1))
+        failed = {
+            answer.request
+            for answer, is_sound in zip(answers, is_finite.tolist(), strict=True)
+            if not is_sound
+        }
+        if failed:
+            logits = logits.masked_fill(~is_finite.unsqueeze(1), 0.0)
         tokens = draw_tokens([answer.sampler for answer in answers], logits).tolist()
         ended = []
         for row, (answer, token) in enumerate(zip(answers, tokens, strict=True)):
+            if answer.request in failed:
+                continue
             reason = yield from self._take(answer, token, logits[row])
             if reason is not None:
                 ended.append(first + row)
@@ -395,6 +422,10 @@ class Engine:
         # From the last on: each is replaced by the last row.
         for row in reversed(ended):
             self._remove(row)
+        for request in failed:
+            self.cancel(request)
+            expected = "a model whose weights have not diverged"
+            yield request, InputError("model", "computes numbers that are not finite", expected)
 
     def _take(
         self, answer: _Answer, token: int, logits: Tensor

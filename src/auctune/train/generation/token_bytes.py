@@ -26,7 +26,10 @@ class TokenBytes:
         """Return the bytes of a token."""
         if token in self._added:
             return self._added[token].encode()
-        text = str(self._tokenizer.convert_ids_to_tokens(token))
+        text = self._tokenizer.convert_ids_to_tokens(token)
+        if text is None:
+            # Vocabularies of models are often padded.
+            return b""
         if self._is_of_bytes:
             return bytes(self._byte_of[character] for character in text)
         if (byte := _BYTE.fullmatch(text)) is not None:

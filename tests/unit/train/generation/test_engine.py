@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
+from transformers import MambaConfig, MambaForCausalLM
 
 from auctune.domain.errors import AuctuneError, InputError
 from auctune.domain.generation import (
@@ -17,12 +19,13 @@ from auctune.domain.generation import (
     PromptRead,
     SamplingParams,
 )
-from auctune.train.base import Base
+from auctune.train.base import Base, load_base
 from auctune.train.generation.engine import Engine, Reply
+from auctune.train.generation.token_bytes import TokenBytes
 from auctune.train.job import SampleParams
 from auctune.train.sampling import continue_tokens, load_checked_adapter
 from support.peft_adapters import save_adapter
-from support.small_bases import FAMILIES, WORDS, build_base
+from support.small_bases import FAMILIES, WORDS, build_base, build_tokenizer
 
 # The bases read 64 tokens.
 CONTEXT = 64
@@ -220,3 +223,51 @@ def test_unused_adapters_make_room_for_others(tmp_path: Path) -> None:
         text = Answers().finish(engine).text[f"{number}", 0]
         assert text == expected(base, [4, 5], path, 5)
         assert len(engine._pool.model.adapters) == 1
+
+
+def test_answers_join_as_far_as_places_and_memory_reach(tmp_path: Path) -> None:
+    base = build_base(tmp_path / "base", "llama")
+    one = request([7] * 30, max_tokens=6, temperature=1.0, seed=3, num_answers=9)
+    engine = Engine(base, max_batch=16)
+    engine.add("all", one)
+    together = Answers().finish(engine).text
+    for max_batch, max_cache_bytes in ((2, 2**30), (16, 3 * 256 * (30 + 64))):
+        engine = Engine(base, max_batch=max_batch, max_cache_bytes=max_cache_bytes)
+        engine.add("all", one)
+        answers = Answers()
+        while not engine.is_idle:
+            answers.take(engine.step())
+            num_rows = len(engine._rows)
+            assert num_rows <= max_batch
+            assert engine._kv.num_bytes(num_rows, engine._kv.width) <= max_cache_bytes
+        assert answers.text == together
+        assert len(answers.ends) == 9
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_numbers_that_overflow_end_their_request_alone(tmp_path: Path, temperature: float) -> None:
+    base = build_base(tmp_path / "base", "llama")
+    adapter = save_adapter(tmp_path / "adapter")
+    weights = load_file(adapter / "adapter_model.safetensors")
+    huge = {name: 1e30 * one for name, one in weights.items()}
+    save_file(huge, adapter / "adapter_model.safetensors")
+    engine = Engine(base)
+    engine.add("good", request([1, 2], max_tokens=8))
+    params = {"temperature": temperature, "max_tokens": 8, "num_answers": 3}
+    engine.add("huge", request([1, 2], adapter, **params))
+    answers = Answers().finish(engine)
+    assert str(answers.errors["huge"]).startswith("model: computes numbers that are not finite")
+    assert answers.text["good", 0] == expected(base, [1, 2], None, 8)
+
+
+def test_a_base_with_a_state_of_its_own_is_refused(tmp_path: Path) -> None:
+    config = MambaConfig(vocab_size=64, hidden_size=32, num_hidden_layers=1)
+    MambaForCausalLM(config).save_pretrained(tmp_path)
+    build_tokenizer().save_pretrained(str(tmp_path))
+    with pytest.raises(InputError, match="keeps a state beside the keys and values"):
+        Engine(load_base(str(tmp_path), cache=tmp_path))
+
+
+def test_a_token_that_the_tokenizer_lacks_has_no_text(tmp_path: Path) -> None:
+    base = build_base(tmp_path / "base", "llama")
+    assert TokenBytes(base.tokenizer).of(63) == b""
