@@ -17,8 +17,10 @@ def all_commands() -> dict[str, Any]:
     context = typer.Context(root)
     for name in root.list_commands(context):
         command = root.get_command(context, name)
-        if not hasattr(command, "list_commands"):
+        is_group = hasattr(command, "list_commands")
+        if not is_group or command.invoke_without_command:
             found[name] = command
+        if not is_group:
             continue
         for own in command.list_commands(context):
             found[f"{name} {own}"] = command.get_command(context, own)

@@ -235,6 +235,13 @@ class Client:
             raise
         return accounts
 
+    def export_focus(self, month: str | None, target: Path) -> None:
+        """Download the costs of a month such as 2026-11 as a FOCUS file, of the current one so far.
+
+        With an operator's key they are those of all users.
+        """
+        self._transport.download(_path("ledger", "focus"), target, month=month)
+
     def list_accounts(self, kind: str) -> list[Record]:
         """List all `users`, `teams` or `keys`; for operators."""
         return self._list(kind)

@@ -99,15 +99,19 @@ class Transport:
             parts = {"file": (file.name, content, "application/octet-stream")}
             return self._record("POST", path, idempotent=False, data=dict(fields), files=parts)
 
-    def download(self, path: str, target: Path) -> None:
+    def download(self, path: str, target: Path, **query: str | None) -> None:
         """Write a response body to a file, whole or not at all; errors as in `get`.
 
         Raises:
             OSError: if the file cannot be written.
         """
         part = target.with_name(f"{target.name}.part")
+        params = {name: value for name, value in query.items() if value is not None}
         try:
-            with self._client.stream("GET", path) as response, part.open("wb") as file:
+            with (
+                self._client.stream("GET", path, params=params) as response,
+                part.open("wb") as file,
+            ):
                 if response.is_error:
                     response.read()
                     raise _to_error(response)

@@ -30,7 +30,7 @@ from auctune.service.accounts.limits import (
 )
 from auctune.service.accounts.registry import Account, AccountRegistry, Budget, KeyRecord
 from auctune.service.charts.renderer import ChartRenderer
-from auctune.service.config.models import ServiceConfig
+from auctune.service.config.models import BillingConfig, ServiceConfig
 from auctune.service.config.zone import ZoneConfig
 from auctune.service.datasets.repairer import VendorGateway
 from auctune.service.datasets.start_models import StartModels
@@ -169,6 +169,7 @@ class Service:
     models: ModelCatalog
     generation: GenerationService
     vendor_app: ASGIApp | None
+    billing: BillingConfig
     work: Path
     now: Callable[[], float]
     _closed: dict[str, tuple[ZoneKind[Any], SlotClock]] = field(default_factory=dict)
@@ -435,6 +436,7 @@ async def build_service(
             config.inference, bases, metrics, actors, spending, place.logs, lock
         ),
         vendor_app=vendor_gateway.app,
+        billing=config.billing,
         work=place.data / "work",
         now=now,
     )

@@ -9,10 +9,12 @@ import pytest
 from auctune.domain import InputError
 from auctune.replay.timeshare import TimeshareVerifier
 from auctune.replay.verify import Difference, VerificationResult
+from auctune.service.accounts.keys import Principal, Role
 from auctune.service.storage.events import EventType, ZoneEvent
 from support.pooled_zones import PRICE, PooledZone
 
 UNITS = 4
+ANN = Principal("key-1", "ann", "lab", Role.USER)
 
 
 def recorded() -> tuple[PooledZone, list[ZoneEvent]]:
@@ -59,7 +61,7 @@ def test_a_wrong_charge_is_one_difference_and_later_charges_are_as_computed(amou
 
 def test_a_charge_for_answers_follows_from_its_tokens_and_their_price() -> None:
     made, _ = recorded()
-    made.zone.charge_tokens("ann", "key-1", "tiny", (1000, 250), Decimal("2.0000"))
+    made.zone.charge_tokens(ANN, "tiny", (1000, 250), Decimal("2.0000"))
     made.keep()
     events = made.log.read()
     assert events[-1].body["amount"] == "2.5000"

@@ -29,6 +29,7 @@ from auctune.service.config.edge import EdgeConfig, PricingConfig, SiteConfig
 from auctune.service.config.inference import InferenceConfig
 from auctune.service.config.models import (
     FIRST_TERMS,
+    BillingConfig,
     KeyConfig,
     LimitsConfig,
     ServiceConfig,
@@ -48,6 +49,7 @@ TABLES: dict[str, type[BaseModel]] = {
     "[webhooks]": WebhooksConfig,
     "[default_terms]": DefaultTerms,
     "[inference]": InferenceConfig,
+    "[billing]": BillingConfig,
     "[[zones]]": AuctionConfig,
     "[[zones]] of kind spot": SpotConfig,
     "[[zones]] of kind timeshare": TimeshareConfig,
@@ -122,6 +124,12 @@ _SECTIONS = (
         "[inference]",
         InferenceConfig,
         "Answers of the zones' bases and of users' fine-tuned models.",
+        {},
+    ),
+    _Section(
+        "[billing]",
+        BillingConfig,
+        "Files with the costs of users and teams: auctune ledger export --focus.",
         {},
     ),
     _Section(

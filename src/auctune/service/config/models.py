@@ -215,6 +215,25 @@ class WebhooksConfig(BaseModel):
     )
 
 
+class BillingConfig(BaseModel):
+    """[billing]: of files with costs, for other departments and their tools."""
+
+    model_config = STRICT
+
+    currency: Annotated[str, StringConstraints(pattern=r"^[A-Z]{3}$")] = Field(
+        default="XXX",
+        description="currency of all amounts, as its code of ISO 4217; `XXX` is the code of no "
+        "currency: amounts are credits",
+        examples=["EUR"],
+    )
+    name: Annotated[str, StringConstraints(pattern=r"^\S(.{0,98}\S)?$")] = Field(
+        default="auctune",
+        description="name of this service as provider, invoice issuer and billing account. Choose "
+        "another for each of several services whose costs are put together",
+        examples=["lab-cluster"],
+    )
+
+
 def _one_zone() -> list[ZoneConfig]:
     return [AuctionConfig()]
 
@@ -270,6 +289,9 @@ class ServiceConfig(BaseModel):
     )
     inference: InferenceConfig = Field(
         default=InferenceConfig(), description="answers of bases and fine-tuned models"
+    )
+    billing: BillingConfig = Field(
+        default=BillingConfig(), description="currency and name in files with costs"
     )
     zones: Annotated[list[AnyZone], Field(min_length=1)] = Field(
         default_factory=_one_zone,

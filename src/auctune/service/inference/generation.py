@@ -161,7 +161,7 @@ class GenerationService:
             return nothing
         price = self.price
         return self._actors[model.base].call(
-            lambda zone: zone.charge_tokens(who.user, who.key, model.name, tokens, price)
+            lambda zone: zone.charge_tokens(who, model.name, tokens, price)
         )
 
 

@@ -4,7 +4,7 @@ A page is continued after the last row of the page before: unlike page numbers t
 while rows are added, and costs the same everywhere. OpenAI's API does so too (`after`, `has_more`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -132,6 +132,34 @@ class Queries:
         """Return a page of an account's entries, newest first; `after` is the id of an entry."""
         query = select(entries).where(entries.c.account == account)
         return self._page(query, entries.c.id, limit, after)
+
+    def charges(
+        self, account: str, since: float, until: float, limit: int, after: int | None = None
+    ) -> Page[Row]:
+        """Return a page of an account's entries in a period, oldest first, with their events.
+
+        The rows have the entry's id, job, amount and time, and zone, type and body of the event.
+        The page follows the entry `after`.
+        """
+        query = (
+            select(
+                *(entries.c[name] for name in ("id", "job", "amount", "at")),
+                *(events.c[name] for name in ("zone", "type", "body")),
+            )
+            .join(events, entries.c.seq == events.c.seq)
+            .where(entries.c.account == account, entries.c.at >= since, entries.c.at < until)
+        )
+        return self._page(query, entries.c.id, limit, after, is_rising=True)
+
+    def accounts(self, prefix: str) -> list[str]:
+        """Return the accounts with entries whose names have a prefix."""
+        column = entries.c.account
+        query = select(column).where(column.startswith(prefix, autoescape=True)).distinct()
+        return [row.account for row in self._read(query.order_by(column))]
+
+    def jobs_by_id(self, names: Collection[str]) -> list[Row]:
+        """Return jobs by their ids, of which there may be a few hundred."""
+        return self._read(select(jobs).where(jobs.c.id.in_(sorted(names))))
 
     def job(self, job: str) -> Row | None:
         return next(iter(self._read(select(jobs).where(jobs.c.id == job))), None)

@@ -5,8 +5,10 @@ import math
 from typing import Annotated
 
 from fastapi import APIRouter, Query
+from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 
+from auctune.service import focus
 from auctune.service.event_writer import from_minor_units
 from auctune.service.http.auth import CurrentUser, OperatorUser, ServiceDep
 from auctune.service.http.errors import ERRORS
@@ -149,3 +151,27 @@ async def history(
         "spans": spans,
         "accounts": accounts,
     }
+
+
+@router.get(
+    "/focus",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"text/csv": {}}, "description": "A row for each charge"}},
+)
+async def focus_file(
+    service: ServiceDep, who: CurrentUser, month: str | None = None
+) -> StreamingResponse:
+    """Return the costs of a month (UTC) as a FOCUS 1.0 file; of all users to operators.
+
+    The default is the current month so far.
+    """
+    wanted = focus.Month.containing(service.now()) if month is None else focus.Month.parse(month)
+    parts = focus.export(service, wanted, None if who.is_operator else who.user)
+    return StreamingResponse(
+        parts,
+        media_type="text/csv; charset=utf-8",
+        headers={
+            "Content-Disposition": f'attachment; filename="focus-{wanted}.csv"',
+            "Cache-Control": "no-store",
+        },
+    )

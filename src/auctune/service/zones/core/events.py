@@ -219,6 +219,7 @@ class TokensUsed(EventData):
 
     user: str
     key: str
+    team: str | None = None
     model: str
     prompt_tokens: int
     completion_tokens: int

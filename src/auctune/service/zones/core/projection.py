@@ -34,6 +34,20 @@ class EventMessage:
     data_fields: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a charge was for.
+
+    Attributes:
+        quantity: in `unit`, a plural as in the unit format of FOCUS.
+        is_fixed_price: whether the unit has a price of the zone's settings.
+    """
+
+    quantity: float
+    unit: str
+    is_fixed_price: bool = False
+
+
 def _trained(body: Mapping[str, Any]) -> str:
     result = body["result"]
     return f"{result['rows']} of {result['total_rows']} rows trained"
@@ -100,6 +114,10 @@ class JobProjection(ABC, Generic[J]):
     @abstractmethod
     def finish(self, row: JobReadModel, clock: SlotClock) -> float | None:
         """Return when a job is expected to finish, in unix time, or None if that is unknown."""
+
+    def usage(self, body: Mapping[str, Any], clock: SlotClock) -> Usage:
+        """Return what a charge was for, from the body of its event."""
+        return Usage(1.0, "Jobs")
 
     def has_started(self, job: J) -> bool:
         return bool(job.progress.rows or job.progress.steps)

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any, Generic, Protocol, TypeVar
 
 from auctune.domain import InputError, Money
+from auctune.service.accounts.keys import Principal
 from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.training import Training, ZoneBid
 from auctune.service.storage.events import EventType, ZoneEvent
@@ -241,7 +242,7 @@ class Zone(ABC, Generic[J, B]):
             self.fail(job, "service_failed", why, None)
 
     def charge_tokens(
-        self, user: str, key: str, model: str, tokens: tuple[int, int], price: Money
+        self, who: Principal, model: str, tokens: tuple[int, int], price: Money
     ) -> None:
         """Charge a user for answers of a model: tokens of prompts and of answers.
 
@@ -249,8 +250,9 @@ class Zone(ABC, Generic[J, B]):
             price: of 1,000 tokens.
         """
         data = TokensUsed(
-            user=user,
-            key=key,
+            user=who.user,
+            key=who.key,
+            team=who.team,
             model=model,
             prompt_tokens=tokens[0],
             completion_tokens=tokens[1],

@@ -16,7 +16,12 @@ from auctune.domain import Reason
 from auctune.service.storage.events import EventType, Record
 from auctune.service.storage.read_model import JobReadModel
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.projection import COMMON_MESSAGES, EventMessage, MeteredProjection
+from auctune.service.zones.core.projection import (
+    COMMON_MESSAGES,
+    EventMessage,
+    MeteredProjection,
+    Usage,
+)
 from auctune.service.zones.spot.decision import OVER_CAP
 from auctune.service.zones.spot.events import SpotEventType
 from auctune.service.zones.spot.job import SpotJobState
@@ -76,6 +81,10 @@ class SpotProjection(MeteredProjection[SpotJobState]):
         "deadline_slots": None,
         "worth": None,
     }
+
+    def usage(self, body: Mapping[str, Any], clock: SlotClock) -> Usage:
+        num_instances = body["on_demand"] + body["spot"]
+        return Usage(num_instances * body["share"] * clock.slot_seconds, "Instance-Seconds")
 
     def job_fields(self, job: SpotJobState) -> Record:
         return {

@@ -17,7 +17,12 @@ from pydantic_core import to_jsonable_python
 from auctune.service.storage.events import EventType, Record, ZoneEvent
 from auctune.service.storage.read_model import JobReadModel, Status
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.projection import COMMON_MESSAGES, EventMessage, MeteredProjection
+from auctune.service.zones.core.projection import (
+    COMMON_MESSAGES,
+    EventMessage,
+    MeteredProjection,
+    Usage,
+)
 from auctune.service.zones.timeshare.events import TimeshareEventType
 from auctune.service.zones.timeshare.job import CancelledJob, TimeshareJob
 
@@ -92,6 +97,9 @@ class TimeshareProjection(MeteredProjection[TimeshareJob]):
         ),
     }
     default_fields: ClassVar[Record] = {**MeteredProjection.default_fields, "target": None}
+
+    def usage(self, body: Mapping[str, Any], clock: SlotClock) -> Usage:
+        return Usage(body["seconds"], "Seconds", is_fixed_price=True)
 
     def job_fields(self, job: TimeshareJob) -> Record:
         return {

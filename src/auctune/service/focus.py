@@ -1,0 +1,357 @@
+"""The ledger as a cost-and-usage file of FOCUS 1.0 (https://focus.finops.org).
+
+A row has the charges of a day (UTC) for one job, or for answers of one model, of one user, team,
+key and zone; refunds have rows of their own. The sum of `BilledCost` over all months is what users
+owe. Holds are not costs.
+
+The team is that of the user when the job was submitted or the answer requested, as recorded then:
+costs of past months stay as they are when a user changes teams.
+"""
+
+import asyncio
+import csv
+import io
+import re
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+
+import orjson
+
+from auctune.domain import InputError, Money
+from auctune.domain.money import STEP, ZERO
+from auctune.service.config.models import BillingConfig
+from auctune.service.ledger import user_account
+from auctune.service.service import Service
+from auctune.service.storage import Queries, Row
+from auctune.service.zones.core.events import TokensUsed, adapter
+from auctune.service.zones.core.projection import Usage
+
+COLUMNS = (
+    "AvailabilityZone",
+    "BilledCost",
+    "BillingAccountId",
+    "BillingAccountName",
+    "BillingCurrency",
+    "BillingPeriodEnd",
+    "BillingPeriodStart",
+    "ChargeCategory",
+    "ChargeClass",
+    "ChargeDescription",
+    "ChargeFrequency",
+    "ChargePeriodEnd",
+    "ChargePeriodStart",
+    "CommitmentDiscountCategory",
+    "CommitmentDiscountId",
+    "CommitmentDiscountName",
+    "CommitmentDiscountStatus",
+    "CommitmentDiscountType",
+    "ConsumedQuantity",
+    "ConsumedUnit",
+    "ContractedCost",
+    "ContractedUnitPrice",
+    "EffectiveCost",
+    "InvoiceIssuerName",
+    "ListCost",
+    "ListUnitPrice",
+    "PricingCategory",
+    "PricingQuantity",
+    "PricingUnit",
+    "ProviderName",
+    "PublisherName",
+    "RegionId",
+    "RegionName",
+    "ResourceId",
+    "ResourceName",
+    "ResourceType",
+    "ServiceCategory",
+    "ServiceName",
+    "SkuId",
+    "SkuPriceId",
+    "SubAccountId",
+    "SubAccountName",
+    "Tags",
+    "x_Key",
+    "x_User",
+    "x_Zone",
+    # The rules for 1.0 of focus-validator 1.0.0 require these, by earlier or display names.
+    "ChargeType",
+    "InvoiceIssuer",
+    "Provider",
+    "Publisher",
+    "ResourceID",
+)
+"""Columns of the file; the columns of FOCUS 1.0 are first."""
+
+_MONTH = re.compile(r"(19[7-9][0-9]|2[0-9]{3})-(0[1-9]|1[0-2])")
+_TAG = "auctune/"
+_TOKENS = "Tokens"
+_PAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Month:
+    """A calendar month in UTC."""
+
+    start: datetime
+
+    @classmethod
+    def parse(cls, text: str) -> "Month":
+        """Return the month of a text such as 2026-11.
+
+        Raises:
+            InputError: if it is not one since 1970.
+        """
+        if not _MONTH.fullmatch(text):
+            raise InputError("month", repr(text), "a month such as 2026-11")
+        return cls(datetime.strptime(text, "%Y-%m").replace(tzinfo=UTC))
+
+    @classmethod
+    def containing(cls, time: float) -> "Month":
+        """Return the month of a unix time."""
+        return cls.parse(f"{datetime.fromtimestamp(time, UTC):%Y-%m}")
+
+    def __str__(self) -> str:
+        return f"{self.start:%Y-%m}"
+
+    @property
+    def end(self) -> datetime:
+        return (self.start + timedelta(days=31)).replace(day=1)
+
+
+async def export(service: Service, month: Month, user: str | None) -> AsyncIterator[bytes]:
+    """Yield the file of a month in parts: of one user, or of all if `user` is None."""
+    yield _to_csv([dict(zip(COLUMNS, COLUMNS, strict=True))])
+    if user is None:
+        accounts = await asyncio.to_thread(service.queries.accounts, user_account(""))
+    else:
+        accounts = [user_account(user)]
+    for account in accounts:
+        charges = _AccountCharges(service, account, month)
+        yield await asyncio.to_thread(charges.read)
+
+
+class _Kind(StrEnum):
+    """Kind of a row."""
+
+    USAGE = "usage"
+    REFUND = "refund"
+    """Of charges of the same month."""
+    CORRECTION = "correction"
+    """Refund of charges of earlier months, whose files are written."""
+
+
+class _Service(StrEnum):
+    """What is sold, as `ServiceName`."""
+
+    TRAINING = "Fine-tuning"
+    ANSWERS = "Answers"
+
+
+_RESOURCE_TYPES = {_Service.TRAINING: "Fine-tuning job", _Service.ANSWERS: "Model"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Resource:
+    """A job, or a model that answers, with who uses it.
+
+    Attributes:
+        name: the job's suffix.
+        tags: the job's metadata.
+    """
+
+    service: _Service
+    zone: str
+    id: str
+    team: str | None
+    key: str | None
+    name: str | None = field(default=None, compare=False)
+    tags: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+
+def _job(row: Row) -> _Resource:
+    request = orjson.loads(row.body)["request"]
+    # The organization of a user without a team is the user.
+    team = None if request["organization_id"] == row.owner else request["organization_id"]
+    tags = request.get("metadata") or {}
+    return _Resource(
+        _Service.TRAINING, row.zone, row.id, team, request.get("key"), request.get("suffix"), tags
+    )
+
+
+@dataclass(slots=True)
+class _Sum:
+    amount: Money = ZERO
+    quantity: float = 0.0
+    unit: str | None = None
+    is_fixed_price: bool = False
+
+    def add(self, amount: Money, usage: Usage) -> None:
+        self.amount += amount
+        self.quantity += usage.quantity
+        self.unit, self.is_fixed_price = usage.unit, usage.is_fixed_price
+
+
+class _AccountCharges:
+    """Charges of a user's account in a month."""
+
+    def __init__(self, service: Service, account: str, month: Month) -> None:
+        self._service = service
+        self._account = account
+        self._user = account.removeprefix(user_account(""))
+        self._month = month
+        self._jobs: dict[str, _Resource] = {}
+        # By job: all charges of the month, which a refund takes back.
+        self._paid: dict[str, _Sum] = {}
+        self._sums: dict[tuple[datetime, _Resource, _Kind], _Sum] = {}
+
+    def read(self) -> bytes:
+        """Return the rows of the account, by day, zone and resource."""
+        since, until = self._month.start.timestamp(), self._month.end.timestamp()
+        queries, after, has_more = self._service.queries, None, True
+        while has_more:
+            page = queries.charges(self._account, since, until, _PAGE, after)
+            self._load_jobs(queries, page.items)
+            for row in page.items:
+                self._add(row)
+                after = row.id
+            has_more = page.has_more
+        return _to_csv(self._rows())
+
+    def _load_jobs(self, queries: Queries, charges: tuple[Row, ...]) -> None:
+        missing = {row.job for row in charges if row.job is not None} - self._jobs.keys()
+        self._jobs |= {row.id: _job(row) for row in queries.jobs_by_id(missing)}
+
+    def _add(self, row: Row) -> None:
+        amount, body = row.amount * STEP, orjson.loads(row.body)
+        at = datetime.fromtimestamp(row.at, UTC)
+        day = at.replace(hour=0, minute=0, second=0, microsecond=0)
+        if row.job is None:
+            used: TokensUsed = adapter(TokensUsed).validate_python(body)
+            model = _Resource(_Service.ANSWERS, row.zone, used.model, used.team, used.key)
+            num_tokens = used.prompt_tokens + used.completion_tokens
+            usage = Usage(num_tokens, _TOKENS, is_fixed_price=True)
+            self._sum(day, model, _Kind.USAGE).add(amount, usage)
+            return
+        job = self._jobs[row.job]
+        if amount < ZERO:
+            self._refund(day, job, -amount)
+            return
+        usage = self._service.projection(row.zone).usage(body, self._service.clock(row.zone))
+        self._sum(day, job, _Kind.USAGE).add(amount, usage)
+        self._paid.setdefault(job.id, _Sum()).add(amount, usage)
+
+    def _refund(self, day: datetime, job: _Resource, amount: Money) -> None:
+        """Take back charges of this month first; a refund of earlier ones is a correction."""
+        paid = self._paid.get(job.id, _Sum())
+        current = min(amount, paid.amount)
+        if current:
+            quantity = paid.quantity * float(current / paid.amount)
+            assert paid.unit is not None
+            usage = Usage(-quantity, paid.unit, paid.is_fixed_price)
+            self._sum(day, job, _Kind.REFUND).add(-current, usage)
+            paid.amount -= current
+            paid.quantity -= quantity
+        if amount > current:
+            self._sum(day, job, _Kind.CORRECTION).amount -= amount - current
+
+    def _sum(self, day: datetime, resource: _Resource, kind: _Kind) -> _Sum:
+        return self._sums.setdefault((day, resource, kind), _Sum())
+
+    def _rows(self) -> Iterator[dict[str, str | None]]:
+        def place(item: tuple[tuple[datetime, _Resource, _Kind], _Sum]) -> tuple[Any, ...]:
+            day, resource, kind = item[0]
+            order = list(_Kind).index(kind)
+            return day, resource.zone, resource.id, resource.key or "", resource.team or "", order
+
+        for (day, resource, kind), total in sorted(self._sums.items(), key=place):
+            yield {
+                **_billing_columns(self._service.billing, self._month),
+                **_cost_columns(total),
+                **_resource_columns(resource, self._user, kind),
+                "ChargePeriodStart": _time(day),
+                "ChargePeriodEnd": _time(day + timedelta(days=1)),
+                "ChargeClass": "Correction" if kind is _Kind.CORRECTION else None,
+            }
+
+
+def _resource_columns(resource: _Resource, user: str, kind: _Kind) -> dict[str, str | None]:
+    """Return the columns of what was sold, and to whom."""
+    text = f"{resource.service} in zone {resource.zone}"
+    sku = f"{resource.zone}/{resource.service.lower()}"
+    own = {"user": user, "key": resource.key, "zone": resource.zone}
+    tags = {_TAG + name: value for name, value in own.items() if value is not None}
+    return {
+        "ChargeDescription": text if kind is _Kind.USAGE else f"Refund: {text}",
+        "ResourceId": resource.id,
+        "ResourceID": resource.id,
+        "ResourceName": resource.name,
+        "ResourceType": _RESOURCE_TYPES[resource.service],
+        "ServiceName": resource.service,
+        "SkuId": sku,
+        "SkuPriceId": sku,
+        "SubAccountId": resource.team,
+        "SubAccountName": resource.team,
+        "Tags": orjson.dumps({**resource.tags, **tags}).decode(),
+        "x_Key": resource.key,
+        "x_User": user,
+        "x_Zone": resource.zone,
+    }
+
+
+def _billing_columns(billing: BillingConfig, month: Month) -> dict[str, str]:
+    """Return the columns that all rows have in common."""
+    names = (
+        "BillingAccountId",
+        "BillingAccountName",
+        "InvoiceIssuerName",
+        "InvoiceIssuer",
+        "ProviderName",
+        "Provider",
+        "PublisherName",
+        "Publisher",
+    )
+    return {
+        **dict.fromkeys(names, billing.name),
+        "BillingCurrency": billing.currency,
+        "BillingPeriodStart": _time(month.start),
+        "BillingPeriodEnd": _time(month.end),
+        "ChargeCategory": "Usage",
+        "ChargeType": "Usage",
+        "ChargeFrequency": "Usage-Based",
+        "ServiceCategory": "AI and Machine Learning",
+    }
+
+
+def _cost_columns(total: _Sum) -> dict[str, str | None]:
+    """Return costs, quantities and the mean price of a unit; a correction has the cost alone."""
+    cost = f"{total.amount:.4f}"
+    costs = dict.fromkeys(("BilledCost", "ContractedCost", "EffectiveCost", "ListCost"), cost)
+    if total.unit is None:
+        return {**costs}
+    scale, pricing_unit = (1000, f"1000 {_TOKENS}") if total.unit == _TOKENS else (1, total.unit)
+    priced = Decimal(f"{total.quantity / scale:.4f}")
+    price = f"{total.amount / priced:.12f}" if priced else None
+    return {
+        **costs,
+        "ConsumedQuantity": f"{total.quantity:.4f}",
+        "ConsumedUnit": total.unit,
+        "PricingQuantity": str(priced),
+        "PricingUnit": pricing_unit,
+        "PricingCategory": "Standard" if total.is_fixed_price else "Dynamic",
+        "ContractedUnitPrice": price,
+        "ListUnitPrice": price,
+    }
+
+
+def _time(time: datetime) -> str:
+    return f"{time:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _to_csv(rows: Iterable[Mapping[str, str | None]]) -> bytes:
+    text = io.StringIO()
+    csv.DictWriter(text, COLUMNS, restval=None, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode()
