@@ -5,18 +5,29 @@
 | generate {id, request} | `Generated` for each piece, or one `Refused` |
 | cancel {id} | none: no further piece comes |
 
-It sends `Ready` once the base is loaded.
+It sends `Ready` once the base is loaded. Requests are read on a thread of their own: a long prompt
+takes a second to tokenize, in which others' answers go on.
 """
 
 import os
-from typing import Any
+import queue
+import threading
+import traceback
+from typing import TYPE_CHECKING, Any
 
 from auctune.domain import AuctuneError
 from auctune.run.generation import PIECES, REQUESTS, SETTINGS, GenerationMessage
-from auctune.run.runtime.channel import Message, ParentChannel, error_record
+from auctune.run.runtime.channel import ParentChannel, error_record
+
+if TYPE_CHECKING:
+    from auctune.train.generation.engine import Engine, ReadRequest
+
+Parent = ParentChannel[GenerationMessage]
+Accepted = tuple[str, "ReadRequest | None"] | None
+"""Id of a request, and the request as it was read, or None to cancel it; None to stop."""
 
 
-def main(parent: ParentChannel[GenerationMessage], argument: Any) -> None:
+def main(parent: Parent, argument: Any) -> None:
     """Serve requests; the argument is a `GeneratorSettings`."""
     import torch
 
@@ -43,25 +54,51 @@ def main(parent: ParentChannel[GenerationMessage], argument: Any) -> None:
         return
     parent.send({"kind": "ready"})
 
-    def accept(message: Message) -> None:
-        id_ = message["id"]
-        if message["do"] == "cancel":
-            engine.cancel(id_)
-            return
-        try:
-            engine.add(id_, REQUESTS.validate_python(message["request"]))
-        except AuctuneError as error:
-            parent.send({"kind": "refused", "id": id_, **error_record(error)})
-
+    accepted: queue.SimpleQueue[Accepted] = queue.SimpleQueue()
+    threading.Thread(target=_read, args=(parent, engine, accepted), daemon=True).start()
     while not parent.stop_requested.is_set():
-        while engine.is_idle or not parent.inbox.empty():
-            message = parent.inbox.get()
-            if message["do"] == "stop":
+        while engine.is_idle or not accepted.empty():
+            one = accepted.get()
+            if one is None:
                 return
-            accept(message)
+            _accept(parent, engine, *one)
         for id_, piece in engine.step():
             if isinstance(piece, AuctuneError):
-                parent.send({"kind": "refused", "id": id_, **error_record(piece)})
+                _refuse(parent, id_, piece)
             else:
                 content = PIECES.dump_python(piece, mode="json")
                 parent.send({"kind": "generated", "id": id_, "piece": content})
+
+
+def _read(parent: Parent, engine: "Engine", accepted: "queue.SimpleQueue[Accepted]") -> None:
+    """Read requests in the order in which they come."""
+    while (message := parent.inbox.get())["do"] != "stop":
+        id_, read = message["id"], None
+        if message["do"] == "generate":
+            try:
+                read = engine.read(REQUESTS.validate_python(message["request"]))
+            except AuctuneError as error:
+                _refuse(parent, id_, error)
+                continue
+            except Exception as error:
+                # Chat templates are programs: what one raises must not end others' answers.
+                traceback.print_exc()
+                found = f"the request could not be read ({type(error).__name__})"
+                _refuse(parent, id_, AuctuneError(found))
+                continue
+        accepted.put((id_, read))
+    accepted.put(None)
+
+
+def _accept(parent: Parent, engine: "Engine", id_: str, read: "ReadRequest | None") -> None:
+    if read is None:
+        engine.cancel(id_)
+        return
+    try:
+        engine.accept(id_, read)
+    except AuctuneError as error:
+        _refuse(parent, id_, error)
+
+
+def _refuse(parent: Parent, id_: str, error: AuctuneError) -> None:
+    parent.send({"kind": "refused", "id": id_, **error_record(error)})

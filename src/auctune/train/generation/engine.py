@@ -67,6 +67,9 @@ _BASE = ""
 Reply = tuple[str, Piece | AuctuneError]
 """Id of a request, and a piece of its reply, or the error that ends it."""
 
+ReadRequest = tuple[Request, list[int] | DataSet]
+"""A request, and the tokens of its prompt, or its rows."""
+
 
 @dataclass(eq=False)
 class _Answer:
@@ -170,25 +173,46 @@ class Engine:
         """Whether there is nothing to do."""
         return not (self._waiting or self._readings or self._rows or self._scorings)
 
+    def read(self, request: Request) -> ReadRequest:
+        """Return a request with its tokens or rows; on any thread, while steps are taken.
+
+        Raises:
+            InputError: if its prompt or its rows cannot be used.
+        """
+        if isinstance(request, GenerationRequest):
+            return request, self._tokenize(request)
+        dataset = read_dataset(
+            request.data,
+            "rows",
+            max_row_characters=DEFAULT_MAX_ROW_CHARACTERS,
+            max_rows=request.max_rows,
+        )
+        check_scorable(dataset)
+        return request, dataset
+
     def add(self, id_: str, request: Request) -> None:
-        """Accept a request, whose reply comes with the next steps.
+        """Read and accept a request.
 
         Raises:
             InputError: if its prompt, its rows or their adapter cannot be used.
         """
-        if isinstance(request, ScoreRequest):
-            dataset = read_dataset(
-                request.data,
-                "rows",
-                max_row_characters=DEFAULT_MAX_ROW_CHARACTERS,
-                max_rows=request.max_rows,
-            )
-            check_scorable(dataset)
-            adapter = self._load(request.adapter)
-            pieces = self._score(request, dataset, adapter)
-            self._scorings.append(_Scoring(id_, adapter, pieces))
+        self.accept(id_, self.read(request))
+
+    def accept(self, id_: str, read: ReadRequest) -> None:
+        """Accept what `read` returned; its reply comes with the next steps.
+
+        Raises:
+            InputError: if the adapter for its rows cannot be used.
+        """
+        request, content = read
+        if isinstance(request, GenerationRequest):
+            assert isinstance(content, list)
+            self._waiting.append(_Waiting(id_, request, content))
             return
-        self._waiting.append(_Waiting(id_, request, self._tokenize(request)))
+        assert isinstance(content, DataSet)
+        adapter = self._load(request.adapter)
+        pieces = self._score(request, content, adapter)
+        self._scorings.append(_Scoring(id_, adapter, pieces))
 
     def cancel(self, id_: str) -> None:
         """Drop a request, if it is still here."""

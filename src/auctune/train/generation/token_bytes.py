@@ -26,7 +26,7 @@ class TokenBytes:
         """Return the bytes of a token."""
         if token in self._added:
             return self._added[token].encode()
-        text = self._tokenizer.convert_ids_to_tokens(token)
+        text: str | None = self._tokenizer.convert_ids_to_tokens(token)
         if text is None:
             # Vocabularies of models are often padded.
             return b""
