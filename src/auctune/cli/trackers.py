@@ -17,6 +17,7 @@ import typer
 from auctune.client import Job
 from auctune.client.watch import JobChanged
 from auctune.domain import AuctuneError, InputError
+from auctune.wandb_run import WandbRun
 
 # Experiment of MLflow that has the jobs as its runs.
 _EXPERIMENT = "auctune"
@@ -72,28 +73,8 @@ class MlflowRun:
         self._client.set_terminated(self._run)
 
 
-class WandbRun:
-    """A run with the job's name and id; it replaces that of an earlier watch."""
-
-    def __init__(self, project: str, job: Job) -> None:
-        import wandb
-
-        # Jobs are watched side by side, and the console has the progress of all of them.
-        self._run = wandb.init(
-            project=project,
-            id=job.id,
-            name=job.name,
-            reinit="create_new",
-            settings=wandb.Settings(console="off"),
-        )
-        # A step that was trained again is lower than the step before, which W&B's own drops.
-        self._run.define_metric("*", step_metric="step")
-
-    def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        self._run.log({"step": step, **metrics})
-
-    def close(self) -> None:
-        self._run.finish()
+def _wandb_run(project: str, job: Job) -> WandbRun:
+    return WandbRun(project, job.id, job.name)
 
 
 @dataclass(frozen=True)
@@ -116,7 +97,7 @@ class TrackerOptions:
         for option, place, package, run in (
             ("--tensorboard", self.tensorboard, "tensorboard", TensorBoardRun),
             ("--mlflow", self.mlflow, "mlflow", MlflowRun),
-            ("--wandb", self.wandb, "wandb", WandbRun),
+            ("--wandb", self.wandb, "wandb", _wandb_run),
         ):
             if place is None:
                 continue

@@ -1,8 +1,8 @@
 """Erase a user's data on request: files, checkpoints, webhooks, keys, names and notes.
 
 Accounting data stay: decisions and payments in the log under the user's id, and the rows of jobs,
-both without metadata and suffixes. In SQLite the database files contain no erased data afterwards;
-PostgreSQL keeps old versions of rows until its VACUUM.
+both without metadata, suffixes and integrations. In SQLite the database files contain no erased
+data afterwards; PostgreSQL keeps old versions of rows until its VACUUM.
 """
 
 import asyncio
@@ -21,12 +21,16 @@ from auctune.service.storage import Row, WriteBatch, tables
 from auctune.service.storage.committer import durable
 from auctune.service.storage.engine import Store
 from auctune.service.storage.event_log import EVENT_COLUMNS, checksum, read_row
+from auctune.service.storage.events import Record
 from auctune.service.storage.snapshots import holds_any
 from auctune.service.storage.tables import events, snapshots
 
 _PAGE = 500
 # Events of one batch are rewritten in one transaction, which all other writes wait for.
 _JOBS_PER_BATCH = 50
+
+# Fields of a request with texts of its user.
+_TEXTS = ("metadata", "suffix", "integrations")
 
 # The log is append-only, and triggers refuse every change of it. Erasure is the one exception: it
 # replaces bodies of events, with new checksums, in transactions that drop the trigger.
@@ -134,6 +138,8 @@ async def _erase_jobs(service: Service, user: str) -> list[str]:
         rows = [_without_text(row) for row in page.items]
         await durable(service.committer, WriteBatch().upsert(tables.jobs, *rows))
         for row in page.items:
+            if read_job(row).body["request"].get("integrations"):
+                await service.wandb.forget(row.id)
             folder = service.work / row.zone / row.id
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
         erased += [row.id for row in page.items]
@@ -151,12 +157,16 @@ async def _erase_events(service: Service, jobs: list[str]) -> None:
 def _event_without_text(body: bytes) -> bytes | None:
     event = orjson.loads(body)
     request = event.get("request")
-    if request is None or (request.get("metadata"), request.get("suffix")) == (None, None):
+    if request is None or all(request.get(name) is None for name in _TEXTS):
         return None
-    return orjson.dumps({**event, "request": {**request, "metadata": None, "suffix": None}})
+    return orjson.dumps({**event, "request": _request_without_text(request)})
 
 
 def _without_text(stored: Row) -> dict[str, object]:
     row = read_job(stored)
-    request = {**row.body["request"], "metadata": None, "suffix": None}
+    request = _request_without_text(row.body["request"])
     return job_record(replace(row, body={**row.body, "request": request, "notes": []}))
+
+
+def _request_without_text(request: Record) -> Record:
+    return request | {name: None for name in _TEXTS if name in request}

@@ -9,6 +9,7 @@ from auctune.domain.money import STEP
 from auctune.service.accounts.budget_alerts import BudgetAlert
 from auctune.service.accounts.budgets import BudgetTracker
 from auctune.service.accounts.limits import OPEN, JobQuota
+from auctune.service.integrations.wandb_logger import NEW_RUNS, mark_runs
 from auctune.service.metrics import Metrics
 from auctune.service.notifier import Notifier
 from auctune.service.storage import Row, tables
@@ -61,6 +62,8 @@ class LogWriter:
                 if alerts:
                     self._spending.alerts.committed(alerts)
                     self._notifier.publish([WEBHOOK_EVENTS])
+                if has_new_runs:
+                    self._notifier.publish([NEW_RUNS])
 
         # Vital: the zone's state already includes these events.
         batch = WriteBatch(written, is_vital=True)
@@ -93,6 +96,8 @@ class LogWriter:
                 )
         if alerts:
             batch.upsert(tables.meta, *(alert.row() for alert in alerts))
+        new = (row for event, change in happened for row in change.rows if row.seq == event.seq)
+        has_new_runs = mark_runs(batch, new)
         if rows:
             batch.upsert(tables.jobs, *(job_record(row) for row in rows.values()))
         self._committer.submit(batch)

@@ -8,7 +8,7 @@ from pathlib import Path
 from auctune.atomic_files import atomic_file, clean_temp_files
 from auctune.domain import InputError
 
-_FOLDERS = ("files", "work", "logs", "trash", "profiles")
+_FOLDERS = ("files", "work", "logs", "trash", "profiles", "wandb")
 _OTHERS = 0o077
 KEY_BYTES = 32
 

@@ -15,6 +15,7 @@ from auctune.run.data.client import DataError
 from auctune.service.accounts.default_terms import Sources, resolve
 from auctune.service.accounts.keys import Principal
 from auctune.service.accounts.limits import JobQuota, QuotaExceededError
+from auctune.service.config.wandb import WandbConfig
 from auctune.service.datasets.start_models import StartModels
 from auctune.service.files.repository import FileRecord, FileRepository
 from auctune.service.identifiers import new_id
@@ -114,6 +115,7 @@ class SubmissionService:
         check: raises an error while the service accepts no bids.
         default_terms: returns the default terms of a principal, by owner.
         aliases: other names of models, each for the base of a zone.
+        wandb: what jobs may be logged to.
 
     Attributes:
         paused: names of zones that accept no bids now.
@@ -129,6 +131,7 @@ class SubmissionService:
         check: Callable[[], None],
         default_terms: Callable[[Principal], Sources],
         aliases: Mapping[str, str],
+        wandb: WandbConfig,
     ) -> None:
         self.paused: set[str] = set()
         self._zones = zones
@@ -139,6 +142,7 @@ class SubmissionService:
         self._check = check
         self._default_terms = default_terms
         self._aliases = aliases
+        self._wandb = wandb
         self._tasks = TaskSet()
         self._by_base: dict[str, list[AnyGateway]] = {}
         for zone in zones.values():
@@ -161,6 +165,7 @@ class SubmissionService:
         job = new_id("ftjob")
         with self._open_jobs.reserve(who.user, job):
             if isinstance(request, Acceptance):
+                self._wandb.check_request(request.integrations)
                 if request.model is not None:
                     model = self.resolve_alias(request.model)
                     request = request.model_copy(update={"model": model})
@@ -209,6 +214,7 @@ class SubmissionService:
 
     async def _complete(self, who: Principal, request: JobRequest) -> JobRequest:
         """Return a request with its model looked up, and with the default terms that it lacks."""
+        self._wandb.check_request(request.integrations)
         if request.model.startswith(PREFIX):
             start = await self._start_models.find(request.model, who.user)
             request = request.starting_from(start)

@@ -40,6 +40,7 @@ from auctune.service.files.repository import FileRepository
 from auctune.service.identifiers import JOB_ID
 from auctune.service.inference.catalog import ModelCatalog
 from auctune.service.inference.generation import GenerationService
+from auctune.service.integrations.wandb_logger import WandbLogger
 from auctune.service.jobs.idempotency import IdempotencyStore
 from auctune.service.jobs.quotes import QuoteStore
 from auctune.service.metrics import Metrics
@@ -155,6 +156,7 @@ class Service:
     open_jobs: JobQuota
     explanations: ExplanationService
     webhooks: WebhookDispatcher
+    wandb: WandbLogger
     committer: Committer
     store: Store
     metrics: Metrics
@@ -261,6 +263,7 @@ class ServiceRuntime:
         `report` is called with the zone that is waited for: some nodes take a minute to start.
         """
         self.service.webhooks.start()
+        self.service.wandb.start()
         self._tasks.spawn(keep_up(self.service.now, self.service.files.trash))
         for zone, worker in self.workers.items():
             report(f"starting zone {zone}", 0.0)
@@ -272,6 +275,7 @@ class ServiceRuntime:
         """Stop training, and commit what is pending."""
         await self._tasks.close()
         await self.service.webhooks.close()
+        await self.service.wandb.close()
         await self.service.charts.close()
         await self.service.submissions.close()
         await self.service.generation.close()
@@ -393,6 +397,7 @@ async def build_service(
         check_bids,
         accounts.default_terms,
         config.model_aliases,
+        config.wandb,
     )
     service = Service(
         zones=zones,
@@ -419,6 +424,14 @@ async def build_service(
             metrics.observe_webhook,
             spending.alerts,
             accounts.members,
+        ),
+        wandb=WandbLogger(
+            config.wandb,
+            place.data / "wandb",
+            place.logs / "wandb.log",
+            store.reader,
+            committer,
+            notifier,
         ),
         committer=committer,
         store=store,

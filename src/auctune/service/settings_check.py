@@ -23,6 +23,7 @@ def check_service(config: ServiceConfig) -> None:
             raise _attribute_to_key(error, zone, place) from None
     for index, key in enumerate(config.keys):
         key.key(f"keys[{index}]")
+    config.wandb.check()
 
 
 def check_bases(config: ServiceConfig) -> None:

@@ -39,6 +39,7 @@ from auctune.service.config.models import (
 from auctune.service.config.spot import SpotConfig, SpotRayConfig
 from auctune.service.config.timeshare import TimeshareConfig
 from auctune.service.config.vendors import BuiltinVendorConfig, VendorConfig
+from auctune.service.config.wandb import WandbConfig
 from auctune.service.config.zone import LanguageZoneConfig
 
 _WIDTH = 100
@@ -49,6 +50,7 @@ TABLES: dict[str, type[BaseModel]] = {
     "[webhooks]": WebhooksConfig,
     "[default_terms]": DefaultTerms,
     "[inference]": InferenceConfig,
+    "[wandb]": WandbConfig,
     "[billing]": BillingConfig,
     "[[zones]]": AuctionConfig,
     "[[zones]] of kind spot": SpotConfig,
@@ -124,6 +126,13 @@ _SECTIONS = (
         "[inference]",
         InferenceConfig,
         "Answers of the zones' bases and of users' fine-tuned models.",
+        {},
+    ),
+    _Section(
+        "[wandb]",
+        WandbConfig,
+        "Weights & Biases: jobs are logged there as the integrations of their requests say. With "
+        "one of the first three keys; it needs the package wandb.",
         {},
     ),
     _Section(

@@ -31,6 +31,7 @@ from auctune.service.config.inference import InferenceConfig
 from auctune.service.config.secrets import read_secret, require_exactly_one
 from auctune.service.config.spot import SpotConfig
 from auctune.service.config.timeshare import TimeshareConfig
+from auctune.service.config.wandb import WandbConfig
 from auctune.service.config.zone import AUCTION, EDGE, SPOT, TIMESHARE, ZoneConfig
 from auctune.service.jobs.fine_tuned import PREFIX
 from auctune.service.vendors.protocol import check_url
@@ -292,6 +293,9 @@ class ServiceConfig(BaseModel):
     )
     billing: BillingConfig = Field(
         default=BillingConfig(), description="currency and name in files with costs"
+    )
+    wandb: WandbConfig = Field(
+        default=WandbConfig(), description="runs of Weights & Biases that jobs are logged to"
     )
     zones: Annotated[list[AnyZone], Field(min_length=1)] = Field(
         default_factory=_one_zone,

@@ -5,6 +5,8 @@ from typing import Any, Generic, Literal, TypeVar
 from pydantic import BaseModel
 from pydantic.json_schema import SkipJsonSchema
 
+from auctune.service.jobs.request import Integration
+
 T = TypeVar("T")
 
 
@@ -272,7 +274,7 @@ class Job(BaseModel):
     finished_at: int | None
     estimated_finish: int | None
     error: JobError | None
-    integrations: list[Any] | None
+    integrations: list[Integration] | None
     metadata: dict[str, str] | None
     market: MarketFields
 

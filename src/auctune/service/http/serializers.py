@@ -69,7 +69,7 @@ def job_view(row: JobReadModel, projection: JobProjection[Any], clock: SlotClock
         "finished_at": int(body["finished_at"]) if is_over else None,
         "estimated_finish": None if finish is None else int(finish),
         "error": body["error"],
-        "integrations": None,
+        "integrations": request.get("integrations"),
         "metadata": request["metadata"],
         "market": {
             "start_from": request["start_from"],

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -40,6 +39,9 @@ Amount = (
     | Annotated[int, Field(strict=True)]
 )
 Moment = Annotated[str, StringConstraints(max_length=64)]
+# As W&B has it: without / \ # ? % and colons.
+_WANDB_PROJECT = r"^[^/\\#?%:\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*$"
+WandbName = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=_LINE)]
 FileId = Annotated[str, StringConstraints(pattern=r"^file-[A-Za-z0-9]{1,64}$")]
 
 # A mistyped field is an error, not an omitted one.
@@ -153,11 +155,24 @@ class MarketTerms(BaseModel):
     risk: Annotated[float, Field(ge=0, le=1, strict=True)] = 0.1
 
 
-def _refuse_integrations(value: list[Any]) -> list[Any]:
-    if value:
-        instead = "an empty list; `auctune watch JOB --wandb PROJECT` logs a job to W&B"
-        raise InputError("", "integrations are not offered", instead)
-    return value
+class WandbRunTerms(BaseModel):
+    """The run of Weights & Biases that a job is logged to, in OpenAI's fields and W&B's limits."""
+
+    model_config = FORBID_EXTRA
+
+    project: Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=_WANDB_PROJECT)]
+    name: WandbName | None = None
+    entity: WandbName | None = None
+    tags: Annotated[tuple[Key, ...], Field(max_length=32)] = ()
+
+
+class Integration(BaseModel):
+    """A service of others that a job is logged to."""
+
+    model_config = FORBID_EXTRA
+
+    type: Literal["wandb"]
+    wandb: WandbRunTerms
 
 
 class Request(BaseModel):
@@ -171,7 +186,7 @@ class Request(BaseModel):
     seed: Annotated[int, Field(ge=0, le=2**31 - 1, strict=True)] | None = None
     suffix: Annotated[str, StringConstraints(max_length=64, pattern=_LINE)] | None = None
     metadata: Annotated[dict[Key, Value], Field(max_length=16)] | None = None
-    integrations: Annotated[list[Any], AfterValidator(_refuse_integrations)] | None = None
+    integrations: Annotated[tuple[Integration, ...], Field(max_length=5)] | None = None
     market: MarketTerms = MarketTerms()
 
     @model_validator(mode="after")

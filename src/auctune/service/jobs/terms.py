@@ -192,6 +192,7 @@ def request_record(
     """Return what is recorded of a request, for its owner and for a decision after a restart."""
     rate = request.hyperparameters_used.learning_rate_multiplier
     chosen_from = {"alternatives": [one.to_record() for one in alternatives]}
+    integrations = [one.model_dump(mode="json") for one in request.integrations or ()]
     return {
         "model": request.base,
         "start_from": None if request.start is None else request.model,
@@ -205,6 +206,7 @@ def request_record(
         "bid": None if bid is None else str(bid),
         "deadline": deadline,
         **(chosen_from if alternatives else {}),
+        **({"integrations": integrations} if integrations else {}),
         **({} if request.alias is None else {"alias": request.alias}),
         **({"default_terms": default_terms_record(request)} if request.default_terms else {}),
     }

@@ -136,8 +136,9 @@ def test_all_settings_together_are_valid(tmp_path: Path) -> None:
     named: dict[tuple[int, str], int] = {}
     for index in LEFT_OUT:
         table = sum(line.startswith("[") for line in LINES[:index])
-        # Of two examples of one setting the first, and one way to say what energy costs.
-        if name_of(index) not in ("energy_cost", "executor"):
+        # Of two examples of one setting the first, one way to say what energy costs, and one place
+        # of W&B's key.
+        if name_of(index) not in ("energy_cost", "executor", "key_variable"):
             named.setdefault((table, name_of(index)), index)
     config = read(with_settings(*named.values(), *smallest_tables()), tmp_path)
     zone = config.zones[0]

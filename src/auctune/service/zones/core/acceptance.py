@@ -18,8 +18,8 @@ from auctune.service.jobs.timestamps import to_rfc3339
 from auctune.service.zones.core.menu import OfferLine, P_co
 from auctune.service.zones.core.metered import Estimate, EstimateOffer
 
-# Names of a job are not part of its quote.
-_NAMES = ("suffix", "metadata")
+# Names of a job, and what it is logged to, are not part of its quote.
+_NAMES = ("suffix", "metadata", "integrations")
 
 
 def renamed_fields(accepted: Acceptance) -> dict[str, Any]:
@@ -30,9 +30,7 @@ def renamed_fields(accepted: Acceptance) -> dict[str, Any]:
 def ensure_matches_quote(accepted: Acceptance, quote: Quote, *free: str) -> None:
     """Check that a request contains nothing but what was quoted; fields in `free` may differ."""
     quoted, terms = quote.request, accepted.market
-    top = _explicit_fields(
-        accepted, "hyperparameters", "method", "seed", "market", "integrations", *_NAMES
-    )
+    top = _explicit_fields(accepted, "hyperparameters", "method", "seed", "market", *_NAMES)
     _compare("", top, quoted)
     _compare("", {"seed": accepted.seed}, quote.training)
     _compare(

@@ -1,0 +1,1 @@
+"""Integrations of jobs with services of others: runs of Weights & Biases."""

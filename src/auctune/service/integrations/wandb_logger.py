@@ -1,0 +1,245 @@
+"""Logs jobs to Weights & Biases, as the `integrations` of their requests say.
+
+A row of the table `meta` marks a job with integrations. It is written with the job's first event
+and removed once the job is over and its runs are complete. A run is made with the job's first
+metrics, and has them from the first step on: whatever ends it, also a restart of the service, it is
+made anew under the same id.
+
+Errors of W&B are retried, and never concern the job.
+"""
+
+import asyncio
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+import orjson
+import structlog
+from sqlalchemy import Engine
+
+from auctune.service.accounts.limits import OPEN, FairSlots
+from auctune.service.config.wandb import WandbConfig
+from auctune.service.integrations.wandb_process import WORKER, WandbProcess
+from auctune.service.jobs.step_metrics import step_metrics
+from auctune.service.notifier import Notifier
+from auctune.service.storage import Committer, EventLog, Queries, WriteBatch, tables
+from auctune.service.storage.committer import durable
+from auctune.service.storage.events import EventType, Record
+from auctune.service.storage.queries import read_values
+from auctune.service.storage.read_model import JobReadModel
+from auctune.service.tasks import TaskSet
+
+_log = structlog.get_logger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+NEW_RUNS = "jobs with integrations"
+"""Topic of notifications of new jobs with integrations; no zone and no job has such a name."""
+
+MAX_RUNS = 256
+"""Runs that are open at once, about half a megabyte each; users share them."""
+MAX_ATTEMPTS = 8
+INITIAL_BACKOFF_SECONDS = 5.0
+BACKOFF_FACTOR = 4
+
+_MARK = "wandb.open:"
+_PAGE = 200
+_READERS = 2
+_PAUSE_SECONDS = 1.0
+_MAX_TAG = 64
+
+
+def mark_runs(batch: WriteBatch, rows: Iterable[JobReadModel]) -> bool:
+    """Mark the new jobs among these that have integrations; return whether there are any."""
+    jobs = [
+        row.id for row in rows if row.status in OPEN and row.body["request"].get("integrations")
+    ]
+    batch.upsert(tables.meta, *({"name": _MARK + job, "value": ""} for job in jobs))
+    return bool(jobs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A run of a job: its id at W&B, and the arguments of `WandbRun`."""
+
+    id: str
+    job: str
+    owner: str
+    options: Record
+
+
+class WandbLogger:
+    """Reads the log and logs jobs.
+
+    Args:
+        config: of W&B.
+        folder: of the files of runs.
+        log: file for the standard error of the child process.
+        module: of the child process.
+    """
+
+    def __init__(
+        self,
+        config: WandbConfig,
+        folder: Path,
+        log: Path,
+        reader: Engine,
+        committer: Committer,
+        notifier: Notifier,
+        module: str = WORKER,
+    ) -> None:
+        self._config = config
+        self._folder = folder
+        self._reader = reader
+        self._queries, self._events = Queries(reader), EventLog(reader)
+        self._committer = committer
+        self._notifier = notifier
+        environment = config.environment() if config.is_enabled else {}
+        self._process = WandbProcess(environment, log, module)
+        self._slots = FairSlots("runs", MAX_RUNS, sys.maxsize)
+        self._reads = asyncio.Semaphore(_READERS)
+        self._background = TaskSet()
+        # A task that is done stays until its job's mark is gone.
+        self._jobs: dict[str, asyncio.Task[None]] = {}
+
+    def start(self) -> None:
+        if self._config.is_enabled:
+            self._background.spawn(self._follow_marks())
+
+    async def close(self) -> None:
+        """Stop; open runs are made anew after the next start."""
+        await self._background.close()
+        for task in self._jobs.values():
+            task.cancel()
+        await asyncio.gather(*self._jobs.values(), return_exceptions=True)
+        await self._process.close()
+
+    async def forget(self, job: str) -> None:
+        """Stop logging a job, and delete the files of its runs."""
+        task = self._jobs.get(job)
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        await self._remove_mark(job)
+        for folder in self._folder.glob(f"{job}*"):
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+    async def _follow_marks(self) -> None:
+        with self._notifier.subscribe(NEW_RUNS) as changed:
+            while True:
+                changed.clear()
+                try:
+                    marked = await asyncio.to_thread(read_values, self._reader, _MARK)
+                except Exception:
+                    _log.exception("reading jobs with integrations failed")
+                else:
+                    for job in [one for one in self._jobs if one not in marked]:
+                        if self._jobs[job].done():
+                            del self._jobs[job]
+                    for job in marked.keys() - self._jobs.keys():
+                        self._jobs[job] = asyncio.create_task(self._log_job(job))
+                    await changed.wait()
+                # Bids may arrive by the hundreds.
+                await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def _log_job(self, job: str) -> None:
+        """Log all runs of a job, and remove its mark."""
+        try:
+            row = await self._read(self._queries.job, job)
+            assert row is not None
+            runs = self._runs(job, row.owner, orjson.loads(row.body))
+            await asyncio.gather(*map(self._log_run, runs))
+            await self._remove_mark(job)
+        except Exception:
+            _log.exception("logging a job to W&B failed until the next start", job=job)
+
+    async def _remove_mark(self, job: str) -> None:
+        await durable(self._committer, WriteBatch().remove(tables.meta, {"name": _MARK + job}))
+
+    def _runs(self, job: str, owner: str, body: Record) -> Sequence[_Run]:
+        request, training = body["request"], body["training"]
+        default_tags = ("finetune", request["model"], job)
+        runs = []
+        for number, integration in enumerate(request.get("integrations") or (), 1):
+            wandb = integration["wandb"]
+            id_ = job if number == 1 else f"{job}-{number}"
+            tags = [*wandb["tags"], *(f"auctune/{tag}"[:_MAX_TAG] for tag in default_tags)]
+            options = {
+                "project": wandb["project"],
+                "job": id_,
+                "name": wandb["name"] or job,
+                "entity": wandb["entity"] or self._config.entity,
+                "tags": list(dict.fromkeys(tags)),
+                "config": {"model": request["model"], **training},
+            }
+            runs.append(_Run(id_, job, owner, options))
+        return runs
+
+    async def _log_run(self, run: _Run) -> None:
+        """Log a run; after the last attempt that failed, log a warning."""
+        facts = {"job": run.job, "user": run.owner, "project": run.options["project"]}
+        for attempt in range(1, MAX_ATTEMPTS + 1):
+            try:
+                await self._attempt(run)
+            # Whatever fails concerns this run alone.
+            except Exception as error:
+                reason, wait = str(error), INITIAL_BACKOFF_SECONDS * BACKOFF_FACTOR ** (attempt - 1)
+                if attempt == MAX_ATTEMPTS:
+                    _log.warning("job not logged to W&B", reason=reason, attempt=attempt, **facts)
+                    return
+                _log.info(
+                    "logging a job to W&B failed",
+                    reason=reason,
+                    attempt=attempt,
+                    retry_seconds=wait,
+                    **facts,
+                )
+                await asyncio.sleep(wait)
+            else:
+                _log.info("job logged to W&B", attempt=attempt, **facts)
+                return
+
+    async def _attempt(self, run: _Run) -> None:
+        """Log a job from its first step to its end; no run is made if nothing is trained."""
+        after, opened = 0, None
+        async with AsyncExitStack() as held:
+            changed = held.enter_context(self._notifier.subscribe(run.job))
+            while True:
+                changed.clear()
+                # The status before the events: those of a job that is over are complete.
+                row = await self._read(self._queries.job, run.job)
+                events = await self._read(self._events.read_job, run.job, after, _PAGE)
+                steps = [
+                    metrics
+                    for event in events
+                    if event.type == EventType.TRAINED
+                    for metrics in step_metrics(orjson.loads(event.body)["result"])
+                ]
+                if steps and opened is None:
+                    await held.enter_async_context(self._slots.acquire(run.owner, 1))
+                    opened = held.enter_context(self._process.open(self._start_message(run)))
+                if opened is not None:
+                    opened.log(steps)
+                if events:
+                    after = events[-1].seq
+                if len(events) < _PAGE:
+                    assert row is not None
+                    if row.status not in OPEN:
+                        break
+                    await changed.wait()
+            if opened is not None:
+                await opened.end(0 if row.status == "succeeded" else 1)
+
+    def _start_message(self, run: _Run) -> Record:
+        folder, is_kept = str(self._folder / run.id), self._config.offline
+        return {"folder": folder, "is_kept": is_kept, "options": run.options}
+
+    async def _read(self, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        # After a start all open jobs are read; requests must not wait for them.
+        async with self._reads:
+            return await asyncio.to_thread(read, *args, **kwargs)

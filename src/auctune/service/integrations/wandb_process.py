@@ -1,0 +1,168 @@
+"""Client of the process that has the runs of Weights & Biases, with the key in its environment.
+
+One process has all runs: W&B's package and its own child process take 100 MB, a run in them half a
+megabyte.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Literal, TypedDict
+
+from auctune.domain import AuctuneError
+from auctune.run.runtime.channel import Alive
+from auctune.run.runtime.local import WorkerProcess
+from auctune.service.storage.events import Record
+
+WORKER = "auctune.service.integrations.worker"
+END_SECONDS = 600.0
+"""Time to send what is left of a run."""
+
+
+class RunError(AuctuneError):
+    """A run could not be logged."""
+
+
+class RunEnded(TypedDict):
+    """A run is complete, or has failed."""
+
+    kind: Literal["ended"]
+    id: int
+    error: str | None
+
+
+RunMessage = Alive | RunEnded
+
+
+class OpenRun:
+    """A run in the process."""
+
+    def __init__(self, process: "WandbProcess", number: int) -> None:
+        self._process = process
+        self._number = number
+        self._ended: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+
+    def log(self, steps: Sequence[Record]) -> None:
+        """Log metrics of steps; raise `RunError` if the run has failed."""
+        if self._ended.done():
+            raise RunError(self._ended.result() or "the run has ended")
+        if steps:
+            self._process.send({"do": "log", "id": self._number, "steps": steps})
+
+    async def end(self, exit_code: int) -> None:
+        """End the run, and wait until it is complete.
+
+        Raises:
+            RunError: if it failed.
+        """
+        self._process.send({"do": "end", "id": self._number, "exit_code": exit_code})
+        try:
+            async with asyncio.timeout(END_SECONDS):
+                error = await self._ended
+        except TimeoutError:
+            error = f"a run was not complete within {END_SECONDS:.0f} s"
+            self._process.end(error)
+        if error is not None:
+            raise RunError(error)
+
+    def set_ended(self, error: str | None) -> None:
+        if not self._ended.done():
+            self._ended.set_result(error)
+
+
+class WandbProcess:
+    """The process, from its first open run to its last; for one event loop.
+
+    Args:
+        environment: what differs from this process's environment.
+        log: file for its standard error.
+        module: that it runs.
+    """
+
+    def __init__(self, environment: Mapping[str, str], log: Path, module: str = WORKER) -> None:
+        self._environment = environment
+        self._log = log
+        self._module = module
+        self._ids = count(1)
+        self._runs: dict[int, OpenRun] = {}
+        self._process: WorkerProcess | None = None
+        # Of the process: messages of an earlier one may still come.
+        self._generation = 0
+        self._endings: set[asyncio.Task[None]] = set()
+
+    @property
+    def pid(self) -> int | None:
+        """Process id, None while there is no process."""
+        return None if self._process is None else self._process.pid
+
+    @contextmanager
+    def open(self, start: Mapping[str, object]) -> Iterator[OpenRun]:
+        """Hold a run open until the end of the block; one that has not ended is shown as failed.
+
+        Args:
+            start: `folder` of its files, `is_kept`, and `options`, the arguments of `WandbRun`.
+
+        Raises:
+            RunError: if the process cannot be started.
+        """
+        self._start()
+        number = next(self._ids)
+        run = self._runs[number] = OpenRun(self, number)
+        self.send({"do": "start", "id": number, **start})
+        try:
+            yield run
+        finally:
+            self.send({"do": "end", "id": number, "exit_code": 1})
+            del self._runs[number]
+            if not self._runs:
+                self.end("it has no runs")
+
+    def send(self, message: Mapping[str, object]) -> None:
+        if self._process is not None:
+            self._process.send(message)
+
+    def end(self, why: str) -> None:
+        """End the process; its runs fail."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        for run in self._runs.values():
+            run.set_ended(f"the process of W&B ended: {why}")
+        ending = asyncio.get_running_loop().create_task(asyncio.to_thread(process.kill))
+        self._endings.add(ending)
+        ending.add_done_callback(self._endings.discard)
+
+    async def close(self) -> None:
+        self.end("the service stops")
+        await asyncio.gather(*self._endings)
+
+    def _start(self) -> None:
+        if self._process is not None:
+            return
+        self._generation += 1
+        loop = asyncio.get_running_loop()
+        receive = partial(self._receive, self._generation)
+
+        def forward(message: RunMessage | None) -> None:
+            # The loop may be closed by now.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(receive, message)
+
+        try:
+            self._log.parent.mkdir(parents=True, exist_ok=True)
+            self._process = WorkerProcess(
+                self._module, None, forward, log=self._log, environment=self._environment
+            )
+        except OSError as error:
+            raise RunError(f"the process of W&B cannot be started ({error.strerror})") from None
+
+    def _receive(self, generation: int, message: RunMessage | None) -> None:
+        if self._process is None or generation != self._generation:
+            return
+        if message is None:
+            self.end(self._process.exit_reason())
+        elif message["kind"] == "ended" and message["id"] in self._runs:
+            self._runs[message["id"]].set_ended(message["error"])
