@@ -19,6 +19,7 @@ from auctune.domain.dataset import RowKind
 from auctune.domain.epoch_metrics import EpochMetrics
 from auctune.service.accounts.registry import Budget
 from auctune.service.config.inference import InferenceConfig
+from auctune.service.config.models import ServiceConfig
 from auctune.service.storage.events import EventType
 from auctune.train.adapter_files import pack_adapter
 from auctune.train.base import Base, load_base
@@ -414,8 +415,7 @@ def test_a_process_that_ends_is_an_error_of_the_service_and_starts_again(served:
 def test_answers_are_charged_and_refused_once_the_budget_is_used_up(
     tmp_path: Path, tiny_cache: Path
 ) -> None:
-    limits = LIMITS.model_copy(update={"price": Decimal("10.0000")})
-    file = make_file([make_zone()]).model_copy(update={"inference": limits})
+    file = priced("10.0000")
     asked: Any = {"model": "tiny", "prompt": "Once upon a time", "max_tokens": 10, "seed": 1}
     with serving(tmp_path / "market", file, bases=tiny_cache) as served:
         budget = Budget(Decimal("0.2000"), 3600.0)
@@ -448,3 +448,61 @@ def test_answers_are_charged_and_refused_once_the_budget_is_used_up(
         client = again.client(again.key("ada"))
         with pytest.raises(openai.RateLimitError):
             client.completions.create(**asked)
+
+
+def test_others_are_answered_between_the_prompts_and_answers_of_a_request(served: Served) -> None:
+    eve = served.client(served.key("eve"))
+    for more in ({"n": 16}, {"n": 1, "prompt": ["Once"] * 16}):
+        with served.http() as http:
+            asked = {**MANY, **more, "stream": True}
+            with http.stream("POST", "/v1/completions", json=asked) as answer:
+                lines = answer.iter_lines()
+                next(lines)
+                eve.completions.create(model="tiny", prompt="Once", max_tokens=1)
+                assert free_slots(served) < LIMITS.max_batch
+                chunks = [json.loads(line[6:]) for line in lines if line.startswith("data: {")]
+        ended = [one["choices"][0] for one in chunks if one["choices"][0]["finish_reason"]]
+        assert sorted(one["index"] for one in ended) == list(range(16))
+
+
+def priced(price: str) -> ServiceConfig:
+    limits = LIMITS.model_copy(update={"price": Decimal(price)})
+    return make_file([make_zone()]).model_copy(update={"inference": limits})
+
+
+def test_what_was_read_of_a_stream_that_is_cut_is_charged(tmp_path: Path, tiny_cache: Path) -> None:
+    with serving(tmp_path, priced("1000.0000"), bases=tiny_cache) as served, served.http() as http:
+        body = {**MANY, "n": 1, "max_tokens": 400, "stream": True, "logprobs": 0}
+        num_read = 0
+        with http.stream("POST", "/v1/completions", json=body) as answer:
+            for line in answer.iter_lines():
+                if line.startswith("data: {"):
+                    num_read += len(json.loads(line[6:])["choices"][0]["logprobs"]["tokens"])
+                if num_read >= 20:
+                    break
+        wait_until(served, LIMITS.max_batch)
+        while not (entries := http.get("/v1/ledger/entries").json()["data"]):
+            time.sleep(0.01)
+        (entry,) = entries
+        # One more for each token of the prompt.
+        assert 20 < Decimal(entry["amount"]) < 400
+
+
+def test_a_request_that_waited_is_refused_once_the_budget_is_used_up(
+    tmp_path: Path, tiny_cache: Path
+) -> None:
+    with serving(tmp_path, priced("1000.0000"), bases=tiny_cache) as served:
+        key = served.key("ada", budget=Budget(Decimal("5.0000"), 3600.0))
+        body = {"model": "tiny", "prompt": "Once", "n": LIMITS.max_batch, "max_tokens": 9}
+        held = served.service.generation._slots["tiny"].acquire("someone", LIMITS.max_batch)
+        with served.http(key) as http, ThreadPoolExecutor(2) as threads:
+            served.run(held.__aenter__)
+            asked = [threads.submit(http.post, "/v1/completions", json=body) for _ in range(2)]
+            while served.run(lambda: count_waiting(served)) < 2:
+                time.sleep(0.01)
+            served.run(lambda: held.__aexit__(None, None, None))
+            assert sorted(one.result().status_code for one in asked) == [200, 429]
+
+
+async def count_waiting(served: Served) -> int:
+    return sum(map(len, served.service.generation._slots["tiny"]._waiting.values()))

@@ -1,7 +1,7 @@
 """Requests to a base and its adapters for answers and scores, and the pieces of the replies."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -45,6 +45,7 @@ class GenerationRequest:
         tools: that the answer may call, for `messages`; OpenAI's format.
         prompt: a text, or tokens.
         params: how tokens are drawn.
+        first_answer: number of the first answer, of a request that goes on with another's answers.
     """
 
     task: Literal["generate"] = "generate"
@@ -53,11 +54,19 @@ class GenerationRequest:
     tools: tuple[Mapping[str, Any], ...] = ()
     prompt: str | tuple[int, ...] | None = None
     params: SamplingParams = SamplingParams()
+    first_answer: int = 0
 
     @property
     def num_replies(self) -> int:
         """Answers."""
         return self.params.num_answers
+
+    def split(self, max_answers: int) -> "Iterator[GenerationRequest]":
+        """Yield requests for at most so many answers each, which are together the same answers."""
+        for first in range(0, self.num_replies, max_answers):
+            count = min(max_answers, self.num_replies - first)
+            params = replace(self.params, num_answers=count)
+            yield replace(self, params=params, first_answer=self.first_answer + first)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,11 +135,13 @@ class AnswerPiece:
         text: complete characters; empty if they are not complete yet.
         tokens: drawn since the last piece, the end token and those of a stop text left out; empty
             unless the request asks for logprobs.
+        num_tokens: that were drawn for the answer so far.
     """
 
     answer: int
     text: str
     tokens: tuple[DrawnToken, ...] = ()
+    num_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

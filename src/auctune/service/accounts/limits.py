@@ -220,14 +220,20 @@ class FairSlots:
         self._waiting: dict[str, deque[tuple[int, asyncio.Future[None]]]] = {}
 
     @asynccontextmanager
-    async def acquire(self, user: str, count: int) -> AsyncIterator[None]:
+    async def acquire(
+        self, user: str, count: int, *, is_limited: bool = True
+    ) -> AsyncIterator[None]:
         """Hold slots until the end of the block, all of them if `count` is more.
+
+        What belongs to a request that has begun is not refused (`is_limited=False`).
 
         Raises:
             QuotaExceededError: if too many requests of the user wait already.
         """
         count = min(count, self.num_slots)
         if self._waiting or count > self._free:
+            if is_limited:
+                self._check_room(user)
             await self._wait(user, count)
         else:
             self._take(user, count)
@@ -236,15 +242,16 @@ class FairSlots:
         finally:
             self._release(user, count)
 
-    async def _wait(self, user: str, count: int) -> None:
-        queue = self._waiting.get(user, deque())
-        if len(queue) >= self._max_waiting:
+    def _check_room(self, user: str) -> None:
+        num_waiting = len(self._waiting.get(user, ()))
+        if num_waiting >= self._max_waiting:
             raise QuotaExceededError(
-                f"{len(queue)} {self._what} of yours are waiting, the maximum; try again later"
+                f"{num_waiting} {self._what} of yours are waiting, the maximum; try again later"
             )
+
+    async def _wait(self, user: str, count: int) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        queue.append((count, turn))
-        self._waiting[user] = queue
+        self._waiting.setdefault(user, deque()).append((count, turn))
         self._resume()
         try:
             await turn

@@ -2,13 +2,20 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
 
 from auctune.domain import AuctuneError
-from auctune.domain.generation import AnswerEnd, Piece, PromptRead, Request, RowScored
-from auctune.domain.money import ZERO
+from auctune.domain.generation import (
+    AnswerEnd,
+    AnswerPiece,
+    GenerationRequest,
+    Piece,
+    PromptRead,
+    Request,
+    RowScored,
+)
 from auctune.run.generation import Generator, GeneratorSettings
 from auctune.service.accounts.budgets import BudgetTracker
 from auctune.service.accounts.keys import Principal
@@ -17,6 +24,7 @@ from auctune.service.config.inference import InferenceConfig
 from auctune.service.inference.catalog import Model
 from auctune.service.metrics import Metrics
 from auctune.service.zones.core.actor import ZoneActor
+from auctune.service.zones.core.events import token_amount
 from auctune.service.zones.core.zone import AnyZone
 
 
@@ -64,6 +72,8 @@ class GenerationService:
             base: FairSlots("requests for answers", config.max_batch, config.max_waiting)
             for base in bases
         }
+        # Tokens of users' requests that are under way, which no budget counts yet.
+        self._uncharged = Counter[str]()
         logs.mkdir(parents=True, exist_ok=True)
         # Each starts its process with its first request.
         self._generators = {
@@ -85,8 +95,9 @@ class GenerationService:
     ) -> AsyncGenerator[PromptPiece]:
         """Yield the pieces of the replies to some requests; closing the iterator cancels them.
 
-        What they cost is on disk when the iterator ends. Of a request that is cancelled or fails,
-        the prompts and rows that were read and the complete answers are charged.
+        What they cost is on disk when the iterator ends. Of a request that is cancelled, the
+        prompts and rows that were read and the tokens drawn until then are charged; of one that
+        fails, no token of an answer that is not complete.
 
         Tokens are drawn whether or not the pieces are awaited: a client that reads slowly holds up
         nobody.
@@ -97,9 +108,7 @@ class GenerationService:
             InputError: for a prompt or an adapter that cannot be used.
             InferenceError: if the process ends.
         """
-        remaining = self._budgets.remaining(who.user, who.key) if self.price else None
-        if remaining is not None and remaining <= ZERO:
-            raise BudgetExceededError("nothing is left of your budget")
+        self._check_budget(who)
         inbox: asyncio.Queue[PromptPiece | Exception | None] = asyncio.Queue()
         task = asyncio.create_task(self._run(model, who, requests, inbox))
         try:
@@ -118,38 +127,72 @@ class GenerationService:
         requests: Sequence[Request],
         inbox: "asyncio.Queue[PromptPiece | Exception | None]",
     ) -> None:
-        generator, used = self._generators[model.base], Counter[str]()
+        generator, slots = self._generators[model.base], self._slots[model.base]
+        used = Counter[str]()
+        # Tokens of answers that are not complete.
+        drawn = Counter[tuple[int, int]]()
+        # One part of a request waits at a time, and others' requests come in between.
+        turn = asyncio.Lock()
 
-        async def read(number: int, request: Request) -> None:
-            async with aclosing(generator.generate(request)) as pieces:
+        def count(kind: str, num_tokens: int) -> None:
+            used[kind] += num_tokens
+            self._uncharged[who.user] += num_tokens
+
+        async def read(number: int, part: Request, *, is_first: bool) -> None:
+            async with AsyncExitStack() as stack:
+                async with turn:
+                    held = slots.acquire(who.user, part.num_replies, is_limited=is_first)
+                    await stack.enter_async_context(held)
+                # It may have been used up in the meantime.
+                self._check_budget(who)
+                pieces = await stack.enter_async_context(aclosing(generator.generate(part)))
                 async for piece in pieces:
                     if isinstance(piece, PromptRead):
-                        used["prompt"] += piece.prompt_tokens
+                        if isinstance(part, GenerationRequest) and part.first_answer:
+                            # Read for an earlier part.
+                            continue
+                        count("prompt", piece.prompt_tokens)
                     elif isinstance(piece, RowScored):
-                        used["prompt"] += piece.row_tokens
+                        count("prompt", piece.row_tokens)
+                    elif isinstance(piece, AnswerPiece):
+                        drawn[number, piece.answer] = piece.num_tokens
                     elif isinstance(piece, AnswerEnd):
-                        used["completion"] += piece.num_tokens
+                        del drawn[number, piece.answer]
+                        count("completion", piece.num_tokens)
                     inbox.put_nowait((number, piece))
 
-        num_replies = sum(request.num_replies for request in requests)
         try:
             try:
-                async with (
-                    self._slots[model.base].acquire(who.user, num_replies),
-                    asyncio.TaskGroup() as group,
-                ):
-                    for number, request in enumerate(requests):
-                        group.create_task(read(number, request))
+                async with asyncio.TaskGroup() as group:
+                    for index, (number, part) in enumerate(_parts(requests, slots.num_slots)):
+                        group.create_task(read(number, part, is_first=index == 0))
+            except asyncio.CancelledError:
+                # What the client has read of answers that it cut off.
+                count("completion", drawn.total())
+                raise
             finally:
-                for part, count in used.items():
-                    self._metrics.observe_tokens(model.base, part, count)
+                for kind, num_tokens in used.items():
+                    self._metrics.observe_tokens(model.base, kind, num_tokens)
                 charged = self._charge(model, who, (used["prompt"], used["completion"]))
+                charged.add_done_callback(lambda _: self._forget(who.user, used.total()))
             # A client that leaves now has its answers.
             await asyncio.shield(charged)
         except* Exception as errors:
             inbox.put_nowait(_first(errors))
         else:
             inbox.put_nowait(None)
+
+    def _check_budget(self, who: Principal) -> None:
+        remaining = self._budgets.remaining(who.user, who.key) if self.price else None
+        if remaining is not None and remaining <= token_amount(
+            self._uncharged[who.user], self.price
+        ):
+            raise BudgetExceededError("nothing is left of your budget")
+
+    def _forget(self, user: str, num_tokens: int) -> None:
+        self._uncharged[user] -= num_tokens
+        if not self._uncharged[user]:
+            del self._uncharged[user]
 
     def _charge(
         self, model: Model, who: Principal, tokens: tuple[int, int]
@@ -163,6 +206,15 @@ class GenerationService:
         return self._actors[model.base].call(
             lambda zone: zone.charge_tokens(who, model.name, tokens, price)
         )
+
+
+def _parts(requests: Sequence[Request], num_slots: int) -> Iterator[tuple[int, Request]]:
+    """Yield requests with their numbers, in parts of as many answers as are generated at once."""
+    for number, request in enumerate(requests):
+        if isinstance(request, GenerationRequest):
+            yield from ((number, part) for part in request.split(num_slots))
+        else:
+            yield number, request
 
 
 def _first(errors: "ExceptionGroup[Exception]") -> Exception:

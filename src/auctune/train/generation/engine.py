@@ -285,6 +285,7 @@ class Engine:
         if (context := self._base.context_tokens) is not None:
             left = context - len(waiting.prompt)
             room = left if room is None else min(room, left)
+        first = waiting.request.first_answer
         answers = [
             _Answer(
                 waiting.id,
@@ -296,7 +297,7 @@ class Engine:
                 params.num_logprobs,
                 2**62 if room is None else room,
             )
-            for number in range(params.num_answers)
+            for number in range(first, first + params.num_answers)
         ]
         self._readings.append(_Reading(waiting.prompt, answers, KvBatch(self._base.device, 1)))
         yield waiting.id, PromptRead(len(waiting.prompt))
@@ -474,7 +475,7 @@ class Engine:
             rest, more = answer.text.finish()
             shown, tokens = shown + rest, tokens + more
         if shown or tokens:
-            yield answer.request, AnswerPiece(answer.number, shown, tokens)
+            yield answer.request, AnswerPiece(answer.number, shown, tokens, len(answer.drawn))
         return reason
 
     def _make_room(self) -> None:

@@ -225,6 +225,18 @@ def test_unused_adapters_make_room_for_others(tmp_path: Path) -> None:
         assert len(engine._pool.model.adapters) == 1
 
 
+def test_a_request_in_parts_has_the_same_answers(tmp_path: Path) -> None:
+    engine = Engine(build_base(tmp_path / "base", "llama"))
+    whole = request([5, 6], max_tokens=12, temperature=1.0, seed=7, num_answers=5)
+    engine.add("x", whole)
+    answers = Answers().finish(engine)
+    parts = Answers()
+    for part in whole.split(2):
+        engine.add("x", part)
+        parts.finish(engine)
+    assert (parts.text, parts.ends) == (answers.text, answers.ends)
+
+
 def test_answers_join_as_far_as_places_and_memory_reach(tmp_path: Path) -> None:
     base = build_base(tmp_path / "base", "llama")
     one = request([7] * 30, max_tokens=6, temperature=1.0, seed=3, num_answers=9)
