@@ -506,3 +506,27 @@ def test_a_request_that_waited_is_refused_once_the_budget_is_used_up(
 
 async def count_waiting(served: Served) -> int:
     return sum(map(len, served.service.generation._slots["tiny"]._waiting.values()))
+
+
+def test_answers_count_to_the_budget_of_their_key_also_after_a_restart(
+    tmp_path: Path, tiny_cache: Path
+) -> None:
+    asked = {"model": "tiny", "prompt": "Once", "max_tokens": 1}
+
+    def ask(served: Served, secret: str) -> int:
+        with served.http(secret) as http:
+            return http.post("/v1/completions", json=asked).status_code
+
+    with serving(tmp_path, priced("1000.0000"), bases=tiny_cache) as served:
+        with served.http(served.operator) as http:
+            http.post("/v1/users", json={"id": "ada"})
+            budget = {"amount": "2.0000", "seconds": 3600.0}
+            first = http.post("/v1/keys", json={"user": "ada", "budget": budget}).json()
+            second = http.post("/v1/keys", json={"user": "ada"}).json()
+        assert [ask(served, first["secret"]) for _ in range(2)] == [200, 429]
+        assert ask(served, second["secret"]) == 200
+    with serving(tmp_path, priced("1000.0000"), served.clock, bases=tiny_cache) as again:
+        assert ask(again, first["secret"]) == 429
+        with again.http(again.operator) as http:
+            listed = {one["id"]: one for one in http.get("/v1/keys").json()["data"]}
+        assert Decimal(listed[first["id"]]["budget_spent"]) >= 2

@@ -1,6 +1,6 @@
 """Write events and their effects in one transaction, and notify listeners."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
 import orjson
@@ -76,9 +76,7 @@ class LogWriter:
             if event.body.get("idempotency_key") is not None:
                 batch.upsert(tables.idempotency_keys, _key_row(event))
             if change.entries:
-                # A charge for a job comes with its row, of the same event or of another.
-                key = None if event.job is None else rows[event.job].body["request"].get("key")
-                alerts += self._spending.record(event, change.entries, key)
+                alerts += self._spending.record(event, change.entries, _api_key(event, rows))
                 first = self._committer.next_seq(len(change.entries))
                 batch.insert(
                     tables.entries,
@@ -139,6 +137,14 @@ def job_record(row: JobReadModel) -> dict[str, object]:
         "status": row.status.value,
         "body": orjson.dumps(row.body),
     }
+
+
+def _api_key(event: ZoneEvent, rows: Mapping[str, JobReadModel]) -> str | None:
+    """Return the id of the key that an event's charge is for, if that is recorded."""
+    # A charge for a job comes with its row, of the same event or of another.
+    record = event.body if event.job is None else rows[event.job].body["request"]
+    key: str | None = record.get("key")
+    return key
 
 
 def _event_row(event: ZoneEvent) -> dict[str, object]:

@@ -1,6 +1,6 @@
 """Budgets of users, teams and keys: payments within a rolling window, and amounts on hold.
 
-A key's payments and holds are those of jobs that were submitted with it.
+A key's payments and holds are those of jobs that were submitted with it, and of answers.
 
 Payments and holds count against a budget; bids do not. A hold counts until it is released, however
 old it is. A refund for a payment that has left the window does not raise the budget.
@@ -33,12 +33,12 @@ from auctune.service.storage.events import ZoneEvent
 _USER = user_account("")
 _HOLD = hold_account("")
 # Fewer than the parameters that a statement of SQLite may have.
-_JOBS_PER_QUERY = 500
+_ROWS_PER_QUERY = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Payment:
-    """A payment of a user for a job, or a refund if the amount is negative."""
+    """A payment of a user for a job or for answers, or a refund if the amount is negative."""
 
     seq: int
     user: str
@@ -87,7 +87,7 @@ class BudgetTracker:
     ) -> list[BudgetAlert]:
         """Record the entries of an event; return the alerts of budgets that it raises.
 
-        `key` is the id of the key that the event's job was submitted with, or None.
+        `key` is the id of the key that the job or the answers were requested with, or None.
         """
         payers = set()
         for entry in entries:
@@ -221,10 +221,15 @@ def _stored_payments(reader: Engine, users: list[str], since: float) -> list[Pay
 
 
 def _of_key(reader: Engine, payments: list[Payment], key: str) -> list[Payment]:
-    """Return the payments for jobs that were submitted with a key."""
+    """Return the payments for jobs and answers that were requested with a key."""
     with reader.connect() as connection:
-        keys = _keys_of_jobs(connection, {one.job for one in payments if one.job is not None})
-    return [one for one in payments if one.job is not None and keys.get(one.job) == key]
+        of_jobs = _keys_of_jobs(connection, {one.job for one in payments if one.job is not None})
+        of_events = _keys_of_events(connection, {one.seq for one in payments if one.job is None})
+    return [
+        one
+        for one in payments
+        if key == (of_events.get(one.seq) if one.job is None else of_jobs.get(one.job))
+    ]
 
 
 def _stored_holds(reader: Engine) -> list[tuple[str, str | None, Money]]:
@@ -249,9 +254,21 @@ def _keys_of_jobs(connection: Connection, jobs: Collection[str]) -> dict[str, st
     """Return the keys that jobs were submitted with."""
     table, keys = tables.jobs, {}
     names = sorted(jobs)
-    for first in range(0, len(names), _JOBS_PER_QUERY):
-        batch = names[first : first + _JOBS_PER_QUERY]
+    for first in range(0, len(names), _ROWS_PER_QUERY):
+        batch = names[first : first + _ROWS_PER_QUERY]
         chosen = select(table.c.id, table.c.body).where(table.c.id.in_(batch))
         for row in connection.execute(chosen):
             keys[row.id] = orjson.loads(row.body)["request"].get("key")
+    return keys
+
+
+def _keys_of_events(connection: Connection, seqs: set[int]) -> dict[int, str | None]:
+    """Return the id of the key in the body of each event that has one."""
+    table, keys = tables.events, {}
+    numbers = sorted(seqs)
+    for first in range(0, len(numbers), _ROWS_PER_QUERY):
+        batch = numbers[first : first + _ROWS_PER_QUERY]
+        chosen = select(table.c.seq, table.c.body).where(table.c.seq.in_(batch))
+        for row in connection.execute(chosen):
+            keys[row.seq] = orjson.loads(row.body).get("key")
     return keys

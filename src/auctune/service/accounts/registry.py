@@ -65,7 +65,7 @@ class KeyRecord:
 
     @property
     def account(self) -> Account:
-        """The key as the owner of a budget, for payments of jobs that were submitted with it."""
+        """The key as the owner of a budget, for payments of what was requested with it."""
         return Account(self.id, "key", self.created_at, None, self.budget, self.default_terms)
 
 

@@ -92,7 +92,7 @@ UnixSeconds = Annotated[int, BeforeValidator(int)]
 class KeyResponse(BaseModel):
     """A key; `secret` is set in the response that creates it only.
 
-    `budget` limits payments for jobs that are submitted with the key.
+    `budget` limits payments for jobs and answers that are requested with the key.
     """
 
     id: str
