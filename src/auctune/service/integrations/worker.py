@@ -50,6 +50,9 @@ def _log_run(
     # The package's errors cannot be named without it.
     except Exception as failure:
         traceback.print_exc()
+        if not _has_running_child():
+            # W&B's own process has ended, and with it all runs.
+            parent.exit(1)
         error = f"{type(failure).__name__}: {failure}"
     if not start["is_kept"]:
         shutil.rmtree(folder, ignore_errors=True)
@@ -67,3 +70,10 @@ def _log_metrics(options: dict[str, Any], folder: Path, inbox: "SimpleQueue[Mess
         exit_code = message["exit_code"]
     finally:
         run.close(exit_code)
+
+
+def _has_running_child() -> bool:
+    try:
+        return os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+    except ChildProcessError:
+        return False

@@ -221,15 +221,19 @@ def test_a_job_that_ended_before_it_was_logged_is_logged_after_a_restart(
     assert recorded.count(job, "init") == 1
 
 
-def test_runs_of_a_killed_process_are_made_anew(recorded: Recorded) -> None:
+@pytest.mark.parametrize("killed", ["pid", "child"])
+def test_runs_of_a_killed_process_are_made_anew(recorded: Recorded, killed: str) -> None:
     with recorded.serving() as served:
-        job = submit(served, PROJECT)
-        train(served, job, [40])
-        poll(lambda: len(recorded.losses(job)) == 1)
-        killed = pid(served)
-        assert killed is not None
-        os.kill(killed, signal.SIGKILL)
-        poll(lambda: pid(served) is None)
+        job, other = submit(served, PROJECT), submit(served, PROJECT)
+        for one in (job, other):
+            train(served, one, [40])
+        poll(lambda: len(recorded.losses(job)) == len(recorded.losses(other)) == 1)
+        (_, init), *_ = recorded.last(job)
+        # The process, or W&B's own process below it, without which runs can be neither logged nor
+        # made. The other run is logged nothing meanwhile.
+        os.kill(init[killed], signal.SIGKILL)
+        if killed == "pid":
+            poll(lambda: pid(served) is None)
         train(served, job, [100])
         served.finish(job, "ada")
         assert recorded.outcome(job) == 0
