@@ -1,4 +1,9 @@
-"""Adapters that a process has loaded, the least recently used of them dropped for others."""
+"""Adapters that a process has loaded, the least recently used of them dropped for others.
+
+PEFT takes seconds to put an adapter into a base, the more the more are there, and nothing else is
+computed meanwhile. So their number is limited, and an adapter of the same settings gives its place
+to another one's weights, which takes as long as to read them.
+"""
 
 from collections import OrderedDict
 from collections.abc import Collection
@@ -15,23 +20,31 @@ from auctune.train.base import Base
 from auctune.train.multilora.adapters import AdaptedModel
 from auctune.train.multilora.backends import choose_backend
 
+_MAX_ADAPTERS = 32
+
+Settings = tuple[int, float, bool, tuple[str, ...]]
+"""Rank, alpha, whether it is rank-stabilized, target modules: what weights can be exchanged for."""
+
 
 class AdapterPool:
     """Adapters on a base, by their files.
 
     Args:
         base: that they were trained on.
-        max_bytes: of the weights of all adapters; one that is in use stays beyond that.
+        max_bytes: of the weights of all adapters; those in use stay beyond that.
+        max_adapters: likewise.
 
     Attributes:
         model: the base with the adapters.
     """
 
-    def __init__(self, base: Base, max_bytes: int) -> None:
+    def __init__(self, base: Base, max_bytes: int, *, max_adapters: int = _MAX_ADAPTERS) -> None:
         self.model = AdaptedModel(base.model, choose_backend("auto", base.device, base.dtype))
         self._base = base
         self._max_bytes = max_bytes
+        self._max_adapters = max_adapters
         self._names: OrderedDict[Path, str] = OrderedDict()
+        self._settings: dict[str, Settings] = {}
         self._numbers = count()
 
     def load(self, path: Path, in_use: Collection[str]) -> str:
@@ -44,47 +57,74 @@ class AdapterPool:
         Raises:
             InputError: naming `model`, if it is not an adapter of the base.
         """
-        name = self._names.get(path)
-        if name is None:
-            name = self._load(path)
-            self._names[path] = name
+        if path not in self._names:
+            self._names[path] = self._load(path, in_use)
         self._names.move_to_end(path)
+        name = self._names[path]
         for other, unused in list(self._names.items()):
-            if self._num_bytes() <= self._max_bytes:
+            if not self._is_full(0, 0):
                 break
             if unused != name and unused not in in_use:
-                self.model.remove(unused)
                 del self._names[other]
+                self._remove(unused)
         return name
 
-    def _num_bytes(self) -> int:
-        return sum(adapter.values.nbytes for adapter in self.model.adapters.values())
+    def _is_full(self, num_more: int, more_bytes: int) -> bool:
+        num_bytes = sum(adapter.values.nbytes for adapter in self.model.adapters.values())
+        num_adapters = len(self.model.adapters)
+        return num_adapters + num_more > self._max_adapters or (
+            num_bytes + more_bytes > self._max_bytes
+        )
 
-    def _load(self, path: Path) -> str:
+    def _load(self, path: Path, in_use: Collection[str]) -> str:
         start, weights = read_start(path, "model")
         start.check_base(self._base.digest, "model")
+        settings = start.rank, start.alpha, start.use_rslora, tuple(start.target_modules)
+        num_bytes = 4 * sum(values.size for values in weights.values())
+        name = self._take_unused(settings, in_use) if self._is_full(1, num_bytes) else None
+        if name is None:
+            name = self._add(settings)
+        try:
+            parameters = self.model.adapters[name].parameters
+            shapes = {key: tuple(one.shape) for key, one in parameters.items()}
+            start.check_shapes(shapes, "model")
+            for key, parameter in parameters.items():
+                parameter.data.copy_(torch.from_numpy(weights[key]))
+        except BaseException:
+            self._remove(name)
+            raise
+        return name
+
+    def _take_unused(self, settings: Settings, in_use: Collection[str]) -> str | None:
+        """Return the name of an adapter of these settings whose weights another one may replace."""
+        for path, name in self._names.items():
+            if self._settings[name] == settings and name not in in_use:
+                del self._names[path]
+                return name
+        return None
+
+    def _add(self, settings: Settings) -> str:
+        """Return the name of a new adapter."""
+        rank, alpha, use_rslora, target_modules = settings
         config = LoraConfig(
             task_type="CAUSAL_LM",
-            r=start.rank,
-            lora_alpha=start.alpha,
-            use_rslora=start.use_rslora,
-            target_modules=list(start.target_modules) or "all-linear",
+            r=rank,
+            lora_alpha=alpha,
+            use_rslora=use_rslora,
+            target_modules=list(target_modules) or "all-linear",
         )
         name = f"adapter-{next(self._numbers)}"
         try:
             adapter = self.model.add(name, config, seed=0)
         except InputError as error:
             raise error.within("model") from None
-        try:
-            shapes = {key: tuple(one.shape) for key, one in adapter.parameters.items()}
-            start.check_shapes(shapes, "model")
-            for key, parameter in adapter.parameters.items():
-                parameter.data.copy_(torch.from_numpy(weights[key]))
-        except BaseException:
-            self.model.remove(name)
-            raise
         # Nothing trains here: gradients would take as much memory as the weights.
         for parameter in adapter.parameters.values():
             parameter.grad = None
         self.model.adapters[name] = replace(adapter, gradients=adapter.values[:0])
+        self._settings[name] = settings
         return name
+
+    def _remove(self, name: str) -> None:
+        self.model.remove(name)
+        del self._settings[name]

@@ -225,6 +225,23 @@ def test_unused_adapters_make_room_for_others(tmp_path: Path) -> None:
         assert len(engine._pool.model.adapters) == 1
 
 
+def test_an_adapter_of_the_same_settings_takes_the_place_of_another(tmp_path: Path) -> None:
+    base = build_base(tmp_path / "base", "llama")
+    paths = [save_adapter(tmp_path / f"{factor}", r=3) for factor in (1, 3, 9)]
+    for path in paths:
+        file = path / "adapter_model.safetensors"
+        save_file({key: int(path.name) * one for key, one in load_file(file).items()}, file)
+    engine = Engine(base)
+    engine._pool._max_adapters = 2
+    texts = []
+    for number, path in enumerate((*paths, *paths)):
+        engine.add(f"{number}", request([4, 5], path, max_tokens=9))
+        texts.append(Answers().finish(engine).text[f"{number}", 0])
+        assert texts[-1] == expected(base, [4, 5], path, 9)
+    assert len(set(texts)) == 3
+    assert set(engine._pool.model.adapters) == {"adapter-0", "adapter-1"}
+
+
 def test_a_request_in_parts_has_the_same_answers(tmp_path: Path) -> None:
     engine = Engine(build_base(tmp_path / "base", "llama"))
     whole = request([5, 6], max_tokens=12, temperature=1.0, seed=7, num_answers=5)
