@@ -37,12 +37,14 @@ class GeneratorSettings(ModelPlace):
         max_batch: answers that are generated at once; the others wait.
         max_cache_bytes: of the keys and values of these answers.
         max_adapter_bytes: of the weights of adapters that are kept for later requests.
+        checks_base: whether adapters must have been trained on the base in this number type.
     """
 
     niceness: int = 0
     max_batch: int = 16
     max_cache_bytes: int = 2 * 1024**3
     max_adapter_bytes: int = 1024**3
+    checks_base: bool = True
 
 
 SETTINGS = TypeAdapter(GeneratorSettings)

@@ -48,6 +48,7 @@ def main(parent: Parent, argument: Any) -> None:
             max_batch=settings.max_batch,
             max_cache_bytes=settings.max_cache_bytes,
             max_adapter_bytes=settings.max_adapter_bytes,
+            checks_base=settings.checks_base,
         )
     except AuctuneError as error:
         parent.send({"kind": "failed", **error_record(error)})

@@ -33,16 +33,25 @@ class AdapterPool:
         base: that they were trained on.
         max_bytes: of the weights of all adapters; those in use stay beyond that.
         max_adapters: likewise.
+        checks_base: whether they must have been trained on the base in this number type.
 
     Attributes:
         model: the base with the adapters.
     """
 
-    def __init__(self, base: Base, max_bytes: int, *, max_adapters: int = _MAX_ADAPTERS) -> None:
+    def __init__(
+        self,
+        base: Base,
+        max_bytes: int,
+        *,
+        max_adapters: int = _MAX_ADAPTERS,
+        checks_base: bool = True,
+    ) -> None:
         self.model = AdaptedModel(base.model, choose_backend("auto", base.device, base.dtype))
         self._base = base
         self._max_bytes = max_bytes
         self._max_adapters = max_adapters
+        self._checks_base = checks_base
         self._names: OrderedDict[Path, str] = OrderedDict()
         self._settings: dict[str, Settings] = {}
         self._numbers = count()
@@ -78,7 +87,8 @@ class AdapterPool:
 
     def _load(self, path: Path, in_use: Collection[str]) -> str:
         start, weights = read_start(path, "model")
-        start.check_base(self._base.digest, "model")
+        if self._checks_base:
+            start.check_base(self._base.digest, "model")
         settings = start.rank, start.alpha, start.use_rslora, tuple(start.target_modules)
         num_bytes = 4 * sum(values.size for values in weights.values())
         name = self._take_unused(settings, in_use) if self._is_full(1, num_bytes) else None

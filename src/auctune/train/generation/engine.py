@@ -136,6 +136,7 @@ class Engine:
         max_batch: answers under way at once.
         max_cache_bytes: of keys and values; a single answer may take more.
         max_adapter_bytes: of the adapters' weights; those in use may take more.
+        checks_base: whether adapters must have been trained on this base in this number type.
     """
 
     def __init__(
@@ -145,9 +146,10 @@ class Engine:
         max_batch: int = 16,
         max_cache_bytes: int = 2 * 1024**3,
         max_adapter_bytes: int = 1024**3,
+        checks_base: bool = True,
     ) -> None:
         self._base = base
-        self._pool = AdapterPool(base, max_adapter_bytes)
+        self._pool = AdapterPool(base, max_adapter_bytes, checks_base=checks_base)
         self._model: Any = base.model.train(False)
         if getattr(base.model, "_is_stateful", False):
             found = "keeps a state beside the keys and values of tokens, which is not supported"

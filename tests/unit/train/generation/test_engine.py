@@ -19,6 +19,7 @@ from auctune.domain.generation import (
     PromptRead,
     SamplingParams,
 )
+from auctune.train.adapter_files import write_record
 from auctune.train.base import Base, load_base
 from auctune.train.generation.engine import Engine, Reply
 from auctune.train.generation.token_bytes import TokenBytes
@@ -52,7 +53,7 @@ class Answers:
                 self.ends[id_, piece.answer] = piece
             elif isinstance(piece, PromptRead):
                 self.prompts[id_] = piece.prompt_tokens
-            else:
+            elif isinstance(piece, AuctuneError):
                 self.errors[id_] = piece
 
     def finish(self, engine: Engine) -> "Answers":
@@ -240,6 +241,19 @@ def test_an_adapter_of_the_same_settings_takes_the_place_of_another(tmp_path: Pa
         assert texts[-1] == expected(base, [4, 5], path, 9)
     assert len(set(texts)) == 3
     assert set(engine._pool.model.adapters) == {"adapter-0", "adapter-1"}
+
+
+def test_an_adapter_of_another_number_type_is_refused_unless_told_otherwise(tmp_path: Path) -> None:
+    base = build_base(tmp_path / "base", "llama")
+    adapter = save_adapter(tmp_path / "adapter")
+    write_record("0" * 64, adapter)
+    refusing, accepting = Engine(base), Engine(base, checks_base=False)
+    refusing.add("x", request([4, 5], adapter, max_tokens=5))
+    assert "was trained on another base" in str(Answers().finish(refusing).errors["x"])
+    base = load_base(str(tmp_path / "base"), cache=tmp_path)
+    accepting.add("x", request([4, 5], adapter, max_tokens=5))
+    text = Answers().finish(accepting).text["x", 0]
+    assert text == expected(base, [4, 5], adapter, 5)
 
 
 def test_a_request_in_parts_has_the_same_answers(tmp_path: Path) -> None:
