@@ -13,12 +13,13 @@ twice.
 import asyncio
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import orjson
-from sqlalchemy import Connection, Engine, func, select
+from sqlalchemy import Column, Connection, Engine, func, select
 
 from auctune.domain import Money
 from auctune.domain.money import STEP, ZERO
@@ -28,7 +29,9 @@ from auctune.service.accounts.registry import Account, AccountRegistry
 from auctune.service.ledger import Entry, hold_account, user_account
 from auctune.service.storage import Committer, WriteBatch, tables
 from auctune.service.storage.committer import durable
-from auctune.service.storage.events import ZoneEvent
+from auctune.service.storage.events import Record, ZoneEvent
+
+T = TypeVar("T", str, int)
 
 _USER = user_account("")
 _HOLD = hold_account("")
@@ -252,23 +255,23 @@ def _stored_holds(reader: Engine) -> list[tuple[str, str | None, Money]]:
 
 def _keys_of_jobs(connection: Connection, jobs: Collection[str]) -> dict[str, str | None]:
     """Return the keys that jobs were submitted with."""
-    table, keys = tables.jobs, {}
-    names = sorted(jobs)
-    for first in range(0, len(names), _ROWS_PER_QUERY):
-        batch = names[first : first + _ROWS_PER_QUERY]
-        chosen = select(table.c.id, table.c.body).where(table.c.id.in_(batch))
-        for row in connection.execute(chosen):
-            keys[row.id] = orjson.loads(row.body)["request"].get("key")
-    return keys
+    bodies = _read_bodies(connection, tables.jobs.c.id, jobs)
+    return {job: body["request"].get("key") for job, body in bodies}
 
 
-def _keys_of_events(connection: Connection, seqs: set[int]) -> dict[int, str | None]:
-    """Return the id of the key in the body of each event that has one."""
-    table, keys = tables.events, {}
-    numbers = sorted(seqs)
-    for first in range(0, len(numbers), _ROWS_PER_QUERY):
-        batch = numbers[first : first + _ROWS_PER_QUERY]
-        chosen = select(table.c.seq, table.c.body).where(table.c.seq.in_(batch))
-        for row in connection.execute(chosen):
-            keys[row.seq] = orjson.loads(row.body).get("key")
-    return keys
+def _keys_of_events(connection: Connection, seqs: Collection[int]) -> dict[int, str | None]:
+    """Return the keys in the bodies of events."""
+    bodies = _read_bodies(connection, tables.events.c.seq, seqs)
+    return {seq: body.get("key") for seq, body in bodies}
+
+
+def _read_bodies(
+    connection: Connection, column: Column[T], values: Collection[T]
+) -> Iterator[tuple[T, Record]]:
+    """Yield the bodies of a table's rows by the values of a column."""
+    chosen = sorted(values)
+    for first in range(0, len(chosen), _ROWS_PER_QUERY):
+        batch = chosen[first : first + _ROWS_PER_QUERY]
+        rows = select(column, column.table.c.body).where(column.in_(batch))
+        for value, body in connection.execute(rows):
+            yield value, orjson.loads(body)
