@@ -319,6 +319,5 @@ def _row_kind(job: Job, space: Path, client: Client) -> RowKind:
     client.fetch(job.record["training_file"], file)
     kind = find_kind(file)
     if kind is None:
-        found = "cannot be determined from the data"
-        raise InputError("--kind", found, "chat, completion or text")
+        raise InputError("--kind", "cannot be determined from the data", "chat, completion or text")
     return RowKind.CHAT if kind is RowKind.PREFERENCE else kind

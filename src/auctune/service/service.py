@@ -39,6 +39,7 @@ from auctune.service.files.blobs import Disk, Trash
 from auctune.service.files.repository import FileRepository
 from auctune.service.identifiers import JOB_ID
 from auctune.service.inference.catalog import ModelCatalog
+from auctune.service.inference.evaluation import EvaluationService
 from auctune.service.inference.generation import GenerationService
 from auctune.service.integrations.wandb_logger import WandbLogger
 from auctune.service.jobs.idempotency import IdempotencyStore
@@ -170,6 +171,7 @@ class Service:
     charts: ChartRenderer
     models: ModelCatalog
     generation: GenerationService
+    evaluations: EvaluationService
     vendor_app: ASGIApp | None
     billing: BillingConfig
     work: Path
@@ -399,6 +401,9 @@ async def build_service(
         config.model_aliases,
         config.wandb,
     )
+    generation = GenerationService(
+        config.inference, bases, metrics, actors, spending, place.logs, lock
+    )
     service = Service(
         zones=zones,
         accounts=accounts,
@@ -445,9 +450,8 @@ async def build_service(
         pauses=PausedZones(store.reader, committer, submissions.paused),
         charts=ChartRenderer(place.data / "logs" / "charts.log"),
         models=ModelCatalog(opened_at, config.model_aliases, queries, files),
-        generation=GenerationService(
-            config.inference, bases, metrics, actors, spending, place.logs, lock
-        ),
+        generation=generation,
+        evaluations=EvaluationService(generation),
         vendor_app=vendor_gateway.app,
         billing=config.billing,
         work=place.data / "work",

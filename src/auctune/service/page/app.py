@@ -20,6 +20,7 @@ from auctune.service.http.routes import files as api_files
 from auctune.service.http.routes import jobs, zones
 from auctune.service.page import (
     account_views,
+    evaluation_views,
     job_views,
     notifications,
     quote_views,
@@ -71,6 +72,8 @@ def page_routes() -> list[tuple[str, str, Endpoint]]:
         ("/jobs", "GET", page(job_views.list_jobs)),
         (job, "GET", page(job_views.job_page)),
         (f"{job}/why", "GET", page(job_views.why)),
+        (f"{job}/answers", "POST", page(form(evaluation_views.answer))),
+        (f"{job}/evaluations", "POST", page(form(evaluation_views.evaluate))),
         (f"{job}/news", "GET", page(notifications.job_updates)),
         (f"{job}/cancel", "POST", page(form(_action(jobs.cancel, job)))),
         (f"{job}/pause", "POST", page(form(_action(jobs.pause, job)))),

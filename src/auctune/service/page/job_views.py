@@ -13,6 +13,7 @@ from auctune.service.http.routes import explanations, files, jobs, ledger, zones
 from auctune.service.http.serializers import JSON
 from auctune.service.page.auth import ROOT, PageRequest
 from auctune.service.page.charts import losses_of, metered_of, plan_of_job
+from auctune.service.page.evaluation_views import evaluation_form
 from auctune.service.page.templates import json_of, render
 
 
@@ -178,10 +179,11 @@ async def job_page(visit: PageRequest) -> Response:
         plan=None if plan is None else await draw(plan),
         losses=None if losses is None else await draw(losses),
         metered=None if metered is None else await draw(metered),
-        files=[await files.retrieve(visit.service, visit.who, one) for one in job["result_files"]],
+        files=await _existing(visit, job["result_files"]),
         data=await filename(visit, job["training_file"]),
         validation=await filename(visit, job["validation_file"]),
         is_open=job["status"] in _OPEN,
+        evaluation=await evaluation_form(visit, job),
         now=visit.service.now(),
     )
 
@@ -191,6 +193,17 @@ async def why(visit: PageRequest) -> Response:
     name = visit.param("job_id")
     explained = await explanations.explain(visit.service, visit.who, name)
     return render(visit, "why.html", job=name, why=explained)
+
+
+async def _existing(visit: PageRequest, names: list[str]) -> list[JSON]:
+    """Return the files that have not been deleted."""
+    found = []
+    for name in names:
+        try:
+            found.append(await files.retrieve(visit.service, visit.who, name))
+        except ApiError:
+            continue
+    return found
 
 
 async def _events(visit: PageRequest, name: str) -> list[JSON]:

@@ -61,6 +61,11 @@ def _page(template: str, status: int, **values: Any) -> Response:
     return HTMLResponse(_TEMPLATES.get_template(template).render(values), status)
 
 
+def render_part(template: str, **values: Any) -> str:
+    """Render a part of a page."""
+    return _TEMPLATES.get_template(template).render(values)
+
+
 def style_sheet() -> str:
     """Return the style sheet of the page: that of all HTML, and rules of its own."""
     return _TEMPLATES.get_template("page.css").render()

@@ -61,6 +61,13 @@ async def complete(service: ServiceDep, who: CurrentUser, request: Request) -> R
     return await _respond(service, who, request, body, CompletionAnswer)
 
 
+def check_enabled(service: Service) -> None:
+    """Raise 403 if models do not answer."""
+    if not service.generation.is_enabled:
+        found = "models do not answer at this service: [inference] is not enabled in its settings"
+        raise ApiError(403, found, "inference_disabled")
+
+
 async def _respond(
     service: Service,
     who: Principal,
@@ -68,18 +75,16 @@ async def _respond(
     body: R,
     answer_type: Callable[[Model, R, float, int], Answer],
 ) -> Response:
-    if not service.generation.is_enabled:
-        found = "models do not answer at this service: [inference] is not enabled in its settings"
-        raise ApiError(403, found, "inference_disabled")
+    check_enabled(service)
     model = await service.models.find(body.model, who.user)
     prompts = body.prompts(None if model.file is None else service.files.path(model.file))
     answer = answer_type(model, body, service.now(), len(prompts))
     pieces = service.generation.generate(model, who, prompts)
     # What is wrong with a request is known before the first piece, and is no part of a stream.
-    first = await _while_connected(request, anext(pieces))
+    first = await while_connected(request, anext(pieces))
     if body.stream:
-        return _AnswerStream(_events(answer, first, pieces), pieces)
-    return await _while_connected(request, _whole(answer, first, pieces))
+        return ClosedStream(_events(answer, first, pieces), "text/event-stream", pieces)
+    return await while_connected(request, _whole(answer, first, pieces))
 
 
 async def _whole(answer: Answer, first: PromptPiece, pieces: Pieces) -> Response:
@@ -109,20 +114,25 @@ def _event(content: JSON) -> bytes:
     return b"data: %s\n\n" % orjson.dumps(content)
 
 
-class _AnswerStream(StreamingResponse):
-    """Server-sent events of an answer, which is cancelled when the client disconnects."""
+class ClosedStream(StreamingResponse):
+    """Stream whose content, and where that comes from, are closed when the client disconnects."""
 
-    def __init__(self, events: AsyncGenerator[bytes], pieces: Pieces) -> None:
-        super().__init__(events, media_type="text/event-stream", headers=HEADERS)
-        self._events, self._pieces = events, pieces
+    def __init__(
+        self,
+        content: AsyncGenerator[bytes],
+        media_type: str,
+        source: AsyncGenerator[Any] | None = None,
+    ) -> None:
+        super().__init__(content, media_type=media_type, headers=HEADERS)
+        self._content, self._source = content, source or content
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # The client may leave before the first event is asked for.
-        async with aclosing(self._pieces), aclosing(self._events):
+        # The client may leave before the first piece of content is asked for.
+        async with aclosing(self._source), aclosing(self._content):
             await super().__call__(scope, receive, send)
 
 
-async def _while_connected(request: Request, work: Awaitable[T]) -> T:
+async def while_connected(request: Request, work: Awaitable[T]) -> T:
     """Return what some work returns, or cancel it when the client disconnects."""
     task, watch = asyncio.ensure_future(work), asyncio.create_task(_disconnected(request))
     try:

@@ -79,13 +79,13 @@ async def list_files(
 @router.get("/{file_id}", response_model=FileObject, response_model_exclude_none=True)
 async def retrieve(service: ServiceDep, who: CurrentUser, file_id: str) -> JSON:
     """Return a file."""
-    return file_view(await _own(service, who, file_id))
+    return file_view(await own_file(service, who, file_id))
 
 
 @router.delete("/{file_id}", response_model=FileDeleted)
 async def delete(service: ServiceDep, who: CurrentUser, file_id: str) -> JSON:
     """Delete a file that no open job needs."""
-    await delete_record(service, await _own(service, who, file_id))
+    await delete_record(service, await own_file(service, who, file_id))
     return {"id": file_id, "object": "file", "deleted": True}
 
 
@@ -96,7 +96,7 @@ async def delete(service: ServiceDep, who: CurrentUser, file_id: str) -> JSON:
 )
 async def content(service: ServiceDep, who: CurrentUser, file_id: str) -> FileResponse:
     """Return the content of a file."""
-    path = service.files.path(await _own(service, who, file_id))
+    path = service.files.path(await own_file(service, who, file_id))
     try:
         status = await asyncio.to_thread(path.stat)
     except FileNotFoundError:
@@ -115,7 +115,8 @@ async def delete_record(service: Service, record: FileRecord) -> None:
         await service.files.delete(record)
 
 
-async def _own(service: Service, who: Principal, name: str) -> FileRecord:
+async def own_file(service: Service, who: Principal, name: str) -> FileRecord:
+    """Return a user's own file; raise 404 for any other."""
     record = await service.files.get(name)
     if record is None or record.owner != who.user:
         raise not_found("file", name)

@@ -57,9 +57,41 @@
     for (const id of open) document.getElementById(id)?.setAttribute("open", "");
     localise(document);
   });
+  // A reply of parts: each takes the place of the one before.
+  const lastPart = (text) => text.split("<!--part-->").at(-2) ?? "";
+  const warning = (text) => {
+    const shown = document.createElement("p");
+    shown.className = "wrong";
+    shown.setAttribute("role", "alert");
+    shown.textContent = text;
+    return shown.outerHTML;
+  };
+  const inParts = (name, run) => document.body.addEventListener(name, (event) => {
+    if (event.detail.target?.matches(".parts")) run(event.detail);
+  });
+  inParts("htmx:beforeSend", ({ xhr, target }) => {
+    target.setAttribute("aria-busy", "true");
+    target.textContent = "";
+    xhr.addEventListener("progress", () => { if (xhr.status === 200) target.innerHTML = lastPart(xhr.responseText); });
+  });
+  inParts("htmx:beforeSwap", (detail) => {
+    detail.shouldSwap = true;
+    if (detail.xhr.status === 200) { detail.serverResponse = lastPart(detail.serverResponse); return; }
+    const page = new DOMParser().parseFromString(detail.serverResponse, "text/html");
+    detail.serverResponse = warning(page.querySelector("[role=alert]")?.textContent ?? "That did not work.");
+  });
+  inParts("htmx:sendError", ({ target }) => target.insertAdjacentHTML("afterbegin", warning("The connection was lost.")));
+  inParts("htmx:sendAbort", ({ target }) => target.insertAdjacentHTML("afterbegin", warning("Stopped.")));
+  inParts("htmx:afterRequest", ({ elt, target }) => {
+    target.removeAttribute("aria-busy");
+    for (const button of elt.querySelectorAll("button")) button.disabled = false;
+  });
+  document.addEventListener("click", (event) => {
+    if (event.target.matches(".stop")) window.htmx.trigger(event.target.form, "htmx:abort");
+  });
   // A form is sent once.
   document.addEventListener("submit", (event) => {
-    for (const button of event.target.querySelectorAll("button")) setTimeout(() => { button.disabled = true; });
+    for (const button of event.target.querySelectorAll("button[type=submit]")) setTimeout(() => { button.disabled = true; });
   });
   window.addEventListener("pageshow", () => { for (const button of document.querySelectorAll("button")) button.disabled = false; });
 })();
