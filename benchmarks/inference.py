@@ -19,6 +19,7 @@ Exit code 1 if a goal is missed.
 import argparse
 import asyncio
 import itertools
+import json
 import statistics
 import sys
 import tempfile
@@ -104,6 +105,7 @@ class SoldSlots:
         num_jobs: that hold them.
         failed: jobs that did not succeed.
         replanned: times that a slot trained less than planned, and its job got other slots.
+        slot_seconds: that the node trained in each slot.
         lateness: seconds from the end of the slots that a job bought to its result, per job.
         tokens: of answers meanwhile, per second.
     """
@@ -112,6 +114,7 @@ class SoldSlots:
     num_jobs: int
     failed: int
     replanned: int
+    slot_seconds: list[float]
     lateness: list[float]
     tokens: float
 
@@ -152,12 +155,17 @@ async def measure(service: ServiceProcess, num_slots: int) -> list[Figure]:
 
 async def train_adapters(client: AsyncOpenAI) -> list[str]:
     """Return the names of fine-tuned models, each of a job with a few rows."""
-    rows = ROWS.read_bytes().splitlines(keepends=True)[:FEW_ROWS]
-    data = await client.files.create(file=("few.jsonl", b"".join(rows)), purpose="fine-tune")
-    jobs = [await submit(client, data.id, deadline="+1h") for _ in range(NUM_ADAPTERS)]
+    data = await few_rows(client)
+    jobs = [await submit(client, data, deadline="+1h") for _ in range(NUM_ADAPTERS)]
     ended = [await wait_for(client, job.id) for job in jobs]
     print(f"trained {NUM_ADAPTERS} adapters", flush=True)
     return [str(job.fine_tuned_model) for job in ended if job.status == "succeeded"]
+
+
+async def few_rows(client: AsyncOpenAI) -> str:
+    rows = ROWS.read_bytes().splitlines(keepends=True)[:FEW_ROWS]
+    file = ("few.jsonl", b"".join(rows))
+    return str((await client.files.create(file=file, purpose="fine-tune")).id)
 
 
 async def submit(client: AsyncOpenAI, data: str, deadline: str) -> FineTuningJob:
@@ -241,10 +249,10 @@ async def sell_slots(
     service: ServiceProcess, client: AsyncOpenAI, num_slots: int, models: Sequence[str]
 ) -> SoldSlots:
     """Sell the node's next slots, ask models all the time, and wait for the jobs."""
-    data = await client.files.create(file=ROWS, purpose="fine-tune")
+    data = await few_rows(client)
     deadline = f"+{num_slots * SLOT_SECONDS:.0f}s"
     jobs: list[FineTuningJob] = []
-    while (job := await submit(client, data.id, deadline)).status != "failed":
+    while (job := await submit(client, data, deadline)).status != "failed":
         jobs.append(job)
     cells = [cell["slot"] for job in jobs for cell in market(job)["plan"]["cells"]]
     num_tokens: Counter[str] = Counter()
@@ -255,11 +263,15 @@ async def sell_slots(
     for task in asking:
         task.cancel()
     await asyncio.gather(*asking, return_exceptions=True)
+    found = read_events(service.data, {job.id for job in jobs})
     return SoldSlots(
         sold=SHARE * len(cells) / (max(cells) - min(cells) + 1),
         num_jobs=len(jobs),
         failed=sum(job.status != "succeeded" for job in ended),
-        replanned=num_replanned(service.data, {job.id for job in jobs}),
+        replanned=sum(type_ == "job.replanned" for type_, _ in found),
+        slot_seconds=list(
+            {b["slot"]: b["seconds"] for t, b in found if t == "job.trained"}.values()
+        ),
         lateness=[
             after.finished_at - market(before)["plan"]["finish"]
             for before, after in zip(jobs, ended, strict=True)
@@ -282,20 +294,21 @@ async def ask_on(client: AsyncOpenAI, model: str, num_tokens: "Counter[str]") ->
         num_tokens[model] += await num_answered_tokens(client, model, f"chair {number}")
 
 
-def num_replanned(data: Path, jobs: Set[str]) -> int:
-    """Return how often a slot of these jobs trained less than planned, by the log."""
+def read_events(data: Path, jobs: Set[str]) -> list[tuple[str, dict[str, Any]]]:
+    """Return types and bodies of the events of jobs, by the log."""
     engine = create_engine(f"sqlite:///{data / 'auctune.db'}")
     with engine.connect() as connection:
-        found = connection.execute(select(events.c.job).where(events.c.type == "job.replanned"))
-        num = sum(job in jobs for (job,) in found)
+        rows = connection.execute(select(events.c.job, events.c.type, events.c.body)).all()
     engine.dispose()
-    return num
+    return [(row.type, json.loads(row.body)) for row in rows if row.job in jobs]
 
 
 def print_sold(name: str, found: SoldSlots) -> None:
     print(
         f"{name}: {found.sold:.0%} of the slots sold to {found.num_jobs} jobs, {found.failed} "
-        f"failed, {found.replanned} slots short; results {max(found.lateness):.1f} s after the "
+        f"failed, {found.replanned} slots short; a slot trained "
+        f"{statistics.median(found.slot_seconds):.1f} s (median), {max(found.slot_seconds):.1f} s "
+        f"(most) of {SLOT_SECONDS:.0f}; results {max(found.lateness):.1f} s after the "
         f"last slot at most; {found.tokens:.1f} tokens/s of answers",
         flush=True,
     )

@@ -34,6 +34,7 @@ class GeneratorSettings(ModelPlace):
 
     Attributes:
         niceness: of the process, 0 to 19: the larger, the more others come first on the CPU.
+        sold_share: of the time, that it works on a CPU while something trains on this machine.
         max_batch: answers that are generated at once; the others wait.
         max_cache_bytes: of the keys and values of these answers.
         max_adapter_bytes: of the weights of adapters that are kept for later requests.
@@ -41,6 +42,7 @@ class GeneratorSettings(ModelPlace):
     """
 
     niceness: int = 0
+    sold_share: float = 1.0
     max_batch: int = 16
     max_cache_bytes: int = 2 * 1024**3
     max_adapter_bytes: int = 1024**3

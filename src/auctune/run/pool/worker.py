@@ -33,6 +33,7 @@ from auctune.run.pool.process import (
     read_reconcile,
 )
 from auctune.run.runtime.channel import ParentChannel, error_record
+from auctune.run.runtime.training_lock import TrainingLock
 from auctune.run.unix_time import unix_time
 from auctune.timeshare.estimators.mixture import Mixture
 from auctune.timeshare.named import make_allocator
@@ -96,6 +97,7 @@ class PoolWorker:
             )
         base = load_base(settings.base, cache=cache, device=settings.device, dtype=settings.dtype)
         self._digest = base.digest
+        self._training_lock = TrainingLock(cache)
         max_step_seconds = MAX_STEP_QUANTA * settings.quantum_seconds
         self._jobs = LoraJobs(LoraJobFactory(base, max_step_seconds), Path(settings.folder))
 
@@ -137,7 +139,8 @@ class PoolWorker:
             if seq != reconciled:
                 self._parent.send({"kind": "reconciled", "seq": seq})
                 reconciled = seq
-            has_trained = pool.run_quantum()
+            with self._training_lock.hold():
+                has_trained = pool.run_quantum()
             idle_seconds = 0.0 if has_trained or not is_complete else _IDLE_SECONDS
             newest = self._newest(idle_seconds) or newest
 

@@ -13,6 +13,8 @@ import threading
 from setproctitle import getproctitle
 
 _MODULES = (
+    # First, as it silences a warning of PEFT's import.
+    "auctune.train",
     "torch",
     "transformers",
     "transformers.models.auto.modeling_auto",

@@ -25,6 +25,7 @@ from pydantic import TypeAdapter
 
 from auctune.domain import AuctuneError
 from auctune.run.runtime.channel import Message, ParentChannel, error_record
+from auctune.run.runtime.training_lock import TrainingLock
 from auctune.train.data_parallel.batches import Contribution, RowRange
 from auctune.train.job import LoraJob
 
@@ -174,6 +175,7 @@ class GradientActor:
             InputError: if one of them cannot be used.
         """
         self._worker = load_worker(settings)
+        self._training_lock = TrainingLock(Path(settings.cache))
         return self._worker.ready
 
     def compute(self, values: Floats32, step: int, part: RowRange) -> Contribution:
@@ -186,18 +188,21 @@ class GradientActor:
         if step != self._step:
             self._worker.gradients.set_weights(values)
             self._step = step
-        return self._worker.gradients.compute(part)
+        with self._training_lock.hold():
+            return self._worker.gradients.compute(part)
 
 
 def main(parent: ParentChannel[Any], argument: Message) -> None:
     """Run a worker; the argument is its `WorkerSettings`."""
     try:
-        worker = load_worker(load_settings(argument))
+        settings = load_settings(argument)
+        worker, training_lock = load_worker(settings), TrainingLock(Path(settings.cache))
         parent.send({"kind": "ready", **asdict(worker.ready)})
         while (message := parent.inbox.get())["do"] == "compute":
             if "array" in message:
                 worker.gradients.set_weights(message["array"])
-            result = worker.gradients.compute(RowRange(message["first"], message["stop"]))
+            with training_lock.hold():
+                result = worker.gradients.compute(RowRange(message["first"], message["stop"]))
             sums = {"loss": result.loss, "hits": result.hits}
             parent.send({"kind": "gradient", **sums, "array": result.gradient})
     except AuctuneError as error:

@@ -12,12 +12,14 @@ takes a second to tokenize, in which others' answers go on.
 import os
 import queue
 import threading
+import time
 import traceback
 from typing import TYPE_CHECKING, Any
 
 from auctune.domain import AuctuneError
 from auctune.run.generation import PIECES, REQUESTS, SETTINGS, GenerationMessage
 from auctune.run.runtime.channel import ParentChannel, error_record
+from auctune.run.runtime.training_lock import TrainingLock
 
 if TYPE_CHECKING:
     from auctune.train.generation.engine import Engine, ReadRequest
@@ -55,6 +57,8 @@ def main(parent: Parent, argument: Any) -> None:
         return
     parent.send({"kind": "ready"})
 
+    training_lock = TrainingLock(settings.cache)
+    is_limited = settings.device == "cpu" and settings.sold_share < 1
     accepted: queue.SimpleQueue[Accepted] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(parent, engine, accepted), daemon=True).start()
     while not parent.stop_requested.is_set():
@@ -63,12 +67,17 @@ def main(parent: Parent, argument: Any) -> None:
             if one is None:
                 return
             _accept(parent, engine, *one)
+        started = time.monotonic()
         for id_, piece in engine.step():
             if isinstance(piece, AuctuneError):
                 _refuse(parent, id_, piece)
             else:
                 content = PIECES.dump_python(piece, mode="json")
                 parent.send({"kind": "generated", "id": id_, "piece": content})
+        if is_limited and training_lock.is_held():
+            # Niceness leaves sold slots the cores, but not the memory's bandwidth.
+            worked = time.monotonic() - started
+            parent.stop_requested.wait(worked * (1 / settings.sold_share - 1))
 
 
 def _read(parent: Parent, engine: "Engine", accepted: "queue.SimpleQueue[Accepted]") -> None:

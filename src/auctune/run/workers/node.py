@@ -32,6 +32,7 @@ from auctune.run.runtime.messages import (
     WorkerMessage,
     request_failed,
 )
+from auctune.run.runtime.training_lock import TrainingLock
 from auctune.run.unix_time import unix_time
 from auctune.train.time_budget import NO_TIME_LIMIT, ThroughputEstimator, TimeBudget
 
@@ -111,6 +112,7 @@ class NodeWorker:
             settings.base, cache=cache, device=settings.device, dtype=settings.dtype
         )
         self._throughput = ThroughputEstimator(unix_time)
+        self._training_lock = TrainingLock(cache)
         self._trainer = MultiLoraTrainer(
             self.base,
             backend=settings.backend,
@@ -178,6 +180,10 @@ class NodeWorker:
         self._parent.send({"kind": "measuring", "what": what, "share": share})
 
     def _train(self, message: Message) -> None:
+        with self._training_lock.hold():
+            self._train_slot(message)
+
+    def _train_slot(self, message: Message) -> None:
         started = time.monotonic()
         request = TrainSlotRequest.from_message(message)
         tasks, until = request.tasks, request.until

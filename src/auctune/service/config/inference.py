@@ -38,6 +38,11 @@ class InferenceConfig(BaseModel):
         default=19,
         description="of a process on a shared CPU: the larger, the more sold slots come first",
     )
+    sold_share: Annotated[float, Field(gt=0, le=1)] = Field(
+        default=0.25,
+        description="of its time, that a process on a CPU works while something trains on this "
+        "machine, so that sold slots are not late; 1 if its `threads` are cores of its own",
+    )
     max_batch: Annotated[int, Field(ge=1, le=4096)] = Field(
         default=16,
         description="per base: answers that are generated at once. Users share them: a free place "
@@ -78,6 +83,7 @@ class InferenceConfig(BaseModel):
                     dtype="bfloat16" if needs_gpu else zone.dtype,
                     threads=self.threads or max(1, (os.cpu_count() or 1) // 2),
                     niceness=self.niceness,
+                    sold_share=self.sold_share,
                     max_batch=self.max_batch,
                     # The digest of a base is that of its weights in their number type.
                     checks_base=not needs_gpu,
