@@ -20,6 +20,8 @@ from support.small_bases import FAMILIES, build_base, write_rows
 pytestmark = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
 
 ROWS, EPOCHS = 12, 2
+# Rows of weights are whole blocks of 64 numbers.
+WIDTH = 64
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +31,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def plain(folders: dict[str, Path]) -> dict[str, Base]:
-    return {family: build_base(folder, family) for family, folder in folders.items()}
+    return {family: build_base(folder, family, width=WIDTH) for family, folder in folders.items()}
 
 
 @pytest.fixture
@@ -120,6 +122,12 @@ def test_without_bitsandbytes_the_package_is_named(
     monkeypatch.setattr(base_module, "find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"bitsandbytes is not installed.*pip install"):
         load_base(plain["llama"].source, cache=tmp_path, dtype="nf4")
+
+
+def test_layers_without_whole_blocks_are_refused_on_a_cpu(tmp_path: Path) -> None:
+    narrow = build_base(tmp_path, "llama")
+    with pytest.raises(InputError, match=r"nf4.*has 32 inputs.*a multiple of 64"):
+        load_base(narrow.source, cache=tmp_path, dtype="nf4")
 
 
 def test_a_checkpoint_of_4_bits_does_not_continue_on_the_plain_base(

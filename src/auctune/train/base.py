@@ -118,6 +118,8 @@ def load_base(name: str, *, cache: Path, device: str = "cpu", dtype: str = "floa
         if dtype == "nf4":
             options |= _quantization(target)
         model = _load_model(place, source, config, **options)
+        if dtype == "nf4":
+            _check_packed(place, model, target)
         tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=local)
     _freeze(model)
     give_padding(tokenizer, place)
@@ -135,6 +137,10 @@ def load_base(name: str, *, cache: Path, device: str = "cpu", dtype: str = "floa
         load_seconds=time.perf_counter() - started,
         _untouched=share_weights(model),
     )
+
+
+# Numbers of 4 bits that share a scale.
+_BLOCK_4BIT = 64
 
 
 def check_device(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
@@ -158,6 +164,23 @@ def _quantization(device: torch.device) -> dict[str, Any]:
         bnb_4bit_compute_dtype=DTYPES["nf4"],
     )
     return {"quantization_config": settings, "device_map": {"": device}}
+
+
+def _check_packed(place: str, model: nn.Module, device: torch.device) -> None:
+    """Refuse what bitsandbytes computes wrongly on CPUs, and have it keep its layout of weights.
+
+    Its kernels for AVX-512 read a row as whole blocks. In a first pass without gradients it would
+    pack the weights anew, on CPUs with bfloat16 instructions, as only its own layers read them.
+    """
+    if device.type != "cpu":
+        return
+    for name, module in model.named_modules():
+        if hasattr(module, "support_avx512bf16_for_cpu"):
+            module.support_avx512bf16_for_cpu = False
+            if module.in_features % _BLOCK_4BIT:
+                found = f"'nf4', and {name} has {module.in_features} inputs"
+                expected = f"a multiple of {_BLOCK_4BIT} inputs on a CPU, or another dtype"
+                raise InputError(place, f"dtype {found}", expected)
 
 
 def compute_digest(model: PreTrainedModel) -> str:
