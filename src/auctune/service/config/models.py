@@ -353,13 +353,19 @@ FIRST_TERMS = DefaultTerms(bid=Decimal("10.00"), deadline="+4h")
 
 _OPENAI_MODELS = (
     "gpt-4.1-2025-04-14",
+    "gpt-4.1",
     "gpt-4.1-mini-2025-04-14",
+    "gpt-4.1-mini",
     "gpt-4.1-nano-2025-04-14",
+    "gpt-4.1-nano",
     "gpt-4o-2024-08-06",
+    "gpt-4o",
     "gpt-4o-mini-2024-07-18",
     "gpt-4o-mini",
     "gpt-3.5-turbo-0125",
     "gpt-3.5-turbo",
+    "babbage-002",
+    "davinci-002",
 )
 
 

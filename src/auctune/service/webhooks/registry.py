@@ -72,7 +72,7 @@ class WebhookRegistry:
         """
         host = _check_url(url)
         if not self._private_addresses and _is_private(host):
-            expected = "a public address: webhooks are not sent into private networks"
+            expected = "a public address; private_addresses in [webhooks] allows private ones"
             raise InputError("url", repr(url), expected)
         if len(self.for_user(user)) >= self._limit:
             raise QuotaExceededError(f"you already have {self._limit} webhooks, which is the limit")

@@ -221,9 +221,11 @@ class Engine:
         self._waiting = deque(one for one in self._waiting if one.id != id_)
         self._readings = deque(one for one in self._readings if one.answers[0].request != id_)
         self._scorings = deque(one for one in self._scorings if one.id != id_)
-        for row in range(len(self._rows) - 1, -1, -1):
-            if self._rows[row].request == id_:
-                self._remove(row)
+        # Keys and values were made in this mode, and so must be changed in it.
+        with torch.inference_mode():
+            for row in range(len(self._rows) - 1, -1, -1):
+                if self._rows[row].request == id_:
+                    self._remove(row)
 
     def step(self) -> list[Reply]:
         """Read a part of a prompt and of a scored row; draw a token of each answer under way."""
