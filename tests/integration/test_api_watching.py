@@ -284,7 +284,7 @@ def test_an_address_within_is_not_told_unless_the_operator_allows_it(tmp_path: P
         with served.http() as http:
             refused = http.post("/v1/webhooks", json={"url": listener.url})
             assert refused.status_code == 400
-            assert "not sent into private networks" in refused.json()["error"]["message"]
+            assert "private_addresses in [webhooks]" in refused.json()["error"]["message"]
             # Where a name leads is known when something is sent there.
             named = listener.url.replace("127.0.0.1", "localhost")
             assert http.post("/v1/webhooks", json={"url": named}).status_code == 200
