@@ -118,6 +118,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/training.py
 	$(if $(wildcard out/smollm2),$(BIN)/python benchmarks/training.py --base out/smollm2)
+	$(if $(wildcard out/smollm2.json),$(BIN)/python benchmarks/inference.py)
 	$(BIN)/python benchmarks/spot.py
 	$(if $(SPOT_DATA),$(BIN)/python benchmarks/spot_ahap.py $(SPOT_DATA))
 	$(if $(SPOT_DATA),$(BIN)/python benchmarks/spot_advice.py $(SPOT_DATA) --moments 100)

@@ -139,13 +139,13 @@ class _Kind(StrEnum):
 
     USAGE = "usage"
     REFUND = "refund"
-    """Of charges of the same month."""
+    """Refund of charges of the same month."""
     CORRECTION = "correction"
     """Refund of charges of earlier months, whose files are written."""
 
 
 class _Service(StrEnum):
-    """What is sold, as `ServiceName`."""
+    """Values of `ServiceName`."""
 
     TRAINING = "Fine-tuning"
     ANSWERS = "Answers"

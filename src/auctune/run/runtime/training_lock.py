@@ -1,4 +1,4 @@
-"""Whether something trains on this machine, for processes that give way to it.
+"""Lock that workers hold while they train, seen by processes that give way to training.
 
 Workers that train on a CPU hold a shared lock on a file in the folder of bases. The operating
 system releases it when a worker ends, however it ends.

@@ -66,7 +66,7 @@ class WandbConfig(BaseModel):
 
     @property
     def is_enabled(self) -> bool:
-        """Whether jobs are logged."""
+        """Return whether jobs are logged."""
         return self.offline or self.key_variable is not None or self.key_file is not None
 
     def check(self) -> None:
