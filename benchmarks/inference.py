@@ -4,8 +4,7 @@
     auctune profile --base out/smollm2 --out out/smollm2.json
     python benchmarks/inference.py [--slots N]
 
-A service with a zone of one node trains eight adapters, one for each of eight users. OpenAI's
-client asks it, over HTTP on this machine, greedily.
+A service with a zone of one node trains eight adapters. OpenAI's client asks it, over HTTP on this machine, greedily.
 
 | what | how |
 | --- | --- |
@@ -158,8 +157,10 @@ async def train_adapters(client: AsyncOpenAI) -> list[str]:
     data = await few_rows(client)
     jobs = [await submit(client, data, deadline="+1h") for _ in range(NUM_ADAPTERS)]
     ended = [await wait_for(client, job.id) for job in jobs]
+    if failed := [job.error for job in ended if job.status != "succeeded"]:
+        raise RuntimeError(f"{len(failed)} adapters were not trained: {failed[0]}")
     print(f"trained {NUM_ADAPTERS} adapters", flush=True)
-    return [str(job.fine_tuned_model) for job in ended if job.status == "succeeded"]
+    return [str(job.fine_tuned_model) for job in ended]
 
 
 async def few_rows(client: AsyncOpenAI) -> str:
@@ -262,9 +263,9 @@ async def sell_slots(
     seconds = time.perf_counter() - started
     for task in asking:
         task.cancel()
-    failed = [one for one in await asyncio.gather(*asking, return_exceptions=True) if one]
-    if errors := [one for one in failed if not isinstance(one, asyncio.CancelledError)]:
-        raise errors[0]
+    for result in await asyncio.gather(*asking, return_exceptions=True):
+        if isinstance(result, Exception):
+            raise result
     found = read_events(service.data, {job.id for job in jobs})
     return SoldSlots(
         sold=SHARE * len(cells) / (max(cells) - min(cells) + 1),
