@@ -1,5 +1,6 @@
 """Requests that state no terms run on defaults, and say whose these are."""
 
+import json
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -14,6 +15,7 @@ from auctune.schema import check_schema
 from auctune.service.accounts.default_terms import DefaultTerms
 from auctune.service.config.models import KeyConfig, ServiceConfig, UserConfig
 from auctune.service.server import seed_accounts
+from support.command_line import run_auctune
 from support.serving import Served, make_file, make_pool, make_zone, serving
 
 ALIAS = "gpt-4o-mini-2024-07-18"
@@ -64,6 +66,16 @@ def test_an_unchanged_script_of_openai_gets_its_job(served: Served) -> None:
     assert job.market["deadline"] == served.clock() + 20 * 60
     again = client.fine_tuning.jobs.retrieve(job.id)
     assert again.market == job.market
+
+
+def test_a_command_without_terms_gets_the_job_that_the_api_gives(
+    served: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client, _, file = new_user(served, "typing")
+    where = ("--url", served.url, "--api-key", client.api_key)
+    code, out, lines = run_auctune(["submit", file, "--json", *where], monkeypatch, capsys)
+    assert (code, lines) == (0, [])
+    assert json.loads(out)["market"]["default_terms"] == FROM_SERVICE
 
 
 def test_what_a_request_states_is_its_own(served: Served) -> None:

@@ -79,11 +79,6 @@ def test_what_is_missing_or_does_not_go_together_is_named_before_data_are_sent(
     data = tmp_path / "rows.jsonl"
     for words, place in (
         (("submit", "--bid", "3", "--deadline", "+8m"), "TRAINING_FILE"),
-        (("submit", data, "--deadline", "+8m"), "--bid"),
-        (("submit", data, "--deadline", "+8m", "--zone", "owned", "--max-cost", "3"), "--bid"),
-        (("submit", data, "--deadline", "+8m", "--zone", "rented"), "--max-cost"),
-        (("submit", data, "--deadline", "+8m", "--zone", "pool"), "--max-cost"),
-        (("submit", data, "--max-cost", "3"), "--deadline"),
         (("submit", data, "--value", "3@+1h@+2h"), "--value"),
         (("submit", "--line", "0"), "--line"),
         (("submit", "--quote", "quote-a", "--value", "3"), "--value"),
@@ -93,6 +88,25 @@ def test_what_is_missing_or_does_not_go_together_is_named_before_data_are_sent(
         assert (code, out, len(lines)) == (2, "", 1), words
         assert lines[0].startswith(f"auctune: {place}: "), lines
     assert len(served.client().files.list().data) == files
+
+
+def test_terms_that_a_zone_needs_and_has_no_default_for_are_named_by_their_options(
+    served: Served, auctune: Run
+) -> None:
+    file = served.upload()
+    pool = ("--zone", "pool", "--target-loss", "2.5")
+    for words, place in (
+        (("--deadline", "+8m", "--zone", "owned"), "--bid"),
+        (("--deadline", "+8m", "--zone", "owned", "--max-cost", "3"), "--bid"),
+        (("--deadline", "+8m", "--zone", "rented"), "--max-cost"),
+        (("--deadline", "+8m", *pool), "--max-cost"),
+        (("--bid", "3", "--zone", "owned"), "--deadline"),
+        (("--max-cost", "3", "--zone", "rented"), "--deadline"),
+        (("--max-cost", "3", *pool), "--deadline"),
+    ):
+        code, out, lines = auctune("submit", file, *words)
+        assert (code, out, len(lines)) == (2, "", 1), words
+        assert lines[0].startswith(f"auctune: {place}: is missing"), lines
 
 
 def test_a_value_and_its_fall_are_typed_in_one_word(served: Served, auctune: Run) -> None:

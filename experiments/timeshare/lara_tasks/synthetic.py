@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from auctune.domain.errors import InputError
+from auctune.extras import install_command
 from auctune.numerics.rng import stream
 from auctune.train.checkpoint import Checkpoint
 from lara_tasks.module_job import Batch, generator_of
@@ -34,7 +35,7 @@ def digits() -> tuple[Tensor, Tensor]:
         from sklearn.datasets import load_digits
     except ImportError:
         raise InputError(
-            "digits", "scikit-learn is not installed", "pip install 'auctune[experiments]'"
+            "digits", "scikit-learn is not installed", install_command("experiments")
         ) from None
     pixels, classes = load_digits(return_X_y=True)
     images = torch.from_numpy(pixels).float().view(-1, 1, 8, 8) / 8.0 - 1.0

@@ -18,6 +18,7 @@ import numpy as np
 
 from auctune.domain import InputError
 from auctune.domain.checks import check_count, check_finite, check_positive
+from auctune.extras import install_command
 from auctune.numerics.arrays import Floats
 from auctune.numerics.rng import stream
 from auctune.timeshare.estimators.estimator import (
@@ -65,7 +66,7 @@ class Engression:
         for package in ("torch", "engression"):
             if find_spec(package) is None:
                 found = f"'engression' needs the package {package}, which is not installed"
-                raise InputError("estimator", found, "pip install 'auctune[train,experiments]'")
+                raise InputError("estimator", found, install_command("train", "experiments"))
 
     @property
     def name(self) -> str:

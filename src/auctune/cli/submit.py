@@ -1,11 +1,11 @@
 """`auctune submit`: submit a job, accept a quote, or submit the bids of a market file."""
 
 import time
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -24,13 +24,13 @@ from auctune.cli.watch import watch_jobs
 from auctune.client import Client, Job, JobSpec, JobTerms, ServiceError, UnreachableError
 from auctune.client.spec import TRAINING_SETTINGS
 from auctune.domain.errors import InputError
-from auctune.run.market.market_file import BidEntry, MarketFile, read_market
+
+if TYPE_CHECKING:
+    from auctune.run.market.market_file import BidEntry, MarketFile
 
 # Options that can be combined with --quote, and with --market.
 _WITH_QUOTE = ("--bid", "--max-cost", "--name")
 _WITH_MARKET = ("--model", "--zone")
-# Kinds of zones with binding prices, and those that meter usage.
-_BINDING, _METERED = {"auction", "edge"}, {"spot", "timeshare"}
 # A market file's slot 0 is the present slot if at least this share of it remains.
 _MIN_REMAINING = 0.5
 # Seconds added to a deadline, so that rounding never moves it before the end of its slot.
@@ -59,8 +59,8 @@ def submit(
 ) -> None:
     """Submit a fine-tuning job, or all jobs of a market file.
 
-    Zones with binding prices need --bid; zones that meter usage need --max-cost. The decision is
-    immediate and final.
+    Zones with binding prices need --bid and zones that meter usage --max-cost, all a --deadline,
+    where the service has no default. The decision is immediate and final.
 
     With --market each bid is submitted in its slot of arrival, counted from now.
     """
@@ -88,29 +88,8 @@ def submit(
 def _submit_job(spec: JobSpec, terms: JobTerms, service: ServiceJsonOptions) -> Job:
     checked = check_spec(spec)
     with errors_name_options(), service.connect() as client:
-        zones = [zone for zone in client.zones() if terms.zone in (None, zone["id"])]
-        _check_terms(terms, {zone["kind"] for zone in zones})
         job = client.submit(client.prepare(checked, terms), terms)
         return _await_decision(job, client, quiet=service.as_json)
-
-
-def _check_terms(terms: JobTerms, kinds: Set[str]) -> None:
-    """Check the terms that zones of these kinds require before data are sent.
-
-    The service checks all others.
-    """
-    if not kinds or not kinds <= _BINDING | _METERED:
-        return
-    has_amount = terms.bid is not None or terms.value is not None
-    if kinds <= _METERED and not has_amount and terms.max_cost is None:
-        raise InputError("--max-cost", "is missing", "an amount of money; or --value")
-    if kinds <= _BINDING and not has_amount:
-        raise InputError("--bid", "is missing", "an amount of money; or --value")
-    if not has_amount and terms.max_cost is None:
-        expected = "an amount of money; or --value, or --max-cost in zones that meter usage"
-        raise InputError("--bid", "is missing", expected)
-    if terms.deadline is None and "@" not in (terms.value or ""):
-        raise InputError("--deadline", "is missing", "a time, or a span such as +2h")
 
 
 def _await_decision(job: Job, client: Client, *, quiet: bool) -> Job:
@@ -149,6 +128,8 @@ def _submit_market(
     path: Path, model: str | None, zone: str | None, service: ServiceJsonOptions
 ) -> tuple[list[Job], int]:
     """Return the jobs of valid bids, and the number of all bids."""
+    from auctune.run.market.market_file import read_market
+
     market = read_market(path)
     jobs = []
     with service.connect() as client:
@@ -162,7 +143,7 @@ def _submit_market(
 
 
 def _submit_bids(
-    market: MarketFile, folder: Path, client: Client, model: str | None, zone: str | None
+    market: "MarketFile", folder: Path, client: Client, model: str | None, zone: str | None
 ) -> Iterator[tuple[str, Job | InputError]]:
     """Submit bids in order of arrival; yield their ids, and the jobs as decided.
 
@@ -195,7 +176,7 @@ def _submit_bids(
             yield bid.id, error
 
 
-def job_spec(bid: BidEntry, folder: Path, model: str) -> JobSpec:
+def job_spec(bid: "BidEntry", folder: Path, model: str) -> JobSpec:
     """Return the job of a market file's bid, as it is submitted to a service.
 
     Raises:

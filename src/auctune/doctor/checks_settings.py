@@ -14,6 +14,7 @@ from auctune.doctor.installation import (
     write_error,
 )
 from auctune.domain import InputError
+from auctune.extras import install_command
 from auctune.run.base_place import BaseKind, base_place
 
 _PROFILED_PACKAGES = ("torch", "transformers", "peft")
@@ -23,7 +24,7 @@ def check_settings(at: Installation) -> Iterator[Finding]:
     """Check auctune.toml as `auctune serve` does before it starts."""
     if at.missing_package is not None:
         finding = warn if at.config is None else error
-        yield finding(at.settings_error, "run pip install 'auctune[service]'")
+        yield finding(at.settings_error, f"run {install_command('service')}")
     elif at.settings_error:
         yield error(at.settings_error, f"correct {at.config}")
     elif at.config is None:

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from importlib.metadata import metadata, requires
+from importlib.metadata import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from auctune.doctor.installation import (
     warn,
     write_error,
 )
+from auctune.extras import install_command, pip_install, required_packages
 
 MIN_PYTHON = (3, 11)
 
@@ -69,30 +70,26 @@ def python_finding(found: tuple[int, int], message: str) -> Finding:
 def check_extras(at: Installation) -> Iterator[Finding]:
     """Compare the installed packages with the requirements of auctune and of its extras."""
     known = set(metadata("auctune").get_all("Provides-Extra") or ())
-    requirements = [Requirement(text) for text in requires("auctune") or ()]
-    core = [one for one in requirements if _applies(one, "")]
-    yield extra_finding("", core)
+    yield extra_finding("", required_packages())
     for extra in EXTRAS:
         if extra not in known:
             message = f"the installed auctune has no extra [{extra}]"
-            yield warn(message, _install_command(extra))
+            yield warn(message, "run make setup, or install the current release of auctune again")
             continue
-        yield extra_finding(
-            extra, [one for one in requirements if one not in core and _applies(one, extra)]
-        )
-
-
-def _applies(requirement: Requirement, extra: str) -> bool:
-    return requirement.marker is None or requirement.marker.evaluate({"extra": extra})
+        yield extra_finding(extra, required_packages(extra))
 
 
 def extra_finding(extra: str, requirements: list[Requirement]) -> Finding:
     """Check that all requirements of an extra are installed, in versions that they accept."""
     installed = {one.name: installed_version(one.name) for one in requirements}
     missing = [name for name, found in installed.items() if found is None]
-    mismatched = list(_mismatched(requirements, installed))
+    mismatched = [
+        f"{one.name} is {installed[one.name]} and must be {one.specifier}"
+        for one in _unsatisfied(requirements, installed)
+        if one.name not in missing
+    ]
     title = f"[{extra}] ({EXTRAS[extra]})" if extra else "the core"
-    fix = _install_command(extra)
+    fix = f"run make setup, or {pip_install(_unsatisfied(requirements, installed))}"
     if mismatched:
         return error(f"{title}: {', '.join(mismatched)}", fix)
     if missing and not extra:
@@ -105,18 +102,14 @@ def extra_finding(extra: str, requirements: list[Requirement]) -> Finding:
     return ok(f"{title} is installed{': ' if pinned else ''}{', '.join(pinned)}")
 
 
-def _mismatched(
+def _unsatisfied(
     requirements: list[Requirement], installed: Mapping[str, str | None]
-) -> Iterator[str]:
+) -> Iterator[Requirement]:
     for one in requirements:
         found = installed[one.name]
         # A local build such as 2.13.0+cpu counts as that version.
-        if found is not None and not one.specifier.contains(found, prereleases=True):
-            yield f"{one.name} is {found} and must be {one.specifier}"
-
-
-def _install_command(extra: str) -> str:
-    return f"run make setup, or pip install '{f'auctune[{extra}]' if extra else 'auctune'}'"
+        if found is None or not one.specifier.contains(found, prereleases=True):
+            yield one
 
 
 def check_devices(at: Installation) -> Iterator[Finding]:
@@ -125,12 +118,12 @@ def check_devices(at: Installation) -> Iterator[Finding]:
     yield _memory()
     required = [(need.device, f"{place}.device") for place, need in at.devices()]
     if find_spec("torch") is None:
-        yield warn("CUDA is not checked without torch", _install_command("train"))
+        yield warn("CUDA is not checked without torch", install_command("train"))
         return
     trials = try_devices()
     if isinstance(trials, str):
         yield error(
-            f"torch does not start: {trials}", f"{_install_command('train')} --force-reinstall"
+            f"torch does not start: {trials}", f"{install_command('train')} --force-reinstall"
         )
         return
     yield from device_findings(trials, [need for need in required if need[0] != "cpu"])

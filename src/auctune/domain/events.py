@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from auctune.domain.decision import Cell, Decision, Schedule
 from auctune.domain.task import Task
+
+if TYPE_CHECKING:
+    # At run time numpy takes half of the time that a command of the client needs to start.
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ class PricesLearned:
     """
 
     now: int
-    lesson: Mapping[str, NDArray[Any]]
+    lesson: Mapping[str, "NDArray[Any]"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Protocol
 
 from auctune.domain.decision import Cell, Decision, MenuLine, PriceMenu, Schedule
 from auctune.domain.events import Commitment, Event, Replanned
@@ -13,7 +10,11 @@ from auctune.domain.explanation import Explanation, PricedPlan
 from auctune.domain.snapshot import Saved
 from auctune.domain.task import Task
 
-Floats = NDArray[np.float64]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,10 +29,10 @@ class MarketState:
         first_slot: the slot of the first row: 0 but in a market whose window rolls.
     """
 
-    compute_price: Floats
-    memory_price: Floats
-    compute_used: Floats
-    memory_used: Floats
+    compute_price: "Floats"
+    memory_price: "Floats"
+    compute_used: "Floats"
+    memory_used: "Floats"
     first_slot: int = 0
 
 

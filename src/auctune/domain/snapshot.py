@@ -13,12 +13,12 @@ import json
 import zipfile
 import zlib
 from collections.abc import Mapping
-from typing import Any, TypeAlias
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from auctune.domain.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Saved: TypeAlias = Mapping[str, Any]
 """Names to text, numbers, truth values, none, arrays, and lists and mappings of these."""
@@ -36,6 +36,8 @@ def write_snapshot(saved: Saved) -> bytes:
         TypeError: for what is neither text, number, array, list nor mapping.
         ValueError: for an array of objects.
     """
+    import numpy as np  # only where a snapshot is made: commands of the client need none
+
     arrays: list[NDArray[Any]] = []
     tree = json.dumps(_without_arrays(saved, arrays)).encode()
     numbered = {str(index): array for index, array in enumerate(arrays)}
@@ -54,6 +56,8 @@ def read_snapshot(data: bytes) -> dict[str, Any]:
     Raises:
         InputError: if the bytes are not a snapshot, or are damaged.
     """
+    import numpy as np
+
     start = len(_MAGIC) + 2
     if not data.startswith(_MAGIC) or len(data) < start + _DIGEST:
         raise InputError("snapshot", f"{len(data)} bytes of another format", "a snapshot")
@@ -75,7 +79,9 @@ def read_snapshot(data: bytes) -> dict[str, Any]:
     return tree
 
 
-def _without_arrays(value: Any, arrays: list[NDArray[Any]]) -> Any:
+def _without_arrays(value: Any, arrays: "list[NDArray[Any]]") -> Any:
+    import numpy as np
+
     if isinstance(value, np.ndarray):
         arrays.append(value)
         return {_ARRAY: len(arrays) - 1}
@@ -87,7 +93,7 @@ def _without_arrays(value: Any, arrays: list[NDArray[Any]]) -> Any:
     return value
 
 
-def _with_arrays(tree: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
+def _with_arrays(tree: Any, arrays: "Mapping[str, NDArray[Any]]") -> Any:
     if isinstance(tree, dict):
         if _ARRAY in tree:
             return arrays[str(tree[_ARRAY])]

@@ -30,6 +30,7 @@ from transformers.pytorch_utils import Conv1D
 from auctune.device_profile import module_pattern
 from auctune.domain.base_name import EXPECTED
 from auctune.domain.errors import InputError
+from auctune.extras import install_command
 from auctune.train.tokenizer import check_config, context_of, find_source, give_padding, loading
 
 # What is computed in, by the number type of the weights.
@@ -155,7 +156,7 @@ def check_device(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
 
 def _quantization(device: torch.device) -> dict[str, Any]:
     if find_spec("bitsandbytes") is None:
-        expected = "bitsandbytes beside auctune: pip install 'auctune[nf4]'"
+        expected = f"bitsandbytes beside auctune: {install_command('nf4')}"
         raise InputError("dtype", "'nf4', where bitsandbytes is not installed", expected)
     settings = BitsAndBytesConfig(
         load_in_4bit=True,

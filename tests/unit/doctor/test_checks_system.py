@@ -38,7 +38,9 @@ def test_an_extra_is_there_or_lacks_a_package_or_has_another_release() -> None:
     ]
     assert "not installed: no-such-package" in lacks.message
     assert "must be ==1.0" in other.message
-    assert "auctune[train]" in other.fix
+    # auctune itself may be on no index.
+    assert lacks.fix == "run make setup, or pip install 'no-such-package'"
+    assert other.fix == "run make setup, or pip install 'numpy==1.0'"
 
 
 def test_a_core_that_lacks_a_package_is_wrong() -> None:

@@ -16,6 +16,7 @@ from auctune.cli._support.runs import NewRunFolder, Resume, resumable, run_folde
 from auctune.cli._support.tables import make_table, print_table
 from auctune.domain.errors import InputError
 from auctune.edge import EdgeDecision, EdgePlan
+from auctune.extras import install_command
 from auctune.run.edge.driver import RunEvent, SiteGone, SlotBegun, SlotProgress, run_edge
 from auctune.run.edge.edge_folder import EdgeFolder
 from auctune.run.edge.inputs import copy_inputs, has_inputs, read_copied_inputs, read_inputs
@@ -218,4 +219,4 @@ def _check_packages() -> None:
     missing = [name for name in ("ray", "torch", "peft") if importlib.util.find_spec(name) is None]
     if missing:
         found = f"need {', '.join(missing)}, which are not installed"
-        raise InputError("real runs of the edge", found, "pip install 'auctune[train,ray]'")
+        raise InputError("real runs of the edge", found, install_command("train", "ray"))

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from auctune.domain import InputError
+from auctune.extras import install_command
 from auctune.numerics.arrays import Floats
 from auctune.spot.forecasts.forecast import Forecast
 from auctune.spot.forecasts.naive import LEVELS, SeasonalNaive, whole
@@ -129,6 +130,4 @@ def _fit(learnt: Floats, season: int) -> Any:
 
 
 def _not_installed() -> InputError:
-    return InputError(
-        "forecaster", "ARIMA needs statsforecast", "the extra: pip install 'auctune[spot]'"
-    )
+    return InputError("forecaster", "ARIMA needs statsforecast", install_command("spot"))

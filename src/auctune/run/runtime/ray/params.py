@@ -6,6 +6,7 @@ from typing import Annotated
 from pydantic import BaseModel, Field, StringConstraints
 
 from auctune.domain import InputError
+from auctune.extras import install_command
 from auctune.run.runtime.messages import NodeSettings
 from auctune.schema import STRICT
 
@@ -71,4 +72,4 @@ def check_ray(place: str) -> None:
     """
     if find_spec("ray") is None:
         found = "needs Ray, which is not installed"
-        raise InputError(place, found, "pip install 'auctune[ray]'")
+        raise InputError(place, found, install_command("ray"))

@@ -1,0 +1,35 @@
+"""Packages that auctune and its optional extras require, and the command that installs them."""
+
+from collections.abc import Iterable
+from importlib.metadata import requires
+
+from packaging.requirements import Requirement
+
+
+def required_packages(extra: str = "") -> list[Requirement]:
+    """Return the requirements of an extra, or of auctune itself, without their markers."""
+    found = []
+    for one in map(Requirement, requires("auctune") or ()):
+        is_core = _applies(one, "")
+        if _applies(one, extra) and is_core != bool(extra):
+            one.marker = None
+            found.append(one)
+    return found
+
+
+def _applies(one: Requirement, extra: str) -> bool:
+    return one.marker is None or one.marker.evaluate({"extra": extra})
+
+
+def install_command(*extras: str) -> str:
+    """Return the command that installs what extras require.
+
+    It names packages: auctune may come from a checkout or a file, and pip would look up
+    `auctune[spot]` on an index, where somebody else could have that name.
+    """
+    return pip_install(one for extra in extras for one in required_packages(extra))
+
+
+def pip_install(packages: Iterable[Requirement]) -> str:
+    """Return the command that installs packages."""
+    return " ".join(["pip install", *(f"'{one}'" for one in packages)])
