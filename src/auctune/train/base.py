@@ -268,10 +268,11 @@ def _find_device(device: str) -> torch.device:
             "device", f"{device!r} is not a single device", '"cpu", "cuda" or "cuda:N"'
         )
     num_devices = torch.cuda.device_count()
-    target = torch.device(device)
+    # torch's own calls, such as `set_device`, want a number.
+    target = torch.device("cuda", torch.device(device).index or 0)
     if num_devices == 0:
         raise InputError("device", f"{device!r}: no CUDA device on this machine", '"cpu"')
-    if (target.index or 0) >= num_devices:
+    if target.index >= num_devices:
         raise InputError("device", f"{device!r} is not there", f"below cuda:{num_devices}")
     return target
 

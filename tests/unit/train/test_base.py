@@ -7,6 +7,7 @@ import huggingface_hub
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from torch.cuda._utils import _get_device_index
 from transformers import LlamaConfig, LlamaForCausalLM, PretrainedConfig
 
 from auctune.domain import InputError
@@ -210,16 +211,9 @@ def test_bfloat16_is_for_devices_that_compute_in_it_and_the_named_one_is_asked(
         check_device("cuda", "float32")
 
 
-def test_a_base_makes_its_gpu_the_current_one_before_it_touches_any(
-    monkeypatch: pytest.MonkeyPatch, tiny_cache: Path
-) -> None:
-    class ContextOpenedError(Exception):
-        pass
-
-    def set_device(device: torch.device) -> None:
-        raise ContextOpenedError(str(device))
-
+def test_a_gpu_without_a_number_is_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(torch.cuda, "set_device", set_device)
-    with pytest.raises(ContextOpenedError, match="cuda:1"):
-        load_base("tiny", cache=tiny_cache, device="cuda:1")
+    device, _ = check_device("cuda", "float32")
+    assert device == torch.device("cuda:0")
+    # What `torch.cuda.set_device` reads of a device, which raises where there is no number.
+    assert _get_device_index(device) == 0

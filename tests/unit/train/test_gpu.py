@@ -116,6 +116,13 @@ def test_a_job_that_left_the_gpu_continues_with_the_same_bits(folder: Path, tmp_
     assert found == expected
 
 
+@pytest.mark.parametrize("device", ["cuda", "cuda:0"])
+def test_a_base_is_on_its_gpu_which_is_the_current_one(device: str, folder: Path) -> None:
+    base = base_on(device, folder)
+    assert base.device == base.model.device == torch.device(DEVICE)
+    assert torch.cuda.current_device() == base.device.index
+
+
 def test_memory_that_runs_out_is_recognized() -> None:
     with pytest.raises(RuntimeError) as caught:
         torch.empty(2**46, device=DEVICE)

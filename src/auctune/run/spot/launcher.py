@@ -115,7 +115,7 @@ class LocalLauncher:
         log: file to which their standard error is appended.
         warm: fork workers from a process that has loaded base and data: they start in milliseconds,
             and share the memory of the base. Otherwise each loads for itself, as a new machine
-            would.
+            would; so does each on a GPU, whose state does not survive a fork.
 
     Raises:
         SpotRunError: if that process cannot load what the settings name.
@@ -124,7 +124,8 @@ class LocalLauncher:
     def __init__(self, settings: WorkerSettings, log: Path, *, warm: bool = False) -> None:
         self._settings, self._log = settings, log
         try:
-            self._server = PreforkServer(settings, log) if warm else None
+            forks = warm and settings.device == "cpu"
+            self._server = PreforkServer(settings, log) if forks else None
         except OSError as error:
             raise _start_error(error) from None
 

@@ -37,7 +37,7 @@ class PreforkServer:
     """Client of the fork server.
 
     Args:
-        settings: of the workers.
+        settings: of the workers, on a CPU.
         log: file to which standard error is appended.
 
     Raises:
@@ -74,7 +74,7 @@ class PreforkServer:
         lock: int | None,
         environment: dict[str, str],
     ) -> ForkedProcess:
-        """Fork a worker (`StartProcess`), with the settings and the log of the fork server."""
+        """Fork a worker (`StartProcess`), with the log and the environment of the fork server."""
         with suppress(OSError):
             socket.send_fds(self._stream, [b"+"], [channel])
         return ForkedProcess(self._read_pid())
@@ -103,10 +103,10 @@ def serve(stream: socket.socket, settings: WorkerSettings) -> None:
     """
     # The kernel reaps the workers: this process does not wait for them.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    # The state of a GPU, or of torch's threads, does not survive a fork: then each worker loads.
-    if settings.device == "cpu" and settings.threads == 1:
+    # The state of torch's threads does not survive a fork: then each worker loads.
+    if settings.threads == 1:
         load_worker(settings)
-    # Forking is safe with one thread, before any work on a GPU.
+    # Forking is safe with one thread.
     assert threading.active_count() == 1
     stream.sendall(_PID.pack(os.getpid()))
     while True:

@@ -69,6 +69,19 @@ def test_a_worker_computes_what_would_be_computed_here_until_it_is_killed(
     assert not Path(f"/proc/{worker.pid}").exists()
 
 
+@pytest.mark.parametrize("warm", [False, True])
+def test_a_worker_on_a_numbered_gpu_sees_this_one_alone(
+    settings: WorkerSettings, tmp_path: Path, warm: bool
+) -> None:
+    launcher = LocalLauncher(replace(settings, device="cuda:1"), tmp_path / "log", warm=warm)
+    worker = launcher.launch(PurchaseOption.SPOT)
+    worker.start(lambda _: None)
+    environment = Path(f"/proc/{worker.pid}/environ").read_bytes().split(b"\0")
+    assert b"CUDA_VISIBLE_DEVICES=1" in environment
+    worker.kill()
+    launcher.close()
+
+
 def test_a_worker_that_cannot_be_started_is_one_error(
     settings: WorkerSettings, tmp_path: Path
 ) -> None:

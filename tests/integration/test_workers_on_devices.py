@@ -1,0 +1,170 @@
+"""A worker of each kind, started as the product starts it, on a CPU and on a GPU; nothing replaced.
+
+`pytest -m gpu` runs those on `cuda:0`. What they compute is compared elsewhere; here each loads a
+base on its device and does one piece of its work.
+"""
+
+import asyncio
+import queue
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from auctune.domain.generation import AnswerEnd, GenerationRequest, SamplingParams
+from auctune.run.data import DataClient
+from auctune.run.generation import Generator, GeneratorSettings
+from auctune.run.inference import EvaluationOrder, SampleOrder, evaluate, sample
+from auctune.run.pool.process import DesiredJob, PoolProcess, PoolSettings
+from auctune.run.runtime.channel import Message
+from auctune.run.runtime.local import start_node
+from auctune.run.runtime.messages import NodeSettings, TaskQuota, TrainSlotRequest
+from auctune.run.spot.launcher import LocalLauncher
+from auctune.run.spot.provider import PurchaseOption
+from auctune.run.spot.worker import Weights, WorkerMessage, WorkerReady
+from auctune.run.unix_time import unix_time
+from auctune.train.data_parallel.batches import ChunkRows, Contribution
+from auctune.train.data_parallel.trainer import ElasticTrainer
+from auctune.train.job import LoraJob
+from support.edge_runs import job_chunks, make_job, make_training
+from support.peft_adapters import save_adapter
+from support.small_bases import build_base, write_rows
+from support.spot_runs import make_site
+
+pytestmark = pytest.mark.slow
+
+SECONDS = 120.0
+
+
+@pytest.fixture(params=["cpu", pytest.param("cuda:0", marks=pytest.mark.gpu)])
+def device(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("base")
+    build_base(folder, "llama")
+    return str(folder)
+
+
+def messages(inbox: "queue.SimpleQueue[Message | None]") -> Iterator[Message]:
+    """What a worker sends, until it fails or ends."""
+    while (message := inbox.get(timeout=SECONDS)) is not None:
+        assert message["kind"] != "failed", message
+        yield message
+    raise AssertionError("the worker has ended")
+
+
+def until(found: Iterator[Message], is_it: Callable[[Message], bool]) -> Message:
+    return next(message for message in found if is_it(message))
+
+
+def test_a_node_trains_a_slot_and_exports(device: str, base: str, tmp_path: Path) -> None:
+    inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+    node = start_node(NodeSettings(base, str(tmp_path), device=device), inbox.put)
+    job = LoraJob("a", write_rows(tmp_path / "a.jsonl", 6, 1), rank=2, batch_size=3)
+    quota = TaskQuota(job, tmp_path / "work", 0, 6, tmp_path / "adapter")
+    found = messages(inbox)
+    until(found, lambda message: message["kind"] == "ready")
+    node.send(TrainSlotRequest(0, (quota,)).to_message())
+    trained = until(found, lambda message: message["kind"] == "trained")
+    assert trained["results"]["a"]["exported"], trained
+    node.stop()
+
+
+def test_a_node_measures_its_device(device: str, base: str, tmp_path: Path) -> None:
+    inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+    settings = NodeSettings(base, str(tmp_path), device=device, measure_seconds=2.0)
+    node = start_node(settings, inbox.put)
+    node.send({"do": "measure"})
+    measured = until(messages(inbox), lambda message: message["kind"] == "measured")
+    assert f'"device": "{device[:4].rstrip(":")}"' in measured["profile"]
+    node.stop()
+
+
+def test_a_pool_trains_a_job(device: str, base: str, tmp_path: Path) -> None:
+    data = write_rows(tmp_path / "a.jsonl", 6, 1)
+    inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+    settings = PoolSettings(str(tmp_path / "pool"), base, str(tmp_path), unix_time(), 1.0)
+    pool = PoolProcess(replace(settings, device=device), inbox.put)
+    found = messages(inbox)
+    until(found, lambda message: message["kind"] == "ready")
+    fields = {"data": str(data), "rank": 2, "batch_size": 3}
+    pool.reconcile([DesiredJob("a", 10**6, 1e-9, fields, 1.0)], 1)
+    quantum = until(found, lambda it: it["kind"] == "event" and it["event"]["type"] == "quantum")
+    assert quantum["number"] > 0
+    pool.stop()
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_a_spot_worker_computes_gradients(device: str, warm: bool, tmp_path: Path) -> None:
+    site = make_site(tmp_path)
+    launcher = LocalLauncher(replace(site.settings, device=device), tmp_path / "log", warm=warm)
+    worker = launcher.launch(PurchaseOption.SPOT)
+    inbox: queue.SimpleQueue[WorkerMessage] = queue.SimpleQueue()
+    worker.start(inbox.put)
+    ready = inbox.get(timeout=SECONDS)
+    assert isinstance(ready, WorkerReady), ready
+    trainer = ElasticTrainer(site.base, site.settings.job, tmp_path, micro_batch=2)
+    part = trainer.next_micro_batch()
+    assert part is not None
+    worker.compute(part, Weights(trainer.step, trainer.values))
+    computed = inbox.get(timeout=SECONDS)
+    assert isinstance(computed, Contribution), computed
+    assert computed.loss > 0
+    worker.kill()
+    launcher.close()
+
+
+def test_an_edge_worker_computes_gradients_and_exports(device: str, tmp_path: Path) -> None:
+    # As Ray's actor has it: its class, in a process that sees one GPU.
+    from auctune.run.edge.actors import Worker
+
+    job = make_job(1)
+    training = make_training(tmp_path, job)
+    worker = Worker(training, "a", device.partition(":")[0])
+    chunk = job_chunks(job, training)[0]
+    # Its own method fetches chunks from Ray's store.
+    sizes = worker._worker.load({0: chunk})
+    state = worker.first_state()
+    part = ChunkRows(chunk=0, epoch=0, first=0, stop=sizes[0])
+    (computed,) = worker.compute(state.weights, [part])
+    assert computed.loss > 0
+    assert "adapter_model.safetensors" in worker.export(state.weights)
+
+
+def test_the_process_of_answers_answers(device: str, base: str, tmp_path: Path) -> None:
+    settings = GeneratorSettings(
+        base=base, cache=tmp_path, device=device, threads=1, niceness=10, max_batch=4
+    )
+    generator = Generator(settings, idle_seconds=60.0, log=tmp_path / "log")
+    adapter = save_adapter(tmp_path / "adapter")
+    request = GenerationRequest(
+        prompt="word1 word2", params=SamplingParams(max_tokens=4, temperature=0.0), adapter=adapter
+    )
+
+    async def run() -> None:
+        pieces = [piece async for piece in generator.generate(request)]
+        assert isinstance(pieces[-1], AnswerEnd)
+        await generator.close()
+
+    asyncio.run(run())
+
+
+def test_commands_sample_and_evaluate(device: str, base: str, tmp_path: Path) -> None:
+    adapter = save_adapter(tmp_path / "adapter")
+    order = SampleOrder(base=base, cache=tmp_path, device=device, prompt="word1", adapter=adapter)
+    assert list(sample(order))
+    rows = write_rows(tmp_path / "a.jsonl", 3, 1)
+    evaluation = EvaluationOrder(
+        base=base, cache=tmp_path, device=device, data=rows, adapter=adapter
+    )
+    assert evaluate(evaluation, lambda what, share: None).adapter.loss > 0
+
+
+def test_the_data_process_works_beside_a_gpu(base: str, tmp_path: Path) -> None:
+    client = DataClient(tmp_path)
+    assert client.prepare(base).result(SECONDS)
+    client.close()
