@@ -139,6 +139,8 @@ def exports(device: torch.device, folder: Path) -> Iterator[Figure]:
     jobs = [fixture.job(1, 512 if device.type == "cuda" else 16, rank=rank) for rank in RANKS]
     for job in jobs:
         trainer.load(replace(job, learning_rate=1e-3), folder / job.id)
+    # Each fault takes seconds a job.
+    tried = (jobs[0], jobs[-1])
     shares: list[float] = []
     refused: dict[str, int] = {}
     for steps in (1, 20):
@@ -146,7 +148,7 @@ def exports(device: torch.device, folder: Path) -> Iterator[Figure]:
         for job in jobs:
             share, config, weights, again = exported(base, trainer, job.id, folder / "adapter")
             shares.append(share)
-            faults = faulty(config, weights) if steps > 1 else {}
+            faults = faulty(config, weights) if steps > 1 and job in tried else {}
             for fault, arguments in faults.items():
                 refused[fault] = refused.get(fault, 0) + (again(*arguments) is None)
     yield Figure(
@@ -157,8 +159,8 @@ def exports(device: torch.device, folder: Path) -> Iterator[Figure]:
         max(shares) <= 1,
     )
     for fault, count in refused.items():
-        text = f"refused {count} of {len(jobs)}"
-        yield Figure(f"exports with {fault}", text, "all refused", count == len(jobs))
+        text = f"refused {count} of {len(tried)}"
+        yield Figure(f"exports with {fault}", text, "all refused", count == len(tried))
 
 
 Again = Callable[[LoraConfig, dict[str, Tensor]], float | None]
@@ -199,10 +201,9 @@ def faulty(
     scaled = copy.deepcopy(config)
     scaled.lora_alpha = 1.5 * scaled.lora_alpha
     ups = [name for name in weights if "lora_B" in name]
-    layer = re.escape(re.search(r"layers\.\d+\.", ups[len(ups) // 2])[0])  # type: ignore[index]
     parts = {
         "half a scale more": None,
-        "B of one layer lost": layer,
+        "B of every other layer lost": r"\.\d*[13579]\.",
         "B of all MLPs lost": r"\.mlp\.",
         "the other sign": "",
     }
@@ -281,11 +282,10 @@ def market(device: torch.device, folder: Path) -> Iterator[Figure]:
         [*command, str(folder / "out")], cwd=ROOT, text=True, capture_output=True
     )
     seconds = time.monotonic() - started
-    print(ended.stdout[-6000:], ended.stderr[-3000:])
     adapters = len(list((folder / "out").glob("tasks/*/adapter/adapter_model.safetensors")))
-    found = f"{adapters} of {len(BIDS)} bids, exit code {ended.returncode}, in {seconds:.0f} s"
+    found = f"{adapters} of {len(BIDS)} bids, exit code {code}, in {seconds:.0f} s"
     name = "`auctune run`, 1B shape: trained, checked adapters"
-    yield Figure(name, found, "all", adapters == len(BIDS) and ended.returncode == 0)
+    yield Figure(name, found, "all", adapters == len(BIDS) and code == 0)
 
 
 def speeds(device: torch.device, folder: Path) -> Iterator[Figure]:
@@ -313,8 +313,8 @@ Part = Callable[[torch.device, Path], Iterator[Figure]]
 # With seconds that each may take.
 PARTS: dict[str, tuple[Part, float]] = {
     "tests": (tests, 150.0),
-    "exports": (exports, 120.0),
-    "market": (market, 170.0),
+    "exports": (exports, 90.0),
+    "market": (market, 230.0),
     "speed": (speeds, 110.0),
     "trainer": (trainer, 110.0),
 }
@@ -324,7 +324,7 @@ def run_part(name: str, device: str, cache: Path, limit: float) -> list[Figure]:
     """Run one part in a process of its own; a part that fails is a figure too."""
     command = [sys.executable, __file__, "--device", device, "--part", name, "--cache", str(cache)]
     found: list[Figure] = []
-    why = ""
+    why, started = "", time.monotonic()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, process_group=0) as process:
         assert process.stdout is not None
         timer = threading.Timer(limit, os.killpg, (process.pid, signal.SIGKILL))
@@ -334,7 +334,7 @@ def run_part(name: str, device: str, cache: Path, limit: float) -> list[Figure]:
                 found.append(Figure(**json.loads(line.removeprefix(FIGURE))))
                 print(f"  {found[-1].name}: {found[-1].value}", flush=True)
             else:
-                print(f"    {line.rstrip()}", flush=True)
+                print(f"{time.monotonic() - started:6.1f} s {line.rstrip()}", flush=True)
         timer.cancel()
         if code := process.wait():
             why = f"ended after {limit:.0f} s" if code < 0 else f"exit code {code}"

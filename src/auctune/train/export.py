@@ -9,7 +9,7 @@ the base as it was loaded, which knows nothing of the trainer's own layers. The 
 back bit for bit, and the logits at the first tokens of rows of the job's own data must be those of
 the trained adapter, but for rounding:
 
-    rms(loaded - trained) <= e rms(trained) + 4 rms(noisy - loaded)
+    rms(loaded - trained) <= e rms(trained) + 3 rms(noisy - loaded)
 
 rms is the root mean square over tokens and vocabulary, and e the error of one rounded sum in the
 number type. How far it grows on its way through a model depends on depth and weights, so it is
@@ -46,7 +46,7 @@ CHECKED_TOKENS = 64
 # Half a unit in the last place for bfloat16, whose products are summed in float32 and rounded once.
 # Sums of thousands of float32 that are added in another order differ by some tens of it.
 _ROUNDING = {torch.float32: 32 * 2.0**-24, torch.bfloat16: 2.0**-8}
-_NOISE_MARGIN = 4.0
+_NOISE_MARGIN = 3.0
 
 TrainedLogits = Callable[[TokenizedRow], Tensor]
 """The logits [tokens, vocabulary] of a row, with the adapter as it was trained, dropout off."""
