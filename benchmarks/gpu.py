@@ -277,10 +277,8 @@ def market(device: torch.device, folder: Path) -> Iterator[Figure]:
         ]
     (folder / "market.toml").write_text("\n".join(lines))
     started = time.monotonic()
-    command = [sys.executable, "-m", "auctune", "run", str(folder / "market.toml"), "--out"]
-    ended = subprocess.run(
-        [*command, str(folder / "out")], cwd=ROOT, text=True, capture_output=True
-    )
+    command = [sys.executable, "-m", "auctune", "run", str(folder / "market.toml")]
+    code = subprocess.run([*command, "--out", str(folder / "out")], cwd=ROOT).returncode
     seconds = time.monotonic() - started
     adapters = len(list((folder / "out").glob("tasks/*/adapter/adapter_model.safetensors")))
     found = f"{adapters} of {len(BIDS)} bids, exit code {code}, in {seconds:.0f} s"
