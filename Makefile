@@ -22,7 +22,8 @@ help:
 	@echo "make clients  tests of litellm, DSPy, llama-index and old openai clients: minutes, and 2 GB once"
 	@echo "make bench   the figures of docs/reference/figures.md, measured on this machine"
 	@echo "             SPOT_DATA=FOLDER adds those on records of spot markets"
-	@echo "make gpu     what a GPU makes possible: its tests, speeds and profiles, in under 8 minutes"
+	@echo "make gpu     what a GPU makes possible: tests, exports, a market, speeds; 8 minutes or less"
+	@echo "             PARTS='tests market' runs these alone; WHEELS=FOLDER needs no network"
 	@echo "make soak    zones of all kinds, four Ray nodes, random bids and faults; then log, ledger and"
 	@echo "             clients are compared: 10 minutes, or MINUTES=60, and until all jobs are over;"
 	@echo "             SEED=N repeats the draws"
@@ -126,9 +127,14 @@ bench: $(READY)
 	$(BIN)/python benchmarks/service_load.py
 	$(BIN)/python benchmarks/service_restart.py
 
-# For a machine with a GPU, without network once it is set up; ends at once where there is none.
-gpu: $(READY)
-	$(BIN)/python benchmarks/gpu.py
+# Ends at once where there is no GPU. WHEELS, a folder of benchmarks/gpu_wheels.sh, in place of
+# .venv: for a machine without network, with the torch that it has.
+gpu: $(if $(WHEELS),build/gpu/.ready,$(READY))
+	$(if $(WHEELS),PYTHONPATH=build/gpu:src $(PYTHON),$(BIN)/python) benchmarks/gpu.py $(addprefix --part ,$(PARTS))
+
+build/gpu/.ready:
+	$(PYTHON) -m pip install --quiet --no-index --no-deps --no-compile --upgrade --target $(@D) $(WHEELS)/*.whl
+	@touch $@
 
 # Ten minutes of faults, unless `make soak MINUTES=60` or the environment says more.
 SOAK_MINUTES ?= 10
