@@ -19,7 +19,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 from safetensors import SafetensorError
-from safetensors.torch import load, save
+from safetensors.torch import load, save_file
 from torch import Tensor
 
 from auctune.atomic_files import (
@@ -57,6 +57,11 @@ class _File:
     @classmethod
     def of(cls, content: bytes) -> "_File":
         return cls(len(content), hashlib.sha256(content).hexdigest())
+
+    @classmethod
+    def at(cls, path: Path) -> "_File":
+        with path.open("rb") as file:
+            return cls(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,12 +181,12 @@ def _write(folder: Path, number: int, checkpoint: Checkpoint) -> None:
         name: tensor.detach().to("cpu", copy=True).contiguous()
         for name, tensor in checkpoint.tensors.items()
     }
-    contents = {TENSORS: save(tensors), STATE: json.dumps(checkpoint.state).encode()}
-    files = {name: _File.of(content) for name, content in contents.items()}
+    # Not by way of the file's bytes, gigabytes of large adapters.
+    save_file(tensors, folder / TENSORS)
+    (folder / STATE).write_text(json.dumps(checkpoint.state))
+    files = {name: _File.at(folder / name) for name in (TENSORS, STATE)}
     record = _MANIFEST.dump_python(_Manifest(FORMAT, number, files))
-    contents[MANIFEST] = json.dumps({**record, _CHECKSUM: _checksum(record)}).encode()
-    for name, content in contents.items():
-        (folder / name).write_bytes(content)
+    (folder / MANIFEST).write_text(json.dumps({**record, _CHECKSUM: _checksum(record)}))
 
 
 def _read(place: Path, number: int) -> Checkpoint:

@@ -23,6 +23,9 @@ CPU_FACTS = Path("/proc/cpuinfo")
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 OWN_PAGES = Path("/proc/self/statm")
 
+GPU_RESERVE = 0.06
+"""Share of a GPU's memory that is not sold."""
+
 _SIDE = 512
 
 
@@ -56,13 +59,15 @@ def usable_bytes(device: "torch.device", base_bytes: int) -> int:
     """Return the memory that the base, already on the device, and its tasks can share.
 
     What the process itself or others hold there is subtracted: on a GPU the driver's context, on a
-    CPU Python and its libraries.
+    CPU Python and its libraries. On a GPU a reserve is subtracted too: what its allocator cannot
+    hand out, being in pieces, and what libraries take beside it.
     """
     if device.type == "cuda":
         import torch
 
-        free, _ = torch.cuda.mem_get_info(device)
-        return free + torch.cuda.memory_reserved(device)
+        free, total = torch.cuda.mem_get_info(device)
+        reserve = int(GPU_RESERVE * total)
+        return max(0, free + torch.cuda.memory_reserved(device) - reserve)
     page = os.sysconf("SC_PAGE_SIZE")
     total = page * os.sysconf("SC_PHYS_PAGES")
     limit = CGROUP_LIMIT.read_text().strip() if CGROUP_LIMIT.is_file() else "max"

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from auctune.atomic_files import clean_staging, commit_folder, remove_folder, staging_folder
@@ -235,6 +236,9 @@ class MultiLoraTrainer:
                 moved = self.loop.run(tasks, max_rows)
                 if moved is None:
                     break
+                # Its last backward pass may still be running.
+                if self.base.device.type == "cuda":
+                    torch.cuda.synchronize(self.base.device)
                 time_budget.record(sum(task.sampler.done for task, _ in tasks) - done)
                 for task in moved:
                     report(self._progress(places[task.job.id]))

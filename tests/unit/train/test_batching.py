@@ -122,3 +122,25 @@ def test_a_failed_batch_halves_what_fits(budget: int, failed: int, expected: int
     planner = TokenBudgetBatcher(budget)
     planner.reduce_budget(MicroBatch((row(2),) * 4, failed // 4))
     assert planner.budget == expected
+
+
+def test_a_budget_grows_back_after_passes_that_fit_and_later_after_each_shortage() -> None:
+    batcher = TokenBudgetBatcher(512)
+    full, small = MicroBatch((row(2),) * 4, 64), MicroBatch((row(2),) * 4, 8)
+
+    def passes_until(budget: int) -> int:
+        count = 0
+        while batcher.budget < budget:
+            batcher.record_pass(small)
+            batcher.record_pass(full)
+            count += 1
+        return count
+
+    batcher.reduce_budget(MicroBatch((row(2),) * 4, 128))
+    assert batcher.budget == 256
+    first = passes_until(512)
+    batcher.reduce_budget(MicroBatch((row(2),) * 4, 128))
+    assert passes_until(512) == 2 * first
+    for _ in range(1000):
+        batcher.record_pass(full)
+    assert batcher.budget == 512

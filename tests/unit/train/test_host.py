@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from auctune.doctor.checks_system import try_devices
-from auctune.train.host import try_device
+from auctune.train.host import try_device, usable_bytes
 
 
 def test_a_device_whose_product_comes_out_right_has_no_error() -> None:
@@ -20,3 +20,10 @@ def test_devices_are_tried_in_a_process_of_their_own() -> None:
     trials = try_devices()
     assert not isinstance(trials, str)
     assert len(trials) == torch.cuda.device_count()
+
+
+def test_a_part_of_a_gpus_memory_is_not_sold(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = torch.device("cuda:0")
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (60 * 10**9, 80 * 10**9))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _: 10 * 10**9)
+    assert usable_bytes(device, 0) == pytest.approx(70e9 - 0.06 * 80e9)

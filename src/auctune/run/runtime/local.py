@@ -38,6 +38,8 @@ _STDERR_TAIL = 300
 _EXIT_CODE_SECONDS = 5.0
 _UNKNOWN_CODE = 255
 _SAFE_PATH = "PYTHONSAFEPATH"
+# The second is the older name of the first.
+_ALLOCATOR_SETTINGS = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 _PRELOAD = ("__main__", "auctune.run.runtime.preload")
 _FRESH = "from auctune.run.runtime.channel import main; main()"
 _FORKING = multiprocessing.get_context("forkserver")
@@ -113,6 +115,7 @@ class WorkerProcess:
             **clock_environment(),
             **(environment or {}),
             **visible_gpu(device, os.environ),
+            **gpu_allocator(device, os.environ),
         }
         # Open as long as the process runs, and closed with it.
         self._stderr: IO[bytes] = tempfile.TemporaryFile() if log is None else log.open("a+b")  # noqa: SIM115
@@ -290,6 +293,16 @@ def visible_gpu(device: str, environment: Mapping[str, str]) -> dict[str, str]:
         return {"CUDA_VISIBLE_DEVICES": number[1]}
     names, index = seen.split(","), int(number[1])
     return {"CUDA_VISIBLE_DEVICES": names[index].strip()} if index < len(names) else {}
+
+
+def gpu_allocator(device: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of torch's allocator for a worker on a GPU, unless the user has set any.
+
+    Widths of passes change all the time; segments that cannot grow leave the memory in pieces.
+    """
+    if not device.startswith("cuda") or any(name in environment for name in _ALLOCATOR_SETTINGS):
+        return {}
+    return {_ALLOCATOR_SETTINGS[0]: "expandable_segments:True"}
 
 
 def device_in_child(device: str, environment: Mapping[str, str]) -> str:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 # Where no profile says it, as of one CPU core: a small pass costs as much as some 32 tokens. Of a
 # GPU it is thousands.
 OVERHEAD_TOKENS = 32
+_FIRST_PASSES_TO_GROW = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,13 +96,23 @@ class MicroBatcher(Protocol):
     def reduce_budget(self, failed: MicroBatch) -> None:
         """Make micro-batches smaller than the one that did not fit into memory."""
 
+    def record_pass(self, done: MicroBatch) -> None:
+        """Record a micro-batch that fitted."""
+
 
 class TokenBudgetBatcher:
-    """Micro-batches of rows of any jobs, up to a budget of tokens."""
+    """Micro-batches of rows of any jobs, up to a budget of tokens.
+
+    Where memory runs out the budget is halved. It doubles again after a number of passes that used
+    more than half of it, since what was short may have been short for a moment only: another job's
+    memory, or fragments of it. Each shortage doubles that number.
+    """
 
     def __init__(self, budget: int, overhead: int = OVERHEAD_TOKENS) -> None:
-        self.budget = budget
+        self.budget = self._max_budget = budget
         self.overhead = overhead
+        self._passes_to_grow = _FIRST_PASSES_TO_GROW
+        self._passes = 0
 
     def split(self, rows: Sequence[BatchRow]) -> list[MicroBatch]:
         # The sort is stable: rows of equal length stay by job, so a job that fills the budget
@@ -118,6 +129,14 @@ class TokenBudgetBatcher:
 
     def reduce_budget(self, failed: MicroBatch) -> None:
         self.budget = max(1, min(self.budget, failed.num_tokens) // 2)
+        self._passes_to_grow *= 2
+        self._passes = 0
+
+    def record_pass(self, done: MicroBatch) -> None:
+        self._passes += 2 * done.num_tokens > self.budget
+        if self._passes >= self._passes_to_grow:
+            self.budget = min(self._max_budget, 2 * self.budget)
+            self._passes = 0
 
 
 class RowBatcher:
@@ -151,6 +170,9 @@ class RowBatcher:
     def reduce_budget(self, failed: MicroBatch) -> None:
         # The bits of what follows are those of smaller passes: memory is part of the device.
         self.budget = failed.num_tokens // 2
+
+    def record_pass(self, done: MicroBatch) -> None:
+        """Keep the budget: another one would give other bits."""
 
 
 def partition(

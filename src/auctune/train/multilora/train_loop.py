@@ -102,6 +102,7 @@ class TrainLoop:
             sums = run_or_out_of_memory(self.step.train, batch)
             if sums is None:
                 return batch
+            self.batcher.record_pass(batch)
             for name, added in sums.items():
                 totals[name] += added
             padding, total = self.padding

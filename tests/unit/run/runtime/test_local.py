@@ -11,7 +11,13 @@ from typing import Any
 import pytest
 
 from auctune.run.runtime.channel import Message
-from auctune.run.runtime.local import WorkerProcess, device_in_child, start_node, visible_gpu
+from auctune.run.runtime.local import (
+    WorkerProcess,
+    device_in_child,
+    gpu_allocator,
+    start_node,
+    visible_gpu,
+)
 from auctune.run.runtime.messages import NodeSettings, TrainSlotRequest
 from support.market_runs import living, parent_of, poll
 
@@ -235,3 +241,18 @@ def test_a_child_on_a_numbered_gpu_sees_that_one_alone(
     environment = {} if seen is None else {"CUDA_VISIBLE_DEVICES": seen}
     assert visible_gpu(device, environment) == expected
     assert device_in_child(device, environment) == ("cuda" if expected else device)
+
+
+@pytest.mark.parametrize(
+    ("device", "environment", "expected"),
+    [
+        ("cpu", {}, {}),
+        ("cuda:1", {}, {"PYTORCH_ALLOC_CONF": "expandable_segments:True"}),
+        ("cuda", {"PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:64"}, {}),
+        ("cuda", {"PYTORCH_ALLOC_CONF": "max_split_size_mb:64"}, {}),
+    ],
+)
+def test_memory_of_a_gpu_is_handed_out_in_segments_that_grow(
+    device: str, environment: dict[str, str], expected: dict[str, str]
+) -> None:
+    assert gpu_allocator(device, environment) == expected
