@@ -25,6 +25,7 @@ from auctune.train.stored_tokens import tokens_folder
 
 def main(parent: ParentChannel[Any], _settings: dict[str, Any]) -> None:
     work = {
+        "digest": lambda asked: f"words of {asked['base']}",
         "size": _size,
         "store": _store,
         "measure": _measure,

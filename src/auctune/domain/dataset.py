@@ -16,8 +16,10 @@ key whose value is null or an empty list counts as absent. Everything else is re
 nothing in a row is ignored.
 """
 
+import codecs
 import itertools
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -219,7 +221,8 @@ def iterate_lines(
     Args:
         path: the file.
         place: how errors call it.
-        errors: what to do with bytes that are not UTF-8: refuse the file, or mark them.
+        errors: what to do with bytes that are not UTF-8: refuse their line, or mark them; a file in
+            UTF-16 is read all the same.
         max_characters: of a line, its end not counted; not limited by default.
 
     Raises:
@@ -229,7 +232,14 @@ def iterate_lines(
     size = -1 if max_characters is None else max_characters + 1
     number = 0
     try:
-        with path.open(encoding="utf-8-sig", errors=errors) as lines:
+        with path.open("rb") as file:
+            encoding = find_encoding(file.read(NUM_HEAD_BYTES), place)
+        if errors == "strict" and encoding != UTF8:
+            found = f"looks like {encoding.upper()}"
+            raise RepairableError(place, found, "a JSONL file in UTF-8")
+        # Bytes that are no UTF-8 become characters that no valid text has, so their line is known.
+        strictness = "surrogateescape" if errors == "strict" else errors
+        with path.open(encoding=encoding, errors=strictness) as lines:
             while line := lines.readline(size):
                 number += 1
                 if max_characters is not None and len(line.removesuffix("\n")) > max_characters:
@@ -238,14 +248,61 @@ def iterate_lines(
                         f"more than {max_characters:,} characters",
                         "shorter rows: split long texts",
                     )
+                if errors == "strict":
+                    _check_utf8(line, f"{place}: line {number}")
                 if line.strip():
                     yield number, line
     except OSError as error:
         raise InputError(
             place, f"cannot be read ({error.strerror})", "a readable JSONL file"
         ) from None
-    except UnicodeDecodeError:
-        raise RepairableError(place, "is not UTF-8 text", "a JSONL file in UTF-8") from None
+
+
+UTF8 = "utf-8-sig"
+NUM_HEAD_BYTES = 64
+_UNDECODED = re.compile("[\udc80-\udcff]+")
+# First bytes of files that hold others, which are unpacked with the program of that name.
+_PACKED = {
+    b"\x1f\x8b": "gzip",
+    b"PK\x03\x04": "zip",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+}
+
+
+def find_encoding(head: bytes, place: str) -> str:
+    """Return the encoding that the first bytes of a file show.
+
+    Args:
+        head: `NUM_HEAD_BYTES` of them.
+        place: how errors call the file.
+
+    Raises:
+        InputError: if it is a packed file.
+    """
+    for magic, name in _PACKED.items():
+        if head.startswith(magic):
+            raise InputError(place, f"is packed ({name})", f"a JSONL file in UTF-8, without {name}")
+    if head.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
+        return "utf-32"
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    # JSON begins with ASCII, of which every second byte is then 0.
+    if len(head) > 1 and 0 in head[:2] and head[:2] != b"\0\0":
+        return "utf-16-be" if head[0] == 0 else "utf-16-le"
+    return UTF8
+
+
+def _check_utf8(line: str, place: str) -> None:
+    wrong = None if line.isascii() else _UNDECODED.search(line)
+    if wrong is None:
+        return
+    raw = wrong[0].encode("utf-8", "surrogateescape")
+    shown = raw.decode("cp1252", "replace")
+    found = f"has bytes that are not UTF-8 at character {wrong.start() + 1} ({raw[:8].hex(' ')})"
+    expected = f"UTF-8; in Latin-1 or Windows-1252 they are {shown[:8]!r}"
+    raise RepairableError(place, found, expected)
 
 
 def read_row(line: str, place: str) -> tuple[RowKind, dict[str, Any]]:
@@ -372,6 +429,12 @@ def _check_answered(messages: list[dict[str, Any]], place: str) -> None:
     if not any(message["role"] == "assistant" for message in messages):
         expected = "at least one message of the assistant, as a training target"
         raise RepairableError(f"{place}: messages", "has no message of the assistant", expected)
+    last = messages[-1]["role"]
+    if last != "assistant":
+        # Nothing would be learnt of it, and OpenAI refuses it too.
+        found = f"is a message of the {last} behind the last answer"
+        place = f"{place}: messages[{len(messages) - 1}]"
+        raise RepairableError(place, found, "a chat that ends with the assistant's message")
 
 
 def _read_preference(row: Mapping[str, Any], place: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Chats as tokens by the base's chat template, and which of them the assistant says.
 
 A template may mark what the assistant says itself (`{% generation %}`); these marks count, as for
-TRL and transformers. Else the assistant's messages are looked for in the rendered text:
+TRL and transformers. Else the assistant's messages are found in the rendered text:
 
 - A message begins after what the template puts where the model is to begin writing; where the
   template shows it in another way, at its words, or at the spaces before them, which the model then
@@ -9,12 +9,15 @@ TRL and transformers. Else the assistant's messages are looked for in the render
 - It ends with its words, and one with calls of tools where the chat up to it ends when rendered
   alone. The special token that ends the turn belongs to it, with blanks in between.
 
-What a template does not show is refused: a model cannot learn it.
+All words of all messages have to be shown, in their order (auctune.train.chat_layout): what a
+template does not show is refused, as a model cannot learn it. Control tokens in texts of a row are
+text (auctune.train.control_tokens).
 """
 
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,24 +26,57 @@ from transformers.utils.chat_template_utils import render_jinja_template
 
 from auctune.domain.dataset import is_context
 from auctune.domain.errors import InputError
+from auctune.train.chat_layout import MarkedChat, MessageSpans, NotShownError, Span
+from auctune.train.control_tokens import ControlTokens, strings_of, unused_characters
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 Message = Mapping[str, Any]
-Span = tuple[int, int]
-"""First and last character (exclusive)."""
+
+_TURNS: list[Message] = [
+    {"role": "user", "content": "Where is Rome?"},
+    {"role": "assistant", "content": "In Italy"},
+]
+_FUNCTION = {"name": "find", "description": "Find a city", "parameters": {"type": "object"}}
+_TOOLS: list[Message] = [{"type": "function", "function": _FUNCTION}]
+_CALL: Message = {
+    "type": "function",
+    "function": {"name": "find", "arguments": {"city": "Rome"}},
+    "id": "call00001",
+}
+_CALL_TURNS: list[Message] = [
+    _TURNS[0],
+    {"role": "assistant", "content": "", "tool_calls": [_CALL]},
+    {"role": "tool", "content": "Italy", "tool_call_id": "call00001"},
+    _TURNS[1],
+]
 
 # As transformers looks for them.
 _MARK = re.compile(r"\{%-?\s*generation\s*-?%\}")
 
 
-class _UnmarkedError(Exception):
-    """A message cannot be found in the rendered text."""
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A chat as text.
 
-    def __init__(self, index: int, found: str) -> None:
-        self.index = index
-        self.found = found
+    Attributes:
+        text: with the first of `helpers` in control tokens of the row.
+        helpers: characters that the row does not have, as `ControlTokens.encode` takes them.
+        spans: that the template marks.
+        places: of its messages.
+        marked: the chat with marks.
+        as_text: whether the template takes arguments of calls as JSON.
+    """
+
+    text: str
+    helpers: tuple[str, str]
+    spans: list[Span]
+    places: list[MessageSpans]
+    messages: Sequence[Message]
+    tools: Sequence[Message]
+    marked: MarkedChat
+    as_text: bool
 
 
 class ChatTemplate:
@@ -64,6 +100,7 @@ class ChatTemplate:
         self._is_marked = _MARK.search(str(tokenizer.chat_template)) is not None
         self._special = frozenset(tokenizer.added_tokens_decoder)
         self._special_texts = tuple(str(token) for token in tokenizer.added_tokens_decoder.values())
+        self._control = ControlTokens(tokenizer)
 
     def tokenize(
         self, messages: Sequence[Message], tools: Sequence[Message], place: str
@@ -77,145 +114,241 @@ class ChatTemplate:
         Raises:
             InputError: if the template refuses the chat, or does not show all of it.
         """
-        shown = [{key: one[key] for key in one if key != "weight"} for one in messages]
         try:
-            text, spans = self._render_whole(shown, tools)
-            if not self._is_marked:
-                spans = list(self._find_spans(shown, tools, text))
-        except _UnmarkedError as error:
-            expected = "a chat template that marks what the assistant says ({% generation %})"
-            raise InputError(f"{place}: messages[{error.index}]", error.found, expected) from None
+            shown = self._show(messages, tools)
+            targets = list(self._targets(messages, shown))
         except InputError as error:
             raise error.within(place) from None
-        encoded = self._tokenizer(
-            text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
-        )
-        ids, offsets = encoded["input_ids"], encoded["offset_mapping"]
+        text = shown.text
+        ids, offsets = self._control.encode(text, *shown.helpers)
         # Arrays: a loop over all tokens for each message takes seconds for thousands of messages.
-        begins, ends = np.array(offsets, dtype=np.int64).reshape(-1, 2).T
-        targets = [False] * len(ids)
-        for first, last in self._targets(messages, spans, place):
+        begins, ends = offsets.T
+        is_target = [False] * len(ids)
+        pairs = [] if self._is_marked else offsets.tolist()
+        for first, last in targets:
             inside = np.flatnonzero((begins < last) & (ends > first)).tolist()
             after = inside[-1] + 1 if inside else len(ids)
-            end = after if self._is_marked else self._turn_end(after, ids, offsets, text)
+            end = after if self._is_marked else self._turn_end(after, ids, pairs, text)
             for n in (*inside, *range(after, end)):
-                targets[n] = True
-        return ids, targets
+                is_target[n] = True
+        return ids, is_target
 
     def prompt(self, messages: Sequence[Message], tools: Sequence[Message]) -> list[int]:
         """Return the tokens of a chat, with the assistant's turn begun.
 
+        What the assistant has thought in earlier turns need not be shown.
+
         Raises:
             InputError: if the template refuses the chat, or does not show all of it.
         """
-        text, _ = self._render_whole(messages, tools, add_generation_prompt=True)
-        return list(self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
+        shown = self._show(messages, tools, may_omit_reasoning=True, add_generation_prompt=True)
+        return self._control.encode(shown.text, *shown.helpers)[0]
 
-    def _render_whole(
-        self, messages: Sequence[Message], tools: Sequence[Message], **options: Any
-    ) -> tuple[str, list[Span]]:
-        """Render a chat; raise InputError if the template refuses it, or leaves something out."""
+    def end_tokens(self) -> frozenset[int]:
+        """Return the control tokens with which training ends an answer, or a call of a tool."""
+        found = [self._answer_end(_TURNS)]
+        if found == [None]:
+            # The next turn of some templates begins with what ends the one before.
+            found = [self._answer_end([*_TURNS, *_TURNS])]
+        found.append(self._answer_end(_CALL_TURNS, _TOOLS))
+        return frozenset(one for one in found if one is not None)
+
+    def _answer_end(self, messages: Sequence[Message], tools: Sequence[Message] = ()) -> int | None:
+        """Return the control token that ends the first answer of a chat; None if there is none."""
         try:
-            text, spans = self._render(messages, tools, **options)
-            self._check_shown(messages, tools, text, **options)
+            ids, is_target = self.tokenize(messages, tools, "the template")
+        except InputError:
+            return None
+        begin = is_target.index(True)
+        end = next((n for n in range(begin, len(ids)) if not is_target[n]), len(ids))
+        found = None
+        for one in reversed(ids[begin:end]):
+            if one in self._control.ids and one != self._tokenizer.unk_token_id:
+                found = one
+            elif self._tokenizer.decode([one]).strip():
+                break
+        return found
+
+    def _show(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Message],
+        *,
+        may_omit_reasoning: bool = False,
+        **options: Any,
+    ) -> _Shown:
+        """Render a chat and find its messages.
+
+        Raises:
+            InputError: if the template refuses it, or leaves something out.
+        """
+        source = self._source(tools)
+        texts = "\0".join(strings_of([*messages, *tools]))
+        characters = unused_characters(texts)
+        breaker, anchor = next(characters), next(characters)
+        plain = [{key: one[key] for key in one if key != "weight"} for one in messages]
+        if next(self._control.find(texts), None) is not None:
+            plain, tools = self._control.protect((plain, tools), breaker)
+        tools = list(tools)
+        marked = MarkedChat(plain, tools, source, characters)
+        as_text = False
+        try:
+            try:
+                text, spans = self._render(plain, tools, as_text=False, **options)
+            except TypeError:
+                # Templates add texts up: some take arguments as JSON.
+                if not any("tool_calls" in one for one in messages):
+                    raise
+                text, spans = self._render(plain, tools, as_text=True, **options)
+                as_text = True
+            with_marks, _ = self._render(marked.messages, marked.tools, as_text=as_text, **options)
         except (TemplateError, TypeError) as error:
-            # Templates add texts up; one that does not know a key adds what is none.
             raise InputError(
                 "messages",
-                f"refused by the tokenizer's chat template ({error})",
-                "messages in the order of roles that the base model knows",
+                f"refused by the base's chat template ({error})",
+                "messages whose roles, order and keys the template knows",
             ) from None
-        return text, spans
+        unmarked, places = marked.unmark(with_marks)
+        if unmarked != text:
+            raise InputError(
+                "messages",
+                "cannot be found in the text that the base's chat template makes of them",
+                "a base whose chat template shows messages as they are written",
+            )
+        try:
+            found = marked.locate(text, places, may_omit_reasoning=may_omit_reasoning)
+        except NotShownError as error:
+            expected = (
+                "rows without tools, or a base whose chat template knows them"
+                if error.is_of_tools
+                else "rows without it, or a base whose chat template shows it"
+            )
+            found_words = error.found.replace(breaker, "")
+            raise InputError(error.place, found_words, expected) from None
+        return _Shown(text, (breaker, anchor), spans, found, plain, tools, marked, as_text)
+
+    def _source(self, tools: Sequence[Message]) -> str:
+        """Return the chat template in Jinja."""
+        return str(self._tokenizer.get_chat_template(tools=list(tools) or None))
 
     def _render(
-        self, messages: Sequence[Message], tools: Sequence[Message], **options: Any
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Message],
+        *,
+        as_text: bool,
+        **options: Any,
     ) -> tuple[str, list[Span]]:
         """Return the text of a chat, and the spans that the template itself marks."""
         rendered, spans = render_jinja_template(
-            conversations=[list(messages)],
+            conversations=[[_with_text(one) if as_text else one for one in messages]],
             tools=list(tools) or None,
-            chat_template=self._tokenizer.get_chat_template(tools=list(tools) or None),
+            chat_template=self._source(tools),
             return_assistant_tokens_mask=self._is_marked,
             **options,
             **self._tokenizer.special_tokens_map,
         )
         return rendered[0], [tuple(span) for span in spans[0]] if spans else []
 
-    def _check_shown(
-        self, messages: Sequence[Message], tools: Sequence[Message], text: str, **options: Any
-    ) -> None:
-        missing = None
-        if tools and text == self._render(messages, (), **options)[0]:
-            missing = "tools"
-        for number, message in enumerate(messages):
-            calls = message.get("tool_calls", ())
-            if any(call["function"]["name"] not in text for call in calls):
-                missing = f"messages[{number}].tool_calls"
-            elif message["role"] == "tool" and not _shows(text, message["content"]):
-                missing = f"messages[{number}].content"
-        if missing is not None:
-            expected = "rows without tools, or a base whose chat template knows them"
-            raise InputError(missing, "is not shown by the base's chat template", expected)
-
-    def _targets(
-        self, messages: Sequence[Message], spans: Sequence[Span], place: str
-    ) -> Iterator[Span]:
+    def _targets(self, messages: Sequence[Message], shown: _Shown) -> Iterator[Span]:
         """Yield the spans of the assistant's messages but those of weight 0."""
-        assistants = [one for one in messages if one["role"] == "assistant"]
-        if len(spans) == len(assistants):
-            pairs = zip(assistants, spans, strict=True)
-            yield from (span for message, span in pairs if not is_context(message))
-        elif any(map(is_context, assistants)):
-            found = f"{len(spans)} turns for {len(assistants)} messages of the assistant"
-            raise InputError(
-                f"{place}: messages",
-                f"the chat template marks {found}, so that weights have no place",
-                "rows without weight 0 for this base",
-            )
-        else:
-            yield from spans
-
-    def _find_spans(
-        self, messages: Sequence[Message], tools: Sequence[Message], text: str
-    ) -> Iterator[Span]:
-        """Yield the span of each of the assistant's messages in `text`, without the turn's end."""
-        prompted, _ = self._render(messages, tools, add_generation_prompt=True)
-        opening = prompted[len(text) :] if prompted.startswith(text) else ""
+        if self._is_marked:
+            yield from self._marked_targets(messages, shown)
+            return
+        text, opening = shown.text, self._opening(shown)
         position = 0
-        for index, message in enumerate(messages):
-            by_assistant = message["role"] == "assistant"
-            opened = text.find(opening, position) if by_assistant and opening else -1
-            begin = position if opened < 0 else opened + len(opening)
-            if by_assistant and message.get("tool_calls"):
-                if opened < 0:
-                    raise _UnmarkedError(index, "has calls where no turn of the model is seen")
-                position = self._end_alone(messages[: index + 1], tools, text)
-                if position <= begin:
-                    raise _UnmarkedError(index, "has calls, shown in another way within the chat")
-                yield begin, position
+        for index, (message, places) in enumerate(zip(messages, shown.places, strict=True)):
+            if places.whole is None:
                 continue
-            # Some templates strip the blanks around a message.
-            words = message["content"]
-            words = words if words in text else words.strip()
-            at = text.find(words, begin)
-            if at >= 0:
-                position = at + len(words)
-            if by_assistant:
-                if at < 0:
-                    raise _UnmarkedError(index, "is not shown as it was written")
-                if opened < 0:
-                    begin = len(text[:at].rstrip(" "))
-                yield begin, position
+            begin, end = places.whole
+            if message["role"] == "assistant" and not is_context(message):
+                opened = text.rfind(opening, position, begin) if opening else -1
+                first = opened + len(opening) if opened >= 0 else len(text[:begin].rstrip(" "))
+                if message.get("tool_calls"):
+                    if opened < 0:
+                        found = "has calls, and its turn does not begin as that of an answer does"
+                        raise _badly_marked(f"messages[{index}]", found)
+                    end = self._end_of_calls(index, shown)
+                yield first, end
+            # The first message may be shown elsewhere.
+            if index or message["role"] != "system":
+                position = end
 
-    def _end_alone(self, messages: Sequence[Message], tools: Sequence[Message], text: str) -> int:
-        """Return where the last of some messages ends, before the special token; 0 if unknown."""
-        alone = self._render(messages, tools)[0].rstrip()
-        if not text.startswith(alone):
-            return 0
+    def _opening(self, shown: _Shown) -> str:
+        """Return what the template puts where the model is to begin writing; "" if unknown."""
+        num_before = next(n for n, one in enumerate(shown.messages) if one["role"] == "assistant")
+        text = shown.text
+        for messages in (shown.messages, shown.messages[:num_before]):
+            try:
+                if messages is not shown.messages:
+                    text, _ = self._render(messages, shown.tools, as_text=shown.as_text)
+                prompted, _ = self._render(
+                    messages, shown.tools, as_text=shown.as_text, add_generation_prompt=True
+                )
+            except TemplateError:
+                # Some refuse chats that have no user, or do not end with one.
+                continue
+            if prompted.startswith(text) and len(prompted) > len(text):
+                return prompted[len(text) :]
+        return ""
+
+    def _marked_targets(self, messages: Sequence[Message], shown: _Shown) -> Iterator[Span]:
+        """Yield the spans that the template marks but those of messages of weight 0."""
+        num_others = [0] * len(shown.spans)
+        num_targets = [0] * len(shown.spans)
+        for index, (message, places) in enumerate(zip(messages, shown.places, strict=True)):
+            is_target = message["role"] == "assistant" and not is_context(message)
+            for begin, end in places.words:
+                inside = [n for n, (a, b) in enumerate(shown.spans) if a < end and begin < b]
+                for n in inside:
+                    num_targets[n] += is_target
+                    num_others[n] += not is_target
+                    if message["role"] != "assistant":
+                        found = f"of the {message['role']} is marked as the assistant's"
+                        raise _badly_marked(f"messages[{index}]", found)
+                if is_target and not any(
+                    shown.spans[n][0] <= begin and end <= shown.spans[n][1] for n in inside
+                ):
+                    found = "of the assistant is not marked as the assistant's"
+                    raise _badly_marked(f"messages[{index}]", found)
+        for span, targets, others in zip(shown.spans, num_targets, num_others, strict=True):
+            if targets and others:
+                raise InputError(
+                    "messages",
+                    "the chat template marks several messages as one, so weights have no place",
+                    "rows without weight 0 for this base",
+                )
+            if not others:
+                yield span
+
+    def _end_of_calls(self, index: int, shown: _Shown) -> int:
+        """Return where a message with calls ends, before the special token.
+
+        It is where the chat up to it ends when rendered alone.
+        """
+        place = shown.places[index].last_mark
+        marked = shown.marked
+        unknown = _badly_marked(
+            f"messages[{index}]", "has calls, shown in another way within the chat"
+        )
+        try:
+            with_marks, _ = self._render(
+                marked.messages[: index + 1], marked.tools, as_text=shown.as_text
+            )
+        except TemplateError:
+            raise unknown from None
+        alone, places = marked.unmark(with_marks)
+        alone = alone.rstrip()
         ending = next((one for one in self._special_texts if alone.endswith(one)), "")
-        return len(alone.removesuffix(ending).rstrip())
+        last = max(max(found) for found in places.values())
+        tail = alone.removesuffix(ending).rstrip()[last:]
+        if not shown.text.startswith(tail, place):
+            raise unknown
+        return place + len(tail)
 
-    def _turn_end(self, after: int, ids: list[int], offsets: list[Span], text: str) -> int:
+    def _turn_end(
+        self, after: int, ids: list[int], offsets: Sequence[Sequence[int]], text: str
+    ) -> int:
         """Return the place behind the special token that ends a turn.
 
         Some templates (that of Llama 2) put blanks between a message and the token that ends its
@@ -234,6 +367,23 @@ class ChatTemplate:
         return after
 
 
-def _shows(text: str, content: str) -> bool:
-    # Some templates show a tool's result as JSON.
-    return content.strip() in text or json.dumps(content)[1:-1] in text
+def _badly_marked(place: str, found: str) -> InputError:
+    expected = "a chat template that marks what the assistant says ({% generation %})"
+    return InputError(place, found, expected)
+
+
+def _with_text(message: Message) -> Message:
+    """Return a message with the arguments of its calls as JSON."""
+    if "tool_calls" not in message:
+        return message
+    calls = [
+        {
+            **call,
+            "function": {
+                **call["function"],
+                "arguments": json.dumps(call["function"]["arguments"], ensure_ascii=False),
+            },
+        }
+        for call in message["tool_calls"]
+    ]
+    return {**message, "tool_calls": calls}

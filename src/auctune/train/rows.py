@@ -10,7 +10,8 @@
 `start` is whatever the tokenizer itself puts before a text (nothing for GPT-2, <s> for Llama),
 `end` its end-of-text token. auctune.train.chat says which part of a chat by template is the
 assistant's. The plain form ends a line with a newline, the assistant's with the end-of-text token.
-A message of weight 0 is context, without targets.
+A message of weight 0 is context, without targets. Control tokens in a chat's messages are text
+(auctune.train.control_tokens); in rows of other kinds they are tokens.
 
 A row longer than `max_length` is truncated at its end. A row without targets left is dropped and
 counted, with the reason: it could only add padding. Cutting the prompt instead would train answers
@@ -38,6 +39,7 @@ from auctune.domain.dataset import (
     is_context,
 )
 from auctune.domain.errors import InputError
+from auctune.train.control_tokens import ControlTokens, unused_characters
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -266,8 +268,17 @@ def chat_prompt_tokens(
 
         return ChatTemplate(tokenizer).prompt(messages, tools)
     _refuse_tools(messages, tools)
-    ids, _ = _plain_chat(messages, tokenizer)
+    ids, _ = _plain_chat(messages, tokenizer, _ControlFree(tokenizer))
     return ids + list(tokenizer("assistant:", add_special_tokens=False)["input_ids"])
+
+
+def turn_end_tokens(tokenizer: "PreTrainedTokenizerBase") -> frozenset[int]:
+    """Return the control tokens that end the assistant's turn in chats by template."""
+    if not tokenizer.chat_template or not tokenizer.is_fast:
+        return frozenset()
+    from auctune.train.chat import ChatTemplate
+
+    return ChatTemplate(tokenizer).end_tokens()
 
 
 def _truncate(piece: Piece, max_length: int) -> TokenizedRow:
@@ -347,12 +358,13 @@ def _split_tokens(
 
 def _chat_pieces(dataset: DataSet, tokenizer: "PreTrainedTokenizerBase") -> Iterator[Piece]:
     if not tokenizer.chat_template:
+        texts = _ControlFree(tokenizer)
         for index, row in enumerate(dataset.rows):
             try:
                 _refuse_tools(row["messages"], row.get("tools", ()))
+                yield _plain_chat(row["messages"], tokenizer, texts)
             except InputError as error:
                 raise error.within(dataset.place(index)) from None
-            yield _plain_chat(row["messages"], tokenizer)
         return
     # Its imports take seconds, which rows of other kinds do not need.
     from auctune.train.chat import ChatTemplate
@@ -370,8 +382,32 @@ def _refuse_tools(
         raise InputError("messages", "has tools, and the base no chat template", expected)
 
 
+class _ControlFree:
+    """Tokenizes contents without a template, control tokens in them as text."""
+
+    def __init__(self, tokenizer: "PreTrainedTokenizerBase") -> None:
+        self._tokenizer = tokenizer
+        self._control = ControlTokens(tokenizer)
+
+    def split_tokens(self, head: str, body: str) -> tuple[list[int], list[int]]:
+        """Return the tokens of two texts, of which the second is somebody's words."""
+        if next(self._control.find(body), None) is None:
+            return _split_tokens(head, body, self._tokenizer)
+        if not self._tokenizer.is_fast:
+            found = "has a control token of the base in its text"
+            raise InputError("messages", found, "rows without it, or a base with a fast tokenizer")
+        unused = unused_characters(head + body)
+        breaker, anchor = next(unused), next(unused)
+        text = head + self._control.protect(body, breaker)
+        ids, places = self._control.encode(text, breaker, anchor)
+        num_head = int((places[:, 0] < len(head)).sum())
+        return ids[:num_head], ids[num_head:]
+
+
 def _plain_chat(
-    messages: Sequence[Mapping[str, Any]], tokenizer: "PreTrainedTokenizerBase"
+    messages: Sequence[Mapping[str, Any]],
+    tokenizer: "PreTrainedTokenizerBase",
+    texts: _ControlFree,
 ) -> Piece:
     ids = _start_tokens(tokenizer)
     targets = [False] * len(ids)
@@ -379,7 +415,7 @@ def _plain_chat(
     for message in messages:
         by_assistant = message["role"] == "assistant"
         is_target = by_assistant and not is_context(message)
-        head, body = _split_tokens(f"{message['role']}:", f" {message['content']}", tokenizer)
+        head, body = texts.split_tokens(f"{message['role']}:", f" {message['content']}")
         tail = (_end_tokens(tokenizer) if by_assistant else []) or newline
         ids += head + body + tail
         targets += [False] * len(head) + [is_target] * (len(body) + len(tail))

@@ -15,7 +15,7 @@ from auctune.domain.errors import InputError
 from auctune.train.base import Base
 from auctune.train.export import load_adapter
 from auctune.train.job import SampleParams
-from auctune.train.rows import prompt_tokens
+from auctune.train.rows import prompt_tokens, turn_end_tokens
 
 _FILES = ("adapter_config.json", "adapter_model.safetensors")
 # A decoder's replacement for the bytes of an incomplete character.
@@ -64,8 +64,12 @@ def continue_tokens(
 
 
 def end_tokens(base: Base) -> frozenset[int]:
-    """Return the tokens that end an answer: the tokenizer's, and those of the base's settings."""
-    found = [base.tokenizer.eos_token_id]
+    """Return the tokens that end an answer.
+
+    They are the tokenizer's, those of the base's settings, and those that end the assistant's turn
+    in training.
+    """
+    found = [base.tokenizer.eos_token_id, *turn_end_tokens(base.tokenizer)]
     settings = base.model.generation_config
     of_model = None if settings is None else settings.eos_token_id
     found += of_model if isinstance(of_model, list) else [of_model]

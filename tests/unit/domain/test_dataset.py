@@ -1,4 +1,7 @@
+import bz2
+import gzip
 import json
+import lzma
 import time
 from pathlib import Path
 from typing import Any
@@ -237,6 +240,7 @@ def test_tools_are_read_as_openai_writes_them_today_whichever_way_they_are_writt
         ASK,
         {"role": "assistant", "function_call": call},
         {"role": "function", "name": "f", "content": "3"},
+        ANSWER,
         functions=[TOOL["function"]],
     )
     assert read(before) == (
@@ -245,6 +249,7 @@ def test_tools_are_read_as_openai_writes_them_today_whichever_way_they_are_writt
             ASK,
             calls | {"tool_calls": [read_call]},
             {"role": "tool", "content": "3", "name": "f"},
+            ANSWER,
             tools=[TOOL],
         ),
     )
@@ -296,3 +301,48 @@ def test_answers_of_a_pair_come_after_what_was_said_before() -> None:
             "non_preferred_output": OTHER,
         },
     )
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (
+            '{"text": "a"}\n{"text": "Köln"}\n'.encode("cp1252"),
+            r"file: line 2: has bytes that are not UTF-8 at character 12 \(f6\); .*'ö'",
+        ),
+        (b'{"text": "a"}\n\n\r\n{"text": "\xff\xfe"}', r"file: line 4: .* \(ff fe\); .*'ÿþ'"),
+        ('{"text": "a"}\n'.encode("utf-16"), "^file: looks like UTF-16; expected"),
+        ('{"text": "a"}\n'.encode("utf-16-le"), "^file: looks like UTF-16-LE; expected"),
+        ('{"text": "a"}\n'.encode("utf-16-be"), "^file: looks like UTF-16-BE; expected"),
+        ('{"text": "a"}\n'.encode("utf-32"), "^file: looks like UTF-32; expected"),
+        (gzip.compress(b'{"text": "a"}'), r"^file: is packed \(gzip\); .*without gzip"),
+        (lzma.compress(b'{"text": "a"}'), r"^file: is packed \(xz\)"),
+        (bz2.compress(b'{"text": "a"}'), r"^file: is packed \(bzip2\)"),
+        (b"PK\x03\x04\x14\x00", r"^file: is packed \(zip\)"),
+    ],
+)
+def test_other_encodings_are_named_with_the_line(
+    tmp_path: Path, content: bytes, found: str
+) -> None:
+    path = tmp_path / "d.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=found) as caught:
+        read_dataset(path, "file")
+    # Packed files are not repaired.
+    assert isinstance(caught.value, RepairableError) == ("packed" not in found)
+
+
+def test_a_byte_order_mark_and_all_ends_of_lines_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "d.jsonl"
+    path.write_bytes('\ufeff{"text": "é"}\r\n{"text": "b\u2028c"}\r{"text": "d"}'.encode())
+    assert [row["text"] for row in read_dataset(path).rows] == ["é", "b\u2028c", "d"]
+
+
+@pytest.mark.parametrize("role", ["user", "system", "tool"])
+def test_a_chat_that_does_not_end_with_the_assistant_is_refused(role: str) -> None:
+    said = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    row = {"messages": [*said, {"role": role, "content": "c"}]}
+    with pytest.raises(
+        RepairableError, match=rf"line 7: messages\[2\]: is a message of the {role}"
+    ):
+        read_row(json.dumps(row), "line 7")

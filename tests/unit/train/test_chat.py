@@ -1,31 +1,21 @@
 """Masks of chats against those of transformers, on the chat templates that TRL ships."""
 
-import json
-import lzma
-from pathlib import Path
 from typing import Any
 
 import pytest
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from auctune.domain.errors import InputError
 from auctune.train.chat import ChatTemplate
+from support import chat_facts
+from support.chat_facts import SPECIAL, TEMPLATES, assistant, user
 
-FILE = Path(__file__).parents[2] / "data" / "chat_templates.json.xz"
-TEMPLATES: dict[str, str] = json.loads(lzma.decompress(FILE.read_bytes()))["templates"]
 MARKED = [name for name in TEMPLATES if name.endswith("_training")]
 # Those whose text is the same with and without marks, and whose turns begin with nothing else.
 UNMARKED = (
     "cohere", "gemma", "gemma3", "lfm2_v2", "llama3", "phi3", "phi3_5", "qwen2_5",
     "qwen3_instruct_2507", "qwen3_vl",
 )  # fmt: skip
-SPECIAL = (
-    "<|im_start|>", "<|im_end|>", "<|end|>", "<|user|>", "<|assistant|>", "<|eot_id|>",
-    "<|start_header_id|>", "<|end_header_id|>", "<start_of_turn>", "<end_of_turn>", "<turn|>",
-    "<|START_OF_TURN_TOKEN|>", "<|END_OF_TURN_TOKEN|>", "<|return|>", "<|call|>", "<|channel|>",
-)  # fmt: skip
-
 CALLS = [{"type": "function", "function": {"name": "multiply", "arguments": {"a": 2, "b": 3}}}]
 TOOLS = [
     {
@@ -41,14 +31,6 @@ TOOLS = [
         },
     }
 ]
-
-
-def user(content: str) -> dict[str, Any]:
-    return {"role": "user", "content": content}
-
-
-def assistant(content: str, **others: Any) -> dict[str, Any]:
-    return {"role": "assistant", "content": content, **others}
 
 
 TURNS = [user("Hi"), assistant("Hello there."), user("And 2 + 2?"), assistant("Four.")]
@@ -69,16 +51,7 @@ CHATS: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {
 
 
 def byte_tokenizer(template: str) -> PreTrainedTokenizerFast:
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    backend = Tokenizer(models.BPE({one: n for n, one in enumerate(alphabet)}, []))
-    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    backend.decoder = decoders.ByteLevel()
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=backend, bos_token="<s>", eos_token="<|endoftext|>"
-    )
-    tokenizer.add_special_tokens({"additional_special_tokens": list(SPECIAL)})
-    tokenizer.chat_template = template
-    return tokenizer
+    return chat_facts.byte_tokenizer(template, SPECIAL)
 
 
 def masked(template: str, chat: str) -> tuple[list[int], list[bool]]:
@@ -92,7 +65,7 @@ def masked_if_known(template: str, chat: str) -> tuple[list[int], list[bool]] | 
         return masked(template, chat)
     except InputError as error:
         # Some know no tools, no system's words, or no texts that are not lists of parts.
-        if not any(word in str(error) for word in ("is not shown by", "refused by the tokenizer")):
+        if not any(word in str(error) for word in ("is not shown by", "refused by the base")):
             raise
         return None
 
@@ -162,9 +135,18 @@ def test_a_call_of_weight_0_is_context(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "chat", "named"),
     [
-        ("llama3", "tools", r"line 1: messages\[1\].tool_calls: is not shown by the base's chat"),
-        ("qwen3", "tools", r"line 1: messages\[1\]: has calls, shown in another way within the"),
-        ("gemma", "a system's words", "line 1: messages: refused by the tokenizer's chat template"),
+        ("llama3", "tools", r"line 1: tools\[0\]: is not shown by the base's chat template"),
+        (
+            "lfm2",
+            "tools",
+            r"messages\[1\].tool_calls\[0\]: is not shown by the base's chat",
+        ),
+        (
+            "nemotron_3_nano",
+            "tools",
+            r"messages\[1\]: has calls, and its turn does not begin",
+        ),
+        ("gemma", "a system's words", "line 1: messages: refused by the base's chat template"),
     ],
 )
 def test_what_a_template_cannot_say_is_refused_by_name(name: str, chat: str, named: str) -> None:

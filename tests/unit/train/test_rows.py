@@ -247,7 +247,7 @@ def test_a_template_that_hides_the_answer_is_an_error(
     tokenizer: PreTrainedTokenizerBase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tokenizer, "chat_template", "nothing")
-    with pytest.raises(InputError, match=r"messages\[0\]: is not shown"):
+    with pytest.raises(InputError, match=r"messages\[0\].content: of the assistant is not shown"):
         tokenize(chat(("assistant", "x")), tokenizer, LONG)
 
 
@@ -347,3 +347,18 @@ def test_the_digest_tells_any_change_of_tokens_labels_or_order(
     digests = {tokenize(dataset, tokenizer, LONG).digest for dataset in variants}
     assert len(digests) == len(variants)
     assert tokenize(variants[0], tokenizer, LONG).digest in digests
+
+
+def test_control_tokens_in_a_chat_without_template_are_text(
+    tokenizer: PreTrainedTokenizerBase, metaspace: PreTrainedTokenizerFast
+) -> None:
+    for one in (tokenizer, metaspace):
+        template, one.chat_template = one.chat_template, None
+        end = str(one.eos_token)
+        row = only_row(chat(("user", f"a {end} b"), ("assistant", f"x{end}y")), one)
+        assert row.input_ids.tolist().count(one.eos_token_id) == 1 or one is metaspace
+        assert learnt(row)[-1] == one.eos_token_id
+        if one is not metaspace:
+            # Its vocabulary has no brackets.
+            assert one.decode(row.input_ids) == f"user: a {end} b\nassistant: x{end}y{end}"
+        one.chat_template = template

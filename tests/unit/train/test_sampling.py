@@ -9,10 +9,14 @@ import torch
 
 from auctune.domain import InputError
 from auctune.domain.dataset import DataSet, RowKind
+from auctune.domain.generation import AnswerEnd, AnswerPiece, GenerationRequest, SamplingParams
 from auctune.train.base import Base
+from auctune.train.generation.engine import Engine
 from auctune.train.job import SampleParams
-from auctune.train.rows import prompt_tokens, tokenize
-from auctune.train.sampling import _detokenize_stream, sample_text
+from auctune.train.rows import prompt_tokens, tokenize, turn_end_tokens
+from auctune.train.sampling import _detokenize_stream, continue_tokens, sample_text
+from support.chat_facts import TEMPLATES, byte_tokenizer
+from support.small_bases import WORDS, build_base
 
 pytest_plugins = ["support.tiny_bases"]
 
@@ -92,6 +96,51 @@ def test_a_prompt_begins_as_the_rows_that_were_trained_on(tiny_base: Base, templ
         if kind is not RowKind.TEXT:
             # All that is left is what was learnt.
             assert trained.num_trained_tokens == len(trained) - len(ids), kind
+
+
+def test_an_answer_ends_where_training_ends_a_turn(tmp_path: Path) -> None:
+    base = build_base(tmp_path, "llama")
+    prompt = base.tokenizer(" ".join(WORDS[:5]))["input_ids"]
+    model = base.fresh_model()
+    free = "".join(continue_tokens(base, model, prompt, SampleParams(20))).split()
+    # As in bases whose chats end turns with another token than texts.
+    place = next(n for n in range(1, 20) if free[n] not in free[:n])
+    base.tokenizer.add_special_tokens({"additional_special_tokens": [free[place]]})
+    base.tokenizer.chat_template = (
+        "{% for m in messages %}" + WORDS[0] + " {{ m.content }} " + free[place] + " {% endfor %}"
+    )
+    assert base.tokenizer.eos_token != free[place]
+    answer = "".join(continue_tokens(base, model, prompt, SampleParams(20)))
+    assert answer.split() == free[:place]
+    engine, piece_texts, ends = Engine(base), [], []
+    engine.add(
+        "a",
+        GenerationRequest(
+            prompt=tuple(prompt), params=SamplingParams(max_tokens=20, temperature=0.0)
+        ),
+    )
+    while not engine.is_idle:
+        for _, piece in engine.step():
+            if isinstance(piece, AnswerPiece):
+                piece_texts.append(piece.text)
+            elif isinstance(piece, AnswerEnd):
+                ends.append(piece)
+    assert "".join(piece_texts).split() == free[:place]
+    assert [(one.reason, one.num_tokens) for one in ends] == [("stop", place + 1)]
+
+
+def test_answers_end_with_the_control_token_behind_the_words_or_the_call() -> None:
+    for name, ends in {
+        "qwen3": {"<|im_end|>"},
+        "qwen2_5_training": {"<|im_end|>"},
+        "glm4moe": {"<|user|>", "<|observation|>"},
+        "gptoss": {"<|return|>", "<|call|>"},
+        "phi3_5_training": {"<|end|>"},
+        # It shows no texts.
+        "smolvlm": set(),
+    }.items():
+        tokenizer = byte_tokenizer(TEMPLATES[name])
+        assert set(tokenizer.convert_ids_to_tokens(sorted(turn_end_tokens(tokenizer)))) == ends
 
 
 def test_prompts_and_adapters_that_cannot_be_used_are_refused(

@@ -128,6 +128,10 @@ class DataClient:
         """
         return self._ask({"do": "prepare", "base": base}, _as_it_is, owner, seconds=seconds)
 
+    def digest(self, base: str, *, owner: str = "") -> "Future[str]":
+        """Return SHA-256 over a base's tokenizer, chat template and the rules of rows."""
+        return self._ask({"do": "digest", "base": base}, _as_it_is, owner)
+
     def size(
         self,
         base: str,

@@ -9,7 +9,7 @@ import re
 import unicodedata
 
 from auctune.domain.dataset import RowKind
-from auctune.run.vendors.schema import ShapedRow
+from auctune.run.vendors.schema import CONTEXT, ShapedRow
 
 # The five bytes that Windows-1252 leaves undefined pass through as they do in browsers.
 _BYTE_OF = {bytes([b]).decode("cp1252", errors="ignore") or chr(b): b for b in range(256)}
@@ -34,6 +34,13 @@ def clean_row(row: ShapedRow) -> ShapedRow:
         last = max((n for n, (_, text) in enumerate(texts) if text), default=-1)
         texts = texts[: last + 1]
     return ShapedRow(row.kind, texts)
+
+
+def end_with_answer(row: ShapedRow) -> ShapedRow:
+    """Return a chat up to the assistant's last message; another row as it is."""
+    roles = [role for role, _ in row.texts]
+    last = max((n for n, role in enumerate(roles) if role in ("assistant", CONTEXT)), default=None)
+    return row if last is None else ShapedRow(row.kind, row.texts[: last + 1])
 
 
 def _clean_part(part: str, text: str) -> str:

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from auctune.domain import InputError
+from auctune.domain.dataset import NUM_HEAD_BYTES, UTF8, find_encoding
 
-UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 MAX_DEPTH = 50
 # Python's parser needs a hundred times the memory of its source.
 MAX_LITERAL_CHARACTERS = 1_000_000
@@ -55,7 +55,7 @@ def read_raw_rows(path: Path) -> list[RawRow]:
     The file is held in memory: the kind of most rows is known only when all were read.
 
     Raises:
-        InputError: if the file cannot be read.
+        InputError: if the file cannot be read, or is packed.
     """
     try:
         data = path.read_bytes()
@@ -63,15 +63,16 @@ def read_raw_rows(path: Path) -> list[RawRow]:
         raise InputError(
             str(path), f"cannot be read ({error.strerror})", "a readable data set"
         ) from None
-    marked = data.startswith((codecs.BOM_UTF8, *UTF16_MARKS))
-    lines = list(_decode_lines(data, recoded=marked))
+    encoding = find_encoding(data[:NUM_HEAD_BYTES], str(path))
+    lines = list(_decode_lines(data, encoding))
     return _split_array(lines) or [row for row in lines if row.text.strip("\ufeff \t\r\n\f\v")]
 
 
-def _decode_lines(data: bytes, *, recoded: bool) -> Iterator[RawRow]:
+def _decode_lines(data: bytes, encoding: str) -> Iterator[RawRow]:
     """Decode each line by itself: one bad byte must not cost the whole file."""
-    if data.startswith(UTF16_MARKS):
-        lines = data.decode("utf-16", errors="replace").encode().splitlines()
+    recoded = encoding != UTF8 or data.startswith(codecs.BOM_UTF8)
+    if encoding != UTF8:
+        lines = data.decode(encoding, errors="replace").encode().splitlines()
     else:
         lines = data.removeprefix(codecs.BOM_UTF8).splitlines()
     for number, line in enumerate(lines, start=1):

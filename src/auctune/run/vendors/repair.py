@@ -18,7 +18,7 @@ from auctune.atomic_files import write_atomically
 from auctune.domain import InputError, Money, Quote
 from auctune.domain.dataset import RowKind
 from auctune.domain.money import STEP, ZERO
-from auctune.run.vendors.cleaning import clean_row, convert_row, has_content
+from auctune.run.vendors.cleaning import clean_row, convert_row, end_with_answer, has_content
 from auctune.run.vendors.duplicates import DuplicateFilter
 from auctune.run.vendors.language import check_languages, identify_language
 from auctune.run.vendors.reading import RawRow, parse_or_repair, read_raw_rows
@@ -223,13 +223,15 @@ def _read_draft(raw: RawRow) -> Draft | DroppedRow:
     if shaped is None:
         return DroppedRow(raw.line, DropReason.UNKNOWN_SCHEMA, _shorten(raw.text))
     cleaned = clean_row(shaped)
+    answered = end_with_answer(cleaned)
     done = {
         Action.ENCODING: raw.recoded,
         Action.JSON: parsed.repaired,
         Action.SCHEMA: shaped.to_json() != parsed.value,
         Action.TEXT: cleaned != shaped,
+        Action.TURNS: answered != cleaned,
     }
-    return Draft(raw, cleaned, frozenset(action for action, did in done.items() if did))
+    return Draft(raw, answered, frozenset(action for action, did in done.items() if did))
 
 
 def _choose_kind(drafts: Sequence[Draft]) -> RowKind:

@@ -19,6 +19,8 @@ class Action(StrEnum):
     """Broken JSON: trailing commas, single quotes, Python literals, stray text around it."""
     SCHEMA = "schema"
     """Keys, roles or parts under other names, or keys that no trainer reads."""
+    TURNS = "turns"
+    """Messages behind the assistant's last one, left out: nothing is learnt of them."""
     KIND = "kind"
     """A row of another kind than most, rewritten without loss."""
     TEXT = "text"

@@ -6,6 +6,7 @@ needs more fails alone. Whatever a request raises is its answer: the process con
 | request | value of `done` |
 | --- | --- |
 | prepare {base} | the longest row that the base can read, or null |
+| digest {base} | SHA-256 over all that the tokens of a file follow from, beside its content |
 | size {base, path, place, max_length, store} | `DataFacts`; with `store`, tokens are stored too |
 | store {base, path, place, max_length} | null, once the file's tokens are stored beside it |
 | measure {base, path, place, max_length} | `DataSize` |
@@ -51,6 +52,7 @@ class RequestHandlers:
         self._examiners: dict[str, Examiner] = {}
         self.by_name: dict[str, Callable[[Message], Any]] = {
             "prepare": self._prepare,
+            "digest": self._digest,
             "size": self._size,
             "store": self._store,
             "measure": self._measure,
@@ -77,6 +79,12 @@ class RequestHandlers:
 
     def _prepare(self, request: Message) -> Any:
         return self._examiner(request["base"]).context_tokens
+
+    def _digest(self, request: Message) -> Any:
+        # Its imports take seconds where no tokenizer is loaded.
+        from auctune.train.stored_tokens import examination_digest
+
+        return examination_digest(self._examiner(request["base"]).tokenizer)
 
     def _size(self, request: Message) -> Any:
         examiner, path = self._examiner(request["base"]), Path(request["path"])

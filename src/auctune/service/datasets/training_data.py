@@ -16,11 +16,11 @@ _log = structlog.get_logger(__name__)
 
 
 class FileSizes:
-    """Sizes of files; each file is sized once for each base and length.
+    """Sizes of files; each file is sized once for each base, tokenizer and length.
 
     Args:
         files: stored files.
-        base_digest: digest of the zone's base.
+        base_digest: digest of the zone's base: its weights, not its tokenizer.
         inspector: sizes data sets.
         max_length: maximum length of rows if a request names none.
     """
@@ -38,8 +38,9 @@ class FileSizes:
         self._max_length = max_length
 
     def cached(self, file: FileRecord, max_length: int) -> DataSize | None:
-        """Return the size of a file, or None if it has not been sized yet."""
-        return file.size_for(self._base_digest, max_length)
+        """Return the size of a file, or None if it is not known without waiting."""
+        digest = self._inspector.known_digest
+        return None if digest is None else file.size_for(self._examination(digest), max_length)
 
     async def size(self, file: FileRecord, max_length: int, place: str) -> DataSize:
         """Return the size of a file.
@@ -48,7 +49,8 @@ class FileSizes:
             InputError: naming `place`, if it cannot be trained on; a `RepairableError` if a vendor
                 may repair it.
         """
-        size = self.cached(file, max_length)
+        examination = self._examination(await self._inspector.digest())
+        size = file.size_for(examination, max_length)
         if size is not None:
             return size
         try:
@@ -56,8 +58,12 @@ class FileSizes:
         except InputError as error:
             # The data process calls every file that it examines the training file.
             raise error.at(error.place.replace("training_file", place, 1)) from None
-        await self._files.set_size(file.id, self._base_digest, max_length, size)
+        await self._files.set_size(file.id, examination, max_length, size)
         return size
+
+    def _examination(self, digest: str) -> str:
+        """Return a key for all that a size follows from, beside the file and its length."""
+        return f"{self._base_digest}:{digest}"
 
     async def preload(self, file: FileRecord) -> bool:
         """Size a new upload, so that bids need not wait; store the error if it is invalid."""
@@ -71,7 +77,7 @@ class FileSizes:
 
 
 class TrainingData:
-    """Data sets of a zone's jobs; each file is sized once for each base and length."""
+    """Data sets of a zone's jobs; see `FileSizes`."""
 
     def __init__(
         self,

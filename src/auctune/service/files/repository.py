@@ -78,9 +78,9 @@ class FileRecord:
     detail: str | None = None
     sizes: dict[str, DataSize] = field(default_factory=dict)
 
-    def size_for(self, base_digest: str, max_length: int) -> DataSize | None:
-        """Return its size for a base and a length of rows, if known."""
-        return self.sizes.get(size_key(base_digest, max_length))
+    def size_for(self, examination: str, max_length: int) -> DataSize | None:
+        """Return its size by an examination and a length of rows, if known."""
+        return self.sizes.get(size_key(examination, max_length))
 
     def to_row(self) -> dict[str, object]:
         sizes = {key: size.to_record() for key, size in self.sizes.items()}
@@ -117,9 +117,14 @@ class FileRecord:
         )
 
 
-def size_key(base_digest: str, max_length: int) -> str:
-    """Return the key of a size in `FileRecord.sizes`."""
-    return f"{base_digest}:{max_length}"
+def size_key(examination: str, max_length: int) -> str:
+    """Return the key of a size in `FileRecord.sizes`.
+
+    Args:
+        examination: digest of all that a size follows from: base, tokenizer, template and rules.
+        max_length: tokens of a row at most.
+    """
+    return f"{examination}:{max_length}"
 
 
 class UploadForm(Protocol):
@@ -192,11 +197,11 @@ class FileRepository:
         blob = await asyncio.to_thread(self.blobs.adopt, name, source)
         return await self._insert(name, owner, filename, Purpose.RESULT, blob, FileStatus.PROCESSED)
 
-    async def set_size(self, file: str, base_digest: str, max_length: int, size: DataSize) -> None:
+    async def set_size(self, file: str, examination: str, max_length: int, size: DataSize) -> None:
         """Record the size of a file, which can be trained on."""
         record = await self.get(file)
         if record is not None:
-            sizes = {**record.sizes, size_key(base_digest, max_length): size}
+            sizes = {**record.sizes, size_key(examination, max_length): size}
             await self._update(
                 replace(record, status=FileStatus.PROCESSED, detail=None, sizes=sizes)
             )

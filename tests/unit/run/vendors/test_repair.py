@@ -107,7 +107,21 @@ def test_rows_of_an_array_on_one_line_are_told_apart(tmp_path: Path) -> None:
     assert [row.reason for row in report.dropped] == [DropReason.NEAR_DUPLICATE] * 2
 
 
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "cp1252"])
+def test_messages_behind_the_last_answer_are_left_out(tmp_path: Path) -> None:
+    messages = [
+        {"role": "user", "content": "Where?"},
+        {"role": "assistant", "content": "Here."},
+        {"role": "user", "content": "Thanks"},
+        {"role": "assistant", "content": " "},
+    ]
+    for count in (2, 3, 4):
+        source = write(tmp_path, json.dumps({"messages": messages[:count]}))
+        report = RepairVendor().repair(source, source)
+        assert read_dataset(source).rows == ({"messages": messages[:2]},)
+        assert report.actions.get(Action.TURNS, 0) == (count > 2)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "cp1252"])
 def test_other_encodings_are_read_and_counted(tmp_path: Path, encoding: str) -> None:
     source = write(tmp_path, '{"text": "Ein Gebäude"}'.encode(encoding))
     report = RepairVendor().repair(source, source)
