@@ -49,11 +49,12 @@ $(READY): pyproject.toml constraints.txt
 	@echo "setting up .venv with $$($(PYTHON) --version): once, a few minutes, 1 GB or more (torch)"
 	@$(PYTHON) -m venv .venv
 	@SECONDS=0; \
-	echo "1 of 2: constraints.txt, with hashes" && \
+	echo "1 of 3: constraints.txt, with hashes" && \
 	$(PIP_INSTALL) --require-hashes --no-deps --only-binary :all: --requirement constraints.txt && \
-	echo "2 of 2: torch and auctune" && $(PIP_INSTALL) torch==2.13.0 && \
+	echo "2 of 3: torch and auctune" && $(PIP_INSTALL) torch==2.13.0 && \
 	$(PIP_INSTALL) --no-deps --no-build-isolation --editable . && \
 	$(PIP) check && \
+	echo "3 of 3: kernels" && $(BIN)/python -m auctune doctor --compile >/dev/null && \
 	echo "set up in $$SECONDS s"
 	@touch $(READY)
 

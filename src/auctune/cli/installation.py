@@ -44,11 +44,16 @@ def doctor(
     data: Annotated[Path, typer.Option(metavar="DIR", help="Data folder of the service.")] = DATA,
     online: Annotated[bool, typer.Option("--online", help="Contact external vendors too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    compile_first: Annotated[
+        bool, typer.Option("--compile", help="Compile the kernels of all mechanisms first.")
+    ] = False,
 ) -> None:
     """Check an installation, and show how to fix what is wrong.
 
-    Writes, starts and downloads nothing. The exit code is 1 if there is an error.
+    Downloads nothing; without --compile, writes nothing. The exit code is 1 if there is an error.
     """
+    if compile_first:
+        _compile_kernels()
     findings = []
     installation = load_installation(config, data, base_cache(), data / URL_FILE, online=online)
     for finding in run_checks(installation):
@@ -114,6 +119,15 @@ def make_base(
 
     make_packaged_base(name, out, lambda step: typer.echo(step, err=True))
     typer.echo(f'{out}: {PACKAGED_BASES[name].title}; use it with base = "{out}"')
+
+
+def _compile_kernels() -> None:
+    from auctune.doctor.kernels import compile_kernels, missing_parts
+
+    if missing := missing_parts():
+        typer.echo(f"compiling kernels of {', '.join(missing)}: a minute or so ...", err=True)
+    for mechanism in compile_kernels():
+        typer.echo(f"compiled kernels of {mechanism}", err=True)
 
 
 def _line(finding: Finding) -> str:

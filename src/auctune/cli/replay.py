@@ -11,7 +11,7 @@ import typer
 from auctune.cli._support.job_text import format_time
 from auctune.cli._support.options import DATA, print_json
 from auctune.cli._support.outputs import check_output_paths
-from auctune.cli._support.progress import ProgressBars
+from auctune.cli._support.progress import ProgressBars, warn_compiling
 from auctune.cli._support.tables import make_table, print_table
 from auctune.domain.errors import InputError
 
@@ -93,7 +93,8 @@ def replay(
         source = ReplayInput(log, Snapshots(reader), entries.get(log.zone))
         replayed = open_replay(source)
         _check(contenders, replayed)
-        _warn_compiling(log)
+        if log.kind == "auction":
+            _warn_compiling()
         with ProgressBars() as bars:
             if contenders:
                 is_identical = True
@@ -177,11 +178,10 @@ def _log_range(log: "EventLog", zone: str | None, begin: str | None, end: str | 
     return found
 
 
-def _warn_compiling(log: "LogRange") -> None:
-    from auctune.numerics.jit import COMPILING, kernels_are_compiled
+def _warn_compiling() -> None:
+    from auctune.auction.search.schedule_search import find_best
 
-    if log.kind == "auction" and not kernels_are_compiled():
-        typer.echo(COMPILING, err=True)
+    warn_compiling(find_best, "the auction's")
 
 
 def _range_figures(log: "LogRange") -> Figures:

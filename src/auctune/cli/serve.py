@@ -1,8 +1,10 @@
 """`auctune serve`: run the service, and show the progress of its startup."""
 
 import contextlib
+import os
 import signal
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Self
 
@@ -10,7 +12,6 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from auctune.cli._support.errors import INTERRUPTED
 from auctune.cli._support.options import DATA
 from auctune.client.endpoint import KEY_FILE, URL_FILE, StartupStatus
 from auctune.domain.errors import InputError
@@ -53,6 +54,19 @@ def serve(
 
     Stop it with Ctrl-C or SIGTERM. After a restart, also after a kill, it resumes all jobs.
     """
+    with _end_on_signals() as before_end:
+        _serve(config, data, host, port, slot_seconds, before_end)
+    typer.echo("stopped")
+
+
+def _serve(
+    config: Path | None,
+    data: Path,
+    host: str | None,
+    port: int | None,
+    slot_seconds: float | None,
+    before_end: list[Callable[[], None]],
+) -> None:
     settings = _settings(config, host, port, slot_seconds)
 
     # The server takes seconds to import; not needed for --help and wrong options.
@@ -64,6 +78,7 @@ def serve(
     place = DataDirs(data.resolve(), base_cache())
     url_file = place.data / URL_FILE
     progress, status, is_open = StartupProgress(), StartupStatus(place.data), False
+    before_end += [progress.stop, status.remove]
 
     def report(stage: str, share: float) -> None:
         if not progress.stage:
@@ -85,7 +100,7 @@ def serve(
         typer.echo("stop with Ctrl-C")
 
     try:
-        with _sigterm_as_interrupt(), progress, status:
+        with progress, status:
             if count := take_data_folder(place.data):
                 typer.echo(
                     f"{place.data}: {count} files and folders were accessible to other accounts "
@@ -99,14 +114,10 @@ def serve(
         if error.errno in FULL:
             raise full_disk(place.data) from error
         raise
-    except KeyboardInterrupt:
-        typer.echo("stopped during startup", err=True)
-        raise typer.Exit(INTERRUPTED) from None
     finally:
         # Remove only this service's own URL: another service may own the folder.
         if is_open:
             url_file.unlink(missing_ok=True)
-    typer.echo("stopped")
 
 
 class StartupProgress:
@@ -181,14 +192,35 @@ def _read_checked(config: Path) -> "ServiceConfig":
 
 
 @contextlib.contextmanager
-def _sigterm_as_interrupt() -> Iterator[None]:
-    """Handle SIGTERM during startup like Ctrl-C, so that everything is cleaned up."""
+def _end_on_signals() -> Iterator[list[Callable[[], None]]]:
+    """End this process and its children at once on SIGTERM and Ctrl-C.
 
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
+    A start can neither be waited for, which may take minutes, nor unwound in the middle of a
+    measurement. It leaves the data folder as a kill does, from which the next start continues. Once
+    the service is open, it handles the signals itself.
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    Yields:
+        a list to which the caller adds what is done before.
+    """
+    # Not while a signal is handled.
+    import psutil
+
+    before_end: list[Callable[[], None]] = []
+
+    def end(number: int, _: object) -> None:
+        try:
+            for call in before_end:
+                call()
+            for child in psutil.Process().children(recursive=True):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    child.kill()
+            print("stopped during startup", file=sys.stderr, flush=True)
+        finally:
+            os._exit(128 + number)
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        yield
+        yield before_end
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

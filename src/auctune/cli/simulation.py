@@ -7,19 +7,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
-import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 from auctune import registry
 from auctune.atomic_files import AtomicFiles
-from auctune.cli._support.progress import ProgressBars
+from auctune.auction.search.schedule_search import find_best
+from auctune.cli._support.progress import ProgressBars, warn_compiling
 from auctune.cli._support.tables import make_console
 from auctune.cli.workload import STREAM_SUFFIX
 from auctune.domain import Cluster, Task
 from auctune.domain.errors import InputError
-from auctune.numerics.jit import COMPILING, kernels_are_compiled
 from auctune.sim.bound import WelfareBound, welfare_bound
 from auctune.sim.comparison import Contender, Played, build, comparison_json, play
 from auctune.sim.comparison_charts import chart_paths, render_charts
@@ -94,7 +93,7 @@ def run_streamed(
     Neither bids nor decisions are held in memory.
     """
     (contender,), market = simulation.contenders, simulation.market
-    _warn_compiling()
+    warn_compiling(find_best, "the auction's")
     first = list(itertools.islice(bids, 1))
     outages = Outages(market.cluster, simulation.outages) if simulation.outages else None
     with AtomicFiles([report]) as (report_file,), ProgressBars() as bars:
@@ -159,7 +158,7 @@ def require_learning_mechanism(contenders: Sequence[Contender]) -> None:
 
 def _play(simulation: Simulation) -> tuple[list[Played], WelfareBound]:
     market = simulation.market
-    _warn_compiling()
+    warn_compiling(find_best, "the auction's")
     with ProgressBars() as bars:
         bars.stage("bound")
         try:
@@ -178,11 +177,6 @@ def _play(simulation: Simulation) -> tuple[list[Played], WelfareBound]:
             for contender in simulation.contenders
         ]
     return played, bound
-
-
-def _warn_compiling() -> None:
-    if not kernels_are_compiled():
-        typer.echo(COMPILING, err=True)
 
 
 def _write_report(

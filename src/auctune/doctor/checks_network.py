@@ -49,15 +49,14 @@ def _bind_finding(host: str, port: int, at: Installation) -> Finding:
 
 def _taken_finding(host: str, port: int, at: Installation, reason: str) -> Finding:
     address, listener = f"{host}:{port}", _listener(port)
-    if not answers_as_auctune(f"http://{address}"):
-        if listener.startswith(f"process {lock_holder(at.data / NODES_LOCK)},"):
-            message = f"{address} is in use by the service of this data folder, which is starting"
-            return warn(message, "wait until it has started")
-        return error(f"cannot listen at {address} ({reason}; {listener})", _PORT_FIX)
-    # Read only now: a service notes its URL before it answers.
-    noted = _noted_url(at.url_file)
-    if _is_at(noted, port):
+    answers, noted = answers_as_auctune(f"http://{address}"), _noted_url(at.url_file)
+    if answers and _is_at(noted, port):
         return ok(f"in use by the service of this data folder, at {noted}")
+    if listener.startswith(f"process {lock_holder(at.data / NODES_LOCK)},"):
+        message = f"{address} is in use by the service of this data folder, which is starting"
+        return warn(message, "wait until it has started")
+    if not answers:
+        return error(f"cannot listen at {address} ({reason}; {listener})", _PORT_FIX)
     message = f"{address} is in use by an auctune service of another data folder ({listener})"
     return error(message, f"use its --data, or {_PORT_FIX}")
 

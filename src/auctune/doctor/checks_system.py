@@ -204,6 +204,7 @@ def _read_cgroup(name: str) -> str:
 
 def check_kernels(at: Installation) -> Iterator[Finding]:
     """Check that the compiled kernels exist, and that their folder can be written."""
+    from auctune.doctor.kernels import missing_parts
     from auctune.numerics import jit
 
     folder = jit.kernel_folder()
@@ -211,10 +212,11 @@ def check_kernels(at: Installation) -> Iterator[Finding]:
     if reason is not None:
         message = f"{folder} cannot be written ({reason}): each process compiles again"
         yield warn(message, "set NUMBA_CACHE_DIR to a writable folder")
-    elif jit.kernels_are_compiled():
-        yield ok(f"compiled in {folder}")
+    elif missing := missing_parts():
+        names = ", ".join(missing)
+        yield ok(f"not compiled yet: {names}; auctune doctor --compile does it, in a minute or so")
     else:
-        yield ok("not compiled yet: the first start compiles them in about half a minute")
+        yield ok(f"compiled in {folder}")
 
 
 def check_limits(at: Installation) -> Iterator[Finding]:

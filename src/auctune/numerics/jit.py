@@ -24,7 +24,7 @@ R = TypeVar("R")
 
 def compiling(whose: str) -> str:
     """Return what users are told while kernels are compiled."""
-    return f"compiling {whose} kernels: once on this machine, half a minute or so"
+    return f"compiling {whose} kernels: once for this installation, a minute or so"
 
 
 COMPILING = compiling("the auction's")
@@ -47,15 +47,25 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     return cast(Callable[P, R], compiled)
 
 
-def kernels_are_compiled(name: str = "*") -> bool:
-    """Return whether a process on this machine has compiled kernels of these sources before.
+def is_compiled(*kernels: Callable[..., Any]) -> bool:
+    """Return whether this environment has compiled kernels before, for arguments of any types.
 
-    If not, the first decision waits for the compiler, which users should be told.
-
-    Args:
-        name: of a kernel that calls the others; None: any will do.
+    If not, the first decision waits for the compiler, which users should be told. numba is asked,
+    as it loads nothing that another release, processor or installation has compiled.
     """
-    return any(kernel_folder().rglob(f"*.{name}-*.nbi"))
+    return all(map(_is_cached, kernels))
+
+
+def _is_cached(compiled: Any) -> bool:
+    cache = compiled._cache
+    # Types, processor, bytecode.
+    _, *wanted = cache._index_key(None, compiled.targetctx.codegen())
+    # Empty unless numba's release and the source are the same.
+    index = cache._cache_file._load_index()
+    return any(
+        key[1:] == tuple(wanted) and Path(cache.cache_path, file).is_file()
+        for key, file in index.items()
+    )
 
 
 def kernel_folder() -> Path:

@@ -232,7 +232,9 @@ def _learn(
         NodeError: if the worker ends; unless it `waits`, also if there is no machine for it.
     """
     inbox: queue.SimpleQueue[WorkerMessage | None] = queue.SimpleQueue()
-    report(f"loading the base {settings.base}", 0.0)
+    # A path of this machine is nothing for clients, who read what a service waits for.
+    folder = Path(settings.base)
+    report(f"loading the base {folder.name if folder.is_absolute() else settings.base}", 0.0)
     process = start(settings, inbox.put)
     try:
         ready = _await_result(inbox, process, report, waits=waits)

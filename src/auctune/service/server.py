@@ -27,6 +27,7 @@ from auctune.service.app import make_app
 from auctune.service.config.models import ServiceConfig
 from auctune.service.config.zone import ZoneConfig
 from auctune.service.http.connections import ConnectionLimits, LimitedServer
+from auctune.service.http.startup_gate import StartupGate
 from auctune.service.private_files import write_private
 from auctune.service.service import Service, build_service, profile_zone
 from auctune.service.storage import Store, open_store
@@ -88,44 +89,41 @@ def serve(
     ):
         start_fork_server()
         bind(store.writer, place.data, store.label)
-        with ExitStack() as ends:
-            facts = _profile_zones(config.zones, place, report, ends)
-        report("opening the market", 0.0)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             error = runner.run(
-                _serve(
-                    config, facts, store, place, listening, lock, clock, open_files, report, ready
-                )
+                _serve(config, store, place, listening, lock, clock, open_files, report, ready)
             )
     if error is not None:
         raise FatalServiceError(error)
 
 
 def _profile_zones(
-    zones: Sequence[ZoneConfig], place: DataDirs, report: Report, ends: ExitStack
+    zones: Sequence[ZoneConfig], place: DataDirs, report: Report
 ) -> dict[str, BaseProfiles]:
     """Load or measure the profiles of all zones' bases, while the startup tasks run."""
-    tasks = [
-        ends.enter_context(find_kind(kind).prepare([zone for zone in zones if zone.kind == kind]))
-        for kind in dict.fromkeys(zone.kind for zone in zones)
-    ]
+    with ExitStack() as ends:
+        tasks = [
+            ends.enter_context(
+                find_kind(kind).prepare([zone for zone in zones if zone.kind == kind])
+            )
+            for kind in dict.fromkeys(zone.kind for zone in zones)
+        ]
 
-    def wait(report: Report) -> None:
-        for task in tasks:
-            task.wait(report)
+        def wait(report: Report) -> None:
+            for task in tasks:
+                task.wait(report)
 
-    facts = {zone.name: profile_zone(zone, place, report, wait) for zone in zones}
-    for zone, types in facts.items():
-        for node_type, base in types.items():
-            for warning in base.profile.warnings():
-                _log.warning(warning, zone=zone, node_type=node_type)
-    wait(report)
+        facts = {zone.name: profile_zone(zone, place, report, wait) for zone in zones}
+        for zone, types in facts.items():
+            for node_type, base in types.items():
+                for warning in base.profile.warnings():
+                    _log.warning(warning, zone=zone, node_type=node_type)
+        wait(report)
     return facts
 
 
 async def _serve(
     config: ServiceConfig,
-    facts: dict[str, BaseProfiles],
     store: Store,
     place: DataDirs,
     listening: socket.socket,
@@ -136,37 +134,52 @@ async def _serve(
     ready: Callable[[str, str | None], None],
 ) -> Exception | None:
     """Serve; return the error that stopped the service, if one did."""
-    shutdown = Shutdown()
     host, port = listening.getsockname()[:2]
-    url = f"http://{host}:{port}"
-    # A log is replayed into millions of objects, hardly any of which is garbage.
-    gc.disable()
-    opened = await build_service(
-        config, facts, store, place, report, shutdown.report, lock, clock, url=url
+    url, gate = f"http://{host}:{port}", StartupGate()
+    options = uvicorn.Config(
+        gate,
+        # Warnings are about invalid HTTP: any client could fill the log with them.
+        log_level="error",
+        access_log=False,
+        lifespan="off",
+        timeout_graceful_shutdown=5,
+        server_header=False,
+        # Any other client could claim any address.
+        proxy_headers=bool(config.trusted_proxies),
+        forwarded_allow_ips=config.trusted_proxies,
     )
+    connections = min(config.limits.connections, open_files // 2)
+    server = LimitedServer(options, ConnectionLimits(connections))
+    shutdown = Shutdown(server)
+
+    def report_stage(stage: str, share: float) -> None:
+        gate.report(stage, share)
+        report(stage, share)
+
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
     try:
-        await seed_accounts(opened.service, config)
-        key = await ensure_operator_key(opened.service.accounts, place.data)
-        await opened.start(report)
-        options = uvicorn.Config(
-            make_app(opened.service),
-            # Warnings are about invalid HTTP: any client could fill the log with them.
-            log_level="error",
-            access_log=False,
-            timeout_graceful_shutdown=5,
-            server_header=False,
-            # Any other client could claim any address.
-            proxy_headers=bool(config.trusted_proxies),
-            forwarded_allow_ips=config.trusted_proxies,
+        facts = await asyncio.to_thread(_profile_zones, config.zones, place, report_stage)
+        report_stage("opening the market", 0.0)
+        # A log is replayed into millions of objects, hardly any of which is garbage.
+        gc.disable()
+        opened = await build_service(
+            config, facts, store, place, report_stage, shutdown.report, lock, clock, url=url
         )
-        connections = min(config.limits.connections, open_files // 2)
-        server = LimitedServer(options, ConnectionLimits(connections))
-        shutdown.attach(server)
-        freeze_startup_objects()
-        ready(url, key)
-        await server.serve(sockets=[listening])
+        try:
+            await seed_accounts(opened.service, config)
+            key = await ensure_operator_key(opened.service.accounts, place.data)
+            await opened.start(report_stage)
+            app = make_app(opened.service)
+            freeze_startup_objects()
+            shutdown.handle_signals()
+            ready(url, key)
+            gate.open(app)
+            await serving
+        finally:
+            await opened.close()
     finally:
-        await opened.close()
+        server.should_exit = True
+        await serving
     return shutdown.error
 
 
@@ -177,18 +190,16 @@ class Shutdown:
     fatal error means that the state in memory is not what is on disk: the next start reads it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, server: uvicorn.Server) -> None:
         self.error: Exception | None = None
-        self._server: uvicorn.Server | None = None
+        self._server = server
         self._num_signals = 0
         self._loop = asyncio.get_running_loop()
+
+    def handle_signals(self) -> None:
+        """Take over the signals; until now they have ended the process at once."""
         for number in _SIGNALS:
             self._loop.add_signal_handler(number, self._on_signal)
-
-    def attach(self, server: uvicorn.Server) -> None:
-        """Stop this server on a signal or error; at once if there has been one."""
-        self._server = server
-        self._apply()
 
     def report(self, error: Exception) -> None:
         """Report a fatal error, from any thread."""
@@ -204,9 +215,8 @@ class Shutdown:
         self._apply()
 
     def _apply(self) -> None:
-        if self._server is not None and (self._num_signals or self.error is not None):
-            self._server.should_exit = True
-            self._server.force_exit = self._num_signals > 1
+        self._server.should_exit = True
+        self._server.force_exit = self._num_signals > 1
 
 
 def freeze_startup_objects() -> None:
@@ -264,7 +274,7 @@ def raise_open_files() -> int:
 
 
 def _bind(host: str, port: int) -> socket.socket:
-    """Listen at the port; connections wait until the service is ready."""
+    """Listen at the port; connections wait until the server takes them."""
     try:
         return socket.create_server((host, port), reuse_port=False, backlog=2048)
     except OSError as error:

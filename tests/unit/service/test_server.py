@@ -6,10 +6,13 @@ import signal
 import socket
 from collections.abc import Iterator
 
+import httpx2
 import pytest
 import uvicorn
+from starlette.responses import PlainTextResponse
 
 from auctune.domain import InputError
+from auctune.service.http.startup_gate import StartupGate
 from auctune.service.server import Shutdown, _bind, raise_open_files
 
 
@@ -45,13 +48,13 @@ def test_an_address_of_another_machine_is_no_place_to_listen_at() -> None:
         _bind("192.0.2.1", 0)
 
 
-def stopped(num_signals: int, error: Exception | None, attach_first: bool) -> tuple[bool, bool]:
+def stopped(num_signals: int, error: Exception | None) -> tuple[bool, bool]:
     """Whether a server ends, and whether it drops open requests, after signals or an error."""
 
     async def run() -> tuple[bool, bool]:
-        server, shutdown = uvicorn.Server(uvicorn.Config("none")), Shutdown()
-        if attach_first:
-            shutdown.attach(server)
+        server = uvicorn.Server(uvicorn.Config("none"))
+        shutdown = Shutdown(server)
+        shutdown.handle_signals()
         for _ in range(num_signals):
             signal.raise_signal(signal.SIGTERM)
             for _ in range(10):
@@ -59,17 +62,40 @@ def stopped(num_signals: int, error: Exception | None, attach_first: bool) -> tu
         if error is not None:
             await asyncio.to_thread(shutdown.report, error)
             await asyncio.sleep(0)
-        if not attach_first:
-            shutdown.attach(server)
         assert shutdown.error is error
         return server.should_exit, server.force_exit
 
     return asyncio.run(run())
 
 
-@pytest.mark.parametrize("attach_first", [True, False])
-def test_signals_and_fatal_errors_stop_a_server_whenever_they_come(attach_first: bool) -> None:
-    assert stopped(0, None, attach_first) == (False, False)
-    assert stopped(1, None, attach_first) == (True, False)
-    assert stopped(2, None, attach_first) == (True, True)
-    assert stopped(0, RuntimeError("state and log differ"), attach_first) == (True, False)
+def test_signals_and_fatal_errors_stop_a_server() -> None:
+    assert stopped(0, None) == (False, False)
+    assert stopped(1, None) == (True, False)
+    assert stopped(2, None) == (True, True)
+    assert stopped(0, RuntimeError("state and log differ")) == (True, False)
+
+
+def asked(gate: StartupGate, path: str) -> httpx2.Response:
+    transport = httpx2.ASGITransport(app=gate)
+
+    async def run() -> httpx2.Response:
+        async with httpx2.AsyncClient(transport=transport, base_url="http://service") as client:
+            return await client.get(path)
+
+    return asyncio.run(run())
+
+
+def test_until_a_service_is_open_it_answers_what_it_waits_for() -> None:
+    gate = StartupGate()
+    gate.report("measuring the device: mixed loads", 0.5)
+    assert asked(gate, "/health").json() == {"status": "ok"}
+    reason = "the service is starting: measuring the device: mixed loads (50%)"
+    ready = asked(gate, "/ready")
+    assert ready.status_code == 503
+    assert ready.json() == {"status": "not ready", "reason": reason}
+    for path in ("/v1/models", "/page/", "/nothing"):
+        refused = asked(gate, path)
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
+        assert refused.json()["error"]["message"] == reason
+    gate.open(PlainTextResponse("open"))
+    assert asked(gate, "/v1/models").text == "open"

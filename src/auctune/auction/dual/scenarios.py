@@ -58,7 +58,7 @@ def descend_scenarios(
             a price.
     """
     pool = scenarios.pool._replace(throughput=held_throughput(scenarios.pool, supply))
-    _descend(
+    descend(
         pool, scenarios.rows, scenarios.arrival, scenarios.weights, supply,
         *usual_prices(pool), *_highest_prices(pool), num_rows, shares, lam, phi,
     )  # fmt: skip
@@ -86,7 +86,7 @@ def _highest_prices(pool: TaskColumns) -> tuple[Floats, Floats]:
 
 
 @kernel
-def _descend(
+def descend(
     pool: TaskColumns,
     rows: Ints,
     arrival: Ints,
@@ -101,6 +101,7 @@ def _descend(
     lam: Floats,
     phi: Floats,
 ) -> None:
+    """Take steps down the dual of one scenario, in place in `lam` and `phi`."""
     num_slots, num_types = supply.compute.shape
     buffers = make_buffers(num_slots, num_types)
     samples, gigabytes = np.empty((num_slots, num_types)), np.empty((num_slots, num_types))

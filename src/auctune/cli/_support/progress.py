@@ -1,13 +1,13 @@
 """Progress of a long command on standard error."""
 
 from collections.abc import Callable
-from typing import Self
+from typing import Any, Self
 
 import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from auctune.numerics.jit import compiling, kernels_are_compiled
+from auctune.numerics.jit import compiling, is_compiled
 from auctune.sim.engine import Watch
 
 
@@ -46,7 +46,7 @@ class ProgressBars:
         return lambda: progress.advance(bar)
 
 
-def warn_compiling(kernel: str, mechanism: str) -> None:
+def warn_compiling(kernel: Callable[..., Any], mechanism: str) -> None:
     """Print on standard error that kernels are being compiled, unless they are cached."""
-    if not kernels_are_compiled(kernel):
+    if not is_compiled(kernel):
         typer.echo(compiling(mechanism), err=True)

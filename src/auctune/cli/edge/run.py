@@ -16,6 +16,7 @@ from auctune.cli._support.runs import NewRunFolder, Resume, resumable, run_folde
 from auctune.cli._support.tables import make_table, print_table
 from auctune.domain.errors import InputError
 from auctune.edge import EdgeDecision, EdgePlan
+from auctune.edge.search.forward import plan_cost
 from auctune.extras import install_command
 from auctune.run.edge.driver import RunEvent, SiteGone, SlotBegun, SlotProgress, run_edge
 from auctune.run.edge.edge_folder import EdgeFolder
@@ -87,7 +88,7 @@ def run(
         else:
             inputs = read_inputs(instance, training, mechanism, device, ray or "")
             prepare = partial(copy_inputs, instance, inputs, folder)
-        warn_compiling("plan_cost", "the edge's")
+        warn_compiling(plan_cost, "the edge's")
         with RunDisplay(console) as display:
             report = run_edge(inputs, folder, display.on_event, resume=resume_run, prepare=prepare)
     _print_report(report, folder)

@@ -13,6 +13,7 @@ from auctune.cli._support.outputs import check_output_paths, write_files, write_
 from auctune.cli._support.progress import warn_compiling
 from auctune.cli._support.tables import make_table, print_table
 from auctune.domain.errors import InputError
+from auctune.edge.search.forward import plan_cost
 from auctune.sim.edge.comparison import (
     DEFAULT_PLAYERS,
     EdgeBound,
@@ -99,7 +100,7 @@ def simulate(
     check_output_paths([instance], (decisions, outputs.report, outputs.charts))
     player = parse_player(mechanism)
     market = read_edge_instance(instance)
-    warn_compiling("plan_cost", "the edge's")
+    warn_compiling(plan_cost, "the edge's")
     played = play(mechanism, player, market)
     upper = bound_of(market, bound, outputs.time_limit)
     use = use_by_slot(market, played.decisions)
@@ -145,7 +146,7 @@ def compare(
             raise InputError("--mechanism", f"{label} is given twice", "each mechanism once")
     players = [parse_player(label) for label in labels]
     market = read_edge_instance(instance)
-    warn_compiling("plan_cost", "the edge's")
+    warn_compiling(plan_cost, "the edge's")
     rows = [play(label, one, market) for label, one in zip(labels, players, strict=True)]
     upper = bound_of(market, bound, outputs.time_limit)
     write_files(

@@ -34,6 +34,7 @@ from auctune.sim.spot.forecasts import ForecasterSpec
 from auctune.sim.spot.job_file import JobFile
 from auctune.spot import PastSlot, Robust, SpotJob, SpotMarket
 from auctune.spot import Policy as SpotPolicy
+from auctune.spot.window.expectation import choose
 
 _POLICY, _FORECAST = "robust", "chain"
 
@@ -106,7 +107,7 @@ class _AdviceInput:
 
 def _compute(case: _AdviceInput, job: SpotJob, futures: int | None) -> Advice:
     if isinstance(case.policy, Robust):
-        warn_compiling("choose", "the spot market's")
+        warn_compiling(choose, "the spot market's")
     with ProgressBars() as bars:
         advance = bars.counter("futures")
         try:

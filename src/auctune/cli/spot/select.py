@@ -43,6 +43,7 @@ from auctune.sim.spot.selection import (
 )
 from auctune.sim.spot.selection import select as run_selection
 from auctune.spot import play_batch
+from auctune.spot.batch.kernel import play_pool
 
 if TYPE_CHECKING:
     from auctune.charts.theme import AnyChart
@@ -102,7 +103,7 @@ def select(
     starts = random_starts(inputs, jobs, past, options.seed)
     if in_order:
         starts = tuple(sorted(starts, key=lambda start: (start.slot, start.market)))
-    warn_compiling("play_pool", "the spot market's")
+    warn_compiling(play_pool, "the spot market's")
     with ProgressBars() as bars:
         advance = bars.counter("forecasts", jobs)
         trials = make_trials(inputs, starts, policies, forecaster, options, advance)

@@ -39,6 +39,8 @@ from auctune.sim.spot.trials import (
 )
 from auctune.spot import Policy as SpotPolicy
 from auctune.spot import SpotJob, SpotOutcome, play
+from auctune.spot.batch.kernel import play_pool
+from auctune.spot.window.program import fill_window
 
 if TYPE_CHECKING:
     from auctune.charts.theme import AnyChart
@@ -70,7 +72,7 @@ def simulate(
     starts: tuple[Start, ...] = (Start(0, start or 0),)
     if jobs is not None:
         starts = random_starts(inputs, jobs, past, options.seed)
-    warn_compiling("fill_window", "the spot market's")
+    warn_compiling(fill_window, "the spot market's")
     trials = make_trials(inputs, starts, [chosen], forecaster, options)
     outcomes, schedules, optima = _play(chosen, trials)
     places = [(one.market, one.slot) for one in starts]
@@ -116,7 +118,7 @@ def compare(
     varied = random_jobs(inputs.job, vary, jobs, options.seed)
     starts = random_starts(inputs, jobs, past, options.seed)
     policies = [*named, *(one for one in pooled if one not in named)]
-    warn_compiling("play_pool", "the spot market's")
+    warn_compiling(play_pool, "the spot market's")
     with ProgressBars() as bars:
         advance = bars.counter("forecasts", jobs)
         trials = make_trials(inputs, starts, policies, forecaster, options, advance)

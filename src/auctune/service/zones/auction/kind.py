@@ -15,7 +15,7 @@ from auctune.domain import (
     Node,
     NodeType,
 )
-from auctune.numerics.jit import COMPILING, kernels_are_compiled
+from auctune.numerics.jit import COMPILING
 from auctune.registry import check_settings
 from auctune.run.base_facts import Alone, BaseFacts, Elsewhere, Report, learn_base
 from auctune.run.records import read_decision
@@ -29,7 +29,11 @@ from auctune.service.zones.auction.executors import executor_factory
 from auctune.service.zones.auction.gateway import AuctionGateway
 from auctune.service.zones.auction.job import cluster_record, read_cluster, read_task
 from auctune.service.zones.auction.repairs import RepairCoordinator
-from auctune.service.zones.auction.startup import KernelCompilation, warm_up
+from auctune.service.zones.auction.startup import (
+    KernelCompilation,
+    kernels_are_compiled,
+    warm_up,
+)
 from auctune.service.zones.auction.state import AuctionModel, AuctionState, empty_model
 from auctune.service.zones.auction.supply import Supply, zone_energy
 from auctune.service.zones.auction.worker import AuctionWorker

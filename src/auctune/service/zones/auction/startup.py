@@ -20,6 +20,9 @@ from typing import Any, Literal, TypedDict
 
 import structlog
 
+from auctune.auction.candidates import list_candidates
+from auctune.auction.dual.scenarios import descend
+from auctune.auction.search.schedule_search import find_best
 from auctune.domain import (
     Admission,
     Cluster,
@@ -29,7 +32,7 @@ from auctune.domain import (
     RepeatedEnergy,
     Task,
 )
-from auctune.numerics.jit import COMPILING, kernels_are_compiled
+from auctune.numerics.jit import COMPILING, is_compiled
 from auctune.registry import build
 from auctune.run.base_facts import Report
 from auctune.run.runtime.channel import Alive, ParentChannel
@@ -45,10 +48,18 @@ _DAYS = 3
 _BIDS = 6
 _MORE_THAN_ANY_NODE = 1e300
 
+# Called from Python, and compiled last of their parts.
+_KERNELS = (find_best, list_candidates, descend)
+
 # Mechanism, settings and number of node types of what `warm_up` has compiled in this process.
 _warmed_up: set[tuple[Any, ...]] = set()
 
 _log = structlog.get_logger(__name__)
+
+
+def kernels_are_compiled() -> bool:
+    """Return whether this environment has compiled the kernels of auctions before."""
+    return is_compiled(*_KERNELS)
 
 
 class KernelCompilation(StartupTask):
@@ -141,7 +152,7 @@ def warm_up(
     _warmed_up.add(key)
 
 
-def _warm_up_learning(mechanism: str, settings: Mapping[str, str], cluster: Cluster) -> None:
+def warm_up_learning(mechanism: str, settings: Mapping[str, str], cluster: Cluster) -> None:
     """Compile what learning needs: have a mechanism learn from the bids of a day."""
     day = [_task(cluster, slot, number) for slot in range(_SLOTS) for number in range(_BIDS)]
     build(mechanism, cluster, settings, history=[day], energy=RepeatedEnergy(cluster)).advance(0)
@@ -208,7 +219,7 @@ def main(parent: ParentChannel[CompilerMessage], work: dict[str, Any]) -> None:
     mechanism, settings = work["mechanism"], work["settings"]
     cluster = synthetic_cluster(work["types"])
     if work["part"] == "learning":
-        _warm_up_learning(mechanism, settings, cluster)
+        warm_up_learning(mechanism, settings, cluster)
     else:
         warm_up(mechanism, settings, cluster, partial(_report, parent))
     parent.send({"kind": "compiled"})
