@@ -2,7 +2,6 @@
 
 import json
 import random
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -199,10 +198,6 @@ class Client:
     def refresh(self, job: str) -> None:
         """Read a job again."""
         response = self.send("GET", f"/v1/fine_tuning/jobs/{job}")
-        # All jobs are read at once in the end, faster than a user may send requests.
-        while response is not None and response.status == 429:
-            time.sleep(RETRY_SECONDS)
-            response = self.send("GET", f"/v1/fine_tuning/jobs/{job}")
         if response is None:
             return
         if response.status != 200:

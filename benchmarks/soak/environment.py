@@ -11,7 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +34,15 @@ RETRY_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """HTTP status and content of a response."""
+    """HTTP status and content of a response.
+
+    Attributes:
+        retry_after: seconds until the rate limit allows the request; `None` if it is not above it.
+    """
 
     status: int
     content: bytes
+    retry_after: float | None = None
 
     @property
     def body(self) -> dict[str, Any]:
@@ -150,8 +155,24 @@ class Environment:
 
         Returns:
             The response, or `None` if none arrived: then the request may have taken effect or not.
-            A status of 503 (the service cannot process it now) is not a response either.
+            A status of 503 (the service cannot process it now) is not a response either. A
+            request above a rate limit is sent again once the limit allows it.
         """
+        while True:
+            response = self._send_once(method, path, body, headers, key)
+            if response is None or response.retry_after is None:
+                return response
+            # Not `stop_requested`: clients that are to stop would send without a pause.
+            time.sleep(response.retry_after)
+
+    def _send_once(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str] | None,
+        key: str | None,
+    ) -> Response | None:
         sent = {"authorization": f"Bearer {key or self.service.key}"}
         sent |= {"content-type": "application/json", **(headers or {})}
         connection = http.client.HTTPConnection(*self.service.address, timeout=_REQUEST_SECONDS)
@@ -160,6 +181,9 @@ class Environment:
                 connection.request(method, path, body, sent)
                 received = connection.getresponse()
                 response = Response(received.status, received.read())
+                if response.status == 429 and response.error_code == "rate_limit_exceeded":
+                    wait = float(received.headers["retry-after"])
+                    response = replace(response, retry_after=wait)
             except (OSError, http.client.HTTPException):
                 return None
         return None if response.status == 503 else response

@@ -15,11 +15,17 @@ import os
 import secrets
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
 
 CPUS = 4
+_MAX_STARTS = 10
 
 # Ray would take the machine's address for the loopback's, which these nodes have.
 # Its drivers are told the token as an operator would tell them.
@@ -67,7 +73,10 @@ class RayNodes:
 
     def _answer(self) -> str:
         assert self._process.stdout is not None
-        return self._process.stdout.readline().strip()
+        line = self._process.stdout.readline().strip()
+        if not line:
+            raise RuntimeError(f"the Ray cluster has ended with {self._process.wait()}")
+        return line
 
 
 @contextmanager
@@ -78,6 +87,17 @@ def ray_nodes(*nodes: str) -> Iterator[RayNodes]:
         yield cluster
     finally:
         cluster.close()
+
+
+def until_started(start: Callable[[], T]) -> T:
+    """Start something of Ray's, however busy the machine: it gives a node half a minute."""
+    for _ in range(_MAX_STARTS - 1):
+        try:
+            return start()
+        except Exception:
+            # Ray has no error of its own for it.
+            traceback.print_exc()
+    return start()
 
 
 def main() -> None:
@@ -95,19 +115,23 @@ def main() -> None:
         for name in sys.argv[1:]
     }
     token = os.environ["RAY_AUTH_TOKEN"]
-    cluster = LocalCluster(has, token=token).__enter__()
+
+    def start_cluster(port: int = 0) -> LocalCluster:
+        return until_started(lambda: LocalCluster(has, port=port, token=token).__enter__())
+
+    cluster = start_cluster()
     print(cluster.address, flush=True)
     for line in sys.stdin:
         match line.split():
             case ["kill", name]:
                 cluster.kill(name)
             case ["start", name]:
-                cluster.start_node(name, has[name])
+                until_started(partial(cluster.start_node, name, has[name]))
             case ["head"]:
                 port = int(cluster.address.rpartition(":")[2])
                 cluster._cluster.head_node.kill_gcs_server(check_alive=False)
                 cluster.close()
-                cluster = LocalCluster(has, port=port, token=token).__enter__()
+                cluster = start_cluster(port)
         print("done", flush=True)
     cluster.close()
 
