@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -15,12 +14,10 @@ from structlog.testing import capture_logs
 
 from auctune.doctor.checks_network import answers_as_auctune
 from auctune.schema import to_input_error
-from auctune.service import erasure
 from auctune.service.accounts.keys import Role
 from auctune.service.erasure import erase
 from auctune.service.jobs.training import Submission, Training
-from auctune.service.storage import Queries, Snapshots
-from auctune.service.storage.committer import durable
+from auctune.service.storage import Queries
 from support.serving import EPOCH, ROWS, Clock, Served, make_file, make_zone, serving
 
 
@@ -157,49 +154,6 @@ def test_an_erased_file_stays_gone_though_it_is_looked_at_meanwhile(tmp_path: Pa
         served.run(erase_while_looking)
         with served.http(served.key("leaver")) as http:
             assert http.get("/v1/files").json()["data"] == []
-
-
-def test_nothing_that_an_erased_user_wrote_is_left_in_the_database_s_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Several pieces, as with many jobs.
-    monkeypatch.setattr(erasure, "_JOBS_PER_BATCH", 1)
-    words = ("PRIVATENAME", "privatesuffix", "PRIVATENOTE")
-
-    def found() -> set[str]:
-        files = [path.read_bytes() for path in tmp_path.glob("auctune.db*")]
-        return {word for word in words if any(word.encode() in content for content in files)}
-
-    with serving(tmp_path) as served:
-        key = served.key("leaver")
-        file = served.upload(key, name=f"{words[0]}.jsonl")
-        market = {"bid": "100", "deadline": "+20m", "zone": "default"}
-        body = {"model": "tiny", "training_file": file, "suffix": words[1], "market": market}
-        with served.http(key) as http:
-            for _ in range(3):
-                posted = http.post(
-                    "/v1/fine_tuning/jobs", json={**body, "metadata": {"note": words[2]}}
-                )
-                job = posted.json()["id"]
-                http.post(f"/v1/fine_tuning/jobs/{job}/cancel").raise_for_status()
-        reader = served.service.store.reader
-        paid = served.service.queries.balances(["user:leaver"])
-        for seq, state in ((2, f"{job} {words[2]}"), (3, "another's")):
-            unit = Snapshots(reader).write_batch("other", seq, 0.0, state.encode())
-            served.run(partial(durable, served.service.committer, unit))
-        assert found() == set(words)
-        events = len(list(served.service.log.read_zone("default")))
-        with served.http(served.operator) as http:
-            assert http.delete("/v1/users/leaver/data").json()["jobs"] == 3
-        assert found() == set()
-        kept = Snapshots(reader).load_latest("other", bytes.decode)
-        assert kept is not None
-        assert (kept.seq, kept.state) == (3, "another's")
-        assert len(list(served.service.log.read_zone("default"))) == events
-        served.bid(served.client(), served.upload())
-    with serving(tmp_path) as served:
-        assert found() == set()
-        assert served.service.queries.balances(["user:leaver"]) == paid != {}
 
 
 def test_no_job_is_ever_admitted_for_a_file_that_was_deleted_meanwhile(served: Served) -> None:

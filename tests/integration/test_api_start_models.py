@@ -4,21 +4,18 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import openai
 import pytest
-from safetensors.numpy import save_file
 
 from auctune.client import Client, Endpoint, JobSpec, JobTerms, Transport
 from auctune.domain.epoch_metrics import EpochMetrics
 from auctune.domain.errors import InputError
 from auctune.service.config.models import ServiceConfig
-from auctune.train.adapter_files import pack_adapter, write_record
+from support.adapter_archives import pack
 from support.serving import Served, make_file, make_pool, make_zone
 
 pytest_plugins = ["support.served_market"]
 
-MODULE = "base_model.model.layers.0.q_proj"
 ALIAS = "gpt-4o-mini-2024-07-18"
 TERMS = {"bid": "100", "deadline": "+20m"}
 
@@ -27,22 +24,6 @@ TERMS = {"bid": "100", "deadline": "+20m"}
 def service_file() -> ServiceConfig:
     file = make_file([make_zone(), make_pool()])
     return file.model_copy(update={"model_aliases": {ALIAS: "tiny"}})
-
-
-def pack(folder: Path, base_digest: str = "0" * 64, rank: int = 2) -> bytes:
-    """An archive of an adapter on the market's made-up base."""
-    source = folder / "adapter"
-    source.mkdir()
-    config = {"peft_type": "LORA", "r": rank, "lora_alpha": 3, "target_modules": ["q_proj"]}
-    (source / "adapter_config.json").write_text(json.dumps(config))
-    weights = {
-        f"{MODULE}.{name}.weight": np.ones(shape, np.float32)
-        for name, shape in (("lora_A", (rank, 8)), ("lora_B", (8, rank)))
-    }
-    save_file(weights, source / "adapter_model.safetensors")
-    write_record(base_digest, source)
-    pack_adapter(source, folder / "adapter.zip")
-    return (folder / "adapter.zip").read_bytes()
 
 
 EPOCHS = [EpochMetrics(epoch, 7 * epoch, 1 / epoch, 0.5, 2 / epoch, 0.25) for epoch in (1, 2, 3)]

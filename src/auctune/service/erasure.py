@@ -1,21 +1,24 @@
 """Erase a user's data on request: files, checkpoints, webhooks, keys, names and notes.
 
 Accounting data stay: decisions and payments in the log under the user's id, and the rows of jobs,
-both without metadata, suffixes and integrations. In SQLite the database files contain no erased
-data afterwards; PostgreSQL keeps old versions of rows until its VACUUM.
+both without texts of the user. In SQLite the database files contain no erased data afterwards;
+PostgreSQL keeps old versions of rows until its VACUUM.
 """
 
 import asyncio
 import shutil
-from collections.abc import Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import orjson
-from sqlalchemy import bindparam, delete, select, update
+from sqlalchemy import ColumnElement, bindparam, delete, select, update
 
 from auctune.domain import AuctuneError
 from auctune.service.event_writer import job_record, read_job
+from auctune.service.jobs.fine_tuned import checkpoint_name, job_of, model_name, split_name
+from auctune.service.ledger import user_account
 from auctune.service.service import Service
 from auctune.service.storage import Row, WriteBatch, tables
 from auctune.service.storage.committer import durable
@@ -23,14 +26,21 @@ from auctune.service.storage.engine import Store
 from auctune.service.storage.event_log import EVENT_COLUMNS, checksum, read_row
 from auctune.service.storage.events import Record
 from auctune.service.storage.snapshots import holds_any
-from auctune.service.storage.tables import events, snapshots
+from auctune.service.storage.tables import entries, events, idempotency_keys, snapshots
 
 _PAGE = 500
 # Events of one batch are rewritten in one transaction, which all other writes wait for.
 _JOBS_PER_BATCH = 50
+_CHARGES_PER_BATCH = 500
 
 # Fields of a request with texts of its user.
 _TEXTS = ("metadata", "suffix", "integrations")
+# Fields of events, and of what a node reports in `result`, that may quote a user's data.
+_QUOTES = ("message", "text", "note", "why")
+_ERASED = "erased"
+
+Names = Mapping[str, str]
+"""Names of the models that a user's jobs have trained, without their suffixes, by job."""
 
 # The log is append-only, and triggers refuse every change of it. Erasure is the one exception: it
 # replaces bodies of events, with new checksums, in transactions that drop the trigger.
@@ -48,17 +58,17 @@ _TRIGGERS = {
 
 
 def erase_words(
-    store: Store, jobs: Collection[str], without: Callable[[bytes], bytes | None]
+    store: Store, chosen: ColumnElement[bool], without: Callable[[bytes], bytes | None]
 ) -> None:
     """Replace bodies of events, on the committer's thread; `erase_copies` must follow.
 
-    `jobs` are a few jobs that are over: other writes wait until their events are read. `without`
-    returns the new body of an event, or None if it does not change.
+    `chosen` selects a few events: other writes wait until they are read. `without` returns the new
+    body of an event, or None if it does not change.
     """
     lift, restore = _TRIGGERS[store.writer.dialect.name]
     with store.writer.begin():
         changes = []
-        for columns in store.writer.execute(EVENT_COLUMNS.where(events.c.job.in_(jobs))):
+        for columns in store.writer.execute(EVENT_COLUMNS.where(chosen)):
             row = read_row(columns)
             body = without(row.body)
             if body is not None:
@@ -75,13 +85,15 @@ def erase_words(
             store.writer.exec_driver_sql(restore)
 
 
-def erase_copies(store: Store, jobs: Collection[str]) -> None:
+def erase_copies(store: Store, jobs: Collection[str], keys: Collection[str] = ()) -> None:
     """Remove all copies of replaced text from the database's files, on the committer's thread.
 
-    Snapshots that hold one of the jobs are removed: a zone can be loaded without them.
+    Snapshots that hold one of the jobs are removed: a zone can be loaded without them. So are the
+    idempotency keys of API keys.
     """
     jobs = frozenset(jobs)
     with store.writer.begin():
+        store.writer.execute(delete(idempotency_keys).where(idempotency_keys.c.key_id.in_(keys)))
         for zone, seq in store.writer.execute(select(snapshots.c.zone, snapshots.c.seq)).all():
             here = (snapshots.c.zone == zone, snapshots.c.seq == seq)
             body = store.writer.execute(select(snapshots.c.body).where(*here)).scalar_one()
@@ -103,7 +115,7 @@ async def erase(service: Service, user: str) -> dict[str, int]:
         raise StillOpenError("this user has open jobs; cancel them first")
     keys = [key.id for key in service.accounts.all_keys() if key.user == user]
     for key in keys:
-        await service.accounts.revoke_key(key)
+        await service.accounts.erase_key(key)
     webhooks = service.webhooks.registry.for_user(user)
     for webhook in webhooks:
         await service.webhooks.registry.remove(webhook)
@@ -111,10 +123,12 @@ async def erase(service: Service, user: str) -> dict[str, int]:
         # Otherwise a later charge of a cancelled job would write its row with the erased text.
         await zone.actor.call(lambda one: one.settle(user))
     service.quotes.forget(user)
-    jobs = await _erase_jobs(service, user)
+    service.idempotency.forget(keys)
+    names = {row.id: _model_without_text(row) async for row in _jobs(service, user)}
+    await _erase_jobs(service, user, names)
     num_files = await _erase_files(service, user)
-    await _erase_events(service, jobs)
-    return {"keys": len(keys), "webhooks": len(webhooks), "jobs": len(jobs), "files": num_files}
+    await _erase_events(service, user, keys, names)
+    return {"keys": len(keys), "webhooks": len(webhooks), "jobs": len(names), "files": num_files}
 
 
 async def _erase_files(service: Service, user: str) -> int:
@@ -128,45 +142,104 @@ async def _erase_files(service: Service, user: str) -> int:
     return count
 
 
-async def _erase_jobs(service: Service, user: str) -> list[str]:
-    erased: list[str] = []
-    after = None
-    while True:
+async def _jobs(service: Service, user: str) -> AsyncIterator[Row]:
+    after, has_more = None, True
+    while has_more:
         page = await asyncio.to_thread(service.queries.jobs, user, _PAGE, after)
-        if not page.items:
-            return erased
-        rows = [_without_text(row) for row in page.items]
-        await durable(service.committer, WriteBatch().upsert(tables.jobs, *rows))
         for row in page.items:
-            if read_job(row).body["request"].get("integrations"):
-                await service.wandb.forget(row.id)
-            folder = service.work / row.zone / row.id
-            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-        erased += [row.id for row in page.items]
-        after = page.items[-1].id
+            yield row
+            after = row.id
+        has_more = page.has_more
 
 
-async def _erase_events(service: Service, jobs: list[str]) -> None:
-    for first in range(0, len(jobs), _JOBS_PER_BATCH):
-        batch = jobs[first : first + _JOBS_PER_BATCH]
-        change = WriteBatch(then=partial(erase_words, service.store, batch, _event_without_text))
+async def _erase_jobs(service: Service, user: str, names: Names) -> None:
+    async for row in _jobs(service, user):
+        erased = _job_without_text(row, names)
+        await durable(service.committer, WriteBatch().upsert(tables.jobs, erased))
+        if read_job(row).body["request"].get("integrations"):
+            await service.wandb.forget(row.id)
+        for path in (service.work / row.zone).glob(f"{row.id}*"):
+            await asyncio.to_thread(_remove, path)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+async def _erase_events(service: Service, user: str, keys: Sequence[str], names: Names) -> None:
+    store, without = service.store, partial(_event_without_text, names)
+    jobs = list(names)
+    chosen = [
+        events.c.job.in_(jobs[first : first + _JOBS_PER_BATCH])
+        for first in range(0, len(jobs), _JOBS_PER_BATCH)
+    ]
+    charges = await asyncio.to_thread(_charges, store, user)
+    chosen += [
+        events.c.seq.in_(charges[first : first + _CHARGES_PER_BATCH])
+        for first in range(0, len(charges), _CHARGES_PER_BATCH)
+    ]
+    for some in chosen:
+        change = WriteBatch(then=partial(erase_words, store, some, without))
         await durable(service.committer, change)
-    await durable(service.committer, WriteBatch(then=partial(erase_copies, service.store, jobs)))
+    await durable(service.committer, WriteBatch(then=partial(erase_copies, store, jobs, keys)))
 
 
-def _event_without_text(body: bytes) -> bytes | None:
+def _charges(store: Store, user: str) -> list[int]:
+    """Return the numbers of the events that charged a user for answers."""
+    query = select(entries.c.seq).where(
+        entries.c.account == user_account(user), entries.c.job.is_(None)
+    )
+    with store.reader.connect() as connection:
+        return list(connection.execute(query.distinct()).scalars())
+
+
+def _event_without_text(names: Names, body: bytes) -> bytes | None:
     event = orjson.loads(body)
-    request = event.get("request")
-    if request is None or all(request.get(name) is None for name in _TEXTS):
-        return None
-    return orjson.dumps({**event, "request": _request_without_text(request)})
+    erased = _without_quotes(event)
+    if "request" in event:
+        erased["request"] = _request_without_text(event["request"], names)
+    if "model" in event:
+        erased["model"] = _model_name_without_text(event["model"], names)
+    if event.get("idempotency_key") is not None:
+        erased["idempotency_key"] = None
+    if isinstance(event.get("result"), dict):
+        erased["result"] = _without_quotes(event["result"])
+    return None if erased == event else orjson.dumps(erased)
 
 
-def _without_text(stored: Row) -> dict[str, object]:
+def _without_quotes(record: Record) -> Record:
+    quotes = {name: _ERASED for name in _QUOTES if isinstance(record.get(name), str)}
+    return record | {name: text for name, text in quotes.items() if record[name]}
+
+
+def _job_without_text(stored: Row, names: Names) -> dict[str, object]:
     row = read_job(stored)
-    request = _request_without_text(row.body["request"])
-    return job_record(replace(row, body={**row.body, "request": request, "notes": []}))
+    request = _request_without_text(row.body["request"], names)
+    body = {**row.body, "request": request, "notes": []}
+    error = body.get("error")
+    if error is not None and error["code"] != "bid_rejected":
+        body["error"] = _without_quotes(error)
+    return job_record(replace(row, body=body))
 
 
-def _request_without_text(request: Record) -> Record:
-    return request | {name: None for name in _TEXTS if name in request}
+def _request_without_text(request: Record, names: Names) -> Record:
+    erased = request | {name: None for name in _TEXTS if name in request}
+    if request.get("start_from") is not None:
+        erased["start_from"] = _model_name_without_text(request["start_from"], names)
+    return erased
+
+
+def _model_without_text(row: Row) -> str:
+    request = read_job(row).body["request"]
+    return model_name({**request, "suffix": None}, row.id)
+
+
+def _model_name_without_text(model: str, names: Names) -> str:
+    whole, step = split_name(model)
+    name = names.get(job_of(whole))
+    if name is None:
+        return model
+    return name if step is None else checkpoint_name(name, step)

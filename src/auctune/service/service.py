@@ -87,8 +87,10 @@ def clock_fault(now: Callable[[], float]) -> str | None:
     )
 
 
-async def keep_up(now: Callable[[], float], trash: Trash) -> None:
-    """Log clock jumps and their end, and purge the trash every hour, until cancelled."""
+async def keep_up(
+    now: Callable[[], float], trash: Trash, idempotency: IdempotencyStore, committer: Committer
+) -> None:
+    """Log clock jumps and their end, and remove what has expired every hour, until cancelled."""
     before, purge_in = None, 0.0
     while True:
         fault = clock_fault(now)
@@ -99,6 +101,7 @@ async def keep_up(now: Callable[[], float], trash: Trash) -> None:
         before = fault
         if fault is None and purge_in <= 0.0:
             await asyncio.to_thread(trash.purge)
+            await idempotency.prune(committer)
             purge_in = _PURGE_SECONDS
         purge_in -= _CHECK_SECONDS
         await asyncio.sleep(_CHECK_SECONDS)
@@ -266,7 +269,8 @@ class ServiceRuntime:
         """
         self.service.webhooks.start()
         self.service.wandb.start()
-        self._tasks.spawn(keep_up(self.service.now, self.service.files.trash))
+        trash, idempotency = self.service.files.trash, self.service.idempotency
+        self._tasks.spawn(keep_up(self.service.now, trash, idempotency, self._committer))
         for zone, worker in self.workers.items():
             report(f"starting zone {zone}", 0.0)
             await self.service.zones[zone].decide_pending()

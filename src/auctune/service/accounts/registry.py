@@ -207,6 +207,13 @@ class AccountRegistry:
             return record
         return await self._update(replace(record, revoked_at=self._now()))
 
+    async def erase_key(self, key: str) -> None:
+        """Revoke a key, and erase its name."""
+        record = self.key(key)
+        assert record is not None
+        revoked_at = self._now() if record.revoked_at is None else record.revoked_at
+        await self._update(replace(record, name="", revoked_at=revoked_at))
+
     async def _insert(
         self,
         user: str,

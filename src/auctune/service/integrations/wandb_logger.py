@@ -182,13 +182,14 @@ class WandbLogger:
 
     async def _log_run(self, run: _Run) -> None:
         """Log a run; after the last attempt that failed, log a warning."""
-        facts = {"job": run.job, "user": run.owner, "project": run.options["project"]}
+        facts = {"job": run.job, "user": run.owner}
         for attempt in range(1, MAX_ATTEMPTS + 1):
             try:
                 await self._attempt(run)
             # Whatever fails concerns this run alone.
             except Exception as error:
-                reason, wait = str(error), INITIAL_BACKOFF_SECONDS * BACKOFF_FACTOR ** (attempt - 1)
+                reason = _without_names(str(error), run)
+                wait = INITIAL_BACKOFF_SECONDS * BACKOFF_FACTOR ** (attempt - 1)
                 if attempt == MAX_ATTEMPTS:
                     _log.warning("job not logged to W&B", reason=reason, attempt=attempt, **facts)
                     return
@@ -243,3 +244,12 @@ class WandbLogger:
         # After a start all open jobs are read; requests must not wait for them.
         async with self._reads:
             return await asyncio.to_thread(read, *args, **kwargs)
+
+
+def _without_names(reason: str, run: _Run) -> str:
+    """Return an error without the names that the user chose: the log would keep them."""
+    names = (run.options[name] for name in ("project", "name", "entity"))
+    for name in names:
+        if name is not None and name != run.id:
+            reason = reason.replace(name, "...")
+    return reason

@@ -38,7 +38,7 @@ def model_name(request: Mapping[str, Any], job: str) -> str:
     return f"{PREFIX}{model}:{request['suffix'] or ''}:{job.removeprefix('ftjob-')}"
 
 
-def checkpoint_name(model: str, step: int) -> str:
+def checkpoint_name(model: str, step: int | str) -> str:
     """Return the name of a model as it was after an optimizer step, in OpenAI's format."""
     return f"{model}{_STEP}{step}"
 

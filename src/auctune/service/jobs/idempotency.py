@@ -3,14 +3,15 @@
 import asyncio
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Engine, Row, select
 
 from auctune.domain import InputError
-from auctune.service.storage import tables
+from auctune.service.storage import Committer, WriteBatch, tables
+from auctune.service.storage.committer import durable
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class IdempotencyKey:
 BODY_SECONDS = 600.0
 KEY_SECONDS = 86_400.0
 _MAX_RECENT = 100_000
+_PAGE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,8 @@ class IdempotencyStore:
     """Jobs of recent requests.
 
     An idempotency key is valid for a day. Without one, a body that the client marks as a retry
-    (`x-stainless-retry-count` above 0) counts as the same request for ten minutes.
+    (`x-stainless-retry-count` above 0) counts as the same request for ten minutes. A row is removed
+    after a day; `prune` is to be called from time to time.
     """
 
     def __init__(self, reader: Engine, now: Callable[[], float]) -> None:
@@ -91,6 +94,22 @@ class IdempotencyStore:
     def discard(self, key: IdempotencyKey) -> None:
         """Forget a request that failed, so that it can be repeated."""
         self._recent.pop((key.key, key.token), None)
+
+    def forget(self, api_keys: Collection[str]) -> None:
+        """Forget all requests of API keys."""
+        for recent in [one for one in self._recent if one[0] in api_keys]:
+            del self._recent[recent]
+
+    async def prune(self, committer: Committer) -> None:
+        """Remove the stored keys that are no longer valid."""
+        while expired := await asyncio.to_thread(self._expired):
+            await durable(committer, WriteBatch().remove(tables.idempotency_keys, *expired))
+
+    def _expired(self) -> list[dict[str, str]]:
+        table = tables.idempotency_keys
+        chosen = select(table.c.key_id, table.c.token).where(table.c.at < self._now() - KEY_SECONDS)
+        with self._reader.connect() as connection:
+            return [dict(row) for row in connection.execute(chosen.limit(_PAGE)).mappings()]
 
     def _find_recent(self, key: IdempotencyKey, *, by_key: bool) -> _Recent | None:
         recent = self._recent.get((key.key, key.token))

@@ -4,6 +4,7 @@ Snapshots are an optimization: one that cannot be read is skipped, and without a
 folded. The body is compressed, behind a checksum of the uncompressed state.
 """
 
+import json
 import re
 import zlib
 from collections.abc import Callable, Collection
@@ -13,12 +14,14 @@ from typing import Generic, TypeVar
 import structlog
 from sqlalchemy import Engine, select
 
+from auctune.domain import InputError, read_snapshot
+from auctune.service.identifiers import JOB_ID
 from auctune.service.storage.batch import OnDone, WriteBatch, noop
 from auctune.service.storage.tables import snapshots
 
 KEPT = 3
 """Snapshots of a zone that are kept."""
-_JOB = re.compile(rb"ftjob-[A-Za-z0-9]+")
+_JOB = re.compile(JOB_ID)
 
 _log = structlog.get_logger(__name__)
 
@@ -91,10 +94,12 @@ class Snapshots:
 def holds_any(packed: bytes, jobs: Collection[str]) -> bool:
     """Return whether a stored snapshot names one of some jobs, or cannot be read."""
     try:
-        body = _unpack(packed)
-    except ValueError:
+        saved = read_snapshot(_unpack(packed))
+    except (ValueError, InputError):
         return True
-    return any(job.decode() in jobs for job in _JOB.findall(body))
+    # Arrays as their bytes, one of which is the state as JSON.
+    text = json.dumps(saved, default=lambda array: array.tobytes().decode("latin-1"))
+    return any(job in jobs for job in _JOB.findall(text))
 
 
 def _pack(body: bytes) -> bytes:

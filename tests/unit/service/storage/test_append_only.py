@@ -59,7 +59,7 @@ def test_erasure_takes_words_out_of_events_and_the_log_stays_append_only(
 ) -> None:
     write(committer, job_unit(committer, "a"), job_unit(committer, "b"))
     others = [row for row in rows_of(store, events) if row["job"] != "a"]
-    erase = WriteBatch(then=lambda: erase_words(store, ["a"], lambda body: b"{}"))
+    erase = WriteBatch(then=lambda: erase_words(store, events.c.job == "a", lambda body: b"{}"))
     assert write(committer, erase) == [None]
     log = EventLog(store.reader)
     assert [event.body for event in log.read_job("a")] == [b"{}"]
