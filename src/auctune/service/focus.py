@@ -87,6 +87,9 @@ COLUMNS = (
 """Columns of the file; the columns of FOCUS 1.0 are first."""
 
 _MONTH = re.compile(r"(19[7-9][0-9]|2[0-9]{3})-(0[1-9]|1[0-2])")
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+# Text is the users'; a spreadsheet would compute cells that begin so.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _TAG = "auctune/"
 _TOKENS = "Tokens"
 _PAGE = 500
@@ -353,5 +356,12 @@ def _time(time: datetime) -> str:
 
 def _to_csv(rows: Iterable[Mapping[str, str | None]]) -> bytes:
     text = io.StringIO()
-    csv.DictWriter(text, COLUMNS, restval=None, lineterminator="\n").writerows(rows)
+    safe = ({name: _safe_cell(value) for name, value in row.items()} for row in rows)
+    csv.DictWriter(text, COLUMNS, restval=None, lineterminator="\n").writerows(safe)
     return text.getvalue().encode()
+
+
+def _safe_cell(value: str | None) -> str | None:
+    """Return a cell that spreadsheets do not take for a formula (OWASP, CSV injection)."""
+    is_formula = value is not None and value.startswith(_FORMULA) and not _NUMBER.fullmatch(value)
+    return f"'{value}" if is_formula else value

@@ -137,7 +137,7 @@ def answer(
         with limited_memory(memory_bytes):
             value = handlers.by_name[request["do"]](request)
     except AuctuneError as error:
-        record = error_record(error)
+        record = _without_paths(error_record(error), request)
     except MemoryError:
         found = f"needs more than {memory_bytes // 2**20:,} MiB of memory to be examined"
         record = ErrorRecord(place=place, found=found, expected="fewer rows")
@@ -151,6 +151,18 @@ def answer(
         parent.send({"kind": "done", "id": request["id"], "value": value})
         return
     parent.send({"kind": "failed", "id": request["id"], **record})
+
+
+# Fields of requests with paths of the service.
+_PATHS = ("path", "source", "target", "folder")
+
+
+def _without_paths(record: ErrorRecord, request: Message) -> ErrorRecord:
+    """Return an error for the owner of the data, with names of files in place of paths."""
+    for path in (Path(request[name]) for name in _PATHS if name in request):
+        for field in ("place", "found"):
+            record[field] = record[field].replace(str(path), path.name)
+    return record
 
 
 @contextmanager

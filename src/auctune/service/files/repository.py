@@ -197,6 +197,28 @@ class FileRepository:
         blob = await asyncio.to_thread(self.blobs.adopt, name, source)
         return await self._insert(name, owner, filename, Purpose.RESULT, blob, FileStatus.PROCESSED)
 
+    async def results(self, owner: str, job: str) -> dict[str, FileRecord]:
+        """Return the stored results of a job by their names, those without content left out."""
+        rows = await asyncio.to_thread(self._queries.results, owner, job)
+        return {
+            row.filename: FileRecord.from_row(row) for row in rows if row.id not in self._missing
+        }
+
+    async def unlisted_results(self, job: str) -> list[FileRecord]:
+        """Return the stored archives of an ended job that its row does not list."""
+        row = await asyncio.to_thread(self._queries.job, job)
+        if row is None:
+            return []
+        body = orjson.loads(row.body)
+        listed = {*body.get("files", ()), *(one["file"] for one in body.get("checkpoints", ()))}
+        stored = await self.results(row.owner, job)
+        return [
+            record
+            for name, record in stored.items()
+            # Not repaired data, which a job does not list.
+            if name.startswith(f"{job}.") and record.id not in listed
+        ]
+
     async def set_size(self, file: str, examination: str, max_length: int, size: DataSize) -> None:
         """Record the size of a file, which can be trained on."""
         record = await self.get(file)

@@ -85,6 +85,16 @@ class Queries:
         cursor = self._cursor(files, owner, after)
         return self._page(query, files.c.seq, limit, cursor, oldest_first)
 
+    def results(self, owner: str, job: str) -> list[Row]:
+        """Return the files of an owner whose names begin with the id of a job, oldest first."""
+        query = select(files).where(
+            files.c.owner == owner,
+            files.c.purpose == "fine-tune-results",
+            files.c.deleted_at.is_(None),
+            files.c.filename.startswith(job, autoescape=True),
+        )
+        return self._read(query.order_by(files.c.seq))
+
     def file_totals(self, owner: str) -> FileTotals:
         """Return the totals of an owner's files, without deleted ones."""
         total = cast(func.sum(files.c.bytes), BigInteger)

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import FileResponse, Response
 
 from auctune.service.accounts.keys import Principal
+from auctune.service.event_writer import read_job
 from auctune.service.files.blobs import TooLargeError
 from auctune.service.files.repository import FileRecord
 from auctune.service.http.auth import CurrentUser, ServiceDep
@@ -111,8 +112,26 @@ async def delete_record(service: Service, record: FileRecord) -> None:
         for zone in service.zones.values():
             used = zone.actor.submit(lambda actor: actor.uses_file(record.id))
             if await asyncio.wrap_future(used):
-                raise ApiError(400, "an open job needs this file", "file_in_use", "id")
+                raise _file_in_use()
+        if await asyncio.to_thread(_closed_zone_uses, service, record):
+            raise _file_in_use()
         await service.files.delete(record)
+
+
+def _closed_zone_uses(service: Service, record: FileRecord) -> bool:
+    """Return whether an open job of a zone that is not in the settings now needs a file."""
+    jobs = service.queries.jobs_by_id(service.open_jobs.open_jobs(record.owner))
+    bodies = [read_job(row).body for row in jobs if row.zone not in service.zones]
+    return any(
+        record.id == body.get("repaired")
+        or record.id
+        in (body["training"].get(name) for name in ("data", "validation", "start_from"))
+        for body in bodies
+    )
+
+
+def _file_in_use() -> ApiError:
+    return ApiError(400, "an open job needs this file", "file_in_use", "id")
 
 
 async def own_file(service: Service, who: Principal, name: str) -> FileRecord:

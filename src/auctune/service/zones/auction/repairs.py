@@ -75,7 +75,11 @@ class RepairCoordinator:
         report = (await vendor.repair(order, source, target)).to_json()
         size = await self._inspector.size_of(target, job.training.max_length, job.owner)
         _check_growth(name, size, job.size)
-        record = await self._files.import_result(job.owner, f"{job.id}-repaired.jsonl", target)
+        name = f"{job.id}-repaired.jsonl"
+        # Of an attempt that ended before it was recorded.
+        if (earlier := (await self._files.results(job.owner, job.id)).get(name)) is not None:
+            await self._files.delete(earlier)
+        record = await self._files.import_result(job.owner, name, target)
         is_taken = await self._actor.call(
             lambda zone: zone.complete_repair(job.id, order.repair, record.id, size, report)
         )

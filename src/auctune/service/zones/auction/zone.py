@@ -103,6 +103,7 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
     def _apply(self, event: ZoneEvent, data: EventData) -> Effects:
         # The mechanism was changed just before; now that is recorded.
         effects = self.state.evolve(event, data)
+        self.model.num_applied += 1
         self._has_unrecorded_change = False
         return effects
 

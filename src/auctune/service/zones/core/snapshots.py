@@ -19,11 +19,11 @@ from auctune.service.zones.core.zone import AnyZone
 M = TypeVar("M", bound=ZoneModel[Any, Any])
 
 SNAPSHOT_INTERVAL = 20_000
-"""Events between two snapshots: about a second's work for a restart."""
+"""Events of a zone between two snapshots: about a second's work for a restart."""
 
 
 class Snapshotter:
-    """Takes snapshots of one zone, after every `interval` events."""
+    """Takes snapshots of one zone, after every `interval` of its events."""
 
     def __init__(
         self,
@@ -39,7 +39,8 @@ class Snapshotter:
         self._committer = committer
         self._interval = interval
         self._writer = SnapshotWriter()
-        self._seq = 0
+        # Events of the model that are in the newest snapshot.
+        self._num_saved = 0
 
     async def snapshot_if_due(self) -> None:
         """Take a snapshot if the next restart would have to fold many events."""
@@ -49,23 +50,23 @@ class Snapshotter:
         saved = await self._actor.call(self._write)
         if saved is None:
             return
-        self._seq, snapshot = saved
+        seq, self._num_saved, snapshot = saved
         body = await asyncio.to_thread(write_snapshot, snapshot)
         batch = await asyncio.to_thread(
-            self._snapshots.write_batch, self._actor.name, self._seq, self._clock.now(), body
+            self._snapshots.write_batch, self._actor.name, seq, self._clock.now(), body
         )
         self._committer.submit(batch)
 
     def _is_due(self, zone: AnyZone) -> bool:
-        return zone.model.seq - self._seq >= self._interval
+        return zone.model.num_applied - self._num_saved >= self._interval
 
     def _prepare(self, zone: AnyZone) -> bool:
         return not self._is_due(zone) or self._writer.prepare(zone.model.state)
 
-    def _write(self, zone: AnyZone) -> tuple[int, dict[str, Any]] | None:
+    def _write(self, zone: AnyZone) -> tuple[int, int, dict[str, Any]] | None:
         if not self._is_due(zone):
             return None
-        return zone.model.seq, self._writer.write(zone.model)
+        return zone.model.seq, zone.model.num_applied, self._writer.write(zone.model)
 
 
 def replay_until(

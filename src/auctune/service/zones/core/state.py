@@ -234,11 +234,15 @@ class ZoneModel(Generic[S, M]):
     """State of a zone and the mechanism that decides by it, folded from the same events.
 
     Kinds that decide by the state alone have no mechanism.
+
+    Attributes:
+        num_applied: events that were applied since the snapshot that it was restored from.
     """
 
     def __init__(self, state: S, mechanism: M) -> None:
         self.state = state
         self.mechanism = mechanism
+        self.num_applied = 0
 
     @property
     def seq(self) -> int:
@@ -251,6 +255,7 @@ class ZoneModel(Generic[S, M]):
             mechanism: Any = self.mechanism
             for change in self.state.mechanism_events(event, data):
                 mechanism.apply(change)
+        self.num_applied += 1
         return self.state.evolve(event, data)
 
     def save(self) -> dict[str, Any]:

@@ -14,11 +14,11 @@ import orjson
 import structlog
 
 from auctune.domain import AuctuneError, InputError
-from auctune.domain.epoch_metrics import EpochMetrics
 from auctune.run.runtime.messages import epoch_adapters
 from auctune.service.files.repository import FileRecord
 from auctune.service.jobs.step_metrics import metrics_csv
 from auctune.service.storage import Snapshots
+from auctune.service.storage.batch import StoreError
 from auctune.service.storage.event_log import EventLog
 from auctune.service.storage.events import EventType
 from auctune.service.tasks import TaskSet
@@ -71,6 +71,9 @@ class BackgroundJobs:
         try:
             await work
             del self._failures[job]
+        except StoreError as error:
+            # Not the job's failure: the work is started again, also after a long outage.
+            _log.warning("work for a job waits for the database", job=job, reason=str(error))
         except (AuctuneError, OSError) as error:
             await self._failed(job, error)
         finally:
@@ -81,7 +84,9 @@ class BackgroundJobs:
         _log.error("work for a job failed", job=job, reason=str(error))
         if isinstance(error, InputError) or self._failures[job] >= _MAX_ATTEMPTS:
             del self._failures[job]
-            await self._give_up(job, str(error))
+            # The text of an error of the system has a path of the server.
+            reason = error.strerror if isinstance(error, OSError) else None
+            await self._give_up(job, reason or str(error))
 
 
 Z = TypeVar("Z", bound=Zone[Any, Any])
@@ -163,7 +168,10 @@ class ZoneWorker(ABC, Generic[Z]):
                     if error.errno not in _TRANSIENT:
                         raise
                     _log.warning("too many open files", retry_seconds=_RETRY_SECONDS)
-                    pause = min(pause, _RETRY_SECONDS)
+                    pause = _RETRY_SECONDS
+                except StoreError as error:
+                    _log.warning("a zone waits for the database", reason=str(error))
+                    pause = _RETRY_SECONDS
                 until_next_slot = self._clock.slot_end(self._clock.slot()) - self._clock.now()
                 await asyncio.sleep(max(_MIN_SLEEP_SECONDS, min(pause, until_next_slot)))
         except Exception as error:
@@ -186,41 +194,45 @@ class ZoneWorker(ABC, Generic[Z]):
         await self._actor.call(lambda zone: zone.abandon(job, why))
 
     async def _archive(self, job: str, owner: str, folder: Path | None) -> None:
-        """Archive a job's metrics and result into files of its owner, and finish the job."""
+        """Archive a job's metrics and result into files of its owner, and finish the job.
+
+        Files that an interrupted attempt has stored are not stored again.
+        """
         if folder is None:
             await self._actor.call(lambda zone: zone.finish(job, []))
             return
-        archive, metrics = self._work / f"{job}.zip", self._work / f"{job}.csv"
-        await asyncio.wrap_future(self._data.archive(folder, archive, job, owner=owner))
-        adapter = await self._files.import_result(owner, archive.name, archive)
-        # Events that were recorded before that file are on disk by now.
-        await asyncio.to_thread(self._write_metrics, job, metrics)
+        stored = await self._files.results(owner, job)
+
+        async def store(name: str, write: Callable[[Path], Awaitable[Any]]) -> FileRecord:
+            if name in stored:
+                return stored[name]
+            await write(self._work / name)
+            return await self._files.import_result(owner, name, self._work / name)
+
+        def pack(source: Path, name: str) -> Callable[[Path], Awaitable[Any]]:
+            return lambda target: asyncio.wrap_future(
+                self._data.archive(source, target, name, owner=owner)
+            )
+
+        def write_metrics(target: Path) -> Awaitable[None]:
+            # Events that were recorded before the adapter was stored are on disk by now.
+            return asyncio.to_thread(self._write_metrics, job, target)
+
+        adapter = await store(f"{job}.zip", pack(folder, job))
         # First what OpenAI's API has, for programs that take the first file.
-        records = [await self._files.import_result(owner, metrics.name, metrics), adapter]
-        files = [one.id for one in records]
-        epochs = await self._archive_epochs(job, owner, folder.parent)
-        checkpoints = [EpochCheckpoint(file=one.id, metrics=found) for found, one in epochs]
-        if not await self._actor.call(lambda zone: zone.finish(job, files, checkpoints)):
-            # The job was cancelled meanwhile.
-            for record in (*records, *(one for _, one in epochs)):
-                await self._files.delete(record)
+        files = [(await store(f"{job}.csv", write_metrics)).id, adapter.id]
+        checkpoints = []
+        for metrics, epoch in await asyncio.to_thread(epoch_adapters, folder.parent):
+            packed = pack(epoch, f"{job}-step-{metrics.step}")
+            record = await store(f"{job}.step-{metrics.step}.zip", packed)
+            checkpoints.append(EpochCheckpoint(file=record.id, metrics=metrics))
+        # A job that was cancelled meanwhile loses its files with its work folder.
+        await self._actor.call(lambda zone: zone.finish(job, files, checkpoints))
 
     def _write_metrics(self, job: str, path: Path) -> None:
         events = self._events.read_job(job)
         bodies = (orjson.loads(one.body) for one in events if one.type == EventType.TRAINED)
         path.write_text(metrics_csv(body["result"] for body in bodies), encoding="utf-8")
-
-    async def _archive_epochs(
-        self, job: str, owner: str, folder: Path
-    ) -> list[tuple[EpochMetrics, FileRecord]]:
-        """Archive the adapters of a job's last epochs into files of its owner."""
-        found = []
-        for metrics, adapter in await asyncio.to_thread(epoch_adapters, folder):
-            archive = self._work / f"{job}.step-{metrics.step}.zip"
-            name = f"{job}-step-{metrics.step}"
-            await asyncio.wrap_future(self._data.archive(adapter, archive, name, owner=owner))
-            found.append((metrics, await self._files.import_result(owner, archive.name, archive)))
-        return found
 
     async def _clean_work_folder(self) -> None:
         """Remove the files of jobs that have ended: the result and the log hold all that lasts."""
@@ -234,7 +246,14 @@ class ZoneWorker(ABC, Generic[Z]):
         ended = await self._actor.call(ended_jobs)
         # Checked last: background work for a job starts before the job ends.
         unused = {job: files[job] for job in ended if job not in self._jobs.busy}
+        for job in unused:
+            await self._delete_unlisted(job)
         await asyncio.to_thread(self._remove, unused)
+
+    async def _delete_unlisted(self, job: str) -> None:
+        """Delete the stored results of a job that ended without them."""
+        for record in await self._files.unlisted_results(job):
+            await self._files.delete(record)
 
     def _remove(self, files: dict[str, list[Path]]) -> None:
         for job, paths in files.items():

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,13 +11,21 @@ from typing import Any, cast
 import pytest
 
 from auctune.domain import InputError
+from auctune.domain.epoch_metrics import EpochMetrics
+from auctune.service.config.models import LimitsConfig
 from auctune.service.files.blobs import Trash
+from auctune.service.files.repository import FileRepository
+from auctune.service.storage import Committer, EventLog, Queries, Store, StoreError
 from auctune.service.zones.auction.zone import AuctionZone
+from auctune.service.zones.core import worker as worker_module
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.dependencies import DataDirs
 from auctune.service.zones.core.worker import BackgroundJobs, ZoneWorker
+from support.store_rows import job_unit, write
 from support.zones import MadeUpZone
+
+pytest_plugins = ["support.store_fixtures"]
 
 
 def given_up(make: Callable[[], Exception | None], times: int) -> list[tuple[str, str]]:
@@ -45,6 +54,15 @@ def given_up(make: Callable[[], Exception | None], times: int) -> list[tuple[str
 def test_work_that_fails_is_given_up_after_twenty_tries_and_not_before() -> None:
     assert given_up(lambda: OSError("disk full"), 19) == []
     assert given_up(lambda: OSError("disk full"), 21) == [("a", "disk full")]
+
+
+def test_why_it_was_given_up_names_no_path_of_the_server() -> None:
+    full = OSError(errno.ENOSPC, "No space left on device", "/srv/data/work/a.zip")
+    assert given_up(lambda: full, 20) == [("a", "No space left on device")]
+
+
+def test_work_that_waits_for_the_database_is_not_given_up() -> None:
+    assert given_up(lambda: StoreError("/srv/data/auctune.db: is away"), 50) == []
 
 
 def test_work_that_was_done_once_has_all_its_tries_again() -> None:
@@ -94,8 +112,14 @@ class PlainWorker(ZoneWorker[AuctionZone]):
     ) -> None:
         self.fatal: list[Exception] = []
         self.actor = ZoneActor(made.zone, made.log)
+
+        async def no_results(job: str) -> list[Any]:
+            return []
+
         library = SimpleNamespace(
-            has_job=lambda job: job not in unrecorded, trash=Trash(work.parent / "trash")
+            has_job=lambda job: job not in unrecorded,
+            trash=Trash(work.parent / "trash"),
+            unlisted_results=no_results,
         )
         dependencies = SimpleNamespace(
             store=SimpleNamespace(reader=None),
@@ -133,10 +157,13 @@ def ends_with(*errors: Exception) -> list[Exception]:
     return asyncio.run(run())
 
 
-def test_too_many_open_files_do_not_end_it() -> None:
+def test_too_many_open_files_and_a_database_that_is_away_do_not_end_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(worker_module, "_RETRY_SECONDS", 0.0)
     end = RuntimeError("memory is wrong")
     full = [OSError(number, "too many open files") for number in (errno.EMFILE, errno.ENFILE)]
-    assert ends_with(*full, end) == [end]
+    assert ends_with(*full, StoreError("is away"), end) == [end]
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
@@ -239,3 +266,60 @@ def test_what_the_database_does_not_know_is_moved_and_not_deleted(place: Place) 
     assert place.swept() == {JOB}
     (kept,) = (place.folder.parent / "trash").rglob("adapter")
     assert kept.read_bytes() == b"weights"
+
+
+class ArchivingWorker(PlainWorker):
+    """A worker with real files, whose data process packs at once."""
+
+    def __init__(self, made: MadeUpZone, work: Path, store: Store, committer: Committer) -> None:
+        super().__init__(made, work, set())
+        self._events = EventLog(store.reader)
+        self._files = FileRepository(
+            work.parent / "files", Queries(store.reader), committer, LimitsConfig()
+        )
+        self._data = cast(Any, SimpleNamespace(archive=self._pack))
+
+    def _pack(self, source: Path, target: Path, name: str, *, owner: str) -> "Future[None]":
+        target.write_bytes(f"{source.name} of {name}".encode())
+        done: Future[None] = Future()
+        done.set_result(None)
+        return done
+
+
+def test_results_are_stored_once_though_the_service_ended_before_that_was_recorded(
+    place: Place, store: Store, committer: Committer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.made.answer(place.begin(), "n0", share=0.5, state="done")
+    metrics = EpochMetrics(1, 7, 1.0, 0.5, 2.0, 0.25)
+    monkeypatch.setattr(worker_module, "epoch_adapters", lambda folder: [(metrics, folder)])
+    unit = job_unit(committer, JOB)
+    assert write(committer, unit) == [None]
+
+    async def archive(answer: bool | None) -> list[str]:
+        worker = ArchivingWorker(place.made, place.folder, store, committer)
+        if answer is None:
+            # It ends before the job is finished, or as the job is cancelled.
+            worker._actor = cast(Any, SimpleNamespace(call=lambda run: asyncio.sleep(0)))
+        await worker._archive(JOB, "ada", place.folder / JOB / "adapter")
+        stored = list((await worker._files.results("ada", JOB)).values())
+        await worker.stop()
+        return [record.id for record in stored]
+
+    names = [f"{JOB}.zip", f"{JOB}.csv", f"{JOB}.step-7.zip"]
+    first = asyncio.run(archive(None))
+    again = asyncio.run(archive(True))
+    assert [row.filename for row in Queries(store.reader).results("ada", JOB)] == names
+    assert first == again
+    assert JOB not in place.made.zone.state.jobs
+    (finished,) = [event for event in place.made.log.read() if event.type == "job.finished"]
+    assert finished.body["files"] == [again[1], again[0]]
+
+    async def sweep() -> None:
+        worker = ArchivingWorker(place.made, place.folder, store, committer)
+        await worker._clean_work_folder()
+        await worker.stop()
+
+    # The row of the job lists none: it was cancelled.
+    asyncio.run(sweep())
+    assert Queries(store.reader).results("ada", JOB) == []
+    assert list((place.folder.parent / "files").iterdir()) == []
