@@ -414,6 +414,25 @@ def test_a_users_bytes_of_bids_of_a_day_are_limited(tmp_path: Path) -> None:
         with served.http() as http:
             statuses = [http.post("/v1/fine_tuning/jobs", json=body).status_code for _ in range(3)]
         assert statuses == [200, 200, 429]
+    # One bid's bytes in the log, which are a little more than those of its request.
+    with serving(tmp_path, make_file(bid_bytes_per_day=40_000)) as served:
+        with served.http(served.key("ada")) as http:
+            statuses = [http.post("/v1/fine_tuning/jobs", json=body).status_code for _ in range(4)]
+        assert statuses == [200, 200, 429, 429]
+
+
+def test_a_file_of_an_open_job_stays_while_its_zone_is_out_of_the_settings(tmp_path: Path) -> None:
+    with serving(tmp_path, make_file([make_zone(), make_zone("second")])) as served:
+        key = served.key("ada")
+        needed, other = served.upload(), served.upload()
+        job = served.bid(served.client(), needed, zone="second")
+        with served.http() as http:
+            http.post(f"/v1/fine_tuning/jobs/{job.id}/pause").raise_for_status()
+    with serving(tmp_path) as served, served.http(key) as http:
+        refused = http.delete(f"/v1/files/{needed}")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "file_in_use")
+        assert http.delete(f"/v1/files/{other}").status_code == 200
+        assert http.get(f"/v1/files/{needed}").status_code == 200
 
 
 def test_a_body_that_is_far_too_long_is_not_read(served: Served) -> None:

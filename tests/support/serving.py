@@ -329,6 +329,7 @@ def serving(
     base: BaseFacts | None = None,
     cache: Path | None = None,
     bases: Path | None = None,
+    database: str | None = None,
 ) -> Iterator[Served]:
     """A market over a folder, open until the end of the block; what it needs is closed then.
 
@@ -339,7 +340,17 @@ def serving(
     ready: Future[Served] = Future()
     thread = threading.Thread(
         target=lambda: asyncio.run(
-            _serve(folder, file or make_file(), limits, clock or Clock(), base, cache, bases, ready)
+            _serve(
+                folder,
+                file or make_file(),
+                limits,
+                clock or Clock(),
+                base,
+                cache,
+                bases,
+                database,
+                ready,
+            )
         ),
         name="serving",
         # A market that does not open shall fail its test, and not hold up all that follow.
@@ -372,6 +383,7 @@ async def _serve(
     base: BaseFacts | None,
     cache: Path | None,
     bases: Path | None,
+    database: str | None,
     ready: "Future[Served]",
 ) -> None:
     try:
@@ -380,7 +392,7 @@ async def _serve(
             zone.name: {name: base or made_up_facts(zone.base) for name in _node_types(zone)}
             for zone in file.zones
         }
-        with open_store(folder) as store:
+        with open_store(database or folder) as store:
             steady = SteadyClock(2 * SLOT_SECONDS, unix=clock, boot=clock.since_boot)
             data = SharedDataClient() if cache is None else None
             opened = await build_service(

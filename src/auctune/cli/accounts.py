@@ -113,7 +113,7 @@ def erase_user(
 ) -> None:
     """Erase a user's data permanently.
 
-    Erases files, checkpoints, webhooks, keys, and names and metadata of jobs. Decisions and
+    Erases files, checkpoints, webhooks, keys, and all texts of jobs. Decisions and
     payments remain. Refused while the user has unfinished jobs.
     """
     if not yes:

@@ -2,21 +2,24 @@
 
 Slots and deadlines follow the machine's clock. When that clock is set forward by mistake, slots
 pass in which nobody trained, jobs miss their deadlines and are refunded, and no later correction
-brings them back. The time since boot does not jump: it counts seconds, also those in which the
-process was stopped or the machine suspended. So a step of the clock shows as a change of
+brings them back. When it is set back, slots that are over would begin again. The time since boot
+does not jump: it counts seconds, also those in which the process was stopped or the machine
+suspended. So a step of the clock shows as a change of
 
     offset = unix time - time since boot.
 
-A step forward of more than a limit is not believed: time goes on from the largest offset that was
-believed, until the clock is back or the process is started anew. Steps back, and forward again to
-where the clock was, are believed.
+A step forward up to a limit is believed. A larger one, or one back, is not: time goes on from the
+largest offset that was believed, until the clock is back or the process is started anew. So time
+never goes back within a process.
 """
 
 import os
+import threading
 import time
 from collections.abc import Callable
 
 _VARIABLE = "AUCTUNE_CLOCK"
+_MAX_READ_SECONDS = 0.1
 
 Now = Callable[[], float]
 
@@ -45,25 +48,34 @@ class SteadyClock:
     ) -> None:
         self._limit = limit
         self._unix, self._boot = unix, boot
-        self._offset = unix() - boot() if offset is None else offset
+        self._lock = threading.Lock()
+        self._offset = self._read_offset() if offset is None else offset
 
     def __call__(self) -> float:
         """Return unix time."""
-        # In this order a process that is stopped in between sees the clock behind, and not ahead.
-        unix = self._unix()
-        boot = self._boot()
-        step = unix - boot - self._offset
-        if step > self._limit:
-            return boot + self._offset
-        if step > 0:
-            self._offset += step
-        return unix
+        offset = self._read_offset()
+        if self._offset < offset <= self._offset + self._limit:
+            with self._lock:
+                self._offset = max(self._offset, offset)
+        return self._boot() + self._offset
 
     @property
-    def seconds_ahead(self) -> float:
-        """By how much the machine's clock is ahead of the time that is believed; 0: it is not."""
-        step = self._unix() - self._boot() - self._offset
-        return step if step > self._limit else 0.0
+    def seconds_off(self) -> float:
+        """By how much the machine's clock is ahead of the time that is believed, or behind (< 0).
+
+        0 if it is no more than the limit.
+        """
+        step = self._read_offset() - self._offset
+        return step if abs(step) > self._limit else 0.0
+
+    def _read_offset(self) -> float:
+        while True:
+            before = self._boot()
+            unix = self._unix()
+            after = self._boot()
+            # A process that was stopped in between reads them again.
+            if after - before < _MAX_READ_SECONDS:
+                return unix - after
 
     def share(self) -> None:
         """Have the children that this process starts from now on believe the same."""

@@ -34,7 +34,7 @@ from auctune.service.http.routes import (
 )
 from auctune.service.page.app import make_page
 from auctune.service.page.auth import ROOT
-from auctune.service.service import Service, clock_fault
+from auctune.service.service import Service
 
 _MODULES = (
     files,
@@ -129,9 +129,7 @@ def make_app(service: Service) -> FastAPI:
     )
     async def ready(service: ServiceDep) -> Response:
         """Return 200 while the service accepts bids, and otherwise 503 with the reason."""
-        reason = clock_fault(service.now)
-        if any(zone.actor.failure is not None for zone in service.zones.values()):
-            reason = "the log cannot be written"
+        reason = service.unready_reason()
         if reason is not None:
             return JSONResponse({"status": "not ready", "reason": reason}, 503)
         return JSONResponse({"status": "ready"})

@@ -26,7 +26,8 @@ from auctune.service.jobs.quotes import Quote, QuoteStore, require_quote
 from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.jobs.terms import missing_terms
 from auctune.service.storage.read_model import JobReadModel
-from auctune.service.tasks import TaskSet
+from auctune.service.tasks import TaskSet, retry_outages
+from auctune.service.zones.core.clock import ClockError, FutureLogs
 from auctune.service.zones.core.gateway import AnyGateway
 
 
@@ -116,6 +117,7 @@ class SubmissionService:
         default_terms: returns the default terms of a principal, by owner.
         aliases: other names of models, each for the base of a zone.
         wandb: what jobs may be logged to.
+        future_logs: zones that take no bids until the clock has reached their logs.
 
     Attributes:
         paused: names of zones that accept no bids now.
@@ -132,6 +134,7 @@ class SubmissionService:
         default_terms: Callable[[Principal], Sources],
         aliases: Mapping[str, str],
         wandb: WandbConfig,
+        future_logs: FutureLogs,
     ) -> None:
         self.paused: set[str] = set()
         self._zones = zones
@@ -143,6 +146,7 @@ class SubmissionService:
         self._default_terms = default_terms
         self._aliases = aliases
         self._wandb = wandb
+        self._future_logs = future_logs
         self._tasks = TaskSet()
         self._by_base: dict[str, list[AnyGateway]] = {}
         for zone in zones.values():
@@ -258,16 +262,23 @@ class SubmissionService:
             names = ", ".join((*self._by_base, *self._aliases))
             expected = f"one of {names}; an operator adds other names to [model_aliases]"
             raise InputError("model", f"{request.model!r} is not offered", expected)
-        return found
+        ready = [zone for zone in found if self._future_logs.fault(zone.name) is None]
+        return ready or [self._open_zone(found[0])]
 
     def _open_zone(self, zone: AnyGateway) -> AnyGateway:
+        if (fault := self._future_logs.fault(zone.name)) is not None:
+            raise ClockError(fault)
         if zone.name in self.paused:
             raise ZonePausedError(f"zone {zone.name} takes no bids now")
         return zone
 
     async def _preload(self, file: FileRecord) -> None:
         zones = self._zones.values()
-        if not any(await asyncio.gather(*(zone.preload(file) for zone in zones))):
+
+        async def examine() -> bool:
+            return any(await asyncio.gather(*(zone.preload(file) for zone in zones)))
+
+        if not await retry_outages(examine):
             kinds = ", ".join(dict.fromkeys(zone.kind for zone in zones))
             error = InputError(
                 "file",

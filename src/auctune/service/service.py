@@ -5,6 +5,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,9 @@ import structlog
 from sqlalchemy import Engine
 from starlette.types import ASGIApp
 
-from auctune.domain import AuctuneError, InputError
+from auctune.domain import InputError
 from auctune.run.base_facts import Alone, Report, at_once
 from auctune.run.data.client import DataClient
-from auctune.run.unix_time import SteadyClock
 from auctune.service.accounts.budgets import BudgetLocks, BudgetTracker
 from auctune.service.accounts.default_terms import NO_TERMS, DefaultTerms
 from auctune.service.accounts.limits import (
@@ -48,13 +48,14 @@ from auctune.service.metrics import Metrics
 from auctune.service.notifier import Notifier
 from auctune.service.router import SubmissionService
 from auctune.service.storage import Committer, EventLog, Queries, Store, WriteBatch, tables
+from auctune.service.storage.batch import StoreError
 from auctune.service.storage.committer import durable
 from auctune.service.storage.queries import read_values
 from auctune.service.storage.read_model import JobReadModel
 from auctune.service.tasks import TaskSet
 from auctune.service.webhooks.dispatcher import WebhookDispatcher
 from auctune.service.zones.core.actor import ZoneActor
-from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.clock import ClockError, FutureLogs, SlotClock, clock_fault
 from auctune.service.zones.core.dependencies import BaseProfiles, DataDirs, ZoneDependencies
 from auctune.service.zones.core.explainer import ExplanationService
 from auctune.service.zones.core.gateway import AnyGateway
@@ -72,21 +73,6 @@ _CHECK_SECONDS = 1.0
 _PURGE_SECONDS = 3600.0
 
 
-class ClockError(AuctuneError):
-    """The machine's clock has jumped forward: no bids are taken."""
-
-
-def clock_fault(now: Callable[[], float]) -> str | None:
-    """Return what is wrong with the machine's clock, or None."""
-    ahead = now.seconds_ahead if isinstance(now, SteadyClock) else 0.0
-    if ahead == 0.0:
-        return None
-    return (
-        f"the machine's clock has jumped {ahead:,.0f} s forward; the service keeps the old time "
-        "and takes no bids: set the clock back, or restart the service if the new time is right"
-    )
-
-
 async def keep_up(
     now: Callable[[], float], trash: Trash, idempotency: IdempotencyStore, committer: Committer
 ) -> None:
@@ -101,7 +87,8 @@ async def keep_up(
         before = fault
         if fault is None and purge_in <= 0.0:
             await asyncio.to_thread(trash.purge)
-            await idempotency.prune(committer)
+            with suppress(StoreError):
+                await idempotency.prune(committer)
             purge_in = _PURGE_SECONDS
         purge_in -= _CHECK_SECONDS
         await asyncio.sleep(_CHECK_SECONDS)
@@ -140,6 +127,7 @@ class Service:
         searches: locks by user: one search through all jobs at a time.
         streams: number of open event streams, by key.
         requests: number of requests that are not answered yet, by key.
+        future_logs: zones that take no bids until the clock has reached their logs.
         bids: rate limit of stored bids, by user; `bid_bytes` limits their bytes.
         models: that answer requests.
         generation: of the answers.
@@ -170,6 +158,7 @@ class Service:
     requests: StreamLimiter
     bids: TokenBuckets
     bid_bytes: TokenBuckets
+    future_logs: FutureLogs
     pauses: PausedZones
     charts: ChartRenderer
     models: ModelCatalog
@@ -180,6 +169,14 @@ class Service:
     work: Path
     now: Callable[[], float]
     _closed: dict[str, tuple[ZoneKind[Any], SlotClock]] = field(default_factory=dict)
+
+    def unready_reason(self) -> str | None:
+        """Return why the service takes no bids now, or None."""
+        if self.committer.outage is not None:
+            return "the database cannot be written"
+        if any(zone.actor.failure is not None for zone in self.zones.values()):
+            return "the log cannot be written"
+        return clock_fault(self.now) or self.future_logs.any_fault()
 
     def clock(self, zone: str) -> SlotClock:
         """Return the slot clock of a zone, also of one that is no longer in the settings."""
@@ -254,8 +251,10 @@ class ServiceRuntime:
         data: DataClient,
         committer: Committer,
         vendor_gateway: VendorGateway,
+        on_fatal_error: Callable[[Exception], None],
     ) -> None:
         self.service = service
+        self._on_fatal_error = on_fatal_error
         self.workers = workers
         self._data = data
         self._committer = committer
@@ -271,11 +270,28 @@ class ServiceRuntime:
         self.service.wandb.start()
         trash, idempotency = self.service.files.trash, self.service.idempotency
         self._tasks.spawn(keep_up(self.service.now, trash, idempotency, self._committer))
-        for zone, worker in self.workers.items():
+        for zone in self.workers:
+            if self.service.future_logs.fault(zone) is not None:
+                self._tasks.spawn(self._start_when_reached(zone))
+                continue
             report(f"starting zone {zone}", 0.0)
-            await self.service.zones[zone].decide_pending()
-            await worker.start()
+            await self._start_zone(zone)
         await self.service.submissions.resume()
+
+    async def _start_zone(self, zone: str) -> None:
+        await self.service.zones[zone].decide_pending()
+        await self.workers[zone].start()
+
+    async def _start_when_reached(self, zone: str) -> None:
+        """Start a zone whose log ends in the future once the clock has reached it."""
+        _log.critical("not ready", reason=self.service.future_logs.fault(zone))
+        while self.service.future_logs.fault(zone) is not None:
+            await asyncio.sleep(_CHECK_SECONDS)
+        _log.warning("the clock has reached the log of a zone", zone=zone)
+        try:
+            await self._start_zone(zone)
+        except Exception as error:
+            self._on_fatal_error(error)
 
     async def close(self) -> None:
         """Stop training, and commit what is pending."""
@@ -341,9 +357,10 @@ async def build_service(
     stored_jobs = load_open_jobs(store.reader)
     _warn_of_closed_zones(stored_jobs, {zone.name for zone in config.zones})
     open_jobs = JobQuota(limits.open_jobs, ((job.owner, job.id) for job in stored_jobs))
-    bids = _daily(limits.bids_per_day)
-    for owner, at in stored_bids(store.reader, now() - DAY):
-        bids.count_earlier(owner, now() - at)
+    bids, bid_bytes = _daily(limits.bids_per_day), _daily(limits.bid_bytes_per_day)
+    for bid in stored_bids(store.reader, now() - DAY):
+        bids.count_earlier(bid.owner, now() - bid.at)
+        bid_bytes.count_earlier(bid.owner, now() - bid.at, bid.size)
     metrics, notifier = Metrics(open_jobs), Notifier()
     recorder = LogWriter(committer, spending, open_jobs, metrics, notifier)
     disk = Disk(place.data, limits.reserved_bytes)
@@ -374,6 +391,8 @@ async def build_service(
         now=now,
         vendor_gateway=vendor_gateway,
     )
+    # Before zones are loaded, which may record events.
+    future_logs = FutureLogs({zone.name: log.newest_time(zone.name) for zone in config.zones}, now)
     zones: dict[str, AnyGateway] = {}
     workers: dict[str, ZoneWorker[Any]] = {}
     for zone in config.zones:
@@ -385,6 +404,8 @@ async def build_service(
     def check_bids() -> None:
         if (fault := clock_fault(now)) is not None:
             raise ClockError(fault)
+        if (outage := committer.outage) is not None:
+            raise outage
         disk.check()
 
     bases = config.inference.bases(config.zones, place.cache)
@@ -404,6 +425,7 @@ async def build_service(
         accounts.default_terms,
         config.model_aliases,
         config.wandb,
+        future_logs,
     )
     generation = GenerationService(
         config.inference, bases, metrics, actors, spending, place.logs, lock
@@ -450,7 +472,8 @@ async def build_service(
         streams=StreamLimiter(limits.streams),
         requests=StreamLimiter(limits.requests, "requests"),
         bids=bids,
-        bid_bytes=_daily(limits.bid_bytes_per_day),
+        bid_bytes=bid_bytes,
+        future_logs=future_logs,
         pauses=PausedZones(store.reader, committer, submissions.paused),
         charts=ChartRenderer(place.data / "logs" / "charts.log"),
         models=ModelCatalog(opened_at, config.model_aliases, queries, files),
@@ -461,7 +484,7 @@ async def build_service(
         work=place.data / "work",
         now=now,
     )
-    return ServiceRuntime(service, workers, data, committer, vendor_gateway)
+    return ServiceRuntime(service, workers, data, committer, vendor_gateway, on_fatal_error)
 
 
 def _warn_of_closed_zones(jobs: Iterable[StoredOpenJob], zones: Container[str]) -> None:

@@ -1,4 +1,4 @@
-"""A clock that is set forward by mistake is not believed; time that passed is."""
+"""A clock that is set forward or back by mistake is not believed; time that passed is."""
 
 import os
 from collections.abc import Iterator
@@ -40,36 +40,62 @@ def test_time_that_passes_is_believed_however_long_nobody_looked(machine: Machin
     for seconds in (0.0, 45.0, 400 * 86_400.0):
         machine.wait(seconds)
         assert clock() == machine.unix
-        assert clock.seconds_ahead == 0.0
+        assert clock.seconds_off == 0.0
 
 
-@pytest.mark.parametrize("jump", [LIMIT + 1, 3_600.0, 400 * 86_400.0])
-def test_a_jump_forward_is_not_believed_and_time_goes_on(machine: Machine, jump: float) -> None:
+@pytest.mark.parametrize(
+    "jump", [LIMIT + 1, 3_600.0, 400 * 86_400.0, -LIMIT - 1, -10_800.0, -400 * 86_400.0]
+)
+def test_a_jump_is_not_believed_and_time_goes_on(machine: Machine, jump: float) -> None:
     clock = machine.clock()
     machine.unix += jump
     for _ in range(3):
         machine.wait(1_000.0)
         assert clock() == machine.unix - jump
-        assert clock.seconds_ahead == jump
+        assert clock.seconds_off == jump
     machine.unix -= jump
-    assert (clock(), clock.seconds_ahead) == (machine.unix, 0.0)
+    assert (clock(), clock.seconds_off) == (machine.unix, 0.0)
 
 
 def test_a_process_that_starts_believes_the_clock_as_it_is(machine: Machine) -> None:
     machine.unix += 400 * 86_400.0
     clock = machine.clock()
-    assert (clock(), clock.seconds_ahead) == (machine.unix, 0.0)
+    assert (clock(), clock.seconds_off) == (machine.unix, 0.0)
 
 
-def test_small_steps_are_believed_and_what_was_believed_is_again_after_a_step_back(
-    machine: Machine,
-) -> None:
+def test_small_steps_forward_are_believed_one_by_one(machine: Machine) -> None:
     clock = machine.clock()
-    for step in (LIMIT, LIMIT, -3_600.0, 3_600.0):
-        machine.unix += step
-        assert clock() == machine.unix
+    for _ in range(3):
+        machine.unix += LIMIT
+        assert (clock(), clock.seconds_off) == (machine.unix, 0.0)
     machine.unix += LIMIT + 1
     assert clock() == machine.unix - LIMIT - 1
+
+
+def test_time_never_goes_back(machine: Machine) -> None:
+    clock = machine.clock()
+    before = clock()
+    for step in (-LIMIT, -3_600.0, 3_600.0, -1.0, LIMIT / 2, LIMIT, -7_200.0):
+        machine.unix += step
+        machine.wait(1.0)
+        assert before < (before := clock()) <= machine.unix + 7_200.0 + LIMIT
+    machine.unix += 7_200.0
+    assert (clock(), clock.seconds_off) == (machine.unix, 0.0)
+
+
+def test_a_process_that_was_stopped_between_two_readings_reads_them_again(
+    machine: Machine,
+) -> None:
+    stops = [400.0, 0.0]
+
+    def unix() -> float:
+        now = machine.unix
+        machine.wait(stops.pop(0) if stops else 0.0)
+        return now
+
+    clock = SteadyClock(LIMIT, machine.unix - machine.boot, unix, lambda: machine.boot)
+    assert clock.seconds_off == 0.0
+    assert stops == []
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
-from sqlalchemy import Engine, func, select
+from sqlalchemy import Engine, func, literal, select
 
 from auctune.domain import AuctuneError
 from auctune.service.storage import tables
@@ -76,8 +76,17 @@ class JobQuota:
                     del self._reserved[owner]
 
 
-def stored_bids(reader: Engine, since: float) -> list[tuple[str, float]]:
-    """Return (owner, unix time) of the bids, pauses and resumes since a time, oldest first."""
+@dataclass(frozen=True, slots=True)
+class StoredBid:
+    """A bid, pause or resume; `size` is the bytes of its event, which holds the request's texts."""
+
+    owner: str
+    at: float
+    size: int
+
+
+def stored_bids(reader: Engine, since: float) -> list[StoredBid]:
+    """Return the bids, pauses and resumes since a time, oldest first."""
     events, jobs = tables.events.c, tables.jobs.c
     with reader.connect() as connection:
         # Events are ordered by time, which has no index: bisect their numbers.
@@ -88,14 +97,18 @@ def stored_bids(reader: Engine, since: float) -> list[tuple[str, float]]:
             chosen = select(events.seq, events.at).where(events.seq >= middle)
             row = connection.execute(chosen.order_by(events.seq).limit(1)).one()
             first, last = (row.seq + 1, last) if row.at < since else (first, middle)
-        bids = select(jobs.owner, jobs.created_at).where(jobs.seq >= first)
+        bids = (
+            select(jobs.owner, jobs.created_at, func.length(events.body))
+            .join(tables.events, jobs.seq == events.seq)
+            .where(jobs.seq >= first)
+        )
         acts = (
-            select(jobs.owner, events.at)
+            select(jobs.owner, events.at, literal(0))
             .join(tables.jobs, jobs.id == events.job)
             .where(events.seq >= first, events.type.in_((EventType.PAUSED, EventType.RESUMED)))
         )
         rows = [*connection.execute(bids), *connection.execute(acts)]
-    return sorted(((owner, at) for owner, at in rows), key=lambda row: row[1])
+    return sorted((StoredBid(*row) for row in rows), key=lambda one: one.at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,15 +166,15 @@ class TokenBuckets:
         bucket.tokens -= count
         return 0.0
 
-    def count_earlier(self, key: str, age: float) -> None:
-        """Count one use `age` seconds ago, down to an empty bucket.
+    def count_earlier(self, key: str, age: float, count: float = 1.0) -> None:
+        """Count a use `age` seconds ago, down to an empty bucket.
 
         Called before any `acquire`, oldest use first.
         """
         at = self._now() - age
         bucket = self._buckets.setdefault(key, _Bucket(self._burst, at))
         bucket.tokens = min(self._burst, bucket.tokens + (at - bucket.at) * self._per_second)
-        bucket.tokens, bucket.at = max(0.0, bucket.tokens - 1.0), at
+        bucket.tokens, bucket.at = max(0.0, bucket.tokens - count), at
 
     def _evict_full(self, now: float) -> None:
         # A full bucket equals a new one: unused keys take no memory.

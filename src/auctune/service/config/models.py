@@ -186,8 +186,8 @@ class LimitsConfig(BaseModel):
     )
     bid_bytes_per_day: Count = Field(
         default=100_000_000,
-        description="per user: bytes of these requests, likewise. A bid is stored as about twice "
-        "its request and 3 kB",
+        description="per user: bytes of these requests, likewise; after a restart, of their "
+        "events. A bid is stored as about twice its request and 3 kB",
     )
     reserved_bytes: Annotated[int, Field(ge=0, le=10**15)] = Field(
         default=1024**3,

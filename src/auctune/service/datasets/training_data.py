@@ -11,6 +11,7 @@ from auctune.service.datasets.inspector import DatasetInspector
 from auctune.service.datasets.repairer import DatasetQuote
 from auctune.service.files.repository import FileRecord, FileRepository
 from auctune.service.jobs.training import Submission, Training
+from auctune.service.storage.batch import StoreError
 
 _log = structlog.get_logger(__name__)
 
@@ -71,6 +72,8 @@ class FileSizes:
             await self.size(file, self._max_length, "training_file")
         except InputError as error:
             await self._files.set_error(file.id, str(error))
+        except StoreError:
+            raise
         except (AuctuneError, OSError) as error:
             _log.warning("an upload could not be examined", file=file.id, reason=str(error))
         return True

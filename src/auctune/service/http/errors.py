@@ -24,9 +24,9 @@ from auctune.service.inference.catalog import ModelNotFoundError
 from auctune.service.inference.generation import BudgetExceededError
 from auctune.service.jobs.quotes import QuoteChangedError
 from auctune.service.router import ZonePausedError
-from auctune.service.service import ClockError
 from auctune.service.storage.batch import StoreError
 from auctune.service.zones.core.actor import ZoneUnavailableError
+from auctune.service.zones.core.clock import ClockError
 
 _log = structlog.get_logger(__name__)
 
@@ -37,7 +37,8 @@ _TYPES = {
     429: "rate_limit_error",
 }
 _MAX_MESSAGE, _MAX_FOUND, _MAX_PARAM = 4000, 400, 200
-_RETRY = {"Retry-After": "1"}
+RETRY = {"Retry-After": "1"}
+UNAVAILABLE = "the database cannot be used now; try again later"
 _ROUTES = (
     "/v1/files, /v1/fine_tuning/jobs, /v1/models, /v1/chat/completions, /v1/completions, "
     "/v1/quotes, /v1/zones, /v1/ledger, /v1/webhooks, and "
@@ -105,11 +106,11 @@ FIXED_RESPONSES: dict[type[Exception], tuple[int, str, str | None, Mapping[str, 
     ZonePausedError: (400, "zone_paused", "market.zone", None),
     # The rest of the upload is not read.
     DiskFullError: (507, "disk_full", None, CLOSE_CONNECTION),
-    ClockError: (503, "unavailable", None, _RETRY),
-    DataError: (503, "unavailable", None, _RETRY),
-    InferenceError: (503, "unavailable", None, _RETRY),
-    ZoneUnavailableError: (503, "unavailable", None, _RETRY),
-    StoreError: (503, "unavailable", None, _RETRY),
+    ClockError: (503, "unavailable", None, RETRY),
+    DataError: (503, "unavailable", None, RETRY),
+    InferenceError: (503, "unavailable", None, RETRY),
+    ZoneUnavailableError: (503, "unavailable", None, RETRY),
+    StoreError: (503, "unavailable", None, RETRY),
 }
 
 
@@ -119,7 +120,9 @@ def to_api_error(error: AuctuneError) -> ApiError:
         return _invalid_value(error)
     kind = next(kind for kind in type(error).__mro__ if kind in FIXED_RESPONSES)
     status, code, param, headers = FIXED_RESPONSES[kind]
-    return ApiError(status, str(error), code, param, headers)
+    # The text of a failure of the database has paths of the server.
+    message = UNAVAILABLE if isinstance(error, StoreError) else str(error)
+    return ApiError(status, message, code, param, headers)
 
 
 async def _fixed(_: Request, error: AuctuneError) -> Response:

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from auctune.service.accounts.limits import QuotaExceededError
 from auctune.service.http.auth import authenticate
-from auctune.service.http.errors import CLOSE_CONNECTION, ApiError
+from auctune.service.http.errors import CLOSE_CONNECTION, RETRY, UNAVAILABLE, ApiError
 from auctune.service.service import Service
 
 UPLOADS = frozenset(("/v1/files", "/page/files"))
@@ -25,6 +25,7 @@ _LARGE = frozenset(
 FORM_BYTES = 64 * 1024
 """Room for the form around an uploaded file."""
 _PRIVATE = ("/v1/", "/metrics")
+_READS = ("GET", "HEAD", "OPTIONS")
 _SAFE = {b"x-content-type-options": b"nosniff", b"cache-control": b"no-store"}
 
 _log = structlog.get_logger("auctune.requests")
@@ -82,6 +83,8 @@ class RequestMiddleware:
         limit = self._limit(path)
         limited = _limited(receive, limit)
         try:
+            if scope["method"] not in _READS and self._service.committer.outage is not None:
+                raise ApiError(503, UNAVAILABLE, "unavailable", None, RETRY)
             if path.startswith(_PRIVATE):
                 who = authenticate(scope, self._service)
                 # Uploads have an error of their own.

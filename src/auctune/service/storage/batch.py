@@ -9,7 +9,7 @@ from typing import Any, Self
 from sqlalchemy import Connection, Dialect, Table, bindparam, delete
 
 from auctune.domain import AuctuneError
-from auctune.service.storage.tables import metadata
+from auctune.service.storage.tables import NUMBERS, metadata
 
 # Neither error quotes rows, which may be another user's.
 
@@ -19,11 +19,15 @@ class BatchError(AuctuneError):
 
 
 class StoreError(AuctuneError):
-    """The database is gone, full or broken: nothing is written until it is opened again.
+    """The database cannot be used now.
 
     A batch may be in the database all the same, if the connection broke during the commit. Whoever
     opens the store again reads from it what was committed.
     """
+
+
+class UnavailableError(StoreError):
+    """The database is not where it was; it may come back."""
 
 
 OnDone = Callable[[Exception | None], None]
@@ -87,6 +91,16 @@ class WriteBatch:
             if key.keys() != names:
                 raise ValueError(f"{table.name}: key {sorted(key)}; expected {sorted(names)}")
         return self._append(table, Change.REMOVE, (dict(key) for key in keys))
+
+    @property
+    def last_number(self) -> int:
+        """The greatest number of an event, entry or file that it inserts, or 0."""
+        numbers = (
+            row[column.name]
+            for column in NUMBERS
+            for row in self.changes.get((column.table, Change.INSERT), ())
+        )
+        return max(numbers, default=0)
 
     def _append(self, table: Table, change: Change, rows: Iterable[dict[str, Any]]) -> Self:
         added = list(rows)

@@ -5,6 +5,11 @@ is written at once, and under load one flush of the disk serves many. After a tr
 batches more are likely: the next one begins some milliseconds after the last one began, because a
 transaction costs statements, and turns of the interpreter, whatever its size (P. Helland et al.,
 "Group Commit Timers and High Volume Transaction Systems", 1987).
+
+If the database cannot be written for a while (its server restarts, its disk is full, another
+process locks it), the batches wait: nothing is acknowledged and nothing is lost. The committer
+connects again until the database is back, and checks that its log ends where it did. A transaction
+whose commit was interrupted is in the database as a whole or not at all, which a row of it shows.
 """
 
 import asyncio
@@ -16,7 +21,7 @@ from concurrent.futures import Future
 from typing import Self
 
 import structlog
-from sqlalchemy import Connection
+from sqlalchemy import Connection, literal, select
 from sqlalchemy.exc import (
     DataError,
     DBAPIError,
@@ -26,9 +31,17 @@ from sqlalchemy.exc import (
     StatementError,
 )
 
-from auctune.service.storage.batch import BatchError, StoreError, WriteBatch, write
+from auctune.domain import AuctuneError, InputError
+from auctune.service.storage.batch import (
+    BatchError,
+    Change,
+    StoreError,
+    UnavailableError,
+    WriteBatch,
+    write,
+)
 from auctune.service.storage.engine import Store
-from auctune.service.storage.event_log import SequenceNumbers
+from auctune.service.storage.event_log import SequenceNumbers, last_number
 
 _log = structlog.get_logger(__name__)
 
@@ -38,6 +51,8 @@ MAX_QUEUE = 10_000
 """Batches that wait before `submit` blocks."""
 WINDOW_SECONDS = 0.008
 """Time between the starts of two transactions, if the first one had several batches."""
+MIN_RETRY_SECONDS, MAX_RETRY_SECONDS = 0.1, 5.0
+"""Time between attempts to reach a database that cannot be written; it doubles."""
 
 # Errors that the rows of a batch can cause; all others are the database's.
 _BATCH_ERRORS = (DataError, IntegrityError, InterfaceError, ProgrammingError)
@@ -46,9 +61,10 @@ _BATCH_ERRORS = (DataError, IntegrityError, InterfaceError, ProgrammingError)
 class Committer:
     """Writes batches in the order in which they are submitted; `close` ends it.
 
-    A batch that cannot be written fails alone, with `BatchError`. If the database itself fails, or
-    a vital batch, it and all later batches fail with `StoreError`, until store and committer are
-    created again.
+    A batch that cannot be written fails alone, with `BatchError`. While the database cannot be
+    written, batches wait, and `outage` says why. If a vital batch fails, or the database that is
+    back has another log, it and all later batches fail with `StoreError`, until store and committer
+    are created again.
 
     Args:
         store: nothing else writes to it meanwhile; its owner closes it after the committer.
@@ -68,7 +84,12 @@ class Committer:
         self._max_queue = max_queue
         self._window_seconds = window_seconds
         self._numbers = SequenceNumbers.after_stored(store.reader)
+        # The greatest number in the database.
+        self._last_stored = self._numbers.last
         self._failure: StoreError | None = None
+        self._outage: StoreError | None = None
+        self._outage_began = 0.0
+        self._pause = MIN_RETRY_SECONDS
         self._waiting: deque[WriteBatch] = deque()
         self._changed = threading.Condition()
         self._closing = False
@@ -82,6 +103,11 @@ class Committer:
     def failure(self) -> StoreError | None:
         """Why nothing is written any more, or None."""
         return self._failure
+
+    @property
+    def outage(self) -> StoreError | None:
+        """Why nothing is written now, or None."""
+        return self._failure or self._outage
 
     def next_seq(self, count: int = 1) -> int:
         """Return the first of `count` consecutive numbers that are not used otherwise.
@@ -147,37 +173,112 @@ class Committer:
         return batches
 
     def _write(self, batches: list[WriteBatch]) -> Sequence[Exception | None]:
-        if self._failure is None:
+        while self._failure is None:
+            errors: list[BatchError | None] = []
             try:
-                self._store.check_still_owned()
-                errors = _write_together(self._store.writer, batches)
-                return [
-                    error or _follow_up(batch) for batch, error in zip(batches, errors, strict=True)
-                ]
+                try:
+                    self._store.check_still_owned()
+                    _write_together(self._store.writer, batches, errors)
+                except (DBAPIError, UnavailableError) as error:
+                    if not self._reconnect(error, batches, errors):
+                        continue
             except StoreError as error:
-                self._failure = error
+                self._fail(error)
             except Exception as error:
-                self._failure = StoreError(f"{self._store.label}: {_reason(error)}")
+                failure = StoreError(f"{self._store.label}: {_reason(error)}")
                 # The text of a database error may quote rows; a defect of ours needs its place.
-                self._failure.__cause__ = None if isinstance(error, StatementError) else error
-            _log.error("the database failed", exc_info=self._failure)
+                failure.__cause__ = None if isinstance(error, StatementError) else error
+                self._fail(failure)
+            else:
+                self._last_stored = self._last_after(batches, errors)
+                self._recovered()
+                return [
+                    error or self._follow_up(batch)
+                    for batch, error in zip(batches, errors, strict=True)
+                ]
         return [self._failure] * len(batches)
 
+    def _fail(self, failure: StoreError) -> None:
+        _log.error("the database failed", exc_info=failure)
+        self._failure = failure
 
-def _write_together(connection: Connection, batches: list[WriteBatch]) -> list[BatchError | None]:
+    def _reconnect(
+        self, cause: Exception, batches: list[WriteBatch], errors: list[BatchError | None]
+    ) -> bool:
+        """Wait until the database can be written; return whether it has the batches already.
+
+        Raises:
+            StoreError: if the database that is back is not as it was left, or on `close`.
+        """
+        reason = _reason(cause)
+        if self._outage is None:
+            is_named = isinstance(cause, StoreError)
+            self._outage = StoreError(reason if is_named else f"{self._store.label}: {reason}")
+            self._outage_began = time.monotonic()
+            _log.error("the database cannot be written", reason=str(self._outage))
+        while True:
+            with self._changed:
+                if self._changed.wait_for(lambda: self._closing, self._pause):
+                    raise self._outage
+            self._pause = min(2 * self._pause, MAX_RETRY_SECONDS)
+            try:
+                self._store.reconnect()
+                is_committed = _is_committed(self._store.writer, batches, errors)
+                last = last_number(self._store.writer)
+            except (DBAPIError, InputError, UnavailableError) as error:
+                if reason != (reason := _reason(error)):
+                    _log.warning("the database is not back yet", reason=reason)
+                continue
+            expected = self._last_after(batches, errors) if is_committed else self._last_stored
+            if last != expected:
+                raise StoreError(
+                    f"{self._store.label}: its log ends at number {last}, and not at {expected}: "
+                    "it was restored, or written by another process"
+                )
+            return is_committed
+
+    def _recovered(self) -> None:
+        self._pause = MIN_RETRY_SECONDS
+        if self._outage is not None:
+            self._outage = None
+            seconds = round(time.monotonic() - self._outage_began, 1)
+            _log.warning("the database is written again", seconds=seconds)
+
+    def _last_after(self, batches: list[WriteBatch], errors: list[BatchError | None]) -> int:
+        """Return the greatest number in the database after the batches."""
+        written = (batch for batch, error in zip(batches, errors, strict=True) if error is None)
+        return max((self._last_stored, *(batch.last_number for batch in written)))
+
+    def _follow_up(self, batch: WriteBatch) -> Exception | None:
+        if batch.then is not None:
+            try:
+                batch.then()
+            except DBAPIError as error:
+                return StoreError(f"{self._store.label}: {_reason(error)}")
+            except Exception as error:
+                return error
+        return None
+
+
+def _write_together(
+    connection: Connection, batches: list[WriteBatch], errors: list[BatchError | None]
+) -> None:
+    """Write batches; `errors` gets the error of each, or None, before the commit."""
     try:
         with connection.begin():
             write(connection, batches)
+            errors.extend([None] * len(batches))
     except Exception as error:
         if not _is_batch_error(error):
             raise
-        return _write_each(connection, batches)
-    return [None] * len(batches)
+        errors.clear()
+        _write_each(connection, batches, errors)
 
 
-def _write_each(connection: Connection, batches: list[WriteBatch]) -> list[BatchError | None]:
+def _write_each(
+    connection: Connection, batches: list[WriteBatch], errors: list[BatchError | None]
+) -> None:
     """Do the same if at least one batch is bad: each behind a savepoint, all with one flush."""
-    errors: list[BatchError | None] = []
     with connection.begin():
         for batch in batches:
             try:
@@ -191,27 +292,42 @@ def _write_each(connection: Connection, batches: list[WriteBatch]) -> list[Batch
                 errors.append(BatchError(_reason(error)))
             else:
                 errors.append(None)
-    return errors
 
 
-def _follow_up(batch: WriteBatch) -> Exception | None:
-    if batch.then is not None:
-        try:
-            batch.then()
-        except Exception as error:
-            return error
-    return None
+def _is_committed(
+    connection: Connection, batches: list[WriteBatch], errors: list[BatchError | None]
+) -> bool:
+    """Return whether a transaction was committed whose end is not known.
+
+    One that inserts no rows counts as not committed: written again, it leaves the same rows.
+    """
+    if len(errors) < len(batches):
+        return False
+    for batch, error in zip(batches, errors, strict=True):
+        for (table, change), rows in batch.changes.items():
+            if error is None and change is Change.INSERT:
+                matches = (column == rows[0][column.name] for column in table.primary_key)
+                with connection.begin():
+                    query = select(literal(1)).select_from(table).where(*matches)
+                    return connection.execute(query).first() is not None
+    return False
 
 
 def _is_batch_error(error: Exception) -> bool:
     if isinstance(error, DBAPIError):
-        return isinstance(error, _BATCH_ERRORS) and not error.connection_invalidated
+        if error.connection_invalidated:
+            return False
+        # A row beyond a limit of PostgreSQL, which it reports like a failure of the server.
+        is_too_large = str(getattr(error.orig, "sqlstate", "")).startswith("54")
+        return isinstance(error, _BATCH_ERRORS) or is_too_large
     # Values of a wrong type, or out of range, do not reach the database.
     return isinstance(error, StatementError | TypeError | ValueError | OverflowError)
 
 
 def _reason(error: Exception) -> str:
     """Return what went wrong, without rows: databases quote them from the second line on."""
+    if isinstance(error, AuctuneError):
+        return str(error)
     if isinstance(error, StatementError) and error.orig is not None:
         cause: BaseException = error.orig
         quotes = isinstance(error, DataError)

@@ -1,16 +1,17 @@
 """Open the database of a service: own it, and check its schema."""
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol, Self
 
-from sqlalchemy import Connection, Engine
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy import Connection, Engine, event
+from sqlalchemy.engine import ExceptionContext, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 
 from auctune.domain import InputError
-from auctune.service.storage.identity import check_unused
+from auctune.service.storage.batch import StoreError, UnavailableError
+from auctune.service.storage.identity import check_unused, database_id
 from auctune.service.storage.postgresql import PostgresqlDatabase
 from auctune.service.storage.schema import check_schema, ensure_schema, migrate, revision
 from auctune.service.storage.sqlite import SqliteDatabase
@@ -31,14 +32,15 @@ class Database(Protocol):
     def acquire(self) -> Connection:
         """Become the owner for as long as the returned connection, which alone writes, is open.
 
-        A database that has an owner, or does not keep what it acknowledges, is an InputError.
+        A database that has an owner, or does not keep what it acknowledges, is an InputError. After
+        a release, only the database that was owned is acquired again.
         """
         ...
 
     def reader(self) -> Engine: ...
 
     def ensure_owned(self) -> None:
-        """Raise StoreError if the database is not the one that was opened any more."""
+        """Raise UnavailableError if the database is not the one that was opened any more."""
         ...
 
     def purge(self, connection: Connection) -> None:
@@ -61,6 +63,23 @@ class Store:
         self.label = database.label
         self.writer: Connection = database.acquire()
         self.reader: Engine = database.reader()
+        event.listen(self.reader, "handle_error", self._on_read_error)
+        self._id: str | None = None
+
+    def remember_id(self) -> None:
+        """Note which database this is, for `reconnect`."""
+        self._id = database_id(self.writer)
+
+    def reconnect(self) -> None:
+        """Become the owner again, with a new connection, after an error of the database.
+
+        Raises:
+            DBAPIError, InputError, UnavailableError: if that is not possible now.
+        """
+        self._close_writer()
+        self.writer = self._database.acquire()
+        if self._id is not None and database_id(self.writer) != self._id:
+            raise UnavailableError(f"{self.label}: is another database")
 
     def check_still_owned(self) -> None:
         self._database.ensure_owned()
@@ -70,8 +89,25 @@ class Store:
 
     def close(self) -> None:
         self.reader.dispose()
-        self.writer.close()
-        self._database.release()
+        self._close_writer()
+
+    def _close_writer(self) -> None:
+        if not self.writer.closed:
+            # A connection that is broken cannot be rolled back.
+            with suppress(DBAPIError):
+                self.writer.invalidate()
+            with suppress(DBAPIError):
+                self.writer.close()
+            self._database.release()
+
+    def _on_read_error(self, context: ExceptionContext) -> None:
+        """Have readers raise StoreError where the database cannot be read now."""
+        error = context.sqlalchemy_exception
+        is_outage = isinstance(error, OperationalError) or context.is_disconnect
+        # The pool itself replaces a connection that does not answer its ping.
+        if is_outage and not context.is_pre_ping:
+            reason = type(context.original_exception).__name__
+            raise StoreError(f"{self.label}: cannot be read ({reason})") from error
 
     def __enter__(self) -> Self:
         return self
@@ -100,6 +136,7 @@ def open_store(where: str | Path, folder: Path | None = None) -> Store:
         if folder is not None and revision(store.writer, store.label) is None:
             check_unused(folder, store.label)
         ensure_schema(store.writer, store.label)
+        store.remember_id()
     except BaseException:
         store.close()
         raise

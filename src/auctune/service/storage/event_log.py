@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
-from sqlalchemy import Engine, Row, Select, func, select
+from sqlalchemy import Connection, Engine, Row, Select, func, select
 
 from auctune.domain import InputError
-from auctune.service.storage.tables import entries, events, files
+from auctune.service.storage.tables import NUMBERS, events
 
 # A longer read transaction would keep SQLite from moving its write-ahead log into the file.
 _PAGE = 5000
@@ -102,6 +102,20 @@ class EventLog:
             query = query.where(events.c.zone == zone)
         return self._read(query)[0][0] or 0
 
+    def newest_time(self, zone: str) -> float:
+        """Return the greatest time of a zone's newest events, in unix seconds, or 0.
+
+        After a correction of the clock it may be that of an earlier event.
+        """
+        newest = (
+            select(events.c.at)
+            .where(events.c.zone == zone)
+            .order_by(events.c.seq.desc())
+            .limit(_PAGE)
+            .subquery()
+        )
+        return float(self._read(select(func.max(newest.c.at)))[0][0] or 0.0)
+
     def zones(self) -> tuple[str, ...]:
         first = func.min(events.c.seq)
         rows = self._read(select(events.c.zone).group_by(events.c.zone).order_by(first))
@@ -130,10 +144,22 @@ class EventLog:
             return list(connection.execute(query).all())
 
 
+def last_number(connection: Connection) -> int:
+    """Return the greatest number of an event, entry or file that is stored, or 0."""
+    with connection.begin():
+        return max(
+            connection.execute(select(func.max(column))).scalar_one() or 0 for column in NUMBERS
+        )
+
+
 class SequenceNumbers:
-    """Numbers of events, entries and files: they rise and are never reused. Thread-safe."""
+    """Numbers of events, entries and files after `last`: they rise, and are never reused.
+
+    Thread-safe.
+    """
 
     def __init__(self, last: int) -> None:
+        self.last = last
         self._next = last + 1
         self._lock = threading.Lock()
 
@@ -141,11 +167,7 @@ class SequenceNumbers:
     def after_stored(cls, reader: Engine) -> Self:
         """Return the numbers after the greatest one that is stored."""
         with reader.connect() as connection:
-            stored = [
-                connection.execute(select(func.max(column))).scalar_one() or 0
-                for column in (events.c.seq, entries.c.id, files.c.seq)
-            ]
-        return cls(max(stored))
+            return cls(last_number(connection))
 
     def take(self, count: int = 1) -> int:
         assert count >= 1

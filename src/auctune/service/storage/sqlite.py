@@ -19,7 +19,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from auctune.domain import InputError
-from auctune.service.storage.batch import StoreError
+from auctune.service.storage.batch import StoreError, UnavailableError
 
 # More than `auctune.service.storage.batch` uses.
 _CACHED_STATEMENTS = 512
@@ -41,6 +41,9 @@ class SqliteDatabase:
         self._inode = 0
 
     def acquire(self) -> Connection:
+        if self._inode:
+            # Opening it would create a file in the place of one that was moved.
+            self.ensure_owned()
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             lock = self._path.with_name(f"{self._path.name}.lock").open("a+")
@@ -76,9 +79,9 @@ class SqliteDatabase:
         try:
             inode = self._path.stat().st_ino
         except OSError as error:
-            raise StoreError(f"{self.label}: no longer exists: {error.strerror}") from None
+            raise UnavailableError(f"{self.label}: no longer exists: {error.strerror}") from None
         if inode != self._inode:
-            raise StoreError(f"{self.label}: was replaced by another file")
+            raise UnavailableError(f"{self.label}: was replaced by another file")
 
     def purge(self, connection: Connection) -> None:
         # Moves the whole write-ahead log into the file, and truncates it.
@@ -89,8 +92,9 @@ class SqliteDatabase:
             raise StoreError(f"{self.label}: readers hold its write-ahead log; try again")
 
     def release(self) -> None:
-        assert self._lock is not None
-        self._lock.close()
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
 
     def _cannot_be_opened(self, reason: str) -> InputError:
         return InputError(

@@ -175,3 +175,6 @@ meta = Table(
     Column("value", Text, nullable=False),
     sqlite_strict=True,
 )
+
+NUMBERS = (events.c.seq, entries.c.id, files.c.seq)
+"""Columns with numbers of the one sequence of the database."""

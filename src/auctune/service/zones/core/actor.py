@@ -229,4 +229,7 @@ class ZoneActor(Generic[Z_co]):
 
 
 def _closed(error: Exception) -> ZoneUnavailableError:
-    return ZoneUnavailableError(f"the market cannot be written to ({error}); try again later")
+    # The log has the reason: it may have paths of the server.
+    unavailable = ZoneUnavailableError("the market cannot be written to; try again later")
+    unavailable.__cause__ = error
+    return unavailable

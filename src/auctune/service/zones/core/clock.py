@@ -1,8 +1,12 @@
 """Slots on a wall clock: slot t runs from epoch + t * slot_seconds, in unix time."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+
+from auctune.domain import AuctuneError
+from auctune.run.unix_time import SteadyClock
+from auctune.service.jobs.timestamps import to_rfc3339
 
 Now = Callable[[], float]
 """Returns the current unix time."""
@@ -43,3 +47,49 @@ class SlotClock:
     def slots_for(self, seconds: float) -> int:
         """Return the number of whole slots that a duration takes, rounded up."""
         return max(0, math.ceil(seconds / self.slot_seconds - _EPSILON))
+
+
+class ClockError(AuctuneError):
+    """The machine's clock is wrong, or was: no bids are taken."""
+
+
+def clock_fault(now: Now) -> str | None:
+    """Return what is wrong with the machine's clock, or None."""
+    seconds = now.seconds_off if isinstance(now, SteadyClock) else 0.0
+    if seconds == 0.0:
+        return None
+    direction, remedy = ("forward", "back") if seconds > 0 else ("back", "forward again")
+    return (
+        f"the machine's clock has jumped {abs(seconds):,.0f} s {direction}; the service keeps the "
+        f"old time and takes no bids: set the clock {remedy}, or restart the service if the new "
+        "time is right"
+    )
+
+
+class FutureLogs:
+    """Zones whose logs end later than the clock says: it was ahead, and has been corrected.
+
+    Until the clock has reached that time, such a zone takes no bids and trains nothing: its slots
+    up to then are over.
+
+    Args:
+        ends: time of the newest event, by zone.
+    """
+
+    def __init__(self, ends: Mapping[str, float], now: Now) -> None:
+        self._ends = {zone: end for zone, end in ends.items() if end > now()}
+        self._now = now
+
+    def fault(self, zone: str) -> str | None:
+        """Return why a zone takes no bids now, or None."""
+        end, now = self._ends.get(zone, 0.0), self._now()
+        if end <= now:
+            return None
+        return (
+            f"the log of zone {zone} ends at {to_rfc3339(end)}, and the machine's clock is at "
+            f"{to_rfc3339(now)}: the zone takes no bids until the clock has reached the log"
+        )
+
+    def any_fault(self) -> str | None:
+        """Return the fault of one of the zones, or None."""
+        return next(filter(None, map(self.fault, self._ends)), None)

@@ -8,6 +8,7 @@ zones that meter what a job uses an `EstimateGateway`.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 import structlog
@@ -38,8 +39,9 @@ from auctune.service.jobs.terms import (
 )
 from auctune.service.jobs.timestamps import to_rfc3339
 from auctune.service.jobs.training import Defaults, Submission, Training, ZoneBid, resolve_training
+from auctune.service.storage.batch import StoreError
 from auctune.service.storage.read_model import JobReadModel
-from auctune.service.tasks import TaskSet
+from auctune.service.tasks import TaskSet, retry_outages
 from auctune.service.zones.core.acceptance import (
     accepted_request,
     degradation_reason,
@@ -310,7 +312,8 @@ class ZoneGateway(ABC, Generic[Z, B, D]):
 
     def _enqueue(self, submission: Submission) -> None:
         # The key is recorded with the pending job; the decision must not record it again.
-        self._tasks.spawn(self._decide_pending(replace(submission, key=None, is_pending=True)))
+        pending = replace(submission, key=None, is_pending=True)
+        self._tasks.spawn(retry_outages(partial(self._decide_pending, pending)))
 
     async def _decide_pending(self, submission: Submission) -> None:
         job = submission.job
@@ -322,6 +325,8 @@ class ZoneGateway(ABC, Generic[Z, B, D]):
             await self.actor.call(lambda zone: zone.reject_pending(job, refusal))
         except DataError as error:
             await self._fail_pending(job, "data_failed", str(error), "training_file")
+        except StoreError:
+            raise
         except AuctuneError as error:
             # The job remains pending, and is decided on after the next start.
             _log.error("deciding on a pending job failed", job=job, reason=str(error))

@@ -150,7 +150,7 @@ def test_a_log_that_fails_closes_the_desk_and_is_told_once() -> None:
     for done in log.waiting:
         done(lost)
     for answer in answers:
-        with pytest.raises(ZoneUnavailableError, match="disk is full"):
+        with pytest.raises(ZoneUnavailableError, match="try again later"):
             answer.result(WAIT)
     with pytest.raises(ZoneUnavailableError):
         actor.submit(lambda zone: zone.cancel("a")).result(WAIT)
@@ -182,7 +182,7 @@ def test_a_command_that_breaks_off_between_mechanism_and_record_closes_it() -> N
         zone.apply_to_mechanism(Released(job.task, job.cells_from(0)))
         raise RuntimeError("a mistake of ours")
 
-    with pytest.raises(ZoneUnavailableError, match="a mistake of ours"):
+    with pytest.raises(ZoneUnavailableError, match="try again later"):
         actor.submit(break_off).result(WAIT)
     assert [str(error) for error in ended] == ["a mistake of ours"]
     actor.close()
@@ -214,7 +214,7 @@ def test_an_end_that_is_no_error_closes_the_desk_and_leaves_nobody_waiting() -> 
 
     answers = [actor.submit(leave), actor.submit(come_later)]
     for answer in answers:
-        with pytest.raises(ZoneUnavailableError, match="SystemExit"):
+        with pytest.raises(ZoneUnavailableError, match="try again later"):
             answer.result(WAIT)
     assert [str(error) for error in ended] == ["SystemExit(3)"]
     actor.close()
@@ -246,7 +246,7 @@ def test_an_alarm_that_fails_leaves_nobody_waiting() -> None:
     made = MadeUpZone()
     actor = ZoneActor(made.zone, LostLog(), deaf)
     for name in ("a", "b"):
-        with pytest.raises(ZoneUnavailableError, match="disk is full"):
+        with pytest.raises(ZoneUnavailableError, match="try again later"):
             actor.submit(lambda zone, name=name: zone.decide(made.bid(name))).result(WAIT)  # type: ignore[misc]
     actor.close()
 
