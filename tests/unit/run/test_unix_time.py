@@ -1,5 +1,6 @@
 """A clock that is set forward or back by mistake is not believed; time that passed is."""
 
+import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -147,3 +148,14 @@ def test_a_process_of_no_service_has_the_machine_s_time(shared: None) -> None:
 
     before = time.time()
     assert before <= unix_time() <= time.time()
+
+
+def test_time_goes_back_in_no_process_either(machine: Machine, shared: None) -> None:
+    assert isinstance(module._of_environment(), SteadyClock)
+    clock = SteadyClock(math.inf, None, lambda: machine.unix, lambda: machine.boot)
+    begins = clock()
+    machine.wait(5.0)
+    machine.unix -= 3_600.0
+    assert clock() == begins + 5.0
+    machine.unix += 400 * 86_400.0
+    assert (clock(), clock.seconds_off) == (machine.unix, 0.0)
