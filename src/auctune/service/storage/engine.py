@@ -1,5 +1,6 @@
 """Open the database of a service: own it, and check its schema."""
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -103,10 +104,13 @@ class Store:
     def _on_read_error(self, context: ExceptionContext) -> None:
         """Have readers raise StoreError where the database cannot be read now."""
         error = context.sqlalchemy_exception
-        is_outage = isinstance(error, OperationalError) or context.is_disconnect
+        original = context.original_exception
+        # SQLite reports a write by a reader, which is a defect of ours, like a failure.
+        is_defect = getattr(original, "sqlite_errorcode", None) == sqlite3.SQLITE_READONLY
+        is_outage = (isinstance(error, OperationalError) and not is_defect) or context.is_disconnect
         # The pool itself replaces a connection that does not answer its ping.
         if is_outage and not context.is_pre_ping:
-            reason = type(context.original_exception).__name__
+            reason = type(original).__name__
             raise StoreError(f"{self.label}: cannot be read ({reason})") from error
 
     def __enter__(self) -> Self:
