@@ -25,8 +25,9 @@ from auctune.service.jobs.offers import NO_ALTERNATIVES, Alternatives, ZoneQuote
 from auctune.service.jobs.quotes import Quote, QuoteStore, require_quote
 from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.jobs.terms import missing_terms
+from auctune.service.storage.committer import retry_outages
 from auctune.service.storage.read_model import JobReadModel
-from auctune.service.tasks import TaskSet, retry_outages
+from auctune.service.tasks import TaskSet
 from auctune.service.zones.core.clock import ClockError, FutureLogs
 from auctune.service.zones.core.gateway import AnyGateway
 

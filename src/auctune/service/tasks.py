@@ -1,16 +1,10 @@
 """Background tasks, referenced until they are done; their errors are logged."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Coroutine
+from typing import Any
 
 import structlog
-
-from auctune.service.storage.batch import StoreError
-
-T = TypeVar("T")
-
-_RETRY_SECONDS = 1.0
 
 _log = structlog.get_logger(__name__)
 
@@ -37,13 +31,3 @@ class TaskSet:
         error = None if task.cancelled() else task.exception()
         if error is not None:
             _log.error("a background task failed", exc_info=error)
-
-
-async def retry_outages(work: Callable[[], Awaitable[T]]) -> T:
-    """Do work, again and again while the database cannot be used."""
-    while True:
-        try:
-            return await work()
-        except StoreError as error:
-            _log.warning("background work waits for the database", reason=str(error))
-            await asyncio.sleep(_RETRY_SECONDS)

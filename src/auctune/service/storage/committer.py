@@ -16,9 +16,9 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
-from typing import Self
+from typing import Self, TypeVar
 
 import structlog
 from sqlalchemy import Connection, literal, select
@@ -53,6 +53,10 @@ WINDOW_SECONDS = 0.008
 """Time between the starts of two transactions, if the first one had several batches."""
 MIN_RETRY_SECONDS, MAX_RETRY_SECONDS = 0.1, 5.0
 """Time between attempts to reach a database that cannot be written; it doubles."""
+
+_WORK_RETRY_SECONDS = 1.0
+
+T = TypeVar("T")
 
 # Errors that the rows of a batch can cause; all others are the database's.
 _BATCH_ERRORS = (DataError, IntegrityError, InterfaceError, ProgrammingError)
@@ -358,3 +362,13 @@ async def durable(committer: Committer, batch: WriteBatch) -> None:
     batch.done = done
     committer.submit(batch)
     await asyncio.wrap_future(future)
+
+
+async def retry_outages(work: Callable[[], Awaitable[T]]) -> T:
+    """Do work, again and again while the database cannot be used."""
+    while True:
+        try:
+            return await work()
+        except StoreError as error:
+            _log.warning("background work waits for the database", reason=str(error))
+            await asyncio.sleep(_WORK_RETRY_SECONDS)

@@ -40,8 +40,9 @@ from auctune.service.jobs.terms import (
 from auctune.service.jobs.timestamps import to_rfc3339
 from auctune.service.jobs.training import Defaults, Submission, Training, ZoneBid, resolve_training
 from auctune.service.storage.batch import StoreError
+from auctune.service.storage.committer import retry_outages
 from auctune.service.storage.read_model import JobReadModel
-from auctune.service.tasks import TaskSet, retry_outages
+from auctune.service.tasks import TaskSet
 from auctune.service.zones.core.acceptance import (
     accepted_request,
     degradation_reason,
