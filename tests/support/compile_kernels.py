@@ -1,9 +1,10 @@
 """Compiles what tests call, once, into the cache that they share: `make test` runs it first.
 
 Processes that need the same kernel at the same time would each compile it. What is missing here
-is compiled by the first test that calls it.
+is compiled by the first test that calls it. A file in the cache says that nothing is left to do.
 """
 
+import hashlib
 import os
 import tempfile
 from collections.abc import Sequence
@@ -13,10 +14,13 @@ from support.kernel_cache import share_kernels
 
 share_kernels()
 
-import numpy as np  # noqa: E402  (kernels look for their cache as they are imported)
+import numba  # noqa: E402  (kernels look for their cache as they are imported)
+import numpy as np  # noqa: E402
+from numba.core.registry import cpu_target  # noqa: E402
 from typer.testing import CliRunner  # noqa: E402
 
 from auctune.cli.app import app  # noqa: E402
+from auctune.numerics.jit import kernel_folder, source_digest  # noqa: E402
 from support.endless import ENDLESS, days_of_six_slots  # noqa: E402
 from support.markets import random_market  # noqa: E402
 from support.mechanisms import MECHANISMS  # noqa: E402
@@ -56,8 +60,17 @@ def _commands() -> None:
         assert done.exit_code == 0, f"{command}: {done.output}"
 
 
-if __name__ == "__main__":
+def _stamp() -> Path:
+    """The file of these sources here: numba caches by their folder and by the processor."""
+    processor = cpu_target.target_context.codegen().magic_tuple()
+    key = (source_digest(""), numba.__version__, processor, str(EXAMPLES))
+    return kernel_folder() / f"tests-{hashlib.blake2b(repr(key).encode()).hexdigest()[:24]}"
+
+
+if __name__ == "__main__" and not (stamp := _stamp()).exists():
+    print("compiling kernels for the tests: once, a minute or two", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         _auctions()
         _commands()
+    stamp.touch()

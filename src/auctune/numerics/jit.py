@@ -4,14 +4,16 @@ Kernels are compiled lazily at their first call and cached on disk. No fastmath:
 come out the same in every run and replay, to the last bit. Division by zero follows numpy and
 raises nothing, since kernels report by status and never by exception.
 
-numba's cache knows a kernel by its own file's time stamp and misses a change in a kernel that it
-calls. So the cache lies in a folder named after the digest of all sources of this package.
+numba's cache knows a kernel by the source of its own file and by the processor, and misses a change
+in a kernel that it calls. So the kernels of a package are cached in a folder that is named after
+the digest of all sources that they depend on.
 """
 
+import functools
 import hashlib
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -29,13 +31,25 @@ def compiling(whose: str) -> str:
 
 COMPILING = compiling("the auction's")
 
-_PACKAGE = Path(__file__).resolve().parent.parent
+_SOURCES = Path(__file__).resolve().parent.parent
+# Kernels of these packages call their own and those of `numerics`; those of others may call all.
+INDEPENDENT = frozenset({"auction", "edge", "spot", "timeshare"})
+# Of a package; for branches that are worked on in turn.
 _KEPT_CACHES = 8
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a function of arrays and scalars; `kernel(f).py_func` is the plain Python."""
-    compiled: Any = numba.njit(cache=True, error_model="numpy", nogil=True)(function)
+    # Of another module numba chooses the place.
+    top, _, module = function.__module__.partition(".")
+    config: Any = numba.config
+    place = config.CACHE_DIR
+    try:
+        if top == "auctune":
+            config.CACHE_DIR = _make_folder(module.partition(".")[0]) or place
+        compiled: Any = numba.njit(cache=True, error_model="numpy", nogil=True)(function)
+    finally:
+        config.CACHE_DIR = place
     template_of, plain_type = compiled.get_call_template, cast(Any, types.unliteral)
 
     # numba would compile a kernel anew for each constant that another kernel calls it with.
@@ -69,40 +83,43 @@ def _is_cached(compiled: Any) -> bool:
 
 
 def kernel_folder() -> Path:
-    """Where compiled kernels of these sources are kept; it is there if it could be made."""
-    return _cache_root() / _source_digest()
+    """Return the folder of all compiled kernels."""
+    given = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
+    return Path(given or Path.home() / ".cache") / "auctune" / "kernels"
 
 
-def _cache_root() -> Path:
-    given = os.environ.get("NUMBA_CACHE_DIR")
-    if given:
-        return Path(given) / "auctune"
-    user = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(user) / "auctune" / "kernels"
-
-
-def _source_digest() -> str:
-    digest = hashlib.blake2b(digest_size=12)
-    for path in sorted(_PACKAGE.rglob("*.py")):
+def kernel_sources(package: str) -> Iterator[Path]:
+    """Yield the sources that kernels of a package can call, or have constants and tuples from."""
+    packages = [package, "numerics"] if package in INDEPENDENT else [""]
+    for path in sorted(path for name in packages for path in (_SOURCES / name).rglob("*.py")):
         source = path.read_bytes()
-        if b"@kernel" in source:
-            digest.update(str(path.relative_to(_PACKAGE)).encode() + b"\0" + source)
+        if path.parent.name == "numerics" or b"@kernel" in source or b"(NamedTuple)" in source:
+            yield path
+
+
+def source_digest(package: str) -> str:
+    """Return the digest of the sources that kernels of a package depend on."""
+    digest = hashlib.blake2b(digest_size=12)
+    for path in kernel_sources(package):
+        digest.update(str(path.relative_to(_SOURCES)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 
 
-def _choose_cache() -> None:
-    root, folder = _cache_root(), kernel_folder()
+def _folder(package: str) -> Path:
+    return kernel_folder() / f"{package}-{source_digest(package)}"
+
+
+@functools.cache
+def _make_folder(package: str) -> str:
+    folder = _folder(package)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         os.utime(folder)
-        by_use = sorted(root.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+        others = kernel_folder().glob(f"{package}-*")
+        by_use = sorted(others, key=lambda path: path.stat().st_mtime, reverse=True)
     except OSError:
         # No place to write: numba falls back to its own, or compiles anew in each process.
-        return
+        return ""
     for stale in by_use[_KEPT_CACHES:]:
         shutil.rmtree(stale, ignore_errors=True)
-    config: Any = numba.config
-    config.CACHE_DIR = str(folder)
-
-
-_choose_cache()
+    return str(folder)
