@@ -59,8 +59,8 @@ class PostedPrice(BidCharging):
 
     def offer(self, task: Task, now: int) -> Decision:
         """Decide on one bid, and reserve the cells of an admitted task."""
+        self.book.check(task, now)
         self.advance(now)
-        self.book.check(task)
         vendor = _quickest(task)
         cells = self._earliest(self.book.usage, task, now, vendor)
         if cells is None:

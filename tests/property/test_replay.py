@@ -1,18 +1,39 @@
 """A mechanism rebuilt from its record decides as the one that made it, to the last bit."""
 
 import copy
+from dataclasses import replace
+from decimal import Decimal
 
 import numpy as np
 import pytest
 from hypothesis import given
 
-from auctune.domain import Admission, Cluster, PricesLearned, Task
+from auctune.auction.pricing import LearnedPricing
+from auctune.auction.pricing.exponential import RevealedRange
+from auctune.domain import (
+    Admission,
+    Cell,
+    Cluster,
+    InputError,
+    MenuLine,
+    Offered,
+    PricesLearned,
+    Schedule,
+    Task,
+    write_snapshot,
+)
 from support.endless import ENDLESS, days_of_six_slots
 from support.instances import instances
 from support.markets import random_market
 from support.mechanisms import MECHANISMS, Make
 from support.playing import offer_all
-from support.recording import Recorder, assert_alike, play_day, rebuilt
+from support.recording import (
+    Recorder,
+    assert_alike,
+    assert_same_state,
+    play_day,
+    rebuilt,
+)
 from support.thorough import drawn, rotated, times
 from support.windows import in_window
 
@@ -64,16 +85,58 @@ def test_a_rebuilt_mechanism_goes_on_identically_for_days_without_an_end(name: s
     assert (lessons > 5) == ("learned" in name or "revealed" in name)
 
 
-def test_a_record_is_applied_without_learning_again() -> None:
+def test_a_record_is_applied_without_learning_again(monkeypatch: pytest.MonkeyPatch) -> None:
     market = random_market(np.random.default_rng(3), num_tasks=40)
+    recorders = {}
     for name in ("critical-masked-sum-learned", "critical-masked-max-revealed-range"):
-        recorder = Recorder(MECHANISMS[name](market.cluster), market.cluster)
+        recorders[name] = Recorder(MECHANISMS[name](market.cluster), market.cluster)
         for task in market.tasks:
-            recorder.offer(task, task.arrival)
-        unlearned = [e for e in recorder.events if not isinstance(e, PricesLearned)]
-        assert len(unlearned) < len(recorder.events)
-        free = rebuilt(MECHANISMS[name](market.cluster), unlearned).state()
-        assert not free.compute_price.any()
+            recorders[name].offer(task, task.arrival)
+
+    def learn(*_: object) -> None:
+        raise AssertionError("learned again")
+
+    monkeypatch.setattr(LearnedPricing, "_learn", learn)
+    monkeypatch.setattr(RevealedRange, "estimate", learn)
+    for name, recorder in recorders.items():
+        assert any(isinstance(event, PricesLearned) for event in recorder.events)
+        again = rebuilt(MECHANISMS[name](market.cluster), recorder.events)
+        assert_same_state(again.state(), recorder.mechanism.state())
+
+
+@pytest.mark.parametrize("name", rotated(MECHANISMS))
+def test_a_record_of_offers_alone_rebuilds_what_they_learned_from(name: str) -> None:
+    market = random_market(np.random.default_rng(8), num_tasks=60)
+    first, half = MECHANISMS[name](market.cluster), len(market.tasks) // 2
+    offered = [
+        Offered(task, first.offer(task, task.arrival), task.arrival) for task in market.tasks[:half]
+    ]
+    second = rebuilt(MECHANISMS[name](market.cluster), offered)
+    assert_alike(first, second, market.tasks[half:])
+
+
+@pytest.mark.parametrize("name", [*rotated(MECHANISMS), *rotated(ENDLESS)])
+def test_a_bid_that_is_refused_begins_no_slot(name: str) -> None:
+    if name in MECHANISMS:
+        market = random_market(np.random.default_rng(12), num_tasks=60)
+        mechanism, tasks = MECHANISMS[name](market.cluster), list(market.tasks)
+    else:
+        market = days_of_six_slots(12)
+        mechanism, tasks = ENDLESS[name](market, 0), [in_window(task) for task in market.tasks]
+    half = len(tasks) // 2
+    offer_all(mechanism, tasks[:half])
+    before, later = write_snapshot(mechanism.save()), tasks[half].arrival + 2
+    beyond = replace(tasks[half], deadline=10**6)
+    for refused in (
+        lambda: mechanism.offer(beyond, later),
+        lambda: mechanism.offer_slot([tasks[half], beyond], later),
+    ):
+        with pytest.raises(InputError, match="deadline"):
+            refused()
+        assert write_snapshot(mechanism.save()) == before
+    line = MenuLine(later, Decimal(0), Schedule((Cell(later, market.cluster.nodes[0].id),)))
+    assert mechanism.take(replace(tasks[half], deadline=later + 2), line, later) is None
+    assert write_snapshot(mechanism.save()) == before
 
 
 def test_a_record_that_ends_with_a_lesson_is_not_taught_it_again() -> None:

@@ -142,7 +142,7 @@ def test_nothing_grows_however_long_it_runs(name: str) -> None:
     assert rolling.state().first_slot >= 119 * market.cluster.slots
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_learned_prices_remember_days_and_not_years() -> None:
     """Days of six slots: seven of them are kept, and the bids of the last hours."""
     market = long_market(5, slots=3 * WINDOW, num_tasks=60)

@@ -1,16 +1,18 @@
 """A mechanism that takes over what another one saved goes on as that one, to the last bit."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from auctune.auction import Pdftsp, PdftspParams, Titan, make_eft, make_ntm
-from auctune.domain import Admission, InputError, read_snapshot, write_snapshot
+from auctune.domain import Admission, Cluster, InputError, read_snapshot, write_snapshot
 from support.endless import ENDLESS, days_of_six_slots
 from support.markets import random_market
 from support.mechanisms import MECHANISMS
+from support.playing import offer_all
 from support.recording import Recorder, assert_alike, assert_same_state, play_day
 from support.thorough import rotated, times
 from support.windows import in_window
@@ -93,3 +95,52 @@ def test_what_another_mechanism_saved_is_refused(
 ) -> None:
     with pytest.raises(InputError, match=message):
         second().load(first().save())
+
+
+def with_half_the_compute(cluster: Cluster) -> Cluster:
+    halved = {
+        name: replace(kind, compute=kind.compute / 2) for name, kind in cluster.node_types.items()
+    }
+    return replace(cluster, node_types=halved)
+
+
+def test_a_snapshot_of_nodes_that_could_hold_more_is_refused() -> None:
+    sold = Pdftsp(MARKET.cluster)
+    offer_all(sold, MARKET.tasks)
+    with pytest.raises(InputError, match="capacity: differs"):
+        Pdftsp(with_half_the_compute(MARKET.cluster)).load(sold.save())
+
+
+LEARNED_MARKET = days_of_six_slots(35)
+DAMAGES: Mapping[str, tuple[tuple[str | int, ...], Any]] = {
+    "nodes": (("book", "nodes"), ["others"]),
+    "no use": (("book", "compute"), np.zeros((1, 1))),
+    "use that is no array": (("book", "tasks"), "none"),
+    "a horizon beside": (("book", "first"), None),
+    "no prices": (("pricing", "lam"), np.zeros((6, 6))),
+    "prices of one slot": (("pricing", "phi"), np.zeros((8, 1, 1))),
+    "counts of another day": (("pricing", "diary", "counts"), np.zeros(3, dtype=np.int64)),
+    "a chunk too few": (("pricing", "diary", "slots"), []),
+    "a day without slots": (("pricing", "days", 0, "slot"), np.zeros(0, dtype=np.int64)),
+    "a day of another length": (("pricing", "days", 0, "counts"), np.zeros(3, dtype=np.int64)),
+    "bids of other types": (("pricing", "days", 0, "columns", "throughput"), np.zeros((1, 9))),
+    "sums of five numbers": (("evidence", "sums"), [[0, "ada", 1, 1, 1]]),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_snapshot_that_is_refused_changes_nothing(damage: str) -> None:
+    tasks = [in_window(task) for task in LEARNED_MARKET.tasks]
+    other, mechanism = (ENDLESS["learned"](LEARNED_MARKET, 0) for _ in range(2))
+    offer_all(other, tasks[:90])
+    offer_all(mechanism, tasks[:40])
+    before = write_snapshot(mechanism.save())
+    damaged = read_snapshot(write_snapshot(other.save()))
+    *path, name = DAMAGES[damage][0]
+    place: Any = damaged
+    for part in path:
+        place = place[part]
+    place[name] = DAMAGES[damage][1]
+    with pytest.raises(InputError, match="snapshot"):
+        mechanism.load(damaged)
+    assert write_snapshot(mechanism.save()) == before

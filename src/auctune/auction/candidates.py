@@ -30,7 +30,7 @@ def book_cells(
 ) -> None:
     """Change what is sold of cells, and the lists of candidates if they are kept by use.
 
-    Args: the fields of Capacity and Usage that it takes, see book.py: called once an admission,
+    Args: the fields of Capacity and Usage that it takes, see ledger.py: called once an admission,
     and plain arrays pass far quicker than tuples of them.
         rows, nodes: of the cells.
         throughput, memory_gb: of the task, [K] samples per slot and GB.

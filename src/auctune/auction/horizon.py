@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from auctune.domain import InputError, Saved
+from auctune.domain import Saved
+from auctune.domain.snapshot import read_array
 
 
 class Shift(NamedTuple):
@@ -96,7 +97,4 @@ def load_rows(horizon: Horizon, saved: Saved, **by_row: NDArray[Any]) -> None:
     """
     for name, rows in by_row.items():
         window = rows[horizon.rows]
-        if saved[name].shape != window.shape:
-            found = f"are of shape {saved[name].shape}"
-            raise InputError(f"snapshot.{name}", found, f"{window.shape}")
-        window[...] = saved[name]
+        window[...] = read_array(saved, name, window.shape)

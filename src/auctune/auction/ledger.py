@@ -85,13 +85,18 @@ class CapacityLedger:
         self.rows_by_energy: Ints = self._sort_rows()
         self.usage = empty_usage(self.capacity, self.horizon.num_rows, prune=prune)
 
-    def check(self, task: Task) -> None:
+    def check(self, task: Task, now: int = 0) -> None:
         """Refuse a task that does not speak of this cluster and its window.
+
+        Args:
+            task: the task.
+            now: a slot to come, up to which the window will have moved.
 
         Raises:
             InputError: naming the field.
         """
-        check_task(task, self.cluster, self.horizon.first)
+        horizon = self.horizon
+        check_task(task, self.cluster, max(horizon.first, now) if horizon.rolls else 0)
 
     def throughput(self, task: Task) -> Floats:
         """[K] samples per slot of `task` by type; 0 where it cannot run."""
@@ -146,7 +151,7 @@ class CapacityLedger:
         self._change(rows, nodes, throughput, memory_gb, 1)
 
     def release(self, rows: Ints, nodes: Ints, throughput: Floats, memory_gb: float) -> None:
-        """Undo `take`."""
+        """Undo `allocate`."""
         self._change(rows, nodes, throughput, memory_gb, -1)
 
     def entering(self, now: int) -> SlotAdvanced:
@@ -199,7 +204,7 @@ class CapacityLedger:
         return self._set_rest(node, now, np.inf)
 
     def restore_node(self, node_id: str, now: int) -> tuple[Ints, Ints]:
-        """Undo `lose` from slot `now` on: the node is empty; its cells there.
+        """Undo `fail_node` from slot `now` on: the node is empty; its cells there.
 
         Raises:
             InputError: if there is no such node, or if it is not lost.
@@ -217,17 +222,21 @@ class CapacityLedger:
             "first": self.horizon.first,
             "origin": self.horizon.origin,
             "lost": sorted(self._lost),
+            "capacity": self._node_capacity(),
             **save_rows(self.horizon, energy_cost=self.energy_cost.T, **self.usage._asdict()),
         }
 
     def load(self, saved: Saved) -> None:
-        """Take over what the book of the same cluster saved.
+        """Restore a snapshot of the ledger of the same cluster; an error may leave half of it.
 
         Raises:
-            InputError: if it was another cluster's.
+            InputError: if it is of another cluster.
         """
         if tuple(saved["nodes"]) != self.node_ids:
             raise InputError("snapshot.nodes", "are others", f"{', '.join(self.node_ids)}")
+        # Older snapshots do not have it.
+        if not np.array_equal(saved.get("capacity", self._node_capacity()), self._node_capacity()):
+            raise InputError("snapshot.capacity", "differs", "that of the same nodes")
         if saved["rolls"] != self.horizon.rolls:
             expected = "both with an end, or both without one"
             raise InputError("snapshot.rolls", "is of another market", expected)
@@ -235,6 +244,11 @@ class CapacityLedger:
         self._lost = set(saved["lost"])
         load_rows(self.horizon, saved, energy_cost=self.energy_cost.T, **self.usage._asdict())
         self.rows_by_energy = self._sort_rows()
+
+    def _node_capacity(self) -> Floats:
+        """[2, N] samples per slot and GB of each node."""
+        capacity = self.capacity
+        return np.stack((capacity.compute, capacity.memory))[:, capacity.type_of]
 
     def _known(self, node_id: str) -> int:
         if node_id not in self.node_index:

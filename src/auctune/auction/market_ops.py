@@ -30,6 +30,7 @@ from auctune.domain import (
     SlotAdvanced,
     Task,
 )
+from auctune.domain.snapshot import restore
 from auctune.numerics.arrays import FIT, Ints
 
 
@@ -56,7 +57,13 @@ class CellMarket(ABC):
         """Decide on one bid, and allocate what was promised."""
 
     def offer_slot(self, tasks: Sequence[Task], now: int) -> list[Decision]:
-        """Decide on all bids of one slot, one after the other."""
+        """Decide on all bids of one slot, one after the other.
+
+        Raises:
+            InputError: as `offer`, before any is decided on.
+        """
+        for task in tasks:
+            self.book.check(task, now)
         return [self.offer(task, now) for task in tasks]
 
     @abstractmethod
@@ -77,9 +84,8 @@ class CellMarket(ABC):
         Raises:
             InputError: as `offer`, or if the plan is not one of the task's.
         """
-        market = self._at(now)
-        market.book.check(task)
-        return _explain(market, task, chosen, now)
+        self.book.check(task, now)
+        return _explain(self._at(now), task, chosen, now)
 
     def entering(self, now: int) -> SlotAdvanced:
         """Return what the beginning of slot `now` would bring into the market."""
@@ -109,7 +115,8 @@ class CellMarket(ABC):
         """Rebuild the state from an event, on replay, without deciding again."""
         match event:
             case Offered():
-                self._begin(self.entering(event.now))
+                # Nothing happens here where the log has the events of `advance`.
+                self.advance(event.now)
                 self._apply_offer(event)
             case Released():
                 self.release(event.task, event.cells)
@@ -133,8 +140,11 @@ class CellMarket(ABC):
         """Restore a snapshot of a mechanism with the same cluster and options.
 
         Raises:
-            InputError: if it is of another one.
+            InputError: if it is of another one; nothing has changed then.
         """
+        restore(saved, self._load, self.save)
+
+    def _load(self, saved: Saved) -> None:
         identity = self._identity()
         if any(saved.get(name) != value for name, value in identity.items()):
             raise InputError("snapshot", "is of another mechanism", f"one of {identity}")

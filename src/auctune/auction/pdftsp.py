@@ -105,8 +105,8 @@ class Pdftsp(CellMarket):
         Raises:
             InputError: if the task does not fit this cluster's types and horizon.
         """
+        self.book.check(task, now)
         self.advance(now)
-        self.book.check(task)
         request = self._search.request(task, now)
         best = self._search.find(request, task)
         decision = self._decide(task, request, best)
@@ -124,8 +124,8 @@ class Pdftsp(CellMarket):
         Raises:
             InputError: as `offer`.
         """
+        self.book.check(task, now)
         market = self._at(now)
-        market.book.check(task)
         request = market._search.request(task, now)
         return market._decide(task, request, market._search.find(request, task))
 
@@ -178,8 +178,8 @@ class Pdftsp(CellMarket):
         Raises:
             InputError: as `offer`.
         """
+        self.book.check(task, now)
         market = self._at(now)
-        market.book.check(task)
         lines: list[MenuLine] = []
         request = market._search.request(task, now)
         for deadline in range(request.first, request.last + 1):
@@ -195,22 +195,25 @@ class Pdftsp(CellMarket):
     def take(self, task: Task, line: MenuLine, now: int) -> Decision | None:
         """Accept a line of an earlier menu, if its plan is still available at its price.
 
+        If it is not, nothing changes.
+
         Raises:
             InputError: as `offer`, or if the bid is below the line's price.
         """
         if task.bid < line.price:
             raise InputError("bid", f"{task.bid}", f"at least the line's price, {line.price}")
-        self.advance(now)
-        self.book.check(task)
-        plan = read_plan(self.book, task, line.schedule, now)
-        request = self._search.request(task, now)
-        if plan is None or not self.book.has_room(
+        self.book.check(task, now)
+        market = self._at(now)
+        plan = read_plan(market.book, task, line.schedule, now)
+        request = market._search.request(task, now)
+        if plan is None or not market.book.has_room(
             plan.rows, plan.nodes, request.throughput, request.memory_gb
         ):
             return None
-        priced = self._priced(task, plan)
+        priced = market._priced(task, plan)
         if self._payment(priced.cost, priced.operating_cost) > line.price:
             return None
+        self.advance(now)
         value = float(task.bid) - priced.vendor_price - priced.operating_cost
         self._allocate(request, plan.rows, plan.nodes, value)
         decision = Decision(
@@ -276,8 +279,8 @@ class Pdftsp(CellMarket):
             "evidence": self._evidence.save(),
         }
 
-    def load(self, saved: Saved) -> None:
-        super().load(saved)
+    def _load(self, saved: Saved) -> None:
+        super()._load(saved)
         self.pricing.load(saved["pricing"])
         self._evidence.load(saved["evidence"])
         self._last_update = saved["taught"]
@@ -302,7 +305,6 @@ class Pdftsp(CellMarket):
 
     def _apply_offer(self, event: Offered) -> None:
         task, decision = event.task, event.decision
-        self._last_update = event.now
         request = self._search.request(task, event.now)
         if decision.schedule is not None:
             assert decision.value is not None
@@ -311,7 +313,7 @@ class Pdftsp(CellMarket):
         elif decision.reason is Reason.NO_CAPACITY and not self._is_masked:
             # Prices rose for a choice that was not granted, and that no record holds; not where
             # lost nodes had left no choice.
-            self.book.check(task)
+            self.book.check(task, event.now)
             best = self._search.find(request, task)
             if best is not None:
                 self.pricing.on_selection(best.slots, best.nodes, request, _value(task, best))

@@ -53,7 +53,7 @@ class Admission(Protocol):
 
         Learning happens here, so that it can be timed apart from decisions and put on record:
         call it once a slot and before each bid. `offer` and `take` do so by themselves where
-        nobody has, and then what they learned is on nobody's record.
+        nobody has; a log without these events is learned from again when it is applied.
 
         Returns:
             What happened, in its order, for the record: `SlotAdvanced` if the slot began,

@@ -12,7 +12,7 @@ import io
 import json
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from auctune.domain.errors import InputError
@@ -77,6 +77,37 @@ def read_snapshot(data: bytes) -> dict[str, Any]:
         # Its checksum is right, so another program wrote it.
         raise InputError("snapshot", f"cannot be read ({error})", "a snapshot") from None
     return tree
+
+
+def read_array(saved: Saved, name: str, shape: tuple[int, ...]) -> "NDArray[Any]":
+    """Return an array of a snapshot.
+
+    Raises:
+        InputError: if it is not one of this shape.
+    """
+    import numpy as np
+
+    array = saved[name]
+    if np.shape(array) != shape or not isinstance(array, np.ndarray):
+        raise InputError(f"snapshot.{name}", f"has shape {np.shape(array)}", f"{shape}")
+    return array
+
+
+def restore(saved: Saved, load: Callable[[Saved], None], save: Callable[[], Saved]) -> None:
+    """Load a snapshot; if that fails, load again what `save` returned before.
+
+    Raises:
+        InputError: if it is not one that can be loaded.
+    """
+    before = save()
+    try:
+        load(saved)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        load(before)
+        if isinstance(error, InputError):
+            raise
+        expected = "one of the same mechanism"
+        raise InputError("snapshot", f"cannot be loaded ({error!r})", expected) from error
 
 
 def _without_arrays(value: Any, arrays: "list[NDArray[Any]]") -> Any:

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from auctune.domain import InputError, Reason, Saved, round_money
 from auctune.domain.money import LARGEST, STEP
+from auctune.domain.snapshot import restore
 from auctune.edge.checker import first_violation
 from auctune.edge.decision import (
     EdgeAdvanced,
@@ -236,8 +237,11 @@ class Eris:
         """Take over what one over the same market saved.
 
         Raises:
-            InputError: if it was built otherwise.
+            InputError: if it was built otherwise; nothing has changed then.
         """
+        restore(saved, self._load, self.save)
+
+    def _load(self, saved: Saved) -> None:
         if saved.get("mechanism") != "eris" or saved["params"] != self._price_settings():
             raise InputError("snapshot", "is of another mechanism", f"eris with {self.params}")
         if saved["sites"] != list(self.market.site_ids):

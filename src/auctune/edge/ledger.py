@@ -9,6 +9,7 @@ Shapes: T slots, R sites, K resource types.
 import numpy as np
 
 from auctune.domain import InputError, Saved
+from auctune.domain.snapshot import read_array
 from auctune.edge.decision import EdgePlan
 from auctune.edge.job import EdgeJob
 from auctune.edge.market import EdgeMarket
@@ -126,21 +127,21 @@ class EdgeLedger:
             "traffic": self.traffic.copy(),
             "used": self.used.copy(),
             "closed": self.closed.copy(),
+            "capacity": self.capacity,
         }
 
     def load(self, saved: Saved) -> None:
-        """Take over what the ledger of the same market saved.
+        """Take over what the ledger of the same market saved; an error may leave half of it.
 
         Raises:
             InputError: if it was another market's.
         """
+        # Older snapshots do not have it.
+        if not np.array_equal(saved.get("capacity", self.capacity), self.capacity):
+            raise InputError("snapshot.capacity", "differs", "that of the same sites")
         for name in ("traffic", "used", "closed"):
             own = getattr(self, name)
-            if saved[name].shape != own.shape:
-                raise InputError(
-                    f"snapshot.{name}", f"has shape {saved[name].shape}", f"{own.shape}"
-                )
-            own[...] = saved[name]
+            own[...] = read_array(saved, name, own.shape)
         # Of a market that stands still, older ones say nothing of it.
         self.begin = saved.get("begin", 0)
 

@@ -167,10 +167,9 @@ class SuccessiveHalvingRun:
 #
 # - All released together: Moore-Hodgson.
 # - Else a set S can be done in time if and only if each stretch of time holds the jobs that must
-# lie
-#   in it, sum of {p_k : k in S, b_k >= r, d_k <= d} <= d - r for all releases r and due dates d: a
-#   program with a 0-1 variable for each thread, solved to the end for small bundles; beyond, its
-#   linear relaxation, rounded down, is still an upper bound.
+#   lie in it, sum of {p_k : k in S, b_k >= r, d_k <= d} <= d - r for all releases r and due dates
+#   d: a program with a 0-1 variable for each thread, solved to the end for small bundles; beyond,
+#   its linear relaxation, rounded down, is still an upper bound.
 
 # Beyond so many threads with releases, the relaxation alone.
 MOST_EXACT = 40

@@ -65,8 +65,8 @@ class GreedyAdmission(BidCharging):
         Raises:
             InputError: if the task does not fit this cluster's types and horizon.
         """
+        self.book.check(task, now)
         self.advance(now)
-        self.book.check(task)
         quote = self._vendor(task) if task.quotes else None
         delay = 0 if quote is None else quote.delay
         first = self.book.row(max(now, task.arrival) + delay)

@@ -109,9 +109,9 @@ class Titan(BidCharging):
         Raises:
             InputError: if a task does not fit this cluster's types and horizon.
         """
-        self.advance(now)
         for task in tasks:
-            self.book.check(task)
+            self.book.check(task, now)
+        self.advance(now)
         quotes = {task.id: (self._vendor(task),) for task in tasks if task.quotes}
         sold = sell_in_rounds(self.book, tasks, lambda waiting: self._weigh(waiting, now, quotes))
         return [

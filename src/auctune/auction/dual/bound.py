@@ -20,9 +20,8 @@ from auctune.numerics.highs import INFINITY, Program, SolveOptions, Status, solv
 #  minimize  sum_i w_i u_i + lam . compute + phi . memory
 #  subject to  u_i + lam . s_j + phi . r_j >= b_ij for each plan known,  u, lam, phi >= 0
 # is nowhere above the dual, so that its optimum is a lower bound of the dual's minimum; new plans
-# are
-# asked for between its prices and the best prices known, since its own jump about while plans are
-# few (smoothing by Wentges, "Weighted Dantzig-Wolfe decomposition", 1997).
+# are asked for between its prices and the best prices known, since its own jump about while plans
+# are few (smoothing by Wentges, "Weighted Dantzig-Wolfe decomposition", 1997).
 
 
 @dataclass(frozen=True, slots=True)

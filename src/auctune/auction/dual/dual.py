@@ -17,9 +17,8 @@ from auctune.numerics.threads import one_thread
 # With the capacity of nodes of one type added up, and prices lam, phi >= 0 [T, K]:
 #  D(lam, phi) = sum_i w_i v_i(lam, phi) + sum_tk (lam_tk * compute_tk + phi_tk * memory_tk),
 # where v_i is the greatest surplus that task i can have at these prices (see `response`). D is
-# convex
-# and piecewise linear, a subgradient is what is for sale less what tasks take, and every value of D
-# is an upper bound on welfare.
+# convex and piecewise linear, a subgradient is what is for sale less what tasks take, and every
+# value of D is an upper bound on welfare.
 
 
 Answers = Literal["exact", "relaxed"]

@@ -15,6 +15,7 @@ import numpy as np
 
 from auctune.auction.dual.columns import TaskColumns, to_columns
 from auctune.domain import Cluster, Quote, Saved, Task
+from auctune.domain.snapshot import read_array
 from auctune.numerics.arrays import Floats, Ints
 
 
@@ -92,6 +93,8 @@ def join(parts: Sequence[TaskColumns]) -> TaskColumns:
     return TaskColumns(**joined, first_quote=first_quote, costs=parts[0].costs)
 
 
+# Latest days from which the demand profile is fitted.
+MAX_DAYS = 7
 # Bids of one slot that are kept, a uniform sample of all that came; the rest are only counted.
 _MAX_KEPT_PER_SLOT = 200
 
@@ -144,19 +147,24 @@ class DemandHistory:
         later._counts = self._counts.copy()
         return later
 
-    def begin(self, now: int) -> DayRecord | None:
-        """Begin slot `now`; return the record of the day that ended with the one before, if any."""
+    def begin(self, now: int) -> list[DayRecord]:
+        """Begin slot `now`; return records of the days that have ended, of `MAX_DAYS` at most.
+
+        Days of which no slot was begun are among them: they brought no bid.
+        """
         if now == self.now:
-            return None
+            return []
         self._archive_slot()
-        day = None
-        if now // self._num_day > self.now // self._num_day:
-            day = self._close_day(now)
+        days: list[DayRecord] = []
+        num_ended = now // self._num_day - self.now // self._num_day
+        if num_ended:
+            idle = _idle_day(self._cluster, self._num_day, self._num_day)
+            days = [self._close_day(num_ended), *[idle] * min(num_ended - 1, MAX_DAYS)][-MAX_DAYS:]
         self._num_past = min(self._num_day, self._num_past + now - self.now)
         self.now, self.num_seen = now, 0
         oldest = min(now - self._num_recent_slots, now - now % self._num_day)
         self._chunks = [chunk for chunk in self._chunks if chunk[0] >= oldest]
-        return day
+        return days
 
     def add(self, task: Task) -> None:
         """Add a bid of the current slot."""
@@ -201,8 +209,10 @@ class DemandHistory:
 
     def load(self, saved: Saved) -> None:
         self.now, self.num_seen = saved["now"], saved["num_seen"]
-        self._num_past, self._counts = saved["num_past"], saved["counts"].copy()
-        chunks = [TaskColumns(**chunk) for chunk in saved["chunks"]]
+        self._num_past = saved["num_past"]
+        self._counts = read_array(saved, "counts", self._counts.shape).copy()
+        num_types = len(self._cluster.node_types)
+        chunks = [_load_columns(chunk, num_types) for chunk in saved["chunks"]]
         self._chunks = list(zip(saved["slots"], chunks, strict=True))
         self._current = []
         if self._chunks and self._chunks[-1][0] == self.now:
@@ -213,7 +223,7 @@ class DemandHistory:
             self._chunks.append((self.now, relative_columns(self._current, self._cluster)))
             self._current = []
 
-    def _close_day(self, now: int) -> DayRecord:
+    def _close_day(self, num_ended: int) -> DayRecord:
         start = self.now - self.now % self._num_day
         of_day = [(slot - start, columns) for slot, columns in self._chunks if slot >= start]
         parts = [columns for _, columns in of_day] or [relative_columns([], self._cluster)]
@@ -221,8 +231,7 @@ class DemandHistory:
         slots = np.repeat(np.array([slot for slot, _ in of_day], dtype=np.int64), sizes)
         today = self._counts[self._num_day :]
         seen = DayRecord(join(parts), slots, today.copy(), self._num_day)
-        gap = now // self._num_day - self.now // self._num_day
-        self._counts[: self._num_day] = today if gap == 1 else 0
+        self._counts[: self._num_day] = today if num_ended == 1 else 0
         self._counts[self._num_day :] = 0
         return seen
 
@@ -231,6 +240,8 @@ def read_days(
     tasks: Sequence[Task], cluster: Cluster, num_slots: int, horizon: int
 ) -> list[DayRecord]:
     """Return records of earlier days, without bids that no node type of this cluster can run.
+
+    They end with the day of the last such bid; days before it without one are idle days.
 
     Args:
         tasks: with slots from 0 on, over one day or several.
@@ -242,7 +253,17 @@ def read_days(
     for task in tasks:
         if any(name in cluster.node_types for name in task.throughput):
             days.setdefault(task.arrival // num_slots, []).append(task)
-    return [_read_day(days[day], cluster, num_slots, horizon) for day in sorted(days)]
+    return [
+        _read_day(days[day], cluster, num_slots, horizon)
+        if day in days
+        else _idle_day(cluster, num_slots, min(num_slots, horizon))
+        for day in range(max(days, default=-1) + 1)
+    ]
+
+
+def _idle_day(cluster: Cluster, num_slots: int, num_known: int) -> DayRecord:
+    counts, slots = np.zeros(num_slots, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    return DayRecord(relative_columns([], cluster), slots, counts, num_known)
 
 
 def _read_day(tasks: Sequence[Task], cluster: Cluster, num_slots: int, horizon: int) -> DayRecord:
@@ -250,8 +271,7 @@ def _read_day(tasks: Sequence[Task], cluster: Cluster, num_slots: int, horizon: 
     for task in sorted(tasks, key=lambda task: task.arrival % num_slots):
         history.begin(task.arrival % num_slots)
         history.add(task)
-    seen = history.begin(num_slots)
-    assert seen is not None
+    (seen,) = history.begin(num_slots)
     last = max(task.arrival % num_slots for task in tasks)
     return seen._replace(num_known=min(num_slots, max(horizon, last + 1)))
 
@@ -266,10 +286,30 @@ def save_day(seen: DayRecord) -> Saved:
     }
 
 
-def load_day(saved: Saved) -> DayRecord:
-    """Return what `save_seen` gave."""
-    columns = TaskColumns(**saved["columns"])
-    return DayRecord(columns, saved["slot"], saved["counts"], saved["num_known"])
+def load_day(saved: Saved, num_slots: int, num_types: int) -> DayRecord:
+    """Return what `save_day` gave.
+
+    Raises:
+        InputError: if it is of a market with other slots of a day, or other node types.
+    """
+    columns = _load_columns(saved["columns"], num_types)
+    slot = read_array(saved, "slot", (columns.num_tasks,))
+    return DayRecord(columns, slot, read_array(saved, "counts", (num_slots,)), saved["num_known"])
+
+
+def _load_columns(saved: Saved, num_types: int) -> TaskColumns:
+    columns = TaskColumns(**saved)
+    num_tasks, num_quotes = len(columns.work), len(columns.quote_price)
+    shapes = {
+        "throughput": (num_tasks, num_types),
+        "first_quote": (num_tasks + 1,),
+        "quote_price": (num_quotes,),
+        "quote_delay": (num_quotes,),
+        "costs": columns.costs.shape,
+    }
+    for name in TaskColumns._fields:
+        read_array(saved, name, shapes.get(name, (num_tasks,)))
+    return columns
 
 
 def _mix(slot: int, number: int) -> int:

@@ -108,8 +108,9 @@ class BidEvidence:
 
     def load(self, saved: Saved) -> None:
         self._buckets = {}
-        for bucket, owner, *sums in saved["sums"]:
-            self._buckets.setdefault(bucket, {})[owner] = _Sums(*sums)
+        for bucket, owner, bids, work, rejected, work_rejected, highest, paid in saved["sums"]:
+            sums = _Sums(bids, work, rejected, work_rejected, highest, paid)
+            self._buckets.setdefault(bucket, {})[owner] = sums
         self._add_up()
 
     def _most(self, task: Task) -> Money:

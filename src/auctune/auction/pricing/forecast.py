@@ -82,10 +82,9 @@ def fit_profile(days: Sequence[DayRecord]) -> DemandProfile | None:
     """Return what days of one length have in common; None if they brought no bid.
 
     Args:
-        days: what was seen of each.
+        days: what was seen of each; those without bids count too.
     """
-    days = [day for day in days if len(day.slot)]
-    if not days:
+    if not any(len(day.slot) for day in days):
         return None
     slots = np.concatenate([day.slot for day in days])
     order = np.argsort(slots, kind="stable")

@@ -24,6 +24,7 @@ from auctune.auction.horizon import Shift
 from auctune.auction.ledger import CapacityLedger
 from auctune.auction.pricing.base import PriceUpdate, Pricing
 from auctune.auction.pricing.demand_history import (
+    MAX_DAYS,
     DayRecord,
     DemandHistory,
     load_day,
@@ -38,10 +39,10 @@ from auctune.auction.pricing.forecast import (
     value_statistics,
 )
 from auctune.domain import Saved, Task
+from auctune.domain.snapshot import read_array
 from auctune.numerics.arrays import Floats
 
 _DAY_SECONDS = 86_400
-_KEPT_DAYS = 7
 # Tasks do not fill nodes to the brim: what is left in a node is too little for the next one.
 _SPARE = 0.03
 # Steps of the first update, and of the others: the prices of the slot before are close.
@@ -73,7 +74,7 @@ class LearnedPricing(Pricing):
         days = [
             day for bids in history for day in read_days(bids, book.cluster, self._num_day, horizon)
         ]
-        self._days: list[DayRecord] = days[-_KEPT_DAYS:]
+        self._days: list[DayRecord] = days[-MAX_DAYS:]
         self._profile = fit_profile(self._days)
         self._history = DemandHistory(book.cluster, self._num_day, self._params.recent)
         # Number of bids of the current slot at which prices are updated again.
@@ -88,9 +89,9 @@ class LearnedPricing(Pricing):
         self._phi: Floats = np.zeros(shape)
 
     def begin_slot(self, now: int) -> None:
-        day = self._history.begin(now)
-        if day is not None:
-            self._days = [*self._days, day][-_KEPT_DAYS:]
+        ended = self._history.begin(now)
+        if ended:
+            self._days = [*self._days, *ended][-MAX_DAYS:]
             self._profile = fit_profile(self._days)
         self._enough = _TOO_FEW
 
@@ -144,8 +145,10 @@ class LearnedPricing(Pricing):
         rows = self._book.horizon.rows
         self._enough, self._last_update = float(saved["enough"]), saved["taught"]
         self._unit = float(saved["unit"])
-        self._lam[:, rows], self._phi[:, rows] = saved["lam"], saved["phi"]
-        self._days = [load_day(day) for day in saved["days"]]
+        shape = self._lam[:, rows].shape
+        self._lam[:, rows] = read_array(saved, "lam", shape)
+        self._phi[:, rows] = read_array(saved, "phi", shape)
+        self._days = [load_day(day, self._num_day, shape[2]) for day in saved["days"]]
         self._profile = fit_profile(self._days)
         self._history.load(saved["diary"])
         self._price_between(rows.start, rows.stop)

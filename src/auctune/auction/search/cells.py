@@ -111,7 +111,7 @@ def could_ever_run(capacity: Capacity, request: Request) -> bool:
 # From slots and types to nodes, and the total order among schedules.
 #
 # The order: least cost, earlier finish, fewer cells, first quote, then the lexicographic list of
-# (slot, node index). Costs that differ by rounding only tie (tolerance.TIE).
+# (slot, node index). Costs that differ by rounding only tie (numerics.arrays.TIE).
 #
 # The cost of a schedule, the same sum for every caller, in slot order:
 #  c = q + sum(e) + lam_hat * sum(s) + phi_hat * sum(r)        (max)

@@ -54,8 +54,7 @@ def history_with(counts: np.ndarray, now: int | None = None) -> DemandHistory:
 
 def seen_with(counts: np.ndarray) -> DayRecord:
     """A day of them."""
-    seen = history_with(counts).begin(144)
-    assert seen is not None
+    (seen,) = history_with(counts).begin(144)
     return seen
 
 
@@ -88,6 +87,28 @@ def test_bursts_at_another_time_each_day_are_no_daily_curve() -> None:
 def test_days_without_bids_teach_nothing() -> None:
     assert fit_profile([]) is None
     assert fit_profile([seen_with(np.zeros(144, dtype=np.int64))]) is None
+
+
+def test_idle_days_count_whether_their_slots_begin_or_not() -> None:
+    busy = np.full(144, 5, dtype=np.int64)
+    leaping, walking = history_with(busy), history_with(busy)
+    days = leaping.begin(4 * 144)
+    walked = [day for slot in range(144, 4 * 144 + 1) for day in walking.begin(slot)]
+    assert [int(day.counts.sum()) for day in days] == [5 * 144, 0, 0, 0]
+    for one, other in zip(days, walked, strict=True):
+        for a, b in zip((*one.columns, *one[1:]), (*other.columns, *other[1:]), strict=True):
+            assert np.array_equal(np.asarray(a), np.asarray(b))
+    profile = fit_profile(days)
+    assert profile is not None
+    assert profile.rate.mean() == pytest.approx(5 / 4)
+    assert leaping.begin(10**12)[-1].counts.sum() == 0
+
+
+def test_idle_days_between_earlier_bids_are_read() -> None:
+    later = [replace(t, arrival=t.arrival + 288, deadline=t.deadline + 288) for t in SMALL.tasks]
+    days = read_days([*SMALL.tasks, *later], SMALL.cluster, 144, 144)
+    assert [int(day.counts.sum()) for day in days] == [len(SMALL.tasks), 0, len(SMALL.tasks)]
+    assert [day.num_known for day in days] == [144] * 3
 
 
 def test_a_slot_that_brought_more_than_expected_lets_more_be_expected() -> None:
@@ -221,7 +242,7 @@ def test_far_prices_are_renewed_less_often_than_near_ones() -> None:
         assert slot <= moved.min() <= moved.max() < slot + renewed
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_single_absurd_bid_changes_no_price() -> None:
     """Neither the first one of all nor a later one: money is counted in bids as there are many."""
     prices = []
@@ -249,9 +270,7 @@ def test_midnight_forgets_neither_the_rate_nor_the_bids_of_the_last_hours() -> N
         records.begin(slot)
         for _ in range(count):
             records.add(SMALL.tasks[0] if slot < 108 else replace(SMALL.tasks[0], bid=dear))
-    yesterday = records.begin(144)
-    assert yesterday is not None
-    typical = fit_profile([yesterday])
+    typical = fit_profile(records.begin(144))
     found = forecast(typical, ForecastState(144, records.recent()), 12, FORECAST)
     assert found is not None
     expected = found.scenarios.weights.sum(axis=1).mean() / 12
