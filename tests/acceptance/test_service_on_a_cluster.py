@@ -14,7 +14,7 @@ from support.ray_nodes import RayNodes
 from support.service_process import Answer, ServiceProcess, poll, rows_of, running, write_service
 
 pytest_plugins = ["support.tiny_bases", "support.executor_fixtures"]
-pytestmark = [pytest.mark.slow, pytest.mark.thorough, NEEDS_RAY]
+pytestmark = [pytest.mark.slow, NEEDS_RAY]
 
 ZONE = "/v1/zones/default/state"
 

@@ -4,22 +4,27 @@ import io
 import re
 import shlex
 import tomllib
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from auctune import registry
+from auctune.parameter_text import parse_label
 from auctune.run.console import RunConsole
 from auctune.run.main_job import run_market
 from auctune.run.market.market_file import BidEntry, MarketFile, NodeTypeEntry
 from auctune.run.prepared import prepare
 from auctune.service.config.models import ServiceConfig
+from auctune.sim.spot.forecasts import forecaster_names, parse_forecaster
 from auctune.sim.timeshare.bundle_file import BundleFile
 from auctune.train import profile
+from auctune.train.cost_model import MARGIN_QUANTILE
 from auctune.train.profile import Effort
 from support.command_line import all_commands
-from support.pages import ROOT, Block, anchors, blocks, commands, links, pages
+from support.pages import ROOT, Block, anchors, blocks, commands, inline_codes, links, pages
 
 pytest_plugins = ["support.tiny_bases"]
 
@@ -61,11 +66,56 @@ def test_every_command_shown_is_one_that_auctune_takes(page: Path) -> None:
             COMMANDS[name].make_context(name, arguments)
 
 
+@pytest.mark.parametrize("page", pages(), ids=str)
+def test_every_option_of_a_command_within_a_sentence_is_one_that_it_has(page: Path) -> None:
+    for code in inline_codes(page):
+        words = code.split()
+        if words[:1] == ["auctune"] and len(words) > 1 and not words[1].startswith("-"):
+            # Also of a group, of which any command may be meant.
+            meant = [
+                command
+                for name, command in COMMANDS.items()
+                if name in (words[1], " ".join(words[1:3])) or name.startswith(f"{words[1]} ")
+            ]
+            assert meant, code
+            known = {name for command in meant for one in command.params for name in one.opts}
+            shown = {word for word in words if word.startswith("--")}
+            assert shown <= {*known, "--help"}, code
+
+
+MAKERS: tuple[tuple[Sequence[str], Callable[[str, Mapping[str, str]], object]], ...] = (
+    (registry.mechanism_names(), registry.check_settings),
+    (registry.spot_policy_names(), registry.spot_policy),
+    (registry.edge_player_names(), registry.edge_player),
+    (registry.timeshare_allocator_names(), registry.timeshare_allocator),
+)
+
+
+@pytest.mark.parametrize("page", pages(), ids=str)
+def test_every_mechanism_with_settings_within_a_sentence_is_one_that_there_is(page: Path) -> None:
+    for code in inline_codes(page):
+        for label in re.findall(r"(?:^|(?<= ))[a-z][\w-]*:[a-z_]+=\S+", code):
+            name, settings = parse_label(label, str(page), "mechanism")
+            if name in forecaster_names():
+                parse_forecaster(label, str(page))
+                continue
+            makers = [make for names, make in MAKERS if name in names]
+            assert makers, label
+            for make in makers:
+                make(name, settings)
+
+
+def test_the_margin_of_a_profile_is_the_one_that_is_measured() -> None:
+    text = (ROOT / "docs" / "explanation" / "choices.md").read_text()
+    assert f"the {MARGIN_QUANTILE:.0%} quantile over {Effort().mixes} mixes" in text
+
+
 def test_make_targets_shown_exist() -> None:
     makefile = (ROOT / "Makefile").read_text()
     for page in pages():
-        for block in blocks(page, "sh"):
-            for target in re.findall(r"^make (\w+)", block.text, re.MULTILINE):
+        shown = [block.text for block in blocks(page, "sh")] + inline_codes(page)
+        for text in shown:
+            for target in re.findall(r"^make ([a-z][\w-]*)", text, re.MULTILINE):
                 assert f"\n{target}:" in makefile, f"{page}: make {target}"
 
 
@@ -96,6 +146,7 @@ WITH_PROGRAMS = [page for page in pages() if programs(page) and page != ZONE_KIN
 
 
 # Of peft and transformers, about each other.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
 @pytest.mark.parametrize("page", WITH_PROGRAMS, ids=str)
 def test_python_blocks_of_a_page_run_one_after_the_other(

@@ -9,6 +9,8 @@ from docstrings import marked
 
 from support.pages import ROOT, links
 
+pytestmark = pytest.mark.slow
+
 DOCS = ROOT / "docs"
 # The way in for those who read in the repository.
 IN_REPOSITORY = DOCS / "README.md"

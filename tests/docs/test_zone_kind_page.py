@@ -28,6 +28,7 @@ from support.pages import ROOT, blocks, links
 from support.serving import Served, made_up_facts, serving
 
 pytest_plugins = ["support.tiny_bases"]
+pytestmark = pytest.mark.slow
 
 EXAMPLE = ROOT / "examples" / "third-party-zone-kind"
 PAGE = Path("docs/how-to/add-a-zone-kind.md")

@@ -8,6 +8,8 @@ import pytest
 import run_all_edge
 from support.thorough import THOROUGH
 
+pytestmark = pytest.mark.slow
+
 FOUND = ("fig04_testbed_rejected", "fig07_utilization", "fig11_price_bases")
 FIGURES = tuple(run_all_edge.FIGURES) if THOROUGH else FOUND
 

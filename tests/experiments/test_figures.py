@@ -10,6 +10,8 @@ from harness.trials import MECHANISMS, SCHEMA
 from support.pages import ROOT
 from support.thorough import THOROUGH
 
+pytestmark = pytest.mark.slow
+
 FOUND = ("fig09_deadlines",)
 OTHERS = ("fig10_truthfulness", "fig11_rationality", "fig12_competitiveness", "fig13_time")
 FIGURES = tuple(run_all.FIGURES) if THOROUGH else (*FOUND, *OTHERS)

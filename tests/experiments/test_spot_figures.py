@@ -23,6 +23,8 @@ from spot_harness.trials import drawn_jobs, same_job
 from support.refusal import refused_place
 from support.thorough import THOROUGH
 
+pytestmark = pytest.mark.slow
+
 QUICK = ("fig02_market", "fig07_availability")
 FIGURES = tuple(run_all_spot.FIGURES) if THOROUGH else QUICK
 SWEEPS = ("fig05_deadlines", "fig06_overhead", "fig07_availability", "fig08_prices")

@@ -19,6 +19,8 @@ from timeshare_harness.fits import SEEN, fit_rows
 from timeshare_harness.options import parse
 from timeshare_harness.timing import Timed
 
+pytestmark = pytest.mark.slow
+
 QUICK = ("fig09_allocation",)
 FIGURES = tuple(run_all_timeshare.FIGURES) if THOROUGH else QUICK
 

@@ -22,6 +22,8 @@ from support.markets import money, random_market
 from support.pages import ROOT, blocks, links
 from support.playing import answer, offer_all, utility
 
+pytestmark = pytest.mark.slow
+
 EXAMPLE = ROOT / "examples" / "third-party-mechanism"
 PAGE = Path("docs/how-to/add-a-mechanism.md")
 MARKET = ["--workload", "nodes=a100:2", "--workload", "rate=3", "--workload", "slots=24"]

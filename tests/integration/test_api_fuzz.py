@@ -24,6 +24,7 @@ from support.serving import Served, make_file, make_pool, make_zone, serving
 from support.spot_zones import spot_zone
 
 pytest_plugins = ["support.tiny_bases"]
+pytestmark = pytest.mark.slow
 
 CHECKS = [
     not_a_server_error,

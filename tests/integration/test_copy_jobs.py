@@ -13,6 +13,7 @@ from auctune.service.config.models import ServiceConfig
 from support.serving import ROWS, Served, make_file
 
 pytest_plugins = ["support.served_market"]
+pytestmark = pytest.mark.slow
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "move-from-openai" / "copy_jobs.py"
 

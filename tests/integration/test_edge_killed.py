@@ -20,7 +20,6 @@ from support.edge_runs import MARKET, make_inputs, make_job, train_record, write
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.thorough,
     pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not here: the extra `ray` has it"),
 ]
 

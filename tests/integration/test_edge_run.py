@@ -48,7 +48,6 @@ from support.edge_runs import (
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.thorough,
     pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not here: the extra `ray` has it"),
 ]
 

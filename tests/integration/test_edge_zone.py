@@ -249,6 +249,7 @@ def trained(count: int) -> Callable[[dict[str, Any]], bool]:
     return has
 
 
+@pytest.mark.smoke
 def test_a_job_with_data_at_two_sites_is_quoted_bought_and_trained_to_its_end(
     tmp_path: Path,
 ) -> None:
@@ -267,7 +268,6 @@ def test_a_job_with_data_at_two_sites_is_quoted_bought_and_trained_to_its_end(
     shop.check_adapter(found, tmp_path / "adapter")
 
 
-@pytest.mark.thorough
 def test_a_killed_service_and_a_killed_site_change_neither_the_weights_nor_the_price(
     tmp_path: Path,
 ) -> None:

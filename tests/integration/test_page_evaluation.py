@@ -323,6 +323,7 @@ def test_a_job_on_pairs_says_what_its_rows_lack(shop: Shop) -> None:
     assert scores(shop.ada.post(f"{place}/evaluations", file=shop.validation).text)
 
 
+@pytest.mark.slow
 def test_in_a_browser_parts_take_the_place_of_one_another_until_the_end_or_a_stop(
     shop: Shop,
 ) -> None:

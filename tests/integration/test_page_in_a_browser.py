@@ -13,6 +13,8 @@ from support.browser import barriers, chromium
 from support.serving import ROWS, Served, make_file, make_zone, serving
 from support.thorough import THOROUGH
 
+pytestmark = pytest.mark.slow
+
 WIDTHS = (390, 1280)
 # Others may be at work on the machine.
 WAIT_MS = 30_000

@@ -14,6 +14,8 @@ from support.page_visitor import PageVisitor, faults
 from support.serving import Served
 from support.thorough import THOROUGH
 
+pytestmark = pytest.mark.slow
+
 # A phone's and a actor's.
 WIDTHS = (390, 1280)
 TOO_WIDE = "(root => root.scrollWidth - root.clientWidth)(document.documentElement)"

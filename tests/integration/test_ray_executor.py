@@ -26,7 +26,7 @@ from support.ray_nodes import RayNodes
 from support.small_bases import write_rows
 
 pytest_plugins = ["support.tiny_bases", "support.executor_fixtures"]
-pytestmark = [pytest.mark.slow, pytest.mark.thorough, NEEDS_RAY]
+pytestmark = [pytest.mark.slow, NEEDS_RAY]
 
 ROWS, EPOCHS = 40, 6
 QUICK = SupervisorPolicy(min_backoff_seconds=0.1, retry_seconds=0.5)

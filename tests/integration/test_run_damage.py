@@ -50,7 +50,6 @@ def out(stopped: Path, tmp_path: Path, in_cache: Path) -> Path:
     return tmp_path / "out"
 
 
-@pytest.mark.thorough
 def test_a_damaged_checkpoint_and_half_an_event_are_passed_over_and_said(out: Path) -> None:
     before = read_events(out)
     sums, mood = _checkpoints(out, "sums"), _checkpoints(out, "mood")

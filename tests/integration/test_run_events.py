@@ -70,7 +70,6 @@ def test_cells_of_a_task_that_stops_early_go_to_a_later_bid_and_nan_ends_its_own
     assert not (out / "tasks" / "astray" / "adapter").exists()
 
 
-@pytest.mark.thorough
 def test_a_measured_profile_is_kept_and_what_is_resumed_decides_by_it(
     auctune: Commands, in_cache: Path, tmp_path: Path
 ) -> None:
@@ -94,7 +93,6 @@ def test_a_measured_profile_is_kept_and_what_is_resumed_decides_by_it(
     assert mine != [_work(line) for line in _decide_alone(_prepare(market, {"slow": again}))]
 
 
-@pytest.mark.thorough
 def test_profile_measures_the_tiny_base_into_a_file(
     in_cache: Path,
     tmp_path: Path,

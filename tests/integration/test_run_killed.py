@@ -67,7 +67,6 @@ def test_a_run_that_is_killed_again_and_again_ends_as_if_it_had_not_been(
     _assert_same_training(out, finished)
 
 
-@pytest.mark.thorough
 def test_a_node_that_dies_again_and_again_ends_the_run_in_one_line_and_resumably(
     auctune: Commands, tmp_path: Path, finished: Path, in_cache: Path
 ) -> None:

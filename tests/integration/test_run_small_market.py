@@ -163,7 +163,6 @@ def test_resuming_a_finished_run_only_writes_its_report_again(
     assert not (finished / "tasks" / "sums" / ".receipt.json.draft").exists()
 
 
-@pytest.mark.thorough
 def test_ctrl_c_stops_at_once_and_the_run_goes_on_without_its_inputs(
     finished: Path, auctune: Commands, tmp_path: Path, in_cache: Path
 ) -> None:

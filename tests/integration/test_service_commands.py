@@ -262,7 +262,6 @@ def test_a_job_is_bid_for_watched_through_a_kill_fetched_and_tried(
     stop(again, signal.SIGTERM)
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
 def test_a_service_that_is_asked_to_stop_puts_all_away(
     commands: Commands,

@@ -15,7 +15,7 @@ pytest_plugins = ["support.tiny_bases"]
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("executor", KINDS)
+@pytest.mark.parametrize("executor", [pytest.param("local", marks=pytest.mark.smoke), *KINDS[1:]])
 def test_a_killed_job_ends_as_an_undisturbed_one_and_is_charged_once(
     tiny_base: Base, tmp_path: Path, executor: str
 ) -> None:

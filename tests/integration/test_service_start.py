@@ -21,7 +21,6 @@ print(len(compiled.buffer))
 """
 
 
-@pytest.mark.thorough
 def test_whoever_comes_after_the_compilers_has_nothing_to_compile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

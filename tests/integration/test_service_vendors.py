@@ -143,7 +143,6 @@ def test_a_vendor_that_is_cheaper_than_the_builtin_one_wins_repairs_and_is_paid(
     assert sums["held"] == 0
 
 
-@pytest.mark.thorough
 def test_a_vendor_that_says_nothing_is_out_of_this_auction_and_back_in_the_next(
     tiny_base: Base, tmp_path: Path
 ) -> None:
@@ -159,7 +158,6 @@ def test_a_vendor_that_says_nothing_is_out_of_this_auction_and_back_in_the_next(
         assert again["market"]["plan"]["vendor"] == "mender"
 
 
-@pytest.mark.thorough
 def test_a_vendor_that_is_late_after_winning_is_replaced_at_no_charge(
     tiny_base: Base, tmp_path: Path
 ) -> None:
@@ -185,7 +183,6 @@ def test_a_vendor_that_is_late_after_winning_is_replaced_at_no_charge(
     assert sums["vendor:builtin"] == Decimal(-10_000)
 
 
-@pytest.mark.thorough
 def test_without_another_vendor_a_failure_is_refunded_in_full(
     tiny_base: Base, tmp_path: Path
 ) -> None:

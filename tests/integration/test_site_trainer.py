@@ -33,7 +33,6 @@ from support.edge_runs import job_chunks, make_training, make_worker
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.thorough,
     pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not here: the extra `ray` has it"),
 ]
 

@@ -66,7 +66,6 @@ def children(pid: int) -> list[int]:
     return found
 
 
-@pytest.mark.thorough
 def test_a_job_killed_twenty_times_ends_with_the_weights_of_an_undisturbed_one(
     tmp_path: Path,
 ) -> None:

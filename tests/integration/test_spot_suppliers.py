@@ -28,7 +28,7 @@ from support.spot_runs import Site, adapter_of, read_adapter, read_events
 from support.spot_suppliers import MISSING_SECONDS, SPOT, OnRay, Supplier
 
 pytest_plugins = ["support.spot_site", "support.spot_supplier_fixtures"]
-pytestmark = [pytest.mark.slow, pytest.mark.thorough]
+pytestmark = pytest.mark.slow
 
 PRICE = [0.3, 0.4, 0.5, 0.3, 0.25, 0.3]
 MARKET = SpotMarket(np.array(PRICE), np.array([3, 4, 0, 2, 1, 4]))

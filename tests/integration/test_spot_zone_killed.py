@@ -78,6 +78,7 @@ def rows(job: dict[str, Any]) -> int:
     return 0 if progress is None else int(progress["rows"])
 
 
+@pytest.mark.smoke
 def test_a_killed_rented_job_ends_as_an_undisturbed_one_and_its_bill_is_the_ledgers(
     tiny_base: Base,
     tmp_path: Path,

@@ -64,6 +64,7 @@ def has_adapter(service: ServiceProcess, job: Answer) -> bool:
     return any(name.endswith("adapter_model.safetensors") for name in archive.namelist())
 
 
+@pytest.mark.smoke
 def test_targets_are_met_or_not_and_each_unit_is_charged_once_whatever_is_killed(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

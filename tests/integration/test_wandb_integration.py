@@ -23,6 +23,8 @@ from auctune.service.storage.queries import read_values
 from support.market_runs import poll
 from support.serving import Served, make_file, serving
 
+pytestmark = pytest.mark.slow
+
 # What `Served.train` records for 40 and 100 rows, by step.
 LOSSES = {5: 2.5 / 41, 12: 2.5 / 101}
 EXPECTED = {

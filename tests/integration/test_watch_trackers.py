@@ -19,6 +19,7 @@ from support.command_line import run_auctune
 from support.serving import Served
 
 pytest_plugins = ["support.served_market"]
+pytestmark = pytest.mark.slow
 
 PACKAGES = ("tensorboard", "mlflow", "wandb")
 LOSS, ACCURACY = "train_loss", "train_mean_token_accuracy"

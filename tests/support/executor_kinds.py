@@ -19,7 +19,7 @@ NEEDS_RAY = pytest.mark.skipif(
     find_spec("ray") is None, reason="Ray is not here: the extra `ray` has it"
 )
 # What a test over both kinds is parametrized with.
-KINDS = ["local", pytest.param("ray", marks=[pytest.mark.thorough, NEEDS_RAY])]
+KINDS = ["local", pytest.param("ray", marks=[pytest.mark.slow, NEEDS_RAY])]
 
 # Short, for tests that wait for it; long against what a busy machine holds up.
 LEASE_SECONDS = 3.0

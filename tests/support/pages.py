@@ -47,6 +47,11 @@ def blocks(page: Path, *languages: str) -> list[Block]:
     ]
 
 
+def inline_codes(page: Path) -> list[str]:
+    """Code within sentences and tables."""
+    return _CODE.findall(_prose(page))
+
+
 def links(page: Path) -> list[str]:
     return _LINK.findall(_prose(page))
 

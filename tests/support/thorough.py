@@ -1,4 +1,4 @@
-"""How much of what could be tested is: `make test` has a sample, `make thorough` all."""
+"""How much of what could be tested is: `make test` has a sample, `make test-all` all."""
 
 import os
 import time
@@ -10,6 +10,8 @@ from hypothesis import settings
 T = TypeVar("T")
 
 THOROUGH = os.environ.get("AUCTUNE_THOROUGH") == "1"
+# What is here for tests. Those of a module that imports any of it are marked `sampled`.
+EXTENDS = frozenset({"THOROUGH", "drawn", "times", "rotated"})
 _SHARE = 1.0 if THOROUGH else 0.25
 _FEWEST = 10
 

@@ -151,12 +151,12 @@ def test_ray_is_asked_only_where_an_address_names_a_cluster(
     assert cluster_finding("ray://somewhere:1").severity == Severity.WARN
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_what_listens_and_is_no_head_of_ray_is_wrong(vendor: str) -> None:
     assert "is not the head" in cluster_finding(vendor.removeprefix("http://")).message
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_the_head_of_a_cluster_that_runs_is_right() -> None:
     with LocalCluster({}):
         import ray

@@ -136,10 +136,10 @@ def test_a_search_ends_soon_after_ctrl_c() -> None:
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     try:
         with pytest.raises(KeyboardInterrupt):
-            hard_knapsack(SolveOptions(time_limit=60.0))
+            hard_knapsack(SolveOptions(time_limit=600.0))
     finally:
         signal.signal(signal.SIGINT, before)
-    assert time.perf_counter() - start < 30
+    assert time.perf_counter() - start < 300
 
 
 def test_what_has_no_solution_or_no_optimum_is_told_apart() -> None:

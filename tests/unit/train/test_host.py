@@ -15,7 +15,7 @@ def test_a_device_whose_tensors_hold_no_numbers_has_one() -> None:
     assert try_device(torch.device("meta"))["error"] is not None
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_devices_are_tried_in_a_process_of_their_own() -> None:
     trials = try_devices()
     assert not isinstance(trials, str)

@@ -19,7 +19,7 @@ from support.pool_killer import killed_bundle
 TESTS = Path(__file__).parents[3]
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_killed_run_goes_on_to_the_same_end(tmp_path: Path) -> None:
     torch.set_num_threads(1)
     whole = run_bundle(killed_bundle(), tmp_path / "whole")

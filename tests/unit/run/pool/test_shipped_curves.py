@@ -4,6 +4,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
 from auctune.run.pool.bundle import Bundle, BundleJob, run_bundle
@@ -20,6 +21,7 @@ BUNDLE = (
 RATES = (40.0, 30.0, 20.0)
 
 
+@pytest.mark.slow
 def test_a_real_run_is_what_the_shipped_curves_foretell(tmp_path: Path) -> None:
     torch.set_num_threads(1)
     threads = [
