@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from auctune.auction import Pdftsp, PdftspParams, Titan, make_eft, make_ntm
-from auctune.domain import Admission, Cluster, InputError, read_snapshot, write_snapshot
+from auctune.domain import Admission, InputError, read_snapshot, write_snapshot
 from support.endless import ENDLESS, days_of_six_slots
 from support.markets import random_market
 from support.mechanisms import MECHANISMS
@@ -97,18 +97,15 @@ def test_what_another_mechanism_saved_is_refused(
         second().load(first().save())
 
 
-def with_half_the_compute(cluster: Cluster) -> Cluster:
-    halved = {
-        name: replace(kind, compute=kind.compute / 2) for name, kind in cluster.node_types.items()
-    }
-    return replace(cluster, node_types=halved)
-
-
-def test_a_snapshot_of_nodes_that_could_hold_more_is_refused() -> None:
+@pytest.mark.parametrize("resource", ["compute", "memory_gb"])
+def test_a_snapshot_that_sold_more_than_nodes_hold_is_refused(resource: str) -> None:
     sold = Pdftsp(MARKET.cluster)
     offer_all(sold, MARKET.tasks)
-    with pytest.raises(InputError, match="capacity: differs"):
-        Pdftsp(with_half_the_compute(MARKET.cluster)).load(sold.save())
+    kinds = MARKET.cluster.node_types
+    least = {"compute": 1e-3, "memory_gb": MARKET.cluster.base_memory_gb + 1e-3}[resource]
+    smaller = {name: replace(kind, **{resource: least}) for name, kind in kinds.items()}
+    with pytest.raises(InputError, match="more than nodes hold"):
+        Pdftsp(replace(MARKET.cluster, node_types=smaller)).load(sold.save())
 
 
 LEARNED_MARKET = days_of_six_slots(35)

@@ -222,7 +222,6 @@ class CapacityLedger:
             "first": self.horizon.first,
             "origin": self.horizon.origin,
             "lost": sorted(self._lost),
-            "capacity": self._node_capacity(),
             **save_rows(self.horizon, energy_cost=self.energy_cost.T, **self.usage._asdict()),
         }
 
@@ -234,21 +233,19 @@ class CapacityLedger:
         """
         if tuple(saved["nodes"]) != self.node_ids:
             raise InputError("snapshot.nodes", "are others", f"{', '.join(self.node_ids)}")
-        # Older snapshots do not have it.
-        if not np.array_equal(saved.get("capacity", self._node_capacity()), self._node_capacity()):
-            raise InputError("snapshot.capacity", "differs", "that of the same nodes")
         if saved["rolls"] != self.horizon.rolls:
             expected = "both with an end, or both without one"
             raise InputError("snapshot.rolls", "is of another market", expected)
         self.horizon.first, self.horizon.origin = saved["first"], saved["origin"]
         self._lost = set(saved["lost"])
         load_rows(self.horizon, saved, energy_cost=self.energy_cost.T, **self.usage._asdict())
+        for name in ("compute", "memory"):
+            sold = getattr(self.usage, name)[self.horizon.rows]
+            held = getattr(self.capacity, name)[self.capacity.type_of]
+            # Lost nodes are used without end.
+            if np.any(np.isfinite(sold) & (sold > held * (1 + 2 * FIT))):
+                raise InputError(f"snapshot.{name}", "is more than nodes hold", "what fits them")
         self.rows_by_energy = self._sort_rows()
-
-    def _node_capacity(self) -> Floats:
-        """[2, N] samples per slot and GB of each node."""
-        capacity = self.capacity
-        return np.stack((capacity.compute, capacity.memory))[:, capacity.type_of]
 
     def _known(self, node_id: str) -> int:
         if node_id not in self.node_index:

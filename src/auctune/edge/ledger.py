@@ -13,7 +13,7 @@ from auctune.domain.snapshot import read_array
 from auctune.edge.decision import EdgePlan
 from auctune.edge.job import EdgeJob
 from auctune.edge.market import EdgeMarket
-from auctune.numerics.arrays import Bools, Floats
+from auctune.numerics.arrays import FIT, Bools, Floats
 
 
 class EdgeLedger:
@@ -127,7 +127,6 @@ class EdgeLedger:
             "traffic": self.traffic.copy(),
             "used": self.used.copy(),
             "closed": self.closed.copy(),
-            "capacity": self.capacity,
         }
 
     def load(self, saved: Saved) -> None:
@@ -136,12 +135,11 @@ class EdgeLedger:
         Raises:
             InputError: if it was another market's.
         """
-        # Older snapshots do not have it.
-        if not np.array_equal(saved.get("capacity", self.capacity), self.capacity):
-            raise InputError("snapshot.capacity", "differs", "that of the same sites")
         for name in ("traffic", "used", "closed"):
             own = getattr(self, name)
             own[...] = read_array(saved, name, own.shape)
+        if np.any(self.used > self.capacity * (1 + 2 * FIT)):
+            raise InputError("snapshot.used", "is more than sites hold", "what fits them")
         # Of a market that stands still, older ones say nothing of it.
         self.begin = saved.get("begin", 0)
 
