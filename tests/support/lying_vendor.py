@@ -30,9 +30,9 @@ def lying_vendor(handler: Handler) -> Iterator[str]:
     try:
         connections = _Connections(handler)
         starting = asyncio.start_server(connections.handle, "127.0.0.1", 0)
-        server = asyncio.run_coroutine_threadsafe(starting, loop).result(10)
+        server = asyncio.run_coroutine_threadsafe(starting, loop).result(600)
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        asyncio.run_coroutine_threadsafe(connections.stop(server), loop).result(10)
+        asyncio.run_coroutine_threadsafe(connections.stop(server), loop).result(600)
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()

@@ -73,11 +73,11 @@ class Renter:
 
     def rent(self, job: str) -> None:
         """A slot of a job, if its first one has begun and it is not over."""
-        self.actor.submit(lambda zone: _rent(zone, zone.state.jobs.get(job))).result(60)
+        self.actor.submit(lambda zone: _rent(zone, zone.state.jobs.get(job))).result(600)
 
     def end(self, job: str, finish: float) -> None:
         message: SpotMessage = {"kind": "ended", "state": "done", "note": "", "finish": finish}
-        self.actor.submit(lambda zone: on_message(zone, job, message)).result(60)
+        self.actor.submit(lambda zone: on_message(zone, job, message)).result(600)
 
     def hold_late(self, job: str, since: float, until: float) -> None:
         def held(zone: SpotZone) -> None:
@@ -88,11 +88,11 @@ class Renter:
             said: Any = {"kind": "overtime", "on_demand": n_max, "paid": paid, **words, **trained}
             on_message(zone, job, said)
 
-        self.actor.submit(held).result(60)
+        self.actor.submit(held).result(600)
 
     def cap(self, job: str) -> None:
         message: SpotMessage = {"kind": "capped", "rate": 1.0}
-        self.actor.submit(lambda zone: on_message(zone, job, message)).result(60)
+        self.actor.submit(lambda zone: on_message(zone, job, message)).result(600)
 
 
 def _rent(zone: SpotZone, job: SpotJobState | None) -> None:
@@ -148,7 +148,7 @@ class Pool:
 
     def leave(self, job: str, how: str) -> None:
         self._send(lambda _: JobLeft(job, ExitReason(how), "", (5, 0.4)))
-        self.actor.submit(lambda zone: zone.finish(job, ["file-a"])).result(60)
+        self.actor.submit(lambda zone: zone.finish(job, ["file-a"])).result(600)
 
     def _send(self, make: Callable[[int], PoolEvent]) -> None:
         """Send the event that `make` returns for the quantum of now."""

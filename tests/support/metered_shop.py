@@ -51,7 +51,7 @@ def rented_slot(served: Served, job: str, number: int, on_demand: int, spot: int
         "paid": on_demand + 0.25 * spot,
         "skipped": False,
     }
-    zone.actor.submit(lambda actor: on_message(actor, job, told)).result(60)
+    zone.actor.submit(lambda actor: on_message(actor, job, told)).result(600)
 
 
 class Pool:
@@ -84,4 +84,4 @@ class Pool:
         assert isinstance(zone, TimeshareGateway)
         self._number += 1
         number = self._number
-        zone.actor.submit(lambda actor: on_event(actor, number, event, {})).result(60)
+        zone.actor.submit(lambda actor: on_event(actor, number, event, {})).result(600)

@@ -41,12 +41,12 @@ def quantum(
 def send_pool_event(served: Served, number: int, event: PoolEvent, outlooks: Any = None) -> None:
     """Apply an event of the pool to the zone `pool` of a market."""
     actor = _pool(served).actor
-    actor.submit(lambda zone: on_event(zone, number, event, outlooks or {})).result(60)
+    actor.submit(lambda zone: on_event(zone, number, event, outlooks or {})).result(600)
 
 
 def settle_dropped(served: Served) -> None:
     """Settle the cancelled jobs of the zone `pool`: the pool has dropped them."""
-    _pool(served).actor.submit(lambda zone: zone.settle_dropped(zone.state.seq)).result(60)
+    _pool(served).actor.submit(lambda zone: zone.settle_dropped(zone.state.seq)).result(600)
 
 
 def _pool(served: Served) -> TimeshareGateway:

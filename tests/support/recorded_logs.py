@@ -280,7 +280,7 @@ def snapshots(served: Served) -> dict[str, Any]:
     return {
         name: _plain(
             read_snapshot(
-                write_snapshot(zone.actor.submit(lambda zone: zone.model.save()).result(60))
+                write_snapshot(zone.actor.submit(lambda zone: zone.model.save()).result(600))
             )
         )
         for name, zone in served.service.zones.items()

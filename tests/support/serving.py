@@ -180,7 +180,7 @@ class Served:
 
     def run(self, work: Callable[[], Any]) -> Any:
         """What a coroutine function gives, on the market's loop."""
-        return asyncio.run_coroutine_threadsafe(work(), self.loop).result(60)
+        return asyncio.run_coroutine_threadsafe(work(), self.loop).result(600)
 
     def auction(self, zone: str = "default") -> AuctionGateway:
         found = self.service.zones[zone]
@@ -188,7 +188,7 @@ class Served:
         return found
 
     def ask(self, run: Callable[[AuctionZone], T], zone: str = "default") -> T:
-        return self.auction(zone).actor.submit(run).result(60)
+        return self.auction(zone).actor.submit(run).result(600)
 
     def key(self, user: str, role: Role = Role.USER, **account: Any) -> str:
         """A new key of a user, who is added if need be."""
@@ -358,7 +358,7 @@ def serving(
     )
     thread.start()
     # On a machine that has not compiled the kernels yet, opening does, and others may be at work.
-    served = ready.result(300)
+    served = ready.result(1800)
     try:
         yield served
     finally:

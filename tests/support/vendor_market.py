@@ -108,7 +108,7 @@ def vendor_market(tokens: Mapping[str, VendorToken]) -> Iterator[VendorMarket]:
         market.call(market.gate.open)
         market.run(market.client.aclose())
         server.should_exit = True
-        serving.result(20)
+        serving.result(600)
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
