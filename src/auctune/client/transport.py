@@ -2,9 +2,14 @@
 
 An idempotent request, one that changes nothing or carries an idempotency key, is retried if the
 connection fails. Every request is retried if the service is busy (429, 503).
+
+The service may examine and repair data before it answers a post. As long as it answers others, it
+is waited for.
 """
 
 import json
+import queue
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,10 +25,16 @@ from auctune.domain.errors import InputError
 _TIMEOUT = httpx2.Timeout(60.0, connect=5.0)
 # A stream sends a comment every 15 s.
 _STREAM_TIMEOUT = httpx2.Timeout(45.0, connect=5.0)
+# Of a post, whose answer is waited for as long as the service answers other requests.
+_POST_TIMEOUT = httpx2.Timeout(60.0, connect=5.0, read=None)
+_POLL_SECONDS = 1.0
+_POLLS_PER_CHECK = 15
 _MAX_ATTEMPTS = 4
 _MAX_RETRY_SECONDS = 10.0
 _RETRYABLE = (429, 503)
 _INPUT_ERRORS = (400, 422)
+# Any answer shows that the service runs.
+_ALIVE = "/v1/zones"
 
 Record = dict[str, Any]
 
@@ -49,11 +60,18 @@ class Transport:
     Args:
         endpoint: the service and the key.
         sleep: waits a number of seconds before a retry.
+        on_wait: called about once a second while the service works on a post, with the seconds.
     """
 
-    def __init__(self, endpoint: Endpoint, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        sleep: Callable[[float], None] = time.sleep,
+        on_wait: Callable[[float], None] = lambda _: None,
+    ) -> None:
         self.endpoint = endpoint
         self._sleep = sleep
+        self._on_wait = on_wait
         self._client = httpx2.Client(
             base_url=endpoint.url,
             headers={"Authorization": f"Bearer {endpoint.key}"},
@@ -143,7 +161,7 @@ class Transport:
         for attempt in range(1, _MAX_ATTEMPTS + 1):
             is_last = attempt == _MAX_ATTEMPTS
             try:
-                response = self._client.request(method, path, **request)
+                response = self._send(method, path, request)
             except httpx2.HTTPError as error:
                 if is_last or not idempotent:
                     raise self._unreachable(error) from None
@@ -154,6 +172,33 @@ class Transport:
                 continue
             return self._read(response)
         raise AssertionError("the last attempt returns or raises")
+
+    def _send(self, method: str, path: str, request: dict[str, Any]) -> httpx2.Response:
+        if method != "POST" or "files" in request:
+            return self._client.request(method, path, **request)
+        answers: queue.SimpleQueue[httpx2.Response | httpx2.HTTPError] = queue.SimpleQueue()
+
+        def send() -> None:
+            try:
+                answers.put(self._client.request(method, path, timeout=_POST_TIMEOUT, **request))
+            except httpx2.HTTPError as error:
+                answers.put(error)
+
+        # Ends with the process: an interrupt does not wait for the answer.
+        threading.Thread(target=send, daemon=True).start()
+        started, num_polls = time.monotonic(), 0
+        while True:
+            try:
+                answer = answers.get(timeout=_POLL_SECONDS)
+            except queue.Empty:
+                num_polls += 1
+                self._on_wait(time.monotonic() - started)
+                if num_polls % _POLLS_PER_CHECK == 0:
+                    self._client.get(_ALIVE)
+                continue
+            if isinstance(answer, httpx2.HTTPError):
+                raise answer
+            return answer
 
     def _read(self, response: httpx2.Response) -> Record:
         if response.is_error:

@@ -1,5 +1,6 @@
 """Requests against a small server whose answers are scripted."""
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -148,3 +149,48 @@ def test_a_download_is_whole_or_not_there(
     transport.download("/x", target)
     assert target.read_bytes() == b"bytes" * 100_000
     assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that is measured in time is over at once."""
+    monkeypatch.setattr("auctune.client.transport._TIMEOUT", 0.05)
+    monkeypatch.setattr("auctune.client.transport._POLL_SECONDS", 0.01)
+    monkeypatch.setattr("auctune.client.transport._POLLS_PER_CHECK", 2)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_post_is_waited_for_while_the_service_answers_others(server: ScriptedServer) -> None:
+    server.will_answer(200, {"a": 1})
+    checks = threading.Event()
+    server.hold("/v1/quotes", checks)
+    waits: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        # Other requests have been answered, far beyond the limit of a read.
+        if sum(path == "/v1/zones" for _, path, *_ in server.asked) == 3:
+            checks.set()
+
+    with Transport(Endpoint(server.url, "sk-key"), on_wait=wait) as transport:
+        assert transport.post("/v1/quotes", {}) == {"a": 1}
+    # The request was sent once.
+    assert [path for _, path, *_ in server.asked].count("/v1/quotes") == 1
+    assert waits == sorted(waits)
+    assert len(waits) >= 6
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_service_that_answers_nothing_while_a_post_waits_is_not_waited_for(
+    server: ScriptedServer,
+) -> None:
+    server.will_answer(200, {"a": 1})
+    over = threading.Event()
+    server.hold("/v1/quotes", over)
+    server.hold("/v1/zones", over)
+    with (
+        Transport(Endpoint(server.url, "sk-key")) as transport,
+        pytest.raises(UnreachableError, match="timed out"),
+    ):
+        transport.post("/v1/quotes", {})
+    over.set()

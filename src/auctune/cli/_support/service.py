@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,11 +16,20 @@ from auctune.domain.errors import InputError
 
 T = TypeVar("T")
 
+_WAIT_SECONDS = 5
+"""Seconds between two lines of progress while the service works on a request."""
+
 EXIT_REJECTED = 3
 """Exit code: a bid was rejected, or a job failed or was cancelled."""
 
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id.", show_default=False)]
 Zone = Annotated[str | None, typer.Option(metavar="ZONE", help="The zone. Default: the first one.")]
+
+
+def _print_wait(seconds: float) -> None:
+    """Print a line of progress now and then, for people; called about once a second."""
+    if round(seconds) % _WAIT_SECONDS == 0 and sys.stderr.isatty():
+        typer.echo(f"the service is working on it ... {seconds:.0f} s", err=True)
 
 
 @dataclass
@@ -57,7 +67,7 @@ class ServiceOptions:
             # During a restart the service has no URL; it may restart at the previous one.
             if self._endpoint is None:
                 raise
-        return Client(Transport(self._endpoint))
+        return Client(Transport(self._endpoint, on_wait=_print_wait))
 
     @property
     def command_line(self) -> str:

@@ -6,21 +6,19 @@ numbers are different facts. MinHash with banded locality-sensitive hashing (Bro
 and Motwani 1998) finds the candidates, which are then compared exactly, so that no row is dropped
 below the threshold; one above it is missed with probability < 1%.
 
-Candidates share a band and all digits. Where many rows share a long template and just miss the
-threshold, a bucket keeps its first `MAX_BUCKET` rows, and a row is compared with the
-`MAX_COMPARED` candidates that share most bands, so that time grows linearly with the number of
-rows: beyond these limits a near-duplicate may be missed.
+Candidates share a band and all digits: a row is sketched once another one has its digits. Where
+many rows share a long template and just miss the threshold, a bucket keeps its first `MAX_BUCKET`
+rows, and a row is compared with the `MAX_COMPARED` candidates that share most bands, so that time
+grows linearly with the number of rows: beyond these limits a near-duplicate may be missed.
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from datasketch import MinHash
+from typing import NamedTuple
 
 SHINGLE_CHARACTERS = 5
 NUM_PERMUTATIONS = 128
@@ -28,8 +26,8 @@ MISS_PROBABILITY = 0.01
 MAX_BUCKET = 1000
 MAX_COMPARED = 100
 
-# A band, the hashes of a sketch in it, and the row's digits.
-_Bucket = tuple[int, bytes, bytes]
+# A band, and the hashes of a sketch in it.
+_Bucket = tuple[int, bytes]
 
 _BLANKS = re.compile(r"\s+")
 _DIGITS = re.compile(r"\d+")
@@ -38,6 +36,21 @@ _DIGITS = re.compile(r"\d+")
 class _Passed(NamedTuple):
     line: int
     shingles: frozenset[str]
+
+
+@dataclass(slots=True)
+class _SameDigits:
+    """The rows that passed and have the same digits.
+
+    Attributes:
+        passed: in their order.
+        num_sketched: of them; the others are in no bucket yet.
+        buckets: numbers of passed rows.
+    """
+
+    passed: list[_Passed] = field(default_factory=list)
+    num_sketched: int = 0
+    buckets: dict[_Bucket, list[int]] = field(default_factory=dict)
 
 
 class DuplicateFilter:
@@ -52,14 +65,12 @@ class DuplicateFilter:
         # It brings much of scipy: what only names a vendor must not wait for that.
         from datasketch import MinHash
 
-        self._new_sketch = MinHash
+        # Drawing the permutations takes longer than a row's sketch.
+        self._empty_sketch = MinHash(num_perm=NUM_PERMUTATIONS, seed=seed)
         self._similarity = similarity
         self._bands = choose_bands(similarity)
-        self._seed = seed
         self._lines: dict[bytes, int] = {}
-        self._passed: list[_Passed] = []
-        # Numbers of passed rows.
-        self._buckets: dict[_Bucket, list[int]] = {}
+        self._by_digits: defaultdict[bytes, _SameDigits] = defaultdict(_SameDigits)
 
     def find_exact(self, parts: Sequence[str]) -> int | None:
         """The line of an earlier row with the same parts but for case and blanks."""
@@ -72,41 +83,44 @@ class DuplicateFilter:
         """
         text = _normalize(parts)
         shingles = shingle(text)
-        buckets = self._buckets_of(shingles, _DIGITS.findall(text))
-        matches = [
-            (-similarity, other.line)
-            for other in map(self._passed.__getitem__, self._candidates(buckets))
-            if (similarity := jaccard(shingles, other.shingles)) >= self._similarity
-        ]
-        if matches:
-            return min(matches)[1]
+        same = self._by_digits[sha256(" ".join(_DIGITS.findall(text)).encode()).digest()]
+        if same.passed:
+            for number in range(same.num_sketched, len(same.passed)):
+                self._add(same, number, self._buckets_of(same.passed[number].shingles))
+            buckets = self._buckets_of(shingles)
+            matches = [
+                (-similarity, other.line)
+                for other in map(same.passed.__getitem__, _candidates(same, buckets))
+                if (similarity := jaccard(shingles, other.shingles)) >= self._similarity
+            ]
+            if matches:
+                return min(matches)[1]
+            self._add(same, len(same.passed), buckets)
         self._lines.setdefault(_fingerprint(parts), line)
-        for bucket in buckets:
-            numbers = self._buckets.setdefault(bucket, [])
-            if len(numbers) < MAX_BUCKET:
-                numbers.append(len(self._passed))
-        self._passed.append(_Passed(line, shingles))
+        same.passed.append(_Passed(line, shingles))
         return None
 
-    def _candidates(self, buckets: Sequence[_Bucket]) -> list[int]:
-        """Return the passed rows to compare with, those that share most buckets first."""
-        # By number, not by line: several rows of a JSON array may stand on one line.
-        shared = Counter(chain.from_iterable(self._buckets.get(one, ()) for one in buckets))
-        return sorted(shared, key=lambda number: (-shared[number], number))[:MAX_COMPARED]
+    def _add(self, same: _SameDigits, number: int, buckets: Sequence[_Bucket]) -> None:
+        """Put a passed row into its buckets."""
+        for bucket in buckets:
+            numbers = same.buckets.setdefault(bucket, [])
+            if len(numbers) < MAX_BUCKET:
+                numbers.append(number)
+        same.num_sketched = number + 1
 
-    def _buckets_of(self, shingles: frozenset[str], digits: Sequence[str]) -> list[_Bucket]:
+    def _buckets_of(self, shingles: frozenset[str]) -> list[_Bucket]:
         bands, rows = self._bands
-        hashes = self._sketch(shingles).hashvalues
-        told_by = sha256(" ".join(digits).encode()).digest()
-        return [
-            (band, hashes[band * rows : (band + 1) * rows].tobytes(), told_by)
-            for band in range(bands)
-        ]
-
-    def _sketch(self, shingles: frozenset[str]) -> "MinHash":
-        sketch = self._new_sketch(num_perm=NUM_PERMUTATIONS, seed=self._seed)
+        sketch = self._empty_sketch.copy()
         sketch.update_batch([piece.encode() for piece in sorted(shingles)])
-        return sketch
+        hashes = sketch.hashvalues
+        return [(band, hashes[band * rows : (band + 1) * rows].tobytes()) for band in range(bands)]
+
+
+def _candidates(same: _SameDigits, buckets: Sequence[_Bucket]) -> list[int]:
+    """Return the passed rows to compare with, those that share most buckets first."""
+    # By number, not by line: several rows of a JSON array may stand on one line.
+    shared = Counter(chain.from_iterable(same.buckets.get(one, ()) for one in buckets))
+    return sorted(shared, key=lambda number: (-shared[number], number))[:MAX_COMPARED]
 
 
 def choose_bands(similarity: float) -> tuple[int, int]:

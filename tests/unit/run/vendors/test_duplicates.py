@@ -71,3 +71,23 @@ def test_rows_of_one_template_are_compared_a_bounded_number_of_times(
     assert compared[0] <= (0 if digits else 20 * num_rows)
     # What is nearly one of them is still found.
     assert rows.find_near_or_add([f"{template} {own}."], num_rows) == num_rows - 1
+
+
+def test_only_rows_that_share_their_digits_are_sketched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sketches take most of the time, and rows with other digits are never near-duplicates."""
+    sketched: list[frozenset[str]] = []
+    buckets_of = DuplicateFilter._buckets_of
+
+    def count(self: DuplicateFilter, shingles: frozenset[str]) -> list[tuple[int, bytes]]:
+        sketched.append(shingles)
+        return buckets_of(self, shingles)
+
+    monkeypatch.setattr(DuplicateFilter, "_buckets_of", count)
+    duplicates = DuplicateFilter(0.9, 0)
+    for number in range(50):
+        row = (f"what is {number} plus one, if you know it at all", f"it is {number + 1}")
+        assert duplicates.find_near_or_add(row, number) is None
+    assert not sketched
+    near = ("what is 7 plus one, if you know it at all", "it is 8!")
+    assert duplicates.find_near_or_add(near, 50) == 7
+    assert len(sketched) == 2
