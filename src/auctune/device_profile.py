@@ -17,7 +17,7 @@ import json
 import math
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Literal
 
@@ -177,6 +177,13 @@ class Profile:
                 "auctune profile --seconds)"
             )
         return found
+
+    def at_share(self, share: float) -> "Profile":
+        """Return the profile of a worker that has a share of the device's time, in (0, 1]."""
+        if share == 1.0:
+            return self
+        names = [field.name for field in fields(self) if field.name.endswith("_seconds")]
+        return replace(self, **{name: getattr(self, name) / share for name in names})
 
     @property
     def base_memory_gb(self) -> float:

@@ -108,7 +108,7 @@ class FcfsKind(ZoneKind[FcfsConfig]):
 
 
 def _settings(entry: FcfsConfig, dirs: DataDirs) -> NodeSettings:
-    return node_settings(entry, dirs, entry.device, entry.threads or 1)
+    return node_settings(entry, dirs, entry.device)
 
 
 KIND = FcfsKind()

@@ -31,6 +31,12 @@ def check_settings(at: Installation) -> Iterator[Finding]:
         yield ok("no file: defaults, with one zone on this machine")
     else:
         yield ok(f"{at.config} is valid; zones: {', '.join(zone.name for zone in at.zones)}")
+    if at.settings is not None and not at.settings_error:
+        from auctune.service.config.cores import core_warnings
+
+        for warning in core_warnings(at.zones):
+            fix = "configure fewer workers, or set `cores` of zones by what they are to sell"
+            yield warn(warning, fix)
 
 
 def check_bases(at: Installation) -> Iterator[Finding]:

@@ -24,6 +24,7 @@ from auctune.service.accounts.default_terms import NO_TERMS
 from auctune.service.accounts.keys import Role, generate_key
 from auctune.service.accounts.registry import AccountRegistry, Budget
 from auctune.service.app import make_app
+from auctune.service.config.cores import core_warnings, divide_cores
 from auctune.service.config.models import ServiceConfig
 from auctune.service.config.zone import ZoneConfig
 from auctune.service.http.connections import ConnectionLimits, LimitedServer
@@ -88,6 +89,9 @@ def serve(
         logging.configure(place.data / "logs"),
     ):
         start_fork_server()
+        divide_cores(config.zones, config.inference)
+        for warning in core_warnings(config.zones):
+            _log.warning(warning)
         bind(store.writer, place.data, store.label)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             error = runner.run(

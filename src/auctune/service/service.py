@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from sqlalchemy import Engine
 from starlette.types import ASGIApp
 
 from auctune.domain import InputError
-from auctune.run.base_facts import Alone, Report, at_once
+from auctune.run.base_facts import Alone, BaseFacts, Report, at_once
 from auctune.run.data.client import DataClient
 from auctune.service.accounts.budgets import BudgetLocks, BudgetTracker
 from auctune.service.accounts.default_terms import NO_TERMS, DefaultTerms
@@ -31,7 +31,7 @@ from auctune.service.accounts.limits import (
 from auctune.service.accounts.registry import Account, AccountRegistry, Budget, KeyRecord
 from auctune.service.charts.renderer import ChartRenderer
 from auctune.service.config.models import BillingConfig, ServiceConfig
-from auctune.service.config.zone import ZoneConfig
+from auctune.service.config.zone import LanguageZoneConfig, ZoneConfig
 from auctune.service.datasets.repairer import VendorGateway
 from auctune.service.datasets.start_models import StartModels
 from auctune.service.event_writer import LogWriter, read_job
@@ -315,12 +315,20 @@ def profile_zone(
 ) -> BaseProfiles:
     """Load or measure the profiles of a zone's base, by node type.
 
-    `alone` waits until nothing else runs, before anything is measured.
+    `alone` waits until nothing else runs, before anything is measured. A profile says what a worker
+    does with its share of the machine.
     """
     try:
-        return find_kind(zone.kind).profile(zone, place, report, alone)
+        found = find_kind(zone.kind).profile(zone, place, report, alone)
     except InputError as error:
         raise error.within(f"zone {zone.name}") from None
+    return {name: _share_device(facts, zone) for name, facts in found.items()}
+
+
+def _share_device(facts: BaseFacts, zone: ZoneConfig) -> BaseFacts:
+    if not isinstance(zone, LanguageZoneConfig) or facts.profile.origin.device != "cpu":
+        return facts
+    return replace(facts, profile=facts.profile.at_share(zone.worker_share))
 
 
 async def build_service(

@@ -8,13 +8,14 @@ import time
 
 from auctune.domain import InputError
 from auctune.domain.base_name import resolve_base
+from auctune.service.config.cores import divide_cores
 from auctune.service.config.models import ServiceConfig
 from auctune.service.config.zone import LanguageZoneConfig, ZoneConfig
 from auctune.service.zones.kinds import find_kind
 
 
 def check_service(config: ServiceConfig) -> None:
-    """Refuse settings that would fail in the middle of a start."""
+    """Refuse settings that would fail in the middle of a start; divide the cores among zones."""
     for index, zone in enumerate(config.zones):
         place = f"zones[{index}]"
         try:
@@ -24,6 +25,7 @@ def check_service(config: ServiceConfig) -> None:
     for index, key in enumerate(config.keys):
         key.key(f"keys[{index}]")
     config.wandb.check()
+    divide_cores(config.zones, config.inference)
 
 
 def check_bases(config: ServiceConfig) -> None:

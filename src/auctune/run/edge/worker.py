@@ -101,12 +101,14 @@ class SitesSettings:
         sites: units by resource type, by site.
         ray: address of an existing cluster; empty: one is started on this machine.
         device: of workers.
+        niceness: of the process and the workers, as of `WorkerProcess`.
     """
 
     folder: str
     sites: Mapping[str, Mapping[str, float]]
     ray: str = ""
     device: str = "cpu"
+    niceness: int = 0
 
 
 class SitesProcess(WorkerProcess):
@@ -125,7 +127,15 @@ class SitesProcess(WorkerProcess):
         lock: int | None = None,
         log: Path | None = None,
     ) -> None:
-        super().__init__(__name__, asdict(settings), on_message, lock=lock, log=log, fork=True)
+        super().__init__(
+            __name__,
+            asdict(settings),
+            on_message,
+            lock=lock,
+            log=log,
+            fork=True,
+            niceness=settings.niceness,
+        )
 
     def train(self, slot: int, jobs: Collection[str], requests: Iterable[SlotRequest]) -> None:
         """Train a slot; `jobs` are those that have not ended."""

@@ -36,11 +36,10 @@ def make_cluster(market: MarketFile, profiles: Mapping[str, Profile]) -> Cluster
 
 
 def threads_per_node(market: MarketFile) -> int:
-    """Threads of a node's process on a CPU, so that all nodes together use all cores."""
+    """Threads of a node's process, so that all nodes together use all cores; one of a GPU, too."""
     if market.threads is not None:
         return market.threads
-    on_cpu = sum(market.node_types[node.type].device == "cpu" for node in market.nodes)
-    return max(1, len(os.sched_getaffinity(0)) // max(1, on_cpu))
+    return max(1, len(os.sched_getaffinity(0)) // len(market.nodes))
 
 
 def _node_type(market: MarketFile, name: str, entry: NodeTypeEntry, profile: Profile) -> NodeType:

@@ -48,6 +48,7 @@ class PoolSettings:
         device, dtype: where and how it computes.
         threads: of torch on a CPU.
         memory_bytes: that adapters may take on the device together, or None for all.
+        niceness: of the process, as of `WorkerProcess`.
     """
 
     folder: str
@@ -61,6 +62,7 @@ class PoolSettings:
     dtype: str = "float32"
     threads: int = 1
     memory_bytes: int | None = None
+    niceness: int = 0
 
 
 class PoolReady(TypedDict):
@@ -161,7 +163,14 @@ class PoolProcess(WorkerProcess):
         device = settings.device
         seen = replace(settings, device=device_in_child(device, os.environ))
         super().__init__(
-            module, asdict(seen), on_message, lock=lock, log=log, device=device, fork=True
+            module,
+            asdict(seen),
+            on_message,
+            lock=lock,
+            log=log,
+            device=device,
+            fork=True,
+            niceness=settings.niceness,
         )
 
     def reconcile(self, jobs: Iterable[DesiredJob], seq: int) -> None:

@@ -90,6 +90,8 @@ class WorkerProcess:
         fork: whether the fork server starts it, if there is one and the device is a CPU. It needs
             what the fork server has imported, and its environment does not differ.
         start: starts the process in place of these two ways, or None.
+        niceness: of the process and its children, 0 to 19: the larger, the less of busy cores it
+            gets.
 
     Raises:
         OSError: if it cannot be started.
@@ -107,6 +109,7 @@ class WorkerProcess:
         device: str = "cpu",
         fork: bool = False,
         start: "StartProcess | None" = None,
+        niceness: int = 0,
     ) -> None:
         self._on_message = on_message
         fork = fork and device == "cpu" and not environment and _has_fork_server()
@@ -135,6 +138,10 @@ class WorkerProcess:
             self._connection.close()
             self._stderr.close()
             raise
+        if niceness:
+            # One that has ended already is reported by the thread that receives.
+            with suppress(ProcessLookupError):
+                os.setpriority(os.PRIO_PROCESS, self._process.pid, niceness)
         # A frozen worker reads nothing; messages to it must not block its parent.
         self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._outbox.put(json.dumps(argument).encode())
@@ -274,7 +281,14 @@ def start_node(
     device = settings.device
     seen = replace(settings, device=device_in_child(device, os.environ))
     return WorkerProcess(
-        module, asdict(seen), on_message, lock=lock, log=log, device=device, fork=True
+        module,
+        asdict(seen),
+        on_message,
+        lock=lock,
+        log=log,
+        device=device,
+        fork=True,
+        niceness=settings.niceness,
     )
 
 

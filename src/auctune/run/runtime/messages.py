@@ -46,6 +46,7 @@ class NodeSettings:
         backend: who multiplies the adapters' matrices: "auto", "loop", "bmm" or "grouped".
         gradient_checkpointing: whether activations are computed again in the backward pass.
         measure_seconds: time limit where it is to measure its device.
+        niceness: of the process, 0 to 19: the larger, the less of shared cores it gets.
     """
 
     base: str
@@ -59,6 +60,7 @@ class NodeSettings:
     backend: str = "auto"
     gradient_checkpointing: bool = False
     measure_seconds: float = 60.0
+    niceness: int = 0
 
 
 @dataclass(frozen=True, slots=True)

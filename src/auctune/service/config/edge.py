@@ -205,6 +205,20 @@ class EdgeConfig(LanguageZoneConfig):
     def files(self) -> Mapping[str, str]:
         return {} if self.profile is None else {"profile": self.profile}
 
+    @property
+    def num_cpu_workers(self) -> int:
+        if self.ray is not None or self.device != "cpu":
+            return 0
+        needs = {kind: units for kind, units in self.worker.items() if units}
+        return sum(
+            int(min(site.capacity.get(kind, 0.0) / units for kind, units in needs.items()))
+            for site in self.sites
+        )
+
+    @property
+    def worker_threads(self) -> int:
+        return self.threads or 1
+
     def requirements(self) -> ZoneRequirements:
         if self.ray is not None:
             return ZoneRequirements()

@@ -1,6 +1,5 @@
 """Settings of a zone of kind `spot`: the market that it rents from, and its policy."""
 
-import os
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
@@ -227,9 +226,13 @@ class SpotConfig(LanguageZoneConfig):
         )
 
     @property
+    def num_cpu_workers(self) -> int:
+        return super().num_cpu_workers * self.max_jobs
+
+    @property
     def worker_threads(self) -> int:
-        """Threads of a worker on a CPU: by default the cores, divided by the workers of a job."""
-        return self.threads or max(1, len(os.sched_getaffinity(0)) // self.n_max)
+        # The number of cores of other machines is unknown here.
+        return self.threads or 1 if self.uses_external_cluster else super().worker_threads
 
     @property
     def renting(self) -> SpotStrategy:

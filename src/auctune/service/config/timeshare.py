@@ -46,6 +46,10 @@ class TimeshareConfig(LanguageZoneConfig):
         default=10_080, description="how many slots ahead a deadline may be"
     )
 
+    @property
+    def worker_threads(self) -> int:
+        return self.threads or 1
+
     def requirements(self) -> ZoneRequirements:
         return ZoneRequirements((DeviceRequirement("", self.device, self.profile, 1),))
 

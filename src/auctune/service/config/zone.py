@@ -1,5 +1,6 @@
 """Settings that zones of all kinds have in common."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,6 +75,11 @@ class ZoneConfig(BaseModel):
     def requirements(self) -> ZoneRequirements:
         return ZoneRequirements()
 
+    @property
+    def num_cpu_workers(self) -> int:
+        """Workers that train at once on the CPU of this machine."""
+        return sum(need.num_nodes for need in self.requirements().devices if need.device == "cpu")
+
     def files(self) -> Mapping[str, str]:
         """Return the paths of the files that the zone names, by key; secrets are not included."""
         return {}
@@ -94,10 +100,18 @@ class LanguageZoneConfig(ZoneConfig):
     )
     threads: Annotated[int, Field(ge=1, le=1024)] | None = Field(
         default=None,
-        description="threads of a worker on a CPU. Default: the cores of this machine, divided by "
-        "the nodes of the zone (`spot`: by `n_max`); 1 on a cluster with an `address` and in a "
-        "zone of kind `timeshare`",
+        description="threads of a worker on a CPU. Default: the cores of a worker, rounded down; 1 "
+        "on a cluster with an `address` and in zones of the kinds `timeshare` and `edge`",
         examples=[1],
+    )
+    cores: Positive | None = Field(
+        default=None,
+        description="cores of this machine for all workers of the zone together. Default: "
+        "[its part](../explanation/service.md#zones-that-share-a-machine) of those that no zone "
+        "states, by its number of workers: its nodes; `max_jobs` x `n_max`; the pool; or as many "
+        "workers as the sites hold. A worker that has less than a core for each thread is sold as "
+        "so much slower",
+        examples=[1.5],
     )
     max_length: Count = Field(
         default=DEFAULT_MAX_LENGTH,
@@ -111,6 +125,8 @@ class LanguageZoneConfig(ZoneConfig):
     )
 
     _folder: Path = PrivateAttr(default_factory=Path)
+    _worker_cores: float | None = PrivateAttr(default=None)
+    _niceness: int = PrivateAttr(default=0)
 
     def model_post_init(self, context: Any) -> None:
         self._folder = settings_folder(context)
@@ -118,6 +134,36 @@ class LanguageZoneConfig(ZoneConfig):
     @property
     def base_folder(self) -> Path:
         return self._folder
+
+    def set_worker_cores(self, cores: float) -> None:
+        """Set the cores that each worker on the CPU of this machine has."""
+        self._worker_cores = cores
+
+    def set_niceness(self, niceness: int) -> None:
+        """Set the niceness of the workers, by which the operating system divides the cores."""
+        self._niceness = niceness
+
+    @property
+    def worker_cores(self) -> float:
+        """Cores of each worker; without other zones all cores are divided between the workers."""
+        if self._worker_cores is not None:
+            return self._worker_cores
+        num_nodes = sum(need.num_nodes for need in self.requirements().devices)
+        return len(os.sched_getaffinity(0)) / max(1, self.num_cpu_workers, num_nodes)
+
+    @property
+    def worker_threads(self) -> int:
+        return self.threads or max(1, int(self.worker_cores))
+
+    @property
+    def worker_share(self) -> float:
+        """Speed of a worker beside all others, relative to that of a worker alone."""
+        threads = min(self.worker_threads, len(os.sched_getaffinity(0)))
+        return min(1.0, self.worker_cores / threads) if self.num_cpu_workers else 1.0
+
+    @property
+    def niceness(self) -> int:
+        return self._niceness
 
     @property
     def base_source(self) -> str:

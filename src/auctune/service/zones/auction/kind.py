@@ -1,6 +1,5 @@
 """Zones of kind `auction`: slots of nodes are sold to bids, each decided on at once."""
 
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -200,13 +199,9 @@ def _sold_profile(entry: AuctionConfig, profiles: BaseProfiles, name: str) -> Pr
 
 def training_settings(entry: AuctionConfig, node_type: str, dirs: DataDirs) -> NodeSettings:
     """Return the settings of a node's process, apart from those that a measurement tunes."""
-    on_cpu = sum(entry.node_types[node.type].device == "cpu" for node in entry.nodes)
-    # The number of cores of other machines is unknown here.
-    share = 1 if entry.uses_external_cluster else len(os.sched_getaffinity(0)) // max(1, on_cpu)
-    threads = entry.threads or max(1, share)
     device = entry.node_types[node_type].device
     return replace(
-        node_settings(entry, dirs, device, threads, entry.mode),
+        node_settings(entry, dirs, device, entry.mode),
         backend=entry.backend,
         gradient_checkpointing=entry.gradient_checkpointing,
     )

@@ -55,7 +55,6 @@ def node_settings(
     entry: LanguageZoneConfig,
     dirs: DataDirs,
     device: str,
-    threads: int,
     mode: Literal["fused", "exact"] = "exact",
 ) -> NodeSettings:
     """Return the settings of a process that trains or measures the base of a zone."""
@@ -65,7 +64,8 @@ def node_settings(
         device=device,
         dtype=entry.dtype,
         mode=mode,
-        threads=threads,
+        threads=entry.worker_threads,
+        niceness=entry.niceness,
         measure_seconds=entry.measure_seconds,
     )
 

@@ -99,6 +99,7 @@ class EdgeLoader(LanguageZoneLoader[EdgeConfig, EdgeZone, EdgeModel]):
             sites={site.id: dict(site.capacity) for site in self.supply.market.sites},
             ray="" if entry.ray is None else entry.ray.address,
             device=entry.device,
+            niceness=entry.niceness,
         )
         return EdgeWorker(actor, self.clock, settings, self.dependencies)
 
@@ -140,7 +141,7 @@ class EdgeKind(ZoneKind[EdgeConfig]):
         # With a profile only the base's digest and context are read, which needs no GPU: the
         # machine of the service has none where sites are on a cluster.
         device = "cpu" if profile is not None and entry.ray is not None else entry.device
-        settings = node_settings(entry, dirs, device, entry.threads or 1)
+        settings = node_settings(entry, dirs, device)
         try:
             return {SITE: learn_base(settings, dirs.profiles, report, profile, alone)}
         except InputError as error:

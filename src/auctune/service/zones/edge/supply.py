@@ -197,6 +197,6 @@ class EdgeSupply:
             num_rows=facts.size.rows,
             validation=None if validation is None else str(content(validation)),
             dtype=self.entry.dtype,
-            threads=self.entry.threads or 1,
+            threads=self.entry.worker_threads,
             micro_batch=self.micro_batch(training),
         )

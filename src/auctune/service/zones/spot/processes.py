@@ -121,6 +121,7 @@ class JobProcessPool:
             lock=self._lock,
             log=self._dirs.logs / f"{self._entry.name}.log",
             fork=True,
+            niceness=self._entry.niceness,
         )
 
     def _config(self, job: SpotJobState) -> SpotJobConfig:

@@ -70,6 +70,7 @@ class TimeshareLoader(LanguageZoneLoader[TimeshareConfig, TimeshareZone, Timesha
             device=node.device,
             dtype=node.dtype,
             threads=node.threads,
+            niceness=node.niceness,
             memory_bytes=None if memory_gb is None else int(memory_gb * 1e9),
         )
         return TimeshareWorker(actor, self.clock, self._base.profile, settings, self.dependencies)
@@ -94,4 +95,4 @@ class TimeshareKind(ZoneKind[TimeshareConfig]):
 
 def pool_settings(entry: TimeshareConfig, dirs: DataDirs) -> NodeSettings:
     """Return the settings of the pool's process, and of the process that measures its base."""
-    return node_settings(entry, dirs, entry.device, entry.threads or 1)
+    return node_settings(entry, dirs, entry.device)
