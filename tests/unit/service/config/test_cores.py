@@ -8,7 +8,7 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.run.runtime.local import WorkerProcess
-from auctune.service.config.auction import AuctionConfig
+from auctune.service.config.auction import AuctionConfig, NodeConfig
 from auctune.service.config.cores import core_warnings, divide_cores, usable_cores
 from auctune.service.config.edge import EdgeConfig
 from auctune.service.config.inference import InferenceConfig
@@ -51,7 +51,7 @@ def test_zones_on_more_cores_than_workers_are_sold_at_the_measured_speed() -> No
 def test_a_stated_number_of_cores_is_kept_and_the_rest_is_divided_by_workers() -> None:
     pool = TimeshareConfig(name="pool", cores=0.5)
     nodes = AuctionConfig(
-        name="nodes", nodes=[{"id": "a", "type": "local"}, {"id": "b", "type": "local"}]
+        name="nodes", nodes=[NodeConfig(id="a", type="local"), NodeConfig(id="b", type="local")]
     )
     sites = EdgeConfig(name="sites", worker={"cpu": 2.0})
     divide_cores([pool, nodes, sites], NO_ANSWERS, 2.5)
