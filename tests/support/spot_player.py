@@ -20,7 +20,7 @@ from auctune.run.spot.traces import LoopedTrace
 from auctune.service.jobs.terms import JobValue
 from auctune.service.jobs.training import Training
 from auctune.service.ledger import HELD, hold_account, user_account
-from auctune.service.storage.events import EventType
+from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.metered import Estimate
@@ -290,18 +290,27 @@ class SpotPlayer:
             return
         paid = [round_money(one["paid"] * 0.9) for one in process.told if "paid" in one]
         assert job.meter.next_slot == len(paid)
-        assert job.meter.charged == min(job.meter.cap, sum(paid, Decimal(0)))
+        assert job.meter.charged <= min(job.meter.cap, sum(paid, Decimal(0)))
+        assert job.meter.charged == self._net_charges(lambda event: event.job == job.id)
         assert job.progress.rows == process.told[-1].get("rows", job.progress.rows)
 
     def _owed(self, owner: str) -> Money:
         refunded = {name for name, row in self.log.rows.items() if row.body["refunded"]}
+        return self._net_charges(
+            lambda event: (
+                event.job not in refunded and self.log.rows[event.job or ""].owner == owner
+            )
+        )
+
+    def _net_charges(self, is_counted: Callable[[ZoneEvent], bool]) -> Money:
+        """Charges less refunds of slots."""
+        amounts = {EventType.METERED: ("amount", 1), EventType.TRAINED: ("refund", -1)}
         return sum(
             (
-                Decimal(event.body["amount"])
+                sign * Decimal(event.body.get(key, "0"))
                 for event, _ in self.log.events
-                if event.type == EventType.METERED
-                and event.job not in refunded
-                and self.log.rows[event.job or ""].owner == owner
+                if event.type in amounts and is_counted(event)
+                for key, sign in (amounts[EventType(event.type)],)
             ),
             Decimal(0),
         )

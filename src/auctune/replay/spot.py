@@ -105,7 +105,14 @@ class SpotVerifier(LogVerifier[SpotState, None]):
             **body,
             **held,
             "slot": job.meter.next_slot,
-            "amount": str(charge_amount(paid, job.unit_price, job.meter.remaining)),
+            "amount": str(
+                charge_amount(
+                    paid,
+                    job.unit_price,
+                    job.meter.remaining,
+                    is_free=body["price"] is None and job.was_slowed,
+                )
+            ),
             "cost": str(round_money(paid * job.unit_cost)),
         }
 

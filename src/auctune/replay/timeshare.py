@@ -129,9 +129,10 @@ class TimeshareVerifier(LogVerifier[TimeshareState, None]):
         body, job = event.body, self.state.charged_job(str(event.job))
         if job is None or job.meter.is_charged(body["slot"]):
             return None
+        seconds = body["charged_seconds"] if "charged_seconds" in body else body["seconds"]
         expected: Body = {
             "slot": job.meter.next_slot,
-            "amount": str(charge_amount(body["seconds"], self._price, job.meter.remaining)),
+            "amount": str(charge_amount(seconds, self._price, job.meter.remaining)),
             "cost": "0",
         }
         if body["batches"]:

@@ -10,7 +10,7 @@ from auctune.domain import InputError, Money, round_money
 from auctune.domain.data_size import DataSize
 from auctune.service.jobs.training import Training
 from auctune.service.ledger import Entry, charge, recognize_revenue, refund
-from auctune.service.zones.core.metered import Meter
+from auctune.service.zones.core.metered import SLOWER_THAN_SOLD, Meter
 
 
 class Phase(StrEnum):
@@ -100,6 +100,11 @@ class MeteredJob(OpenJob):
 
     decision: dict[str, Any]
     meter: Meter
+
+    @property
+    def was_slowed(self) -> bool:
+        """Return whether the service missed slots of the job, or trained them slower than sold."""
+        return SLOWER_THAN_SOLD in self.notes
 
     def admission_entries(self) -> tuple[Entry, ...]:
         return self.meter.begin()

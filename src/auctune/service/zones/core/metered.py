@@ -11,6 +11,15 @@ from auctune.service.jobs.offers import QuoteSummary
 from auctune.service.jobs.timestamps import to_rfc3339
 from auctune.service.ledger import Entry, hold, meter, refund_metered, release
 
+SLOWER_THAN_SOLD = (
+    "the machine was slower than sold; what it missed is not charged, and neither is the job if it "
+    "ends without an adapter for this"
+)
+"""Note for the owner of a metered job whose slots the service missed."""
+
+# Speed below what was sold that needs no refund: as little as work is uneven.
+MAX_SHORTFALL = 0.1
+
 
 @dataclass
 class Meter:
@@ -43,6 +52,12 @@ class Meter:
         self.next_slot = slot + 1
         self.charged += amount
         return meter(self.owner, amount)
+
+    def give_back(self, amount: Money) -> tuple[Entry, ...]:
+        """Refund a part of the charges, for what the service did not do; it is on hold again."""
+        assert ZERO <= amount <= self.charged, (amount, self.charged)
+        self.charged -= amount
+        return refund_metered(self.owner, amount) + hold(self.owner, amount)
 
     def lower(self, held: Money) -> tuple[Entry, ...]:
         """Lower the cap so that `held` remains on hold; release the rest."""

@@ -14,6 +14,7 @@ from pydantic_core import to_jsonable_python
 
 from auctune.domain import Money, Reason, round_money
 from auctune.domain.data_size import DataSize
+from auctune.domain.money import ZERO
 from auctune.run.spot.job_config import SpotJobSpec, SpotStrategy, estimate
 from auctune.run.spot.traces import LoopedTrace
 from auctune.service.jobs.terms import JobValue
@@ -122,12 +123,13 @@ def estimate_of(
     )
 
 
-def charge_amount(paid: float, unit_price: float, left: Money) -> Money:
+def charge_amount(paid: float, unit_price: float, left: Money, *, is_free: bool = False) -> Money:
     """Return the charge for a payment in units of the on-demand price.
 
-    What exceeds the rest of the cap is a rounding error, and not charged.
+    What exceeds the rest of the cap is a rounding error, and not charged. Work after the deadline
+    `is_free` if the service has missed slots of the job.
     """
-    return min(round_money(paid * unit_price), left)
+    return ZERO if is_free else min(round_money(paid * unit_price), left)
 
 
 def value_at(worth: Mapping[str, Any], time: float) -> Money | None:

@@ -84,9 +84,14 @@ class SpotMetered(JobMetered):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotTrained(JobTrained):
-    """A slot of a job, by its number within the job, was trained."""
+    """A slot of a job, by its number within the job, was trained.
+
+    Attributes:
+        refund: of the slot's charge, as the machine was slower than sold; or None.
+    """
 
     number: int
+    refund: Annotated[Money | None, Field(exclude_if=lambda refund: refund is None)] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

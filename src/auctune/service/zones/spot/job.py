@@ -8,9 +8,12 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from auctune.domain import Money
 from auctune.domain.data_size import DataSize
+from auctune.domain.money import ZERO
 from auctune.run.spot.job_config import SpotJobSpec
 from auctune.service.zones.core.job import MeteredJob
+from auctune.service.zones.core.metered import MAX_SHORTFALL
 
 CAP_REACHED = "cap_reached"
 """Code of the failure of a job that its cap ended."""
@@ -67,6 +70,8 @@ class SpotJobState(MeteredJob):
         on_demand: those of them that are on-demand; 0 by total, where the kind does not matter.
         next_trained: results of all its slots below are recorded.
         finish: when its last row was trained, in its own slots, or None.
+        newest_charge: for its newest slot, up to its deadline.
+        was_paused: whether its owner has paused it: slots that it missed may be due to that.
     """
 
     size: DataSize
@@ -84,6 +89,8 @@ class SpotJobState(MeteredJob):
     on_demand: Annotated[int, Field(exclude_if=lambda on_demand: not on_demand)] = 0
     next_trained: int = 0
     finish: float | None = None
+    newest_charge: Annotated[Money, Field(exclude_if=lambda charge: not charge)] = ZERO
+    was_paused: Annotated[bool, Field(exclude_if=lambda paused: not paused)] = False
 
     @property
     def total_rows(self) -> int:
@@ -109,6 +116,17 @@ class SpotJobState(MeteredJob):
         self.promised += work
         self.newest_promised, self.count = work, count
         self.on_demand = 0 if self.terms.start is None else on_demand
+
+    def is_slower_than_sold(self, rows: int, preempted: int) -> bool:
+        """Return whether its newest slot, which ends with so many rows, trained less than sold.
+
+        A slot that lost instances is not compared, and an optimizer batch may have just begun.
+        """
+        if preempted or rows >= self.total_rows or not self.newest_promised:
+            return False
+        sold = self.newest_promised / self.terms.workload * self.total_rows
+        done = rows - self.progress.rows + self.training.batch_size
+        return done < (1.0 - MAX_SHORTFALL) * sold
 
     def speed_seen(self, done: float) -> float | None:
         """Return the work done relative to what was promised, or None if there was none."""

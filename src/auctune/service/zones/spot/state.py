@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from auctune.domain.money import ZERO
 from auctune.service.ledger import instance_cost
 from auctune.service.storage.events import ZoneEvent, job_of
 from auctune.service.storage.read_model import Effects
-from auctune.service.zones.core.events import EventData, JobFailed
+from auctune.service.zones.core.events import EventData, JobFailed, JobPaused
 from auctune.service.zones.core.job import PendingJob, Phase, Progress
 from auctune.service.zones.core.metered import Meter
 from auctune.service.zones.core.state import Reducer, SlottedState, ZoneModel
@@ -89,6 +90,7 @@ class SpotState(SlottedState[SpotJobState]):
     def _metered(self, event: ZoneEvent, data: SpotMetered) -> Effects:
         job = self.jobs[job_of(event)]
         entries = job.meter.charge(data.slot, data.amount)
+        job.newest_charge = data.amount if data.price is not None else ZERO
         job.count_instances(data.on_demand, data.spot, data.share, data.preempted)
         stats = self.slots.get(data.at)
         if stats is not None:
@@ -104,7 +106,12 @@ class SpotState(SlottedState[SpotJobState]):
         job.progress = job.progress.after(data.result)
         if job.phase is Phase.PLANNED:
             job.phase = Phase.TRAINING
-        return self.show(event, job)
+        entries = () if data.refund is None else job.meter.give_back(data.refund)
+        return Effects((self.projection.open(event, job),), entries)
+
+    def _paused(self, event: ZoneEvent, data: JobPaused) -> Effects:
+        self.jobs[job_of(event)].was_paused = True
+        return super()._paused(event, data)
 
     def _completed(self, event: ZoneEvent, data: TrainingCompleted) -> Effects:
         job = self.jobs[job_of(event)]
@@ -137,6 +144,7 @@ class SpotState(SlottedState[SpotJobState]):
         SpotMetered: _metered,
         SpotTrained: _trained,
         JobFailed: _failed,
+        JobPaused: _paused,
         ProcessReady: _ready,
         TrainingCompleted: _completed,
     }

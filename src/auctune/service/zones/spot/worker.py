@@ -21,6 +21,7 @@ from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.dependencies import ZoneDependencies
 from auctune.service.zones.core.events import JobNoted
 from auctune.service.zones.core.job import Phase
+from auctune.service.zones.core.metered import SLOWER_THAN_SOLD
 from auctune.service.zones.core.worker import ZoneWorker
 from auctune.service.zones.spot.decision import charge_amount, value_at
 from auctune.service.zones.spot.events import (
@@ -54,6 +55,10 @@ def on_message(zone: SpotZone, name: str, message: SpotMessage) -> None:
         case "ended":
             _finish(zone, job, message)
         case "capped":
+            if job.was_slowed:
+                found = f"its cap of {job.meter.cap} does not suffice: {SLOWER_THAN_SOLD}"
+                zone.fail(name, "service_failed", found, None)
+                return
             next_slot, left = round_money(message["rate"] * job.unit_price), job.meter.remaining
             why = (
                 f"the cap of {job.meter.cap} is reached: {left} remains, "
@@ -71,7 +76,10 @@ def _charge(zone: SpotZone, job: SpotJobState, message: SlotBilled | Overtime) -
     number = message["slot"]
     if job.meter.is_charged(number):
         return
-    amount = charge_amount(message["paid"], job.unit_price, job.meter.remaining)
+    if message["kind"] == "slot" and message["skipped"] and not job.was_paused:
+        _note_slower(zone, job)
+    is_free = message["kind"] == "overtime" and job.was_slowed
+    amount = charge_amount(message["paid"], job.unit_price, job.meter.remaining, is_free=is_free)
     if message["kind"] == "slot":
         at, share = job.first + number, 1.0
         price, spot, missed = message["price"], message["spot"], message["skipped"]
@@ -94,16 +102,28 @@ def _charge(zone: SpotZone, job: SpotJobState, message: SlotBilled | Overtime) -
     zone.record(metered, job.id)
 
 
+def _note_slower(zone: SpotZone, job: SpotJobState) -> None:
+    if not job.was_slowed:
+        zone.record(JobNoted(text=SLOWER_THAN_SOLD), job.id)
+
+
 def _record_training(zone: SpotZone, job: SpotJobState, message: SlotTrained | Overtime) -> None:
     number = message["slot"]
+    if number < job.next_trained:
+        return
     # A slot in which nothing was trained left no checkpoint.
-    if number < job.next_trained or message["rows"] in (None, job.progress.rows):
+    rows, refund = message["rows"] or job.progress.rows, None
+    if message["kind"] == "slot_done" and number == job.meter.next_slot - 1:
+        if job.is_slower_than_sold(rows, message["preempted"]):
+            refund = job.newest_charge
+            _note_slower(zone, job)
+    if rows == job.progress.rows and refund is None:
         return
     result = {
-        "rows": message["rows"],
+        "rows": rows,
         "total_rows": job.total_rows,
-        "tokens": message["tokens"],
-        "steps": message["steps"],
+        "tokens": message["tokens"] or job.progress.tokens,
+        "steps": message["steps"] or job.progress.steps,
         "losses": message["losses"],
         "validation": [],
         "state": "suspended",
@@ -115,6 +135,7 @@ def _record_training(zone: SpotZone, job: SpotJobState, message: SlotTrained | O
         seconds=zone.clock.slot_seconds,
         number=number,
         result=result,
+        refund=refund,
     )
     zone.record(trained, job.id)
 

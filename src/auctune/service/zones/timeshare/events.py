@@ -6,6 +6,9 @@ the journal is recorded once.
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
 
 from auctune.domain import Money
 from auctune.service.zones.core.events import (
@@ -76,6 +79,8 @@ class TimeshareMetered(JobMetered):
         loss: mean over the batches, or None.
         finish: unit at which the job is forecast to finish, or None.
         verdict: of the pool, or None.
+        charged_seconds: fewer than `seconds`, as the batches would have taken at the speed that was
+            sold; or None.
     """
 
     unit: int
@@ -85,6 +90,9 @@ class TimeshareMetered(JobMetered):
     share: Number
     finish: Number | None
     verdict: str | None
+    charged_seconds: Annotated[Number | None, Field(exclude_if=lambda seconds: seconds is None)] = (
+        None
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,7 +47,8 @@ class TimeshareLoader(LanguageZoneLoader[TimeshareConfig, TimeshareZone, Timesha
 
     def _zone(self, model: TimeshareModel) -> TimeshareZone:
         recorder = self.dependencies.recorder
-        return TimeshareZone(self.entry.name, model, self.clock, recorder, self._price)
+        profile = self._base.profile
+        return TimeshareZone(self.entry.name, model, self.clock, recorder, self._price, profile)
 
     def _gateway(self, actor: ZoneActor[TimeshareZone]) -> TimeshareGateway:
         entry = self.entry

@@ -13,7 +13,9 @@ from auctune.run.pool.events import (
     PoolEvent,
     QuantumTrained,
 )
+from auctune.service.zones.core.events import JobNoted as JobNotedBody
 from auctune.service.zones.core.events import JobTrained
+from auctune.service.zones.core.metered import MAX_SHORTFALL, SLOWER_THAN_SOLD
 from auctune.service.zones.timeshare.decision import charge_amount
 from auctune.service.zones.timeshare.events import JobJoined as JobJoinedPool
 from auctune.service.zones.timeshare.events import JobLeft as JobLeftPool
@@ -122,9 +124,18 @@ def _meter(
 ) -> float | None:
     """Charge a job for seconds of the pool; return its loss, or None if it is not finite."""
     loss = row.loss if math.isfinite(row.loss) else None
+    sold, charged_seconds = row.batches * zone.batch_seconds(job), None
+    if 0.0 < sold < (1.0 - MAX_SHORTFALL) * row.seconds:
+        charged_seconds = sold
+    seconds = row.seconds if charged_seconds is None else charged_seconds
+    amount = charge_amount(seconds, zone.price, job.meter.remaining)
+    at_wall_time = float(zone.price) * (job.curve.seconds + row.seconds)
+    is_slowed = float(job.meter.charged + amount) < (1.0 - MAX_SHORTFALL) * at_wall_time
+    if charged_seconds is not None and is_slowed and not job.was_slowed:
+        zone.record(JobNotedBody(text=SLOWER_THAN_SOLD), job.id)
     metered = TimeshareMetered(
         slot=job.meter.next_slot,
-        amount=charge_amount(row.seconds, zone.price, job.meter.remaining),
+        amount=amount,
         cost=Money(0),
         unit=unit,
         seconds=row.seconds,
@@ -133,6 +144,7 @@ def _meter(
         share=row.share,
         finish=outlook.get("finish"),
         verdict=outlook.get("status"),
+        charged_seconds=charged_seconds,
     )
     zone.record(metered, job.id)
     return loss

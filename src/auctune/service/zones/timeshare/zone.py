@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
+from auctune.device_profile import Profile
 from auctune.domain import Money
 from auctune.run.pool.events import ExitReason
+from auctune.service.jobs.device_limits import step_seconds
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import EpochCheckpoint
+from auctune.service.zones.core.metered import SLOWER_THAN_SOLD
 from auctune.service.zones.core.zone import EventWriter, Zone
 from auctune.service.zones.timeshare.decision import (
     TimeshareBid,
@@ -33,10 +36,18 @@ class TimeshareZone(Zone[TimeshareJob, TimeshareBid]):
         clock: SlotClock,
         writer: EventWriter,
         price: Money,
+        profile: Profile | None = None,
     ) -> None:
         super().__init__(name, clock, model, writer)
         self.state = model.state
         self.price = price
+        self.profile = profile
+
+    def batch_seconds(self, job: TimeshareJob) -> float:
+        """Return the seconds of a batch at the speed that is sold; 0 without a profile."""
+        if self.profile is None:
+            return 0.0
+        return step_seconds(job.training, job.size, self.profile)
 
     @property
     def event_slot(self) -> int:
@@ -111,4 +122,6 @@ def _failure(job: TimeshareJob) -> dict[str, Any]:
         # The service lost the result, so the owner is refunded.
         code, refund = "training_failed", True
         message = job.departure.why or "its adapter cannot be archived"
+    if not refund and job.was_slowed:
+        message, refund = f"{message}: {SLOWER_THAN_SOLD}", True
     return {"code": code, "message": message, "param": param, "refund": refund}
