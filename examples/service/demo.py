@@ -2,32 +2,55 @@
 
     python examples/service/demo.py [FOLDER] [--stay]
 
+Measures this machine first, and sizes slots, epochs and deadlines by the result. On few cores the
+auction is served first and the other zones after it, so that none is sold a small part of a core.
+
 Prints each command before it runs, and at the end all jobs with decisions and payments, and the
 balances of the ledger. The data of the service are in FOLDER (out/demo). With --stay the service
 runs until Ctrl-C, so that its page can be opened.
 """
 
 import argparse
+import math
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import time
+import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 from auctune.cli._support.tables import make_table, print_table
 from auctune.client import Client, Job, resolve_endpoint
 from auctune.client.transport import Transport
+from auctune.device_profile import Profile, read_profile
+from auctune.service.config.cores import divide_cores, usable_cores
+from auctune.service.config.generator import to_toml
+from auctune.service.config.models import read_config
+from auctune.service.config.zone import LanguageZoneConfig, ZoneConfig
 
 HERE = Path(__file__).resolve().parent
 FIRST_MARKET = HERE.parent / "first-market"
 MAKE_SITES = HERE.parent / "edge" / "make_sites.py"
 AUCTUNE = [sys.executable, "-m", "auctune"]
+PROFILE = "cpu-core.json"
+# The auction, the pool, two instances and two sites have a core each.
+ENOUGH_CORES = 7
+# Of an optimizer batch of eight short rows.
+BATCH_TOKENS = 256
+MEASURE_SECONDS = 10
+MIN_START_SECONDS = 10.0
+# The example's deadlines leave jobs of the pool and the sites so many times what they need.
+SPARE_TIME = 8
+SEED = 7
+RENTED_EPOCHS = 8
+SITE_EPOCHS = 2
 # On a busy machine it takes a while to build the base, profile the device and compile.
 START_SECONDS = 600
 STOP_SECONDS = 60
@@ -53,41 +76,174 @@ def data(name: str) -> str:
     return str(FIRST_MARKET / "data" / f"{name}.jsonl")
 
 
-JOBS = (
-    DemoJob(
-        "spot instances: value 40 within two minutes, 0 after four; costs at most 15",
-        (data("support"), "--name", "support-rented", "--zone", "rented", "--max-cost", "15",
-         "--value", "40@+2m..+4m", "--set", "epochs=8", "--set", "learning_rate=0.005"),
-    ),
-    DemoJob(
-        "the same with too low a cap: the rejection names a sufficient one",
-        (data("garden"), "--name", "thrifty", "--zone", "rented", "--max-cost", "0.05",
-         "--deadline", "+2m", "--set", "epochs=4"),
-    ),
-    DemoJob(
-        "trained to a target loss, on a pool that is charged by the second",
-        (data("weather"), "--name", "weather-to-1.0", "--target-loss", "1.0", "--max-cost", "3",
-         "--deadline", "+150s", "--set", "learning_rate=0.01"),
-    ),
-    DemoJob(
-        "a second job on the pool, which is shared so that both meet their deadlines",
-        (data("mood"), "--name", "mood-to-1.3", "--target-loss", "1.3", "--max-cost", "3",
-         "--deadline", "+150s", "--set", "learning_rate=0.01"),
-    ),
-    DemoJob(
-        "a target loss that the cap does not suffice for",
-        (data("recipes"), "--name", "recipes-to-0.1", "--target-loss", "0.1",
-         "--max-cost", "0.20", "--deadline", "+120s", "--set", "learning_rate=0.01"),
-    ),
-)  # fmt: skip
+class Plan:
+    """Settings and jobs of the demo on a machine as it was measured.
+
+    On one that is slower than that of the example, jobs have fewer epochs rather than a longer
+    demo; slots and deadlines are longer where even the fewest epochs take longer.
+
+    Args:
+        profile: of one core of this machine.
+        cores: that the process may use.
+        start_seconds: time for a process to start and to load the base.
+        folder: for the files of settings.
+    """
+
+    def __init__(self, profile: Profile, cores: float, start_seconds: float, folder: Path) -> None:
+        self._start_seconds = math.ceil(start_seconds)
+        self._folder = folder
+        self._settings = tomllib.loads((HERE / "all-kinds.toml").read_text())
+        self._zones = {zone["name"]: zone for zone in self._settings["zones"]}
+        for zone in self._zones.values():
+            self._place_files(zone)
+        example = read_profile(FIRST_MARKET / "cpu-core.json")
+        self._slowness = speed(example) / speed(profile)
+        names = list(self._zones)
+        self.phases = [names] if cores >= ENOUGH_CORES else [names[:1], names[1:]]
+        self._shares = {
+            zone.name: zone.worker_share
+            for phase in self.phases
+            for zone in self._divided(phase)
+            if isinstance(zone, LanguageZoneConfig)
+        }
+        market = self._zones[names[0]]
+        epochs = {one["id"]: one["epochs"] for one in self._bids}
+        self._stretch(market, max(self._stretch_of(market, count) for count in epochs.values()))
+        rented, pool, sites = (self._zones[name] for name in names[1:])
+        self._stretch(rented, self._stretch_of(rented, RENTED_EPOCHS))
+        self._stretch(pool, max(1.0, self._ratio(pool) / SPARE_TIME))
+        self._stretch(sites, max(1.0, self._stretch_of(sites, SITE_EPOCHS) / SPARE_TIME))
+
+    def settings(self, names: Sequence[str]) -> Path:
+        """Write the settings of a service with these zones."""
+        file = self._folder / f"{names[0]}.toml"
+        zones = "".join(f"\n[[zones]]\n{_lines(self._zones[name])}" for name in names)
+        file.write_text(f"# Made by examples/service/demo.py for this machine.\n{zones}")
+        return file
+
+    def bids(self) -> Path:
+        """Write the first market with the epochs of this machine."""
+        market = tomllib.loads((FIRST_MARKET / "market.toml").read_text())
+        zone = self._zones["first-market"]
+        for bid in market["bids"]:
+            bid["data"] = data(Path(bid["data"]).stem)
+            if "validation" in bid:
+                bid["validation"] = str(FIRST_MARKET / bid["validation"])
+            bid["seed"] = SEED
+            # Nobody could do this one by its deadline, whatever the machine.
+            if bid["id"] != "tomorrow":
+                share = self.epochs(zone, bid["epochs"]) / bid["epochs"]
+                bid["epochs"] = self.epochs(zone, bid["epochs"])
+                if bid["id"] == "bargain":
+                    bid["bid"] = round(bid["bid"] * share, 2)
+        bids = "".join(f"\n[[bids]]\n{_lines(bid)}" for bid in market.pop("bids"))
+        for node_type in market["node_types"].values():
+            node_type["profile"] = str(FIRST_MARKET / node_type["profile"])
+        file = self._folder / "market.toml"
+        file.write_text(_lines(market) + bids)
+        return file
+
+    def jobs(self, names: Sequence[str], site_data: Path) -> list[DemoJob]:
+        """Return the jobs of these zones, in the order of their submission."""
+        found = []
+        if "sites" in names:
+            found.append(self._site_job(site_data))
+        if "rented" in names:
+            found += self._rented_jobs()
+        if "pool" in names:
+            found += self._pool_jobs()
+        return found
+
+    def epochs(self, zone: Mapping[str, Any], count: int) -> int:
+        """Return the epochs that take as long here as `count` epochs in the example."""
+        return max(1, min(count, round(count / self._ratio(zone))))
+
+    def seconds(self, name: str, slots: int) -> str:
+        """Return a deadline so many slots of a zone from now, after a process has started."""
+        return f"+{math.ceil(self._start_seconds + slots * self._zones[name]['slot_seconds'])}s"
+
+    def _site_job(self, folder: Path) -> DemoJob:
+        north, south = (f"{name}={folder / name}.jsonl" for name in ("north", "south"))
+        epochs = self.epochs(self._zones["sites"], SITE_EPOCHS)
+        arguments = ("--site", north, "--site", south, "--name", "rows-at-sites", "--zone", "sites",
+                     "--bid", "30", "--deadline", self.seconds("sites", 17),
+                     "--set", f"epochs={epochs}", "--set", f"seed={SEED}")  # fmt: skip
+        return DemoJob("rows at two sites: the adapter is trained there, and they stay", arguments)
+
+    def _rented_jobs(self) -> list[DemoJob]:
+        zone = self._zones["rented"]
+        value = f"40@{self.seconds('rented', 20)}..{self.seconds('rented', 40)}"
+        return [
+            DemoJob(
+                "spot instances: value 40 until a deadline, and 0 later; costs at most 15",
+                (data("support"), "--name", "support-rented", "--zone", "rented", "--max-cost",
+                 "15", "--value", value, "--set", f"epochs={self.epochs(zone, RENTED_EPOCHS)}",
+                 "--set", "learning_rate=0.005", "--set", f"seed={SEED}"),
+            ),
+            DemoJob(
+                "the same with too low a cap: the rejection names a sufficient one",
+                (data("garden"), "--name", "thrifty", "--zone", "rented", "--max-cost", "0.05",
+                 "--deadline", self.seconds("rented", 20), "--set", "epochs=4",
+                 "--set", f"seed={SEED}"),
+            ),
+        ]  # fmt: skip
+
+    def _pool_jobs(self) -> list[DemoJob]:
+        # A second of the pool trains less here than in the example.
+        cap = f"{math.ceil(3 * self._ratio(self._zones['pool']))}"
+        jobs = (
+            ("trained to a target loss, on a pool that is charged by the second",
+             "weather", "1.0", cap),
+            ("a second job on the pool, which is shared so that both meet their deadlines",
+             "mood", "1.3", cap),
+            ("a target loss that the cap does not suffice for", "recipes", "0.1", "0.20"),
+        )  # fmt: skip
+        return [
+            DemoJob(
+                comment,
+                (data(name), "--name", f"{name}-to-{loss}", "--zone", "pool", "--target-loss", loss,
+                 "--max-cost", most, "--deadline", self.seconds("pool", 50),
+                 "--set", "learning_rate=0.01", "--set", f"seed={SEED}"),
+            )
+            for comment, name, loss, most in jobs
+        ]  # fmt: skip
+
+    @property
+    def _bids(self) -> list[dict[str, Any]]:
+        bids = tomllib.loads((FIRST_MARKET / "market.toml").read_text())["bids"]
+        return [bid for bid in bids if bid["id"] != "tomorrow"]
+
+    def _place_files(self, zone: dict[str, Any]) -> None:
+        if zone.get("kind") == "spot":
+            zone["market"] = str((HERE / zone["market"]).resolve())
+            zone["start_seconds"] = self._start_seconds
+        types = zone.get("node_types", {"": zone})
+        for one in types.values():
+            one["profile"] = str(self._folder / PROFILE)
+
+    def _divided(self, names: Sequence[str]) -> Sequence[ZoneConfig]:
+        config = read_config(self.settings(names))
+        divide_cores(config.zones, config.inference)
+        return config.zones
+
+    def _ratio(self, zone: Mapping[str, Any]) -> float:
+        """Return the time of a pass as it is sold here, relative to that of the example."""
+        return self._slowness / self._shares[zone["name"]]
+
+    def _stretch_of(self, zone: Mapping[str, Any], epochs: int) -> float:
+        return max(1.0, self._ratio(zone) * self.epochs(zone, epochs) / epochs)
+
+    def _stretch(self, zone: dict[str, Any], factor: float) -> None:
+        zone["slot_seconds"] = math.ceil(zone["slot_seconds"] * factor)
 
 
-def site_job(folder: Path) -> DemoJob:
-    """Return a job whose rows are at two sites, and stay there."""
-    north, south = (f"{name}={folder / name}.jsonl" for name in ("north", "south"))
-    arguments = ("--site", north, "--site", south, "--name", "rows-at-sites", "--zone", "sites",
-                 "--bid", "8", "--deadline", "+170s", "--set", "epochs=2")  # fmt: skip
-    return DemoJob("rows at two sites: the adapter is trained there, and they stay", arguments)
+def speed(profile: Profile) -> float:
+    """Return tokens a second in batches as the demo has them."""
+    return profile.tokens_per_second(BATCH_TOKENS)
+
+
+def _lines(table: Mapping[str, Any]) -> str:
+    return "".join(f"{key} = {to_toml(value)}\n" for key, value in table.items())
 
 
 def main() -> int:
@@ -98,23 +254,50 @@ def main() -> int:
         shutil.rmtree(folder)
     site_data = folder.with_name(f"{folder.name}-sites")
     subprocess.run([sys.executable, MAKE_SITES, site_data], check=True)
-    command = ["serve", "--config", str(HERE / "all-kinds.toml"), "--data", str(folder)]
+    plan = make_plan(folder.with_name(f"{folder.name}-settings").resolve())
+    code = 0
+    for names in plan.phases:
+        code = code or serve(plan, names, folder, site_data, stays=options.stay)
+    return code
+
+
+def make_plan(folder: Path) -> Plan:
+    """Measure this machine."""
+    folder.mkdir(parents=True, exist_ok=True)
+    comment("what can a core of this machine do now?")
+    command = ["profile", "--base", "tiny", "--threads", "1", "--seconds", str(MEASURE_SECONDS)]
+    started = time.monotonic()
+    if run([*command, "--out", str(folder / PROFILE)]):
+        raise SystemExit(1)
+    start_seconds = max(MIN_START_SECONDS, time.monotonic() - started - MEASURE_SECONDS)
+    return Plan(read_profile(folder / PROFILE), usable_cores(), start_seconds, folder)
+
+
+def serve(plan: Plan, names: Sequence[str], folder: Path, site_data: Path, *, stays: bool) -> int:
+    """Run a service with these zones until their jobs have ended; return an exit code."""
+    is_last = names == plan.phases[-1]
+    if len(plan.phases) > 1:
+        comment(f"this machine has few cores, so these zones run alone: {', '.join(names)}")
+    command = ["serve", "--config", str(plan.settings(names)), "--data", str(folder)]
     command += ["--port", "0"]
     print_command(command, "&")
+    (folder / "url").unlink(missing_ok=True)
     service = subprocess.Popen([*AUCTUNE, *command])
     try:
         if not wait_until_serving(service, folder):
             return 1
         print_url(folder)
-        code = run_jobs(folder, [site_job(site_data), *JOBS])
-        print_url(folder)
-        if options.stay:
+        code = run_jobs(folder, plan, names, site_data)
+        if is_last:
+            code = code or show_results(folder)
+            print_url(folder)
+        if is_last and stays:
             comment("the service runs until Ctrl-C")
             service.wait()
     except KeyboardInterrupt:
         # Ignore further ones: the service has received this one, too, and is stopping.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        code = 0 if options.stay else 130
+        code = 0 if stays and is_last else 130
     finally:
         comment("stop the service")
         service.terminate()
@@ -129,19 +312,23 @@ def parse_options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def run_jobs(folder: Path, jobs: Sequence[DemoJob]) -> int:
-    """Quote, submit and watch jobs; return an exit code."""
+def run_jobs(folder: Path, plan: Plan, names: Sequence[str], site_data: Path) -> int:
+    """Quote, submit and watch the jobs of these zones; return an exit code."""
     here = ["--data", str(folder)]
     comment("what would it cost? quotes of all zones that have the model")
-    code = run(["quote", data("support"), "--deadline", "+2m", "--set", "epochs=4", *here])
-    for job in jobs:
+    slots = 20 if names[0] == "rented" else 8
+    terms = ["--deadline", plan.seconds(names[0], slots), "--set", "epochs=2"]
+    code = run(["quote", data("support"), *terms, *here])
+    for job in plan.jobs(names, site_data):
         comment(job.comment)
         code = code or run(["submit", *job.arguments, *here])
-    comment("the nine bids of the first market at their arrivals; the data of one are repaired")
-    code = code or run(["submit", "--market", str(FIRST_MARKET / "market.toml"), *here])
+    if "first-market" in names:
+        comment("the nine bids of the first market at their arrivals; the data of one are repaired")
+        code = code or run(["submit", "--market", str(plan.bids()), *here])
     code = code or run(["watch", *here])
-    code = code or run(["prices", "--zone", "rented", "--slots", "20", *here])
-    return code or show_results(folder)
+    if "rented" in names:
+        code = code or run(["prices", "--zone", "rented", "--slots", "20", *here])
+    return code
 
 
 def show_results(folder: Path) -> int:
