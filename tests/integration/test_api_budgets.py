@@ -177,7 +177,7 @@ def test_charges_of_a_metered_job_count_to_its_key_for_a_period(tmp_path: Path) 
         unit = served.service.zones["pool"].clock.slot()
         send_pool_event(served, 1, joined(job, unit))
         trained = quantum(
-            unit, {job: 0.75}, batches=[4], losses=[2.5], seconds=[40.0], read=[(32, 320)]
+            unit, {job: 0.75}, batches=[400], losses=[2.5], seconds=[40.0], read=[(32, 320)]
         )
         send_pool_event(served, 2, trained)
         assert spent() == ("8.0000", "0.0000")

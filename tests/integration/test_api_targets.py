@@ -123,18 +123,20 @@ def test_a_job_is_paused_resumed_charged_and_seen(
     assert http.post(f"{path}/resume").json()["market"]["state"] == "planned"
     unit = served.service.zones["pool"].clock.slot()
     send_pool_event(served, 1, joined(job, unit))
-    event = quantum(unit, {job: 0.75}, batches=[4], losses=[2.5], seconds=[40.0], read=[(32, 320)])
+    event = quantum(
+        unit, {job: 0.75}, batches=[400], losses=[2.5], seconds=[40.0], read=[(32, 320)]
+    )
     for _ in range(2):
         # Told again, as after a restart.
         send_pool_event(served, 2, event, {job: {"finish": unit + 3.5, "status": "in time"}})
     market = http.get(path).json()["market"]
     assert market["metered"]["cost"] == "0.4000"
     target = market["target"]
-    assert target["curve"] == [[4, 2.5]]
+    assert target["curve"] == [[400, 2.5]]
     assert (target["share"], target["best_loss"], target["verdict"]) == (0.75, 2.5, "in time")
     assert target["finish"] == served.clock() + 3.5 * 60
     told = [one["message"] for one in http.get(f"{path}/events").json()["data"]]
-    assert told[0] == "4 batches trained, loss 2.5"
+    assert told[0] == "400 batches trained, loss 2.5"
     with served.http(served.operator) as operator:
         shares = operator.get("/v1/zones/pool/state").json()
         assert shares["units"] == [

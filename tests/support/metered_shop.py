@@ -69,7 +69,7 @@ class Pool:
         event = quantum(
             self._unit(),
             shares,
-            batches=[4] * count,
+            batches=[round(10 * seconds)] * count,
             losses=[loss] * count,
             seconds=[seconds] * count,
             read=[(32 * self._number, 320 * self._number)] * count,

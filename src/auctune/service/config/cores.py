@@ -20,6 +20,8 @@ _CPU_MAX = Path("/sys/fs/cgroup/cpu.max")
 _WEIGHT_STEP = 1.25
 _MAX_NICENESS = 19
 _SLACK = 1e-9
+# Below this share of the measured speed an operator should know.
+_NEARLY_ALL = 0.95
 
 
 def usable_cores() -> float:
@@ -79,7 +81,9 @@ def core_warnings(zones: Sequence[ZoneConfig]) -> list[str]:
         f"each for {zone.worker_threads} threads: {zone.worker_share:.0%} of the measured speed "
         "is sold"
         for zone in zones
-        if isinstance(zone, LanguageZoneConfig) and zone.num_cpu_workers and zone.worker_share < 1
+        if isinstance(zone, LanguageZoneConfig)
+        and zone.num_cpu_workers
+        and zone.worker_share < _NEARLY_ALL
     ]
 
 

@@ -28,6 +28,7 @@ _log = structlog.get_logger(__name__)
 # A plan is replanned if it falls short by more than this share of one of its slots: a smaller
 # shortage is covered by the margin that its profile holds back.
 _MAX_SHORTFALL = 0.1
+_SLACK = 1e-9
 
 
 class AuctionScheduler(SlotScheduler[AuctionZone, AuctionJob]):
@@ -58,10 +59,33 @@ class AuctionScheduler(SlotScheduler[AuctionZone, AuctionJob]):
             for cell in job.cells
             if cell.slot <= slot
         )
-        rows = sold * zone.supply.sample_tokens / job.size.mean_tokens
-        return min(job.total_rows, floor(rows))
+        return min(job.total_rows, floor(sold / job.task.work * job.total_rows + _SLACK))
+
+    def _on_slot_trained(
+        self, zone: AuctionZone, node: str, rows: Mapping[str, tuple[int, int]], seconds: float
+    ) -> None:
+        """Compare the rows of a slot with those sold, at the speed of the profile."""
+        sold = trained = 0.0
+        is_complete = True
+        for name, (before, after) in rows.items():
+            job = zone.admitted_jobs[name]
+            share = job.task.throughput[zone.state.node_type(node)] / job.task.work
+            due = min(share, 1 - before / job.total_rows)
+            done = min(due, (after - before) / job.total_rows)
+            # An optimizer batch may end in the next slot.
+            is_complete &= after - before + job.training.batch_size >= due * job.total_rows
+            sold += due * job.task.work
+            # On slower nodes a task has more work than by the profile.
+            trained += done * job.size.samples(job.training.epochs, zone.supply.sample_tokens)
+        if sold:
+            # A node that was done early could have trained more.
+            slot_seconds = zone.clock.slot_seconds
+            used = min(seconds / slot_seconds, 1.0) if is_complete else 1.0
+            zone.speed.record_slot(trained / sold / max(used, _SLACK))
 
     def _on_slot_begun(self, zone: AuctionZone) -> None:
+        if not self._in_flight and not zone.state.cells_of(zone.state.slot):
+            zone.speed.record_idle_slot()
         # The plans of jobs in flight are checked when their slot is over.
         for job in list(zone.state.jobs.values()):
             if not self._is_in_flight(job):

@@ -80,6 +80,34 @@ def earliest_feasible_slot(
 
 T = TypeVar("T")
 
+_MIN_SPEED = 0.1
+# Of the way back to full speed, in a slot without work.
+_RECOVERY = 0.125
+
+
+class SpeedEstimator:
+    """Estimate of the speed of a zone's nodes, relative to their profile.
+
+    A slot slower than the estimate replaces it, a faster one moves it half way, and one without
+    work moves it a little back to 1, so that a machine that was busy is sold again. It is not
+    recorded: each decision has the task that it was made for, and a restart begins with 1.
+
+    Attributes:
+        speed: in [0.1, 1].
+    """
+
+    def __init__(self) -> None:
+        self.speed = 1.0
+
+    def record_slot(self, reached: float) -> None:
+        """Record the speed that a node has reached in a slot, relative to its profile."""
+        reached = min(1.0, max(_MIN_SPEED, reached))
+        self.speed = min(reached, (self.speed + reached) / 2)
+
+    def record_idle_slot(self) -> None:
+        """Record a slot in which nothing was to be trained."""
+        self.speed += _RECOVERY * (1.0 - self.speed)
+
 
 class AuctionZone(SlottedZone[AuctionJob, Bid]):
     """One zone, at its newest slot. Mechanism and state change by the same functions as in replays.
@@ -99,6 +127,7 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
         self.supply = supply
         self.mechanism = model.mechanism
         self.state = model.state
+        self.speed = SpeedEstimator()
 
     def _apply(self, event: ZoneEvent, data: EventData) -> Effects:
         # The mechanism was changed just before; now that is recorded.
@@ -275,8 +304,12 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
             self.record(VendorChanged(failed=failed.vendor, why=why, repair=repair), job)
 
     def task(self, bid: Bid) -> Task:
-        """Return the task of a bid, from the next slot on."""
-        return self.supply.task(bid, self.clock, self.state.slot + 1, self._last_slot())
+        """Return the task of a bid, from the next slot on.
+
+        On nodes slower than their profile it has more work, and so more slots.
+        """
+        task = self.supply.task(bid, self.clock, self.state.slot + 1, self._last_slot())
+        return replace(task, work=task.work / self.speed.speed)
 
     def _last_slot(self) -> int:
         return self.state.slot + self.supply.cluster.slots - 1

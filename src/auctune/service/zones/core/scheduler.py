@@ -158,6 +158,15 @@ class SlotScheduler(ABC, Generic[Z, J]):
     def _on_trained(self, zone: Z, node: str, message: Trained) -> None:
         slot = message["slot"]
         self._in_flight.pop((slot, node), None)
+        # One that has ended in the slot may have needed less than was sold.
+        rows = {
+            name: (zone.admitted_jobs[name].progress.rows, result["rows"])
+            for name, result in message["results"].items()
+            if name in zone.admitted_jobs
+            and zone.admitted_jobs[name].last_reported_slot < slot
+            and result["state"] not in ("done", "failed")
+        }
+        self._on_slot_trained(zone, node, rows, message["seconds"])
         for name, result in message["results"].items():
             job = zone.admitted_jobs.get(name)
             if job is None or job.last_reported_slot >= slot:
@@ -182,6 +191,11 @@ class SlotScheduler(ABC, Generic[Z, J]):
                 zone.release_capacity(job)
                 zone.fail(name, "training_failed", f"{error['place']} {error['found']}", None)
 
+    def _on_slot_trained(
+        self, zone: Z, node: str, rows: Mapping[str, tuple[int, int]], seconds: float
+    ) -> None:
+        """Compare what a node has trained with what was sold: rows of jobs, before and after."""
+
     def _on_result(self, zone: Z, job: J, result: Mapping[str, Any]) -> None:
         if result["note"]:
             zone.record(JobNoted(text=result["note"]), job.id)
@@ -192,7 +206,7 @@ class SlotScheduler(ABC, Generic[Z, J]):
             # Weights that diverge are a consequence of the job's settings: no refund.
             zone.fail(job.id, "training_diverged", str(result["note"]), None, refund=False)
         else:
-            self._on_shortfall(zone, job, "its slots trained less than planned")
+            self._on_shortfall(zone, job, "the machine was slower than sold")
 
     def _on_slot_failed(self, zone: Z, node: str, message: RequestFailed | NotCompleted) -> None:
         slot = message.get("slot")

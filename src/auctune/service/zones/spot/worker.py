@@ -113,8 +113,11 @@ def _record_training(zone: SpotZone, job: SpotJobState, message: SlotTrained | O
         return
     # A slot in which nothing was trained left no checkpoint.
     rows, refund = message["rows"] or job.progress.rows, None
-    is_newest = message["kind"] == "slot_done" and number == job.meter.next_slot - 1
-    if is_newest and job.is_slower_than_sold(rows, message.get("preempted", 0)):
+    if (
+        message["kind"] == "slot_done"
+        and number == job.meter.next_slot - 1
+        and job.is_slower_than_sold(rows, message["preempted"])
+    ):
         refund = job.newest_charge
         _note_slower(zone, job)
     if rows == job.progress.rows and refund is None:
