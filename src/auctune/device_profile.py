@@ -185,6 +185,15 @@ class Profile:
         names = [field.name for field in fields(self) if field.name.endswith("_seconds")]
         return replace(self, **{name: getattr(self, name) / share for name in names})
 
+    def processor_warning(self, processor: str) -> str | None:
+        """Return a warning if the profile is of a CPU, and of another than this `processor`."""
+        if self.origin.device != "cpu" or self.origin.device_name == processor:
+            return None
+        return (
+            f"was measured on another processor ({self.origin.device_name}; here {processor}): "
+            "slots may take longer than sold"
+        )
+
     @property
     def base_memory_gb(self) -> float:
         """r_b: the base's weights and, charged once, the activations of one micro-batch."""

@@ -16,6 +16,7 @@ from auctune.doctor.installation import (
 from auctune.domain import InputError
 from auctune.extras import install_command
 from auctune.run.base_place import BaseKind, base_place
+from auctune.train.host import cpu_name
 
 _PROFILED_PACKAGES = ("torch", "transformers", "peft")
 
@@ -91,6 +92,9 @@ def _given_profile_finding(path: Path, device: str, place: str) -> Finding:
     if profile.origin.device != device.partition(":")[0]:
         message = f"{path} was measured on {profile.origin.device}, but {place} is for {device}"
         return error(message, fix)
+    other = profile.processor_warning(cpu_name())
+    if other is not None:
+        return warn(f"{path} {other}", fix)
     changed = ", ".join(_changed_versions(profile))
     if changed:
         return warn(f"{path} was measured with {changed}: slots may take longer than sold", fix)

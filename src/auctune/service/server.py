@@ -35,6 +35,7 @@ from auctune.service.storage import Store, open_store
 from auctune.service.storage.identity import bind
 from auctune.service.zones.core.dependencies import BaseProfiles, DataDirs
 from auctune.service.zones.kinds import find_kind
+from auctune.train.host import cpu_name
 
 FIRST_KEY = "first-key"
 """File of the data folder with the first operator key."""
@@ -118,10 +119,15 @@ def _profile_zones(
                 task.wait(report)
 
         facts = {zone.name: profile_zone(zone, place, report, wait) for zone in zones}
-        for zone, types in facts.items():
-            for node_type, base in types.items():
-                for warning in base.profile.warnings():
-                    _log.warning(warning, zone=zone, node_type=node_type)
+        for zone in zones:
+            for node_type, base in facts[zone.name].items():
+                warnings = base.profile.warnings()
+                # Where nothing trains here, the profile is one of other machines.
+                other = base.profile.processor_warning(cpu_name()) if zone.num_cpu_workers else None
+                if other is not None:
+                    warnings.append(f"its profile {other}; without `profile` it is measured")
+                for warning in warnings:
+                    _log.warning(warning, zone=zone.name, node_type=node_type)
         wait(report)
     return facts
 

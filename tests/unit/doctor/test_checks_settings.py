@@ -7,6 +7,7 @@ import pytest
 
 from auctune.doctor import Severity, load_installation
 from auctune.doctor.checks_settings import check_bases, check_profiles, check_settings
+from auctune.train.host import cpu_name
 from auctune.train.tiny import TINY
 from support.installations import make_installation, only, severities
 from support.market_runs import EXAMPLE
@@ -71,29 +72,32 @@ def test_a_tiny_base_that_is_built_is_found_and_one_that_cannot_be_is_wrong(tmp_
 
 
 @pytest.mark.parametrize(
-    ("device", "versions", "state"),
+    ("device", "processor", "versions", "state"),
     [
-        ("cpu", {"python": "3.11.7"}, Severity.OK),
-        ("cpu", {"torch": "1.0"}, Severity.WARN),
-        ("cuda", {}, Severity.ERROR),
+        ("cpu", None, {"python": "3.11.7"}, Severity.OK),
+        ("cpu", None, {"torch": "1.0"}, Severity.WARN),
+        ("cpu", "Abacus 3000", {}, Severity.WARN),
+        ("cuda", None, {}, Severity.ERROR),
     ],
 )
 def test_a_profile_is_of_this_device_and_these_releases_or_not(
-    tmp_path: Path, device: str, versions: dict[str, str], state: Severity
+    tmp_path: Path, device: str, processor: str | None, versions: dict[str, str], state: Severity
 ) -> None:
     profile = json.loads((EXAMPLE / "cpu-core.json").read_bytes())
-    profile["origin"] |= {"device": device, "versions": versions}
+    name = processor or cpu_name()
+    profile["origin"] |= {"device": device, "device_name": name, "versions": versions}
     (tmp_path / "given.json").write_text(json.dumps(profile))
     text = '[[zones]]\n[zones.node_types.local]\nprofile = "given.json"\n'
     (finding,) = check_profiles(make_installation(tmp_path, text))
     assert finding.severity == state
+    assert ("another processor (Abacus 3000" in finding.message) is (processor is not None)
     if state != Severity.OK:
         assert finding.fix.startswith("run auctune profile --device cpu --out ")
 
 
 def test_a_profile_that_leaves_much_unsold_is_warned_of(tmp_path: Path) -> None:
     profile = json.loads((EXAMPLE / "cpu-core.json").read_bytes())
-    profile["origin"] |= {"versions": {}}
+    profile["origin"] |= {"versions": {}, "device_name": cpu_name()}
     (tmp_path / "given.json").write_text(json.dumps(profile | {"margin": 0.61}))
     text = '[[zones]]\n[zones.node_types.local]\nprofile = "given.json"\n'
     (finding,) = check_profiles(make_installation(tmp_path, text))

@@ -61,6 +61,8 @@ def _decided(body: Mapping[str, Any]) -> str:
 
 def _metered(body: Mapping[str, Any]) -> str:
     what = "" if body["batches"] else " to load the job or for an interrupted batch"
+    if "charged_seconds" in body:
+        what += f", {body['charged_seconds']:.1f} s of them charged"
     return f"{body['seconds']:.1f} s of the pool{what}, for {body['amount']}"
 
 
@@ -99,7 +101,8 @@ class TimeshareProjection(MeteredProjection[TimeshareJob]):
     default_fields: ClassVar[Record] = {**MeteredProjection.default_fields, "target": None}
 
     def usage(self, body: Mapping[str, Any], clock: SlotClock) -> Usage:
-        return Usage(body["seconds"], "Seconds", is_fixed_price=True)
+        seconds = body["charged_seconds"] if "charged_seconds" in body else body["seconds"]
+        return Usage(seconds, "Seconds", is_fixed_price=True)
 
     def job_fields(self, job: TimeshareJob) -> Record:
         return {
