@@ -44,7 +44,7 @@ PROFILE = "cpu-core.json"
 ENOUGH_CORES = 7
 # Of an optimizer batch of eight short rows.
 BATCH_TOKENS = 256
-MEASURE_SECONDS = 10
+MEASURE_SECONDS = 15
 MIN_START_SECONDS = 10.0
 # The example's deadlines leave jobs of the pool and the sites so many times what they need.
 SPARE_TIME = 8

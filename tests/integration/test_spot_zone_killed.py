@@ -151,6 +151,11 @@ def check_log(data: Path, job: str) -> Decimal:
                 )
             )
         ]
+        # Of slots in which this machine was slower than its profile.
+        trained = select(events.c.body).where(events.c.job == job, events.c.type == "job.trained")
+        refunds = [
+            Decimal(json.loads(row.body).get("refund", "0")) for row in connection.execute(trained)
+        ]
         sums: dict[str, int] = {}
         for row in connection.execute(select(entries.c.account, entries.c.amount)):
             sums[row.account] = sums.get(row.account, 0) + row.amount
@@ -160,10 +165,12 @@ def check_log(data: Path, job: str) -> Decimal:
     # Its process was started at least twice.
     assert len(starts) > 1
     assert all(seconds > 0.0 for seconds in starts)
-    charged = sum((Decimal(one["amount"]) for one in found), Decimal(0))
+    charged = sum((Decimal(one["amount"]) for one in found), Decimal(0)) - sum(refunds)
     cost = sum((Decimal(one["cost"]) for one in found), Decimal(0))
     assert sum(sums.values()) == 0
     assert sums["held"] == sums["hold:operator"] == 0
-    assert Decimal(sums["user:operator"]).scaleb(-4) == charged > cost
+    assert Decimal(sums["user:operator"]).scaleb(-4) == charged
+    in_time = [one for one in found if one["price"] is not None]
+    assert all(Decimal(one["amount"]) >= Decimal(one["cost"]) for one in in_time)
     assert Decimal(sums["provider:rented"]).scaleb(-4) == -cost
     return charged

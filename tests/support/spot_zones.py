@@ -43,6 +43,7 @@ policy = "{policy}"
 forecast = "seasonal:season=12"
 start = 120
 n_max = {n_max}
+max_jobs = 1
 profile = "profile.json"
 start_seconds = 0.0
 checkpoint_seconds = 0.3
