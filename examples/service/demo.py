@@ -42,6 +42,8 @@ AUCTUNE = [sys.executable, "-m", "auctune"]
 PROFILE = "cpu-core.json"
 # The auction, the pool, two instances and two sites have a core each.
 ENOUGH_CORES = 7
+# The rest is left to the service, and to other programs.
+SOLD_CORES = 0.75
 # Of an optimizer batch of eight short rows.
 BATCH_TOKENS = 256
 MEASURE_SECONDS = 15
@@ -100,12 +102,12 @@ class Plan:
         self._slowness = speed(example) / speed(profile)
         names = list(self._zones)
         self.phases = [names] if cores >= ENOUGH_CORES else [names[:1], names[1:]]
-        self._shares = {
-            zone.name: zone.worker_share
-            for phase in self.phases
-            for zone in self._divided(phase)
-            if isinstance(zone, LanguageZoneConfig)
-        }
+        self._shares = {}
+        for phase in self.phases:
+            for zone in self._divided(phase, SOLD_CORES * cores):
+                assert isinstance(zone, LanguageZoneConfig)
+                self._shares[zone.name] = zone.worker_share
+                self._zones[zone.name]["cores"] = zone.worker_cores * zone.num_cpu_workers
         market = self._zones[names[0]]
         epochs = {one["id"]: one["epochs"] for one in self._bids}
         self._stretch(market, max(self._stretch_of(market, count) for count in epochs.values()))
@@ -221,9 +223,9 @@ class Plan:
         for one in types.values():
             one["profile"] = str(self._folder / PROFILE)
 
-    def _divided(self, names: Sequence[str]) -> Sequence[ZoneConfig]:
+    def _divided(self, names: Sequence[str], cores: float) -> Sequence[ZoneConfig]:
         config = read_config(self.settings(names))
-        divide_cores(config.zones, config.inference)
+        divide_cores(config.zones, config.inference, cores)
         return config.zones
 
     def _ratio(self, zone: Mapping[str, Any]) -> float:

@@ -20,6 +20,7 @@ from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.dependencies import ZoneDependencies
+from auctune.service.zones.core.events import JobNoted
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.scheduler import MakeExecutor, SlotScheduler, SlotWorker
 
@@ -29,6 +30,7 @@ _log = structlog.get_logger(__name__)
 # shortage is covered by the margin that its profile holds back.
 _MAX_SHORTFALL = 0.1
 _SLACK = 1e-9
+_SLOWER = "the machine was slower than sold; what it missed is trained later, without charge"
 
 
 class AuctionScheduler(SlotScheduler[AuctionZone, AuctionJob]):
@@ -73,7 +75,10 @@ class AuctionScheduler(SlotScheduler[AuctionZone, AuctionJob]):
             due = min(share, 1 - before / job.total_rows)
             done = min(due, (after - before) / job.total_rows)
             # An optimizer batch may end in the next slot.
-            is_complete &= after - before + job.training.batch_size >= due * job.total_rows
+            missing = due * job.total_rows - (after - before) - job.training.batch_size
+            is_complete &= missing <= 0
+            if missing > _MAX_SHORTFALL * due * job.total_rows and _SLOWER not in job.notes:
+                zone.record(JobNoted(text=_SLOWER), name)
             sold += due * job.task.work
             # On slower nodes a task has more work than by the profile.
             trained += done * job.size.samples(job.training.epochs, zone.supply.sample_tokens)
