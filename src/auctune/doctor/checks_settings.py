@@ -15,8 +15,8 @@ from auctune.doctor.installation import (
 )
 from auctune.domain import InputError
 from auctune.extras import install_command
+from auctune.run.base_facts import processor_warning
 from auctune.run.base_place import BaseKind, base_place
-from auctune.train.host import cpu_name
 
 _PROFILED_PACKAGES = ("torch", "transformers", "peft")
 
@@ -92,7 +92,7 @@ def _given_profile_finding(path: Path, device: str, place: str) -> Finding:
     if profile.origin.device != device.partition(":")[0]:
         message = f"{path} was measured on {profile.origin.device}, but {place} is for {device}"
         return error(message, fix)
-    other = profile.processor_warning(cpu_name())
+    other = processor_warning(profile)
     if other is not None:
         return warn(f"{path} {other}", fix)
     changed = ", ".join(_changed_versions(profile))

@@ -85,6 +85,11 @@ class BaseFacts:
     profile: Profile
 
 
+def processor_warning(profile: Profile) -> str | None:
+    """Return a warning if a profile is of another CPU than that of this machine."""
+    return profile.processor_warning(cpu_name())
+
+
 def learn_base(
     settings: NodeSettings,
     kept: Path,

@@ -15,7 +15,7 @@ import uvicorn
 import uvloop
 
 from auctune.domain import AuctuneError, InputError
-from auctune.run.base_facts import Report
+from auctune.run.base_facts import Report, processor_warning
 from auctune.run.run_directory import NODES_LOCK, lock_file
 from auctune.run.runtime.local import start_fork_server
 from auctune.run.unix_time import SteadyClock
@@ -35,7 +35,6 @@ from auctune.service.storage import Store, open_store
 from auctune.service.storage.identity import bind
 from auctune.service.zones.core.dependencies import BaseProfiles, DataDirs
 from auctune.service.zones.kinds import find_kind
-from auctune.train.host import cpu_name
 
 FIRST_KEY = "first-key"
 """File of the data folder with the first operator key."""
@@ -123,7 +122,7 @@ def _profile_zones(
             for node_type, base in facts[zone.name].items():
                 warnings = base.profile.warnings()
                 # Where nothing trains here, the profile is one of other machines.
-                other = base.profile.processor_warning(cpu_name()) if zone.num_cpu_workers else None
+                other = processor_warning(base.profile) if zone.num_cpu_workers else None
                 if other is not None:
                     warnings.append(f"its profile {other}; without `profile` it is measured")
                 for warning in warnings:
