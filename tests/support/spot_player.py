@@ -171,7 +171,8 @@ class SpotPlayer:
         process = self.processes.setdefault(name, MadeUpProcess())
         if process.told and process.told[-1]["kind"] == "slot":
             process.rows += int(self.rng.integers(0, 9))
-            self._tell(name, "slot_done", slot=process.slot, preempted=0, **self._trained(process))
+            paid, trained = process.told[-1]["paid"], self._trained(process)
+            self._tell(name, "slot_done", slot=process.slot, preempted=0, paid=paid, **trained)
             process.slot += 1
             return True
         missed = self.rng.random() < 0.1
@@ -288,7 +289,8 @@ class SpotPlayer:
         process = self.processes.get(job.id)
         if process is None or not process.is_heard:
             return
-        paid = [round_money(one["paid"] * 0.9) for one in process.told if "paid" in one]
+        billed = [one for one in process.told if one["kind"] != "slot_done" and "paid" in one]
+        paid = [round_money(one["paid"] * 0.9) for one in billed]
         assert job.meter.next_slot == len(paid)
         assert job.meter.charged <= min(job.meter.cap, sum(paid, Decimal(0)))
         assert job.meter.charged == self._net_charges(lambda event: event.job == job.id)

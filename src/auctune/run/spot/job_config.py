@@ -59,6 +59,7 @@ class SlotTrained(TypedDict):
     kind: Literal["slot_done"]
     slot: int
     rows: int | None
+    paid: float
     preempted: int
     steps: int | None
     tokens: int | None

@@ -111,6 +111,7 @@ class EventForwarder:
                 "kind": "slot_done",
                 "slot": record.observation.slot,
                 "rows": record.rows,
+                "paid": record.paid,
                 "preempted": record.preempted,
                 "steps": trained["steps"],
                 "tokens": trained["tokens"],

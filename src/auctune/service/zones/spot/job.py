@@ -8,9 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from auctune.domain import Money
 from auctune.domain.data_size import DataSize
-from auctune.domain.money import ZERO
 from auctune.run.spot.job_config import SpotJobSpec
 from auctune.service.zones.core.job import MeteredJob
 from auctune.service.zones.core.metered import MAX_SHORTFALL
@@ -70,7 +68,6 @@ class SpotJobState(MeteredJob):
         on_demand: those of them that are on-demand; 0 by total, where the kind does not matter.
         next_trained: results of all its slots below are recorded.
         finish: when its last row was trained, in its own slots, or None.
-        newest_charge: for its newest slot, up to its deadline.
         was_paused: whether its owner has paused it: slots that it missed may be due to that.
     """
 
@@ -89,7 +86,6 @@ class SpotJobState(MeteredJob):
     on_demand: Annotated[int, Field(exclude_if=lambda on_demand: not on_demand)] = 0
     next_trained: int = 0
     finish: float | None = None
-    newest_charge: Annotated[Money, Field(exclude_if=lambda charge: not charge)] = ZERO
     was_paused: Annotated[bool, Field(exclude_if=lambda paused: not paused)] = False
 
     @property

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from auctune.domain.money import ZERO
 from auctune.service.ledger import instance_cost
 from auctune.service.storage.events import ZoneEvent, job_of
 from auctune.service.storage.read_model import Effects
@@ -90,7 +89,6 @@ class SpotState(SlottedState[SpotJobState]):
     def _metered(self, event: ZoneEvent, data: SpotMetered) -> Effects:
         job = self.jobs[job_of(event)]
         entries = job.meter.charge(data.slot, data.amount)
-        job.newest_charge = data.amount if data.price is not None else ZERO
         job.count_instances(data.on_demand, data.spot, data.share, data.preempted)
         stats = self.slots.get(data.at)
         if stats is not None:

@@ -118,7 +118,7 @@ def _record_training(zone: SpotZone, job: SpotJobState, message: SlotTrained | O
         and number == job.meter.next_slot - 1
         and job.is_slower_than_sold(rows, message["preempted"])
     ):
-        refund = job.newest_charge
+        refund = charge_amount(message["paid"], job.unit_price, job.meter.charged)
         _note_slower(zone, job)
     if rows == job.progress.rows and refund is None:
         return
