@@ -103,7 +103,8 @@ def test_a_snapshot_that_sold_more_than_nodes_hold_is_refused(resource: str) -> 
     offer_all(sold, MARKET.tasks)
     kinds = MARKET.cluster.node_types
     least = {"compute": 1e-3, "memory_gb": MARKET.cluster.base_memory_gb + 1e-3}[resource]
-    smaller = {name: replace(kind, **{resource: least}) for name, kind in kinds.items()}
+    change: dict[str, Any] = {resource: least}
+    smaller = {name: replace(kind, **change) for name, kind in kinds.items()}
     with pytest.raises(InputError, match="more than nodes hold"):
         Pdftsp(replace(MARKET.cluster, node_types=smaller)).load(sold.save())
 
