@@ -6,7 +6,7 @@ it; jobs' events and the trainer's `LoraJob` inherit it. So a new hyperparameter
 and its use in the trainer.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -196,3 +196,18 @@ def _declarations() -> Mapping[str, Parameter]:
 
 PARAMETERS = _declarations()
 """Hyperparameters by name, in the order of their declaration."""
+
+
+# Names of the output layer in transformers' models.
+_OUTPUT_LAYERS = frozenset({"lm_head", "embed_out", "output_layer"})
+
+
+def module_notes(target_modules: Iterable[str]) -> tuple[str, ...]:
+    """Return what the owner of an adapter of these modules should know, in sentences."""
+    return tuple(
+        f"target_modules has the output layer, {name}: where the base ties it to the input"
+        " embeddings (tie_word_embeddings), llama.cpp does not load the adapter, nor does vLLM for"
+        " some architectures; PEFT and auctune do"
+        for name in target_modules
+        if name.rsplit(".", 1)[-1] in _OUTPUT_LAYERS
+    )

@@ -28,6 +28,7 @@ Span = tuple[int, int]
 
 # A template may look for tags in contents, to split them: no mark must come between.
 _TAG = re.compile(r"</?[\w:.|-]+>|\[/?[A-Z_]+\]")
+_BLANKS = re.compile(r"\s*")
 _SHOWN_CHARACTERS = 60
 
 
@@ -266,23 +267,21 @@ class _Places:
             if text and not mark:
                 tags.append(text)
                 continue
-            pattern = r"\s*".join(map(re.escape, tags))
+            begin = end = start
             if mark:
                 begin, end = self._find(text, mark, start, place, whose)
-                blank = r"\s*" if spans else ""
-                shown = re.compile(rf"{blank}({pattern})\s*$").search(self._text[start:begin])
+                shown = self._tags_before(tags, start, begin, is_alone=bool(spans))
             else:
                 # Behind the last text.
-                begin = end = start
-                shown = re.compile(rf"\s*({pattern})").match(self._text, start)
+                shown = self._tags_behind(tags, start)
             if shown is None:
                 found = f"{whose}is shown by the base's chat template without its {', '.join(tags)}"
                 raise NotShownError(place, found, is_of_tools=False)
             if mark:
-                spans.append((start + shown.start(1) if tags else begin, end))
+                spans.append((shown, end))
                 start, last, tags = end, end, []
             elif spans and tags:
-                spans.append((start, shown.end()))
+                spans.append((start, shown))
         if spans and self._text.startswith(content.blanks, spans[-1][1]):
             begin, end = spans[-1]
             spans[-1] = begin, end + len(content.blanks)
@@ -312,6 +311,30 @@ class _Places:
         end = len(tags) - 1 - tags[::-1].index("</think>")
         begin = max((n for n in range(end) if tags[n] == "<think>"), default=0)
         return parts[:begin] + parts[end + 1 :]
+
+    def _tags_before(
+        self, tags: Sequence[str], start: int, end: int, *, is_alone: bool
+    ) -> int | None:
+        """Return where tags begin that stand before a text, with blanks; None if they do not.
+
+        Args:
+            is_alone: whether nothing but blanks may stand before them, from `start` on.
+        """
+        for tag in reversed(tags):
+            end = start + len(self._text[start:end].rstrip()) - len(tag)
+            if end < start or not self._text.startswith(tag, end):
+                return None
+        return None if is_alone and self._text[start:end].strip() else end
+
+    def _tags_behind(self, tags: Sequence[str], start: int) -> int | None:
+        """Return where tags end that stand behind a text, with blanks; None if they do not."""
+        for tag in tags:
+            blanks = _BLANKS.match(self._text, start)
+            start = start if blanks is None else blanks.end()
+            if not self._text.startswith(tag, start):
+                return None
+            start += len(tag)
+        return start
 
     def _find(self, text: str, mark: str, start: int, place: str, whose: str = "") -> Span:
         ends = self._places.get(mark, ())

@@ -204,7 +204,7 @@ class FileTokenizer:
     def _tokenize(self) -> Iterator[TokenBlock]:
         for _, chunk in tokenize_file(
             self._path,
-            str(self._path),
+            self._path.name,
             self._tokenizer,
             self._max_length,
             context_tokens=self._context_tokens,

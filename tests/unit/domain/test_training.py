@@ -10,7 +10,7 @@ import pytest
 from auctune.client import JobSpec, JobTerms
 from auctune.client.spec import job_request, parse_training_settings
 from auctune.domain import InputError
-from auctune.domain.training import PARAMETERS, Parameter, TrainingConfig
+from auctune.domain.training import PARAMETERS, Parameter, TrainingConfig, module_notes
 from auctune.run.market.market_file import BidEntry
 from auctune.schema import check_schema, hyperparameters_of
 from auctune.service.jobs.request import JobRequest
@@ -127,3 +127,11 @@ def test_beta_needs_a_method_that_has_it() -> None:
 def test_patience_needs_validation_data() -> None:
     with pytest.raises(InputError, match="patience: is set without a validation file"):
         LoraJob("a", Path("data.jsonl"), patience=2)
+
+
+def test_an_adapter_of_the_output_layer_has_a_note_on_engines() -> None:
+    assert module_notes(("q_proj", "mlp.down_proj")) == ()
+    (note,) = module_notes(("q_proj", "model.lm_head"))
+    assert "model.lm_head" in note
+    assert "llama.cpp" in note
+    assert "vLLM" in note

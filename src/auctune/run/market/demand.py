@@ -14,6 +14,7 @@ from auctune.domain import Cluster, InputError, Quote, Task
 from auctune.domain.data_size import DataSize
 from auctune.domain.errors import RepairableError
 from auctune.domain.start_adapter import StartAdapter
+from auctune.domain.training import module_notes
 from auctune.run.data.examiner import Examiner
 from auctune.run.market.market_file import BidEntry, MarketFile, Resolve
 from auctune.run.vendors import RepairVendor
@@ -30,7 +31,8 @@ class Request:
         job: as the trainer sees it; its data are as uploaded.
         size: of the data as uploaded.
         quotes: of vendors, if the data must be repaired.
-        notes: what training loses of the data; of data that must be repaired, none yet.
+        notes: what training loses of the data, unless they must be repaired, and who cannot load
+            the adapter.
     """
 
     entry: BidEntry
@@ -116,11 +118,13 @@ class Appraiser:
             for offer in raw.offers:
                 repaired = offer.facts.size
                 repaired.check_truncation(place, job.max_length, truncate=entry.truncate)
-            return Request(entry, job, raw.size, tuple(offer.quote for offer in raw.offers))
+            quotes = tuple(offer.quote for offer in raw.offers)
+            return Request(entry, job, raw.size, quotes, module_notes(job.target_modules))
         size = replace(self._checked_size(data, place, job), validation=of_validation)
         size.check_method(place, job.method)
         size.check_truncation(place, job.max_length, truncate=entry.truncate)
-        return Request(entry, job, size, (), size.notes(job.max_length))
+        notes = (*size.notes(job.max_length), *module_notes(job.target_modules))
+        return Request(entry, job, size, (), notes)
 
     def _start(self, entry: BidEntry, check_start: CheckStart) -> tuple[Path, StartAdapter] | None:
         """Return the adapter that a bid's task goes on from, checked."""

@@ -61,9 +61,9 @@ def read_raw_rows(path: Path) -> list[RawRow]:
         data = path.read_bytes()
     except OSError as error:
         raise InputError(
-            str(path), f"cannot be read ({error.strerror})", "a readable data set"
+            path.name, f"cannot be read ({error.strerror})", "a readable data set"
         ) from None
-    encoding = find_encoding(data[:NUM_HEAD_BYTES], str(path))
+    encoding = find_encoding(data[:NUM_HEAD_BYTES], path.name)
     lines = list(_decode_lines(data, encoding))
     return _split_array(lines) or [row for row in lines if row.text.strip("\ufeff \t\r\n\f\v")]
 

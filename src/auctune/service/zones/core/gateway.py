@@ -15,6 +15,7 @@ import structlog
 
 from auctune.domain import AuctuneError, InputError, Money
 from auctune.domain.money import ZERO
+from auctune.domain.training import module_notes
 from auctune.run.data.client import DataError
 from auctune.service.accounts.budgets import BudgetLocks
 from auctune.service.accounts.keys import Principal
@@ -188,8 +189,9 @@ class ZoneGateway(ABC, Generic[Z, B, D]):
         return resolve_training(request, self._defaults)
 
     def _notes(self, data: D, training: Training) -> tuple[str, ...]:
-        """Return notes on the data for their owner."""
-        return data.size.notes(training.max_length) if isinstance(data, DatasetQuote) else ()
+        """Return notes on the data and the adapter for their owner."""
+        notes = data.size.notes(training.max_length) if isinstance(data, DatasetQuote) else ()
+        return (*notes, *module_notes(training.target_modules))
 
     def unsupported_reason(self, request: JobRequest) -> str | None:
         """Return why the zone cannot take a job, by its request alone, or None: "needs x"."""

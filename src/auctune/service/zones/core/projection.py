@@ -11,7 +11,7 @@ from pydantic_core import to_jsonable_python
 from auctune.domain import Reason
 from auctune.domain.data_size import DataSize
 from auctune.domain.money import least_above
-from auctune.domain.training import PARAMETERS
+from auctune.domain.training import PARAMETERS, module_notes
 from auctune.service.storage.events import EventType, Record, ZoneEvent
 from auctune.service.storage.read_model import JobReadModel, Status, empty_body
 from auctune.service.zones.core.clock import SlotClock
@@ -223,11 +223,11 @@ def _row(event: ZoneEvent, job: PendingJob, status: Status, body: Record) -> Job
 
 
 def _data_notes(size: Record | None, training: Record) -> tuple[str, ...]:
-    """Return what training loses of the data."""
-    length = training.get("max_length")
+    """Return what training loses of the data, and who cannot load the adapter."""
+    length, notes = training.get("max_length"), module_notes(training.get("target_modules", ()))
     if size is None or length is None:
-        return ()
-    return DataSize.from_record(size).notes(length)
+        return notes
+    return (*DataSize.from_record(size).notes(length), *notes)
 
 
 P = TypeVar("P", bound=PrepaidJob)

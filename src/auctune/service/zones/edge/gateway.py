@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 from auctune.domain import InputError, Money
+from auctune.domain.training import module_notes
 from auctune.edge import EdgeMenu, EdgeMenuLine
 from auctune.service.accounts.keys import Principal
 from auctune.service.config.zone import EDGE
@@ -60,7 +61,8 @@ class EdgeGateway(MenuGateway[EdgeZone, EdgeBid, SiteDatasets, EdgeMenuLine]):
         return f"has no site {', '.join(sorted(missing))}" if missing else None
 
     def _notes(self, data: SiteDatasets, training: Training) -> tuple[str, ...]:
-        return data.size.notes(training.max_length)
+        notes = data.size.notes(training.max_length)
+        return (*notes, *module_notes(training.target_modules))
 
     def _priced_record(
         self,

@@ -79,3 +79,31 @@ def test_data_of_several_sites_count_together_and_truncation_is_of_each() -> Non
         combine({"b": short}, cut, Training("file-a", max_length=32))
     allowed = Training("file-a", max_length=32, truncate=True)
     assert combine({"b": short}, cut, allowed).size.validation == cut
+
+
+def test_a_file_is_examined_anew_by_another_tokenizer_or_template(tmp_path: Path) -> None:
+    async def check(files: FileRepository, data: DataClient) -> None:
+        file = await files.add("ada", Form(), _chunks(rows_file(1, 8)))
+        first, same, other = (
+            FileSizes(files, "equal weights", DatasetInspector(base, data, files), 512)
+            for base in ("one template", "one template", "another template")
+        )
+        size = await first.size(file, 512, "training_file")
+        known = await files.require(file.id, "ada", "training_file")
+        assert first.cached(known, 512) == size
+        # Nothing is known before it is known what the base's rows become.
+        assert same.cached(known, 512) is None
+        assert await same.size(known, 512, "training_file") == size
+        assert len((await files.require(file.id, "ada", "training_file")).sizes) == 1
+        await other.size(known, 512, "training_file")
+        assert len((await files.require(file.id, "ada", "training_file")).sizes) == 2
+
+    data = DataClient(tmp_path / "cache", module="support.word_data")
+    with open_store(tmp_path) as store:
+        committer = Committer(store)
+        files = FileRepository(tmp_path / "files", Queries(store.reader), committer, LimitsConfig())
+        try:
+            asyncio.run(check(files, data))
+        finally:
+            data.close()
+            committer.close()
