@@ -413,7 +413,7 @@ async def build_service(
         if (fault := clock_fault(now)) is not None:
             raise ClockError(fault)
         if (outage := committer.outage) is not None:
-            raise outage
+            raise StoreError(str(outage))
         disk.check()
 
     bases = config.inference.bases(config.zones, place.cache)
