@@ -324,9 +324,9 @@ def run_jobs(folder: Path, plan: Plan, names: Sequence[str], site_data: Path) ->
     for job in plan.jobs(names, site_data):
         comment(job.comment)
         code = code or run(["submit", *job.arguments, *here])
-    if "first-market" in names:
+    if "first-market" in names and not code:
         comment("the nine bids of the first market at their arrivals; the data of one are repaired")
-        code = code or run(["submit", "--market", str(plan.bids()), *here])
+        code = run(["submit", "--market", str(plan.bids()), *here])
     code = code or run(["watch", *here])
     if "rented" in names:
         code = code or run(["prices", "--zone", "rented", "--slots", "20", *here])
