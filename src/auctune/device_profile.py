@@ -167,14 +167,14 @@ class Profile:
             found.append(
                 f"{self.margin:.0%} of the measured speed is kept back and not sold, as mixed "
                 "loads ran so much slower than predicted: measure again with nothing else running "
-                "(auctune profile), and name the file as profile"
+                "(auctune profile), and name the file in the setting `profile` of the node type."
             )
         if self.not_measured:
             missing = ", ".join(self.not_measured)
             found.append(
                 f"not measured within the time: {missing}; so {self.margin:.0%} of the speed is "
                 "kept back, and more may stay unsold: give it more time (measure_seconds, or "
-                "auctune profile --seconds)"
+                "auctune profile --seconds)."
             )
         return found
 

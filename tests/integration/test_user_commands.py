@@ -90,7 +90,7 @@ def test_nobody_else_s_job_is_explained(served: Served, auctune: Run) -> None:
     job = served.bid(served.client(), served.upload()).id
     code, out, lines = auctune("explain", job, "--api-key", served.key("eve"))
     assert (code, out, len(lines)) == (1, "", 1)
-    assert "there is no job" in lines[0]
+    assert lines[0].startswith("auctune: there is no job ")
 
 
 def test_a_bid_over_its_budget_is_told_the_price_and_what_is_left(

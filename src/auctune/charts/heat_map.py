@@ -16,6 +16,7 @@ from auctune.charts.theme import (
     LIGHT,
     AnyChart,
     Palette,
+    SlotTimes,
     apply_theme,
     inline_data,
     name_limit,
@@ -45,6 +46,7 @@ class HeatGrid:
         largest: value of the ramp's end; None: the next round one above all values.
         decimals: of the numbers shown.
         column: what a column is.
+        times: when columns begin, if they are slots of a clock.
     """
 
     values: FloatArray
@@ -53,6 +55,7 @@ class HeatGrid:
     largest: float | None = None
     decimals: int = 1
     column: str = "slot"
+    times: SlotTimes | None = None
 
     def __post_init__(self) -> None:
         if self.values.ndim != 2 or self.values.shape[1] != len(self.nodes):
@@ -111,7 +114,9 @@ class _Frame:
         return len(self.grid.values)
 
     def x(self, field: str) -> alt.X:
-        return slot_axis(field, self.slots, self.plot_width, title=self.grid.column)
+        return slot_axis(
+            field, self.slots, self.plot_width, title=self.grid.column, times=self.grid.times
+        )
 
     def y(self) -> alt.Y:
         nodes = list(self.grid.nodes)
@@ -126,6 +131,8 @@ class _Frame:
             format=",.4~f",
             gradientLength=min(self.plot_width, 260),
             gradientThickness=10,
+            labelOverlap="greedy",
+            labelSeparation=6,
             titleLimit=self.plot_width,
         )
         return alt.Color("value:Q", scale=scale, legend=legend)
@@ -197,7 +204,8 @@ def _cells(grid: HeatGrid) -> list[dict[str, Any]]:
             "node": node,
             "value": value,
             "label": f"{value:,.{grid.decimals}f}",
-            "description": f"{node}, {grid.column} {slot}: "
+            "description": f"{node}, "
+            f"{f'{grid.column} {slot}' if grid.times is None else grid.times.name(slot)}: "
             f"{value:,.{grid.decimals}f} ({grid.quantity})",
         }
         for slot, row in enumerate(grid.values.tolist())
@@ -211,6 +219,8 @@ def utilization_map(
     resource: str,
     palette: Palette = LIGHT,
     width: int = 500,
+    *,
+    times: SlotTimes | None = None,
 ) -> AnyChart:
     """Shares [slot, node] of capacity in use, 0 to 1, shown in percent.
 
@@ -220,8 +230,10 @@ def utilization_map(
         resource: what is used: "compute", "memory".
         palette: colours.
         width: pixels of the whole chart.
+        times: when slots begin; else they are numbered.
     """
-    grid = HeatGrid(100 * used, nodes, f"% of {resource} in use", largest=100.0, decimals=0)
+    quantity = f"% of {resource} in use"
+    grid = HeatGrid(100 * used, nodes, quantity, largest=100.0, decimals=0, times=times)
     return apply_theme(heat_map(grid, palette.use_ramp, palette, width=width), palette)
 
 
@@ -244,6 +256,7 @@ def price_map(
     width: int = 500,
     *,
     busiest: float = 1.0,
+    times: SlotTimes | None = None,
 ) -> AnyChart:
     """Prices [slot, node], in money per unit.
 
@@ -255,13 +268,19 @@ def price_map(
         width: pixels of the whole chart.
         busiest: largest share in use of a cell: where little is sold, the colours are those of low
             prices.
+        times: when slots begin; else they are numbered.
     """
-    exponent = engineering_exponent(float(prices.max(initial=0.0)))
+    ramp = palette.price_ramp
+    most = float(prices.max(initial=0.0)) / max(busiest, 0.5 / len(ramp))
+    if prices.size and prices.min() == prices.max():
+        # One price everywhere is neither high nor low.
+        most = max(most, 2.0 * float(prices.max()))
+    exponent = engineering_exponent(most)
     quantity = f"{_MULTIPLES[exponent]} {unit}" + ("s" if exponent < 0 else "")
-    values, ramp = prices / 10.0**exponent, palette.price_ramp
-    most = float(values.max(initial=0.0)) / max(busiest, 0.5 / len(ramp))
-    largest = round_step(most / len(ramp)) * len(ramp)
-    grid = HeatGrid(values, nodes, quantity, largest=largest, decimals=1)
+    values = prices / 10.0**exponent
+    largest = round_step(most / 10.0**exponent / len(ramp)) * len(ramp)
+    decimals = 1 if values.max(initial=0.0) >= 10 else 2
+    grid = HeatGrid(values, nodes, quantity, largest=largest, decimals=decimals, times=times)
     return apply_theme(heat_map(grid, ramp, palette, width=width), palette)
 
 

@@ -12,8 +12,8 @@ from auctune.charts.theme import LIGHT, AnyChart, Palette, apply_theme, inline_d
 MAX_POINTS = 240
 MAX_PANELS = 24
 PANEL_WIDTH = 210
-MAX_PANEL_WIDTH = 480
 PANEL_HEIGHT = 96
+SINGLE_HEIGHT = 180
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def loss_chart(
     if len(names) > MAX_PANELS:
         return apply_theme(_all_in_one(data, x, y, palette, width), palette)
     columns = min(len(names), max(1, width // (PANEL_WIDTH + 40)))
-    panel_width = min(MAX_PANEL_WIDTH, (width - 36 - 24 * (columns - 1)) // columns)
+    panel_width = (width - 36 - 24 * (columns - 1)) // columns
     line = alt.Chart().mark_line(color=palette.accent, strokeWidth=1.6, clip=True)
     dots = alt.Chart().mark_point(
         filled=False,
@@ -84,7 +84,7 @@ def loss_chart(
         last.transform_filter("datum.label != ''").encode(
             x=alt.value(panel_width), y=alt.value(3), text="label:N"
         ),
-    ).properties(width=panel_width, height=PANEL_HEIGHT)
+    ).properties(width=panel_width, height=SINGLE_HEIGHT if len(names) == 1 else PANEL_HEIGHT)
     facets = panel.facet(
         facet=alt.Facet("task:N", sort=names, title=None),
         columns=columns,

@@ -10,10 +10,12 @@ from auctune.charts.theme import (
     LIGHT,
     AnyChart,
     Palette,
+    SlotTimes,
     apply_theme,
     inline_data,
     legend_columns,
     slot_axis,
+    slot_name,
 )
 
 HEIGHT = 150
@@ -42,6 +44,7 @@ def stacked_chart(
     unit: str = "slot",
     is_share: bool = False,
     width: int = 1040,
+    times: SlotTimes | None = None,
 ) -> AnyChart:
     """Bars over slots, the first thing undermost.
 
@@ -52,8 +55,11 @@ def stacked_chart(
         unit: what the axis of slots counts.
         is_share: amounts are shares of 1.
         width: pixels of a panel.
+        times: when slots begin; else they are numbered.
     """
-    panel = stacked_panel(slots, palette, width, y_title=y_title, unit=unit, is_share=is_share)
+    panel = stacked_panel(
+        slots, palette, width, y_title=y_title, unit=unit, is_share=is_share, times=times
+    )
     return apply_theme(panel, palette)
 
 
@@ -65,13 +71,14 @@ def stacked_panel(
     y_title: str,
     unit: str = "slot",
     is_share: bool = False,
+    times: SlotTimes | None = None,
 ) -> AnyChart:
     """Return the same as a part of a chart."""
     names = list(dict.fromkeys(name for one in slots for name in one.amounts))
     if not names:
         raise ValueError("no amount to draw; expected one at least")
     shown = _with_colours(names, len(palette.nodes))
-    bars = [bar for one in slots for bar in _bars(one, shown, is_share=is_share)]
+    bars = [bar for one in slots for bar in _bars(one, shown, times, is_share=is_share)]
     kinds = list(dict.fromkeys(shown.values()))
     colours = [*palette.nodes[: len(kinds)], palette.muted][: len(kinds)]
     # A share of one thing alone is what the axis says.
@@ -90,7 +97,7 @@ def stacked_panel(
         alt.Chart(inline_data(bars))
         .mark_rect()
         .encode(
-            x=slot_axis("from", num_slots, width, title=unit),
+            x=slot_axis("from", num_slots, width, title=unit, times=times),
             x2="to:Q",
             y=alt.Y("low:Q", title=y_title, axis=axis, scale=alt.Scale(zero=True)),
             y2="high:Q",
@@ -117,7 +124,7 @@ def _with_colours(names: Sequence[str], most: int) -> dict[str, str]:
 
 
 def _bars(
-    one: StackedSlot, shown: Mapping[str, str], *, is_share: bool
+    one: StackedSlot, shown: Mapping[str, str], times: SlotTimes | None, *, is_share: bool
 ) -> list[dict[str, float | str]]:
     bars: list[dict[str, float | str]] = []
     low = 0.0
@@ -133,7 +140,7 @@ def _bars(
                     "low": low,
                     "high": low + amount,
                     "kind": kind,
-                    "description": f"slot {one.slot}: {name} {words}",
+                    "description": f"{slot_name(one.slot, times)}: {name} {words}",
                 }
             )
             low += amount
@@ -152,6 +159,7 @@ def metered_chart(
     had_title: str,
     is_share: bool,
     width: int = 1040,
+    times: SlotTimes | None = None,
 ) -> AnyChart:
     """Two panels over slots from 0 on: the cost so far, with the cap dashed; what the job had.
 
@@ -163,15 +171,17 @@ def metered_chart(
         had_title: of the second panel's axis.
         is_share: what it had is a share of 1.
         width: pixels of the panels.
+        times: when slots begin; else they are numbered.
     """
     if not costs:
         raise ValueError("no slot to draw; expected one at least")
     num_slots = max(slot for slot, _ in costs) + 1
     has_more = any(one.amounts for one in had)
-    cost = _cost(costs, cap, num_slots, palette, width, title="" if has_more else "slot")
+    title = "" if has_more else "slot"
+    cost = _cost(costs, cap, num_slots, palette, width, title=title, times=times)
     if not has_more:
         return apply_theme(cost, palette)
-    below = stacked_panel(had, palette, width, y_title=had_title, is_share=is_share)
+    below = stacked_panel(had, palette, width, y_title=had_title, is_share=is_share, times=times)
     return apply_theme(alt.vconcat(cost, below, spacing=16), palette)
 
 
@@ -183,18 +193,22 @@ def _cost(
     width: int,
     *,
     title: str,
+    times: SlotTimes | None,
 ) -> AnyChart:
     rows = [
         {
             "from": slot,
             "to": slot + 1,
             "cost": cost,
-            "description": f"slot {slot}: {cost:.4f} so far",
+            "description": f"{slot_name(slot, times)}: {cost:.4f} so far",
         }
         for slot, cost in costs
     ]
-    y = alt.Y("cost:Q", title="cost so far", scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=3))
-    x = slot_axis("from", num_slots, width, title=title)
+    # With room above the line of the cap for its name.
+    most = 1.2 * max(cap, *(cost for _, cost in costs))
+    scale = alt.Scale(domain=[0, most or 1.0], nice=False)
+    y = alt.Y("cost:Q", title="cost so far", scale=scale, axis=alt.Axis(tickCount=3))
+    x = slot_axis("from", num_slots, width, title=title, times=times)
     steps = alt.Chart(inline_data(rows)).mark_rect(color=palette.accent, opacity=0.85)
     drawn = steps.transform_calculate(zero="0").encode(
         x=x, x2="to:Q", y=y, y2="zero:Q", description="description:N"
@@ -202,7 +216,7 @@ def _cost(
     limit = alt.Chart(inline_data([{"cost": cap, "description": f"cap {cap:.4f}"}]))
     rule = limit.mark_rule(color=palette.warning, strokeWidth=1.6, strokeDash=[5, 4])
     words = limit.mark_text(
-        align="right", baseline="top", dy=3, color=palette.warning, text=f"cap {cap:,.2f}"
+        align="right", baseline="bottom", dy=-3, color=palette.warning, text=f"cap {cap:,.4f}"
     )
     return alt.layer(
         drawn,
@@ -239,6 +253,7 @@ def rented_chart(
     palette: Palette = LIGHT,
     *,
     width: int = 1040,
+    times: SlotTimes | None = None,
 ) -> AnyChart:
     """Three panels: the price, with that on demand dashed; how many there are; how many are held.
 
@@ -247,6 +262,7 @@ def rented_chart(
         on_demand_price: of an instance on demand for a slot.
         palette: colours.
         width: pixels of the panels.
+        times: when slots begin; else they are numbered.
     """
     if not slots:
         raise ValueError("no slot to draw; expected one at least")
@@ -254,7 +270,7 @@ def rented_chart(
     held = [StackedSlot(one.slot, {"on demand": one.on_demand, "spot": one.spot}) for one in slots]
     prices = [(one.slot, one.price) for one in slots]
     there = [(one.slot, float(one.available)) for one in slots]
-    price = _steps(prices, "spot price", palette, num_slots, width, PRICE_HEIGHT)
+    price = _steps(prices, "spot price", palette, num_slots, width, PRICE_HEIGHT, times)
     rule = (
         alt.Chart(inline_data([{"value": on_demand_price}]))
         .mark_rule(color=palette.warning, strokeWidth=1.6, strokeDash=[5, 4])
@@ -262,8 +278,8 @@ def rented_chart(
     )
     panels = alt.vconcat(
         alt.layer(price, rule).properties(width=width, height=PRICE_HEIGHT),
-        _steps(there, "spot available", palette, num_slots, width, THERE_HEIGHT),
-        stacked_panel(held, palette, width, y_title="held"),
+        _steps(there, "spot available", palette, num_slots, width, THERE_HEIGHT, times),
+        stacked_panel(held, palette, width, y_title="held", times=times),
         spacing=16,
     )
     return apply_theme(panels, palette)
@@ -276,18 +292,19 @@ def _steps(
     num_slots: int,
     width: int,
     height: int,
+    times: SlotTimes | None,
 ) -> AnyChart:
     rows = [
         {
             "slot": slot,
             "end": slot + 1,
             "value": value,
-            "description": f"slot {slot}: {title} {value:g}",
+            "description": f"{slot_name(slot, times)}: {title} {value:g}",
         }
         for slot, value in values
     ]
     y = alt.Y("value:Q", title=title, scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=3))
-    x = slot_axis("slot", num_slots, width, title="")
+    x = slot_axis("slot", num_slots, width, title="", times=times)
     rule = alt.Chart(inline_data(rows)).mark_rule(color=palette.accent, strokeWidth=2.5)
     drawn: AnyChart = rule.encode(x=x, x2="end:Q", y=y, description="description:N")
     return drawn.properties(width=width, height=height)

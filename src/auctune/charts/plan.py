@@ -15,6 +15,7 @@ from auctune.charts.theme import (
     LIGHT,
     AnyChart,
     Palette,
+    SlotTimes,
     apply_theme,
     inline_data,
     legend_columns,
@@ -56,6 +57,7 @@ def plan_chart(
     palette: Palette = LIGHT,
     *,
     width: int = 1040,
+    times: SlotTimes | None = None,
 ) -> AnyChart:
     """Tasks from top to bottom as given, slots from left to right.
 
@@ -67,6 +69,7 @@ def plan_chart(
         slots: of the horizon.
         palette: colours.
         width: pixels of the whole chart, names included.
+        times: when slots begin; else they are numbered.
     """
     names = [row.task for row in rows]
     row_height = _row_height(len(rows))
@@ -74,11 +77,11 @@ def plan_chart(
     plot_width = max(80, width - (name_width(names, width) if named else 0) - 16)
     axis = _task_axis(width) if named else None
     y = alt.Y("task:O", sort=names, axis=axis, scale=alt.Scale(domain=names, padding=0))
-    x = slot_axis("begin", slots, plot_width)
+    x = slot_axis("begin", slots, plot_width, times=times)
     layers = [
-        _windows(rows, x, y, palette),
+        _windows(rows, x, y, palette, times),
         _remarks(rows, x, y, palette) if named else None,
-        _bars(rows, nodes, x, y, row_height, palette, legend_columns(width)),
+        _bars(rows, nodes, x, y, row_height, palette, legend_columns(width), times),
         _finishes(rows, x, y, palette),
     ]
     chart = alt.layer(*(layer for layer in layers if layer is not None))
@@ -96,13 +99,17 @@ def _row_height(num_rows: int) -> float:
     return 15.0 if num_rows <= 60 else max(2.0, 900 / num_rows)
 
 
-def _windows(rows: Sequence[PlanRow], x: alt.X, y: alt.Y, palette: Palette) -> AnyChart:
+def _windows(
+    rows: Sequence[PlanRow], x: alt.X, y: alt.Y, palette: Palette, times: SlotTimes | None
+) -> AnyChart:
     values = [
         {
             "task": row.task,
             "begin": row.arrival,
             "end": row.deadline + 1,
-            "description": f"{row.task}: bid in slot {row.arrival}, deadline slot {row.deadline}",
+            "description": f"{row.task}: bid in slot {row.arrival}, deadline slot {row.deadline}"
+            if times is None
+            else f"{row.task}: {times.name(row.arrival)} to {times.name(row.deadline + 1)}",
         }
         for row in rows
     ]
@@ -139,6 +146,7 @@ def _bars(
     row_height: float,
     palette: Palette,
     columns: int,
+    times: SlotTimes | None,
 ) -> AnyChart:
     many = len(nodes) > len(palette.nodes)
     series = [TRAINING] if many else list(nodes)
@@ -148,7 +156,7 @@ def _bars(
     values = [
         bar | {"series": TRAINING if many and bar["series"] != VENDOR_WORK else bar["series"]}
         for row in rows
-        for bar in (*_vendor_bars(row), *_training_bars(row))
+        for bar in (*_vendor_bars(row), *_training_bars(row, times))
     ]
     legend = alt.Legend(title=None, columns=columns)
     colour = alt.Color(
@@ -171,18 +179,23 @@ def _vendor_bars(row: PlanRow) -> Iterator[dict[str, Any]]:
         }
 
 
-def _training_bars(row: PlanRow) -> Iterator[dict[str, Any]]:
+def _training_bars(row: PlanRow, times: SlotTimes | None) -> Iterator[dict[str, Any]]:
     """One bar for each run of neighbouring slots on one node."""
     numbered = enumerate(row.cells)
     for (node, _), run in groupby(numbered, key=lambda item: (item[1][1], item[1][0] - item[0])):
         slots = [cell[0] for _, cell in run]
+        span = (
+            f"in slots {slots[0]} to {slots[-1]}"
+            if times is None
+            else f"from {times.name(slots[0])} to {times.name(slots[-1] + 1)}"
+        )
         yield {
             "task": row.task,
             # A hair of ground between neighbouring runs.
             "begin": slots[0] + 0.03,
             "end": slots[-1] + 0.97,
             "series": node,
-            "description": f"{row.task}: trains on {node} in slots {slots[0]} to {slots[-1]}",
+            "description": f"{row.task}: trains on {node} {span}",
         }
 
 

@@ -8,6 +8,7 @@ colour vision can tell them apart, also in grey print.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from datetime import UTC, datetime
 from typing import Any
 
 import altair as alt
@@ -21,6 +22,8 @@ NAME_WIDTH = 130
 CHARACTER_WIDTH = 6.4
 
 LABEL_WIDTH = 30
+# Of "14:05:06", and of "27 Nov" where a day begins.
+TIME_WIDTH = 60
 STEPS = (1, 2, 3, 4, 6, 8, 12, 24, 36, 48, 72, 144)
 
 AnyChart = alt.Chart | alt.LayerChart | alt.FacetChart | alt.VConcatChart | alt.ConcatChart
@@ -176,7 +179,32 @@ def legend_columns(width: int) -> int:
     return 0 if width >= 600 else 2
 
 
-def slot_axis(field: str, slots: int, width: int, *, title: str = "slot") -> alt.X:
+@dataclass(frozen=True, slots=True)
+class SlotTimes:
+    """When slots begin.
+
+    Attributes:
+        start: unix time at which slot 0 begins.
+        seconds: length of a slot.
+    """
+
+    start: float
+    seconds: float
+
+    def name(self, slot: float) -> str:
+        """Return the beginning of a slot in UTC, by ISO 8601."""
+        at = datetime.fromtimestamp(round(self.start + slot * self.seconds), UTC)
+        return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def slot_name(slot: int, times: SlotTimes | None) -> str:
+    """Return a slot's name in a text: its number, or its beginning."""
+    return f"slot {slot}" if times is None else times.name(slot)
+
+
+def slot_axis(
+    field: str, slots: int, width: int, *, title: str = "slot", times: SlotTimes | None = None
+) -> alt.X:
     """Channel x for the begin of a span, in slots.
 
     Args:
@@ -184,11 +212,18 @@ def slot_axis(field: str, slots: int, width: int, *, title: str = "slot") -> alt
         slots: of the horizon.
         width: pixels of the plot.
         title: under the axis.
+        times: labels the beginnings of slots, by ISO 8601, instead of their numbers in the middle.
     """
-    step = label_step(slots, width)
+    step = label_step(slots, width if times is None else width * LABEL_WIDTH // TIME_WIDTH)
+    middle = 0.5 if times is None else 0.0
+    label = "floor(datum.value)"
+    if times is not None:
+        title = ""
+        seconds = f"{round(times.start)} + datum.value * {times.seconds:g}"
+        label = f"utcFormat(1000 * ({seconds}), '%Y-%m-%dT%H:%M:%SZ')"
     axis = alt.Axis(
-        values=[slot + 0.5 for slot in range(0, slots, step)],
-        labelExpr="floor(datum.value)",
+        values=[slot + middle for slot in range(0, slots, step)],
+        labelExpr=label,
         labelOverlap=False,
         labelFlush=False,
         grid=False,

@@ -1,9 +1,12 @@
 """`auctune quote`, and tables of quotes."""
 
+import math
 import re
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +14,7 @@ import typer
 from rich.table import Table
 
 from auctune.cli._support.job_text import format_time
-from auctune.cli._support.options import Omit, option_groups
+from auctune.cli._support.options import Omit, changed_options, option_groups
 from auctune.cli._support.service import ServiceJsonOptions
 from auctune.cli._support.tables import make_table, print_table
 from auctune.client import JobSpec, JobTerms
@@ -20,6 +23,8 @@ from auctune.domain.errors import InputError
 
 _DEFAULT = "default, see below"
 _MAX_NAME = 64
+# A suggested command holds as long, to be read and typed.
+_SECONDS_TO_TYPE = 60.0
 
 # Fields of a request's `market` that are not objects, and the options that set them.
 _FIELD = re.compile(r"\bmarket\.(\w+)(?!\w|\.\w)")
@@ -46,7 +51,8 @@ def quote(
     checked = check_spec(spec)
     with errors_name_options(), service.connect() as client:
         quoted = client.quote(client.prepare(checked, terms), terms)
-    service.output(quoted, lambda one: print_quote(one, service.command_line))
+    given = changed_options(terms) | changed_options(spec)
+    service.output(quoted, lambda one: print_quote(one, service.command_line, given))
 
 
 def check_spec(spec: JobSpec) -> JobSpec:
@@ -59,16 +65,21 @@ def check_spec(spec: JobSpec) -> JobSpec:
     return replace(spec, name=spec.name or default, settings=settings)
 
 
-def print_quote(quoted: dict[str, Any], options: str) -> None:
+def print_quote(
+    quoted: dict[str, Any], options: str, given: Mapping[str, Any] | None = None
+) -> None:
     """Print the offer of each zone, if there are several, then the default zone's quote.
 
-    `options` are command-line options that select the service.
+    Args:
+        quoted: the service's answer.
+        options: command-line options that select the service.
+        given: options of the job as typed, by name, to bid for it.
     """
     print_alternatives(quoted)
     for note in quoted["notes"]:
         typer.echo(f"note: {note}")
     if quoted["estimate"] is None:
-        _print_menu(quoted, options)
+        _print_menu(quoted, options, given)
     else:
         _print_estimate(quoted, options)
 
@@ -130,7 +141,7 @@ def estimate_table(estimate: dict[str, Any]) -> Table:
     return table
 
 
-def _print_menu(quoted: dict[str, Any], options: str) -> None:
+def _print_menu(quoted: dict[str, Any], options: str, given: Mapping[str, Any] | None) -> None:
     lines = quoted["lines"]
     if not lines:
         typer.echo("no node could finish the job in time, at any price")
@@ -143,11 +154,33 @@ def _print_menu(quoted: dict[str, Any], options: str) -> None:
         slots, vendor = str(line["slots"]), line["vendor"] or "-"
         table.add_row(str(line["line"]), finish, line["price"], start, slots, vendor)
     print_table(table)
-    expires, last = quoted["expires_at"], lines[-1]
+    last = lines[-1]
     # Lines that start earlier expire at their start.
-    by = f" and by {format_time(expires)}" if last["start"] > expires else ""
-    typer.echo(f"accept a line before it starts{by}; for example the last one:")
+    expires = min(last["start"], quoted["expires_at"])
+    if given is not None and expires < quoted["created_at"] + _SECONDS_TO_TYPE:
+        until = f"accept a line before it starts, the last one by {format_time(expires)}"
+        typer.echo(f"{until}; or bid the most that you would pay:")
+        typer.echo(f"  {_bid_command(quoted, given)}{options}")
+        return
+    until = f"for example the last one by {format_time(expires)}"
+    typer.echo(f"accept a line before it starts, {until}:")
     typer.echo(f"  auctune submit --quote {quoted['id']} --line {last['line']}{options}")
+
+
+def _bid_command(quoted: dict[str, Any], given: Mapping[str, Any]) -> str:
+    """Return the command that bids for a quoted job, with room in price and time."""
+    bid = 2 * max(Decimal(line["price"]) for line in quoted["lines"]) or Decimal("1.0000")
+    minutes = math.ceil(2 * (quoted["lines"][-1]["finish"] - quoted["created_at"]) / 60)
+    terms = {"--bid": f"{bid}", "--deadline": f"+{minutes}m"}
+    words = ["auctune", "submit"]
+    for name, value in (terms | dict(given)).items():
+        if not name.startswith("--"):
+            words.insert(2, str(value))
+        elif isinstance(value, Mapping):
+            words += [word for pair in value.items() for word in (name, "=".join(map(str, pair)))]
+        else:
+            words += [name] if value is True else [name, str(value)]
+    return shlex.join(words)
 
 
 def _print_estimate(quoted: dict[str, Any], options: str) -> None:

@@ -264,4 +264,6 @@ def _to_error(response: httpx2.Response) -> Exception:
     if status in _INPUT_ERRORS and place and separator:
         return InputError(str(place), found, expected)
     extra = {name: value for name, value in body.items() if name != "error"}
-    return ServiceError(f"{place}: {message}" if place else message, status, code, extra)
+    # What is not found is named by its message.
+    named = place and code != "not_found"
+    return ServiceError(f"{place}: {message}" if named else message, status, code, extra)

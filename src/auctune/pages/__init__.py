@@ -13,12 +13,9 @@ NOTHING = "\N{EN DASH}"
 """Placeholder of a missing value."""
 
 
-def money(amount: Decimal | str | None, decimals: int = 2) -> str:
-    """Return an amount with four decimals, or with two if two are enough and `decimals` is 2."""
-    if amount is None:
-        return NOTHING
-    text = format_money(Decimal(amount))
-    return text.removesuffix("00") if decimals == 2 else text
+def money(amount: Decimal | str | None) -> str:
+    """Return an amount with four decimals, the step of all prices."""
+    return NOTHING if amount is None else format_money(Decimal(amount))
 
 
 def percent(share: float) -> str:

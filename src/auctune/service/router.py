@@ -61,7 +61,8 @@ async def choose_zone(
     if able:
         index = _cheapest(alternatives, able, request.market.risk)
     else:
-        index = _responding_zone(alternatives, [priced for _, priced in quotes], paused)
+        capable = [zone.unsupported_reason(request) is None for zone in zones]
+        index = _responding_zone(alternatives, [one for _, one in quotes], paused, capable)
     return ZoneChoice(zones[index], quotes[index][1], alternatives)
 
 
@@ -76,21 +77,29 @@ def _cheapest(alternatives: Alternatives, able: list[int], limit: float) -> int:
 
 
 def _responding_zone(
-    alternatives: Alternatives, priced: Sequence[ZoneQuote | None], paused: Collection[str]
+    alternatives: Alternatives,
+    priced: Sequence[ZoneQuote | None],
+    paused: Collection[str],
+    capable: Sequence[bool],
 ) -> int:
-    """Return the index of the zone that refuses a job which no zone can take."""
+    """Return the index of the zone that refuses a job which no zone can take.
+
+    Where all zones of a kind that could take it (`capable`) refuse it for one reason, such as its
+    data, that is the answer: what zones of other kinds would need does not help.
+    """
     for index, one in enumerate(priced):
         if one is not None:
             return index
     candidates = [index for index, one in enumerate(alternatives) if one.zone not in paused]
-    reasons = [alternatives[index] for index in candidates]
-    if len({one.unavailable_reason for one in reasons}) > 1:
+    asked = [index for index in candidates if capable[index]] or candidates
+    if len({alternatives[index].unavailable_reason for index in asked}) > 1:
+        reasons = [alternatives[index] for index in candidates]
         listed = "; ".join(f"{one.zone} ({one.kind}): {one.unavailable_reason}" for one in reasons)
         raise InputError(
             "market", f"no zone accepts this job: {listed}", "a job that one of them accepts"
         )
     # It is quoted again, and raises its error as if it were the only zone.
-    return candidates[0] if candidates else 0
+    return asked[0] if asked else 0
 
 
 async def _quote(

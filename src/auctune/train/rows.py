@@ -378,7 +378,7 @@ def _refuse_tools(
     messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]
 ) -> None:
     if tools or any("tool_calls" in one or one["role"] == "tool" for one in messages):
-        expected = "rows without tools, or a base whose chat template knows them"
+        expected = "messages without tools, or a base whose chat template knows them"
         raise InputError("messages", "has tools, and the base no chat template", expected)
 
 

@@ -33,7 +33,7 @@ from auctune.charts.metered import (
     stacked_chart,
 )
 from auctune.charts.render import DrawChart
-from auctune.charts.theme import AnyChart
+from auctune.charts.theme import AnyChart, SlotTimes
 from auctune.run.runtime.channel import ParentChannel
 
 if TYPE_CHECKING:
@@ -49,6 +49,10 @@ _LINKS = re.compile(r'xlink:href="[^"#]*#(line-\d+)"')
 # The image has one role; its parts have none.
 _ROLES = re.compile(r' (?:role="graphics-[a-z]+"|aria-hidden="true")')
 
+# Times in labels and tooltips, which a script of the page shows in local time.
+_TIMES = re.compile(r"<(text|title)([^>]*)>([^<]*\dT\d\d:\d\d:\d\dZ[^<]*)<")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT(\d\d:\d\d:\d\d)Z")
+
 Data = dict[str, Any]
 
 
@@ -57,16 +61,21 @@ def _grid(data: Data) -> tuple[NDArray[np.float64], tuple[str, ...]]:
 
 
 def _price(unit: str, data: Data) -> DrawChart:
-    return partial(price_map, *_grid(data), unit, busiest=data.get("busiest", 1.0))
+    busiest = data.get("busiest", 1.0)
+    return partial(price_map, *_grid(data), unit, busiest=busiest, times=_times(data))
 
 
 def _use(resource: str, data: Data) -> DrawChart:
-    return partial(utilization_map, *_grid(data), resource)
+    return partial(utilization_map, *_grid(data), resource, times=_times(data))
+
+
+def _times(data: Data) -> SlotTimes:
+    return SlotTimes(**data["times"])
 
 
 def _plan(data: Data) -> DrawChart:
     rows = TypeAdapter(list[PlanRow]).validate_python(data["rows"])
-    return partial(plan_chart, rows, data["nodes"], data["slots"])
+    return partial(plan_chart, rows, data["nodes"], data["slots"], times=_times(data))
 
 
 def _losses(data: Data) -> DrawChart:
@@ -111,8 +120,8 @@ def _stacked_slots(data: Data) -> list[StackedSlot]:
 
 def _metered(data: Data) -> DrawChart:
     costs = [(slot, cost) for slot, cost in data["costs"]]
-    slots, options = _stacked_slots(data), {key: data[key] for key in ("had_title", "is_share")}
-    cap = data["cap"]
+    slots, cap = _stacked_slots(data), data["cap"]
+    options = {key: data[key] for key in ("had_title", "is_share")} | {"times": _times(data)}
     return lambda palette, *, width: metered_chart(
         costs, cap, slots, palette, width=width - _AXIS, **options
     )
@@ -120,14 +129,21 @@ def _metered(data: Data) -> DrawChart:
 
 def _rented(data: Data) -> DrawChart:
     slots = [RentedSlot(**one) for one in data["slots"]]
-    price = data["on_demand_price"]
-    return lambda palette, *, width: rented_chart(slots, price, palette, width=width - _AXIS)
+    price, times = data["on_demand_price"], _times(data)
+    return lambda palette, *, width: rented_chart(
+        slots, price, palette, width=width - _AXIS, times=times
+    )
 
 
 def _shares(data: Data) -> DrawChart:
-    slots = _stacked_slots(data)
+    slots, times = _stacked_slots(data), _times(data)
     return lambda palette, *, width: stacked_chart(
-        slots, palette, y_title="share of the pool", is_share=True, width=width - _AXIS
+        slots,
+        palette,
+        y_title="share of the pool",
+        is_share=True,
+        width=width - _AXIS,
+        times=times,
     )
 
 
@@ -156,12 +172,22 @@ def draw(chart: str, data: Data, text: str) -> str:
     """Render a chart of `CHARTS` as HTML, with a text alternative."""
     make, wide = CHARTS[chart]
     html = to_figure(make(data), chart, wide=wide, narrow=NARROW, alt_text=text)
-    html = _ROLES.sub("", html)
+    html = _TIMES.sub(_with_times, _ROLES.sub("", html))
     if chart == "menu":
         # Its marks are links to rows of the table beside it, so it is not an image.
         html = html.replace('role="img"', 'role="group"', 1)
         html = _LINKS.sub(r'href="#\1"', html)
     return html
+
+
+def _with_times(match: re.Match[str]) -> str:
+    """Return an element with its times in UTC, and with the text as it was in `data-times`."""
+    tag, attributes, text = match.groups()
+    return f'<{tag}{attributes} data-times="{text}">{_TIME.sub(_utc_time, text)}<'
+
+
+def _utc_time(match: re.Match[str]) -> str:
+    return match[1].removesuffix(":00")
 
 
 def main(parent: "ParentChannel[ChartMessage]", _argument: None) -> None:

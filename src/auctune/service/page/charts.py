@@ -1,6 +1,7 @@
 """Data of the page's charts, from responses of the API."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from itertools import accumulate
@@ -22,35 +23,75 @@ _UNITS = ((2 * 86_400, 86_400, "days"), (2 * 3600, 3600, "hours"), (180, 60, "mi
 def zone_maps(prices: Shown) -> dict[str, ChartSpec]:
     """Return heat maps of prices and use, by node and slot."""
     nodes = [node["id"] for node in prices["nodes"]]
-    extent = f"{len(nodes)} nodes and {len(prices['compute_price'])} slots"
 
     def grid(chart: str, field: str, what: str) -> ChartSpec:
-        used = prices[field.replace("price", "used")]
+        used, values = prices[field.replace("price", "used")], prices[field]
         busiest = max((share for row in used for share in row), default=0.0)
-        data = {"nodes": nodes, "values": prices[field], "busiest": busiest}
-        return ChartSpec(chart, data, f"{what}: {extent}")
+        data = {"nodes": nodes, "values": values, "busiest": busiest, "times": _times(prices)}
+        return ChartSpec(chart, data, _extremes(what, nodes, values, is_share=values is used))
 
     return {
-        "compute_price": grid("compute-price", "compute_price", "Heat map of compute prices"),
-        "memory_price": grid("memory-price", "memory_price", "Heat map of memory prices"),
-        "compute_used": grid("compute-use", "compute_used", "Heat map of compute in use"),
-        "memory_used": grid("memory-use", "memory_used", "Heat map of memory in use"),
+        "compute_price": grid("compute-price", "compute_price", "Price of compute"),
+        "memory_price": grid("memory-price", "memory_price", "Price of memory"),
+        "compute_used": grid("compute-use", "compute_used", "Compute in use"),
+        "memory_used": grid("memory-use", "memory_used", "Memory in use"),
+    }
+
+
+def _times(state: Shown) -> dict[str, float]:
+    """Return when the slots of a zone's state begin, the current one first."""
+    return {"start": state["first_begins_at"], "seconds": state["slot_seconds"]}
+
+
+def _extremes(
+    what: str, names: Sequence[str], values: Sequence[Sequence[float]], *, is_share: bool
+) -> str:
+    """Return the least and the largest value of a heat map, and where it is the largest."""
+
+    def text(value: float) -> str:
+        return f"{value:.0%}" if is_share else f"{value:.4g}"
+
+    cells = [(value, name) for row in values for value, name in zip(row, names, strict=True)]
+    if not cells:
+        return f"{what}: no slots"
+    (least, _), (most, name) = min(cells), max(cells, key=lambda cell: cell[0])
+    slots = f"{len(values)} slots"
+    if least == most:
+        return f"{what}: {text(most)} everywhere in {slots}"
+    return f"{what}: {text(least)} to {text(most)} in {slots}, highest on {name}"
+
+
+def job_names(shown: Iterable[Shown], jobs: Iterable[str] | None = None) -> dict[str, str]:
+    """Return the names of jobs by id, each different: a name of several is followed by its id.
+
+    Args:
+        shown: operators' views of jobs.
+        jobs: ids, or None for those of `shown`; one that is not among these is called by its id.
+    """
+    known = {one["job"]: name_of(one) for one in shown}
+    found = {job: known.get(job) or short_id(job) for job in (known if jobs is None else jobs)}
+    often = Counter(found.values())
+    return {
+        job: f"{name} ({short_id(job)})" if often[name] > 1 else name for job, name in found.items()
     }
 
 
 def plan_of_zone(plans: Sequence[Shown], prices: Shown) -> ChartSpec | None:
     """Return the plans of all open jobs, or None without any."""
     first, slots = prices["first_slot"], len(prices["compute_price"])
-    rows = [row for one in plans if (row := _row(one, first, slots, prices)) is not None]
+    names = job_names(plans)
+    found = (_row(one, names[one["job"]], first, slots, prices) for one in plans)
+    rows = [row for row in found if row is not None]
     rows.sort(key=lambda row: (row["arrival"], row["cells"][0][0]))
     if not rows:
         return None
     nodes = [node["id"] for node in prices["nodes"]]
     text = f"Gantt chart of {min(len(rows), _MAX_PLANS)} jobs over {slots} slots"
-    return ChartSpec("plan", {"rows": rows[:_MAX_PLANS], "nodes": nodes, "slots": slots}, text)
+    data = {"rows": rows[:_MAX_PLANS], "nodes": nodes, "slots": slots, "times": _times(prices)}
+    return ChartSpec("plan", data, text)
 
 
-def _row(plan: Shown, first: int, slots: int, prices: Shown) -> dict[str, Any] | None:
+def _row(plan: Shown, name: str, first: int, slots: int, prices: Shown) -> dict[str, Any] | None:
     if not plan["plan"]:
         return None
     cells = [
@@ -62,8 +103,7 @@ def _row(plan: Shown, first: int, slots: int, prices: Shown) -> dict[str, Any] |
         return None
     created = (plan["created_at"] - prices["first_begins_at"]) / prices["slot_seconds"]
     arrival = min(max(0, math.floor(created)), cells[0][0])
-    label = short_id(plan["job"])
-    return {"task": label, "arrival": arrival, "deadline": cells[-1][0], "cells": cells}
+    return {"task": name, "arrival": arrival, "deadline": cells[-1][0], "cells": cells}
 
 
 def plan_of_job(job: Shown, zone: Shown) -> ChartSpec | None:
@@ -71,8 +111,7 @@ def plan_of_job(job: Shown, zone: Shown) -> ChartSpec | None:
     plan, deadline = job["market"].get("plan"), job["market"].get("deadline")
     if not plan or not plan["cells"]:
         return None
-    seconds = zone["slot_seconds"]
-    epoch = zone["slot_ends_at"] - (zone["slot"] + 1) * seconds
+    seconds, epoch = zone["slot_seconds"], _epoch(zone)
     cells = [[cell["slot"], cell["node"]] for cell in plan["cells"]]
     first, last = cells[0][0], cells[-1][0]
     if deadline is not None:
@@ -85,7 +124,14 @@ def plan_of_job(job: Shown, zone: Shown) -> ChartSpec | None:
     }
     nodes = list(dict.fromkeys(node for _, node in cells))
     text = f"The plan: {len(cells)} slots on {', '.join(nodes)}, within {last - first + 1} slots"
-    return ChartSpec("plan", {"rows": [row], "nodes": nodes, "slots": last - first + 1}, text)
+    times = {"start": plan["start"], "seconds": seconds}
+    data = {"rows": [row], "nodes": nodes, "slots": last - first + 1, "times": times}
+    return ChartSpec("plan", data, text)
+
+
+def _epoch(zone: Shown) -> float:
+    """Return the unix time at which a zone's slot 0 begins."""
+    return float(zone["slot_ends_at"] - (zone["slot"] + 1) * zone["slot_seconds"])
 
 
 def losses_of(job: Shown, metrics: Sequence[Shown]) -> ChartSpec | None:
@@ -237,12 +283,14 @@ def choices_of(alternatives: Sequence[Shown], chosen: str, start: float) -> Char
     return ChartSpec("choices", {"points": points}, f"Cost by finish time of each zone: {words}")
 
 
-def metered_of(job: Shown, events: Sequence[Shown]) -> ChartSpec | None:
+def metered_of(job: Shown, events: Sequence[Shown], zone: Shown | None) -> ChartSpec | None:
     """Return a job's cost and its instances or share by slot, or None before the first charge.
 
     The events are newest first.
     """
     metered = job["market"]["metered"]
+    if zone is None:
+        return None
     charges = [one["data"] for one in reversed(events) if (one["data"] or {}).get("amount")]
     if metered is None or not charges:
         return None
@@ -263,6 +311,10 @@ def metered_of(job: Shown, events: Sequence[Shown]) -> ChartSpec | None:
         "costs": [[slot - at[0], cost] for slot, cost in zip(at, costs, strict=True)],
         "cap": float(cap),
         "slots": slots,
+        "times": {
+            "start": _epoch(zone) + at[0] * zone["slot_seconds"],
+            "seconds": zone["slot_seconds"],
+        },
         "had_title": "share of the pool" if is_share else "instances",
         "is_share": is_share,
     }
@@ -297,11 +349,16 @@ def market_of(rented: Shown) -> ChartSpec | None:
         f" {now['price'] * unit:.4g} for a slot, there are {now['available']}, and held are"
         f" {now['on_demand']} on demand and {now['spot']} spot"
     )
-    return ChartSpec("rented", {"slots": slots, "on_demand_price": unit}, text)
+    times = {"start": shown[0]["begins_at"], "seconds": rented["slot_seconds"]}
+    data = {"slots": slots, "on_demand_price": unit, "times": times}
+    return ChartSpec("rented", data, text)
 
 
-def shares_of(pool: Shown) -> ChartSpec | None:
-    """Return the shares of a pool by quantum, or None before the first."""
+def shares_of(pool: Shown, names: Mapping[str, str]) -> ChartSpec | None:
+    """Return the shares of a pool by quantum, or None before the first.
+
+    `names` are those of jobs by id.
+    """
     units = [one for one in pool["units"] if one["shares"]][-_MAX_SLOTS:]
     if not units:
         return None
@@ -309,21 +366,24 @@ def shares_of(pool: Shown) -> ChartSpec | None:
     slots = [
         {
             "slot": one["unit"] - first,
-            "amounts": {short_id(job): share for job, share in one["shares"].items()},
+            "amounts": {names[job]: share for job, share in one["shares"].items()},
         }
         for one in units
     ]
-    last = ", ".join(f"{short_id(job)} {share:.0%}" for job, share in units[-1]["shares"].items())
-    return ChartSpec(
-        "shares", {"slots": slots}, f"Shares of the pool by slot; in the newest {last}"
-    )
+    last = ", ".join(f"{names[job]} {share:.0%}" for job, share in units[-1]["shares"].items())
+    times = {"start": units[0]["begins_at"], "seconds": pool["slot_seconds"]}
+    text = f"Shares of the pool by slot; in the newest {last}"
+    return ChartSpec("shares", {"slots": slots, "times": times}, text)
 
 
-def targets_of(decisions: Sequence[Shown]) -> ChartSpec | None:
-    """Return loss curves and their targets, or None before the first curve."""
+def targets_of(decisions: Sequence[Shown], names: Mapping[str, str]) -> ChartSpec | None:
+    """Return loss curves and their targets, or None before the first curve.
+
+    `names` are those of jobs by id.
+    """
     curves = [
         {
-            "task": short_id(one["job"]),
+            "task": names[one["job"]],
             "training": one["target"]["curve"],
             "threshold": one["target"]["target_loss"],
         }
@@ -348,8 +408,16 @@ def sites_of(table: Shown) -> tuple[ChartSpec, ChartSpec]:
     names = [name for _, _, name, _ in units]
     prices = [[row[place][kind] for place, kind, _, _ in units] for row in table["price"]]
     used = [[row[place][kind] / whole for place, kind, _, whole in units] for row in table["used"]]
-    extent = f"{len(table['sites'])} sites and {len(prices)} slots"
+    times = {"times": _times(table)}
     return (
-        ChartSpec("site-price", {"nodes": names, "values": prices}, f"Prices: {extent}"),
-        ChartSpec("site-use", {"nodes": names, "values": used}, f"Use: {extent}"),
+        ChartSpec(
+            "site-price",
+            {"nodes": names, "values": prices} | times,
+            _extremes("Price", names, prices, is_share=False),
+        ),
+        ChartSpec(
+            "site-use",
+            {"nodes": names, "values": used} | times,
+            _extremes("In use", names, used, is_share=True),
+        ),
     )

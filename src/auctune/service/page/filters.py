@@ -43,9 +43,9 @@ def short_id(name: str) -> str:
 
 
 def name_of(job: Mapping[str, Any]) -> str:
-    """Return the `name` in a job's metadata, or else its short id."""
-    name = str((job.get("metadata") or {}).get("name") or "")
-    return name[:64] or short_id(job["id"])
+    """Return the name of a job or of an operator's view of it, or else its short id."""
+    name = str(job.get("name") or (job.get("metadata") or {}).get("name") or "")
+    return name[:64] or short_id(job["job"] if "job" in job else job["id"])
 
 
 def status_of(job: Mapping[str, Any]) -> str:
@@ -95,6 +95,11 @@ def moment(time: float | None) -> Markup:
     at = datetime.fromtimestamp(int(time), UTC)
     text = at.strftime("%Y-%m-%d %H:%M:%S UTC")
     return Markup('<time datetime="{}">{}</time>').format(at.isoformat(), text)
+
+
+def unit_of(currency: str) -> str:
+    """Return the unit of amounts by the code of their currency; XXX is that of credits."""
+    return "credits" if currency == "XXX" else currency
 
 
 def paid(market: Mapping[str, Any]) -> str | None:

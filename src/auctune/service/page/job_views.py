@@ -165,7 +165,7 @@ async def job_page(visit: PageRequest) -> Response:
     zone = await _zone(visit, job["market"]["zone"])
     plan = None if zone is None else plan_of_job(job, zone)
     losses = losses_of(job, metrics)
-    metered = metered_of(job, events)
+    metered = metered_of(job, events, zone)
     draw = visit.service.charts.draw
     return render(
         visit,

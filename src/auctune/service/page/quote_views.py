@@ -24,6 +24,23 @@ from auctune.service.page.templates import json_of, render
 _COLUMNS = ("line", "finish", "finish_time", "start", "start_time", "price", "vendor", "slots")
 
 
+_FIELDS = (
+    "training_file", "zone", "model", "name", "deadline", "max_cost", "target_loss", "n_epochs",
+    "bid",
+)  # fmt: skip
+# Fields that are shown on request.
+_MORE_FIELDS = (
+    "validation_file", "batch_size", "learning_rate_multiplier", "rank", "alpha", "dropout",
+    "max_length", "seed", "share", "risk", "suffix", "value", "zero_at", "sites",
+)  # fmt: skip
+
+
+def field_of(place: str) -> str:
+    """Return the field of the form that an error is about: the last one that its place names."""
+    parts = re.split(r"[.:\[ ]", place)
+    return next((one for one in reversed(parts) if one in _FIELDS + _MORE_FIELDS), "")
+
+
 async def new_job(visit: PageRequest) -> Response:
     """Show the form of a job."""
     chosen = visit.query("file")
@@ -31,6 +48,9 @@ async def new_job(visit: PageRequest) -> Response:
     if chosen is not None:
         file = await files.retrieve(visit.service, visit.who, chosen)
         values = {"training_file": chosen, "name": file["filename"].rpartition(".")[0]}
+        if file["status"] == "error":
+            reason = in_form(file.get("status_details") or "cannot be read")
+            return await _form(visit, values, reason, "training_file")
     return await _form(visit, values)
 
 
@@ -45,9 +65,10 @@ async def ask_quote(visit: PageRequest) -> Response:
         request = read_body(orjson.dumps(body), JobRequest)
         quote = await quotes.create_quote(visit.service, visit.who, request)
     except InputError as error:
-        return await _form(visit, values, in_form(str(error)), 400)
+        return await _form(visit, values, in_form(str(error)), field_of(error.place), 400)
     except ApiError as error:
-        return await _form(visit, values, in_form(error.detail), error.status_code)
+        field = field_of(error.param or "")
+        return await _form(visit, values, in_form(error.detail), field, error.status_code)
     return RedirectResponse(f"{ROOT}/quotes/{quote['id']}", 303)
 
 
@@ -138,8 +159,13 @@ async def _submit(visit: PageRequest, body: dict[str, Any], values: Mapping[str,
 
 
 async def _form(
-    visit: PageRequest, values: Mapping[str, str], wrong: str | None = None, status: int = 200
+    visit: PageRequest,
+    values: Mapping[str, str],
+    wrong: str | None = None,
+    field: str = "",
+    status: int = 200,
 ) -> Response:
+    """Show the form, with what is wrong beside the field that it concerns, if any."""
     listed = await zones.list_zones(visit.service, visit.who)
     uploads = json_of(
         await files.list_files(visit.service, visit.who, limit=200, purpose="fine-tune")
@@ -153,4 +179,6 @@ async def _form(
         files=uploads["data"],
         values=values,
         wrong=wrong,
+        field=field,
+        more=_MORE_FIELDS,
     )

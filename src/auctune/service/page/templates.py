@@ -36,7 +36,8 @@ _TEMPLATES.globals.update(root=ROOT, is_overdue=is_overdue, once=lambda: secrets
 
 def render(visit: PageRequest, template: str, status: int = 200, **values: Any) -> Response:
     """Render a page for a signed-in user."""
-    return _page(template, status, who=visit.who, csrf=visit.session.token, **values)
+    unit = filters.unit_of(visit.service.billing.currency)
+    return _page(template, status, who=visit.who, csrf=visit.session.token, unit=unit, **values)
 
 
 def render_anonymous(template: str, status: int = 200, **values: Any) -> Response:

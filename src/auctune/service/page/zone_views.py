@@ -15,6 +15,7 @@ from auctune.service.http.routes import decisions, ledger, zones
 from auctune.service.http.serializers import JSON
 from auctune.service.page.auth import PageRequest
 from auctune.service.page.charts import (
+    job_names,
     market_of,
     money_over_time,
     plan_of_zone,
@@ -23,7 +24,7 @@ from auctune.service.page.charts import (
     targets_of,
     zone_maps,
 )
-from auctune.service.page.filters import moment, paid, short_id
+from auctune.service.page.filters import moment, paid
 from auctune.service.page.templates import render
 
 _HOURS = {"1": 1.0, "24": 24.0, "168": 168.0, "720": 720.0}
@@ -97,7 +98,7 @@ async def zone_page(visit: PageRequest) -> Response:
         case "timeshare":
             shown["parts"] = await pool_parts(visit, state, decided["data"])
         case "edge":
-            shown["parts"] = await site_parts(visit, state)
+            shown["parts"] = await site_parts(visit, state, decided["data"])
     return render(
         visit,
         "zone.html",
@@ -177,7 +178,7 @@ async def spot_parts(visit: PageRequest, state: JSON) -> list[ChartSection]:
     part = await _part(
         visit,
         "Spot market and holdings",
-        f"{caption}those held by all jobs. Slot 0 is the oldest one shown.",
+        f"{caption}those held by all jobs.",
         market_of(state),
         ("slot", "begins", "spot price", "available", "on demand held", "spot held"),
         rows,
@@ -187,9 +188,11 @@ async def spot_parts(visit: PageRequest, state: JSON) -> list[ChartSection]:
 
 async def pool_parts(visit: PageRequest, state: JSON, decided: list[JSON]) -> list[ChartSection]:
     """Return the sections of a pool: shares and loss curves of its jobs."""
+    shares = (job for unit in state["units"] for job in unit["shares"])
+    names = job_names(decided, (*shares, *(one["job"] for one in state["jobs"])))
     rows = (
         (
-            short_id(one["job"]),
+            names[one["job"]],
             one["user"],
             state_word(one["state"]),
             NOTHING
@@ -203,21 +206,22 @@ async def pool_parts(visit: PageRequest, state: JSON, decided: list[JSON]) -> li
         for one in state["jobs"]
     )
     heads = ("job", "user", "state", "best loss", "target", "share", "deadline", "forecast")
-    caption = "Share of each job by slot. Slot 0 is the oldest one shown."
+    caption = "Share of each job by slot."
     return [
-        await _part(visit, "Shares of the pool", caption, shares_of(state), heads, rows),
+        await _part(visit, "Shares of the pool", caption, shares_of(state, names), heads, rows),
         await _part(
             visit,
             "Loss curves and targets",
             "Loss by batches of the newest jobs. Dashed: the loss to reach.",
-            targets_of(decided),
+            targets_of(decided, job_names(decided)),
         ),
     ]
 
 
-async def site_parts(visit: PageRequest, state: JSON) -> list[ChartSection]:
+async def site_parts(visit: PageRequest, state: JSON, decided: list[JSON]) -> list[ChartSection]:
     """Return the sections of an edge zone: use and prices of its sites."""
     price, used = sites_of(state)
+    names = job_names(decided, (one["job"] for one in state["jobs"]))
     rows = (
         (
             site["id"],
@@ -228,7 +232,7 @@ async def site_parts(visit: PageRequest, state: JSON) -> list[ChartSection]:
     )
     jobs = (
         (
-            short_id(one["job"]),
+            names[one["job"]],
             one["user"],
             state_word(one["state"]),
             f"{len(one['trained'])} of {len(one['slots'])}",
@@ -236,7 +240,7 @@ async def site_parts(visit: PageRequest, state: JSON) -> list[ChartSection]:
         )
         for one in state["jobs"]
     )
-    caption = "By site and slot; slot 0 is the current one."
+    caption = "By site and time, from the current slot on."
     return [
         await _part(
             visit,

@@ -26,6 +26,7 @@ class DecisionResponse(JobOutcome):
 
     job: str
     object: str = "decision"
+    name: str | None
     user: str
     created_at: int
     finished_at: int | None
@@ -72,6 +73,7 @@ def _view(row: JobReadModel, projection: JobProjection[Any], clock: SlotClock) -
         # The response model drops the fields that a decision does not have.
         **projection.market(row, clock),
         "job": row.id,
+        "name": (row.body["request"]["metadata"] or {}).get("name"),
         "user": row.owner,
         "created_at": int(row.created_at),
         "finished_at": None if finished is None else int(finished),

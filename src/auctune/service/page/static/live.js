@@ -6,15 +6,34 @@
   const leastMs = 1000 * (main.dataset.least || 2);
   let source = null, timer = null, last = 0, lastId = null;
 
+  const HOURS = { hour: "2-digit", minute: "2-digit" }, DAY = { month: "short", day: "numeric" };
+  const local = (at) => {
+    const now = new Date(), form = { ...HOURS, second: "2-digit" };
+    if (at.toDateString() !== now.toDateString()) Object.assign(form, DAY);
+    if (at.getFullYear() !== now.getFullYear()) form.year = "numeric";
+    return at.toLocaleString(undefined, form);
+  };
+  // A label of an axis: the time, or the date where a day begins.
+  const label = (at, day) => {
+    if (day !== undefined && at.toDateString() !== day) return at.toLocaleDateString(undefined, DAY);
+    return at.toLocaleTimeString(undefined, at.getSeconds() ? { ...HOURS, second: "2-digit" } : HOURS);
+  };
   const localise = (root) => {
-    const now = new Date();
     for (const time of root.querySelectorAll("time[datetime]")) {
       const at = new Date(time.dateTime);
-      const form = { hour: "2-digit", minute: "2-digit", second: "2-digit" };
-      if (at.toDateString() !== now.toDateString()) Object.assign(form, { month: "short", day: "numeric" });
-      if (at.getFullYear() !== now.getFullYear()) form.year = "numeric";
-      time.textContent = at.toLocaleString(undefined, form);
+      time.textContent = local(at);
       time.title = at.toLocaleString();
+    }
+    const days = new Map();
+    for (const shown of root.querySelectorAll("[data-times]")) {
+      const axis = shown.parentNode;
+      shown.textContent = shown.dataset.times.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/g, (text) => {
+        const at = new Date(text);
+        if (shown.localName === "title") return local(at);
+        const written = label(at, days.get(axis));
+        days.set(axis, at.toDateString());
+        return written;
+      });
     }
   };
 
