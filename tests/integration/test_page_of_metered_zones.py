@@ -93,7 +93,7 @@ def test_an_estimate_or_another_zones_price_is_chosen_by_a_click(
     page.get_by_label("Cap").fill("9.75")
     page.get_by_role("button", name="Accept the estimate").click()
     expect(page.get_by_role("status")).to_have_text("planned")
-    assert "of a cap of 9.75" in tile(page, "cost so far")
+    assert "of a cap of 9.7500" in tile(page, "cost so far")
     assert "zone rented" in page.locator(".facts").inner_text()
     page.close()
 
@@ -104,7 +104,7 @@ def test_an_owner_sees_cost_against_cap_and_loss_against_target(shop: Shop) -> N
     with shop.served.http() as http:
         metered = http.get(f"/v1/fine_tuning/jobs/{shop.rented}").json()["market"]["metered"]
     assert f'value="{metered["cost"]}"' in rented.text
-    assert "Cost so far 5.6250 of a cap of 20.00, in 3 slots" in unescape(rented.text)
+    assert "Cost so far 5.6250 of a cap of 20.0000, in 3 slots" in unescape(rented.text)
     assert metered["cost"] == "5.6250"
     assert "Explain the decision" not in rented.text
     target = ada.get(f"/page/jobs/{shop.targets[0]}")

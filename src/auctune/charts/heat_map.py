@@ -279,7 +279,7 @@ def price_map(
     quantity = f"{_MULTIPLES[exponent]} {unit}" + ("s" if exponent < 0 else "")
     values = prices / 10.0**exponent
     largest = round_step(most / 10.0**exponent / len(ramp)) * len(ramp)
-    decimals = 1 if values.max(initial=0.0) >= 10 else 2
+    decimals = 2 if 0 < values.max(initial=0.0) < 10 else 1
     grid = HeatGrid(values, nodes, quantity, largest=largest, decimals=decimals, times=times)
     return apply_theme(heat_map(grid, ramp, palette, width=width), palette)
 

@@ -97,6 +97,8 @@ def _serve(
         if key is not None:
             typer.echo(f"first operator key: {key}")
             typer.echo(f"(shown once; also in {data / KEY_FILE})")
+        if config is None:
+            typer.echo("prices begin at 0.0000; auctune init writes settings, to set them")
         typer.echo("stop with Ctrl-C")
 
     try:

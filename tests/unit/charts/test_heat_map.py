@@ -12,7 +12,7 @@ from auctune.charts.heat_map import (
     price_map,
     round_step,
 )
-from auctune.charts.theme import label_step
+from auctune.charts.theme import SlotTimes, label_step
 
 NODES = ("left", "right")
 VALUES = np.array([[0.0, 12.0], [25.0, 49.9], [50.0, 100.0]])
@@ -61,12 +61,39 @@ def test_a_large_market_is_one_image_with_axes_and_legend() -> None:
 
 def test_prices_of_an_idle_market_are_drawn_as_low_ones() -> None:
     prices = np.full((3, 2), 0.002)
+    prices[0, 0] = 0.0
     darkest, lightest = LIGHT.price_ramp[-1], LIGHT.price_ramp[0]
     idle = to_svg(price_map(prices, NODES, "sample", LIGHT, 400, busiest=0.0))
     busy = to_svg(price_map(prices, NODES, "sample", LIGHT, 400, busiest=1.0))
     # One of each colour stands in the legend.
     assert (idle.count(f'fill="{lightest}"'), idle.count(f'fill="{darkest}"')) == (7, 1)
-    assert (busy.count(f'fill="{lightest}"'), busy.count(f'fill="{darkest}"')) == (1, 7)
+    assert (busy.count(f'fill="{lightest}"'), busy.count(f'fill="{darkest}"')) == (2, 6)
+
+
+def test_one_price_everywhere_is_neither_high_nor_low() -> None:
+    svg = to_svg(price_map(np.full((3, 2), 0.002), NODES, "sample", LIGHT, 400))
+    # One of each colour stands in the legend.
+    assert [
+        svg.count(f'fill="{one}"') for one in (*LIGHT.price_ramp[:2], LIGHT.price_ramp[-1])
+    ] == [
+        1,
+        1,
+        1,
+    ]
+
+
+def test_figures_of_a_legend_are_short() -> None:
+    svg = to_svg(price_map(np.array([[0.0, 7.0e-5]]), NODES, "sample", LIGHT, 400, busiest=0.02))
+    assert "money per thousand samples" in svg
+    assert ",000" not in svg
+
+
+def test_columns_of_a_clock_are_labelled_by_their_beginnings() -> None:
+    times = SlotTimes(start=1_800_000_000.0, seconds=3600.0)
+    svg = to_svg(utilization_map(np.full((30, 2), 0.5), NODES, "compute", LIGHT, 400, times=times))
+    # The times of a page are made of these, where a day begins its date.
+    assert ">2027-01-15T08:00:00Z</text>" in svg
+    assert "left, 2027-01-16T13:00:00Z: 50" in svg
 
 
 def test_prices_of_nothing_are_drawn() -> None:

@@ -124,3 +124,13 @@ def test_where_none_can_have_it_the_first_that_takes_bids_is_to_say_why(
 ) -> None:
     found = chosen(Zone("a"), Zone("b"), paused=paused)
     assert found.zone.name == expected
+
+
+def test_what_those_that_could_train_it_agree_on_is_the_answer() -> None:
+    wrong = InputError("training_file", "line 2", "text")
+    other = Zone("pool", unavailable_reason="needs market.target_loss", kind="timeshare")
+    # It is asked again, and raises the error with its field.
+    assert chosen(other, Zone("a", error=wrong), Zone("b", error=wrong)).zone.name == "a"
+    late = InputError("market.deadline", "is early", "a later one")
+    with pytest.raises(InputError, match=r"pool .*target_loss; a .*line 2.*; b .*early"):
+        chosen(other, Zone("a", error=wrong), Zone("b", error=late))

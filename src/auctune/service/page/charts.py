@@ -7,7 +7,7 @@ from decimal import Decimal
 from itertools import accumulate
 from typing import Any
 
-from auctune.pages import money
+from auctune.pages import count, money
 from auctune.service.charts.renderer import ChartSpec
 from auctune.service.page.filters import name_of, short_id
 
@@ -55,7 +55,7 @@ def _extremes(
     if not cells:
         return f"{what}: no slots"
     (least, _), (most, name) = min(cells), max(cells, key=lambda cell: cell[0])
-    slots = f"{len(values)} slots"
+    slots = count(len(values), "slot")
     if least == most:
         return f"{what}: {text(most)} everywhere in {slots}"
     return f"{what}: {text(least)} to {text(most)} in {slots}, highest on {name}"

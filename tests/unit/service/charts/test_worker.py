@@ -6,7 +6,8 @@ import pytest
 
 from auctune.service.charts.worker import CHARTS, draw
 
-GRID = {"nodes": ["a", "b"], "values": [[0.0, 0.5], [0.25, 1.0]]}
+TIMES = {"start": 1_800_000_000.0, "seconds": 60.0}
+GRID = {"times": TIMES, "nodes": ["a", "b"], "values": [[0.0, 0.5], [0.25, 1.0]]}
 CURVE = {"name": "welfare", "x": [-2.0, -1.0, 0.0], "y": [0.0, 1.0, 3.0]}
 DATA: dict[str, dict[str, Any]] = {
     "compute-price": {**GRID, "busiest": 1.0},
@@ -19,6 +20,7 @@ DATA: dict[str, dict[str, Any]] = {
         "rows": [{"task": "<b>job</b>", "arrival": 0, "deadline": 3, "cells": [[1, "a"]]}],
         "nodes": ["a"],
         "slots": 4,
+        "times": TIMES,
     },
     "losses": {
         "curves": [
@@ -64,15 +66,18 @@ DATA: dict[str, dict[str, Any]] = {
         "slots": [{"slot": 0, "amounts": {"spot": 2}}, {"slot": 2, "amounts": {"spot": 1}}],
         "had_title": "instances",
         "is_share": False,
+        "times": TIMES,
     },
     "rented": {
         "slots": [
             {"slot": n, "price": 0.5, "available": 3, "on_demand": n, "spot": 1} for n in range(4)
         ],
         "on_demand_price": 1.0,
+        "times": TIMES,
     },
     "shares": {
-        "slots": [{"slot": n, "amounts": {f"job-{k}": 0.125 for k in range(8)}} for n in range(3)]
+        "times": TIMES,
+        "slots": [{"slot": n, "amounts": {f"job-{k}": 0.125 for k in range(8)}} for n in range(3)],
     },
     "targets": {
         "curves": [
@@ -90,6 +95,12 @@ def test_each_chart_is_drawn_with_words_and_without_styles(chart: str) -> None:
     assert 'aria-label="so &amp; &quot;so&quot;"' in html
     assert "style" not in html
     assert "<b>" not in html
+
+
+def test_times_are_in_utc_for_a_script_that_makes_them_local() -> None:
+    html = draw("plan", DATA["plan"], "a plan")
+    assert 'data-times="2027-01-15T08:00:00Z">08:00</text>' in html
+    assert "trains on a from 08:01 to 08:02" in html
 
 
 def test_each_point_is_a_link_to_its_own_row() -> None:

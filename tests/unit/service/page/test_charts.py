@@ -4,6 +4,7 @@ from typing import Any
 
 from auctune.service.page.charts import (
     choices_of,
+    job_names,
     losses_of,
     market_of,
     menu_of,
@@ -56,13 +57,14 @@ def test_a_zones_plan_begins_with_the_current_slot() -> None:
 
 def test_a_jobs_plan_runs_from_its_first_slot_to_its_deadline() -> None:
     zone = {"slot": 3, "slot_seconds": 60.0, "slot_ends_at": 1240.0}
-    plan = {"cells": [{"slot": 4, "node": "b"}, {"slot": 6, "node": "a"}]}
+    plan = {"start": 1240.0, "cells": [{"slot": 4, "node": "b"}, {"slot": 6, "node": "a"}]}
     # Slot 0 began at 1000; the deadline is the end of slot 8.
     figure = plan_of_job(job(plan=plan, deadline=1540.0), zone)
     assert figure is not None
     assert figure.data["slots"] == 5
     assert figure.data["rows"][0]["cells"] == [[0, "b"], [2, "a"]]
     assert figure.data["rows"][0]["deadline"] == 4
+    assert figure.data["times"] == {"start": 1240.0, "seconds": 60.0}
     assert plan_of_job(job(plan=None), zone) is None
 
 
@@ -138,6 +140,9 @@ def test_price_maps_know_how_much_is_sold() -> None:
     maps = zone_maps({**prices, "compute_used": used, "memory_used": [[0.0, 0.0]] * 5})
     assert maps["compute_price"].data["busiest"] == 0.5
     assert maps["memory_price"].data["busiest"] == 0.0
+    assert maps["compute_used"].text == "Compute in use: 0% to 50% in 5 slots, highest on b"
+    assert maps["compute_price"].text == "Price of compute: 0 everywhere in 5 slots"
+    assert maps["compute_price"].data["times"] == {"start": 1000.0, "seconds": 60.0}
 
 
 def said(zone: str, cost: str | None, finish: float = 160.0) -> dict[str, Any]:
@@ -175,6 +180,9 @@ def test_zones_are_compared_where_two_can_have_the_job() -> None:
     assert choices_of(zones[:2], "a", 100) is None
 
 
+ZONE = {"slot": 9, "slot_seconds": 60.0, "slot_ends_at": 1600.0}
+
+
 def metered(cost: str = "3.7500") -> dict[str, Any]:
     return {"market": {"metered": {"cost": cost, "max_cost": "10.0000"}}}
 
@@ -186,60 +194,93 @@ def event(**data: Any) -> dict[str, Any]:
 def test_a_jobs_cost_adds_up_slot_by_slot_with_what_it_held() -> None:
     first = {"amount": "1.5000", "at": 7, "on_demand": 1, "spot": 2}
     last = {"amount": "2.2500", "at": 9, "on_demand": 0, "spot": 3}
-    figure = metered_of(metered(), [event(**last), event(kind="x"), event(), event(**first)])
+    events = [event(**last), event(kind="x"), event(), event(**first)]
+    figure = metered_of(metered(), events, ZONE)
     assert figure is not None
     assert figure.data["costs"] == [[0, 1.5], [2, 3.75]]
     assert [one["amounts"]["spot"] for one in figure.data["slots"]] == [2, 3]
     assert (figure.data["cap"], figure.data["is_share"]) == (10.0, False)
+    assert figure.data["times"] == {"start": 1420.0, "seconds": 60.0}
     # What is no longer listed has cost something all the same.
-    later = metered_of(metered("9.7500"), [event(**last)])
+    later = metered_of(metered("9.7500"), [event(**last)], ZONE)
     assert later is not None
     assert later.data["costs"] == [[0, 9.75]]
-    assert metered_of(metered(), [event(kind="x")]) is None
+    assert metered_of(metered(), [event(kind="x")], ZONE) is None
 
 
 def test_a_job_on_a_pool_shows_its_share() -> None:
-    figure = metered_of(metered(), [event(amount="3.7500", unit=4, share=0.25, seconds=9.0)])
+    events = [event(amount="3.7500", unit=4, share=0.25, seconds=9.0)]
+    figure = metered_of(metered(), events, ZONE)
     assert figure is not None
     assert figure.data["slots"] == [{"slot": 0, "amounts": {"share": 0.25}}]
 
 
 def test_a_market_is_in_money_and_counts_from_its_first_slot() -> None:
-    slot = {"slot": 40, "price": 0.5, "available": 3, "on_demand": 1, "spot": 2}
-    rented = {"unit_price": 3.0, "slots": [slot, {**slot, "slot": 41}]}
+    counts = {"available": 3, "on_demand": 1, "spot": 2}
+    slot = {"slot": 40, "begins_at": 3400.0, "price": 0.5, **counts}
+    rented = {"unit_price": 3.0, "slot_seconds": 60.0, "slots": [slot, {**slot, "slot": 41}]}
     figure = market_of(rented)
     assert figure is not None
     assert [(one["slot"], one["price"]) for one in figure.data["slots"]] == [(0, 1.5), (1, 1.5)]
     assert figure.data["on_demand_price"] == 3.0
+    assert figure.data["times"] == {"start": 3400.0, "seconds": 60.0}
     assert market_of({**rented, "slots": []}) is None
 
 
 def test_shares_are_those_of_units_in_which_somebody_was_there() -> None:
-    units = [{"unit": 5, "shares": {}}, {"unit": 6, "shares": {"ftjob-abcdefgh": 0.5}}]
-    figure = shares_of({"units": units})
+    units = [
+        {"unit": 5, "begins_at": 300.0, "shares": {}},
+        {"unit": 6, "begins_at": 360.0, "shares": {"ftjob-a": 0.5}},
+    ]
+    pool = {"slot_seconds": 60.0, "units": units}
+    figure = shares_of(pool, {"ftjob-a": "weather"})
     assert figure is not None
-    assert figure.data["slots"] == [{"slot": 0, "amounts": {"ftjob-abcdef": 0.5}}]
-    assert shares_of({"units": units[:1]}) is None
+    assert figure.data["slots"] == [{"slot": 0, "amounts": {"weather": 0.5}}]
+    assert figure.data["times"] == {"start": 360.0, "seconds": 60.0}
+    assert shares_of({**pool, "units": units[:1]}, {}) is None
+
+
+def test_jobs_are_called_by_names_that_differ() -> None:
+    shown: list[dict[str, Any]] = [
+        {"job": "ftjob-aaaaaaaa", "name": "weather"},
+        {"job": "ftjob-bbbbbbbb", "name": "weather"},
+        {"job": "ftjob-cccccccc", "name": "garden"},
+        {"job": "ftjob-dddddddd", "name": None},
+    ]
+    names = job_names(shown)
+    assert list(names.values()) == [
+        "weather (ftjob-aaaaaa)",
+        "weather (ftjob-bbbbbb)",
+        "garden",
+        "ftjob-dddddd",
+    ]
+    # One that has left the list of bids is called by its id.
+    assert job_names(shown[:1], ["ftjob-aaaaaaaa", "ftjob-eeeeeeee"]) == {
+        "ftjob-aaaaaaaa": "weather",
+        "ftjob-eeeeeeee": "ftjob-eeeeee",
+    }
 
 
 def test_curves_of_two_points_and_more_stand_against_their_targets() -> None:
     target = {"target_loss": 0.5, "curve": [[4, 2.0], [8, 1.0]]}
     decided: list[Any] = [{"job": "ftjob-a", "target": target}, {"job": "ftjob-b", "target": None}]
-    figure = targets_of(decided)
+    figure = targets_of(decided, {"ftjob-a": "weather"})
     assert figure is not None
     assert figure.data["curves"] == [
-        {"task": "ftjob-a", "training": target["curve"], "threshold": 0.5}
+        {"task": "weather", "training": target["curve"], "threshold": 0.5}
     ]
-    assert targets_of(decided[1:]) is None
+    assert targets_of(decided[1:], {}) is None
 
 
 def test_sites_are_seen_by_unit_as_shares_of_what_they_have() -> None:
     sites = [{"id": "n", "capacity": {"cpu": 2.0}}, {"id": "s", "capacity": {"cpu": 4.0, "gpu": 1}}]
-    table = {"types": ["cpu", "gpu"], "sites": sites, "price": [[[1.0, 0.0], [2.0, 3.0]]]}
+    prices = [[[1.0, 0.0], [2.0, 3.0]]]
+    table = {**PRICES, "types": ["cpu", "gpu"], "sites": sites, "price": prices}
     price, used = sites_of({**table, "used": [[[1.0, 0.0], [1.0, 1.0]]]})
     assert price.data["nodes"] == ["n cpu", "s cpu", "s gpu"]
     assert price.data["values"] == [[1.0, 2.0, 3.0]]
     assert used.data["values"] == [[0.5, 0.25, 1.0]]
+    assert used.text == "In use: 25% to 100% in 1 slot, highest on s gpu"
 
 
 def test_what_a_job_pays_is_its_price_or_what_it_has_cost() -> None:
