@@ -219,7 +219,7 @@ class ChatTemplate:
             found = marked.locate(text, places, may_omit_reasoning=may_omit_reasoning)
         except NotShownError as error:
             expected = (
-                "rows without tools, or a base whose chat template knows them"
+                "messages without tools, or a base whose chat template knows them"
                 if error.is_of_tools
                 else "rows without it, or a base whose chat template shows it"
             )
