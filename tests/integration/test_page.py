@@ -226,7 +226,7 @@ def test_an_operator_changes_budgets_and_default_terms(shop: Shop) -> None:
     )
     assert changed.status_code == 200
     assert "bid 7.0000, deadline +3h" in changed.text
-    assert "5000.00 in 30 d" in changed.text
+    assert "5000.0000 in 30 d" in changed.text
     for account, word in (("user ada", "negative"), ("user nobody", "unknown"), ("", "missing")):
         wrong = shop.operator.post("/page/accounts", account=account, bid="-1", deadline="+4h")
         assert (wrong.status_code, word in wrong.text) == (400, True), account

@@ -26,7 +26,6 @@ class DecisionResponse(JobOutcome):
 
     job: str
     object: str = "decision"
-    name: str | None
     user: str
     created_at: int
     finished_at: int | None
@@ -70,7 +69,8 @@ def _view(row: JobReadModel, projection: JobProjection[Any], clock: SlotClock) -
     return {
         "metered": None,
         "target": None,
-        # The response model drops the fields that a decision does not have.
+        # The response model drops the fields that a decision does not have, and the name, which
+        # is for the page.
         **projection.market(row, clock),
         "job": row.id,
         "name": (row.body["request"]["metadata"] or {}).get("name"),
