@@ -197,7 +197,10 @@ def test_each_form_must_come_from_a_page_of_its_own_session(shop: Shop) -> None:
             continue
         for headers, fields in forged:
             answer = shop.operator.http.post(
-                "/page" + path.format(**named), data=fields, headers=headers
+                "/page" + path.format(**named),
+                data=fields,
+                headers=headers,
+                files={"file": ("rows.jsonl", ROWS)} if path == "/files" else None,
             )
             assert answer.status_code == 403, (path, headers, fields)
             seen += 1
@@ -403,7 +406,7 @@ def test_no_form_is_decoded_by_a_codec_that_its_sender_names(shop: Shop) -> None
             for visitor, path in (
                 (PageVisitor(shop.served), "/page/sign-in"),
                 (shop.ada, "/page/quotes"),
-                (shop.ada, f"/page/files?csrf={shop.ada.token()}"),
+                (shop.ada, "/page/files"),
             ):
                 headers = {"Content-Type": f"{kind}; charset={charset}"}
                 answer = visitor.http.post(path, content=body, headers=headers)
@@ -438,6 +441,28 @@ def test_a_form_is_read_up_to_its_limit_and_an_upload_only_with_its_token(shop: 
         status = 403
     assert status == 403
     assert sent < 50_000_000
+
+
+def test_the_token_of_a_session_is_in_no_url(shop: Shop) -> None:
+    token = shop.ada.token()
+    seen = 0
+    for visitor, path in shop.pages():
+        text = visitor.get(path).text
+        for url in re.findall(r'(?:action|href|src|hx-[a-z]+)="([^"]*)"', text):
+            assert "csrf" not in url, (path, url)
+            seen += 1
+    assert seen > 50
+    fields = {"purpose": "fine-tune"}
+    file = {"file": ("rows.jsonl", ROWS)}
+    in_url = shop.ada.http.post(f"/page/files?csrf={token}", data=fields, files=file)
+    assert in_url.status_code == 403
+    # The file is not read before the token.
+    late = {"file": ("rows.jsonl", ROWS), "csrf": (None, token), "purpose": (None, "fine-tune")}
+    assert shop.ada.http.post("/page/files", files=late).status_code == 403
+    assert shop.ada.http.post("/page/files", data={"csrf": token}, files=file).status_code == 400
+    with shop.served.http(shop.key) as http:
+        other = http.post("/v1/files", data={**fields, "csrf": token}, files=file)
+        assert (other.status_code, other.json()["error"]["param"]) == (400, "csrf")
 
 
 def test_a_cookie_costs_what_its_length_costs(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

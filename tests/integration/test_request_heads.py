@@ -1,18 +1,22 @@
 """Connections: heads without an end, slow clients, and more clients than there is room for."""
 
+import asyncio
 import contextlib
 import socket
+import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+import uvicorn
+import uvloop
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from auctune.service import app
 from auctune.service.http import requests
-from auctune.service.http.connections import MAX_HEADER_BYTES, ConnectionLimits
+from auctune.service.http.connections import MAX_HEADER_BYTES, ConnectionLimits, LimitedServer
 from support.page_visitor import PageVisitor
 from support.serving import ROWS, Served, make_file, serving
 
@@ -108,6 +112,89 @@ def test_some_requests_may_be_sent_before_an_answer_but_not_any_number(served: S
     _, many = send(served, [(request + b"\r\n") * 5_000])
     assert many.count(b"HTTP/1.1 200 ") < 100
     assert b"HTTP/1.1 400 " in many
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_clients_that_close_with_answers_unread_leave_no_traceback(
+    new_loop: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    errors: list[BaseException] = []
+
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            for _ in range(20):
+                await asyncio.sleep(0)
+                await send({"type": "http.response.body", "body": PIECE * 16, "more_body": True})
+            assert (await receive())["type"] in ("http.request", "http.disconnect")
+            await send({"type": "http.response.body", "body": b""})
+        except BaseException as error:
+            errors.append(error)
+            raise
+
+    def leave(port: int, num_requests: int, *, is_reset: bool) -> None:
+        line = socket.create_connection(("127.0.0.1", port))
+        line.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n" * num_requests)
+        if is_reset:
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        line.close()
+
+    async def run() -> None:
+        config = uvicorn.Config(answer, lifespan="off", log_level="error", log_config=None)
+        server = LimitedServer(config)
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            serving = asyncio.create_task(server.serve([listening]))
+            port = listening.getsockname()[1]
+            for number in range(60):
+                how = {"is_reset": number % 3 > 0}
+                await asyncio.to_thread(leave, port, 14 if number % 2 else 1, **how)
+            while server.server_state.connections or server.server_state.tasks:
+                await asyncio.sleep(0.01)
+            server.should_exit = True
+            await serving
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(run())
+    assert errors == []
+    assert caplog.records == []
+
+
+def test_streams_are_ended_before_a_graceful_shutdown_cancels_them() -> None:
+    async def run() -> None:
+        ended, started = asyncio.Event(), asyncio.Event()
+
+        async def answer(scope: Any, receive: Any, send: Any) -> None:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            started.set()
+            await ended.wait()
+            await send({"type": "http.response.body", "body": b"an error"})
+
+        config = uvicorn.Config(answer, lifespan="off", log_config=None)
+        config.timeout_graceful_shutdown = 1
+        server = LimitedServer(config)
+        server.end_streams = ended.set
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            serving = asyncio.create_task(server.serve([listening]))
+            reader, writer = await asyncio.open_connection(*listening.getsockname())
+            writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            await started.wait()
+            server.should_exit = True
+            assert (await reader.read()).endswith(b"an error\r\n0\r\n\r\n")
+            await serving
+            writer.close()
+
+    asyncio.run(run())
+
+
+def test_many_ranges_of_a_file_are_answered_with_the_whole(served: Served) -> None:
+    file = served.upload()
+    with served.http(is_checked=False) as http:
+        path = f"/v1/files/{file}/content"
+        few = http.get(path, headers={"Range": "bytes=0-1,5-6"})
+        assert (few.status_code, few.headers["content-type"][:20]) == (206, "multipart/byteranges")
+        many = ",".join(f"{n}-{n}" for n in range(0, 10_000, 2))
+        found = http.get(path, headers={"Range": f"bytes={many}"})
+        assert (found.status_code, found.text) == (200, ROWS)
 
 
 def test_the_openapi_document_is_built_once(

@@ -60,8 +60,7 @@ class PageVisitor:
     def upload(self, name: str, content: bytes) -> str:
         answer = self.http.post(
             "/page/files",
-            params={"csrf": self.token()},
-            data={"purpose": "fine-tune"},
+            data={"csrf": self.token(), "purpose": "fine-tune"},
             files={"file": (name, content)},
         )
         assert answer.status_code == 200, answer.text

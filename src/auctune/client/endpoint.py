@@ -35,7 +35,7 @@ class Endpoint:
     @property
     def is_local(self) -> bool:
         """Return whether the service is on this machine, so that requests bypass a proxy."""
-        return urlsplit(self.url).hostname in ("127.0.0.1", "localhost", "::1", "0.0.0.0")
+        return urlsplit(self.url).hostname in ("127.0.0.1", "localhost", "::1", "0.0.0.0", "::")
 
 
 def resolve_endpoint(url: str | None, key: str | None, data: Path) -> Endpoint:

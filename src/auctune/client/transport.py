@@ -9,6 +9,7 @@ is waited for.
 
 import json
 import queue
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -35,6 +36,10 @@ _RETRYABLE = (429, 503)
 _INPUT_ERRORS = (400, 422)
 # Any answer shows that the service runs.
 _ALIVE = "/v1/zones"
+
+# What terminals obey instead of showing it: control codes but line breaks and tabs, and marks that
+# change the direction of text.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 Record = dict[str, Any]
 
@@ -154,7 +159,7 @@ class Transport:
                 yield from parse_events(response.iter_lines())
         except httpx2.HTTPError as error:
             raise self._unreachable(error) from None
-        except (ValueError, KeyError):
+        except (ValueError, KeyError, RecursionError):
             raise self._not_auctune(200) from None
 
     def _record(self, method: str, path: str, *, idempotent: bool, **request: Any) -> Record:
@@ -204,8 +209,8 @@ class Transport:
         if response.is_error:
             raise _to_error(response)
         try:
-            record = response.json()
-        except ValueError:
+            record = printable(response.json())
+        except (ValueError, RecursionError):
             record = None
         if not isinstance(record, dict):
             raise self._not_auctune(response.status_code)
@@ -219,6 +224,24 @@ class Transport:
             return UnreachableError(f"{self.endpoint.url} does not answer: connection closed")
         reason = str(error) or type(error).__name__
         return UnreachableError(f"{self.endpoint.url} does not answer ({reason})")
+
+
+def printable(value: Any) -> Any:
+    """Return JSON of a server without the characters that terminals obey, in any of its texts."""
+    if isinstance(value, str):
+        return _CONTROL.sub("\ufffd", value)
+    if isinstance(value, list):
+        return [printable(one) for one in value]
+    if isinstance(value, dict):
+        return {printable(name): printable(one) for name, one in value.items()}
+    return value
+
+
+def _record_of(data: str) -> Record:
+    record = printable(json.loads(data))
+    if not isinstance(record, dict):
+        raise ValueError("not an object")
+    return record
 
 
 def parse_events(lines: Iterable[str]) -> Iterator[ServerSentEvent]:
@@ -237,7 +260,9 @@ def parse_events(lines: Iterable[str]) -> Iterator[ServerSentEvent]:
             fields[name] = f"{fields[name]}\n{value}" if name == "data" in fields else value
         elif not line and "data" in fields:
             yield ServerSentEvent(
-                int(fields["id"]), fields.get("event", "message"), json.loads(fields["data"])
+                int(fields["id"]),
+                printable(fields.get("event", "message")),
+                _record_of(fields["data"]),
             )
             fields = {}
 
@@ -253,10 +278,10 @@ def _retry_after(response: httpx2.Response) -> float:
 def _to_error(response: httpx2.Response) -> Exception:
     status = response.status_code
     try:
-        body = response.json()
+        body = printable(response.json())
         detail = body["error"]
         message, place, code = str(detail["message"]), detail.get("param"), detail.get("code")
-    except (ValueError, LookupError, TypeError, AttributeError):
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return ServiceError(f"the service answered with status {status}", status, None)
     # The message for an invalid value begins with its field, which InputError adds again.
     message = message.removeprefix(f"{place}: ")

@@ -16,6 +16,7 @@ from pathlib import Path
 from auctune.doctor.checks_storage import lock_holder
 from auctune.doctor.installation import Finding, Installation, error, ok, warn
 from auctune.run.run_directory import NODES_LOCK
+from auctune.service.listening import join_address, listen
 
 _HEALTH_SECONDS = 3.0
 _PORT_FIX = "set port in auctune.toml, or run auctune serve --port PORT"
@@ -36,7 +37,7 @@ def check_port(at: Installation) -> Iterator[Finding]:
 
 def _bind_finding(host: str, port: int, at: Installation) -> Finding:
     try:
-        socket.create_server((host, port), reuse_port=False).close()
+        listen(host, port).close()
     except OSError as caught:
         # Without the address that create_server adds.
         return _taken_finding(host, port, at, str(caught.strerror).partition(" (")[0])
@@ -44,11 +45,11 @@ def _bind_finding(host: str, port: int, at: Installation) -> Finding:
     if _is_at(noted, port):
         fix = "run auctune serve: the service continues from its log"
         return warn(f"the service of this data folder, at {noted}, no longer runs", fix)
-    return ok(f"{host}:{port} is free")
+    return ok(f"{join_address(host, port)} is free")
 
 
 def _taken_finding(host: str, port: int, at: Installation, reason: str) -> Finding:
-    address, listener = f"{host}:{port}", _listener(port)
+    address, listener = join_address(host, port), _listener(port)
     answers, noted = answers_as_auctune(f"http://{address}"), _noted_url(at.url_file)
     if answers and _is_at(noted, port):
         return ok(f"in use by the service of this data folder, at {noted}")
@@ -145,7 +146,9 @@ def cluster_finding(address: str) -> Finding:
     if not host or not port.isdecimal() or "//" in host:
         return warn(f"RAY_ADDRESS is {address!r}, not HOST:PORT: not contacted", _RAY_FIX)
     try:
-        socket.create_connection((host, int(port)), timeout=_RAY_CONNECT_SECONDS).close()
+        socket.create_connection(
+            (host.strip("[]"), int(port)), timeout=_RAY_CONNECT_SECONDS
+        ).close()
     except OSError as caught:
         return error(f"nothing answers at {address} ({caught.strerror or caught})", _RAY_FIX)
     if _is_healthy(address):

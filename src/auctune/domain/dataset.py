@@ -52,6 +52,8 @@ DEFAULT_MAX_ROW_CHARACTERS = 250_000
 on one core. A row is tokenized in one piece, which nothing can interrupt."""
 
 _MAX_LINES_FOR_KIND = 1000
+# Nesting that pydantic and chat templates can write again.
+_MAX_DEPTH = 200
 
 LABEL_KEYS = ("id", "metadata", "parallel_tool_calls")
 """Keys of a row that no chat template shows: accepted, and not trained on."""
@@ -313,6 +315,7 @@ def read_row(line: str, place: str) -> tuple[RowKind, dict[str, Any]]:
     """
     try:
         row = json.loads(line, object_pairs_hook=_unique_keys)
+        _check_depth(row, line)
     except _RepeatedKeyError as error:
         raise InputError(place, f"the key {error.key!r} appears twice", "each key once") from None
     except json.JSONDecodeError as error:
@@ -568,6 +571,24 @@ def _read_calls(message: Mapping[str, Any], role: str, where: str) -> list[dict[
     return read
 
 
+def _check_depth(value: Any, text: str) -> None:
+    """Raise a `RecursionError` for JSON that others cannot write again, given as a text too."""
+    if text.count("[") + text.count("{") <= _MAX_DEPTH:
+        return
+    level = [value]
+    for _ in range(_MAX_DEPTH):
+        inner: list[Any] = []
+        for one in level:
+            if isinstance(one, dict):
+                inner += one.values()
+            elif isinstance(one, list):
+                inner += one
+        if not inner:
+            return
+        level = inner
+    raise RecursionError
+
+
 def _check_function_type(value: Any, where: str) -> None:
     if not isinstance(value, dict):
         raise InputError(where, "is not an object", 'an object with "type" and "function"')
@@ -585,7 +606,10 @@ def _read_arguments(arguments: Any, where: str) -> dict[str, Any]:
     expected = "a JSON object, as a text or as it is"
     if isinstance(arguments, str):
         try:
-            arguments = json.loads(arguments)
+            text, arguments = arguments, json.loads(arguments)
+            _check_depth(arguments, text)
+        except RecursionError:
+            raise InputError(where, "is nested too deeply", expected) from None
         except ValueError as error:
             raise InputError(where, f"is not JSON ({error})", expected) from None
     if not isinstance(arguments, dict):

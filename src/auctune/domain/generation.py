@@ -98,6 +98,14 @@ Request = GenerationRequest | ScoreRequest
 
 
 @dataclass(frozen=True, slots=True)
+class RequestSize:
+    """Tokens of a request: those of its prompt or rows, and at most of each of its answers."""
+
+    prompt_tokens: int
+    answer_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class TokenLogprob:
     """A token with the natural logarithm of its probability at temperature 1.
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from auctune.domain import InputError
 from auctune.service.storage.events import EventType, ZoneEvent
-from auctune.service.zones.core.events import token_amount
+from auctune.service.zones.core.events import old_token_amount, token_charge
 from auctune.service.zones.core.state import ZoneModel, ZoneState
 
 Body = dict[str, Any]
@@ -91,8 +91,12 @@ class LogVerifier(ABC, Generic[S, M]):
             return None if self.is_open(event) else event.body
         if event.type == EventType.TOKENS_USED:
             tokens = event.body["prompt_tokens"] + event.body["completion_tokens"]
-            amount = token_amount(tokens, Decimal(event.body["price"]))
-            return {**event.body, "amount": str(amount)}
+            price = Decimal(event.body["price"])
+            if event.body.get("carried") is None:
+                return {**event.body, "amount": str(old_token_amount(tokens, price))}
+            carried = self.state.carried(event.body["user"], event.body["model"])
+            amount, carried = token_charge(tokens, price, carried)
+            return {**event.body, "amount": str(amount), "carried": str(carried)}
         rule = self.rules.get(event.type)
         if rule is not None:
             return rule(self, event)

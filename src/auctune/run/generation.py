@@ -6,26 +6,27 @@ their adapters are: see `auctune.train.generation`.
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, Literal, TypedDict
+from weakref import WeakSet
 
 from pydantic import TypeAdapter
 
 from auctune.domain import AuctuneError
-from auctune.domain.generation import AnswerEnd, Piece, Request, RowsScored
+from auctune.domain.generation import AnswerEnd, Piece, Request, RequestSize, RowsScored
 from auctune.run.inference import InferenceError, ModelPlace
-from auctune.run.runtime.channel import Alive, ErrorRecord, Failed, read_error
-from auctune.run.runtime.local import WorkerProcess, device_in_child
+from auctune.run.runtime.channel import Alive, ErrorRecord, Failed, OnMessage, read_error
+from auctune.run.runtime.local import AsyncWorker, WorkerProcess, device_in_child
 
 _WORKER = "auctune.run.workers.generation"
 
 REQUESTS: TypeAdapter[Request] = TypeAdapter(Request)
 PIECES: TypeAdapter[Piece] = TypeAdapter(Piece)
+SIZES = TypeAdapter(list[RequestSize])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +67,14 @@ class Generated(TypedDict):
     piece: dict[str, Any]
 
 
+class Measured(TypedDict):
+    """The sizes of some requests, as plain values."""
+
+    kind: Literal["measured"]
+    id: str
+    sizes: list[dict[str, Any]]
+
+
 class Refused(ErrorRecord):
     """A request that cannot be answered."""
 
@@ -73,7 +82,7 @@ class Refused(ErrorRecord):
     id: str
 
 
-GenerationMessage = Alive | Failed | GeneratorReady | Generated | Refused
+GenerationMessage = Alive | Failed | GeneratorReady | Generated | Measured | Refused
 
 
 class Generator:
@@ -100,13 +109,12 @@ class Generator:
         self._idle_seconds = idle_seconds
         self._lock = lock
         self._log = log
-        self._process: WorkerProcess | None = None
-        # Of the process: messages of an earlier one may still come.
-        self._number = 0
+        self._process: AsyncWorker | None = None
         self._ids = count(1)
-        self._requests: dict[str, asyncio.Queue[Piece | AuctuneError]] = {}
+        self._requests: dict[str, asyncio.Queue[Piece | list[RequestSize] | AuctuneError]] = {}
+        self._stopped = ""
         self._idle: asyncio.TimerHandle | None = None
-        self._endings: set[asyncio.Task[None]] = set()
+        self._endings: WeakSet[AsyncWorker] = WeakSet()
 
     @property
     def pid(self) -> int | None:
@@ -121,19 +129,31 @@ class Generator:
                 any `AnswerPiece` or `RowScored`.
             InferenceError: if the process ends, or cannot be started.
         """
+        content = REQUESTS.dump_python(request, mode="json")
+        message = {"do": "generate", "request": content}
+        async with aclosing(self._replies(message, request.num_replies)) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    async def measure(self, requests: Sequence[Request]) -> list[RequestSize]:
+        """Return how many tokens requests may take; errors as of `generate`."""
+        content = [REQUESTS.dump_python(one, mode="json") for one in requests]
+        async with aclosing(self._replies({"do": "measure", "requests": content}, 1)) as replies:
+            sizes: list[RequestSize] = await anext(replies)
+        return sizes
+
+    async def _replies(self, message: dict[str, Any], num_open: int) -> AsyncGenerator[Any]:
+        """Send a request and yield its replies until so many are complete."""
         id_ = str(next(self._ids))
         inbox = self._requests[id_] = asyncio.Queue()
-        num_open = request.num_replies
         try:
-            process = self._started()
-            content = REQUESTS.dump_python(request, mode="json")
-            process.send({"do": "generate", "id": id_, "request": content})
+            self._started().send({**message, "id": id_})
             while num_open:
                 found = await inbox.get()
                 if isinstance(found, AuctuneError):
                     num_open = 0
                     raise found
-                num_open -= isinstance(found, AnswerEnd | RowsScored)
+                num_open -= isinstance(found, AnswerEnd | RowsScored | list)
                 yield found
         finally:
             del self._requests[id_]
@@ -145,45 +165,47 @@ class Generator:
 
     async def close(self) -> None:
         """End the process; requests under way fail."""
-        self._end("was stopped")
-        await asyncio.gather(*self._endings)
+        self.stop("was stopped")
+        await asyncio.gather(*(one.closed() for one in self._endings))
 
-    def _started(self) -> WorkerProcess:
+    def stop(self, why: str) -> None:
+        """End the process, and start no other; requests under way and later ones fail."""
+        self._stopped = why
+        self._end(why)
+
+    def _started(self) -> AsyncWorker:
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
+        if self._stopped:
+            raise _ended(self._stopped)
         if self._process is None:
-            settings = self._settings
-            seen = replace(settings, device=device_in_child(settings.device, os.environ))
-            loop = asyncio.get_running_loop()
-            self._number += 1
-            try:
-                self._process = WorkerProcess(
-                    _WORKER,
-                    SETTINGS.dump_python(seen, mode="json"),
-                    partial(_forward, loop, partial(self._on_message, self._number)),
-                    lock=self._lock,
-                    log=self._log,
-                    device=settings.device,
-                    fork=True,
-                )
-            except OSError as error:
-                found = f"the process of the model cannot be started ({error.strerror})"
-                raise InferenceError(found) from None
+            self._process = AsyncWorker(self._start, self._on_message, self._end)
         return self._process
 
-    def _on_message(self, number: int, message: GenerationMessage | None) -> None:
-        if self._process is None or number != self._number:
-            return
-        if message is None:
-            self._end(self._process.exit_reason())
-        elif message["kind"] == "failed":
+    def _start(self, on_message: OnMessage) -> WorkerProcess:
+        settings = self._settings
+        seen = replace(settings, device=device_in_child(settings.device, os.environ))
+        return WorkerProcess(
+            _WORKER,
+            SETTINGS.dump_python(seen, mode="json"),
+            on_message,
+            lock=self._lock,
+            log=self._log,
+            device=settings.device,
+            fork=True,
+        )
+
+    def _on_message(self, message: GenerationMessage) -> None:
+        if message["kind"] == "failed":
             self._end(str(read_error(message, InferenceError)))
         elif message["kind"] == "refused":
             if (inbox := self._requests.get(message["id"])) is not None:
                 inbox.put_nowait(read_error(message, InferenceError))
         elif message["kind"] == "generated" and message["id"] in self._requests:
             self._requests[message["id"]].put_nowait(PIECES.validate_python(message["piece"]))
+        elif message["kind"] == "measured" and message["id"] in self._requests:
+            self._requests[message["id"]].put_nowait(SIZES.validate_python(message["sizes"]))
 
     def _end(self, why: str) -> None:
         """Let go of the process; its requests fail."""
@@ -194,17 +216,10 @@ class Generator:
         if process is None:
             return
         for inbox in self._requests.values():
-            inbox.put_nowait(InferenceError(f"the process of the model ended: {why}"))
-        ending = asyncio.get_running_loop().create_task(asyncio.to_thread(process.kill))
-        self._endings.add(ending)
-        ending.add_done_callback(self._endings.discard)
+            inbox.put_nowait(_ended(why))
+        process.kill()
+        self._endings.add(process)
 
 
-def _forward(
-    loop: asyncio.AbstractEventLoop,
-    on_message: Callable[[GenerationMessage | None], None],
-    message: GenerationMessage | None,
-) -> None:
-    """Pass a message of the process to the event loop, which may be closed by now."""
-    with suppress(RuntimeError):
-        loop.call_soon_threadsafe(on_message, message)
+def _ended(why: str) -> InferenceError:
+    return InferenceError(f"the process of the model ended: {why}")

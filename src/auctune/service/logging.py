@@ -49,11 +49,24 @@ def configure(folder: Path, max_bytes: int = MAX_BYTES) -> Iterator[None]:
         logger_factory=structlog.WriteLoggerFactory(cast(TextIO, file)),
         cache_logger_on_first_use=True,
     )
+    uvicorn, handler = logging.getLogger("uvicorn"), _ToStructlog()
+    uvicorn.addHandler(handler)
+    uvicorn.propagate = False
     try:
         yield
     finally:
+        uvicorn.removeHandler(handler)
+        uvicorn.propagate = True
         structlog.reset_defaults()
         file.close()
+
+
+class _ToStructlog(logging.Handler):
+    """Writes the records of a library to the log of the service."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        log = structlog.get_logger(record.name)
+        log.log(record.levelno, record.getMessage().strip(), exc_info=record.exc_info)
 
 
 def redact(_logger: object, _method: str, entry: EventDict) -> EventDict:

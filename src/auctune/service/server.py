@@ -29,6 +29,7 @@ from auctune.service.config.models import ServiceConfig
 from auctune.service.config.zone import ZoneConfig
 from auctune.service.http.connections import ConnectionLimits, LimitedServer
 from auctune.service.http.startup_gate import StartupGate
+from auctune.service.listening import join_address, listen
 from auctune.service.private_files import write_private
 from auctune.service.service import Service, build_service, profile_zone
 from auctune.service.storage import Store, open_store
@@ -144,10 +145,12 @@ async def _serve(
 ) -> Exception | None:
     """Serve; return the error that stopped the service, if one did."""
     host, port = listening.getsockname()[:2]
-    url, gate = f"http://{host}:{port}", StartupGate()
+    url, gate = f"http://{join_address(host, port)}", StartupGate()
     options = uvicorn.Config(
         gate,
-        # Warnings are about invalid HTTP: any client could fill the log with them.
+        # Warnings are about invalid HTTP: any client could fill the log with them. Errors go to the
+        # service's log, which is rotated.
+        log_config=None,
         log_level="error",
         access_log=False,
         lifespan="off",
@@ -182,6 +185,7 @@ async def _serve(
             freeze_startup_objects()
             shutdown.handle_signals()
             ready(url, key)
+            server.end_streams = opened.service.generation.stop
             gate.open(app)
             await serving
         finally:
@@ -285,7 +289,7 @@ def raise_open_files() -> int:
 def _bind(host: str, port: int) -> socket.socket:
     """Listen at the port; connections wait until the server takes them."""
     try:
-        return socket.create_server((host, port), reuse_port=False, backlog=2048)
+        return listen(host, port)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             found, expected = "is in use", "a free port: choose one with --port"
@@ -295,4 +299,4 @@ def _bind(host: str, port: int) -> socket.socket:
             f"cannot be opened ({reason})",
             "an address and a free port of this machine",
         )
-        raise InputError(f"{host}:{port}", found, expected) from None
+        raise InputError(join_address(host, port), found, expected) from None

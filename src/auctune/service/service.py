@@ -436,7 +436,7 @@ async def build_service(
         future_logs,
     )
     generation = GenerationService(
-        config.inference, bases, metrics, actors, spending, place.logs, lock
+        config.inference, bases, metrics, actors, budgets, place.logs, lock
     )
     service = Service(
         zones=zones,

@@ -25,6 +25,9 @@ from auctune.train.job import SampleParams
 from auctune.train.rows import IGNORE_INDEX, TokenizedRow, tokenize
 from auctune.train.sampling import continue_tokens, load_checked_adapter
 
+BLOCK_TOKENS = 1024
+"""Tokens of a row whose logits are in memory at once: those of 8,000 tokens take gigabytes."""
+
 Report = Callable[[str, float], None]
 """Called with what is being done, and the share done of it, from 0 to 1."""
 
@@ -132,8 +135,14 @@ def _score(
     total = ScoreSum()
     for number, row in enumerate(rows):
         report(number / len(rows))
-        ids = torch.from_numpy(row.input_ids).to(device)
-        total.add(model(input_ids=ids.unsqueeze(0)).logits[0, :-1], row.labels[1:])
+        ids = torch.from_numpy(row.input_ids).to(device).unsqueeze(0)
+        # What follows the last token is not known.
+        last, past = len(row) - 1, None
+        for first in range(0, last, BLOCK_TOKENS):
+            end = min(first + BLOCK_TOKENS, last)
+            found = model(input_ids=ids[:, first:end], past_key_values=past, use_cache=True)
+            past = found.past_key_values
+            total.add(found.logits[0], row.labels[first + 1 : end + 1])
     return total.score()
 
 

@@ -3,10 +3,12 @@
 p(token) ~ exp(logit / T).
 """
 
+import inspect
 from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
 
 import torch
+from peft import PeftModel
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
@@ -91,15 +93,22 @@ def load_checked_adapter(base: Base, folder: Path) -> nn.Module:
     return adapted
 
 
+def last_logits(model: nn.Module) -> dict[str, int]:
+    """Return what has a model compute the logits after its last token alone, if it can."""
+    model = model.get_base_model() if isinstance(model, PeftModel) else model
+    is_known = "logits_to_keep" in inspect.signature(model.forward).parameters
+    return {"logits_to_keep": 1} if is_known else {}
+
+
 @torch.no_grad()
 def _generate(
     model: nn.Module, prompt: Tensor, max_tokens: int, ends: Set[int], params: SampleParams
 ) -> Iterator[int]:
     """Yield tokens after a prompt (1, tokens), up to an end token (exclusive) or `max_tokens`."""
     generator = torch.Generator(prompt.device).manual_seed(params.seed)
-    ids, past = prompt, None
+    ids, past, options = prompt, None, last_logits(model)
     for _ in range(max_tokens):
-        answer = model(input_ids=ids, past_key_values=past, use_cache=True)
+        answer = model(input_ids=ids, past_key_values=past, use_cache=True, **options)
         past = answer.past_key_values
         ids = _sample_token(answer.logits[0, -1].float(), params.temperature, generator)
         if (token := int(ids)) in ends:

@@ -1,5 +1,6 @@
 """Requests against a small server whose answers are scripted."""
 
+import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 
 from auctune.client import Endpoint, ServiceError, UnreachableError
-from auctune.client.transport import Transport
+from auctune.client.transport import Transport, parse_events
 from auctune.domain import InputError
 from support.scripted_server import ScriptedServer
 
@@ -194,3 +195,21 @@ def test_a_service_that_answers_nothing_while_a_post_waits_is_not_waited_for(
     ):
         transport.post("/v1/quotes", {})
     over.set()
+
+
+HOSTILE = "\x1b]0;owned\x07\x9b2J\u202eab\rc\td\ne"
+SHOWN = "\ufffd]0;owned\ufffd\ufffd2J\ufffdab\ufffdc\td\ne"
+
+
+def test_nothing_that_a_server_says_controls_a_terminal(
+    server: ScriptedServer, transport: Transport
+) -> None:
+    server.will_answer(200, {HOSTILE: [HOSTILE, {"a": HOSTILE}], "b": 1})
+    assert transport.get("/x") == {SHOWN: [SHOWN, {"a": SHOWN}], "b": 1}
+    server.will_answer(404, error(HOSTILE))
+    with pytest.raises(ServiceError) as refused:
+        transport.get("/x")
+    assert str(refused.value) == SHOWN
+    lines = ["id: 1", f"event: {HOSTILE[:4]}", f"data: {json.dumps({'a': HOSTILE})}", ""]
+    (event,) = parse_events(lines)
+    assert (event.type, event.data) == (SHOWN[:4], {"a": SHOWN})

@@ -71,6 +71,31 @@ def test_a_charge_for_answers_follows_from_its_tokens_and_their_price() -> None:
     assert (difference.what, difference.found) == ("tokens.used: amount", "2.5000")
 
 
+def test_a_charge_for_answers_begins_with_the_fraction_that_was_left_over() -> None:
+    made, _ = recorded()
+    for _ in range(3):
+        made.zone.charge_tokens(ANN, "tiny", (2, 3), Decimal("0.0100"))
+    made.keep()
+    events = made.log.read()
+    bodies = [one.body for one in events if one.type == EventType.TOKENS_USED]
+    assert [Decimal(one["amount"]) for one in bodies] == [0, Decimal("0.0001"), 0]
+    assert [Decimal(one["carried"]) * 10**5 for one in bodies] == [5, 0, 5]
+    assert verify(made, events).is_identical
+    log = edited(events, EventType.TOKENS_USED, 1, carried="0.0000900")
+    found = {one.what for one in verify(made, log).differences}
+    assert found == {"tokens.used: carried", "tokens.used: amount"}
+
+
+def test_a_charge_of_an_earlier_release_was_rounded() -> None:
+    made, _ = recorded()
+    made.zone.charge_tokens(ANN, "tiny", (2, 7), Decimal("0.0100"))
+    made.keep()
+    log = edited(made.log.read(), EventType.TOKENS_USED, 0, amount="0.0001")
+    (charge,) = [one for one in log if one.type == EventType.TOKENS_USED]
+    del charge.body["carried"]
+    assert verify(made, log).is_identical
+
+
 def test_events_before_the_range_are_applied_as_recorded() -> None:
     made, events = recorded()
     log = edited(events, EventType.METERED, 1, amount="0.0001")

@@ -35,6 +35,20 @@ def test_warnings_are_echoed_to_the_terminal_and_nothing_else(
     assert [line["event"] for line in lines(tmp_path)] == ["a request", "a node is slow"]
 
 
+def test_errors_of_the_server_go_to_the_rotated_file_and_not_their_tracebacks_to_the_terminal(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with configure(tmp_path):
+        try:
+            raise RuntimeError("the handler is closed")
+        except RuntimeError:
+            logging.getLogger("uvicorn.error").exception("Exception in ASGI application\n")
+    (line,) = lines(tmp_path)
+    assert (line["event"], line["level"]) == ("Exception in ASGI application", "error")
+    assert "RuntimeError: the handler is closed" in str(line["exception"])
+    assert capfd.readouterr() == ("", "error: Exception in ASGI application\n")
+
+
 def test_an_exception_is_logged_with_its_traceback(tmp_path: Path) -> None:
     with configure(tmp_path):
         try:

@@ -10,12 +10,14 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from auctune.domain.dataset import DataSet, RowKind, read_dataset
 from auctune.domain.errors import InputError
+from auctune.train import evaluation
 from auctune.train.base import Base, load_base
 from auctune.train.evaluation import evaluate
 from auctune.train.export import load_adapter
-from auctune.train.job import LoraJob
+from auctune.train.job import LoraJob, SampleParams
 from auctune.train.merging import merge_adapter
 from auctune.train.rows import tokenize
+from auctune.train.sampling import continue_tokens
 from auctune.train.trainer import MultiLoraTrainer
 
 pytest_plugins = ["support.tiny_bases"]
@@ -77,6 +79,31 @@ def test_scores_are_those_of_transformers_and_answers_continue_the_rows(
     assert first.base != "tea tea"
     turns = ["user", "Say tea twice.", "assistant", "tea", "user", "Once more.", "assistant"]
     assert first.prompt.splitlines() == turns
+
+
+def test_logits_are_computed_in_blocks_of_a_row(
+    tiny_base: Base, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = tokenize(DataSet(RowKind.CHAT, tuple(ROWS)), tiny_base.tokenizer, 512).rows
+    model, sizes = tiny_base.fresh_model(), []
+    model.register_forward_hook(lambda _, __, found: sizes.append(found.logits.shape[1]))
+    whole = evaluation._score(model, rows, lambda share: None)
+    assert sizes == [len(row) - 1 for row in rows]
+    sizes.clear()
+    monkeypatch.setattr(evaluation, "BLOCK_TOKENS", 3)
+    assert evaluation._score(model, rows, lambda share: None).loss == pytest.approx(
+        whole.loss, rel=1e-5
+    )
+    assert max(sizes) == 3
+
+
+def test_only_the_last_token_of_a_prompt_has_logits(tiny_base: Base) -> None:
+    sizes: list[int] = []
+    model = tiny_base.fresh_model()
+    model.register_forward_hook(lambda _, __, found: sizes.append(found.logits.shape[1]))
+    prompt = tiny_base.tokenizer.encode("Say tea twice.")
+    list(continue_tokens(tiny_base, model, prompt, SampleParams(2, temperature=0.0)))
+    assert set(sizes) == {1}
 
 
 def test_texts_have_no_prompts_and_so_no_answers(tiny_base: Base, adapter: Path) -> None:

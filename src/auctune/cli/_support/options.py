@@ -10,6 +10,7 @@ import inspect
 import itertools
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
@@ -48,7 +49,7 @@ def option_groups(command: Callable[..., None]) -> Callable[..., None]:
     """Expand a command's parameters that are dataclasses to an option for each field.
 
     A field is an annotated option, or has a help text in its metadata; a mapping becomes a
-    repeatable option of KEY=VALUE texts.
+    repeatable option of KEY=VALUE texts. One that is a context manager is entered meanwhile.
     """
     hints = get_type_hints(command, include_extras=True)
     parameters: list[inspect.Parameter] = []
@@ -74,7 +75,11 @@ def option_groups(command: Callable[..., None]) -> Callable[..., None]:
     def run(**values: Any) -> None:
         for name, (group, options) in groups.items():
             values[name] = group(**{one.name: one.read(values.pop(one.name)) for one in options})
-        command(**values)
+        with ExitStack() as stack:
+            for value in values.values():
+                if isinstance(value, AbstractContextManager):
+                    stack.enter_context(value)
+            command(**values)
 
     vars(run)["__signature__"] = inspect.Signature(parameters)
     run.__annotations__ = {one.name: one.annotation for one in parameters}

@@ -6,18 +6,26 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Self, TypeVar
 
 import typer
 
 from auctune.cli._support.options import DATA, print_json
-from auctune.client import Client, Endpoint, Transport, UnreachableError, resolve_endpoint
-from auctune.domain.errors import InputError
+from auctune.client import (
+    Client,
+    Endpoint,
+    ServiceError,
+    Transport,
+    UnreachableError,
+    resolve_endpoint,
+)
+from auctune.domain.errors import AuctuneError, InputError
 
 T = TypeVar("T")
 
 _WAIT_SECONDS = 5
 """Seconds between two lines of progress while the service works on a request."""
+_MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 
 EXIT_REJECTED = 3
 """Exit code: a bid was rejected, or a job failed or was cancelled."""
@@ -58,6 +66,18 @@ class ServiceOptions:
         Path, typer.Option(metavar="DIR", help="Data folder of a service on this machine.")
     ] = DATA
     _endpoint: Endpoint | None = field(default=None, init=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
+        """Turn the error of a command that cannot read what a service answered into one of that."""
+        if isinstance(error, _MALFORMED) and not isinstance(error, AuctuneError | OSError):
+            if self._endpoint is None:
+                return
+            found = f"{type(error).__name__}: {error}"
+            message = f"{self._endpoint.url} answers with a record of an unknown form ({found})"
+            raise ServiceError(f"{message}; is it an auctune service of this release?", 200, None)
 
     def connect(self) -> Client:
         """Return a client of the service at its present URL."""

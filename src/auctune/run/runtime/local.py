@@ -5,6 +5,7 @@ torch and transformers beforehand (`auctune.run.runtime.preload`). All others ar
 their own: CUDA does not survive a fork, and the rest needs none of these libraries.
 """
 
+import asyncio
 import functools
 import json
 import logging
@@ -35,6 +36,7 @@ from auctune.run.unix_time import clock_environment
 NODE_WORKER = "auctune.run.workers.node"
 
 _STDERR_TAIL = 300
+_MAX_LOG_BYTES = 64 * 1024**2
 _EXIT_CODE_SECONDS = 5.0
 _UNKNOWN_CODE = 255
 _SAFE_PATH = "PYTHONSAFEPATH"
@@ -111,6 +113,7 @@ class WorkerProcess:
         start: "StartProcess | None" = None,
         niceness: int = 0,
     ) -> None:
+        _check_may_block()
         self._on_message = on_message
         fork = fork and device == "cpu" and not environment and _has_fork_server()
         full_environment = {
@@ -121,7 +124,7 @@ class WorkerProcess:
             **gpu_allocator(device, os.environ),
         }
         # Open as long as the process runs, and closed with it.
-        self._stderr: IO[bytes] = tempfile.TemporaryFile() if log is None else log.open("a+b")  # noqa: SIM115
+        self._stderr: IO[bytes] = tempfile.TemporaryFile() if log is None else _open_log(log)  # noqa: SIM115
         self._begin = self._stderr.seek(0, os.SEEK_END)
         self._connection, worker_end = multiprocessing.Pipe()
         try:
@@ -172,6 +175,7 @@ class WorkerProcess:
 
         Of a process that was killed here because its message could not be handled: the error.
         """
+        _check_may_block()
         code = self._process.wait()
         if self._failure:
             return self._failure
@@ -198,6 +202,7 @@ class WorkerProcess:
 
     def kill(self) -> None:
         """Kill the process, if it has not ended, and release the handle."""
+        _check_may_block()
         self._process.kill()
         self._process.wait()
         self._outbox.put(None)
@@ -229,6 +234,97 @@ class WorkerProcess:
         # A killed worker may leave half a frame.
         except (EOFError, OSError):
             return None
+
+
+class AsyncWorker:
+    """A worker process for an event loop, which never waits for it.
+
+    A thread of its own starts the process, waits for its end and kills it: to start one can take
+    half a minute, while the fork server imports its modules.
+
+    Args:
+        start: returns the process; called on the thread, with a function for its messages.
+        on_message: called on the loop with each message.
+        on_end: called on the loop with the reason, when the process has ended or cannot be
+            started; not after `kill`.
+    """
+
+    def __init__(
+        self,
+        start: Callable[[OnMessage], WorkerProcess],
+        on_message: Callable[[Any], None],
+        on_end: Callable[[str], None],
+    ) -> None:
+        self._start, self._on_message, self._on_end = start, on_message, on_end
+        self._loop = asyncio.get_running_loop()
+        self._lock = threading.Lock()
+        self._process: WorkerProcess | None = None
+        self._unsent: list[Mapping[str, object]] = []
+        self._has_ended = threading.Event()
+        self._is_killed = False
+        self._closed: asyncio.Future[None] = self._loop.create_future()
+        threading.Thread(target=self._run, daemon=True).start()
+
+    @property
+    def pid(self) -> int | None:
+        """Process id, None before the process has started."""
+        return None if self._process is None else self._process.pid
+
+    def send(self, message: Mapping[str, object]) -> None:
+        """Send a message, once the process has started."""
+        with self._lock:
+            if self._process is None:
+                self._unsent.append(message)
+            else:
+                self._process.send(message)
+
+    def kill(self) -> None:
+        """Have the process killed; no message comes from now on."""
+        self._is_killed = True
+        self._has_ended.set()
+
+    async def closed(self) -> None:
+        """Wait until the process is gone."""
+        await asyncio.shield(self._closed)
+
+    def _run(self) -> None:
+        try:
+            self._call(self._on_end, self._exit_reason())
+        finally:
+            self._call(self._closed.set_result, None, always=True)
+
+    def _exit_reason(self) -> str:
+        try:
+            process = self._start(self._receive)
+        except (OSError, RuntimeError) as error:
+            # A `RuntimeError`: the system has no thread left.
+            why = error.strerror if isinstance(error, OSError) else error
+            return f"it cannot be started ({why})"
+        with self._lock:
+            self._process = process
+            for message in self._unsent:
+                process.send(message)
+            self._unsent.clear()
+        try:
+            self._has_ended.wait()
+            return "it was killed" if self._is_killed else process.exit_reason()
+        finally:
+            process.kill()
+
+    def _receive(self, message: Any) -> None:
+        if message is None:
+            self._has_ended.set()
+        else:
+            self._call(self._on_message, message)
+
+    def _call(self, function: Callable[[Any], object], value: object, always: bool = False) -> None:
+        def call() -> None:
+            if always or not self._is_killed:
+                function(value)
+
+        # The loop may be closed by now.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(call)
 
 
 class LocalLauncher:
@@ -322,6 +418,19 @@ def gpu_allocator(device: str, environment: Mapping[str, str]) -> dict[str, str]
 def device_in_child(device: str, environment: Mapping[str, str]) -> str:
     """Return the name by which a worker started with `device` knows it."""
     return "cuda" if visible_gpu(device, environment) else device
+
+
+def _open_log(log: Path) -> IO[bytes]:
+    """Open a log to append to; one that is long becomes the former log first."""
+    with suppress(FileNotFoundError):
+        if log.stat().st_size > _MAX_LOG_BYTES:
+            log.replace(log.with_name(f"{log.name}.1"))
+    return log.open("a+b")
+
+
+def _check_may_block() -> None:
+    """Check that this is not the thread of an event loop, which all requests would wait for."""
+    assert asyncio._get_running_loop() is None, "use AsyncWorker on an event loop"
 
 
 def _has_fork_server() -> bool:

@@ -3,10 +3,12 @@
 | request | replies |
 | --- | --- |
 | generate {id, request} | `Generated` for each piece, or one `Refused` |
+| measure {id, requests} | `Measured`, or one `Refused` |
 | cancel {id} | none: no further piece comes |
 
-It sends `Ready` once the base is loaded. Requests are read on a thread of their own: a long prompt
-takes a second to tokenize, in which others' answers go on.
+It sends `Ready` once the base is loaded. Prompts are read on a thread of their own, and the rows
+of each request for a score on another: a long one takes a second to tokenize, in which others'
+answers go on.
 """
 
 import os
@@ -17,7 +19,8 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 from auctune.domain import AuctuneError
-from auctune.run.generation import PIECES, REQUESTS, SETTINGS, GenerationMessage
+from auctune.domain.generation import Request, ScoreRequest
+from auctune.run.generation import PIECES, REQUESTS, SETTINGS, SIZES, GenerationMessage
 from auctune.run.runtime.channel import ParentChannel, error_record
 from auctune.run.runtime.training_lock import TrainingLock
 
@@ -60,7 +63,7 @@ def main(parent: Parent, argument: Any) -> None:
     training_lock = TrainingLock(settings.cache)
     is_limited = settings.device == "cpu" and settings.sold_share < 1
     accepted: queue.SimpleQueue[Accepted] = queue.SimpleQueue()
-    threading.Thread(target=_read, args=(parent, engine, accepted), daemon=True).start()
+    threading.Thread(target=_Reader(parent, engine, accepted).run, daemon=True).start()
     while not parent.stop_requested.is_set():
         while engine.is_idle or not accepted.empty():
             one = accepted.get()
@@ -80,24 +83,61 @@ def main(parent: Parent, argument: Any) -> None:
             parent.stop_requested.wait(worked * (1 / settings.sold_share - 1))
 
 
-def _read(parent: Parent, engine: "Engine", accepted: "queue.SimpleQueue[Accepted]") -> None:
-    """Read requests in the order in which they come."""
-    while (message := parent.inbox.get())["do"] != "stop":
-        id_, read = message["id"], None
-        if message["do"] == "generate":
-            try:
-                read = engine.read(REQUESTS.validate_python(message["request"]))
-            except AuctuneError as error:
-                _refuse(parent, id_, error)
+class _Reader:
+    """Reads requests, in the order in which they come, apart from rows."""
+
+    def __init__(
+        self, parent: Parent, engine: "Engine", accepted: "queue.SimpleQueue[Accepted]"
+    ) -> None:
+        self._parent, self._engine, self._accepted = parent, engine, accepted
+        # Requests whose rows are being read, and whether they are cancelled.
+        self._rows: dict[str, threading.Event] = {}
+        self._lock = threading.Lock()
+
+    def run(self) -> None:
+        while (message := self._parent.inbox.get())["do"] != "stop":
+            id_ = message["id"]
+            if message["do"] == "cancel":
+                with self._lock:
+                    if (cancelled := self._rows.get(id_)) is not None:
+                        cancelled.set()
+                    self._accepted.put((id_, None))
                 continue
-            except Exception as error:
-                # Chat templates are programs: what one raises must not end others' answers.
-                traceback.print_exc()
-                found = f"the request could not be read ({type(error).__name__})"
-                _refuse(parent, id_, AuctuneError(found))
-                continue
-        accepted.put((id_, read))
-    accepted.put(None)
+            is_measured = message["do"] == "measure"
+            content = message["requests"] if is_measured else [message["request"]]
+            requests = [REQUESTS.validate_python(one) for one in content]
+            cancelled = threading.Event()
+            arguments = (id_, requests, cancelled, is_measured)
+            if any(isinstance(one, ScoreRequest) for one in requests):
+                self._rows[id_] = cancelled
+                threading.Thread(target=self._read, args=arguments, daemon=True).start()
+            else:
+                self._read(*arguments)
+        self._accepted.put(None)
+
+    def _read(
+        self, id_: str, requests: list[Request], cancelled: threading.Event, is_measured: bool
+    ) -> None:
+        try:
+            if is_measured:
+                sizes = [self._engine.measure(one, cancelled.is_set) for one in requests]
+                content = SIZES.dump_python(sizes, mode="json")
+                self._parent.send({"kind": "measured", "id": id_, "sizes": content})
+                return
+            read = self._engine.read(requests[0], cancelled.is_set)
+            with self._lock:
+                if read is not None and not cancelled.is_set():
+                    self._accepted.put((id_, read))
+        except AuctuneError as error:
+            _refuse(self._parent, id_, error)
+        except Exception as error:
+            # Chat templates are programs: what one raises must not end others' answers.
+            traceback.print_exc()
+            found = f"the request could not be read ({type(error).__name__})"
+            _refuse(self._parent, id_, AuctuneError(found))
+        finally:
+            with self._lock:
+                self._rows.pop(id_, None)
 
 
 def _accept(parent: Parent, engine: "Engine", id_: str, read: "ReadRequest | None") -> None:

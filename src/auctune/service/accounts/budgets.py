@@ -1,9 +1,11 @@
-"""Budgets of users, teams and keys: payments within a rolling window, and amounts on hold.
+"""Budgets of users, teams and keys: payments within a rolling window, holds and reservations.
 
 A key's payments and holds are those of jobs that were submitted with it, and of answers.
 
 Payments and holds count against a budget; bids do not. A hold counts until it is released, however
-old it is. A refund for a payment that has left the window does not raise the budget.
+old it is. Reservations, of answers that are being generated, are in memory only: they lower what
+remains, and are no part of what was spent. A refund for a payment that has left the window does not
+raise the budget.
 
 Windows are kept in memory for accounts with a budget only. When an account gets a budget, its
 payments are read from the ledger while new ones arrive; the event number keeps any from counting
@@ -21,8 +23,8 @@ from typing import TypeVar
 import orjson
 from sqlalchemy import Column, Connection, Engine, func, select
 
-from auctune.domain import Money
-from auctune.domain.money import STEP, ZERO
+from auctune.domain import AuctuneError, Money
+from auctune.domain.money import STEP, ZERO, format_money
 from auctune.service.accounts.budget_alerts import BudgetAlert, BudgetAlerts
 from auctune.service.accounts.limits import KeyedLocks
 from auctune.service.accounts.registry import Account, AccountRegistry
@@ -64,6 +66,10 @@ class _RollingWindow:
             self.total -= self.paid.popleft().amount
 
 
+class BudgetExceededError(AuctuneError):
+    """Too little is left of a budget for answers."""
+
+
 class BudgetTracker:
     """Recent payments and holds by user, team and key. Thread-safe."""
 
@@ -78,6 +84,7 @@ class BudgetTracker:
         self._windows: dict[str, _RollingWindow] = {}
         # By `Account.key`, of all accounts: they count as soon as one gets a budget.
         self._holds: dict[str, Money] = {}
+        self._reserved: dict[str, Money] = {}
         for user, key, amount in _stored_holds(reader):
             self._add_hold(user, key, amount)
         keys = [key.account for key in directory.all_keys()]
@@ -130,7 +137,35 @@ class BudgetTracker:
                 # Refunds for payments of an earlier window do not raise the budget.
                 spent = max(ZERO, window.total)
             spent += self._holds.get(account.key, ZERO)
-        return spent, max(ZERO, budget.amount - spent)
+            reserved = self._reserved.get(account.key, ZERO)
+        return spent, max(ZERO, budget.amount - spent - reserved)
+
+    def reserve(self, user: str, key: str | None, amount: Money) -> Callable[[], None]:
+        """Reserve an amount of all budgets of a user and a key; return what releases it.
+
+        To be called where payments are decided; see `BudgetLocks`.
+
+        Raises:
+            BudgetExceededError: if less remains of one of them.
+        """
+        remaining = self.remaining(user, key)
+        if remaining is not None and (not remaining or remaining < amount):
+            if not remaining:
+                raise BudgetExceededError("nothing is left of your budget")
+            raise BudgetExceededError(
+                f"the request may cost {format_money(amount)}, and {format_money(remaining)} is "
+                "left of your budget beside your other requests; ask for fewer tokens or answers"
+            )
+        names = [one.key for one in self.accounts(user, key)]
+        self._add_reserved(names, amount)
+        return lambda: self._add_reserved(names, -amount)
+
+    def _add_reserved(self, names: Iterable[str], amount: Money) -> None:
+        with self._lock:
+            for name in names:
+                reserved = self._reserved.pop(name, ZERO) + amount
+                if reserved:
+                    self._reserved[name] = reserved
 
     def accounts(self, user: str, key: str | None = None) -> tuple[Account, ...]:
         """Return the accounts of a user, of its team, and of a key."""
@@ -201,6 +236,10 @@ class BudgetLocks:
     def remaining(self, user: str, key: str | None) -> Money | None:
         """Return what a user may still pay for jobs of a key, or None without a budget."""
         return self._budgets.remaining(user, key)
+
+    def reserve(self, user: str, key: str | None, amount: Money) -> Callable[[], None]:
+        """Reserve an amount while the locks are held; see `BudgetTracker.reserve`."""
+        return self._budgets.reserve(user, key, amount)
 
     @asynccontextmanager
     async def acquire(self, user: str, key: str | None) -> AsyncIterator[None]:

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from auctune.domain import AuctuneError
 from auctune.run.runtime.channel import Alive, Message, OnMessage
-from auctune.run.runtime.local import WorkerProcess
+from auctune.run.runtime.local import AsyncWorker, WorkerProcess
 
 WORKER = "auctune.service.charts.worker"
 _MAX_CACHED = 64
@@ -68,8 +68,7 @@ class ChartRenderer:
         self._cache: OrderedDict[bytes, str] = OrderedDict()
         self._waiting: dict[int, asyncio.Future[str]] = {}
         self._pending: dict[bytes, asyncio.Future[str]] = {}
-        self._process: WorkerProcess | None = None
-        self._starting = asyncio.Lock()
+        self._process: AsyncWorker | None = None
 
     async def draw(self, figure: ChartSpec) -> Markup:
         """Return a chart as HTML, or a sentence if it cannot be rendered; the error is logged."""
@@ -84,7 +83,8 @@ class ChartRenderer:
         """End the process; pending charts fail."""
         process, self._process = self._process, None
         if process is not None:
-            await asyncio.to_thread(process.kill)
+            process.kill()
+            await process.closed()
         self._fail("the service is stopping")
 
     async def _get(self, figure: ChartSpec) -> str:
@@ -101,7 +101,7 @@ class ChartRenderer:
         return await asyncio.shield(self._pending[key])
 
     async def _render(self, key: bytes, order: Message) -> str:
-        process = await self._running()
+        process = self._running()
         number = next(self._ids)
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
@@ -115,35 +115,18 @@ class ChartRenderer:
             self._cache.popitem(last=False)
         return html
 
-    async def _running(self) -> WorkerProcess:
-        async with self._starting:
-            if self._process is None:
-                loop = asyncio.get_running_loop()
-
-                def receive(message: ChartMessage | None) -> None:
-                    if not loop.is_closed():
-                        loop.call_soon_threadsafe(self._receive, message)
-
-                try:
-                    self._process = await asyncio.to_thread(self._start, receive)
-                except OSError as error:
-                    raise ChartError(
-                        f"the chart process cannot be started ({error.strerror})"
-                    ) from None
-            return self._process
+    def _running(self) -> AsyncWorker:
+        if self._process is None:
+            self._process = AsyncWorker(self._start, self._receive, self._end)
+        return self._process
 
     def _start(self, receive: OnMessage) -> WorkerProcess:
         if self._log is not None:
             self._log.parent.mkdir(parents=True, exist_ok=True)
         return WorkerProcess(self._module, None, receive, log=self._log)
 
-    def _receive(self, message: ChartMessage | None) -> None:
-        if message is None:
-            process, self._process = self._process, None
-            if process is not None:
-                self._fail(f"the chart process ended: {process.exit_reason()}")
-                process.kill()
-        elif message["kind"] != "alive":
+    def _receive(self, message: ChartMessage) -> None:
+        if message["kind"] != "alive":
             answer = self._waiting.get(message["id"])
             if answer is None or answer.done():
                 return
@@ -151,6 +134,10 @@ class ChartRenderer:
                 answer.set_result(message["html"])
             else:
                 answer.set_exception(ChartError(message["reason"]))
+
+    def _end(self, why: str) -> None:
+        self._process = None
+        self._fail(f"the chart process ended: {why}")
 
     def _fail(self, why: str) -> None:
         for answer in self._waiting.values():

@@ -55,8 +55,8 @@ class InferenceConfig(BaseModel):
     price: Amount = Field(
         default=Decimal("0.0000"),
         description="money per 1,000 tokens, of prompts and of answers. With a price a request "
-        "is charged to its user once it has been answered, and refused while nothing is left of "
-        "a budget; without one nothing is recorded",
+        "is charged to its user once it has been answered, and refused if it may cost more than "
+        "is left of a budget; without one nothing is recorded",
     )
     idle_seconds: Positive = Field(
         default=600.0,

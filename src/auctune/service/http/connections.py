@@ -3,6 +3,8 @@
 uvicorn's httptools protocol limits neither the size of headers nor the time that a request takes.
 """
 
+import asyncio
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,7 +12,7 @@ from itertools import chain
 from typing import Any, cast
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from auctune.service.http.middleware import UPLOADS
@@ -20,6 +22,7 @@ DISCARDED_BYTES = 256 * 1024
 """Bytes of a body that are read and dropped after the response."""
 _CHECK_TICKS = 10
 _MAX_PIPELINED = 16
+_STREAM_END_SECONDS = 1.0
 
 
 class _PipelineError(Exception):
@@ -78,13 +81,27 @@ class OpenConnections(ServerState):
 
 
 class LimitedServer(uvicorn.Server):
-    """uvicorn server with limits on its connections, which are checked once a second."""
+    """uvicorn server with limits on its connections, which are checked once a second.
+
+    Attributes:
+        end_streams: called a second before the requests that a graceful shutdown still waits for
+            are cancelled: a stream ends with an error then, and not like a complete one.
+    """
 
     def __init__(self, config: uvicorn.Config, limits: ConnectionLimits | None = None) -> None:
         # WebSocket connections would have no limits; the service does not use them.
         config.http, config.ws = Connection, "none"
         super().__init__(config)
         self.server_state: OpenConnections = OpenConnections(limits or ConnectionLimits())
+        self.end_streams: Callable[[], None] = lambda: None
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        grace = (self.config.timeout_graceful_shutdown or 0) - _STREAM_END_SECONDS
+        timer = asyncio.get_running_loop().call_later(max(0.0, grace), lambda: self.end_streams())
+        try:
+            await super().shutdown(sockets)
+        finally:
+            timer.cancel()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -121,6 +138,8 @@ class Connection(HttpToolsProtocol):
         # Start of the current timeout.
         self._since = self._now()
         self._chunks: list[bytes] = []
+        # The request that is served; of several pipelined ones `cycle` is the newest.
+        self._served: RequestResponseCycle | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -130,6 +149,29 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._forget()
         super().connection_lost(exc)
+        if self._served is not None and not self._served.response_complete:
+            self._served.disconnected = True
+            self._served.message_event.set()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        """Serve a request, for which a connection that is being closed is a client that left.
+
+        uvloop raises an error for each write to one.
+        """
+        self._served = cycle
+
+        async def serve(scope: Any, receive: Any, send: Any) -> None:
+            async def receive_open() -> Any:
+                cycle.disconnected |= self.transport.is_closing()
+                return await receive()
+
+            async def send_open(message: Any) -> None:
+                cycle.disconnected |= self.transport.is_closing()
+                await send(message)
+
+            await app(scope, receive_open, send_open)
+
+        super()._start_asgi_task(cycle, serve)
 
     def abort(self) -> None:
         self._forget()

@@ -16,12 +16,12 @@ from auctune.domain import AuctuneError, InputError
 from auctune.run.data.client import DataError
 from auctune.run.inference import InferenceError
 from auctune.schema import format_path
+from auctune.service.accounts.budgets import BudgetExceededError
 from auctune.service.accounts.limits import QuotaExceededError
 from auctune.service.files.blobs import DiskFullError, TooLargeError
 from auctune.service.http.schemas import ErrorBody
 from auctune.service.http.serializers import quote_view
 from auctune.service.inference.catalog import ModelNotFoundError
-from auctune.service.inference.generation import BudgetExceededError
 from auctune.service.jobs.quotes import QuoteChangedError
 from auctune.service.router import ZonePausedError
 from auctune.service.storage.batch import StoreError

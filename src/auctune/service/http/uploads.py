@@ -1,7 +1,7 @@
 """Streaming parser of a multipart upload of one file; only small fields are buffered."""
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from fastapi import Request
@@ -14,14 +14,22 @@ from auctune.service.files.repository import Purpose
 # The parser logs a warning for each invalid form, which the client gets as an error anyway.
 logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
 
+TOKEN = "csrf"
+"""Field of a form with the token of its session."""
+
 _MAX_FIELD_BYTES = 1024
 _EXPECTED = "multipart/form-data with the fields file and purpose"
 
 
 class MultipartUpload:
-    """Form of POST /v1/files; filename and purpose are set once `chunks` is exhausted."""
+    """Form of POST /v1/files; filename and purpose are set once `chunks` is exhausted.
 
-    def __init__(self, request: Request) -> None:
+    Args:
+        check_token: for a form of a page, which has a field `csrf` before its file: called with
+            the field, or "", before the file is read.
+    """
+
+    def __init__(self, request: Request, check_token: Callable[[str], None] | None = None) -> None:
         # Cut: the parser takes 0.2 s for the longest header that the server accepts.
         kind, options = parse_options_header(request.headers.get("content-type", "")[:1000])
         boundary = options.get(b"boundary", b"")
@@ -30,7 +38,7 @@ class MultipartUpload:
         self.filename = ""
         self.purpose = Purpose.TRAINING
         self._request = request
-        self._parts = _PartCollector()
+        self._parts = _PartCollector(check_token)
         self._parser = MultipartParser(boundary, self._parts.callbacks())
 
     async def chunks(self) -> AsyncIterator[bytes]:
@@ -68,7 +76,9 @@ def safe_filename(raw: bytes) -> str:
 class _PartCollector:
     """Callbacks of the parser: checks fields, and collects the content of the file."""
 
-    def __init__(self) -> None:
+    def __init__(self, check_token: Callable[[str], None] | None) -> None:
+        self._check_token = check_token
+        self._names = {"file", "purpose", *([TOKEN] if check_token is not None else [])}
         self.fields: dict[str, bytes] = {}
         self.filename: bytes | None = None
         self.size = 0
@@ -110,12 +120,14 @@ class _PartCollector:
     def _headers_finished(self) -> None:
         kind, options = parse_options_header(self._headers.get(b"content-disposition", b""))
         name = options.get(b"name", b"").decode("utf-8", errors="replace")
-        if kind != b"form-data" or name not in ("file", "purpose"):
+        if kind != b"form-data" or name not in self._names:
             raise InputError(name[:64] or "body", "is not a field of this form", _EXPECTED)
         if name in self.fields or (name == "file" and self.filename is not None):
             raise InputError(name, "is given twice", "one field of this name")
         self._name = name
         if name == "file":
+            if self._check_token is not None:
+                self._check_token(self.fields.get(TOKEN, b"").decode(errors="replace"))
             self.filename = options.get(b"filename", b"")
         else:
             self.fields[name] = b""
@@ -127,9 +139,7 @@ class _PartCollector:
             return
         self.fields[self._name] += data[start:end]
         if len(self.fields[self._name]) > _MAX_FIELD_BYTES:
-            raise InputError(
-                self._name, f"has more than {_MAX_FIELD_BYTES} bytes", repr(Purpose.TRAINING.value)
-            )
+            raise InputError(self._name, f"has more than {_MAX_FIELD_BYTES} bytes", _EXPECTED)
 
     def _end(self) -> None:
         self.is_over = True

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
+from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 
-from auctune.domain import AuctuneError
 from auctune.domain.generation import (
     AnswerEnd,
     AnswerPiece,
@@ -16,21 +17,18 @@ from auctune.domain.generation import (
     Request,
     RowScored,
 )
+from auctune.domain.money import STEP, ZERO
 from auctune.run.generation import Generator, GeneratorSettings
-from auctune.service.accounts.budgets import BudgetTracker
+from auctune.run.inference import InferenceError
+from auctune.service.accounts.budgets import BudgetExceededError, BudgetLocks
 from auctune.service.accounts.keys import Principal
 from auctune.service.accounts.limits import FairSlots
 from auctune.service.config.inference import InferenceConfig
 from auctune.service.inference.catalog import Model
 from auctune.service.metrics import Metrics
 from auctune.service.zones.core.actor import ZoneActor
-from auctune.service.zones.core.events import token_amount
+from auctune.service.zones.core.events import token_charge
 from auctune.service.zones.core.zone import AnyZone
-
-
-class BudgetExceededError(AuctuneError):
-    """Nothing is left of a budget for answers."""
-
 
 PromptPiece = tuple[int, Piece]
 """Number of a prompt of a request, or of rows, and a piece of the reply to it."""
@@ -44,7 +42,7 @@ class GenerationService:
         bases: settings of the process of each base, by its name.
         metrics: count tokens.
         actors: of a zone with each base, in whose log its charges are.
-        budgets: that charges count against.
+        budgets: that reservations and charges count against.
         logs: folder of the processes' logs.
         lock: descriptor of a lock that the processes hold too, or None.
 
@@ -59,7 +57,7 @@ class GenerationService:
         bases: Mapping[str, GeneratorSettings],
         metrics: Metrics,
         actors: Mapping[str, ZoneActor[AnyZone]],
-        budgets: BudgetTracker,
+        budgets: BudgetLocks,
         logs: Path,
         lock: int | None,
     ) -> None:
@@ -72,8 +70,10 @@ class GenerationService:
             base: FairSlots("requests for answers", config.max_batch, config.max_waiting)
             for base in bases
         }
-        # Tokens of users' requests that are under way, which no budget counts yet.
-        self._uncharged = Counter[str]()
+        # Prompts are read by one thread of a base's process.
+        self._readers = {
+            base: FairSlots("requests for answers", 1, config.max_waiting) for base in bases
+        }
         logs.mkdir(parents=True, exist_ok=True)
         # Each starts its process with its first request.
         self._generators = {
@@ -86,6 +86,11 @@ class GenerationService:
             for number, (base, settings) in enumerate(bases.items())
         }
 
+    def stop(self) -> None:
+        """Have all requests fail, those under way and later ones: the service stops."""
+        for generator in self._generators.values():
+            generator.stop("the service is stopping")
+
     async def close(self) -> None:
         """End all processes; requests under way fail."""
         await asyncio.gather(*(one.close() for one in self._generators.values()))
@@ -95,20 +100,20 @@ class GenerationService:
     ) -> AsyncGenerator[PromptPiece]:
         """Yield the pieces of the replies to some requests; closing the iterator cancels them.
 
-        What they cost is on disk when the iterator ends. Of a request that is cancelled, the
-        prompts and rows that were read and the tokens drawn until then are charged; of one that
-        fails, no token of an answer that is not complete.
+        All prompts and rows are read before anything is generated, and the most that the answers
+        can cost is reserved until they are charged. The charge is on disk when the iterator ends.
+        However that comes about, the prompts and rows that were read and the tokens that were drawn
+        are charged; nothing is if the process of the model ends.
 
         Tokens are drawn whether or not the pieces are awaited: a client that reads slowly holds up
         nobody.
 
         Raises:
             QuotaExceededError: if too many requests of the user wait.
-            BudgetExceededError: if nothing is left of a budget, and tokens cost something.
+            BudgetExceededError: if the answers may cost more than is left of a budget.
             InputError: for a prompt or an adapter that cannot be used.
             InferenceError: if the process ends.
         """
-        self._check_budget(who)
         inbox: asyncio.Queue[PromptPiece | Exception | None] = asyncio.Queue()
         task = asyncio.create_task(self._run(model, who, requests, inbox))
         try:
@@ -127,6 +132,58 @@ class GenerationService:
         requests: Sequence[Request],
         inbox: "asyncio.Queue[PromptPiece | Exception | None]",
     ) -> None:
+        try:
+            parts = list(_parts(requests, self._slots[model.base].num_slots))
+            release = await self._prepare(model, who, requests, num_parts=len(parts))
+            try:
+                await self._read(model, who, parts, inbox)
+            finally:
+                release()
+        except* Exception as errors:
+            inbox.put_nowait(_first(errors))
+        else:
+            inbox.put_nowait(None)
+
+    async def _prepare(
+        self, model: Model, who: Principal, requests: Sequence[Request], num_parts: int
+    ) -> Callable[[], None]:
+        """Check all prompts and rows, and reserve what the replies may cost; return its release."""
+        if not self.price and num_parts == 1:
+            return _nothing
+        if self.price and self._budgets.remaining(who.user, who.key) == ZERO:
+            raise BudgetExceededError("nothing is left of your budget")
+        # One for a base and its adapter has the same size.
+        groups = [(one, list(same)) for one, same in groupby(requests, _without_adapter)]
+        async with self._readers[model.base].acquire(who.user, 1):
+            sizes = await self._generators[model.base].measure([one for one, _ in groups])
+        if not self.price:
+            return _nothing
+        num_tokens = sum(
+            size.prompt_tokens + size.answer_tokens * request.num_replies
+            for size, (_, same) in zip(sizes, groups, strict=True)
+            for request in same
+        )
+        amount, fraction = token_charge(num_tokens, self.price)
+        if fraction:
+            amount += STEP
+        async with self._budgets.acquire(who.user, who.key):
+            reserved = self._actors[model.base].call(
+                lambda _: self._budgets.reserve(who.user, who.key, amount)
+            )
+            try:
+                return await asyncio.shield(reserved)
+            except asyncio.CancelledError:
+                reserved.add_done_callback(_release)
+                raise
+
+    async def _read(
+        self,
+        model: Model,
+        who: Principal,
+        parts: Sequence[tuple[int, Request]],
+        inbox: "asyncio.Queue[PromptPiece | Exception | None]",
+    ) -> None:
+        """Put the pieces of all replies into `inbox`, and charge for them."""
         generator, slots = self._generators[model.base], self._slots[model.base]
         used = Counter[str]()
         # Tokens of answers that are not complete.
@@ -134,65 +191,42 @@ class GenerationService:
         # One part of a request waits at a time, and others' requests come in between.
         turn = asyncio.Lock()
 
-        def count(kind: str, num_tokens: int) -> None:
-            used[kind] += num_tokens
-            self._uncharged[who.user] += num_tokens
-
         async def read(number: int, part: Request, *, is_first: bool) -> None:
             async with AsyncExitStack() as stack:
                 async with turn:
                     held = slots.acquire(who.user, part.num_replies, is_limited=is_first)
                     await stack.enter_async_context(held)
-                # It may have been used up in the meantime.
-                self._check_budget(who)
                 pieces = await stack.enter_async_context(aclosing(generator.generate(part)))
                 async for piece in pieces:
                     if isinstance(piece, PromptRead):
                         if isinstance(part, GenerationRequest) and part.first_answer:
                             # Read for an earlier part.
                             continue
-                        count("prompt", piece.prompt_tokens)
+                        used["prompt"] += piece.prompt_tokens
                     elif isinstance(piece, RowScored):
-                        count("prompt", piece.row_tokens)
+                        used["prompt"] += piece.row_tokens
                     elif isinstance(piece, AnswerPiece):
                         drawn[number, piece.answer] = piece.num_tokens
                     elif isinstance(piece, AnswerEnd):
                         del drawn[number, piece.answer]
-                        count("completion", piece.num_tokens)
+                        used["completion"] += piece.num_tokens
                     inbox.put_nowait((number, piece))
 
         try:
-            try:
-                async with asyncio.TaskGroup() as group:
-                    for index, (number, part) in enumerate(_parts(requests, slots.num_slots)):
-                        group.create_task(read(number, part, is_first=index == 0))
-            except asyncio.CancelledError:
-                # What the client has read of answers that it cut off.
-                count("completion", drawn.total())
-                raise
-            finally:
-                for kind, num_tokens in used.items():
-                    self._metrics.observe_tokens(model.base, kind, num_tokens)
-                charged = self._charge(model, who, (used["prompt"], used["completion"]))
-                charged.add_done_callback(lambda _: self._forget(who.user, used.total()))
+            async with asyncio.TaskGroup() as group:
+                for index, (number, part) in enumerate(parts):
+                    group.create_task(read(number, part, is_first=index == 0))
+        except* InferenceError:
+            # The service's fault.
+            used.clear()
+            drawn.clear()
+            raise
+        finally:
+            used["completion"] += drawn.total()
+            for kind, num_tokens in used.items():
+                self._metrics.observe_tokens(model.base, kind, num_tokens)
             # A client that leaves now has its answers.
-            await asyncio.shield(charged)
-        except* Exception as errors:
-            inbox.put_nowait(_first(errors))
-        else:
-            inbox.put_nowait(None)
-
-    def _check_budget(self, who: Principal) -> None:
-        remaining = self._budgets.remaining(who.user, who.key) if self.price else None
-        if remaining is not None and remaining <= token_amount(
-            self._uncharged[who.user], self.price
-        ):
-            raise BudgetExceededError("nothing is left of your budget")
-
-    def _forget(self, user: str, num_tokens: int) -> None:
-        self._uncharged[user] -= num_tokens
-        if not self._uncharged[user]:
-            del self._uncharged[user]
+            await asyncio.shield(self._charge(model, who, (used["prompt"], used["completion"])))
 
     def _charge(
         self, model: Model, who: Principal, tokens: tuple[int, int]
@@ -206,6 +240,18 @@ class GenerationService:
         return self._actors[model.base].call(
             lambda zone: zone.charge_tokens(who, model.name, tokens, price)
         )
+
+
+def _nothing() -> None: ...
+
+
+def _release(reserved: "asyncio.Future[Callable[[], None]]") -> None:
+    if reserved.exception() is None:
+        reserved.result()()
+
+
+def _without_adapter(request: Request) -> Request:
+    return replace(request, adapter=None)
 
 
 def _parts(requests: Sequence[Request], num_slots: int) -> Iterator[tuple[int, Request]]:

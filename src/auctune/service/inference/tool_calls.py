@@ -37,46 +37,65 @@ class ToolCallParser:
 
     def __init__(self, names: Collection[str]) -> None:
         self._names = names
-        self._held = ""
+        # White space after the text that is shown, then what may be the beginning of a call, or the
+        # text from the first call on.
+        self._blanks: list[str] = []
+        self._begun = ""
+        self._called: list[str] = []
 
     def add(self, text: str) -> str:
         """Add a piece of the answer; return the text that is shown by now.
 
-        Text from the first call on is held back, and so is what may be the beginning of one.
+        Text from the first call on is held back, and so is what may be the beginning of one. A
+        piece costs what its length costs, however much is held back.
         """
         if not self._names:
             return text
-        self._held += text
-        begin = self._held.find(_OPEN)
-        shown = len(self._held[:begin].rstrip()) if begin >= 0 else self._certain()
-        text, self._held = self._held[:shown], self._held[shown:]
-        return text
+        if self._called:
+            self._called.append(text)
+            return ""
+        text = self._begun + text
+        begin = text.find(_OPEN)
+        if begin >= 0:
+            shown = self._show(text[:begin])
+            self._called, self._blanks = [*self._blanks, text[begin:]], []
+            self._begun = ""
+            return shown
+        begin = len(text) - self._num_begun(text)
+        self._begun = text[begin:]
+        return self._show(text[:begin])
+
+    def _show(self, text: str) -> str:
+        """Return text with the white space before it, without that at its end, which is kept."""
+        if not (shown := text.rstrip()):
+            self._blanks.append(text)
+            return ""
+        before, self._blanks = self._blanks, [text[len(shown) :]]
+        return "".join((*before, shown))
 
     def finish(self) -> tuple[str, list[ToolCall]]:
         """Return the rest of the text, and the calls; no calls if one of them cannot be read."""
+        held = "".join((*self._blanks, self._begun, *self._called))
         calls, position = [], 0
-        while (found := _CALL.match(self._held, position)) is not None:
+        while (found := _CALL.match(held, position)) is not None:
             call = self._read(found[1])
             if call is None:
-                return self._held, []
+                return held, []
             calls.append(call)
             position = found.end()
-        return (self._held, []) if position < len(self._held) or not calls else ("", calls)
+        return (held, []) if position < len(held) or not calls else ("", calls)
 
-    def _certain(self) -> int:
-        """Return how many of the held characters cannot belong to a call."""
-        text = self._held
-        for count in range(min(len(_OPEN) - 1, len(text)), 0, -1):
-            if _OPEN.startswith(text[-count:]):
-                text = text[:-count]
-                break
-        return len(text.rstrip())
+    @staticmethod
+    def _num_begun(text: str) -> int:
+        """Return how many characters at the end may be the beginning of a call."""
+        counts = range(min(len(_OPEN) - 1, len(text)), 0, -1)
+        return next((count for count in counts if _OPEN.startswith(text[-count:])), 0)
 
     def _read(self, text: str) -> ToolCall | None:
         try:
             value: Any = json.loads(text)
+            name, arguments = value.get("name"), value.get("arguments", {})
+            is_call = isinstance(name, str) and name in self._names and isinstance(arguments, dict)
+            return ToolCall(new_id("call"), name, json.dumps(arguments)) if is_call else None
         except (ValueError, RecursionError):
             return None
-        name, arguments = value.get("name"), value.get("arguments", {})
-        is_call = isinstance(name, str) and name in self._names and isinstance(arguments, dict)
-        return ToolCall(new_id("call"), name, json.dumps(arguments)) if is_call else None

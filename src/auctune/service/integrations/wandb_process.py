@@ -6,15 +6,15 @@ megabyte.
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from functools import partial
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Literal, TypedDict
+from weakref import WeakSet
 
 from auctune.domain import AuctuneError
-from auctune.run.runtime.channel import Alive
-from auctune.run.runtime.local import WorkerProcess
+from auctune.run.runtime.channel import Alive, OnMessage
+from auctune.run.runtime.local import AsyncWorker, WorkerProcess
 from auctune.service.storage.events import Record
 
 WORKER = "auctune.service.integrations.worker"
@@ -88,10 +88,8 @@ class WandbProcess:
         self._module = module
         self._ids = count(1)
         self._runs: dict[int, OpenRun] = {}
-        self._process: WorkerProcess | None = None
-        # Of the process: messages of an earlier one may still come.
-        self._generation = 0
-        self._endings: set[asyncio.Task[None]] = set()
+        self._process: AsyncWorker | None = None
+        self._endings: WeakSet[AsyncWorker] = WeakSet()
 
     @property
     def pid(self) -> int | None:
@@ -104,11 +102,9 @@ class WandbProcess:
 
         Args:
             start: `folder` of its files, `is_kept`, and `options`, the arguments of `WandbRun`.
-
-        Raises:
-            RunError: if the process cannot be started.
         """
-        self._start()
+        if self._process is None:
+            self._process = AsyncWorker(self._start, self._receive, self.end)
         number = next(self._ids)
         run = self._runs[number] = OpenRun(self, number)
         self.send({"do": "start", "id": number, **start})
@@ -131,38 +127,19 @@ class WandbProcess:
             return
         for run in self._runs.values():
             run.set_ended(f"the process of W&B ended: {why}")
-        ending = asyncio.get_running_loop().create_task(asyncio.to_thread(process.kill))
-        self._endings.add(ending)
-        ending.add_done_callback(self._endings.discard)
+        process.kill()
+        self._endings.add(process)
 
     async def close(self) -> None:
         self.end("the service stops")
-        await asyncio.gather(*self._endings)
+        await asyncio.gather(*(one.closed() for one in self._endings))
 
-    def _start(self) -> None:
-        if self._process is not None:
-            return
-        self._generation += 1
-        loop = asyncio.get_running_loop()
-        receive = partial(self._receive, self._generation)
+    def _start(self, on_message: OnMessage) -> WorkerProcess:
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        return WorkerProcess(
+            self._module, None, on_message, log=self._log, environment=self._environment
+        )
 
-        def forward(message: RunMessage | None) -> None:
-            # The loop may be closed by now.
-            with suppress(RuntimeError):
-                loop.call_soon_threadsafe(receive, message)
-
-        try:
-            self._log.parent.mkdir(parents=True, exist_ok=True)
-            self._process = WorkerProcess(
-                self._module, None, forward, log=self._log, environment=self._environment
-            )
-        except OSError as error:
-            raise RunError(f"the process of W&B cannot be started ({error.strerror})") from None
-
-    def _receive(self, generation: int, message: RunMessage | None) -> None:
-        if self._process is None or generation != self._generation:
-            return
-        if message is None:
-            self.end(self._process.exit_reason())
-        elif message["kind"] == "ended" and message["id"] in self._runs:
+    def _receive(self, message: RunMessage) -> None:
+        if message["kind"] == "ended" and message["id"] in self._runs:
             self._runs[message["id"]].set_ended(message["error"])

@@ -37,7 +37,6 @@ from auctune.service.page.auth import (
     csrf_protected,
     for_operators,
     login_required,
-    uploaded,
 )
 from auctune.service.page.templates import json_of, render_error, style_sheet
 from auctune.service.service import Service
@@ -84,7 +83,7 @@ def page_routes() -> list[tuple[str, str, Endpoint]]:
         ("/quotes/{quote_id}/accept", "POST", page(form(quote_views.accept))),
         ("/quotes/{quote_id}/zone", "POST", page(form(quote_views.ask_zone))),
         ("/files", "GET", page(job_views.list_files)),
-        ("/files", "POST", page(uploaded(job_views.upload))),
+        ("/files", "POST", page(job_views.upload)),
         ("/files/{file_id}/content", "GET", page(job_views.content)),
         ("/files/{file_id}/delete", "POST", page(form(_action(api_files.delete, "/files")))),
         ("/money", "GET", page(job_views.money_page)),

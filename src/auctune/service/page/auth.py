@@ -20,6 +20,7 @@ from auctune.service.accounts.limits import TokenBuckets
 from auctune.service.http.auth import check_rate
 from auctune.service.http.errors import CLOSE_CONNECTION, ApiError
 from auctune.service.http.middleware import SIGN_IN
+from auctune.service.http.uploads import TOKEN
 from auctune.service.identifiers import JOB_ID
 from auctune.service.service import Service
 
@@ -89,7 +90,6 @@ class Sessions:
 
 COOKIE = "auctune_session"
 ROOT = "/page"
-TOKEN = "csrf"
 FORM = "application/x-www-form-urlencoded"
 _IN_UTF8 = frozenset(("", "charset=utf-8", 'charset="utf-8"'))
 _MAX_FIELDS = 200
@@ -171,24 +171,14 @@ def csrf_protected(page: Page) -> Page:
     async def checked(visit: PageRequest) -> Response:
         check_origin(visit.request)
         fields = await read_form(visit.request)
-        _check_token(visit, fields.get(TOKEN, ""))
+        check_token(visit, fields.get(TOKEN, ""))
         return await page(visit)
 
     return checked
 
 
-def uploaded(page: Page) -> Page:
-    """Like `csrf_protected`, for an upload: its body is streamed, so its token is in the query."""
-
-    async def checked(visit: PageRequest) -> Response:
-        check_origin(visit.request)
-        _check_token(visit, visit.query(TOKEN) or "")
-        return await page(visit)
-
-    return checked
-
-
-def _check_token(visit: PageRequest, token: str) -> None:
+def check_token(visit: PageRequest, token: str) -> None:
+    """Check the CSRF token of a form; raise 403 for another one."""
     if not visit.session.verify_csrf(token):
         message = "the form belongs to another session; reload the page"
         raise ApiError(403, message, "forbidden", None, CLOSE_CONNECTION)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from urllib.parse import quote
 
 from starlette.responses import RedirectResponse, Response
@@ -11,7 +12,8 @@ from auctune.service.accounts.limits import OPEN
 from auctune.service.http.errors import ApiError
 from auctune.service.http.routes import explanations, files, jobs, ledger, zones
 from auctune.service.http.serializers import JSON
-from auctune.service.page.auth import ROOT, PageRequest
+from auctune.service.http.uploads import MultipartUpload
+from auctune.service.page.auth import ROOT, PageRequest, check_origin, check_token
 from auctune.service.page.charts import losses_of, metered_of, plan_of_job
 from auctune.service.page.evaluation_views import evaluation_form
 from auctune.service.page.templates import json_of, render
@@ -26,7 +28,9 @@ async def list_files(visit: PageRequest) -> Response:
 
 async def upload(visit: PageRequest) -> Response:
     """Upload a data set, and continue with the form of a job."""
-    file = await files.upload(visit.service, visit.who, visit.request)
+    check_origin(visit.request)
+    form = MultipartUpload(visit.request, partial(check_token, visit))
+    file = await files.receive_file(visit.service, visit.who, visit.request, form)
     return RedirectResponse(f"{ROOT}/new?file={file['id']}", 303)
 
 

@@ -10,9 +10,8 @@ over its limit, the answer that joined last gives its place up, and is read agai
 been drawn of it, once there is room.
 """
 
-import inspect
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -28,6 +27,7 @@ from auctune.domain.dataset import (
     read_dataset,
 )
 from auctune.domain.errors import AuctuneError, InputError
+from auctune.domain.evaluation import Question
 from auctune.domain.generation import (
     AnswerEnd,
     AnswerPiece,
@@ -37,6 +37,7 @@ from auctune.domain.generation import (
     Piece,
     PromptRead,
     Request,
+    RequestSize,
     RowScored,
     RowsRead,
     RowsScored,
@@ -55,20 +56,30 @@ from auctune.train.rows import (
     prompt_tokens,
     tokenize_chunk,
 )
-from auctune.train.sampling import end_tokens
+from auctune.train.sampling import end_tokens, last_logits
 
 # Tokens of a prompt that one step reads: about as long as a step of some answers takes on a CPU.
 _CHUNK_TOKENS = {"cpu": 128, "cuda": 2048}
 # Tokens that all answers can be drawn further by when another one joins them.
 _SPARE_TOKENS = 64
+# Tokens of an answer of a base without a context limit.
+_UNLIMITED = 10**12
 # Name of no adapter: rows of the base alone.
 _BASE = ""
 
 Reply = tuple[str, Piece | AuctuneError]
 """Id of a request, and a piece of its reply, or the error that ends it."""
 
-ReadRequest = tuple[Request, list[int] | DataSet]
+ReadRequest = tuple[Request, "list[int] | ReadRows"]
 """A request, and the tokens of its prompt, or its rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRows:
+    """Rows with their tokens, and the first questions among them."""
+
+    rows: TokenizedDataSet
+    questions: tuple[Question, ...]
 
 
 @dataclass(eq=False)
@@ -159,9 +170,7 @@ class Engine:
         self._ends = end_tokens(base)
         self._logprobs = LogprobReader(base.tokenizer)
         self._chunk = _CHUNK_TOKENS[base.device.type]
-        # Without it, logits of a whole prompt are computed where those of its last token count.
-        is_known = "logits_to_keep" in inspect.signature(self._model.forward).parameters
-        self._options = {"logits_to_keep": 1} if is_known else {}
+        self._options = last_logits(self._model)
         self._waiting: deque[_Waiting] = deque()
         self._readings: deque[_Reading] = deque()
         self._scorings: deque[_Scoring] = deque()
@@ -175,22 +184,30 @@ class Engine:
         """Whether there is nothing to do."""
         return not (self._waiting or self._readings or self._rows or self._scorings)
 
-    def read(self, request: Request) -> ReadRequest:
-        """Return a request with its tokens or rows; on any thread, while steps are taken.
+    def read(
+        self, request: Request, is_cancelled: Callable[[], bool] = lambda: False
+    ) -> ReadRequest | None:
+        """Return a request with its tokens; on any thread, while steps are taken.
+
+        Rows can take half a second each: None if the request is cancelled meanwhile.
 
         Raises:
             InputError: if its prompt or its rows cannot be used.
         """
         if isinstance(request, GenerationRequest):
             return request, self._tokenize(request)
-        dataset = read_dataset(
-            request.data,
-            "rows",
-            max_row_characters=DEFAULT_MAX_ROW_CHARACTERS,
-            max_rows=request.max_rows,
-        )
-        check_scorable(dataset)
-        return request, dataset
+        rows = self._read_rows(request, is_cancelled)
+        return None if rows is None else (request, rows)
+
+    def measure(
+        self, request: Request, is_cancelled: Callable[[], bool] = lambda: False
+    ) -> RequestSize:
+        """Return how many tokens a request may take; threads and errors as of `read`."""
+        if isinstance(request, GenerationRequest):
+            num_tokens = len(self._tokenize(request))
+            return RequestSize(num_tokens, self._room(request, num_tokens))
+        rows = self._read_rows(request, is_cancelled)
+        return RequestSize(0 if rows is None else sum(map(len, rows.rows.rows)), 0)
 
     def add(self, id_: str, request: Request) -> None:
         """Read and accept a request.
@@ -198,7 +215,9 @@ class Engine:
         Raises:
             InputError: if its prompt, its rows or their adapter cannot be used.
         """
-        self.accept(id_, self.read(request))
+        read = self.read(request)
+        assert read is not None
+        self.accept(id_, read)
 
     def accept(self, id_: str, read: ReadRequest) -> None:
         """Accept what `read` returned; its reply comes with the next steps.
@@ -211,9 +230,9 @@ class Engine:
             assert isinstance(content, list)
             self._waiting.append(_Waiting(id_, request, content))
             return
-        assert isinstance(content, DataSet)
+        assert isinstance(content, ReadRows)
         adapter = self._load(request.adapter)
-        pieces = self._score(request, content, adapter)
+        pieces = self._score(content, adapter)
         self._scorings.append(_Scoring(id_, adapter, pieces))
 
     def cancel(self, id_: str) -> None:
@@ -278,6 +297,39 @@ class Engine:
             raise InputError(place, f"has {len(tokens)} tokens", expected)
         return tokens
 
+    def _room(self, request: GenerationRequest, num_prompt_tokens: int) -> int:
+        """Return how many tokens an answer may have."""
+        wanted = _UNLIMITED if request.params.max_tokens is None else request.params.max_tokens
+        context = self._base.context_tokens
+        return wanted if context is None else min(wanted, context - num_prompt_tokens)
+
+    def _read_rows(
+        self, request: ScoreRequest, is_cancelled: Callable[[], bool]
+    ) -> ReadRows | None:
+        base = self._base
+        dataset = read_dataset(
+            request.data,
+            "rows",
+            max_row_characters=DEFAULT_MAX_ROW_CHARACTERS,
+            max_rows=request.max_rows,
+        )
+        check_scorable(dataset)
+        limit = min(request.max_length, base.context_tokens or request.max_length)
+        read = TokenizedDataSet(())
+        for row, line in zip(dataset.rows, dataset.lines, strict=True):
+            if is_cancelled():
+                return None
+            one = DataSet(dataset.kind, (row,), (line,))
+            part = tokenize_chunk(one, base.tokenizer, limit, line)
+            read = TokenizedDataSet(
+                (*read.rows, *part.rows),
+                {**read.dropped, **part.dropped},
+                longest=max(read.longest, part.longest),
+            )
+        read.check_rows(limit, base.context_tokens)
+        questions = read_questions(dataset.kind, read.rows[: request.num_questions], base.tokenizer)
+        return ReadRows(read, tuple(questions))
+
     def _begin(self, waiting: _Waiting) -> Iterator[Reply]:
         params = waiting.request.params
         try:
@@ -285,10 +337,7 @@ class Engine:
         except InputError as error:
             yield waiting.id, error
             return
-        room = params.max_tokens
-        if (context := self._base.context_tokens) is not None:
-            left = context - len(waiting.prompt)
-            room = left if room is None else min(room, left)
+        room = self._room(waiting.request, len(waiting.prompt))
         first = waiting.request.first_answer
         answers = [
             _Answer(
@@ -299,7 +348,7 @@ class Engine:
                 Sampler(params, number, self._base.device),
                 AnswerText(self._base.tokenizer, params.stop),
                 params.num_logprobs,
-                2**62 if room is None else room,
+                room,
             )
             for number in range(first, first + params.num_answers)
         ]
@@ -332,26 +381,10 @@ class Engine:
         if isinstance(piece, RowsScored):
             self._scorings.remove(scoring)
 
-    def _score(
-        self, request: ScoreRequest, dataset: DataSet, adapter: str
-    ) -> Iterator[Piece | None]:
+    def _score(self, content: ReadRows, adapter: str) -> Iterator[Piece | None]:
         """Yield the pieces of a reply, and None where others may take a step."""
-        base = self._base
-        limit = min(request.max_length, base.context_tokens or request.max_length)
-        read = TokenizedDataSet(())
-        # One at a time: the tokenizer takes half a second for a long one.
-        for row, line in zip(dataset.rows, dataset.lines, strict=True):
-            one = DataSet(dataset.kind, (row,), (line,))
-            part = tokenize_chunk(one, base.tokenizer, limit, line)
-            read = TokenizedDataSet(
-                (*read.rows, *part.rows),
-                {**read.dropped, **part.dropped},
-                longest=max(read.longest, part.longest),
-            )
-            yield None
-        read.check_rows(limit, base.context_tokens)
-        questions = read_questions(dataset.kind, read.rows[: request.num_questions], base.tokenizer)
-        yield RowsRead(len(read), read.num_trained_tokens, tuple(questions))
+        base, read = self._base, content.rows
+        yield RowsRead(len(read), read.num_trained_tokens, content.questions)
         total = ScoreSum()
         for tokenized in read.rows:
             kv = KvBatch(base.device, 1)

@@ -1,8 +1,10 @@
 """Worker processes of this machine: forked from the fork server, or interpreters of their own."""
 
+import asyncio
 import os
 import queue
 import signal
+import threading
 from collections.abc import Iterator
 from multiprocessing import forkserver
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 
 from auctune.run.runtime.channel import Message
 from auctune.run.runtime.local import (
+    AsyncWorker,
     WorkerProcess,
     device_in_child,
     gpu_allocator,
@@ -256,3 +259,48 @@ def test_memory_of_a_gpu_is_handed_out_in_segments_that_grow(
     device: str, environment: dict[str, str], expected: dict[str, str]
 ) -> None:
     assert gpu_allocator(device, environment) == expected
+
+
+def test_an_event_loop_goes_on_while_a_worker_starts_and_ends() -> None:
+    may_start = threading.Event()
+    received: list[Any] = []
+    ended: list[str] = []
+
+    def start(on_message: Any) -> WorkerProcess:
+        # As for the lock of a fork server that still imports its modules.
+        assert may_start.wait(60)
+        return WorkerProcess("support.odd_drawing", None, on_message)
+
+    async def run() -> None:
+        worker = AsyncWorker(start, received.append, ended.append)
+        worker.send({"do": "draw", "id": 1, "chart": "plan", "data": {"number": 0}, "text": ""})
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert not received
+        may_start.set()
+        while not any(one["kind"] == "drawn" for one in received):
+            await asyncio.sleep(0.01)
+        assert worker.pid is not None
+        os.kill(worker.pid, signal.SIGKILL)
+        await worker.closed()
+        assert ended == ["killed by SIGKILL"]
+
+        killed = AsyncWorker(start, received.append, ended.append)
+        killed.kill()
+        await killed.closed()
+
+        def fail(_: Any) -> WorkerProcess:
+            raise FileNotFoundError(2, "No such file or directory")
+
+        await AsyncWorker(fail, received.append, ended.append).closed()
+        assert ended[1:] == ["it cannot be started (No such file or directory)"]
+
+    asyncio.run(run())
+
+
+def test_no_process_is_started_on_an_event_loop() -> None:
+    async def run() -> None:
+        WorkerProcess("support.odd_drawing", None, print)
+
+    with pytest.raises(AssertionError, match="use AsyncWorker"):
+        asyncio.run(run())

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from auctune.domain import InputError
 from auctune.domain.dataset import read_row
+from auctune.run.generation import REQUESTS
 from auctune.service.http.requests import read_body
 from auctune.service.inference.requests import ChatRequest, CompletionRequest
 
@@ -103,6 +104,34 @@ def test_what_is_wrong_with_a_prompt_is_named(fields: dict[str, Any], place: str
     with pytest.raises(InputError) as wrong:
         completion(**fields).prompts(None)
     assert wrong.value.place == place
+
+
+@pytest.mark.parametrize("depth", [190, 201, 500, 1000, 100_000])
+@pytest.mark.parametrize(("first", "last"), [("[", "]"), ('{"a":', "}")])
+def test_arguments_of_any_depth_are_read_or_refused(depth: int, first: str, last: str) -> None:
+    arguments = '{"x": ' + first * depth + ("1" if "{" in first else "") + last * depth + "}"
+    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    body = {"model": "tiny", "messages": [MESSAGE, message, MESSAGE]}
+    request = read_body(json.dumps(body).encode(), ChatRequest)
+    row = json.dumps({"messages": [MESSAGE, message]})
+    if depth < 200:
+        (found,) = request.prompts(None)
+        # As it is sent to the process that answers.
+        assert REQUESTS.validate_json(REQUESTS.dump_json(found)) == found
+        read_row(row, "row")
+        return
+    with pytest.raises(InputError, match="is nested too deeply") as wrong:
+        request.prompts(None)
+    assert wrong.value.place == "messages[1].tool_calls[0].arguments"
+    with pytest.raises(InputError, match="is nested too deeply"):
+        read_row(row, "row")
+
+
+def test_a_row_that_is_nested_too_deeply_is_refused() -> None:
+    deep = "[" * 300 + "]" * 300
+    with pytest.raises(InputError, match="is nested too deeply"):
+        read_row(f'{{"messages": [], "metadata": {deep}}}', "row")
 
 
 VALUES = st.recursive(

@@ -54,6 +54,17 @@ def test_what_is_no_call_stays_text(answer: str) -> None:
     assert parse(list(answer)) == (answer, [])
 
 
+@pytest.mark.parametrize("piece", [" ", "<", "\n<tool_call", " <tool_call> "])
+def test_however_much_is_held_back_a_piece_is_read_once(piece: str) -> None:
+    answer = piece * 5000
+    assert parse([piece] * 5000) == (answer, [])
+    parser, seen = ToolCallParser(NAMES), 0
+    for _ in range(5000):
+        parser.add(piece)
+        seen = max(seen, *map(len, (parser._begun, *parser._blanks[-2:], *parser._called[-2:])))
+    assert seen <= 2 * len(piece)
+
+
 def test_without_tools_all_is_text() -> None:
     answer = written("weather", {})
     assert parse([answer], frozenset()) == (answer, [])

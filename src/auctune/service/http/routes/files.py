@@ -44,12 +44,18 @@ _FORM: dict[str, Any] = {
 @router.post("", response_model=FileObject, response_model_exclude_none=True, openapi_extra=_FORM)
 async def upload(service: ServiceDep, who: CurrentUser, request: Request) -> JSON:
     """Upload a data set in JSON lines."""
+    return await receive_file(service, who, request, MultipartUpload(request))
+
+
+async def receive_file(
+    service: Service, who: Principal, request: Request, form: MultipartUpload
+) -> JSON:
+    """Store the file of a form."""
     length = request.headers.get("content-length", "")
     announced = max(0, int(length) - FORM_BYTES) if length.isascii() and length.isdecimal() else 0
     limit = service.files.limits.upload_bytes
     if announced > limit:
         raise TooLargeError("file", f"has more than {limit} bytes", "a smaller file")
-    form = MultipartUpload(request)
     record = await service.files.add(who.user, form, form.chunks(), announced)
     service.submissions.preload(record)
     return file_view(record)

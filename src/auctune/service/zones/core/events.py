@@ -6,7 +6,7 @@ of zones; a kind declares its own in its `events.py`, and adds fields to some of
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from decimal import ROUND_HALF_EVEN
+from decimal import ROUND_DOWN, ROUND_HALF_EVEN
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import PlainSerializer, PlainValidator, TypeAdapter
@@ -14,7 +14,7 @@ from pydantic import PlainSerializer, PlainValidator, TypeAdapter
 from auctune.domain import Money
 from auctune.domain.data_size import DataSize
 from auctune.domain.epoch_metrics import EpochMetrics
-from auctune.domain.money import STEP
+from auctune.domain.money import STEP, ZERO
 from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.training import Training
 from auctune.service.storage.events import EventType, Record
@@ -206,14 +206,30 @@ class OutOfMemory(EventData):
     text: str
 
 
-def token_amount(num_tokens: int, price: Money) -> Money:
-    """Return what tokens cost, rounded half-even; `price` is that of 1,000."""
+def token_charge(num_tokens: int, price: Money, carried: Money = ZERO) -> tuple[Money, Money]:
+    """Return what tokens cost in whole steps of money, and the exact fraction that is left over.
+
+    Args:
+        price: of 1,000 tokens.
+        carried: fraction that was left over before.
+    """
+    exact = carried + price * num_tokens / 1000
+    amount = exact.quantize(STEP, rounding=ROUND_DOWN)
+    return amount, (exact - amount) or ZERO
+
+
+def old_token_amount(num_tokens: int, price: Money) -> Money:
+    """Return what tokens cost by events without `carried`: rounded half-even."""
     return (price * num_tokens / 1000).quantize(STEP, rounding=ROUND_HALF_EVEN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokensUsed(EventData):
-    """A user was charged for answers of a model; `price` is that of 1,000 tokens."""
+    """A user was charged for answers of a model; `price` is that of 1,000 tokens.
+
+    `carried` is the fraction of the smallest amount that the next charge for this user and model
+    begins with; events of an earlier release have none, and none is recorded.
+    """
 
     type = EventType.TOKENS_USED
 
@@ -225,3 +241,11 @@ class TokensUsed(EventData):
     completion_tokens: int
     price: Money
     amount: Money
+    carried: Money | None = None
+
+    def body(self) -> Record:
+        # Not `super()`: a dataclass with slots is a class of its own.
+        body = EventData.body(self)
+        if self.carried is None:
+            del body["carried"]
+        return body

@@ -269,7 +269,8 @@ class SlotWorker(ZoneWorker[Z]):
         self._executor: Executor | None = None
 
     async def _start_processes(self) -> None:
-        self._executor = self._make_executor(self._on_message)
+        # On Ray it starts a process.
+        self._executor = await asyncio.to_thread(self._make_executor, self._on_message)
         self._scheduler = self.scheduler(self._executor, self._work, self._files.blobs.path)
         await self._actor.call(self._scheduler.resume)
 

@@ -4,6 +4,7 @@ In memory are open jobs only. What an event changes outside of the state (rows o
 entries) is returned, and committed with the event.
 """
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,8 @@ import numpy as np
 import orjson
 from pydantic import ValidationError
 
-from auctune.domain import read_snapshot
+from auctune.domain import Money, read_snapshot
+from auctune.domain.money import ZERO
 from auctune.service.ledger import charge_tokens
 from auctune.service.storage.events import ZoneEvent, job_of
 from auctune.service.storage.read_model import Effects, Status
@@ -68,6 +70,7 @@ class ZoneState(ABC, Generic[J]):
         seq: number of the newest event applied; 0 before the first.
         received: pending jobs, by id.
         jobs: admitted jobs that have not ended, by id.
+        fractions: of money that the next answer of a model costs a user more; see `carried`.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
@@ -78,6 +81,7 @@ class ZoneState(ABC, Generic[J]):
     seq: int = 0
     received: dict[str, PendingJob] = field(default_factory=dict)
     jobs: dict[str, J] = field(default_factory=dict)
+    fractions: dict[str, Money] = field(default_factory=dict)
 
     def __init_subclass__(cls) -> None:
         cls._by_type = {one.type: (one, reducer) for one, reducer in cls.reducers.items()}
@@ -143,7 +147,15 @@ class ZoneState(ABC, Generic[J]):
         job.notes.append(data.text)
         return self.show(event, job)
 
+    def carried(self, user: str, model: str) -> Money:
+        """Return the fraction of money that a user's answers of a model have not paid yet."""
+        return self.fractions.get(_fraction_key(user, model), ZERO)
+
     def _tokens_used(self, _event: ZoneEvent, data: TokensUsed) -> Effects:
+        key = _fraction_key(data.user, data.model)
+        self.fractions.pop(key, None)
+        if data.carried:
+            self.fractions[key] = data.carried
         return Effects(entries=charge_tokens(data.user, data.amount))
 
     def _paused(self, event: ZoneEvent, _data: JobPaused) -> Effects:
@@ -284,6 +296,11 @@ class ZoneModel(Generic[S, M]):
             raise ValueError(f"snapshot: {place}: {first['msg']}") from None
 
 
+def _fraction_key(user: str, model: str) -> str:
+    # Snapshots hold no suffix of a model, which its user has chosen.
+    return hashlib.sha256(f"{user} {model}".encode()).hexdigest()[:16]
+
+
 class SnapshotWriter:
     """Serializes a zone's model; jobs without new events are not serialized again."""
 
@@ -312,6 +329,9 @@ class SnapshotWriter:
             for job in state.jobs.values()
         }
         record = adapter(type(state)).dump_python(state, mode="json", exclude={"jobs"})
+        if not record["fractions"]:
+            # As releases without it wrote it.
+            del record["fractions"]
         record["version"] = SNAPSHOT_VERSION
         record["jobs"] = {name: orjson.Fragment(body) for name, (_, body) in self._jobs.items()}
         # As an array of bytes, so that no name in it is read as a key of the snapshot.

@@ -24,7 +24,7 @@ from auctune.service.zones.core.events import (
     JobResumed,
     OutOfMemory,
     TokensUsed,
-    token_amount,
+    token_charge,
 )
 from auctune.service.zones.core.job import OpenJob, PendingJob, Phase, PrepaidJob
 from auctune.service.zones.core.state import ZoneModel
@@ -246,9 +246,13 @@ class Zone(ABC, Generic[J, B]):
     ) -> None:
         """Charge a user for answers of a model: tokens of prompts and of answers.
 
+        What is less than the smallest amount is charged with a later answer.
+
         Args:
             price: of 1,000 tokens.
         """
+        carried = self.model.state.carried(who.user, model)
+        amount, carried = token_charge(sum(tokens), price, carried)
         data = TokensUsed(
             user=who.user,
             key=who.key,
@@ -257,10 +261,10 @@ class Zone(ABC, Generic[J, B]):
             prompt_tokens=tokens[0],
             completion_tokens=tokens[1],
             price=price,
-            amount=token_amount(sum(tokens), price),
+            amount=amount,
+            carried=carried,
         )
-        if data.amount:
-            self.record(data)
+        self.record(data)
 
     def _latest_row(self) -> JobReadModel:
         return self._events[-1][1].rows[-1]
