@@ -206,6 +206,7 @@ def test_nothing_that_a_server_says_controls_a_terminal(
 ) -> None:
     server.will_answer(200, {HOSTILE: [HOSTILE, {"a": HOSTILE}], "b": 1})
     assert transport.get("/x") == {SHOWN: [SHOWN, {"a": SHOWN}], "b": 1}
+    server.answers.clear()
     server.will_answer(404, error(HOSTILE))
     with pytest.raises(ServiceError) as refused:
         transport.get("/x")

@@ -154,7 +154,11 @@ class GenerationService:
             raise BudgetExceededError("nothing is left of your budget")
         # One for a base and its adapter has the same size.
         groups = [(one, list(same)) for one, same in groupby(requests, _without_adapter)]
-        async with self._readers[model.base].acquire(who.user, 1):
+        async with AsyncExitStack() as stack:
+            # Rows have threads of their own, and their user has one evaluation at a time.
+            if all(isinstance(one, GenerationRequest) for one in requests):
+                reader = self._readers[model.base].acquire(who.user, 1)
+                await stack.enter_async_context(reader)
             sizes = await self._generators[model.base].measure([one for one, _ in groups])
         if not self.price:
             return _nothing

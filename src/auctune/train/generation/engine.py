@@ -368,12 +368,7 @@ class Engine:
     def _score_next(self) -> Iterator[Reply]:
         """Go on with the rows of one request; after each row it is the next one's turn."""
         scoring = self._scorings[0]
-        try:
-            piece = next(scoring.pieces)
-        except AuctuneError as error:
-            self._scorings.popleft()
-            yield scoring.id, error
-            return
+        piece = next(scoring.pieces)
         if piece is None:
             return
         yield scoring.id, piece

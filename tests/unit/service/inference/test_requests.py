@@ -106,7 +106,7 @@ def test_what_is_wrong_with_a_prompt_is_named(fields: dict[str, Any], place: str
     assert wrong.value.place == place
 
 
-@pytest.mark.parametrize("depth", [190, 201, 500, 1000, 100_000])
+@pytest.mark.parametrize("depth", [190, 201, 500, 1000, 9000])
 @pytest.mark.parametrize(("first", "last"), [("[", "]"), ('{"a":', "}")])
 def test_arguments_of_any_depth_are_read_or_refused(depth: int, first: str, last: str) -> None:
     arguments = '{"x": ' + first * depth + ("1" if "{" in first else "") + last * depth + "}"

@@ -24,6 +24,7 @@ from auctune.train.base import Base
 from auctune.train.evaluation import evaluate
 from auctune.train.generation.engine import Engine, Reply
 from auctune.train.job import SampleParams
+from auctune.train.rows import tokenize_chunk
 from auctune.train.sampling import continue_tokens, load_checked_adapter
 from support.peft_adapters import save_adapter
 from support.small_bases import FAMILIES, WORDS, build_base
@@ -145,6 +146,34 @@ def test_requests_take_turns_and_can_be_cancelled(tmp_path: Path) -> None:
     assert len(replies.tokens["b"]) == 1
 
 
+def test_rows_are_tokenized_before_they_are_accepted_and_not_once_they_are_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = build_base(tmp_path / "base", "llama")
+    request = ScoreRequest(
+        data=write_rows(tmp_path / "rows.jsonl", RowKind.COMPLETION, 5), max_rows=5
+    )
+    tokenized: list[int] = []
+
+    def tokenize(dataset: Any, *more: Any) -> Any:
+        tokenized.append(len(dataset.rows))
+        return tokenize_chunk(dataset, *more)
+
+    monkeypatch.setattr("auctune.train.generation.engine.tokenize_chunk", tokenize)
+    engine = Engine(base)
+    assert engine.read(request, lambda: len(tokenized) == 2) is None
+    assert tokenized == [1, 1]
+    size = engine.measure(request)
+    read = engine.read(request)
+    assert read is not None
+    assert tokenized == [1] * 12
+    engine.accept("x", read)
+    replies = Replies().finish(engine)
+    assert sum(replies.tokens["x"]) == size.prompt_tokens
+    # A step tokenizes nothing: answers would wait for it.
+    assert tokenized == [1] * 12
+
+
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
@@ -171,8 +200,8 @@ def test_rows_without_targets_and_files_that_are_gone_are_errors(tmp_path: Path)
     data = tmp_path / "rows.jsonl"
     prompt = " ".join(WORDS[:1] * 50)
     data.write_text(json.dumps({"prompt": prompt, "completion": "word1"}))
-    engine.add("x", ScoreRequest(data=data, max_rows=50, max_length=20))
-    assert "none of 1 has a token to learn" in str(Replies().finish(engine).errors["x"])
+    with pytest.raises(InputError, match="none of 1 has a token to learn"):
+        engine.add("x", ScoreRequest(data=data, max_rows=50, max_length=20))
     with pytest.raises(InputError, match="rows: cannot be read"):
         engine.add("x", ScoreRequest(data=tmp_path / "none", max_rows=50))
     with pytest.raises(InputError, match="model: cannot be read"):
