@@ -74,3 +74,21 @@ def test_a_shown_name_prints_on_one_line_and_is_no_path(raw: bytes) -> None:
     assert 1 <= len(name) <= 255
     assert "/" not in name
     assert "\\" not in name
+
+
+def test_the_token_of_a_page_comes_before_the_file_and_belongs_to_no_other_form() -> None:
+    token = b'--cut\r\nContent-Disposition: form-data; name="csrf"\r\n\r\nsecret\r\n'
+    seen: list[str] = []
+
+    def form(body: bytes) -> MultipartUpload:
+        plain = form_of([body])
+        return MultipartUpload(plain._request, seen.append)
+
+    assert read(form(token + FORM)) == CONTENT
+    assert read(form(FORM)) == CONTENT
+    with pytest.raises(InputError, match="csrf: is not a field"):
+        read(form_of([token + FORM]))
+    # Without one before the file there is none.
+    late = FORM.replace(b"\r\n--cut--\r\n", b"\r\n" + token + b"--cut--\r\n")
+    assert read(form(late)) == CONTENT
+    assert seen == ["secret", "", ""]
