@@ -171,11 +171,12 @@ def _settings(
     if slot_seconds is not None and not 1 <= slot_seconds <= _MAX_SLOT_SECONDS:
         raise InputError("--slot-seconds", f"{slot_seconds:g}", f"1 to {_MAX_SLOT_SECONDS} seconds")
 
-    from auctune.service.config.auction import AuctionConfig
     from auctune.service.config.models import first_config
 
     file = first_config() if config is None else _read_checked(config)
-    zones = None if slot_seconds is None else [AuctionConfig(slot_seconds=slot_seconds)]
+    zones = None
+    if slot_seconds is not None:
+        zones = [file.zones[0].model_copy(update={"slot_seconds": slot_seconds})]
     changes = {"host": host, "port": port, "zones": zones}
     return file.model_copy(update={k: v for k, v in changes.items() if v is not None})
 

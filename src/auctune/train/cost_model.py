@@ -1,12 +1,14 @@
 """Cost model of a pass over n tokens, t = a + b n: its fit, its budget, and its margin of error."""
 
+import itertools
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from auctune.device_profile import Mix, SweepPoint
+from auctune.device_profile import LARGE_MARGIN, Mix, SweepPoint
 
 GOOD_SPEED = 0.9
 LARGEST_MARGIN = 0.9
@@ -14,6 +16,8 @@ LARGEST_MARGIN = 0.9
 GAIN = 1.05
 MARGIN_QUANTILE = 0.9
 NOISE_RATIO = 2.0
+# Of the time of passes on a device that nothing else uses.
+BUSY_RATIO = 1.25
 # Of the time of a pass, by which the line may be wrong before small passes are left out.
 LINE_ERROR = 0.2
 FEWEST_POINTS = 3
@@ -98,6 +102,26 @@ def is_noisy(mixes: Sequence[Mix]) -> bool:
     return bool(mixes) and all(
         mix.predicted_seconds > NOISE_RATIO * mix.measured_seconds for mix in mixes
     )
+
+
+def is_disturbed(mixes: Sequence[Mix]) -> bool:
+    """Return whether mixes ran so much slower or faster than predicted that it may be by chance."""
+    return margin_of(mixes) > LARGE_MARGIN or is_noisy(mixes)
+
+
+def is_slower(best: Sequence[SweepPoint], again: Sequence[SweepPoint]) -> bool:
+    """Return whether passes take longer now than they did at best: something else is at work."""
+    pairs = zip(best, again, strict=False)
+    return statistics.median(now.seconds / then.seconds for then, now in pairs) > BUSY_RATIO
+
+
+def fastest_mixes(first: Sequence[Mix], again: Sequence[Mix]) -> list[Mix]:
+    """Return the faster time of each of the same mixes; the shorter list lacks the last ones."""
+    pairs = itertools.zip_longest(first, again)
+    return [
+        min((one for one in pair if one is not None), key=lambda mix: mix.measured_seconds)
+        for pair in pairs
+    ]
 
 
 def elementwise_min(first: Sequence[SweepPoint], again: Sequence[SweepPoint]) -> list[SweepPoint]:

@@ -9,10 +9,15 @@ In this order, all on the trainer that will do the work:
 3. Peak memory of a pass at the budget, and memory of a task next to it.
 4. Time to load a task, to write its checkpoint and to unload it.
 5. Mixed loads: random tasks together; the 90% quantile of their errors becomes the margin.
+6. If mixed loads ran much slower or much faster than predicted, something else may have been at
+   work: passes and loads are measured again, and the fastest times count. If passes are slower now
+   than they were, the device is busy: loads are compared with passes of the same time, and the
+   margin is between `LEAST_MARGIN` and `UNMEASURED_MARGIN`.
 
-All of it has a time limit. A slow device gets fewer rounds and smaller mixes, then shorter sweeps
-and fewer mixes; what is left out is replaced by what sells too little rather than too much, and is
-named in the profile. Each part runs once at least, so that a very slow device exceeds the limit.
+All of it has a time limit; part 6 may exceed it by half. A slow device gets fewer rounds and
+smaller mixes, then shorter sweeps and fewer mixes; what is left out is replaced by what sells too
+little rather than too much, and is named in the profile. Each part runs once at least, so that a
+very slow device exceeds the limit.
 """
 
 import gc
@@ -31,15 +36,26 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from auctune.device_profile import Mix, Origin, Profile, SweepPoint, read_profile, write_profile
+from auctune.device_profile import (
+    LARGE_MARGIN,
+    Mix,
+    Origin,
+    Profile,
+    SweepPoint,
+    read_profile,
+    write_profile,
+)
 from auctune.domain.errors import AuctuneError, InputError
 from auctune.train.base import Base, default_modules, linear_features, num_weight_bytes
 from auctune.train.cost_model import (
     choose_budget,
     elementwise_min,
+    fastest_mixes,
     fit_line,
+    is_disturbed,
     is_noisy,
     is_saturated,
+    is_slower,
     margin_of,
     predict,
     predict_mixes,
@@ -55,7 +71,7 @@ __all__ = ["Effort", "Profile", "measure_profile", "read_profile", "write_profil
 
 TASKS_PER_SLOT = 4
 MANY_EPOCHS = 100_000
-MORE_SWEEPS = 3
+MAX_REPEATS = 3
 DIFFERENT_ROWS = 32
 # Tokens of the smallest pass, and of the shortest row of a mixed load.
 SMALLEST = 32
@@ -68,7 +84,9 @@ UNMEASURED_MARGIN = 0.5
 LEAST_MARGIN = 0.25
 FEWEST_MIXES = 5
 # Shares of the time limit by which parts end.
-SWEEP_END, MEMORY_END, SWITCHES_END, MIXES_END = 0.33, 0.42, 0.5, 1.0
+SWEEP_END, MEMORY_END, SWITCHES_END, MIXES_END, REPEATS_END = 0.33, 0.42, 0.5, 1.0, 1.5
+BUSY = "mixed loads while nothing else was at work"
+_AGAIN = " once more, as something else may be at work"
 
 Report = Callable[[str, float], None]
 """Called with what is being measured, and the share done of all, from 0 to 1."""
@@ -275,6 +293,8 @@ class _Measurement:
         self.started = self.workload.now()
         self.not_measured: list[str] = []
         self._share = 0.0
+        # Tokens of a round of mixed loads, at most.
+        self._most = 0.0
 
     def run(self, token_budget: int | None) -> Profile:
         sweep = self.sweep()
@@ -286,17 +306,28 @@ class _Measurement:
         self.report_progress("memory", SWEEP_END)
         activations, per_parameter = self.activations(budget), self.bytes_per_parameter()
         load, checkpoint, suspend = self.swap_seconds()
-        mixes = self.mixes(budget, a, b)
-        for _ in range(MORE_SWEEPS):
-            if not is_noisy(mixes) or self.is_over(MIXES_END):
+        mixes, is_busy, lost = self.mixes(budget, a, b), False, 0.0
+        for _ in range(MAX_REPEATS):
+            if not is_disturbed(mixes) or self.is_over(REPEATS_END):
                 break
             known = len(self.not_measured)
-            again = self.sweep("speed of passes once more, as something else was at work", 1.0)
-            # What it was too late for, the first one has measured.
+            again = self.sweep(f"speed of passes{_AGAIN}", REPEATS_END)
+            loads = self.mixes(budget, a, b, REPEATS_END)
+            # What it was too late for, the first ones have measured.
             del self.not_measured[known:]
             sweep = [*elementwise_min(sweep, again), *sweep[len(again) :]]
             a, b = fit_line(sweep)
-            mixes = predict_mixes(mixes, budget, a, b)
+            mixes = predict_mixes(fastest_mixes(mixes, loads), budget, a, b)
+            is_busy = is_slower(sweep, again)
+            # Loads lose as much against passes of the same time, whatever else was at work.
+            lost = margin_of(predict_mixes(loads, budget, *fit_line(again)))
+            if not is_busy and not is_noisy(mixes):
+                # It is the device that slows loads down.
+                break
+        margin = self.margin(mixes)
+        if is_busy and margin > LARGE_MARGIN:
+            self.not_measured.append(BUSY)
+            margin = min(margin, UNMEASURED_MARGIN, max(LEAST_MARGIN, lost))
         self.report_progress("done", 1.0)
         weights = num_weight_bytes(self.base.model)
         return Profile(
@@ -317,7 +348,7 @@ class _Measurement:
             checkpoint_seconds=checkpoint,
             suspend_seconds=suspend,
             tasks_per_slot=TASKS_PER_SLOT,
-            margin=self.margin(mixes),
+            margin=margin,
             sweep=tuple(sweep),
             mixes=tuple(mixes),
             not_measured=tuple(dict.fromkeys(self.not_measured)),
@@ -470,22 +501,26 @@ class _Measurement:
         load, save, suspend = (statistics.median(t[1:]) for t in (loads, saves, suspends))
         return load, save, suspend
 
-    def mixes(self, budget: int, a: float, b: float) -> list[Mix]:
-        """Return mixed loads, as predicted by t = a + b n and as measured."""
+    def mixes(self, budget: int, a: float, b: float, end: float = MIXES_END) -> list[Mix]:
+        """Return mixed loads, as predicted by t = a + b n and as measured; the same each time.
+
+        `end` is the share of the time limit by which they are measured.
+        """
         source = random.Random(self.seed)
         trainer, mixes = self.trainer(budget, round(a / b)), []
         begin = self.workload.now()
-        until = max(self.until(MIXES_END), begin)
+        until = max(self.until(end), begin)
         # A round of each if there is no time for more, of as many tokens as there is time for.
         rounds, count = self.effort.mix_timed, self.effort.mixes
         if until - begin < count * rounds * predict(4 * budget, budget, a, b):
             rounds = 1
         affordable = (until - begin) / (count * rounds) / (a / budget + b)
-        most = max(1.5 * budget, affordable)
+        self._most = most = self._most or max(1.5 * budget, affordable)
         jobs: list[LoraJob] = []
         for number in range(count):
             share = number / count
-            self.report_progress("mixed loads", SWITCHES_END + (MIXES_END - SWITCHES_END) * share)
+            what = "mixed loads" if end == MIXES_END else f"mixed loads{_AGAIN}"
+            self.report_progress(what, SWITCHES_END + (MIXES_END - SWITCHES_END) * share)
             if number % MIXES_A_LOAD == 0:
                 self.workload.unload(trainer, jobs)
                 shapes = random_shapes(source, self.row_tokens, budget, most)

@@ -7,9 +7,12 @@ from auctune.train.cost_model import (
     LINE_ERROR,
     choose_budget,
     elementwise_min,
+    fastest_mixes,
     fit_line,
+    is_disturbed,
     is_noisy,
     is_saturated,
+    is_slower,
     margin_of,
     predict_mixes,
 )
@@ -83,6 +86,26 @@ def test_a_sweep_is_disturbed_if_every_mix_runs_in_less_than_half_of_its_time() 
     assert is_noisy([quicker, quicker])
     assert not is_noisy([quicker, slower])
     assert not is_noisy([])
+
+
+def test_of_loads_that_were_measured_twice_the_quicker_times_count() -> None:
+    first = [Mix(2, 10, 1.0, 5.0), Mix(3, 20, 2.0, 2.0)]
+    again = [Mix(2, 10, 1.0, 1.0), Mix(3, 20, 2.0, 9.0), Mix(2, 30, 3.0, 3.0)]
+    assert fastest_mixes(first, again) == [again[0], first[1], again[2]]
+    assert fastest_mixes(first, []) == first
+
+
+def test_loads_are_doubted_if_they_are_far_from_their_prediction() -> None:
+    assert is_disturbed([Mix(2, 10, 1.0, 2.0)])
+    assert is_disturbed([Mix(2, 10, 3.0, 1.0)])
+    assert not is_disturbed([Mix(2, 10, 1.0, 1.2)])
+    assert not is_disturbed([])
+
+
+def test_a_device_is_busy_while_most_passes_take_longer_than_before() -> None:
+    best = points({32: 1.0, 64: 2.0, 128: 4.0})
+    assert not is_slower(best, points({32: 1.1, 64: 2.0, 128: 40.0}))
+    assert is_slower(best, points({32: 1.0, 64: 3.0, 128: 6.0}))
 
 
 def test_of_two_sweeps_the_quicker_passes_count() -> None:

@@ -26,6 +26,7 @@ from auctune.train.host import device_name, library_versions, usable_bytes
 from auctune.train.job import LoraJob
 from auctune.train.peak_memory import peak_bytes
 from auctune.train.profile import (
+    BUSY,
     LEAST_MARGIN,
     SMALLEST,
     SWEEP_END,
@@ -251,6 +252,103 @@ def test_a_disturbed_load_decides_no_margin_and_a_slowdown_of_the_device_does(
     assert margin({mix: [1.0, 9.0, 1.0] for mix in range(11)}) == pytest.approx(0.0)
     assert margin({mix: [1.25] * 3 for mix in range(11)}) == pytest.approx(0.2)
     assert margin({3: [1.25] * 3, 9: [2.0] * 3}) == pytest.approx(0.2)
+
+
+class BusyWorkload(TimedWorkload):
+    """A device whose rounds take the predicted time, times what else is at work then."""
+
+    time = 0.0
+    slowdown: Callable[[float, int], float] = staticmethod(lambda time, num_jobs: 1.0)
+
+    def now(self) -> float:
+        return self.time
+
+    def rounds(
+        self,
+        trainer: MultiLoraTrainer,
+        jobs: Sequence[LoraJob],
+        count: int,
+        until: float = math.inf,
+    ) -> list[float]:
+        seconds: list[float] = []
+        for _ in range(count):
+            factor = self.slowdown(self.time, len(jobs))
+            seconds.append(factor * predict(round_tokens(jobs), 128, 5e-2, 1e-3))
+            self.time += seconds[-1]
+        return seconds
+
+
+class SpeedOnly(_Measurement):
+    """Without what a timed workload has no figures of."""
+
+    def activations(self, budget: int) -> int:
+        return 1_000_000
+
+    def bytes_per_parameter(self) -> float:
+        return 16.0
+
+    def swap_seconds(self) -> tuple[float, float, float]:
+        return 0.1, 0.1, 0.1
+
+
+LIMIT = 60.0
+
+
+def measured_while(
+    slowdown: Callable[[float, int], float], base: Base, folder: Path
+) -> tuple[Profile, float]:
+    """The profile of a device that is slowed down, and how long it took."""
+    workload = BusyWorkload(base, folder, 0)
+    workload.slowdown = slowdown
+    effort = replace(SHORT, seconds=LIMIT, mixes=10)
+    profile = SpeedOnly(base, effort, workload, 0, lambda *_: None).run(None)
+    # The speed of passes is that of an idle device: the quickest sweep counts.
+    assert profile.step_seconds == pytest.approx(5e-2, rel=0.01)
+    assert profile.token_seconds == pytest.approx(1e-3, rel=0.01)
+    assert profile.micro_batch_tokens == 128
+    return profile, workload.time
+
+
+def slower_between(begin: float, end: float, factor: float) -> Callable[[float, int], float]:
+    """Something else is at work for some time."""
+    return lambda time, num_jobs: factor if begin < time < end else 1.0
+
+
+def test_loads_that_something_else_slowed_down_are_measured_again(
+    tiny_base: Base, tmp_path: Path
+) -> None:
+    measured = partial(measured_while, base=tiny_base, folder=tmp_path)
+    quiet, took = measured(lambda time, num_jobs: 1.0)
+    assert quiet.margin == pytest.approx(0.0, abs=1e-9)
+    assert took < LIMIT
+    # From the end of the sweep on, until the loads were measured once.
+    for slowdown in (3.0, 10.0):
+        profile, _ = measured(slower_between(2, LIMIT, slowdown))
+        assert profile.margin == pytest.approx(0.0, abs=1e-9)
+        assert BUSY not in profile.not_measured
+
+
+def test_a_device_that_stays_busy_sells_half_of_its_speed_at_least_and_says_why(
+    tiny_base: Base, tmp_path: Path
+) -> None:
+    measured = partial(measured_while, base=tiny_base, folder=tmp_path)
+    for slowdown in (2.0, 10.0):
+        profile, took = measured(slower_between(2, math.inf, slowdown))
+        assert profile.margin == LEAST_MARGIN
+        assert any(BUSY in warning for warning in profile.warnings())
+        # A round more than the limit, at most.
+        assert took < 1.5 * LIMIT + 30
+
+
+def test_loads_that_the_device_itself_slows_down_decide_the_margin(
+    tiny_base: Base, tmp_path: Path
+) -> None:
+    def loads_are_slower(_: float, num_jobs: int) -> float:
+        return 1.0 if num_jobs == 1 else 4.0
+
+    profile, _ = measured_while(loads_are_slower, tiny_base, tmp_path)
+    assert profile.margin == pytest.approx(0.75)
+    assert BUSY not in profile.not_measured
 
 
 def test_a_token_budget_that_does_not_fit_is_refused(tiny_base: Base) -> None:

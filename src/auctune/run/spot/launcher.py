@@ -20,6 +20,7 @@ from auctune.run.spot.worker import (
     WORKER,
     SpotRunError,
     Weights,
+    WorkerAlive,
     WorkerExited,
     WorkerFailed,
     WorkerMessage,
@@ -56,8 +57,7 @@ class LocalWorker:
 
     def start(self, on_message: Callable[[WorkerMessage], None]) -> None:
         def receive(message: Message | None) -> None:
-            if message is None or message["kind"] != "alive":
-                on_message(_read_message(message))
+            on_message(_read_message(message))
 
         device = self._settings.device
         seen = replace(self._settings, device=device_in_child(device, os.environ))
@@ -94,6 +94,8 @@ def _read_message(message: Message | None) -> WorkerMessage:
     if message is None:
         return WorkerExited()
     match message.pop("kind"):
+        case "alive":
+            return WorkerAlive()
         case "ready":
             return WorkerReady(**message)
         case "gradient":

@@ -99,6 +99,11 @@ class WorkerReady:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerAlive:
+    """Heartbeat of a worker's process; those on Ray have none."""
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerFailed:
     """A worker cannot use the job."""
 
@@ -110,7 +115,7 @@ class WorkerExited:
     """A worker is gone; its last message."""
 
 
-WorkerMessage = WorkerReady | Contribution | WorkerFailed | WorkerExited
+WorkerMessage = WorkerReady | WorkerAlive | Contribution | WorkerFailed | WorkerExited
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,6 +6,7 @@ faster workers do more. The micro-batch of a worker that exits goes to another.
 
 import queue
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,6 +15,7 @@ from auctune.run.spot.provider import Instance
 from auctune.run.spot.worker import (
     SpotRunError,
     Weights,
+    WorkerAlive,
     WorkerExited,
     WorkerFailed,
     WorkerMessage,
@@ -22,17 +24,18 @@ from auctune.run.spot.worker import (
 from auctune.train.data_parallel.batches import Contribution, RowRange
 from auctune.train.data_parallel.trainer import ElasticTrainer
 
-# A worker that takes longer to get ready, or for one micro-batch, is stuck, and is killed.
+# A worker that takes longer for one micro-batch is stuck, and is killed. So is one that is not
+# ready and sends no heartbeat for so long: to load a large base may take any time.
 STUCK_SECONDS = 600.0
 
 
 @dataclass(eq=False)
 class _PooledWorker:
     instance: Instance
+    # When it was started or sent its micro-batch; until it is ready, its last heartbeat.
+    since: float
     ready: bool = False
     part: RowRange | None = None
-    # Its process was started, or it was sent its micro-batch.
-    since: float = field(default_factory=time.monotonic)
 
     @property
     def is_busy(self) -> bool:
@@ -60,15 +63,21 @@ class WorkerPool:
     Args:
         trainer: whose micro-batches they compute.
         base_digest: of its base, which theirs must equal.
-        stuck_seconds: how long a worker may take to get ready, and for one micro-batch.
+        stuck_seconds: how long a worker may take for one micro-batch, and for a heartbeat until it
+            is ready.
+        now: monotonic clock.
     """
 
     def __init__(
-        self, trainer: ElasticTrainer, base_digest: str, stuck_seconds: float = STUCK_SECONDS
+        self,
+        trainer: ElasticTrainer,
+        base_digest: str,
+        stuck_seconds: float = STUCK_SECONDS,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._trainer = trainer
         self._expected = WorkerReady(base_digest, trainer.data_digest, trainer.values.size)
-        self._stuck_seconds = stuck_seconds
+        self._stuck_seconds, self._now = stuck_seconds, now
         self._workers: dict[str, _PooledWorker] = {}
         self._inbox: queue.SimpleQueue[tuple[_PooledWorker, WorkerMessage]] = queue.SimpleQueue()
 
@@ -84,7 +93,7 @@ class WorkerPool:
 
     def add(self, instance: Instance) -> None:
         """Use the worker of an instance from now on."""
-        worker = _PooledWorker(instance)
+        worker = _PooledWorker(instance, self._now())
         self._workers[instance.id] = worker
         instance.worker.start(partial(self._put, worker))
 
@@ -121,6 +130,9 @@ class WorkerPool:
                 self._check(worker.instance, message)
                 worker.ready = True
                 result.ready.append(worker.instance)
+            case WorkerAlive():
+                if not worker.ready:
+                    worker.since = self._now()
             case Contribution():
                 assert worker.part is not None
                 part, worker.part = worker.part, None
@@ -145,13 +157,13 @@ class WorkerPool:
             part = self._trainer.next_micro_batch()
             if part is None:
                 return
-            worker.part, worker.since = part, time.monotonic()
+            worker.part, worker.since = part, self._now()
             weights = Weights(self._trainer.step, self._trainer.values)
             worker.instance.worker.compute(part, weights)
 
     def _kill_stuck(self) -> None:
         """Kill workers that have taken too long; their exit is a message as any other."""
-        now = time.monotonic()
+        now = self._now()
         for worker in self._workers.values():
             if worker.is_busy and now - worker.since > self._stuck_seconds:
                 worker.instance.worker.kill()

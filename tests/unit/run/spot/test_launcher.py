@@ -16,6 +16,7 @@ from auctune.run.spot.provider import PurchaseOption
 from auctune.run.spot.worker import (
     SpotRunError,
     Weights,
+    WorkerAlive,
     WorkerExited,
     WorkerFailed,
     WorkerMessage,
@@ -37,6 +38,13 @@ def settings(site: Site) -> WorkerSettings:
     return site.settings
 
 
+def received(messages: "queue.SimpleQueue[WorkerMessage]", seconds: float) -> WorkerMessage:
+    """The next message that is no heartbeat."""
+    while (message := messages.get(timeout=seconds)) == WorkerAlive():
+        pass
+    return message
+
+
 def test_settings_survive_the_way_to_a_process(settings: WorkerSettings) -> None:
     assert load_settings(dump_settings(settings)) == settings
 
@@ -49,12 +57,12 @@ def test_a_worker_computes_what_would_be_computed_here_until_it_is_killed(
     worker = launcher.launch(PurchaseOption.SPOT)
     messages: queue.SimpleQueue[WorkerMessage] = queue.SimpleQueue()
     worker.start(messages.put)
-    assert isinstance(messages.get(timeout=120), WorkerReady)
+    assert isinstance(received(messages, 120), WorkerReady)
     trainer = ElasticTrainer(site.base, settings.job, tmp_path, micro_batch=2)
     part = trainer.next_micro_batch()
     assert part is not None
     worker.compute(part, Weights(trainer.step, trainer.values))
-    found = messages.get(timeout=120)
+    found = received(messages, 120)
     here = GradientWorker(site.base, settings.job)
     here.set_weights(trainer.values)
     expected = here.compute(part)
@@ -62,7 +70,7 @@ def test_a_worker_computes_what_would_be_computed_here_until_it_is_killed(
     assert np.array_equal(found.gradient, expected.gradient)
     assert found.loss == expected.loss
     os.kill(worker.pid, signal.SIGKILL)
-    assert messages.get(timeout=30) == WorkerExited()
+    assert received(messages, 30) == WorkerExited()
     worker.kill()
     worker.kill()
     launcher.close()
@@ -109,10 +117,10 @@ def test_what_a_worker_cannot_load_is_its_message_and_that_of_a_fork_server_an_e
     worker = LocalLauncher(wrong, tmp_path / "log").launch(PurchaseOption.SPOT)
     messages: queue.SimpleQueue[WorkerMessage] = queue.SimpleQueue()
     worker.start(messages.put)
-    failed = messages.get(timeout=600)
+    failed = received(messages, 600)
     assert isinstance(failed, WorkerFailed)
     assert "nowhere" in str(failed.error)
-    assert messages.get(timeout=600) == WorkerExited()
+    assert received(messages, 600) == WorkerExited()
     worker.kill()
     with pytest.raises(SpotRunError, match=r"cannot be started: .*workers\.log"):
         LocalLauncher(wrong, tmp_path / "log", warm=True)

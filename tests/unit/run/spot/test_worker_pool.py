@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from auctune.run.spot.provider import Instance, PurchaseOption
-from auctune.run.spot.worker import WorkerMessage, WorkerReady
-from auctune.run.spot.worker_pool import PollResult, WorkerPool
+from auctune.run.spot.worker import WorkerAlive, WorkerMessage, WorkerReady
+from auctune.run.spot.worker_pool import STUCK_SECONDS, PollResult, WorkerPool
 from auctune.train.data_parallel.trainer import ElasticTrainer
 from support.spot_runs import Requests, Site, ThreadWorker, honest, mute
 
@@ -89,6 +89,43 @@ def test_a_worker_that_never_gets_ready_is_killed(
     silent = yard.silent()
     pool.add(silent)
     assert until(pool, "exited").exited == [silent]
+
+
+class Loading:
+    """The worker of an instance that loads its base for as long as a test wants."""
+
+    def __init__(self) -> None:
+        self.send: Callable[[WorkerMessage], None]
+        self.num_kills = 0
+
+    def start(self, on_message: Callable[[WorkerMessage], None]) -> None:
+        self.send = on_message
+
+    def kill(self) -> None:
+        self.num_kills += 1
+
+    def compute(self, part: object, weights: object) -> None:
+        raise AssertionError("it was never ready")
+
+    def is_lost(self) -> bool:
+        return False
+
+
+def test_a_worker_may_load_its_base_for_hours_as_long_as_it_lives(
+    site: Site, trainer: ElasticTrainer
+) -> None:
+    clock = [0.0]
+    pool = WorkerPool(trainer, site.base.digest, now=lambda: clock[0])
+    loading = Loading()
+    pool.add(Instance("spot-0", PurchaseOption.SPOT, loading))
+    for _ in range(20):
+        clock[0] += STUCK_SECONDS
+        loading.send(WorkerAlive())
+        pool.poll(0.0)
+    assert loading.num_kills == 0
+    clock[0] += STUCK_SECONDS + 1
+    pool.poll(0.0)
+    assert loading.num_kills == 1
 
 
 def test_what_a_worker_says_after_it_has_left_is_not_heard(
