@@ -250,7 +250,8 @@ def test_the_validation_loss_is_that_of_pairs(bases: dict[str, Base], tmp_path: 
     job = make_job(tmp_path, validation=validation, epochs=1)
     trainer = MultiLoraTrainer(base)
     trainer.load(job, tmp_path / "job")
-    ((_, loss, accuracy),) = trainer.train({job.id: NUM_PAIRS}, lambda _: None)[job.id].validation
+    progress = trainer.train({job.id: NUM_PAIRS + 6}, lambda _: None)[job.id]
+    ((_, _, loss, accuracy),) = progress.validation
     model, reference = plain_peft(base, job).eval(), base.fresh_model()
     found = weights_of(trainer, job)
     for name, parameter in trained_parameters(model).items():

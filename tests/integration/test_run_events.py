@@ -146,7 +146,7 @@ def _crowded_market() -> Table:
     table["nodes"] = table["nodes"][:1]
     table["bids"] = [
         {"id": "stuck", "data": "sums.jsonl", "bid": 90.0, "arrival": 0, "deadline": 9,
-         "epochs": 45, "share": 0.8, "learning_rate": 1e-30, "validation": "check.jsonl",
+         "epochs": 41, "share": 0.8, "learning_rate": 1e-30, "validation": "check.jsonl",
          "patience": 2},
         {"id": "late", "data": "sums.jsonl", "bid": 40.0, "arrival": 6, "deadline": 9,
          "epochs": 8, "share": 0.8, "learning_rate": 0.01},

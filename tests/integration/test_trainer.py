@@ -189,7 +189,7 @@ def test_validation_means_are_those_of_each_epochs_end(base: Base, tmp_path: Pat
     trainer.load(job, tmp_path)
     rows = tokenize(read_dataset(validation), base.tokenizer, job.max_length).rows
     for epoch in (1, 2, 3):
-        losses = trainer.train({"job": 11 * epoch}, ignore)["job"].validation
+        losses = trainer.train({"job": 16 * epoch}, ignore)["job"].validation
         assert [number for number, *_ in losses] == list(range(1, epoch + 1))
         trained, hits, total = 0, 0, 0.0
         for row in rows:
@@ -198,8 +198,9 @@ def test_validation_means_are_those_of_each_epochs_end(base: Base, tmp_path: Pat
             total += torch.nn.functional.cross_entropy(logits, labels, reduction="sum").item()
             trained += int((labels != -100).sum())
             hits += int((logits.argmax(-1) == labels).sum())
-        assert losses[-1][1] == pytest.approx(total / trained, rel=1e-5)
-        assert losses[-1][2] == hits / trained
+        assert losses[-1][1] == 11 * epoch
+        assert losses[-1][2] == pytest.approx(total / trained, rel=1e-5)
+        assert losses[-1][3] == hits / trained
 
 
 def test_a_job_out_of_patience_stops_early(base: Base, tmp_path: Path) -> None:
@@ -208,9 +209,9 @@ def test_a_job_out_of_patience_stops_early(base: Base, tmp_path: Path) -> None:
     trainer = MultiLoraTrainer(base)
     trainer.load(job, tmp_path)
     progress = trainer.train({"job": 10**6}, ignore)["job"]
-    losses = [loss for _, loss, _ in progress.validation]
+    losses = [loss for _, _, loss, _ in progress.validation]
     assert progress.state == "done"
-    assert progress.rows == 11 * len(losses) < 11 * 20
+    assert progress.rows == 16 * len(losses) < 16 * 20
     assert "early" in progress.note
     assert min(losses[-2:]) >= min(losses)
     assert losses.index(min(losses)) == len(losses) - 3
@@ -237,12 +238,12 @@ def test_a_job_with_patience_ends_with_the_weights_of_its_best_epoch(
     by_epoch, progress = [], trainer.train({"job": 0}, ignore)["job"]
     # A node stops between slots, and goes on from its checkpoint.
     while progress.state == "training":
-        progress = trainer.train({"job": progress.rows + 11}, ignore)["job"]
+        progress = trainer.train({"job": progress.rows + 16}, ignore)["job"]
         by_epoch.append(weights_of(trainer, job))
         trainer.save("job", len(by_epoch))
         trainer.unload("job")
         trainer.load(job, tmp_path)
-    losses = [loss for _, loss, _ in progress.validation]
+    losses = [loss for _, _, loss, _ in progress.validation]
     best = losses.index(min(losses))
     assert best < len(losses) - 1
     assert f"those of epoch {best + 1}" in progress.note

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from math import floor
 from typing import Any, Self
 
 from auctune.domain.dataset import CAUSE_WORDS, CUT_CAUSES
@@ -10,6 +11,13 @@ from auctune.domain.training import Method
 
 MAX_TRUNCATED_SHARE = 0.1
 """Share of rows that may lose their ends without their owner's word."""
+
+FORWARD_COST = 0.5
+"""Cost of a token that is only evaluated, in tokens that are trained: with a frozen base, training
+takes a forward and a backward pass of about the same cost."""
+
+PAIR_COST = 1 + FORWARD_COST
+"""Cost of a token of a pair, which the base alone reads too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +31,7 @@ class DataSize:
         dropped: other rows, which have nothing to learn: how many, by `DropCause`.
         longest: tokens of the longest row as it stands in the file; 0 if nothing is lost.
         context_tokens: the longest row that the base can read, if that is shorter; else `None`.
-        validation: of the job's validation data, if rows of it lose something; else `None`.
+        validation: of the job's validation data, or `None`.
         has_pairs: whether the rows are pairs of answers.
     """
 
@@ -56,8 +64,65 @@ class DataSize:
         return cls(rows, mean_tokens, num_truncated, dropped, longest, limit, has_pairs=has_pairs)
 
     def samples(self, epochs: int, sample_tokens: float) -> float:
-        """Return the work of so many passes, in samples of so many tokens."""
-        return self.rows * epochs * self.mean_tokens / sample_tokens
+        """Return the work of so many epochs, in samples of so many tokens, validation included."""
+        work = self.rows * epochs * self.mean_tokens / sample_tokens
+        return work + self._validation_cost * epochs / sample_tokens
+
+    def total_rows(self, epochs: int) -> int:
+        """Return the rows of a job: those of its data and its validation data, in each epoch."""
+        return (self.rows + self.validation_rows) * epochs
+
+    def rows_of(self, tokens: float, epochs: int) -> int:
+        """Return how many of a job's rows an amount of work covers.
+
+        An epoch's rows are trained first, then its validation data are evaluated.
+
+        Args:
+            tokens: the work since the job's first row, in tokens trained.
+            epochs: of the job.
+        """
+        if not self.validation_rows:
+            return min(self.total_rows(epochs), floor(tokens / self.mean_tokens))
+        passed = min(epochs, floor(tokens / self._epoch_cost))
+        rest = tokens - passed * self._epoch_cost
+        rows = min(self.rows, floor(rest / self.mean_tokens))
+        if rows == self.rows:
+            rest -= rows * self.mean_tokens
+            rows += max(0, floor(rest * self.validation_rows / self._validation_cost))
+        return min(self.total_rows(epochs), self.total_rows(passed) + rows)
+
+    def share_of(self, rows: int, epochs: int) -> float:
+        """Return the share of a job's work that its first `rows` rows are, up to 1."""
+        if not self.validation_rows:
+            total = self.total_rows(epochs)
+            return min(1.0, rows / total) if total else 1.0
+        trained, validated = split_rows(rows, self.rows, self.validation_rows)
+        row_cost = self._validation_cost / self.validation_rows
+        done = trained * self.mean_tokens + validated * row_cost
+        return min(1.0, done / (epochs * self._epoch_cost))
+
+    @property
+    def validation_rows(self) -> int:
+        """Rows of the validation data."""
+        return 0 if self.validation is None else self.validation.rows
+
+    @property
+    def validation_row_cost(self) -> float:
+        """Cost of evaluating a row of the validation data, in rows that are trained."""
+        return self._validation_cost / max(1, self.validation_rows) / self.mean_tokens
+
+    @property
+    def _validation_cost(self) -> float:
+        """Cost of evaluating the validation data once, in tokens trained."""
+        if self.validation is None:
+            return 0.0
+        # Mean tokens count pairs by what they cost in training.
+        share = 2 * FORWARD_COST / PAIR_COST if self.validation.has_pairs else FORWARD_COST
+        return share * self.validation.rows * self.validation.mean_tokens
+
+    @property
+    def _epoch_cost(self) -> float:
+        return self.rows * self.mean_tokens + self._validation_cost
 
     @property
     def num_too_long(self) -> int:
@@ -109,6 +174,25 @@ class DataSize:
         """Return what the data's owner should know, in sentences."""
         return tuple(self._notes(max_length))
 
+    def work_notes(self, epochs: int, *, in_each_slot: bool = False) -> tuple[str, ...]:
+        """Return what a job with validation data is charged for, in a sentence.
+
+        Args:
+            epochs: of the job.
+            in_each_slot: whether it is validated at the end of each slot, and not of each epoch.
+        """
+        if self.validation is None:
+            return ()
+        tokens = self.rows * self.mean_tokens
+        of_validation = self.validation.rows * self.validation.mean_tokens
+        times = "in each slot" if in_each_slot else f"x {epochs}"
+        share = self._validation_cost / of_validation
+        return (
+            f"work: training {tokens:,.0f} tokens x {epochs},"
+            f" validation {of_validation:,.0f} tokens {times};"
+            f" a validation token counts as {share:.2g} training tokens",
+        )
+
     def _notes(self, max_length: int) -> Iterator[str]:
         if self.num_truncated:
             counted = f"{self.num_truncated} of {self.num_examined}"
@@ -153,3 +237,17 @@ class DataSize:
                 "validation": None if validation is None else cls.from_record(validation),
             }
         )
+
+
+def split_rows(rows: int, num_rows: int, num_validation_rows: int) -> tuple[int, int]:
+    """Return how many of a job's first `rows` rows are trained, and how many only evaluated.
+
+    Args:
+        rows: from the first epoch on; an epoch's validation rows follow the rows of its data.
+        num_rows, num_validation_rows: of the data and of the validation data.
+    """
+    epochs, rest = divmod(rows, num_rows + num_validation_rows)
+    return (
+        epochs * num_rows + min(rest, num_rows),
+        epochs * num_validation_rows + max(0, rest - num_rows),
+    )

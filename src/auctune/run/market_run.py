@@ -13,13 +13,11 @@ same decisions and payments.
 import queue
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from math import floor
 
 from auctune.domain import InputError, Offered, Released
 from auctune.domain.data_size import DataSize
 from auctune.run.console import RunConsole
 from auctune.run.event_log import EventLog
-from auctune.run.market.demand import samples_of
 from auctune.run.market.directory import MarketDirectory
 from auctune.run.market.report_data import MarketReport
 from auctune.run.outcome import write_decisions, write_outcome, write_task
@@ -152,7 +150,8 @@ class MarketRun:
             self._console.repaired(bid, schedule.vendor, report.rows_in, report.rows_out)
             for note in size.notes(bid.job.max_length):
                 self._note(f"{name}: {note}")
-            work = samples_of(size, bid.job.epochs, self._prepared.market.sample_tokens)
+            size = replace(size, validation=bid.request.size.validation)
+            work = size.samples(bid.job.epochs, self._prepared.market.sample_tokens)
             if work > bid.task.work:
                 self._note(f"{name}: repaired, it is more work than was sold; its last slot grows")
 
@@ -240,20 +239,19 @@ class MarketRun:
         record = self.state.tasks[name]
         if record.repair is None:
             return self._bids[name].request.size
-        return DataSize(record.repaired_rows, record.repaired_tokens)
+        validation = self._bids[name].request.size.validation
+        return DataSize(record.repaired_rows, record.repaired_tokens, validation=validation)
 
     def _target(self, name: str, record: TaskRecord, slot: int) -> int:
         """Return the rows that the plan has sold up to the end of a slot, over all epochs."""
         bid, size = self._bids[name], self._size(name)
-        total = size.rows * bid.job.epochs
         if slot == record.cells[-1].slot:
-            return total
+            return size.total_rows(bid.job.epochs)
         kinds = {node.id: node.type for node in self._prepared.cluster.nodes}
         sold = sum(
             bid.task.throughput[kinds[cell.node]] for cell in record.cells if cell.slot <= slot
         )
-        rows = sold * self._prepared.market.sample_tokens / size.mean_tokens
-        return min(total, floor(rows))
+        return size.rows_of(sold * self._prepared.market.sample_tokens, bid.job.epochs)
 
     def _record_training(self, slot: int, node: str, message: Trained) -> None:
         results = message["results"]
@@ -286,7 +284,7 @@ class MarketRun:
         for name in names:
             record = self.state.tasks[name]
             rows = 0 if record.result is None else record.result.rows
-            total = self._size(name).rows * self._bids[name].job.epochs
+            total = self._size(name).total_rows(self._bids[name].job.epochs)
             loss = record.losses[-1][3] if record.losses else None
             self._console.training(slot, name, rows, total, loss)
 

@@ -39,14 +39,17 @@ JobState = Literal["training", "done", "failed"]
 CurvePoint = tuple[int, int, int, float, float]
 """Step, rows and tokens trained by its end, mean loss and mean token accuracy of its batch."""
 
+ValidationMeans = tuple[int, int, float, float]
+"""Epoch, rows trained by its end, mean loss and mean token accuracy of the validation data."""
+
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """A loaded job.
 
     Attributes:
-        done_rows: rows trained so far, over all epochs; 0 for a new one.
-        total_rows: rows of all epochs together.
+        done_rows: rows trained and validated so far, over all epochs; 0 for a new one.
+        total_rows: rows of all epochs together, those of the validation data included.
         warnings: damaged checkpoints that were skipped, other library versions.
         notes: on rows of its data that are truncated or left out, as `DataSize.notes`.
     """
@@ -63,15 +66,15 @@ class Progress:
 
     Attributes:
         job: its id.
-        rows: trained so far, over all epochs.
-        total_rows: of all epochs.
+        rows: trained and validated so far, over all epochs.
+        total_rows: of all epochs, those of the validation data included.
         tokens: trained on so far, prompts included, padding not.
         steps: of the optimizer.
         loss: of the last step, the mean over its target tokens; `None` before the first.
         losses: of the steps since the last report; as the result of a call, of the whole call.
         tokens_per_second: of this job, over the running call.
         memory_gb: of the job's own parameters, gradients and moments.
-        validation: (epoch, loss, accuracy) at the end of each epoch so far.
+        validation: at the end of each epoch so far.
         state: "done" also if it stopped early.
         note: why it failed or stopped early.
     """
@@ -85,7 +88,7 @@ class Progress:
     losses: tuple[CurvePoint, ...]
     tokens_per_second: float
     memory_gb: float
-    validation: tuple[tuple[int, float, float], ...]
+    validation: tuple[ValidationMeans, ...]
     state: JobState
     note: str = ""
 

@@ -291,5 +291,5 @@ class _StepLimit:
         self._has_begun = True
         return self._rows
 
-    def record(self, rows: int) -> None:
+    def record(self, rows: float) -> None:
         """Only the clock counts."""

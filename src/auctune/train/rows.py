@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from auctune.domain.data_size import DataSize
+from auctune.domain.data_size import PAIR_COST, DataSize
 from auctune.domain.dataset import (
     CAUSE_WORDS,
     CUT_CAUSES,
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
 IGNORE_INDEX = -100
 
-_PAIR_TOKEN_COST = 1.5
 
 Piece = tuple[list[int], list[bool]]
 """Token ids of a text, and for each whether it is a target."""
@@ -165,7 +164,7 @@ def token_cost(kind: RowKind) -> float:
     The base reads a pair too, without an adapter: a forward pass, which is about half of a training
     pass, as no weight of the base has a gradient.
     """
-    return _PAIR_TOKEN_COST if kind is RowKind.PREFERENCE else 1.0
+    return PAIR_COST if kind is RowKind.PREFERENCE else 1.0
 
 
 def tokenize(

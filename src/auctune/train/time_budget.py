@@ -6,8 +6,9 @@ With s seconds a row, w seconds to save all tasks, and now the time, a round may
 
 rows: half of the remaining time, so that rounds grow smaller towards the end, and one that is twice
 as slow as those before it is still in time. Training ends once n < 1. Both s and w are estimated
-from what the node has measured. If by the estimate not even one row fits, it is halved for the next
-time: otherwise one slow measurement would stop training for good.
+from what the node has measured; rows that are only evaluated count as less than one, by their cost.
+If by the estimate not even one row fits, it is halved for the next time: otherwise one slow
+measurement would stop training for good.
 """
 
 import time
@@ -35,7 +36,7 @@ class TimeBudget(Protocol):
         """Return the maximum rows of the round that begins now; 0 ends training, None: no limit."""
         ...
 
-    def record(self, rows: int) -> None:
+    def record(self, rows: float) -> None:
         """Record that the last round is over and had a number of rows."""
         ...
 
@@ -46,7 +47,7 @@ class NoTimeLimit:
     def max_rows(self) -> None:
         """Return `None`."""
 
-    def record(self, rows: int) -> None:
+    def record(self, rows: float) -> None:
         """Ignore the round."""
 
 
@@ -78,7 +79,7 @@ class ThroughputEstimator:
             self._saves, default=FIRST_SAVE_SECONDS
         )
 
-    def record_round(self, rows: int, seconds: float) -> None:
+    def record_round(self, rows: float, seconds: float) -> None:
         """Record a round: a slower one counts fully, a faster one by half."""
         latest = seconds / rows
         before = latest if self.row_seconds is None else self.row_seconds
@@ -121,7 +122,7 @@ class SlotTimeBudget:
         self._is_first = False
         return rows
 
-    def record(self, rows: int) -> None:
+    def record(self, rows: float) -> None:
         # A round without rows, when memory ran out, measures nothing.
         if rows > 0:
             self._estimator.record_round(rows, self._estimator.now() - self._round_start)

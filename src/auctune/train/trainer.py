@@ -8,7 +8,7 @@ algorithms.
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +17,6 @@ from torch import Tensor
 
 from auctune.atomic_files import clean_staging, commit_folder, remove_folder, staging_folder
 from auctune.domain.checks import check_count
-from auctune.domain.data_size import DataSize
 from auctune.domain.epoch_metrics import EpochMetrics
 from auctune.domain.errors import InputError
 from auctune.train.adapter_files import EPOCHS, epoch_folders
@@ -203,8 +202,8 @@ class MultiLoraTrainer:
         longest = max(data.longest, 0 if validation is None else validation.longest)
         self._widths[name] = min(self._max_length(job), longest)
         self._places[job.id] = _LoadedJob(task, folder)
-        notes = self._size(data, validation).notes(job.max_length)
-        return Loaded(task.sampler.done, task.sampler.total, tuple(warnings), notes)
+        notes = task.size(self.base.context_tokens).notes(job.max_length)
+        return Loaded(task.done_rows, task.total_rows, tuple(warnings), notes)
 
     def train(
         self,
@@ -214,7 +213,9 @@ class MultiLoraTrainer:
     ) -> dict[str, Progress]:
         """Train each job up to a cumulative number of rows, over all its epochs.
 
-        A batch that a target cuts in two is kept with its gradient, and continues in the next call.
+        Rows of validation data, which are evaluated at the end of each epoch, count as well. A
+        batch that a target cuts in two is kept with its gradient, and continues in the next call;
+        so does a validation.
 
         Args:
             targets: rows by job, up to a job's last row.
@@ -232,14 +233,14 @@ class MultiLoraTrainer:
         with deterministic() if self.mode == "exact" else nullcontext():
             tasks = [(places[job].task, rows) for job, rows in targets.items()]
             while (max_rows := time_budget.max_rows()) != 0:
-                done = sum(task.sampler.done for task, _ in tasks)
+                done = sum(task.done_cost for task, _ in tasks)
                 moved = self.loop.run(tasks, max_rows)
                 if moved is None:
                     break
                 # Its last backward pass may still be running.
                 if self.base.device.type == "cuda":
                     torch.cuda.synchronize(self.base.device)
-                time_budget.record(sum(task.sampler.done for task, _ in tasks) - done)
+                time_budget.record(sum(task.done_cost for task, _ in tasks) - done)
                 for task in moved:
                     report(self._progress(places[task.job.id]))
         return {job: self._progress(place, whole_call=True) for job, place in places.items()}
@@ -303,7 +304,7 @@ class MultiLoraTrainer:
                 commit_folder(unfinished, target)
         task.epoch_adapters = []
         for epoch, path in epoch_folders(folder):
-            if not task.num_epochs - self._kept_epochs < epoch <= task.num_epochs:
+            if not task.num_ended_epochs - self._kept_epochs < epoch <= task.num_ended_epochs:
                 remove_folder(path)
 
     @property
@@ -341,11 +342,6 @@ class MultiLoraTrainer:
             raise InputError("job", f"{job_id!r} is not loaded", "the id of a job on this node")
         return self._places[job_id]
 
-    def _size(self, data: TokenizedDataSet, validation: TokenizedDataSet | None) -> DataSize:
-        context = self.base.context_tokens
-        size = data.size(context)
-        return size if validation is None else replace(size, validation=validation.size(context))
-
     def _max_length(self, job: LoraJob) -> int:
         return min(job.max_length, self.base.context_tokens or job.max_length)
 
@@ -368,15 +364,18 @@ class MultiLoraTrainer:
         tokens = task.tokens + task.batch_tokens
         return Progress(
             job=task.job.id,
-            rows=task.sampler.done,
-            total_rows=task.sampler.total,
+            rows=task.done_rows,
+            total_rows=task.total_rows,
             tokens=tokens,
             steps=task.steps,
             loss=task.curve[-1][3] if task.curve else None,
             losses=tuple(task.curve[since:]),
             tokens_per_second=(tokens - call.first_tokens) / seconds,
             memory_gb=task.optimizer.num_bytes / 1e9,
-            validation=tuple(task.validation),
+            validation=tuple(
+                (epoch, epoch * len(task.data), loss, accuracy)
+                for epoch, loss, accuracy in task.validation
+            ),
             state=task.state,
             note=task.note,
         )

@@ -66,3 +66,57 @@ def test_notes_count_what_is_lost_and_say_what_would_fit() -> None:
     (note,) = beyond.notes(2048)
     assert note.startswith("rows longer than the base's context of 600 are truncated: 1 of 10; ")
     assert DataSize(10, 40.0).notes(512) == ()
+
+
+WORK = st.builds(
+    lambda rows, tokens, validation: DataSize(rows, tokens, validation=validation),
+    st.integers(1, 40),
+    st.floats(1.0, 500.0),
+    st.none()
+    | st.builds(DataSize, st.integers(1, 4000), st.floats(1.0, 500.0), has_pairs=st.booleans()),
+)
+EPOCHS = st.integers(1, 5)
+
+
+@given(WORK, EPOCHS, st.floats(0.5, 100.0))
+def test_work_is_that_of_training_and_half_of_the_validation_tokens(
+    size: DataSize, epochs: int, sample_tokens: float
+) -> None:
+    tokens = size.rows * size.mean_tokens
+    if size.validation is not None:
+        # The tokens of pairs count one and a half, for training; two forward passes are one token.
+        share = 1 / 1.5 if size.validation.has_pairs else 0.5
+        tokens += share * size.validation.rows * size.validation.mean_tokens
+    found = size.samples(epochs, sample_tokens)
+    assert found == pytest.approx(epochs * tokens / sample_tokens)
+    if size.validation is None:
+        # To the bit what it was before validation counted.
+        assert found == size.rows * epochs * size.mean_tokens / sample_tokens
+
+
+@given(WORK, EPOCHS, st.floats(0.0, 1.0))
+def test_work_covers_rows_in_the_order_in_which_they_pass(
+    size: DataSize, epochs: int, share: float
+) -> None:
+    whole = size.samples(epochs, 1.0)
+    rows = size.rows_of(share * whole, epochs)
+    costs = [size.mean_tokens] * size.rows
+    if size.validation is not None:
+        costs += [size.mean_tokens * size.validation_row_cost] * size.validation.rows
+    costs *= epochs
+    # The oracle: each row is paid in its turn, but for rounding.
+    assert sum(costs[:rows]) <= share * whole * (1 + 1e-9)
+    assert sum(costs[: rows + 1]) >= share * whole * (1 - 1e-9)
+    assert size.share_of(rows, epochs) == pytest.approx(sum(costs[:rows]) / sum(costs))
+    assert size.share_of(len(costs), epochs) == pytest.approx(1.0)
+    assert size.total_rows(epochs) == len(costs)
+
+
+def test_what_validation_costs_is_said() -> None:
+    size = DataSize(12, 10.0, validation=DataSize(3000, 15.0))
+    assert size.work_notes(3) == (
+        "work: training 120 tokens x 3, validation 45,000 tokens x 3; a validation token counts as"
+        " 0.5 training tokens",
+    )
+    assert "45,000 tokens in each slot;" in size.work_notes(3, in_each_slot=True)[0]
+    assert DataSize(12, 10.0).work_notes(3) == ()

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -63,12 +64,21 @@ def test_what_a_pass_returns_is_passed_on() -> None:
     assert run_or_out_of_memory(lambda batch: sums, BATCH) is sums
 
 
+@dataclass(frozen=True)
+class _Task:
+    """As much of a task as `cap_rows` looks at."""
+
+    name: str
+    row_cost: float = 1
+
+
 @given(
     rows=st.lists(st.integers(1, 50), min_size=1, max_size=6),
     most=st.one_of(st.none(), st.integers(1, 400)),
 )
 def test_a_round_is_cut_in_proportion_and_is_never_empty(rows: list[int], most: int | None) -> None:
-    shares: Any = [(f"task {n}", share) for n, share in enumerate(rows)]
+    tasks = [_Task(f"task {n}") for n in range(len(rows))]
+    shares: Any = list(zip(tasks, rows, strict=True))
     cut: Any = dict(cap_rows(shares, most))
     total = sum(rows)
     assert 1 <= sum(cut.values()) <= (total if most is None else min(total, most))
@@ -77,4 +87,15 @@ def test_a_round_is_cut_in_proportion_and_is_never_empty(rows: list[int], most: 
         assert list(cut.items()) == shares
     elif most >= len(rows):
         for name, share in shares:
-            assert abs(cut.get(name, 0) - share * most / total) < 1 or cut == {"task 0": 1}
+            assert abs(cut.get(name, 0) - share * most / total) < 1 or cut == {tasks[0]: 1}
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(1, 50), st.floats(0.01, 20.0)), min_size=1, max_size=6),
+    most=st.integers(1, 400),
+)
+def test_a_round_costs_no_more_than_it_may(rows: list[tuple[int, float]], most: int) -> None:
+    shares: Any = [(_Task(f"{n}", cost), count) for n, (count, cost) in enumerate(rows)]
+    cut = cap_rows(shares, most)
+    costs = [task.row_cost * count for task, count in cut]
+    assert sum(costs) <= most * (1 + 1e-9) or [count for _, count in cut] == [1]

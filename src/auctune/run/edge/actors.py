@@ -45,12 +45,14 @@ class LoadedChunks:
         sizes: rows by chunk that have something to learn.
         num_crossed, num_bytes: chunks that came from other sites, and their bytes.
         base_digest: of the worker's base.
+        num_validation_rows: rows to measure by.
     """
 
     sizes: dict[int, int]
     num_crossed: int
     num_bytes: int
     base_digest: str
+    num_validation_rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,6 @@ class SlotTask:
         total_rows: of the whole job, over all epochs.
         workers: each chunk is one's.
         loading: references to each worker's `LoadedChunks`; none computes before all have them.
-        has_validation: whether the first worker loads rows to measure by.
         is_last: whether the adapter is exported after it.
     """
 
@@ -79,7 +80,6 @@ class SlotTask:
     total_rows: int
     workers: Sequence[WorkerRef]
     loading: Sequence[Any]
-    has_validation: bool = False
     is_last: bool = False
 
 
@@ -158,17 +158,20 @@ class Worker:
         sizes = self._worker.load(dict(zip(numbers, contents, strict=True)), validation)
         away = [one for one in stored if one.origin != self._site]
         num_bytes = sum(one.num_bytes for one in away)
-        return LoadedChunks(sizes, len(away), num_bytes, self._worker.base_digest)
+        num_validation_rows = self._worker.num_validation_rows
+        return LoadedChunks(
+            sizes, len(away), num_bytes, self._worker.base_digest, num_validation_rows
+        )
 
     def compute(self, weights: Floats, parts: Sequence[ChunkRows]) -> list[Contribution]:
         """Return the gradients of micro-batches, in their order."""
         self._worker.set_weights(weights)
         return [self._worker.compute(part) for part in parts]
 
-    def validate(self, weights: Floats) -> tuple[float, float]:
-        """Return the mean loss and accuracy on the rows to measure by."""
+    def validate(self, weights: Floats, first: int, count: int) -> Contribution:
+        """Return the loss and hits of some of the rows to measure by."""
         self._worker.set_weights(weights)
-        return self._worker.validate()
+        return self._worker.validate(first, count)
 
     def export(self, weights: Floats) -> dict[str, bytes]:
         """Return the files of the adapter, loaded back by PEFT and checked on rows here."""
@@ -241,9 +244,8 @@ class ParameterServer:
                 break
         weights, adapter = reducer.weights, None
         validation_loss, validation_accuracy = None, None
-        if task.has_validation:
-            validated = ray.get(task.workers[0].actor.validate.remote(weights))
-            validation_loss, validation_accuracy = validated
+        if num_rows := loaded[0].num_validation_rows:
+            validation_loss, validation_accuracy = self._validate(task, weights, num_rows, call)
         if task.is_last and math.isfinite(last_epoch + (validation_loss or 0.0)):
             adapter = ray.get(_with_rows(task, sizes).export.remote(weights))
         return SlotResult(
@@ -259,6 +261,26 @@ class ParameterServer:
             seconds=time.perf_counter() - begun,
             adapter=adapter,
         )
+
+    def _validate(
+        self, task: SlotTask, weights: Floats, num_rows: int, call: int
+    ) -> tuple[float, float]:
+        """Return the mean loss and accuracy on the first worker's rows to measure by.
+
+        Raises:
+            SlotCancelledError: if the slot is over before all are evaluated.
+        """
+        import ray
+
+        shared, actor, size = ray.put(weights), task.workers[0].actor, self._training.micro_batch
+        loss, hits, num_targets = 0.0, 0, 0
+        for first in range(0, num_rows, size):
+            if call <= self._cancelled:
+                raise SlotCancelledError
+            part: Contribution = ray.get(actor.validate.remote(shared, first, size))
+            loss, hits = loss + part.loss, hits + part.hits
+            num_targets += part.num_targets
+        return loss / num_targets, hits / num_targets
 
     def _wait_for_chunks(self, task: SlotTask, call: int) -> list[LoadedChunks]:
         import ray
@@ -420,7 +442,6 @@ class JobActors:
             total_rows=total_rows,
             workers=workers,
             loading=loading,
-            has_validation=validation is not None,
             is_last=is_last,
         )
         return self._server.run.remote(task, self._call)

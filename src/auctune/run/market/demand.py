@@ -1,6 +1,7 @@
 """From bids and their data to the tasks that the auction decides on.
 
-work M = rows * epochs * mean tokens of a row / sample_tokens. Where a vendor must repair the data
+work M = rows * epochs * mean tokens of a row / sample_tokens, and that of the validation data
+(`DataSize.samples`). Where a vendor must repair the data
 first, its rows and tokens are not known yet: every line of the file counts as a row of its own
 text, which is more than what training will see; cells that turn out not to be needed go back.
 """
@@ -118,12 +119,15 @@ class Appraiser:
             for offer in raw.offers:
                 repaired = offer.facts.size
                 repaired.check_truncation(place, job.max_length, truncate=entry.truncate)
+            size = replace(raw.size, validation=of_validation)
             quotes = tuple(offer.quote for offer in raw.offers)
-            return Request(entry, job, raw.size, quotes, module_notes(job.target_modules))
+            notes = (*size.work_notes(job.epochs), *module_notes(job.target_modules))
+            return Request(entry, job, size, quotes, notes)
         size = replace(self._checked_size(data, place, job), validation=of_validation)
         size.check_method(place, job.method)
         size.check_truncation(place, job.max_length, truncate=entry.truncate)
-        notes = (*size.notes(job.max_length), *module_notes(job.target_modules))
+        notes = size.work_notes(job.epochs) + size.notes(job.max_length)
+        notes += tuple(module_notes(job.target_modules))
         return Request(entry, job, size, (), notes)
 
     def _start(self, entry: BidEntry, check_start: CheckStart) -> tuple[Path, StartAdapter] | None:
@@ -143,11 +147,6 @@ class Appraiser:
                 raise
             hint = f"{error.expected} (or repair = true, and a vendor repairs it)"
             raise InputError(error.place, error.found, hint) from None
-
-
-def samples_of(size: DataSize, epochs: int, sample_tokens: float) -> float:
-    """Work in the market's samples."""
-    return size.rows * epochs * size.mean_tokens / sample_tokens
 
 
 def make_bids(
@@ -179,7 +178,7 @@ def _task(
         id=entry.id,
         arrival=entry.arrival,
         deadline=entry.deadline,
-        work=samples_of(size, training.epochs, market.sample_tokens),
+        work=size.samples(training.epochs, market.sample_tokens),
         # A task may run on any type, and is sold the same memory on each.
         memory_gb=max(
             profile.task_memory_gb(training.rank, training.target_modules)

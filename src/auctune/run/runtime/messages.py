@@ -22,7 +22,7 @@ from auctune.domain import AuctuneError
 from auctune.domain.epoch_metrics import EpochMetrics
 from auctune.run.runtime.channel import Alive, ErrorRecord, Message, Preparing, error_record
 from auctune.train.adapter_files import read_epochs
-from auctune.train.job import CurvePoint, LoraJob
+from auctune.train.job import CurvePoint, LoraJob, ValidationMeans
 
 PING: Message = {"do": "ping"}
 
@@ -71,7 +71,8 @@ class TaskQuota:
         job: with its data as they are to be trained.
         folder: of its checkpoints.
         number: of the checkpoint to write at the end.
-        target: rows to have trained by the end of the slot, over all epochs.
+        target: rows to have trained by the end of the slot, over all epochs; the rows of the
+            validation data follow those of each epoch, and count too.
         adapter: where to export the adapter once all rows are trained.
         known_steps: steps whose losses have been reported.
         attempt: number of the attempt to train the task, as of `begin_attempt`; set by the executor
@@ -92,7 +93,7 @@ class TaskResult:
     """Progress of a task after a slot.
 
     Attributes:
-        rows, total_rows: trained, and to train, over all epochs.
+        rows, total_rows: trained, and to train, over all epochs, validation data included.
         tokens, steps: so far.
         state: "training", "done" or "failed".
         losses: of the steps after `known_steps`.
@@ -107,7 +108,7 @@ class TaskResult:
     steps: int
     state: str
     losses: tuple[CurvePoint, ...]
-    validation: tuple[tuple[int, int, float, float], ...]
+    validation: tuple[ValidationMeans, ...]
     note: str
     exported: bool
 

@@ -247,7 +247,7 @@ class Coordinator:
             available_before=before,
             on_demand_price=quote.on_demand_price,
             # Z, in the job's units: all rows are its whole workload.
-            progress=float(self._job.workload) * self._trainer.rows / self._trainer.total_rows,
+            progress=float(self._job.workload) * self._trainer.done_cost / self._trainer.total_cost,
             cost=self.state.slot_cost,
             last=held.last,
             forecast=None,
@@ -266,7 +266,13 @@ class Coordinator:
             overhead = self._readiness.overhead(end, until)
         progress = self._trainer.progress()
         losses, self._losses = [*self._losses, *progress.losses], []
-        trained = {"steps": progress.steps, "tokens": progress.tokens, "losses": losses}
+        trained: dict[str, object] = {
+            "steps": progress.steps,
+            "tokens": progress.tokens,
+            "losses": losses,
+        }
+        if progress.validation:
+            trained["validation"] = progress.validation
         self._record("slot_done", rows=self._trainer.rows, overhead=overhead, trained=trained)
         self._on_event(SlotFinished(self.state.slots[-1]))
 

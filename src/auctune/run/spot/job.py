@@ -95,11 +95,11 @@ class SpotRunConfig:
         }
 
     def worker_settings(self, cache: Path) -> WorkerSettings:
-        """Return the settings of the workers; they need no validation rows."""
+        """Return the settings of the workers."""
         return WorkerSettings(
             base=self.base,
             cache=str(cache.resolve()),
-            job=replace(self.training, validation=None, patience=0),
+            job=self.training,
             device=self.device,
             dtype=self.dtype,
             threads=self.threads,

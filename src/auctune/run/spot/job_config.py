@@ -23,7 +23,7 @@ from auctune.sim.spot.forecasts import ForecasterSpec, parse_forecaster
 from auctune.spot.job import InstanceStart, LinearScaling, Overhead, SpotJob, TableScaling
 from auctune.spot.market import SpotMarket
 from auctune.spot.policy import Policy
-from auctune.train.job import CurvePoint
+from auctune.train.job import CurvePoint, ValidationMeans
 
 WORKER = "auctune.run.spot.job_process"
 """Worker module of a job's process; its argument is the folder."""
@@ -64,6 +64,7 @@ class SlotTrained(TypedDict):
     steps: int | None
     tokens: int | None
     losses: list[CurvePoint]
+    validation: list[ValidationMeans]
 
 
 class Overtime(TypedDict):
@@ -80,6 +81,7 @@ class Overtime(TypedDict):
     steps: int | None
     tokens: int | None
     losses: list[CurvePoint]
+    validation: list[ValidationMeans]
 
 
 class JobWarning(TypedDict):

@@ -116,6 +116,7 @@ class EventForwarder:
                 "steps": trained["steps"],
                 "tokens": trained["tokens"],
                 "losses": trained["losses"],
+                "validation": trained.get("validation", []),
             }
         )
 
@@ -135,6 +136,7 @@ class EventForwarder:
                 "steps": None if progress is None else progress.steps,
                 "tokens": None if progress is None else progress.tokens,
                 "losses": losses,
+                "validation": [] if progress is None else list(progress.validation),
             }
         )
         self._num_overtime += 1

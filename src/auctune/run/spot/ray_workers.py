@@ -250,14 +250,15 @@ def _connect(params: SpotRayParams, work: Path) -> Iterator[EnsureNode]:
 
 def _portable(settings: WorkerSettings, params: SpotRayParams) -> WorkerSettings:
     """Return settings that do not depend on where a worker is started."""
-    base, data = Path(settings.base), settings.job.data.absolute()
+    base, job = Path(settings.base), settings.job
+    validation = None if job.validation is None else job.validation.absolute()
     # On a cluster that exists already, an instance sees the one GPU that Ray assigns to it.
     assigned = params.address is not None and settings.device.startswith("cuda")
     return replace(
         settings,
         base=str(base.absolute()) if base.is_dir() else settings.base,
         cache=str(Path(settings.cache).absolute()),
-        job=replace(settings.job, data=data),
+        job=replace(job, data=job.data.absolute(), validation=validation),
         device="cuda" if assigned else settings.device,
     )
 

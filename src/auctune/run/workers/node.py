@@ -64,7 +64,7 @@ class CancellableTime:
             raise StopRequestedError
         return self._time_budget.max_rows()
 
-    def record(self, rows: int) -> None:
+    def record(self, rows: float) -> None:
         self._time_budget.record(rows)
 
 
@@ -319,7 +319,6 @@ class NodeWorker:
         state, note = progress.state, progress.note
         if state == "done" and (error := self._export(quota)):
             state, note = "failed", error
-        rows_of_epoch = progress.total_rows // quota.job.epochs
         return TaskResult(
             rows=progress.rows,
             total_rows=progress.total_rows,
@@ -327,10 +326,7 @@ class NodeWorker:
             steps=progress.steps,
             state=state,
             losses=tuple(point for point in self._trainer.curve(name) if point[0] > known),
-            validation=tuple(
-                (epoch, epoch * rows_of_epoch, loss, accuracy)
-                for epoch, loss, accuracy in progress.validation
-            ),
+            validation=progress.validation,
             note=note,
             exported=state == "done",
         )

@@ -169,4 +169,4 @@ def _with_validation(
     of_validation.check_truncation(
         "validation_file", training.max_length, truncate=training.truncate
     )
-    return replace(size, validation=of_validation) if of_validation.longest else size
+    return replace(size, validation=of_validation)

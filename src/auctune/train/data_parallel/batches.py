@@ -18,7 +18,9 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, order=True)
 class RowRange:
-    """A micro-batch of one file: rows `first` to `stop` - 1 of all epochs' rows.
+    """A micro-batch: rows `first` to `stop` - 1 of all epochs' rows.
+
+    At the end of an epoch, the rows of the validation data follow.
 
     The first row also says which batch it is of, hence at which weights it is to be computed.
     """
@@ -102,7 +104,7 @@ class Contribution:
     """A micro-batch's share of its batch's gradient.
 
     Attributes:
-        gradient: float32 [num_parameters].
+        gradient: float32 [num_parameters]; empty if the rows are only evaluated.
         loss: sum of the losses of its trained tokens, a float32.
         hits: its trained tokens that were the likeliest one.
         num_targets: trained tokens of it; 0 where the sum is weighted already.

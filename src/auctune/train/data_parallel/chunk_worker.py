@@ -91,15 +91,21 @@ class ChunkWorker:
         num_targets = sum(row.num_trained_tokens for row in picked)
         return Contribution(*self._adapter.compute(rows), num_targets)
 
-    def validate(self) -> tuple[float, float]:
-        """Return the mean loss and accuracy over the trained tokens of the rows to measure by.
+    @property
+    def num_validation_rows(self) -> int:
+        """Rows to measure by."""
+        return len(self._validation)
+
+    def validate(self, first: int, count: int) -> Contribution:
+        """Return the loss and hits of some of the rows to measure by, and their trained tokens.
 
         Raises:
-            MemoryError: if a row does not fit into memory.
+            MemoryError: if they do not fit into memory.
         """
-        rows = [self._planned(row, 0) for row in self._validation]
-        num_targets = sum(row.num_trained_tokens for row in self._validation)
-        return self._adapter.evaluate(rows, num_targets)
+        picked = self._validation[first : first + count]
+        sums = self._adapter.evaluate([self._planned(row, 0) for row in picked])
+        num_targets = sum(row.num_trained_tokens for row in picked)
+        return Contribution(np.zeros(0, np.float32), *sums, num_targets)
 
     def export(self) -> dict[str, bytes]:
         """Return the files of the adapter in PEFT's format, by name.

@@ -4,9 +4,11 @@ A worker keeps nothing from one micro-batch to the next but the weights that it 
 nothing is lost with it but what it is at.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
+from torch import Tensor
 
 from auctune.domain.errors import InputError
 from auctune.train.base import Base
@@ -72,32 +74,27 @@ class AdapterGradients:
             MemoryError: if it does not fit into memory.
         """
         self.weights.gradients.zero_()
-        with deterministic(self._threads):
-            sums = run_or_out_of_memory(
-                self.step.train, MicroBatch(tuple(rows), max(map(len, rows)))
-            )
-        if sums is None:
-            raise MemoryError(f"{len(rows)} rows do not fit into memory")
+        loss, hits = self._run(self.step.train, rows)
         gradient: Floats = self.weights.gradients.to("cpu", copy=True).numpy()
-        loss, hits = sums[NAME].tolist()
-        return gradient, loss, int(hits)
+        return gradient, loss, hits
 
-    def evaluate(self, rows: Sequence[BatchRow], num_targets: int) -> tuple[float, float]:
-        """Return the mean loss and accuracy of rows over their trained tokens, row by row.
+    def evaluate(self, rows: Sequence[BatchRow]) -> tuple[float, int]:
+        """Return the loss and hits of a micro-batch, as of `compute`, without its gradient.
 
         Raises:
-            MemoryError: if a row does not fit into memory.
+            MemoryError: if it does not fit into memory.
         """
-        total, num_hits = 0.0, 0.0
+        return self._run(self.step.evaluate, rows)
+
+    def _run(
+        self, run: Callable[[MicroBatch], dict[str, Tensor]], rows: Sequence[BatchRow]
+    ) -> tuple[float, int]:
         with deterministic(self._threads):
-            for row in rows:
-                sums = run_or_out_of_memory(self.step.evaluate, MicroBatch((row,), len(row)))
-                if sums is None:
-                    raise MemoryError(f"a row of {len(row)} tokens does not fit into memory")
-                loss, hits = sums[NAME].tolist()
-                total += loss
-                num_hits += hits
-        return total / num_targets, num_hits / num_targets
+            sums = run_or_out_of_memory(run, MicroBatch(tuple(rows), max(map(len, rows))))
+        if sums is None:
+            raise MemoryError(f"{len(rows)} rows do not fit into memory")
+        loss, hits = sums[NAME].tolist()
+        return loss, int(hits)
 
 
 class GradientWorker:
@@ -114,8 +111,12 @@ class GradientWorker:
 
     def __init__(self, base: Base, job: LoraJob, *, threads: int = 1) -> None:
         self._adapter = AdapterGradients(base, job, threads=threads)
-        data = read_rows(job.data, base.tokenizer, self._adapter.max_length, base.context_tokens)
-        self._task = TrainingTask(job, self._adapter.weights, data)
+        limits = self._adapter.max_length, base.context_tokens
+        data = read_rows(job.data, base.tokenizer, *limits)
+        validation = None
+        if job.validation is not None:
+            validation = read_rows(job.validation, base.tokenizer, *limits)
+        self._task = TrainingTask(job, self._adapter.weights, data, validation)
 
     @property
     def data_digest(self) -> str:
@@ -134,13 +135,17 @@ class GradientWorker:
     def compute(self, part: RowRange) -> Contribution:
         """Return the gradient of a micro-batch at the weights last taken over.
 
-        It is weighted by the trained tokens of the whole batch.
+        It is weighted by the trained tokens of the whole batch. Rows of the validation data have
+        none.
 
         Raises:
             InputError: if it does not fit into memory.
         """
-        self._task.sampler.done = part.first
+        self._task.seek(part.first)
+        rows = self._task.next_rows(part.num_rows)
         try:
-            return Contribution(*self._adapter.compute(self._task.next_rows(part.num_rows)))
+            if self._task.is_validating:
+                return Contribution(np.zeros(0, np.float32), *self._adapter.evaluate(rows))
+            return Contribution(*self._adapter.compute(rows))
         except MemoryError as error:
             raise InputError("micro_batch", str(error), "fewer rows") from None

@@ -28,7 +28,7 @@ class ElasticTrainer:
         job: to train; `batch_size` is the global batch.
         folder: of its checkpoints; it goes on from the newest whole one.
         micro_batch: rows that go through the model together on a worker.
-        threads: of torch on a CPU, for steps and validation.
+        threads: of torch on a CPU, for optimizer steps.
 
     Attributes:
         loaded: the job as it was taken up.
@@ -68,13 +68,23 @@ class ElasticTrainer:
 
     @property
     def rows(self) -> int:
-        """Rows trained so far, over all epochs, in their order."""
-        return self._task.sampler.done
+        """Rows trained and validated so far, over all epochs, in their order."""
+        return self._task.done_rows
 
     @property
     def total_rows(self) -> int:
-        """Rows of all epochs."""
-        return self._task.sampler.total
+        """Rows of all epochs, those of the validation data included."""
+        return self._task.total_rows
+
+    @property
+    def done_cost(self) -> float:
+        """Cost of the rows so far, in rows trained: to evaluate a row costs less."""
+        return self._task.done_cost
+
+    @property
+    def total_cost(self) -> float:
+        """Cost of all rows of all epochs."""
+        return self._task.total_cost
 
     @property
     def data_digest(self) -> str:
@@ -118,6 +128,12 @@ class ElasticTrainer:
             return 0
         task = self._task
         contribution = self._arrived.pop(self.rows)
+        if task.is_validating:
+            num_rows = min(self._micro_batch, task.validation_remaining)
+            task.count_validated(num_rows, contribution.loss, contribution.hits)
+            if not task.validation_remaining:
+                self._open_batch()
+            return num_rows
         rows = task.next_rows(min(self._micro_batch, task.batch_remaining))
         gradients = task.weights.gradients
         gradients.add_(torch.from_numpy(contribution.gradient).to(gradients.device))
@@ -149,12 +165,17 @@ class ElasticTrainer:
         return part.first >= self.rows and part.first not in self._arrived
 
     def _open_batch(self) -> None:
-        """Cut the current batch, or what is left of it, into parts."""
+        """Cut the current batch, or what is left of it, into parts; so too a validation."""
         task = self._task
         if self.is_done:
             return
-        self._targets = task.num_batch_targets
-        parts = cut_batch(task.batch_start, task.batch_size, self._micro_batch)
+        if task.is_validating:
+            size = task.num_validation_rows
+            start = self.rows + task.validation_remaining - size
+        else:
+            self._targets = task.num_batch_targets
+            start, size = task.batch_start + task.num_validated, task.batch_size
+        parts = cut_batch(start, size, self._micro_batch)
         left = [part for part in parts if part.first >= self.rows]
         if left[0].first != self.rows:
             raise CheckpointError(f"row {self.rows} is within a micro-batch of {self._micro_batch}")

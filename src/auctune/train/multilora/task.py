@@ -17,6 +17,7 @@ A checkpoint has all that the result of a job depends on:
 | position in the data, order of the epoch | `cursor` |
 | random state | the seed in `job` and the position: masks are keyed by them |
 | sums and tokens of the batch so far, totals, curve, validation | under their names |
+| rows and sums of a validation that is under way | `validating` |
 | what it must match again | `job` with the digest of the adapter that it started from, \
 `base_digest`, `data_digest`; `versions` only warn |
 
@@ -25,12 +26,13 @@ The adapters of the last epochs are no part of it: each is written into a folder
 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from auctune.domain.data_size import DataSize, split_rows
 from auctune.domain.errors import CheckpointError
 from auctune.train.checkpoint import Checkpoint
 from auctune.train.epoch_sampler import EpochSampler
@@ -41,6 +43,9 @@ from auctune.train.multilora.batching import BatchRow
 from auctune.train.multilora.dropout import row_key
 from auctune.train.multilora.optimizer import AdapterOptimizer
 from auctune.train.rows import TokenizedDataSet, TokenizedRow, split_pair
+
+VALIDATION_BATCHES = 8
+"""Batches of rows that a round validates at most: a request to stop waits for a round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,8 @@ class TrainingTask:
         curve: (step, rows, tokens, loss, accuracy) of each optimizer step; the accuracy is the
             share of target tokens that were the likeliest one.
         validation: (epoch, loss, accuracy) at each epoch's end.
+        num_validated: rows of the validation data that were evaluated, over all epochs.
+        validation_sums: [2], losses and hits of the validation that is under way.
         start: float32 [num_parameters], weights of the adapter that a job with pairs started from;
             else `None`.
         references: log-probabilities of the targets of both answers of pairs under the base, with
@@ -93,6 +100,8 @@ class TrainingTask:
     batch_tokens: int = 0
     curve: list[CurvePoint] = field(default_factory=list)
     validation: list[tuple[int, float, float]] = field(default_factory=list)
+    num_validated: int = 0
+    validation_sums: list[float] = field(default_factory=lambda: [0.0, 0.0])
     start: Tensor | None = None
     references: dict[int, tuple[float, float]] = field(default_factory=dict)
     best: Tensor | None = None
@@ -112,6 +121,15 @@ class TrainingTask:
             self.job, self.weights.values, self.weights.gradients, self.num_steps
         )
         self.batch_sums = torch.zeros(2, device=self.weights.values.device)
+        has_validation = self.validation_data is not None
+        self._validation_cost = self.size(None).validation_row_cost if has_validation else 0.0
+
+    def size(self, context_tokens: int | None) -> DataSize:
+        """Return the size of the data and the validation data, for a base of that context."""
+        size = self.data.size(context_tokens)
+        if self.validation_data is None:
+            return size
+        return replace(size, validation=self.validation_data.size(context_tokens))
 
     @property
     def num_steps(self) -> int:
@@ -135,14 +153,73 @@ class TrainingTask:
         """Remaining rows of the current batch."""
         return self.batch_start + self.batch_size - self.sampler.done
 
+    @property
+    def num_validation_rows(self) -> int:
+        """Rows of the validation data."""
+        return 0 if self.validation_data is None else len(self.validation_data)
+
+    @property
+    def done_rows(self) -> int:
+        """Rows trained, and evaluated at the ends of epochs, so far."""
+        return self.sampler.done + self.num_validated
+
+    @property
+    def total_rows(self) -> int:
+        """Rows to train and to evaluate, over all epochs."""
+        return self.job.epochs * (len(self.data) + self.num_validation_rows)
+
+    @property
+    def is_validating(self) -> bool:
+        """Whether the next rows are those of the validation data."""
+        is_between_epochs = self.sampler.done % len(self.data) == 0
+        return is_between_epochs and self.validation_remaining > 0
+
+    @property
+    def validation_remaining(self) -> int:
+        """Rows of the validation data still to be evaluated for the epochs trained so far."""
+        return self.num_epochs * self.num_validation_rows - self.num_validated
+
     def remaining_rows(self, target: int) -> int:
         """Return the rows from here to a cumulative number; 0 once the job has ended."""
         if self.state != "training":
             return 0
-        return max(0, min(target, self.sampler.total) - self.sampler.done)
+        return max(0, min(target, self.total_rows) - self.done_rows)
+
+    def remaining_rounds(self, target: int) -> int:
+        """Return the rounds of whole batches from here to a cumulative number of rows."""
+        rows, batch = self.remaining_rows(target), self.job.batch_size
+        last = split_rows(self.done_rows + rows, len(self.data), self.num_validation_rows)[1]
+        num_validated = min(rows, max(0, last - self.num_validated))
+        rounds = -(-(rows - num_validated) // batch)
+        return rounds - (-num_validated // (VALIDATION_BATCHES * batch))
+
+    @property
+    def round_remaining(self) -> int:
+        """Rows of the current batch, or of the validation data, that a round may take."""
+        if self.is_validating:
+            return min(self.validation_remaining, VALIDATION_BATCHES * self.job.batch_size)
+        return self.batch_remaining
+
+    @property
+    def row_cost(self) -> float:
+        """Cost of one of the next rows, in rows trained."""
+        return self._validation_cost if self.is_validating else 1
+
+    @property
+    def done_cost(self) -> float:
+        """Cost of all rows so far, in rows trained."""
+        return self.sampler.done + self._validation_cost * self.num_validated
+
+    @property
+    def total_cost(self) -> float:
+        """Cost of all rows of all epochs, in rows trained."""
+        num_validated = self.job.epochs * self.num_validation_rows
+        return self.sampler.total + self._validation_cost * num_validated
 
     def next_rows(self, count: int) -> list[BatchRow]:
-        """Return the next `count` rows, all of the current batch."""
+        """Return the next `count` rows, all of the current batch or of the validation data."""
+        if self.is_validating:
+            return self._next_validation_rows(count)
         assert 0 < count <= self.batch_remaining
         indices = self._batch_indices()
         weight = 1 / self.num_batch_targets
@@ -154,35 +231,40 @@ class TrainingTask:
             for row in self._batch_rows(index, self.data.rows[index], place, weight)
         ]
 
-    def validation_rows(self) -> list[BatchRow]:
-        """Return all rows of the validation data."""
-        rows = () if self.validation_data is None else self.validation_data.rows
+    def _next_validation_rows(self, count: int) -> list[BatchRow]:
         return [
             one
-            for index, row in enumerate(rows, start=len(self.data))
+            for index, row in self._validation_rows(count).items()
             for one in self._batch_rows(index, row, 0, 1.0)
         ]
 
-    def rows_without_reference(self, count: int) -> dict[int, list[BatchRow]]:
-        """Return the pairs among the next `count` rows of which `references` has none.
+    def _validation_rows(self, count: int) -> dict[int, TokenizedRow]:
+        """Return the next `count` rows of the validation data by their places; see `references`."""
+        assert self.validation_data is not None
+        first = self.num_validated % self.num_validation_rows
+        rows = self.validation_data.rows[first : first + count]
+        return dict(enumerate(rows, start=len(self.data) + first))
 
-        Args:
-            count: of rows, all of the current batch; 0: the pairs of the validation data.
-        """
+    def rows_without_reference(self, count: int) -> dict[int, list[BatchRow]]:
+        """Return the pairs among the next `count` rows, as of `next_rows`, without references."""
         if not self.has_pairs:
             return {}
-        if count:
+        if self.is_validating:
+            rows = self._validation_rows(count)
+        else:
             offset = self.sampler.done - self.batch_start
             indices = self._batch_indices()[offset : offset + count]
             rows = {index: self.data.rows[index] for index in indices}
-        else:
-            assert self.validation_data is not None
-            rows = dict(enumerate(self.validation_data.rows, start=len(self.data)))
         return {
             index: self._pair_rows(row, (0, 0), 1.0, (0.0, 0.0))
             for index, row in rows.items()
             if index not in self.references
         }
+
+    def seek(self, row: int) -> None:
+        """Go to a row of the job, in the order of `done_rows`."""
+        counts = split_rows(row, len(self.data), self.num_validation_rows)
+        self.sampler.done, self.num_validated = counts
 
     def advance(self, rows: list[BatchRow]) -> bool:
         """Count rows as trained; return whether they complete their batch."""
@@ -205,8 +287,8 @@ class TrainingTask:
         self.tokens += self.batch_tokens
         self.clear_batch()
         self.curve.append((self.steps, self.sampler.done, self.tokens, loss, accuracy))
-        if self.sampler.done == self.sampler.total:
-            self.state = "done"
+        if self.sampler.done % len(self.data) == 0 and not self.is_validating:
+            self._end_epoch()
 
     def clear_batch(self) -> None:
         """Reset the counts of the batch."""
@@ -218,7 +300,37 @@ class TrainingTask:
         """Epochs whose rows have all been trained."""
         return self.sampler.done // len(self.data)
 
-    def keep_epoch(self) -> None:
+    @property
+    def num_ended_epochs(self) -> int:
+        """Epochs whose rows have all been trained, and their validation data evaluated."""
+        return self.num_epochs - (self.validation_remaining > 0)
+
+    def count_validated(self, count: int, loss: float, hits: float) -> None:
+        """Count rows of the validation data as evaluated; the last of them end the epoch.
+
+        Args:
+            count: of rows.
+            loss, hits: sums over their target tokens, or pairs.
+        """
+        assert count <= self.validation_remaining
+        self.num_validated += count
+        self.validation_sums = [self.validation_sums[0] + loss, self.validation_sums[1] + hits]
+        if not self.validation_remaining:
+            targets = self.num_validation_targets
+            means = [total / targets for total in self.validation_sums]
+            self.validation_sums = [0.0, 0.0]
+            self._end_epoch(means[0], means[1])
+
+    def _end_epoch(self, *validation: float) -> None:
+        """End an epoch, with the mean loss and accuracy of its validation, if it has any."""
+        # Before validation counts, which may go back to the best epoch's weights.
+        self._keep_epoch()
+        if self.sampler.done == self.sampler.total:
+            self.state = "done"
+        if validation:
+            self._note_validation(*validation)
+
+    def _keep_epoch(self) -> None:
         """Keep the adapter as it is, at the end of an epoch."""
         if self.kept_epochs:
             step, _, _, loss, accuracy = self.curve[-1]
@@ -226,9 +338,9 @@ class TrainingTask:
             kept = EpochAdapter(self.num_epochs, step, loss, accuracy, values)
             self.epoch_adapters = [*self.epoch_adapters, kept][-self.kept_epochs :]
 
-    def note_validation(self, loss: float, accuracy: float) -> None:
+    def _note_validation(self, loss: float, accuracy: float) -> None:
         """Record an epoch's validation; end a job that is out of patience, with its best."""
-        self.validation.append((len(self.validation) + 1, loss, accuracy))
+        self.validation.append((self.num_epochs, loss, accuracy))
         if not self.job.patience:
             return
         losses = [value for _, value, _ in self.validation]
@@ -240,7 +352,8 @@ class TrainingTask:
             self.note = f"stopped early: no better validation loss in {since_best} epochs"
         if self.state == "done" and since_best and self.best is not None:
             self.weights.values.copy_(self.best)
-            kept = f"the weights are those of epoch {len(losses) - since_best}, the best one"
+            best = self.validation[-1 - since_best][0]
+            kept = f"the weights are those of epoch {best}, the best one"
             self.note = f"{self.note}; {kept}" if self.note else kept
 
     def fail(self, reason: str) -> None:
@@ -348,10 +461,20 @@ def capture_state(task: TrainingTask, base_digest: str, mode: str) -> Checkpoint
         "batch_sums": task.batch_sums.tolist(),
         "curve": task.curve,
         "validation": task.validation,
+        **_validating_state(task),
         "state": task.state,
         "note": task.note,
     }
     return Checkpoint(tensors, state)
+
+
+def _validating_state(task: TrainingTask) -> dict[str, Any]:
+    """Return the state of a validation that is under way; empty if none is."""
+    if task.validation_data is None or not task.num_validated % task.num_validation_rows:
+        return {}
+    rows = task.num_validated % task.num_validation_rows
+    digest = task.validation_data.digest
+    return {"validating": {"rows": rows, "sums": task.validation_sums, "digest": digest}}
 
 
 def restore_state(
@@ -397,9 +520,22 @@ def _restore(
     task.batch_sums.copy_(torch.tensor(state["batch_sums"]))
     task.curve = [(point[0], point[1], point[2], point[3], point[4]) for point in state["curve"]]
     task.validation = [(epoch, loss, accuracy) for epoch, loss, accuracy in state["validation"]]
+    _restore_validating(task, state.get("validating"))
     task.state = state["state"]
     task.note = state["note"]
     return _differences(state, mode)
+
+
+def _restore_validating(task: TrainingTask, state: dict[str, Any] | None) -> None:
+    """Go to where validation was; validation data that have changed are evaluated anew."""
+    if task.validation_data is None:
+        return
+    is_due = task.num_epochs > 0 and task.sampler.done % len(task.data) == 0
+    is_due = is_due and (not task.validation or task.validation[-1][0] < task.num_epochs)
+    task.num_validated = (task.num_epochs - is_due) * task.num_validation_rows
+    if is_due and state is not None and state["digest"] == task.validation_data.digest:
+        task.num_validated += state["rows"]
+        task.validation_sums = state["sums"]
 
 
 def _check_same(place: str, found: Any, expected: Any) -> None:

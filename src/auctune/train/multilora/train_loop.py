@@ -1,9 +1,11 @@
-"""The loop of training: rounds of rows, passes through the model, optimizer steps.
+"""The loop of training: rounds of rows, passes through the model, optimizer steps, validation.
 
 In a round each job that is short of its target gives rows of its current optimizer batch, so many
 that all jobs would finish together; the rows of all jobs are cut into micro-batches and run; a job
-whose batch is full takes its own step. What goes wrong with one job ends that job alone, and memory
-that runs out makes micro-batches smaller.
+whose batch is full takes its own step. A job at the end of an epoch gives rows of its validation
+data instead, which are evaluated: they count as rows of the job like others, so that validation
+goes on in the next call where this one ends. What goes wrong with one job ends that job alone, and
+memory that runs out makes micro-batches smaller.
 """
 
 import math
@@ -50,18 +52,25 @@ class TrainLoop:
 
         Args:
             targets: rows by task.
-            max_rows: of the round, >= 1; `None`: as many as suit the tasks.
+            max_rows: of the round, >= 1, by their cost; `None`: as many as suit the tasks.
 
         Returns:
-            The tasks that took a step, or ended; `None` once all targets are reached.
+            The tasks that took a step, evaluated rows, or ended; `None` once all targets are
+            reached.
         """
         shares = cap_rows(allocate_rows(targets), max_rows)
         if not shares:
             return None
-        starts = [task.batch_start for task, _ in shares]
         failed = self._read_references(shares)
         if failed is not None:
             return self._handle_out_of_memory(failed, [task for task, _ in shares])
+        validating = [(task, count) for task, count in shares if task.is_validating]
+        training = [(task, count) for task, count in shares if not task.is_validating]
+        return [*self._validate(validating), *self._train_round(training)]
+
+    def _train_round(self, shares: Sequence[tuple[TrainingTask, int]]) -> list[TrainingTask]:
+        """Train rows of tasks; return the tasks that took a step, or ended."""
+        starts = [task.batch_start for task, _ in shares]
         rows = [task.next_rows(count) for task, count in shares]
         failed = self._train([row for part in rows for row in part], [task for task, _ in shares])
         if failed is not None:
@@ -128,30 +137,19 @@ class TrainLoop:
                 task.fail(f"{what} in step {task.steps + 1}")
                 continue
             task.take_step(loss / targets, hits / targets)
-            if task.sampler.done % len(task.data) == 0:
-                # Before validation, which may go back to the best epoch's.
-                task.keep_epoch()
-                if task.validation_data is not None:
-                    self._validate(task)
 
-    def _validate(self, task: TrainingTask) -> None:
-        while (failed := self._read_references([(task, 0)])) is not None:
-            if self._handle_out_of_memory(failed, [task]):
-                return
-        total, num_hits, pending = 0.0, 0.0, self.batcher.split(task.validation_rows())
-        while pending:
-            batch = pending.pop()
-            sums = run_or_out_of_memory(self.step.evaluate, batch)
-            if sums is not None:
-                for loss, hits in (one.tolist() for one in sums.values()):
-                    total += loss
-                    num_hits += hits
-            elif self._handle_out_of_memory(batch, [task]):
-                return
-            else:
-                pending += self.batcher.split(batch.rows)
-        targets = task.num_validation_targets
-        task.note_validation(total / targets, num_hits / targets)
+    def _validate(self, shares: Sequence[tuple[TrainingTask, int]]) -> list[TrainingTask]:
+        """Evaluate rows of validation data; return the tasks, or one that has ended."""
+        sums = {task.weights.name: (0.0, 0.0) for task, _ in shares}
+        for batch in self.batcher.split([row for task, n in shares for row in task.next_rows(n)]):
+            found = run_or_out_of_memory(self.step.evaluate, batch)
+            if found is None:
+                return self._handle_out_of_memory(batch, [task for task, _ in shares])
+            for name, (loss, hits) in ((name, one.tolist()) for name, one in found.items()):
+                sums[name] = sums[name][0] + loss, sums[name][1] + hits
+        for task, count in shares:
+            task.count_validated(count, *sums[task.weights.name])
+        return [task for task, _ in shares]
 
     def _handle_out_of_memory(
         self, failed: MicroBatch, tasks: Sequence[TrainingTask]
@@ -191,25 +189,38 @@ def free_cache() -> None:
 
 
 def allocate_rows(targets: Sequence[tuple[TrainingTask, int]]) -> list[tuple[TrainingTask, int]]:
-    """Return how many rows each unfinished task contributes to the next round.
+    """Return how many rows each unfinished task contributes to the next round, the busiest first.
 
     The busiest task, with the most remaining optimizer steps, contributes whole batches; the others
     spread their rows over as many rounds, so that passes stay full to the end.
     """
-    remaining = [(task, task.remaining_rows(target)) for task, target in targets]
-    unfinished = [(task, rows) for task, rows in remaining if rows]
-    rounds = max((-(-rows // task.job.batch_size) for task, rows in unfinished), default=0)
+    unfinished = [
+        (task.remaining_rounds(target), task, task.remaining_rows(target))
+        for task, target in targets
+        if task.remaining_rows(target)
+    ]
+    unfinished.sort(key=lambda one: -one[0])
     return [
-        (task, min(-(-rows // rounds), task.batch_remaining, rows)) for task, rows in unfinished
+        (task, min(-(-rows // unfinished[0][0]), task.round_remaining, rows))
+        for _, task, rows in unfinished
     ]
 
 
 def cap_rows(
     shares: list[tuple[TrainingTask, int]], max_rows: int | None
 ) -> list[tuple[TrainingTask, int]]:
-    """Return the shares scaled down to `max_rows` rows in total, and one at least."""
-    total = sum(rows for _, rows in shares)
+    """Return the shares scaled down to the cost of `max_rows` rows in total, and a row at least.
+
+    What rounding leaves goes to tasks whose share is less than a row, the busiest first, so that
+    each of them has its turn.
+    """
+    total = sum(rows * task.row_cost for task, rows in shares)
     if max_rows is None or total <= max_rows:
         return shares
-    smaller = [(task, rows * max_rows // total) for task, rows in shares]
+    smaller = [(task, int(rows * max_rows // total)) for task, rows in shares]
+    left = max_rows - sum(rows * task.row_cost for task, rows in smaller)
+    for index, (task, rows) in enumerate(smaller):
+        if not rows and task.row_cost <= left:
+            smaller[index] = task, 1
+            left -= task.row_cost
     return [(task, rows) for task, rows in smaller if rows] or [(shares[0][0], 1)]

@@ -131,8 +131,7 @@ class AuctionJob(SlotJob):
         """Samples still to be trained; 0 once training is over, even if it ended early."""
         if self.phase is Phase.TRAINED:
             return 0.0
-        share = 1 - self.progress.rows / self.total_rows if self.total_rows else 0.0
-        return max(0.0, share) * self.task.work
+        return (1 - self.size.share_of(self.progress.rows, self.training.epochs)) * self.task.work
 
     def cells_from(self, slot: int) -> tuple[Cell, ...]:
         return tuple(cell for cell in self.cells if cell.slot >= slot)

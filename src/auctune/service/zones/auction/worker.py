@@ -55,13 +55,17 @@ class AuctionScheduler(SlotScheduler[AuctionZone, AuctionJob]):
         """Return the rows that the plan has sold up to the end of this slot."""
         slot = zone.state.slot
         if slot == job.cells[-1].slot:
-            return job.total_rows
+            # The trainer counts its own: a job of an older log has no validation rows here.
+            return max(job.total_rows, job.progress.total_rows)
         sold = sum(
             job.task.throughput[zone.state.node_type(cell.node)]
             for cell in job.cells
             if cell.slot <= slot
         )
-        return min(job.total_rows, floor(sold / job.task.work * job.total_rows + _SLACK))
+        share, epochs = sold / job.task.work, job.training.epochs
+        if job.size.validation is not None:
+            return job.size.rows_of(share * job.size.samples(epochs, 1.0), epochs)
+        return min(job.total_rows, floor(share * job.total_rows + _SLACK))
 
     def _on_slot_trained(
         self, zone: AuctionZone, node: str, rows: Mapping[str, tuple[int, int]], seconds: float
@@ -72,10 +76,15 @@ class AuctionScheduler(SlotScheduler[AuctionZone, AuctionJob]):
         for name, (before, after) in rows.items():
             job = zone.admitted_jobs[name]
             share = job.task.throughput[zone.state.node_type(node)] / job.task.work
-            due = min(share, 1 - before / job.total_rows)
-            done = min(due, (after - before) / job.total_rows)
+            # Rows of validation data take less time than others.
+            share_before, share_after = (
+                job.size.share_of(count, job.training.epochs) for count in (before, after)
+            )
+            due = min(share, 1 - share_before)
+            done = min(due, share_after - share_before)
             # An optimizer batch may end in the next slot.
-            missing = due * job.total_rows - (after - before) - job.training.batch_size
+            missing = (due - share_after + share_before) * job.total_rows
+            missing -= job.training.batch_size + _SLACK
             is_complete &= missing <= 0
             if missing > _MAX_SHORTFALL * due * job.total_rows and _SLOWER not in job.notes:
                 zone.record(JobNoted(text=_SLOWER), name)

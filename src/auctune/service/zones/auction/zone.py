@@ -277,6 +277,7 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
         """Record a repair and pay the vendor; return False if the job no longer waits for it."""
         if not self.waits_for(job, repair):
             return False
+        size = replace(size, validation=self.state.jobs[job].size.validation)
         self.record(JobRepaired(file=file, report=report, size=size), job)
         return True
 

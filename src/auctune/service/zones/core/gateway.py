@@ -189,8 +189,10 @@ class ZoneGateway(ABC, Generic[Z, B, D]):
         return resolve_training(request, self._defaults)
 
     def _notes(self, data: D, training: Training) -> tuple[str, ...]:
-        """Return notes on the data and the adapter for their owner."""
-        notes = data.size.notes(training.max_length) if isinstance(data, DatasetQuote) else ()
+        """Return notes on the work, the data and the adapter for their owner."""
+        notes: tuple[str, ...] = ()
+        if isinstance(data, DatasetQuote):
+            notes = data.size.work_notes(training.epochs) + data.size.notes(training.max_length)
         return (*notes, *module_notes(training.target_modules))
 
     def unsupported_reason(self, request: JobRequest) -> str | None:

@@ -31,7 +31,8 @@ class Progress:
     """Training progress of a job.
 
     Attributes:
-        rows, total_rows: trained, and to train, over all epochs; 0 if the total is unknown.
+        rows, total_rows: trained, and to train, over all epochs, with the rows of the validation
+            data, which follow those of each epoch; 0 if the total is unknown.
         tokens, steps: so far.
         first_loss, last_loss: of the first and the newest optimizer step, or None before them.
     """
@@ -180,5 +181,5 @@ class SlotJob(PrepaidJob):
 
     @property
     def total_rows(self) -> int:
-        """Rows to train, over all epochs."""
-        return self.size.rows * self.training.epochs
+        """Rows to train and to validate, over all epochs."""
+        return self.size.total_rows(self.training.epochs)

@@ -86,10 +86,13 @@ class JobProjection(ABC, Generic[J]):
         messages: to owners, by type of event; other events have no message.
         default_fields: keys that rows of this kind have of their own, with their empty values.
             Stored rows of ended jobs are not rewritten: they lack keys that were added later.
+        validates_each_slot: whether jobs are validated at the end of each slot, and not of each
+            epoch.
     """
 
     messages: Mapping[str, EventMessage] = COMMON_MESSAGES
     default_fields: ClassVar[Record] = {}
+    validates_each_slot: ClassVar[bool] = False
 
     @abstractmethod
     def job_fields(self, job: J) -> Record:
@@ -172,7 +175,7 @@ class JobProjection(ABC, Generic[J]):
             "refunded": body["refunded"],
             "plan": None,
             "progress": body["progress"],
-            "notes": [*_data_notes(body["size"], training), *body["notes"]],
+            "notes": [*self._data_notes(body["size"], training), *body["notes"]],
             "lora": {
                 name: training.get(name, one.default)
                 for name, one in PARAMETERS.items()
@@ -208,6 +211,15 @@ class JobProjection(ABC, Generic[J]):
             "error": self._error(event),
         }
 
+    def _data_notes(self, size: Record | None, training: Record) -> tuple[str, ...]:
+        """Return what validation is charged, what training loses, who cannot load the adapter."""
+        length, notes = training.get("max_length"), module_notes(training.get("target_modules", ()))
+        if size is None or length is None:
+            return notes
+        found = DataSize.from_record(size)
+        of_work = found.work_notes(training["epochs"], in_each_slot=self.validates_each_slot)
+        return (*of_work, *found.notes(length), *notes)
+
     def _error(self, event: ZoneEvent) -> Record | None:
         if event.type == EventType.FAILED:
             return {name: event.body[name] for name in ("code", "message", "param")}
@@ -220,14 +232,6 @@ class JobProjection(ABC, Generic[J]):
 
 def _row(event: ZoneEvent, job: PendingJob, status: Status, body: Record) -> JobReadModel:
     return JobReadModel(job.id, event.zone, job.seq, job.owner, job.created_at, status, body)
-
-
-def _data_notes(size: Record | None, training: Record) -> tuple[str, ...]:
-    """Return what training loses of the data, and who cannot load the adapter."""
-    length, notes = training.get("max_length"), module_notes(training.get("target_modules", ()))
-    if size is None or length is None:
-        return notes
-    return (*DataSize.from_record(size).notes(length), *notes)
 
 
 P = TypeVar("P", bound=PrepaidJob)

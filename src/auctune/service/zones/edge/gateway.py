@@ -61,8 +61,9 @@ class EdgeGateway(MenuGateway[EdgeZone, EdgeBid, SiteDatasets, EdgeMenuLine]):
         return f"has no site {', '.join(sorted(missing))}" if missing else None
 
     def _notes(self, data: SiteDatasets, training: Training) -> tuple[str, ...]:
+        of_work = data.size.work_notes(training.epochs, in_each_slot=True)
         notes = data.size.notes(training.max_length)
-        return (*notes, *module_notes(training.target_modules))
+        return (*of_work, *notes, *module_notes(training.target_modules))
 
     def _priced_record(
         self,

@@ -35,6 +35,7 @@ _DECISION_FIELDS = ("size", "decision", "facts", "earliest", "budget_remaining")
 class EdgeProjection(PrepaidProjection[EdgeJobState]):
     """Projection of edge jobs."""
 
+    validates_each_slot: ClassVar[bool] = True
     default_fields: ClassVar[Record] = {
         **PrepaidProjection.default_fields,
         "facts": None,

@@ -43,7 +43,6 @@ def combine(
         size.check_truncation(f"market.sites.{site}", length, truncate=truncate)
     if validation is not None:
         validation.check_truncation("validation_file", length, truncate=truncate)
-        validation = validation if validation.longest else None
     sizes = list(sites.values())
     rows = sum(size.rows for size in sizes)
     tokens = sum(size.rows * size.mean_tokens for size in sizes)

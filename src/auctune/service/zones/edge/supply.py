@@ -3,8 +3,9 @@
 A bid becomes an `EdgeJob`:
 
  D^r        ceil(rows at r / rows that fit into `chunk_mb`); a token counts 4 bytes
- P          slot (1 - headroom) / seconds of an epoch of the largest chunk: its micro-batches as the
-            device profile says, and its share of the batches' `step_seconds`
+ P          (slot (1 - headroom) - V) / seconds of an epoch of the largest chunk: its micro-batches
+            as the device profile says, and its share of the batches' `step_seconds`
+ V          seconds in which one worker evaluates the validation data, at the end of each slot
  lambda     MB of the adapter, twice for each micro-batch that a worker processes in a slot: its
             weights and its gradient
  f          the bid for each finish up to the deadline, and 0 after it
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from auctune.device_profile import Profile
 from auctune.domain import InputError, Money
+from auctune.domain.data_size import FORWARD_COST
 from auctune.edge import ByDuration, EdgeJob, EdgeMarket, EdgeMenu, Eris, ErisParams
 from auctune.run.edge.inputs import EdgeTraining, adapter_settings, micro_batch_of
 from auctune.service.config.edge import EdgeConfig
@@ -27,6 +29,8 @@ from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.edge.site_datasets import SiteDatasets
 
 _TOKEN_BYTES = _PARAMETER_BYTES = 4
+# Of a slot without its headroom: validation in each slot must leave time to train.
+_MAX_VALIDATION_SHARE = 0.5
 # Fields of a request, by the fields of a job that the mechanism checks.
 _REQUEST_FIELDS = {
     "chunks": "market.sites",
@@ -141,7 +145,7 @@ class EdgeSupply:
         seconds = rows * (
             self._row_seconds(facts, rows / parts) + entry.step_seconds / training.batch_size
         )
-        rate = self.clock.slot_seconds * (1 - entry.headroom) / seconds
+        rate = (self._usable_seconds - self._validation_seconds(training, facts)) / seconds
         job = EdgeJob(
             id=bid.job,
             arrival=first,
@@ -155,6 +159,29 @@ class EdgeSupply:
         )
         self.market.check(job, slot)
         return job
+
+    @property
+    def _usable_seconds(self) -> float:
+        return self.clock.slot_seconds * (1 - self.entry.headroom)
+
+    def _validation_seconds(self, training: Training, facts: SiteDatasets) -> float:
+        """Return the seconds of a slot in which a worker evaluates the validation data.
+
+        Raises:
+            InputError: if they are more than `_MAX_VALIDATION_SHARE` of what a slot has.
+        """
+        size = facts.size.validation
+        if size is None:
+            return 0.0
+        tokens = max(1, round(self.micro_batch(training) * size.mean_tokens))
+        row_seconds = FORWARD_COST * size.mean_tokens / self.profile.tokens_per_second(tokens)
+        seconds, limit = size.rows * row_seconds, _MAX_VALIDATION_SHARE * self._usable_seconds
+        if seconds > limit:
+            found = f"has {size.rows} rows: {seconds:.3g} s of validation at the end of each slot"
+            most = math.floor(limit / row_seconds)
+            expected = f"at most {limit:.3g} s, or {most} rows of this length"
+            raise InputError("validation_file", found, expected)
+        return seconds
 
     def _row_seconds(self, facts: SiteDatasets, micro_batch: float) -> float:
         """Return the seconds of a worker for a row in micro-batches of so many rows on average."""

@@ -90,7 +90,7 @@ class SpotJobState(MeteredJob):
 
     @property
     def total_rows(self) -> int:
-        return self.size.rows * self.training.epochs
+        return self.size.total_rows(self.training.epochs)
 
     def num_preempted(self, spot_before: int) -> int:
         """Return how many spot instances of its newest slot are lost if so many are left."""
@@ -121,7 +121,11 @@ class SpotJobState(MeteredJob):
         if preempted or rows >= self.total_rows or not self.newest_promised:
             return False
         sold = self.newest_promised / self.terms.workload * self.total_rows
-        done = rows - self.progress.rows + self.training.batch_size
+        # Rows of validation data take less time than others.
+        before, after = (
+            self.size.share_of(count, self.training.epochs) for count in (self.progress.rows, rows)
+        )
+        done = (after - before) * self.total_rows + self.training.batch_size
         return done < (1.0 - MAX_SHORTFALL) * sold
 
     def speed_seen(self, done: float) -> float | None:

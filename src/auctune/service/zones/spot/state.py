@@ -123,7 +123,8 @@ class SpotState(SlottedState[SpotJobState]):
     def _failed(self, event: ZoneEvent, data: JobFailed) -> Effects:
         job = self.jobs.get(job_of(event))
         if job is not None and data.code == CAP_REACHED:
-            self._learn_speed(job, job.progress.rows / job.total_rows)
+            rows, epochs = job.progress.rows, job.training.epochs
+            self._learn_speed(job, job.size.share_of(rows, epochs))
         return super()._failed(event, data)
 
     def _ready(self, _event: ZoneEvent, data: ProcessReady) -> Effects:

@@ -86,7 +86,9 @@ class SpotSupply:
 
         `speed_ratio` is the observed speed of instances over that of their profile.
         """
-        rows = size.rows * training.epochs
+        # Rows of the validation data count by the time that they take.
+        rows_in_time = size.rows + size.validation_rows * size.validation_row_cost
+        rows = rows_in_time * training.epochs
         tokens = max(1, round(min(self.micro_batch, training.batch_size) * size.mean_tokens))
         seconds = self.clock.slot_seconds
         speed = self.profile.throughput(seconds, size.mean_tokens, tokens, 1.0)

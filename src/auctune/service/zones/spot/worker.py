@@ -128,7 +128,7 @@ def _record_training(zone: SpotZone, job: SpotJobState, message: SlotTrained | O
         "tokens": message["tokens"] or job.progress.tokens,
         "steps": message["steps"] or job.progress.steps,
         "losses": message["losses"],
-        "validation": [],
+        "validation": message["validation"],
         "state": "suspended",
         "note": "",
     }
