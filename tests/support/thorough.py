@@ -1,4 +1,4 @@
-"""How much of what could be tested is: `make test` has a sample, `make test-all` all."""
+"""How much of what could be tested is: tests have a sample, `make test-all THOROUGH=1` all."""
 
 import os
 import time
