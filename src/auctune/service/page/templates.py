@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse, Response
 from auctune.domain.job_words import is_overdue, loss_text, reason_words, state_word
 from auctune.pages import make_environment
 from auctune.service.page import filters
-from auctune.service.page.auth import ROOT, PageRequest, cookie_of
+from auctune.service.page.auth import ROOT, PageContext, PageRequest, cookie_of
 
 _FILTERS: dict[str, Callable[..., Any]] = {
     "short": filters.short_id,
@@ -47,15 +47,15 @@ def render_anonymous(template: str, status: int = 200, **values: Any) -> Respons
 
 def render_error(request: Request, status: int, message: str) -> Response:
     """Render an error page."""
-    signed_in = request.app.state.context.sessions.get(cookie_of(request))
+    context: PageContext = request.app.state.context
+    signed_in = context.sessions.get(cookie_of(request))
     title = {403: "Not allowed", 404: "Not found", 429: "Too many requests"}.get(
         status, "That did not work" if status < 500 else "Not now"
     )
     values = {"title": title, "message": message}
     if signed_in is None:
         return render_anonymous("error.html", status, **values)
-    session, who = signed_in
-    return _page("error.html", status, who=who, csrf=session.token, **values)
+    return render(PageRequest(request, context, *signed_in), "error.html", status, **values)
 
 
 def _page(template: str, status: int, **values: Any) -> Response:
