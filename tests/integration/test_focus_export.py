@@ -59,7 +59,8 @@ def billed(tmp_path_factory: pytest.TempPathFactory, tiny_cache: Path) -> Iterat
     pool = make_pool(POOL, price_per_second="0.01")
     zones = [make_zone(OWNED, energy_cost=8.0), spot_zone(folder), pool]
     update = {
-        "inference": InferenceConfig(price=Decimal("0.0300"), threads=1),
+        # A token costs whole steps of money: nothing is left over for the next answer.
+        "inference": InferenceConfig(price=1000 * STEP, threads=1),
         "billing": BillingConfig(currency="EUR", name="lab-cluster"),
     }
     file = make_file(zones).model_copy(update=update)

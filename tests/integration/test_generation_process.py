@@ -130,7 +130,10 @@ def test_prompts_that_take_long_to_read_hold_up_no_answer(tmp_path: Path) -> Non
 
 def test_an_error_in_a_chat_template_ends_its_request_alone(tmp_path: Path) -> None:
     generator = make(tmp_path)
-    template = "{{ messages[0]['content'] }}{{ 1 // (messages | length - 1) }}"
+    template = (
+        "{% for message in messages %}{{ message['content'] }} {% endfor %}"
+        "{{ 1 // (messages | length - 1) }}"
+    )
     (tmp_path / "base" / "chat_template.jinja").write_text(template)
     message = {"role": "user", "content": "word1"}
 

@@ -19,7 +19,9 @@ from support.small_bases import FAMILIES, build_base, write_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
 
-ROWS, EPOCHS = 12, 2
+ROWS, VALIDATION_ROWS, EPOCHS = 12, 4, 2
+# Of a whole job: validation rows count as work, at the end of each epoch.
+TOTAL = (ROWS + VALIDATION_ROWS) * EPOCHS
 # Rows of weights are whole blocks of 64 numbers.
 WIDTH = 64
 
@@ -45,7 +47,7 @@ def jobs(folder: Path) -> list[LoraJob]:
         LoraJob(
             id=f"rank{rank}",
             data=write_rows(folder / f"{rank}.jsonl", ROWS, seed=rank),
-            validation=write_rows(folder / f"validation{rank}.jsonl", 4, seed=9),
+            validation=write_rows(folder / f"validation{rank}.jsonl", VALIDATION_ROWS, seed=9),
             rank=rank,
             epochs=EPOCHS,
             learning_rate=3e-3,
@@ -75,7 +77,7 @@ def test_fused_adapters_come_out_as_by_plain_peft(
     some = jobs(tmp_path)
     trainer = train(base, some, tmp_path, checkpointing=checkpointing)
     starts = [weights_of(trainer, job) for job in some]
-    trainer.train({job.id: ROWS * EPOCHS for job in some}, lambda _: None)
+    trainer.train({job.id: TOTAL for job in some}, lambda _: None)
     for job, start in zip(some, starts, strict=True):
         assert_close(weights_of(trainer, job), train_alone(base, job, start))
 
@@ -86,7 +88,7 @@ def test_an_adapter_is_exported_and_loads_on_the_plain_base_too(
 ) -> None:
     base, (job, _) = load_base(str(folders[family]), cache=tmp_path, dtype="nf4"), jobs(tmp_path)
     trainer = train(base, [job], tmp_path)
-    trainer.train({job.id: ROWS * EPOCHS}, lambda _: None)
+    trainer.train({job.id: TOTAL}, lambda _: None)
     folder = tmp_path / "adapter"
     trainer.export(job.id, folder)
     ids = torch.arange(8).unsqueeze(0)

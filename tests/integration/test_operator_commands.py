@@ -38,7 +38,7 @@ def test_a_paused_zone_takes_no_bids_until_it_is_resumed(served: Served, auctune
     assert auctune("zones", "resume", "default")[0] == 0
     assert auctune("submit", file, *terms)[0] == 0
     code, _, lines = auctune("zones", "pause", "mars")
-    assert (code, lines) == (1, ["auctune: id: there is no zone 'mars'"])
+    assert (code, lines) == (1, ["auctune: there is no zone 'mars'"])
 
 
 def test_a_drained_node_is_off_the_market_until_it_is_returned(auctune: Run) -> None:

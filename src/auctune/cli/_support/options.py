@@ -77,7 +77,8 @@ def option_groups(command: Callable[..., None]) -> Callable[..., None]:
             values[name] = group(**{one.name: one.read(values.pop(one.name)) for one in options})
         with ExitStack() as stack:
             for value in values.values():
-                if isinstance(value, AbstractContextManager):
+                # Python before 3.13 lets a path be entered, with a warning.
+                if isinstance(value, AbstractContextManager) and not isinstance(value, Path):
                     stack.enter_context(value)
             command(**values)
 
