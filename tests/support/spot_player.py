@@ -328,7 +328,14 @@ class SpotPlayer:
     def _trained(self, process: MadeUpProcess) -> dict[str, Any]:
         steps = process.rows // 4
         losses = [[steps, process.rows, process.rows * 7, 1.0 / (1 + steps), 0.5]]
-        return {"rows": process.rows, "steps": steps, "tokens": process.rows * 7, "losses": losses}
+        tokens = process.rows * 7
+        return {
+            "rows": process.rows,
+            "steps": steps,
+            "tokens": tokens,
+            "losses": losses,
+            "validation": [],
+        }
 
     def _new_bid(self, job: str = "") -> SpotBid:
         self._count += 1

@@ -18,12 +18,12 @@ def test_each_kernel_that_a_command_waits_for_is_one() -> None:
         and any(isinstance(one, ast.Name) and one.id == "kernel" for one in node.decorator_list)
     }
     named = {
-        node.args[0].value
+        node.args[0].id
         for node in nodes
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id == "warn_compiling"
-        and isinstance(node.args[0], ast.Constant)
+        and isinstance(node.args[0], ast.Name)
     }
     assert named
     assert named <= kernels

@@ -39,7 +39,7 @@ class Rental:
     def slot_done(self, number: int, rows: int, preempted: int = 0) -> None:
         self.tell(
             "slot_done", slot=number, rows=rows, steps=1, tokens=rows, losses=[],
-            preempted=preempted, paid=0.6,
+            validation=[], preempted=preempted, paid=0.6,
         )  # fmt: skip
 
     def overtime(self, number: int) -> None:
