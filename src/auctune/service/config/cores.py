@@ -89,6 +89,8 @@ def core_warnings(zones: Sequence[ZoneConfig]) -> list[str]:
 
 def _answers(zones: Sequence[ZoneConfig], inference: InferenceConfig) -> float:
     """Return the cores that answers take from training: next to none at their default niceness."""
-    processes = inference.bases(zones, Path()).values()
-    threads = sum(one.threads or 0 for one in processes if one.device == "cpu")
+    if not inference.enabled or inference.device != "cpu":
+        return 0.0
+    bases = {zone.base for zone in zones if isinstance(zone, LanguageZoneConfig)}
+    threads = len(bases) * inference.num_threads
     return threads * inference.sold_share / _WEIGHT_STEP**inference.niceness

@@ -63,6 +63,11 @@ class InferenceConfig(BaseModel):
         description="time without a request after which a process ends, and frees its memory",
     )
 
+    @property
+    def num_threads(self) -> int:
+        """Threads of each process on a CPU."""
+        return self.threads or max(1, (os.cpu_count() or 1) // 2)
+
     def bases(self, zones: Iterable[ZoneConfig], cache: Path) -> dict[str, GeneratorSettings]:
         """Return the settings of the process of each base, by its name; of none if not enabled.
 
@@ -81,7 +86,7 @@ class InferenceConfig(BaseModel):
                     cache=cache,
                     device=self.device,
                     dtype="bfloat16" if needs_gpu else zone.dtype,
-                    threads=self.threads or max(1, (os.cpu_count() or 1) // 2),
+                    threads=self.num_threads,
                     niceness=self.niceness,
                     sold_share=self.sold_share,
                     max_batch=self.max_batch,
