@@ -57,8 +57,10 @@ def test_messages_are_read_as_rows_of_chats() -> None:
         {"role": "tool", "tool_call_id": "c", "content": ""},
     ]
     (request,) = chat(messages=messages, tools=[TOOL]).prompts(None)
-    _, row = read_row(json.dumps({"messages": messages, "tools": [TOOL]}), "")
-    assert list(request.messages or ()) == row["messages"]
+    # What is asked for is what a row has as its end.
+    answer = {"role": "assistant", "content": "Done."}
+    _, row = read_row(json.dumps({"messages": [*messages, answer], "tools": [TOOL]}), "")
+    assert [*(request.messages or ()), answer] == row["messages"]
     assert list(request.tools) == row["tools"] == [TOOL]
 
 
