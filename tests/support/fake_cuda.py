@@ -77,6 +77,7 @@ def fake_cuda(capability: tuple[int, int] = (9, 0)) -> Iterator[None]:
         mock.patch.object(torch.cuda, "get_device_capability", return_value=capability),
         mock.patch.object(torch.cuda, "get_rng_state", return_value=state),
         mock.patch.object(torch.cuda, "set_rng_state"),
+        mock.patch.object(torch.cuda, "synchronize"),
         mode,
         _Values(),  # type: ignore[no-untyped-call]
     ):

@@ -160,8 +160,7 @@ def put_adapter(model: PreTrainedModel, folder: Path) -> PeftModel:
     The modules of `model` are replaced in place.
     """
     # PEFT draws a start for the weights before it reads them, from a state that is not ours.
-    devices = [model.device] if model.device.type == "cuda" else []
-    with torch.random.fork_rng(devices), warnings.catch_warnings():
+    with torch.random.fork_rng(_devices(model)), warnings.catch_warnings():
         # PEFT asks by a name that transformers is about to drop.
         warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
         # Both are harmless, as where the adapter was made.
@@ -176,6 +175,10 @@ def put_adapter(model: PreTrainedModel, folder: Path) -> PeftModel:
         except (ValueError, RuntimeError, UserWarning) as error:
             raise ExportError(f"the adapter does not load: {error}") from error
     return loaded.eval()
+
+
+def _devices(model: PreTrainedModel | PeftModel) -> list[torch.device]:
+    return [model.device] if model.device.type == "cuda" else []
 
 
 def _check_weights(loaded: PeftModel, contents: Mapping[str, Tensor]) -> None:
@@ -230,15 +233,16 @@ def _rms(values: Tensor) -> float:
 @contextmanager
 def _rounding_noise(model: PeftModel, size: float) -> Iterator[None]:
     """Multiply the outputs of adapted modules by 1 + a number in [-size, size], always the same."""
-    generator = torch.Generator(model.device).manual_seed(0)
 
     def add_noise(_: object, __: object, output: Tensor) -> Tensor:
         # In float32: a product in bfloat16 would round most of the noise away.
         noise = torch.empty(output.shape, device=output.device)
-        noise.uniform_(1 - size, 1 + size, generator=generator)
+        noise.uniform_(1 - size, 1 + size)
         return noise.mul_(output).to(output.dtype)
 
     with ExitStack() as stack:
+        stack.enter_context(torch.random.fork_rng(_devices(model)))
+        torch.manual_seed(0)
         for module in model.modules():
             if isinstance(module, LoraLayer):
                 stack.enter_context(module.register_forward_hook(add_noise))
