@@ -183,7 +183,9 @@ def draw(chart: str, data: Data, text: str) -> str:
 def _with_times(match: re.Match[str]) -> str:
     """Return an element with its times in UTC, and with the text as it was in `data-times`."""
     tag, attributes, text = match.groups()
-    return f'<{tag}{attributes} data-times="{text}">{_TIME.sub(_utc_time, text)}<'
+    # Names of jobs may have quotes, which would end the attribute.
+    quoted = text.replace('"', "&quot;")
+    return f'<{tag}{attributes} data-times="{quoted}">{_TIME.sub(_utc_time, text)}<'
 
 
 def _utc_time(match: re.Match[str]) -> str:
