@@ -103,6 +103,13 @@ def test_times_are_in_utc_for_a_script_that_makes_them_local() -> None:
     assert "trains on a from 08:01 to 08:02" in html
 
 
+def test_quotes_in_a_name_do_not_end_an_attribute() -> None:
+    rows = [{**DATA["plan"]["rows"][0], "task": 'a" onload="b'}]
+    html = draw("plan", {**DATA["plan"], "rows": rows}, "a plan")
+    assert 'data-times="a&quot; onload=&quot;b' in html
+    assert 'data-times="a"' not in html
+
+
 def test_each_point_is_a_link_to_its_own_row() -> None:
     html = draw("menu", DATA["menu"], "a menu")
     # On a actor, and on a phone.
