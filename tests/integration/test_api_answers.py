@@ -307,7 +307,7 @@ def test_models_are_listed_and_deleted(served: Served, base: Base, tmp_path: Pat
             "messages[0]",
         ),
         ({"messages": [{"role": "user", "content": "word " * 2000}]}, "messages"),
-        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
+        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools[0]"),
     ],
 )
 def test_what_is_not_offered_is_refused_by_name(
@@ -523,13 +523,18 @@ def test_answers_count_to_the_budget_of_their_key_also_after_a_restart(
     with serving(tmp_path, priced("1000.0000"), bases=tiny_cache) as served:
         with served.http(served.operator) as http:
             http.post("/v1/users", json={"id": "ada"})
-            budget = {"amount": "2.0000", "seconds": 3600.0}
-            first = http.post("/v1/keys", json={"user": "ada", "budget": budget}).json()
             second = http.post("/v1/keys", json={"user": "ada"}).json()
+        with served.http(second["secret"]) as http:
+            usage = http.post("/v1/completions", json=asked).json()["usage"]
+        # What one answer costs, at 1 for each token: it suffices once.
+        cost = f"{usage['prompt_tokens'] + 1}.0000"
+        with served.http(served.operator) as http:
+            budget = {"amount": cost, "seconds": 3600.0}
+            first = http.post("/v1/keys", json={"user": "ada", "budget": budget}).json()
         assert [ask(served, first["secret"]) for _ in range(2)] == [200, 429]
         assert ask(served, second["secret"]) == 200
     with serving(tmp_path, priced("1000.0000"), served.clock, bases=tiny_cache) as again:
         assert ask(again, first["secret"]) == 429
         with again.http(again.operator) as http:
             listed = {one["id"]: one for one in http.get("/v1/keys").json()["data"]}
-        assert Decimal(listed[first["id"]]["budget_spent"]) >= 2
+        assert Decimal(listed[first["id"]]["budget_spent"]) == usage["total_tokens"]

@@ -624,7 +624,8 @@ def test_a_paused_zone_takes_no_bids_until_it_is_resumed_also_after_a_restart(
         assert client.fine_tuning.jobs.retrieve(admitted).status == "queued"
         with served.http(served.operator) as http:
             assert http.post("/v1/zones/default/resume").json()["accepting_bids"] is True
-        assert served.bid(client, file).status == "queued"
+        later = served.bid(client, file).id
+        served.wait_for(lambda: client.fine_tuning.jobs.retrieve(later), "queued")
 
 
 def test_jobs_of_a_zone_that_is_closed_can_still_be_read(tmp_path: Path) -> None:

@@ -197,7 +197,8 @@ def test_a_job_that_is_late_is_worth_less_and_a_failure_of_ours_is_refunded(serv
     name = job["id"]
     slot(served, name, 0, 1.0)
     tell(
-        served, name, "slot_done", slot=0, rows=20, steps=3, tokens=99, preempted=0,
+        served, name, "slot_done", slot=0, rows=20, steps=3, tokens=99, paid=1.0, preempted=0,
+        validation=[],
         losses=[[1, 8, 80, 2.0, 0.25], [2, 16, 160, 1.5, 0.5], [3, 20, 200, 1.25, 0.5]],
     )  # fmt: skip
     with served.http() as http:
