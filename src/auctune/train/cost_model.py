@@ -116,8 +116,8 @@ def is_slower(best: Sequence[SweepPoint], again: Sequence[SweepPoint]) -> bool:
 
 
 def fastest_mixes(first: Sequence[Mix], again: Sequence[Mix]) -> list[Mix]:
-    """Return the faster time of each mix of the first; the second may lack the last ones."""
-    pairs = itertools.zip_longest(first, again[: len(first)])
+    """Return the faster time of each of the same mixes; the shorter list lacks the last ones."""
+    pairs = itertools.zip_longest(first, again)
     return [
         min((one for one in pair if one is not None), key=lambda mix: mix.measured_seconds)
         for pair in pairs

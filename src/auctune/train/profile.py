@@ -324,6 +324,9 @@ class _Measurement:
             if not is_busy and not is_noisy(mixes):
                 # It is the device that slows loads down.
                 break
+        if len(mixes) < self.effort.mixes:
+            known_loads = f" but {len(mixes)} of {self.effort.mixes}" if mixes else ""
+            self.not_measured.append(f"mixed loads{known_loads}")
         margin = self.margin(mixes)
         if is_busy and margin > LARGE_MARGIN:
             self.not_measured.append(BUSY)
@@ -532,9 +535,6 @@ class _Measurement:
             tokens = round_tokens(mixed)
             predicted = predict(tokens, budget, a, b)
             if self.workload.now() + predicted > until:
-                self.not_measured.append(
-                    f"mixed loads but {number} of {count}" if number else "mixed loads"
-                )
                 break
             times = self.workload.rounds(trainer, mixed, rounds, until)
             mixes.append(Mix(len(mixed), tokens, predicted, statistics.median(times)))
