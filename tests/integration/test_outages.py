@@ -10,6 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from support.market_runs import poll
 from support.postgres import PostgresServer
 from support.serving import EPOCH, Clock, Served, make_file, make_zone, serving
 
@@ -131,4 +132,6 @@ def test_a_zone_that_was_open_while_the_clock_was_ahead_waits_for_its_time(tmp_p
     with started(tmp_path, clock, key) as (served, http):
         clock.time = EPOCH + 10_800.0 + 1.0
         assert http.get("/ready").json() == {"status": "ready"}
-        assert bid(http, file).json()["status"] == "queued"
+        # A known file is looked at again until the base's tokenizer is known.
+        later = f"/v1/fine_tuning/jobs/{bid(http, file).json()['id']}"
+        assert poll(lambda: http.get(later).json()["status"] == "queued")
