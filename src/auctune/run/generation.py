@@ -5,10 +5,9 @@ their adapters are: see `auctune.train.generation`.
 """
 
 import asyncio
-import os
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any, Literal, TypedDict
@@ -20,7 +19,7 @@ from auctune.domain import AuctuneError
 from auctune.domain.generation import AnswerEnd, Piece, Request, RequestSize, RowsScored
 from auctune.run.inference import InferenceError, ModelPlace
 from auctune.run.runtime.channel import Alive, ErrorRecord, Failed, OnMessage, read_error
-from auctune.run.runtime.local import AsyncWorker, WorkerProcess, device_in_child
+from auctune.run.runtime.local import AsyncWorker, WorkerProcess
 
 _WORKER = "auctune.run.workers.generation"
 
@@ -184,15 +183,13 @@ class Generator:
         return self._process
 
     def _start(self, on_message: OnMessage) -> WorkerProcess:
-        settings = self._settings
-        seen = replace(settings, device=device_in_child(settings.device, os.environ))
         return WorkerProcess(
             _WORKER,
-            SETTINGS.dump_python(seen, mode="json"),
+            SETTINGS.dump_python(self._settings, mode="json"),
             on_message,
             lock=self._lock,
             log=self._log,
-            device=settings.device,
+            device=self._settings.device,
             fork=True,
         )
 

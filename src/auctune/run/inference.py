@@ -1,9 +1,8 @@
 """Text from an adapter, and its evaluation: each by a worker process of its own."""
 
-import os
 import queue
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
@@ -13,7 +12,7 @@ from auctune.domain import AuctuneError
 from auctune.domain.dataset import DEFAULT_MAX_LENGTH, RowKind
 from auctune.domain.evaluation import Evaluation
 from auctune.run.runtime.channel import Alive, Failed, Preparing, read_error
-from auctune.run.runtime.local import WorkerProcess, device_in_child
+from auctune.run.runtime.local import WorkerProcess
 from auctune.train.job import SampleParams
 
 _WORKER = "auctune.run.workers.inference"
@@ -143,8 +142,7 @@ def evaluate(order: EvaluationOrder, report: Callable[[str, float], None]) -> Ev
 
 def _messages(order: SampleOrder | EvaluationOrder) -> Iterator[InferenceMessage]:
     inbox: queue.SimpleQueue[InferenceMessage | None] = queue.SimpleQueue()
-    seen = replace(order, device=device_in_child(order.device, os.environ))
-    argument = ORDERS.dump_python(seen, mode="json")
+    argument = ORDERS.dump_python(order, mode="json")
     worker = WorkerProcess(_WORKER, argument, inbox.put, device=order.device, fork=True)
     try:
         while True:

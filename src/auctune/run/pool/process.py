@@ -9,9 +9,8 @@ process that starts first sends those that its owner does not have. `outlooks` g
 status of each job of a quantum that has just been trained; an event that is sent again has none.
 """
 
-import os
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, TypedDict
@@ -20,7 +19,7 @@ from pydantic import TypeAdapter
 
 from auctune.domain.checks import check_positive
 from auctune.run.runtime.channel import Alive, Failed, Message, OnMessage, Preparing
-from auctune.run.runtime.local import WorkerProcess, device_in_child
+from auctune.run.runtime.local import WorkerProcess
 from auctune.timeshare.named import DEFAULT_ALLOCATOR, AllocatorName
 
 WORKER = "auctune.run.pool.worker"
@@ -160,15 +159,13 @@ class PoolProcess(WorkerProcess):
         log: Path | None = None,
         module: str = WORKER,
     ) -> None:
-        device = settings.device
-        seen = replace(settings, device=device_in_child(device, os.environ))
         super().__init__(
             module,
-            asdict(seen),
+            asdict(settings),
             on_message,
             lock=lock,
             log=log,
-            device=device,
+            device=settings.device,
             fork=True,
             niceness=settings.niceness,
         )

@@ -21,7 +21,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from multiprocessing import connection, forkserver, reduction
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -88,7 +88,8 @@ class WorkerProcess:
         lock: descriptor of a lock that the worker holds too, or None.
         log: file to which its standard error is appended; None: kept only while it runs.
         environment: what differs from this process's environment.
-        device: that the worker computes on, as torch names it; it sees no GPU but this one.
+        device: that the worker computes on, as torch names it. It sees no GPU but this one, and
+            `device` of the argument becomes the name by which it knows it.
         fork: whether the fork server starts it, if there is one and the device is a CPU. It needs
             what the fork server has imported, and its environment does not differ.
         start: starts the process in place of these two ways, or None.
@@ -147,6 +148,9 @@ class WorkerProcess:
                 os.setpriority(os.PRIO_PROCESS, self._process.pid, niceness)
         # A frozen worker reads nothing; messages to it must not block its parent.
         self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        if device != "cpu":
+            assert isinstance(argument, dict)
+            argument = {**argument, "device": device_in_child(device, os.environ)}
         self._outbox.put(json.dumps(argument).encode())
         self._failure = ""
         self._threads: list[threading.Thread] = []
@@ -374,15 +378,13 @@ def start_node(
     module: str = NODE_WORKER,
 ) -> WorkerProcess:
     """Start a node's worker on this machine; arguments as of `WorkerProcess`."""
-    device = settings.device
-    seen = replace(settings, device=device_in_child(device, os.environ))
     return WorkerProcess(
         module,
-        asdict(seen),
+        asdict(settings),
         on_message,
         lock=lock,
         log=log,
-        device=device,
+        device=settings.device,
         fork=True,
         niceness=settings.niceness,
     )

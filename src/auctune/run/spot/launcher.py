@@ -1,13 +1,12 @@
 """Workers as processes of this machine, and the provider that rents them."""
 
-import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from auctune.run.runtime.channel import ErrorRecord, Message, read_error
-from auctune.run.runtime.local import StartProcess, WorkerProcess, device_in_child
+from auctune.run.runtime.local import StartProcess, WorkerProcess
 from auctune.run.spot.prefork import PreforkServer
 from auctune.run.spot.provider import (
     InstanceProvider,
@@ -59,15 +58,13 @@ class LocalWorker:
         def receive(message: Message | None) -> None:
             on_message(_read_message(message))
 
-        device = self._settings.device
-        seen = replace(self._settings, device=device_in_child(device, os.environ))
         try:
             self._process = WorkerProcess(
                 WORKER,
-                dump_settings(seen),
+                dump_settings(self._settings),
                 receive,
                 log=self._log,
-                device=device,
+                device=self._settings.device,
                 start=self._start_process,
             )
         # The system has no process or no thread left.
