@@ -22,7 +22,7 @@ from auctune.run.runtime.local import start_node
 from auctune.run.runtime.messages import NodeSettings, TaskQuota, TrainSlotRequest
 from auctune.run.spot.launcher import LocalLauncher
 from auctune.run.spot.provider import PurchaseOption
-from auctune.run.spot.worker import Weights, WorkerMessage, WorkerReady
+from auctune.run.spot.worker import Weights, WorkerAlive, WorkerMessage, WorkerReady
 from auctune.run.unix_time import unix_time
 from auctune.train.data_parallel.batches import ChunkRows, Contribution
 from auctune.train.data_parallel.trainer import ElasticTrainer
@@ -105,7 +105,8 @@ def test_a_spot_worker_computes_gradients(device: str, warm: bool, tmp_path: Pat
     worker = launcher.launch(PurchaseOption.SPOT)
     inbox: queue.SimpleQueue[WorkerMessage] = queue.SimpleQueue()
     worker.start(inbox.put)
-    ready = inbox.get(timeout=SECONDS)
+    while isinstance(ready := inbox.get(timeout=SECONDS), WorkerAlive):
+        pass
     assert isinstance(ready, WorkerReady), ready
     trainer = ElasticTrainer(site.base, site.settings.job, tmp_path, micro_batch=2)
     part = trainer.next_micro_batch()
