@@ -1,13 +1,13 @@
 """What a look at a data set found: how much there is to train on, and what would be lost of it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from math import floor
 from typing import Any, Self
 
 from auctune.domain.dataset import CAUSE_WORDS, CUT_CAUSES
 from auctune.domain.errors import InputError
-from auctune.domain.training import Method
+from auctune.domain.training import Method, module_notes
 
 MAX_TRUNCATED_SHARE = 0.1
 """Share of rows that may lose their ends without their owner's word."""
@@ -237,6 +237,22 @@ class DataSize:
                 "validation": None if validation is None else cls.from_record(validation),
             }
         )
+
+
+def job_notes(
+    size: DataSize,
+    *,
+    epochs: int,
+    max_length: int,
+    target_modules: Iterable[str],
+    in_each_slot: bool = False,
+) -> tuple[str, ...]:
+    """Return what a job's owner should know of its work, its data and its adapter, in sentences."""
+    return (
+        *size.work_notes(epochs, in_each_slot=in_each_slot),
+        *size.notes(max_length),
+        *module_notes(target_modules),
+    )
 
 
 def split_rows(rows: int, num_rows: int, num_validation_rows: int) -> tuple[int, int]:

@@ -64,8 +64,8 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
 def is_compiled(*kernels: Callable[..., Any]) -> bool:
     """Return whether this environment has compiled kernels before, for arguments of any types.
 
-    If not, the first decision waits for the compiler, which users should be told. numba is asked,
-    as it loads nothing that another release, processor or installation has compiled.
+    If not, the first decision waits for the compiler. The answer is that of numba's own index, as
+    numba loads nothing that another release, processor or installation has compiled.
     """
     return all(map(_is_cached, kernels))
 

@@ -211,8 +211,8 @@ def _event_without_text(names: Names, body: bytes) -> bytes | None:
 
 
 def _without_quotes(record: Record) -> Record:
-    quotes = {name: _ERASED for name in _QUOTES if isinstance(record.get(name), str)}
-    return record | {name: text for name, text in quotes.items() if record[name]}
+    found = (name for name in _QUOTES if record.get(name) and isinstance(record[name], str))
+    return record | dict.fromkeys(found, _ERASED)
 
 
 def _job_without_text(stored: Row, names: Names) -> dict[str, object]:

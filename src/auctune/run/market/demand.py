@@ -12,7 +12,7 @@ from pathlib import Path
 
 from auctune.device_profile import Profile
 from auctune.domain import Cluster, InputError, Quote, Task
-from auctune.domain.data_size import DataSize
+from auctune.domain.data_size import DataSize, job_notes
 from auctune.domain.errors import RepairableError
 from auctune.domain.start_adapter import StartAdapter
 from auctune.domain.training import module_notes
@@ -126,8 +126,12 @@ class Appraiser:
         size = replace(self._checked_size(data, place, job), validation=of_validation)
         size.check_method(place, job.method)
         size.check_truncation(place, job.max_length, truncate=entry.truncate)
-        notes = size.work_notes(job.epochs) + size.notes(job.max_length)
-        notes += tuple(module_notes(job.target_modules))
+        notes = job_notes(
+            size,
+            epochs=job.epochs,
+            max_length=job.max_length,
+            target_modules=job.target_modules,
+        )
         return Request(entry, job, size, (), notes)
 
     def _start(self, entry: BidEntry, check_start: CheckStart) -> tuple[Path, StartAdapter] | None:

@@ -170,7 +170,7 @@ class TrainingTask:
 
     @property
     def is_validating(self) -> bool:
-        """Whether the next rows are those of the validation data."""
+        """True while the next rows are those of the validation data."""
         is_between_epochs = self.sampler.done % len(self.data) == 0
         return is_between_epochs and self.validation_remaining > 0
 

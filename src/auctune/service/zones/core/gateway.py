@@ -14,6 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import structlog
 
 from auctune.domain import AuctuneError, InputError, Money
+from auctune.domain.data_size import job_notes
 from auctune.domain.money import ZERO
 from auctune.domain.training import module_notes
 from auctune.run.data.client import DataError
@@ -190,10 +191,14 @@ class ZoneGateway(ABC, Generic[Z, B, D]):
 
     def _notes(self, data: D, training: Training) -> tuple[str, ...]:
         """Return notes on the work, the data and the adapter for their owner."""
-        notes: tuple[str, ...] = ()
-        if isinstance(data, DatasetQuote):
-            notes = data.size.work_notes(training.epochs) + data.size.notes(training.max_length)
-        return (*notes, *module_notes(training.target_modules))
+        if not isinstance(data, DatasetQuote):
+            return module_notes(training.target_modules)
+        return job_notes(
+            data.size,
+            epochs=training.epochs,
+            max_length=training.max_length,
+            target_modules=training.target_modules,
+        )
 
     def unsupported_reason(self, request: JobRequest) -> str | None:
         """Return why the zone cannot take a job, by its request alone, or None: "needs x"."""

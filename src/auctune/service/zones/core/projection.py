@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from pydantic_core import to_jsonable_python
 
 from auctune.domain import Reason
-from auctune.domain.data_size import DataSize
+from auctune.domain.data_size import DataSize, job_notes
 from auctune.domain.money import least_above
 from auctune.domain.training import PARAMETERS, module_notes
 from auctune.service.storage.events import EventType, Record, ZoneEvent
@@ -213,12 +213,16 @@ class JobProjection(ABC, Generic[J]):
 
     def _data_notes(self, size: Record | None, training: Record) -> tuple[str, ...]:
         """Return what validation is charged, what training loses, who cannot load the adapter."""
-        length, notes = training.get("max_length"), module_notes(training.get("target_modules", ()))
+        length, modules = training.get("max_length"), training.get("target_modules", ())
         if size is None or length is None:
-            return notes
-        found = DataSize.from_record(size)
-        of_work = found.work_notes(training["epochs"], in_each_slot=self.validates_each_slot)
-        return (*of_work, *found.notes(length), *notes)
+            return module_notes(modules)
+        return job_notes(
+            DataSize.from_record(size),
+            epochs=training["epochs"],
+            max_length=length,
+            target_modules=modules,
+            in_each_slot=self.validates_each_slot,
+        )
 
     def _error(self, event: ZoneEvent) -> Record | None:
         if event.type == EventType.FAILED:

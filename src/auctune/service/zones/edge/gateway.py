@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from auctune.domain import InputError, Money
-from auctune.domain.training import module_notes
+from auctune.domain.data_size import job_notes
 from auctune.edge import EdgeMenu, EdgeMenuLine
 from auctune.service.accounts.keys import Principal
 from auctune.service.config.zone import EDGE
@@ -61,9 +61,13 @@ class EdgeGateway(MenuGateway[EdgeZone, EdgeBid, SiteDatasets, EdgeMenuLine]):
         return f"has no site {', '.join(sorted(missing))}" if missing else None
 
     def _notes(self, data: SiteDatasets, training: Training) -> tuple[str, ...]:
-        of_work = data.size.work_notes(training.epochs, in_each_slot=True)
-        notes = data.size.notes(training.max_length)
-        return (*of_work, *notes, *module_notes(training.target_modules))
+        return job_notes(
+            data.size,
+            epochs=training.epochs,
+            max_length=training.max_length,
+            target_modules=training.target_modules,
+            in_each_slot=True,
+        )
 
     def _priced_record(
         self,
