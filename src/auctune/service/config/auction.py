@@ -170,11 +170,6 @@ class AuctionConfig(LanguageZoneConfig):
         return name, {k: str(v) for k, v in self.auction.items() if k != "mechanism"}
 
     @property
-    def worker_threads(self) -> int:
-        # The number of cores of other machines is unknown here.
-        return self.threads or 1 if self.uses_external_cluster else super().worker_threads
-
-    @property
     def uses_external_cluster(self) -> bool:
         """Return whether nodes run on a cluster that the service does not start itself."""
         return self.ray is not None and self.ray.address is not None

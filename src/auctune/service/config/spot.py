@@ -230,11 +230,6 @@ class SpotConfig(LanguageZoneConfig):
         return super().num_cpu_workers * self.max_jobs
 
     @property
-    def worker_threads(self) -> int:
-        # The number of cores of other machines is unknown here.
-        return self.threads or 1 if self.uses_external_cluster else super().worker_threads
-
-    @property
     def renting(self) -> SpotStrategy:
         return SpotStrategy(self.policy, self.forecast)
 

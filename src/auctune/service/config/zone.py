@@ -152,8 +152,15 @@ class LanguageZoneConfig(ZoneConfig):
         return len(os.sched_getaffinity(0)) / max(1, self.num_cpu_workers, num_nodes)
 
     @property
+    def uses_external_cluster(self) -> bool:
+        """Return whether workers run on a cluster that the service does not start itself."""
+        return False
+
+    @property
     def worker_threads(self) -> int:
-        return self.threads or max(1, int(self.worker_cores))
+        # The number of cores of other machines is unknown here.
+        cores = 1 if self.uses_external_cluster else int(self.worker_cores)
+        return self.threads or max(1, cores)
 
     @property
     def worker_share(self) -> float:
