@@ -258,7 +258,7 @@ def test_tokens_are_charged_at_the_price_that_the_page_names(
     for served in served_with(tmp_path / "market", tiny_cache, priced):
         shop = Shop(served, adapter)
         page = shop.ada.get(shop.place).text
-        assert "generates is charged: 10.00 for 1,000" in page
+        assert "generates is charged: 10.0000 for 1,000" in page
         assert "Both read each of the rows." in page
         with served.http() as http:
             before = Decimal(http.get("/v1/ledger").json()["balance"])

@@ -84,7 +84,9 @@ class Renter:
             n_max = zone.state.jobs[job].terms.n_max
             words = {"slot": zone.state.jobs[job].meter.next_slot, "since": since, "until": until}
             paid = 1.0 * n_max * (until - since)
-            trained: dict[str, Any] = {"rows": None, "steps": None, "tokens": None, "losses": []}
+            trained: dict[str, Any] = {
+                "rows": None, "steps": None, "tokens": None, "losses": [], "validation": []
+            }  # fmt: skip
             said: Any = {"kind": "overtime", "on_demand": n_max, "paid": paid, **words, **trained}
             on_message(zone, job, said)
 
@@ -112,7 +114,7 @@ def _rent(zone: SpotZone, job: SpotJobState | None) -> None:
     losses = [[step, rows, rows * 8, 2.0 / step, 0.5]]
     done: Any = {"rows": rows, "steps": step, "tokens": rows * 8, "losses": losses}
     # So that the rows are not compared with those sold.
-    done |= {"kind": "slot_done", "slot": number, "preempted": 1}
+    done |= {"validation": [], "kind": "slot_done", "slot": number, "preempted": 1}
     on_message(zone, job.id, done)
 
 
