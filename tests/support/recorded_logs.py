@@ -28,6 +28,7 @@ from auctune.domain import read_snapshot, write_snapshot
 from auctune.run.base_facts import BaseFacts
 from auctune.service.config.models import read_config
 from auctune.service.event_writer import job_record
+from auctune.service.files.repository import size_key
 from auctune.service.private_files import write_private
 from auctune.service.storage import Snapshots, open_store
 from auctune.service.storage.event_log import checksum
@@ -36,7 +37,7 @@ from auctune.service.zones.core.zone import AnyZone
 from soak.audit.log import ReplayedZone
 from soak.history import read_history
 from soak.zones import CLEAN, MESSY, ZONES, EdgeZone
-from support.serving import Clock, Served, serving
+from support.serving import Clock, Served, SharedDataClient, serving
 
 FIXTURE = Path(__file__).parents[1] / "data" / "recorded_logs"
 
@@ -96,14 +97,27 @@ def unpack(folder: Path, moment: str, fixture: Path = FIXTURE) -> Moment:
         event["body"] = orjson.dumps(event["body"])
         event["checksum"] = checksum(**event)
     _insert(made, "events", sorted(events, key=lambda event: event["seq"]))
-    for table in ("teams", "users", "files", "entries", "idempotency_keys"):
+    for table in ("teams", "users", "entries", "idempotency_keys"):
         _insert(made, table, read_lines(fixture / f"{table}.jsonl.xz"))
     # Of all files the sizes are known. Their contents are left out, and nobody looks further.
+    files = [_sized(row) for row in read_lines(fixture / "files.jsonl.xz")]
+    _insert(made, "files", files)
     (made.data / "files").mkdir()
-    for row in read_lines(fixture / "files.jsonl.xz"):
+    for row in files:
         if row["seq"] <= made.seq and row["deleted_at"] is None:
             (made.data / "files" / row["id"]).write_text('{"text": "left out"}\n')
     return made
+
+
+def _sized(row: Row) -> Row:
+    """A file whose sizes, recorded by base and length, are of the examination that is made now."""
+    examination = SharedDataClient().digest("tiny").result(600)
+    sizes = {
+        size_key(f"{base}:{examination}", int(length)): size
+        for key, size in row["body"]["data_sizes"].items()
+        for base, length in [key.split(":")]
+    }
+    return {**row, "body": {"data_sizes": sizes}}
 
 
 def recorded_jobs(fixture: Path = FIXTURE) -> dict[str, Row]:
