@@ -8,6 +8,8 @@
 | refuse | answers with an error |
 | wait FILE | answers with the process's id once FILE is there |
 | other | answers with the process's id |
+
+It starts once there is no file "not yet".
 """
 
 import os
@@ -20,6 +22,9 @@ from auctune.run.runtime.channel import ParentChannel
 
 def main(parent: ParentChannel[Any], settings: dict[str, Any]) -> None:
     tried = Path(settings["cache"]) / "tried"
+    while (Path(settings["cache"]) / "not yet").exists():
+        time.sleep(0.01)
+    parent.send({"kind": "started"})
     while (asked := parent.inbox.get())["do"] != "stop":
         word = asked["base"]
         if word == "crash" or (word == "crash once" and not tried.exists()):

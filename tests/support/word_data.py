@@ -34,6 +34,7 @@ def main(parent: ParentChannel[Any], _settings: dict[str, Any]) -> None:
         "adapter": _adapter,
         "archive": _archive,
     }
+    parent.send({"kind": "started"})
     while (asked := parent.inbox.get())["do"] != "stop":
         try:
             value = work[asked["do"]](asked)

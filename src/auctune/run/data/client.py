@@ -41,9 +41,9 @@ SMALL_BYTES = 256 * 1024
 SMALL_REPAIR_BYTES = SMALL_BYTES // 16
 """The same of a file that is to be repaired, which takes longer."""
 
-# A process starts, and loads a tokenizer, within the first; the others are a fraction (1/20, 1/12)
-# of the speeds of one core on short rows: the machine may be busy.
-_START_SECONDS = 60.0
+# A tokenizer is loaded within the first; the others are a fraction (1/20, 1/12) of the speeds of
+# one core on short rows: the machine may be busy.
+_LOAD_SECONDS = 60.0
 _BYTES_PER_SECOND = 50_000
 _REPAIR_BYTES_PER_SECOND = 3_000
 # In addition to what the process itself takes.
@@ -233,9 +233,9 @@ class DataClient:
         size, is_repair = _size(path), message["do"] in _REPAIRS
         limit = self._seconds if seconds is None else seconds
         if path is not None and seconds is None:
-            limit = min(self._max_file_seconds, _START_SECONDS + size / _BYTES_PER_SECOND)
+            limit = min(self._max_file_seconds, _LOAD_SECONDS + size / _BYTES_PER_SECOND)
             if is_repair:
-                limit = min(self._seconds, _START_SECONDS + size / _REPAIR_BYTES_PER_SECOND)
+                limit = min(self._seconds, _LOAD_SECONDS + size / _REPAIR_BYTES_PER_SECOND)
         # Files do not change: the same question about one has the same answer.
         key = failure_key = None
         if message["do"] in _EXAMINATIONS:

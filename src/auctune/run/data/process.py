@@ -28,10 +28,18 @@ _MAX_TRIES = 2
 _MAX_FAILED = 10_000
 _POLL_SECONDS = 0.2
 _STOP_SECONDS = 2.0
+# On a machine where much else is started, imports take minutes.
+_START_SECONDS = 600.0
 
 
 class DataError(AuctuneError):
     """The data process failed at a request, through no known fault of the data."""
+
+
+class Started(TypedDict):
+    """The process has started: a request's time runs from now on."""
+
+    kind: Literal["started"]
 
 
 class Done(TypedDict):
@@ -49,7 +57,7 @@ class RequestFailed(ErrorRecord):
     id: int
 
 
-DataMessage = Alive | Done | RequestFailed
+DataMessage = Alive | Started | Done | RequestFailed
 
 
 @dataclass(slots=True, eq=False)
@@ -60,7 +68,7 @@ class Request:
         message: what is sent.
         read: converts the answer.
         owner: the user whose turn it takes.
-        seconds: that it may run.
+        seconds: that it may run, without the start of its process.
         key: equal for requests with equal answers, which run once; `None`: it runs by itself.
         failure_key: equal for requests of which none is tried once one has ended the process or
             taken too long; `None`: none.
@@ -163,6 +171,7 @@ class DataProcess:
         self._failed: OrderedDict[str, AuctuneError] = OrderedDict()
         self._current: Request | None = None
         self._process: WorkerProcess | None = None
+        self._started = False
         self._number = 0
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -217,6 +226,7 @@ class DataProcess:
 
     def _start(self) -> None:
         self._number += 1
+        self._started = False
         on_message = partial(self._post_message, self._number)
         try:
             self._process = WorkerProcess(
@@ -238,6 +248,9 @@ class DataProcess:
         if request is None:
             if (following := self._queue.take()) is not None:
                 self._begin(following)
+        elif not self._started:
+            if time.monotonic() > request.began + _START_SECONDS:
+                self._end(f"did not start within {_START_SECONDS:g} s")
         elif time.monotonic() > request.began + request.seconds:
             request.num_tries = _MAX_TRIES
             self._end(_late(request))
@@ -264,6 +277,10 @@ class DataProcess:
             return
         if message is None:
             self._end(self._process.exit_reason())
+        elif message["kind"] == "started":
+            self._started = True
+            if self._current is not None:
+                self._current.began = time.monotonic()
         elif message["kind"] != "alive":
             request, self._current = self._current, None
             assert request is not None

@@ -193,5 +193,6 @@ def main(parent: ParentChannel[DataMessage], settings: dict[str, Any]) -> None:
     handlers = RequestHandlers(
         Path(settings["cache"]), settings["max_row_characters"], settings["reserve_bytes"]
     )
+    parent.send({"kind": "started"})
     while (request := parent.inbox.get())["do"] != "stop":
         answer(parent, handlers, request, settings["memory_bytes"])

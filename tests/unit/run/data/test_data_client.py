@@ -137,6 +137,22 @@ def test_a_file_that_takes_longer_than_any_file_may_is_refused_with_what_to_do(
         client.close()
 
 
+def test_the_start_of_the_process_is_no_time_of_the_file(tmp_path: Path) -> None:
+    path, not_yet = tmp_path / "file", tmp_path / "not yet"
+    path.write_bytes(b"r")
+    not_yet.touch()
+    client = DataClient(tmp_path, module="support.scripted_data", max_file_seconds=0.3)
+    try:
+        asked = client.measure("refuse", path, "training_file", 64)
+        with pytest.raises(TimeoutError):
+            asked.exception(1)
+        not_yet.unlink()
+        with pytest.raises(InputError, match="this; expected that"):
+            asked.result(WAIT_SECONDS)
+    finally:
+        client.close()
+
+
 def test_an_error_comes_back_with_its_place(client: DataClient) -> None:
     with pytest.raises(InputError) as caught:
         client.prepare("refuse").result(WAIT_SECONDS)
