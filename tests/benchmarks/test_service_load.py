@@ -17,7 +17,7 @@ from support.load import Acknowledged, Load
 def load_of(num_scheduled: int, num_answers: int, elapsed: float) -> Load:
     """Return a completed load whose last response came `elapsed` seconds after its start."""
     load = Load(("127.0.0.1", 0), [], 1, 0.0, random.Random(0))
-    load.answers = [Acknowledged("token", "job", None, b"")] * num_answers
+    load.answers = [Acknowledged("token", "job", True, None, b"")] * num_answers
     load.waits = [0.1] * num_answers
     load.scheduled, load.begun, load.last_answer = num_scheduled, 1000.0, 1000.0 + elapsed
     return load

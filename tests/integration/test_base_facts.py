@@ -33,7 +33,7 @@ def test_a_base_is_measured_once_and_asked_again_only_if_its_files_change(
     assert facts[0].profile.origin.num_threads == 1
     assert learn() == []
     (folder / "config.json").touch()
-    assert learn() == [f"loading the base {folder}"]
+    assert learn() == [f"loading the base {folder.name}"]
     assert facts[0] == facts[1] == facts[2]
 
 

@@ -13,6 +13,7 @@ from auctune.run.main_job import resume_market
 from auctune.run.market.report_data import MarketReport
 from auctune.train.checkpoint import load_latest
 from support.market_runs import (
+    VALIDATION_ROWS,
     Commands,
     count_events,
     poll,
@@ -156,5 +157,6 @@ def _assert_all_trained(out: Path, before: list[dict[str, object]]) -> None:
             found = load_latest(out / "state" / "work" / task.id / "checkpoints")
             assert found is not None
             total = found[0].state["cursor"]["num_rows"] * found[0].state["cursor"]["epochs"]
+            total += VALIDATION_ROWS[task.id]
             assert (task.rows, str(task.state)) == (total, "done")
             assert [point.step for point in task.losses] == list(range(1, task.steps + 1))

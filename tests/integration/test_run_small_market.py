@@ -15,6 +15,7 @@ from auctune.run.market.report_data import TaskState
 from auctune.train.adapter_files import read_start
 from auctune.train.checkpoint import load_latest
 from support.market_runs import (
+    VALIDATION_ROWS,
     Commands,
     count_events,
     living,
@@ -128,7 +129,7 @@ def test_loss_curves_are_whole_and_fall(finished: Path) -> None:
         lines = (finished / "tasks" / task.id / "losses.jsonl").read_text().splitlines()
         points = [json.loads(line) for line in lines]
         assert [point["step"] for point in points] == list(range(1, task.steps + 1))
-        assert points[-1]["rows"] == task.rows
+        assert points[-1]["rows"] == task.rows - VALIDATION_ROWS[task.id]
         assert points[-1]["loss"] < 0.8 * points[0]["loss"]
 
 
@@ -197,4 +198,4 @@ def test_the_last_checkpoint_of_each_task_holds_all_its_rows(finished: Path) -> 
         if task.state is TaskState.DONE:
             found = load_latest(finished / "state" / "work" / task.id / "checkpoints")
             assert found is not None
-            assert found[0].state["cursor"]["done"] == task.rows
+            assert found[0].state["cursor"]["done"] == task.rows - VALIDATION_ROWS[task.id]

@@ -153,9 +153,12 @@ def _check(connection: Connection, answers: list[Acknowledged]) -> tuple[int, in
     faults: list[str] = []
     by_token: defaultdict[str, set[str]] = defaultdict(set)
     payments: dict[str, str | None] = {}
+    received: set[str] = set()
     for answer in answers:
         by_token[answer.token].add(answer.job)
-        if payments.setdefault(answer.job, answer.payment) != answer.payment:
+        if not answer.is_decided:
+            received.add(answer.job)
+        elif payments.setdefault(answer.job, answer.payment) != answer.payment:
             faults.append(f"{answer.job} was answered with two payments")
     faults += [f"bid {token} became {len(n)} jobs" for token, n in by_token.items() if len(n) > 1]
     decided: defaultdict[str, list[str | None]] = defaultdict(list)
@@ -164,8 +167,11 @@ def _check(connection: Connection, answers: list[Acknowledged]) -> tuple[int, in
     trained: Counter[tuple[str, int]] = Counter()
     over: set[str] = set()
     refunded: set[str] = set()
+    kept: set[str] = set()
     for kind, job, _, body in connection.execute(chosen.order_by(events.c.seq)):
-        if kind == "job.decided":
+        if kind == "job.received":
+            kept.add(job)
+        elif kind == "job.decided":
             record = json.loads(body)
             decision = record["decision"]
             decided[job].append(decision["payment"] if decision["admitted"] else None)
@@ -176,7 +182,8 @@ def _check(connection: Connection, answers: list[Acknowledged]) -> tuple[int, in
             over.add(job)
             if kind == "job.failed" and json.loads(body)["refund"]:
                 refunded.add(job)
-    faults += [f"acknowledged {job} is lost" for job in payments.keys() - decided.keys()]
+    lost = (payments.keys() - decided.keys()) | (received - kept - decided.keys())
+    faults += [f"acknowledged {job} is lost" for job in lost]
     faults += [f"{job} was decided {len(n)} times" for job, n in decided.items() if len(n) > 1]
     faults += [f"bid {token} was decided {n} times" for token, n in tokens.items() if n > 1]
     faults += [f"{slot} is on record {n} times" for slot, n in trained.items() if n > 1]

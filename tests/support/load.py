@@ -74,12 +74,14 @@ class Acknowledged:
     Attributes:
         token: the bidder's own name for it.
         job: its id.
-        payment: as answered; none: it was rejected.
+        is_decided: whether it was decided when it was answered.
+        payment: as answered; none: it was rejected, or is not decided.
         request: as it was sent.
     """
 
     token: str
     job: str
+    is_decided: bool
     payment: str | None
     request: bytes
 
@@ -185,7 +187,8 @@ class _Connection(asyncio.Protocol):
             load.waits.append(load.last_answer - self._at)
             job, payment = _text(body, b'"id":'), _text(body, b'"payment":')
             assert job is not None
-            load.answers.append(Acknowledged(self._token, job, payment, self._request))
+            is_decided = _text(body, b'"decision":') is not None
+            load.answers.append(Acknowledged(self._token, job, is_decided, payment, self._request))
         elif status >= 500:
             load.unknown.append((self._token, self._request))
         self._token = ""

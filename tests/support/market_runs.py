@@ -60,6 +60,10 @@ def small_market() -> Table:
     }  # fmt: skip
 
 
+# Rows of validation in a task's count, by task: eight after each of three epochs.
+VALIDATION_ROWS = {"sums": 24, "mood": 0, "codes": 0}
+
+
 def write_market(folder: Path, table: Table | None = None) -> Path:
     """A market file in `folder`, with the files that the small market names."""
     folder.mkdir(parents=True, exist_ok=True)

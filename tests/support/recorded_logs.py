@@ -111,7 +111,7 @@ def unpack(folder: Path, moment: str, fixture: Path = FIXTURE) -> Moment:
 
 def _sized(row: Row) -> Row:
     """A file whose sizes, recorded by base and length, are of the examination that is made now."""
-    examination = SharedDataClient().digest("tiny").result(600)
+    examination = SharedDataClient().examination("tiny")
     sizes = {
         size_key(f"{base}:{examination}", int(length)): size
         for key, size in row["body"]["data_sizes"].items()

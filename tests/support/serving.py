@@ -138,6 +138,7 @@ class SharedDataClient(DataClient):
     """Client of data processes that outlive its market."""
 
     def __init__(self) -> None:
+        self._cache = Path(tempfile.gettempdir())
         self._pending: set[Future[Any]] = set()
 
     def _ask(self, *request: Any, **more: Any) -> "Future[Any]":

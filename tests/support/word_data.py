@@ -25,7 +25,6 @@ from auctune.train.stored_tokens import tokens_folder
 
 def main(parent: ParentChannel[Any], _settings: dict[str, Any]) -> None:
     work = {
-        "digest": lambda asked: f"words of {asked['base']}",
         "size": _size,
         "store": _store,
         "measure": _measure,

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 # To be raised with every change of this format, and of the rules of auctune.train.rows.
-_VERSION = 4
+ROW_RULES = 4
 # Of the newest .npz of a file.
 MAX_KEPT = 2
 _BLOCK_TOKENS = 2**18
@@ -311,7 +311,7 @@ def _find_name(
         while chunk := file.read(_HASHED_BYTES):
             content.update(chunk)
             yield
-    parts = [_VERSION, content.hexdigest(), tokenizer_fingerprint(tokenizer), max_length]
+    parts = [ROW_RULES, content.hexdigest(), tokenizer_fingerprint(tokenizer), max_length]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
@@ -322,16 +322,6 @@ def _last(steps: Generator[None, None, str]) -> str:
             next(steps)
         except StopIteration as end:
             return str(end.value)
-
-
-def examination_digest(tokenizer: "PreTrainedTokenizerBase") -> str:
-    """Return a digest of all that the tokens of a file follow from, beside its content."""
-    try:
-        state = tokenizer_fingerprint(tokenizer)
-    except StoredTokensError:
-        words = sorted(tokenizer.get_vocab().items())
-        state = json.dumps([words, tokenizer.special_tokens_map], default=str)
-    return hashlib.sha256(json.dumps([_VERSION, state]).encode()).hexdigest()
 
 
 def tokenizer_fingerprint(tokenizer: "PreTrainedTokenizerBase") -> str:

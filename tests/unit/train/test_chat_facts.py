@@ -7,7 +7,6 @@ import pytest
 
 from auctune.domain.errors import InputError
 from auctune.train.chat import ChatTemplate
-from auctune.train.stored_tokens import examination_digest
 from support.chat_facts import (
     CHATS,
     FACTS,
@@ -231,13 +230,3 @@ def test_results_of_tools_that_are_left_out_are_refused() -> None:
     chat = [user("?"), assistant("", tool_calls=[weather(city="Oslo")]), result("sunny")]
     with pytest.raises(InputError, match=r"messages\[2\].content: of the tool is not shown"):
         taught(template, ([*chat, assistant("Fine.")], []))
-
-
-def test_what_is_known_of_a_file_depends_on_the_tokenizer_and_its_template() -> None:
-    digests = {
-        examination_digest(byte_tokenizer(template, special))
-        for template in (CHATML, TEMPLATES["qwen3"])
-        for special in (SPECIAL, (*SPECIAL, *MORE_SPECIAL))
-    }
-    assert len(digests) == 4
-    assert examination_digest(byte_tokenizer(CHATML, SPECIAL)) in digests

@@ -19,6 +19,7 @@ from auctune.domain.data_size import DataSize
 from auctune.domain.dataset import DEFAULT_MAX_ROW_CHARACTERS
 from auctune.domain.start_adapter import StartAdapter
 from auctune.run.data.archive import Archived
+from auctune.run.data.examination import examination_digest
 from auctune.run.data.facts import (
     APPRAISALS,
     FACTS,
@@ -95,6 +96,7 @@ class DataClient:
         if not seconds > 0:
             raise InputError("seconds", f"{seconds!r}", "a number > 0")
         self._seconds, self._max_file_seconds = seconds, max_file_seconds
+        self._cache = cache
         self._ids = count(1)
         argument = {
             "cache": str(cache),
@@ -128,9 +130,9 @@ class DataClient:
         """
         return self._ask({"do": "prepare", "base": base}, _as_it_is, owner, seconds=seconds)
 
-    def digest(self, base: str, *, owner: str = "") -> "Future[str]":
-        """Return SHA-256 over a base's tokenizer, chat template and the rules of rows."""
-        return self._ask({"do": "digest", "base": base}, _as_it_is, owner)
+    def examination(self, base: str) -> str:
+        """Return the digest of all that sizes by a base follow from; does not wait."""
+        return examination_digest(base, self._cache)
 
     def size(
         self,

@@ -52,7 +52,6 @@ class RequestHandlers:
         self._examiners: dict[str, Examiner] = {}
         self.by_name: dict[str, Callable[[Message], Any]] = {
             "prepare": self._prepare,
-            "digest": self._digest,
             "size": self._size,
             "store": self._store,
             "measure": self._measure,
@@ -79,12 +78,6 @@ class RequestHandlers:
 
     def _prepare(self, request: Message) -> Any:
         return self._examiner(request["base"]).context_tokens
-
-    def _digest(self, request: Message) -> Any:
-        # Its imports take seconds where no tokenizer is loaded.
-        from auctune.train.stored_tokens import examination_digest
-
-        return examination_digest(self._examiner(request["base"]).tokenizer)
 
     def _size(self, request: Message) -> Any:
         examiner, path = self._examiner(request["base"]), Path(request["path"])

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Collection, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from auctune.domain import InputError
@@ -27,9 +28,6 @@ class DatasetInspector:
         builtin: the vendor in a process of the service, or None.
         external: vendors that are reached over HTTP.
         quote_seconds: after which an external vendor without an answer is left out of an auction.
-
-    Attributes:
-        known_digest: what `digest` returned, None before its first call.
     """
 
     def __init__(
@@ -49,18 +47,16 @@ class DatasetInspector:
         self._external = external
         self._quote_seconds = quote_seconds
         self._clock = clock
-        self.known_digest: str | None = None
 
     @property
     def has_vendors(self) -> bool:
         """Return whether any vendor can repair a data set."""
         return self._builtin is not None or bool(self._external)
 
-    async def digest(self) -> str:
-        """Return a digest of the base's tokenizer and chat template, and the rules of rows."""
-        if self.known_digest is None:
-            self.known_digest = await asyncio.wrap_future(self._client.digest(self._base))
-        return self.known_digest
+    @cached_property
+    def examination(self) -> str:
+        """Digest of the base's tokenizer and chat template, and the rules of rows."""
+        return self._client.examination(self._base)
 
     async def size(self, file: FileRecord, max_length: int) -> DataSize:
         """Return the size of a clean data set, and store its tokens for those who train on it."""

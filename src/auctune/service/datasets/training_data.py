@@ -40,8 +40,7 @@ class FileSizes:
 
     def cached(self, file: FileRecord, max_length: int) -> DataSize | None:
         """Return the size of a file, or None if it is not known without waiting."""
-        digest = self._inspector.known_digest
-        return None if digest is None else file.size_for(self._examination(digest), max_length)
+        return file.size_for(self._examination, max_length)
 
     async def size(self, file: FileRecord, max_length: int, place: str) -> DataSize:
         """Return the size of a file.
@@ -50,21 +49,20 @@ class FileSizes:
             InputError: naming `place`, if it cannot be trained on; a `RepairableError` if a vendor
                 may repair it.
         """
-        examination = self._examination(await self._inspector.digest())
-        size = file.size_for(examination, max_length)
-        if size is not None:
+        if (size := self.cached(file, max_length)) is not None:
             return size
         try:
             size = await self._inspector.size(file, max_length)
         except InputError as error:
             # The data process calls every file that it examines the training file.
             raise error.at(error.place.replace("training_file", place, 1)) from None
-        await self._files.set_size(file.id, examination, max_length, size)
+        await self._files.set_size(file.id, self._examination, max_length, size)
         return size
 
-    def _examination(self, digest: str) -> str:
-        """Return a key for all that a size follows from, beside the file and its length."""
-        return f"{self._base_digest}:{digest}"
+    @property
+    def _examination(self) -> str:
+        """Key for all that a size follows from, beside the file and its length."""
+        return f"{self._base_digest}:{self._inspector.examination}"
 
     async def preload(self, file: FileRecord) -> bool:
         """Size a new upload, so that bids need not wait; store the error if it is invalid."""
