@@ -43,7 +43,7 @@ def test_a_killed_job_ends_as_an_undisturbed_one_and_is_charged_once(
             seen = service.wait_for_job(job, beyond(rows))
             rows = rows_of_job(seen)
             if victim != "service":
-                kill(service.workers()[0])
+                kill(service.first_worker())
             if victim != "worker":
                 service.kill()
                 service.start()

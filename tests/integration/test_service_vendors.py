@@ -68,6 +68,8 @@ poll_seconds = 0.5
         tokens_per_second=400_000,
         slots=120,
         executor=executor,
+        # A vendor's process looks at whole files, on a machine that may be busy.
+        quote_seconds=20.0,
         more=more,
     )
     with running(config, folder / "data") as service:

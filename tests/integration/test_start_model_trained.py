@@ -73,7 +73,7 @@ def test_a_job_from_a_model_is_killed_and_ends_as_the_trainer_does(
         job = submit(service, middle["fine_tuned_model_checkpoint"], file, learning_rate=0.01)
         seen = service.wait_for_job(job.id, beyond(0))
         # Before and after its first checkpoint it is the same.
-        kill(service.workers()[0])
+        kill(service.first_worker())
         service.kill()
         service.start()
         assert rows_of_job(service.job(job.id)) >= rows_of_job(seen)

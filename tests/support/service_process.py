@@ -33,6 +33,7 @@ def write_service(
     share: float = 0.25,
     energy_cost: float = 0.01,
     executor: str = "local",
+    quote_seconds: float = 2.0,
     more: str = "",
 ) -> Path:
     """Settings of a zone of one node, with a profile that says how much of it is sold.
@@ -52,6 +53,7 @@ threads = 1
 share = {share}
 sample_tokens = 32.0
 executor = "{executor}"
+quote_seconds = {quote_seconds}
 [zones.node_types.local]
 profile = "{folder / "profile.json"}"
 energy_cost = {energy_cost}
@@ -179,6 +181,11 @@ class ServiceProcess:
     def workers(self) -> list[int]:
         """Its node processes, wherever on this machine they were started."""
         return self._children_of(b"auctune.run.workers.node")
+
+    def first_worker(self) -> int:
+        """The first of its node processes; waits for it, as one that ended is started again."""
+        poll(lambda: bool(self.workers()), "a node's process")
+        return self.workers()[0]
 
     def pools(self) -> list[int]:
         """The processes of its pools."""
