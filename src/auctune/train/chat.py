@@ -16,6 +16,7 @@ text (auctune.train.control_tokens).
 
 import json
 import re
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -52,6 +53,8 @@ _CALL_TURNS: list[Message] = [
     _TURNS[1],
 ]
 
+# transformers keeps one compiled template for all, and what it marks with it: one thread at a time.
+_RENDERING = threading.Lock()
 # As transformers looks for them.
 _MARK = re.compile(r"\{%-?\s*generation\s*-?%\}")
 
@@ -241,14 +244,15 @@ class ChatTemplate:
         **options: Any,
     ) -> tuple[str, list[Span]]:
         """Return the text of a chat, and the spans that the template itself marks."""
-        rendered, spans = render_jinja_template(
-            conversations=[[_with_text(one) if as_text else one for one in messages]],
-            tools=list(tools) or None,
-            chat_template=self._source(tools),
-            return_assistant_tokens_mask=self._is_marked,
-            **options,
-            **self._tokenizer.special_tokens_map,
-        )
+        with _RENDERING:
+            rendered, spans = render_jinja_template(
+                conversations=[[_with_text(one) if as_text else one for one in messages]],
+                tools=list(tools) or None,
+                chat_template=self._source(tools),
+                return_assistant_tokens_mask=self._is_marked,
+                **options,
+                **self._tokenizer.special_tokens_map,
+            )
         return rendered[0], [tuple(span) for span in spans[0]] if spans else []
 
     def _targets(self, messages: Sequence[Message], shown: _Shown) -> Iterator[Span]:

@@ -1,6 +1,7 @@
 """What is trained on of a chat: all words of the assistant and nothing else, or a refusal."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -230,3 +231,20 @@ def test_results_of_tools_that_are_left_out_are_refused() -> None:
     chat = [user("?"), assistant("", tool_calls=[weather(city="Oslo")]), result("sunny")]
     with pytest.raises(InputError, match=r"messages\[2\].content: of the tool is not shown"):
         taught(template, ([*chat, assistant("Fine.")], []))
+
+
+def test_threads_that_render_with_one_template_do_not_mix_their_marks() -> None:
+    template = (
+        "{% for m in messages %}<|im_start|>{{ m.role }} {% if m.role == 'assistant' %}"
+        "{% generation %}{{ m.content }}<|im_end|>{% endgeneration %}{% else %}{{ m.content }}"
+        "<|im_end|>{% endif %}{% endfor %}"
+    )
+    chats = ChatTemplate(byte_tokenizer(template))
+    chat = ([user("?" * 500), assistant("yes " * 500)] * 20, [])
+    alone = chats.tokenize(*chat, "line 1")
+
+    def tokenize(_: int) -> bool:
+        return chats.tokenize(*chat, "line 1") == alone
+
+    with ThreadPoolExecutor(8) as threads:
+        assert all(threads.map(tokenize, range(64)))
