@@ -47,6 +47,10 @@ def state_of(service: ServiceProcess, node: str) -> str:
     return str(next(one["state"] for one in nodes if one["id"] == node))
 
 
+def wait_until_up(service: ServiceProcess, *nodes: str) -> None:
+    poll(lambda: all(state_of(service, node) == "up" for node in nodes), "nodes to be up")
+
+
 def node_at_work(job: Answer) -> str:
     """Where a job is planned next."""
     return str(job["market"]["plan"]["cells"][-1]["node"])
@@ -58,6 +62,8 @@ def test_a_job_outlives_its_node_a_new_head_and_the_service_and_replays(
     config = write_cluster_service(tmp_path, tiny_base.architecture, nodes.address)
     with running(config, tmp_path / "data") as service:
         file = service.upload(rows_of(40))
+        # What there is no node for is not sold.
+        wait_until_up(service, "alpha", "beta")
         undisturbed = adapter(service, submit(service, file, "+880s"))
         job = submit(service, file, "+880s")
         disturb: list[Callable[[], None]] = [
@@ -86,9 +92,10 @@ def test_a_service_is_there_again_while_a_node_of_its_cluster_is_not(
         nodes.tell("kill", "alpha")
         service.start()
         poll(lambda: state_of(service, "alpha") == "lost", "a node to be missed")
+        wait_until_up(service, "beta")
         adapter(service, submit(service, service.upload(rows_of(6))))
         nodes.tell("start", "alpha")
-        poll(lambda: state_of(service, "alpha") == "up", "a node to be back")
+        wait_until_up(service, "alpha")
         assert service.stop() == 0
 
 

@@ -30,6 +30,8 @@ pytestmark = pytest.mark.slow
 TASKS = ("even", "odd")
 ROWS, EPOCHS = 40, 3
 SLOTS = 3
+# Of a test that waits for progress.
+MAX_SLOTS = 20
 
 
 def make_job(folder: Path, name: str, **changes: object) -> LoraJob:
@@ -120,7 +122,8 @@ def test_a_slot_ends_in_time_with_what_was_trained_and_a_bad_task_alone(
     with closing(kind.make({"alpha": settings}, heard.hear)) as executor:
         heard.wait_for("ready")
         rows = {"long": 0, "large": 0}
-        for slot in range(2):
+        # On a busy machine a slot may pass before a first batch is done.
+        for slot in range(MAX_SLOTS):
             orders = [make_order(tmp_path, job, slot + 1, 10**9) for job in (long, large, gone)]
             until = time.time() + 3.0
             executor.train(slot, "alpha", orders, until)
@@ -131,12 +134,15 @@ def test_a_slot_ends_in_time_with_what_was_trained_and_a_bad_task_alone(
             for order in orders[:2]:
                 result: Message = answer["results"][order.job.id]
                 assert result["state"] == "training"
-                assert result["rows"] > rows[order.job.id]
+                assert result["rows"] >= rows[order.job.id]
                 assert checkpointed(order) == result["rows"]
                 rows[order.job.id] = result["rows"]
-        last = make_order(tmp_path, long, 3, 10**9)
-        executor.train(2, "alpha", [last], time.time() + 600.0)
-        heard.wait_for("progress", request="2/alpha/1")
+            if slot > 0 and min(rows.values()) > 0:
+                break
+        assert min(rows.values()) > 0
+        last = make_order(tmp_path, long, slot + 2, 10**9)
+        executor.train(slot + 1, "alpha", [last], time.time() + 600.0)
+        heard.wait_for("progress", request=f"{slot + 1}/alpha/1")
     # It puts away what it has trained when it is asked to end.
     assert checkpointed(last) > rows["long"]
 
