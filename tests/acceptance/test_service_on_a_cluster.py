@@ -35,7 +35,7 @@ type = "local"
 [zones.ray]
 address = "{address}"
 lease_seconds = {LEASE_SECONDS}
-missing_seconds = 6.0
+missing_seconds = 30.0
 """,
     )
     config.write_text(config.read_text().replace("local-0", "alpha"))
