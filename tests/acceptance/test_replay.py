@@ -55,6 +55,7 @@ def verify(events: list[ZoneEvent], made: MadeUpZone, first_slot: int = 0) -> Ve
     return verifier.verify_log(events, lambda event: slot_of(event) >= first_slot)
 
 
+@pytest.mark.slow
 def test_the_same_mechanism_decides_identically() -> None:
     decisions = lessons = plans = taken = 0
     changes: set[str] = set()

@@ -40,6 +40,7 @@ def read_line(text: str) -> Decision:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["pdftsp", "titan", "eft", "ntm"])
 def test_a_day_is_decided_and_accounted_for(
     mechanism: str,

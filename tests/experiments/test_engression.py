@@ -35,6 +35,7 @@ def test_cases_without_a_fit_are_those_of_every_estimator() -> None:
     assert taught(falling(30)).need(2.0 * 3000.0**-0.5) == Need(0.0, 0.0, 0.0)
 
 
+@pytest.mark.slow
 def test_a_falling_curve_is_carried_on_and_nobody_elses_draws_are_touched() -> None:
     before = torch.get_rng_state()
     run = taught(falling(40))

@@ -118,6 +118,7 @@ def test_frames_of_an_expert_are_read(tmp_path: Path) -> None:
     assert actions.tolist() == CLASSES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "write"),
     [("cnn", write_mnist), ("nlp", write_imdb), ("audio", write_yesno), ("dagger", write_frames)],

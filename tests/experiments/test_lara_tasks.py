@@ -25,6 +25,7 @@ from lara_tasks.synthetic import (
 from lara_tasks.tasks import TASKS, make_task
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", TASKS)
 def test_a_task_trains_and_a_pause_of_any_kind_changes_nothing(kind: str) -> None:
     through, paused, again = (make_task(kind, seed=2) for _ in range(3))

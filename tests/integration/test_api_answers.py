@@ -370,6 +370,7 @@ def completion_tokens(served: Served) -> float:
 MANY = {"model": "tiny", "prompt": "Once", "max_tokens": 100, "n": 64, "seed": 1, "temperature": 2}
 
 
+@pytest.mark.slow
 def test_a_client_that_leaves_cancels_its_answers(served: Served) -> None:
     served.client().completions.create(model="tiny", prompt="Once", max_tokens=1)
     with served.http() as http:
@@ -452,6 +453,7 @@ def test_answers_are_charged_and_refused_once_the_budget_is_used_up(
             client.completions.create(**asked)
 
 
+@pytest.mark.slow
 def test_others_are_answered_between_the_prompts_and_answers_of_a_request(served: Served) -> None:
     eve = served.client(served.key("eve"))
     for more in ({"n": 16}, {"n": 1, "prompt": ["Once"] * 16}):

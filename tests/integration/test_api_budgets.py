@@ -234,6 +234,7 @@ def ada(served: Served) -> dict[str, Any]:
     return dict(found)
 
 
+@pytest.mark.slow
 def test_an_alert_is_raised_once_in_a_period_whatever_is_paid_or_restarted(
     tmp_path: Path, receiver: Receiver
 ) -> None:
@@ -273,6 +274,7 @@ def test_another_amount_is_another_budget(tmp_path: Path, receiver: Receiver) ->
             assert {one["amount"] for one in alerts} == {str(amount)}
 
 
+@pytest.mark.slow
 def test_an_alert_that_was_not_delivered_is_sent_after_a_restart_and_then_never_again(
     tmp_path: Path, receiver: Receiver
 ) -> None:
@@ -293,6 +295,7 @@ def test_an_alert_that_was_not_delivered_is_sent_after_a_restart_and_then_never_
         assert receiver.is_quiet()
 
 
+@pytest.mark.slow
 def test_the_page_shows_alerts_beside_the_money(tmp_path: Path) -> None:
     with paying(tmp_path) as (served, first, _):
         client, file = served.client(first["secret"]), served.upload(first["secret"])

@@ -229,6 +229,7 @@ def test_operators_see_sites_prices_traffic_and_plans(served: Served) -> None:
     assert (view["kind"], view["model"], view["num_nodes"]) == ("edge", "tiny", 3)
 
 
+@pytest.mark.slow
 def test_the_page_shows_an_edge_job_its_explanation_and_its_zone(served: Served) -> None:
     key = served.key("dora")
     job = post(served, JOBS, work(served, key, bid="60"), key)

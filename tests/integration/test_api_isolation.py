@@ -129,6 +129,7 @@ def told_by(answer: httpx2.Response, asked: str) -> str:
     return text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", [Role.USER, Role.VENDOR])
 def test_nobody_else_sees_or_touches_anything_of_hers(
     served: Served, victim: Victim, role: Role

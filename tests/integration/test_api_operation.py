@@ -140,6 +140,7 @@ def test_contents_that_a_killed_service_left_behind_are_gone_after_a_start(tmp_p
         assert contents(served) == {kept}
 
 
+@pytest.mark.slow
 def test_an_erased_file_stays_gone_though_it_is_looked_at_meanwhile(tmp_path: Path) -> None:
     with serving(tmp_path) as served:
         file = served.upload(served.key("leaver"))
@@ -573,6 +574,7 @@ def test_one_users_searches_through_all_jobs_take_one_thread_at_a_time(
         assert all(one.result() == jobs[:0:-1] for one in searches)
 
 
+@pytest.mark.slow
 def test_users_have_limits_and_others_have_theirs(tmp_path: Path) -> None:
     limits: dict[str, Any] = {"open_jobs": 3, "files": 4, "requests_per_second": 1e-6, "burst": 200}
     with serving(tmp_path, make_file(**limits)) as served:

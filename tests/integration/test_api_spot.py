@@ -335,6 +335,7 @@ def test_operators_see_market_and_holdings(served: Served) -> None:
         assert http.get("/v1/zones/rented/state").status_code == 403
 
 
+@pytest.mark.slow
 def test_all_of_it_stands_after_a_restart(tmp_path: Path) -> None:
     file = make_file([spot_zone(tmp_path)])
     with serving(tmp_path / "market", file) as first:

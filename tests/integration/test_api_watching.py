@@ -233,6 +233,7 @@ def test_the_official_client_believes_a_webhook_and_only_a_genuine_one(tmp_path:
         assert b"ada" not in body
 
 
+@pytest.mark.slow
 def test_what_was_not_heard_is_told_after_a_restart_and_once_then(tmp_path: Path) -> None:
     with Listener(refusals=1).open() as listener:
         with serving(tmp_path, hooked_file(initial_backoff_seconds=1000.0)) as served:

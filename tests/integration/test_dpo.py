@@ -148,6 +148,7 @@ def load(trainer: MultiLoraTrainer, job: LoraJob, folder: Path) -> None:
             tensor.normal_(0, 0.3, generator=generator)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(("mode", "is_started"), [("fused", 0), ("exact", 0), ("fused", 1)])
 def test_pairs_come_out_as_by_the_formula_and_change_nothing_of_another_job(
@@ -227,6 +228,7 @@ def test_pairs_come_out_as_by_trl(tmp_path: Path, is_started: bool) -> None:
     )
 
 
+@pytest.mark.slow
 def test_pairs_go_on_after_a_cut_within_a_batch(bases: dict[str, Base], tmp_path: Path) -> None:
     base = bases["llama"]
     job = make_job(tmp_path, **start_of(tmp_path, base, "llama"))

@@ -50,6 +50,7 @@ JOB = EdgeJob(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
 def test_a_bid_in_a_file_becomes_the_adapter_of_one_worker_and_a_bill(tmp_path: Path) -> None:
     training = make_training(tmp_path, JOB)

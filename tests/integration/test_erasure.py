@@ -137,6 +137,7 @@ def names_of_models(served: Served) -> set[str]:
     return used | {body["request"]["start_from"] for body in bodies if "request" in body}
 
 
+@pytest.mark.slow
 def test_no_text_of_an_erased_user_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Several transactions, as with many jobs.
     monkeypatch.setattr(erasure, "_JOBS_PER_BATCH", 1)

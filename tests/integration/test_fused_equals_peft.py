@@ -113,6 +113,7 @@ def train_together(trainer: MultiLoraTrainer, jobs: list[LoraJob], folder: Path)
     assert {state.state for state in progress.values()} == {"done"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("checkpointing", [False, True], ids=["plain", "checkpointing"])
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -150,6 +151,7 @@ def test_modules_that_see_all_tokens_as_one_row_come_out_as_peft_alone(
         assert_close(weights_of(trainer, job), train_alone(base, job, weights_of(alone, job)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_token_accuracies_of_all_steps_are_those_of_transformers_logits(
     bases: dict[str, Base], folder: Path, family: str
@@ -182,6 +184,7 @@ def test_any_number_of_adapters_comes_out_as_if_alone(
         assert_close(weights_of(trainer, job), oracle("gpt2", number))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_exact_mode_comes_out_as_peft_alone(
     bases: dict[str, Base], folder: Path, oracle: Oracle, family: str
@@ -193,6 +196,7 @@ def test_exact_mode_comes_out_as_peft_alone(
         assert_close(weights_of(trainer, job), oracle(family, number))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [1, 40, 10_000])
 def test_the_cut_into_micro_batches_does_not_matter(
     bases: dict[str, Base], folder: Path, oracle: Oracle, budget: int
@@ -204,6 +208,7 @@ def test_the_cut_into_micro_batches_does_not_matter(
         assert_close(weights_of(trainer, job), oracle("gpt2", number))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_base_in_bfloat16_learns_what_one_in_float32_does(
     bases: dict[str, Base], folder: Path, backend: str

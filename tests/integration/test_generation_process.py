@@ -46,6 +46,7 @@ async def first_text(pieces: AsyncGenerator[Piece]) -> None:
             return
 
 
+@pytest.mark.slow
 def test_requests_share_a_process_which_comes_back_after_a_kill(tmp_path: Path) -> None:
     generator = make(tmp_path)
     adapter = save_adapter(tmp_path / "adapter")
@@ -86,6 +87,7 @@ def test_requests_share_a_process_which_comes_back_after_a_kill(tmp_path: Path) 
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_it_ends_when_it_is_idle_and_a_base_that_is_missing_is_named(tmp_path: Path) -> None:
     generator = make(tmp_path, idle_seconds=0.2)
     request = GenerationRequest(prompt="word1 word2", params=MANY)
@@ -103,6 +105,7 @@ def test_it_ends_when_it_is_idle_and_a_base_that_is_missing_is_named(tmp_path: P
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_prompts_that_take_long_to_read_hold_up_no_answer(tmp_path: Path) -> None:
     generator = make(tmp_path)
     # Longer than the base can read.

@@ -68,6 +68,7 @@ def place_order(
     return order
 
 
+@pytest.mark.slow
 def test_a_repair_over_http_is_the_repair_in_process(
     market: VendorMarket, process: VendorProcess, tmp_path: Path
 ) -> None:
@@ -156,6 +157,7 @@ def test_a_request_without_the_token_is_refused(
     assert [answer.status_code for answer in answers] == [401, 401, 413]
 
 
+@pytest.mark.slow
 def test_kill_9_loses_no_order_that_is_done_and_none_that_is_being_done(
     market: VendorMarket, process: VendorProcess, tmp_path: Path
 ) -> None:

@@ -46,6 +46,7 @@ def test_an_estimate_is_shown_beside_what_other_zones_say_and_accepted_as_it_say
     assert f"rain admitted in rented: {costs[1]} at most, {costs[0]} expected" in out
 
 
+@pytest.mark.slow
 def test_a_job_of_the_pool_is_asked_for_without_a_bid_and_seen_by_all(
     served: Served, auctune: Run, tmp_path: Path
 ) -> None:
@@ -90,6 +91,7 @@ def test_what_is_missing_or_does_not_go_together_is_named_before_data_are_sent(
     assert len(served.client().files.list().data) == files
 
 
+@pytest.mark.slow
 def test_terms_that_a_zone_needs_and_has_no_default_for_are_named_by_their_options(
     served: Served, auctune: Run
 ) -> None:

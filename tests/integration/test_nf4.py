@@ -67,6 +67,7 @@ def train(base: Base, some: list[LoraJob], folder: Path, **options: bool) -> Mul
     return trainer
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("plain", "exact")
 @pytest.mark.parametrize("checkpointing", [False, True])
 @pytest.mark.parametrize("family", FAMILIES)
@@ -82,6 +83,7 @@ def test_fused_adapters_come_out_as_by_plain_peft(
         assert_close(weights_of(trainer, job), train_alone(base, job, start))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_an_adapter_is_exported_and_loads_on_the_plain_base_too(
     folders: dict[str, Path], plain: dict[str, Base], tmp_path: Path, family: str

@@ -22,6 +22,7 @@ def auctune(
     return typing_as(served.operator, served, monkeypatch, capsys)
 
 
+@pytest.mark.slow
 def test_a_paused_zone_takes_no_bids_until_it_is_resumed(served: Served, auctune: Run) -> None:
     code, out, _ = auctune("zones", "list")
     assert (code, out.count(" yes")) == (0, 1)
@@ -78,6 +79,7 @@ def test_erasing_is_asked_for_twice_and_waits_for_open_jobs(served: Served, auct
     assert auctune("users", "erase", "nobody", "--yes")[0] == 1
 
 
+@pytest.mark.slow
 def test_the_last_operator_is_not_locked_out(served: Served, auctune: Run) -> None:
     (key,) = [
         key["id"]

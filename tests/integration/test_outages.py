@@ -52,6 +52,7 @@ def wait_until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.001)
 
 
+@pytest.mark.slow
 def test_while_the_database_is_gone_bids_are_refused_and_those_in_progress_wait(
     tmp_path: Path, outage: tuple[str, Any, Any]
 ) -> None:
@@ -114,6 +115,7 @@ def started(folder: Path, clock: Clock, key: str | None = None) -> Iterator[tupl
             yield served, http
 
 
+@pytest.mark.slow
 def test_a_zone_that_was_open_while_the_clock_was_ahead_waits_for_its_time(tmp_path: Path) -> None:
     clock = Clock()
     clock.jump(10_800.0)

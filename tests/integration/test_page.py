@@ -68,6 +68,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
         yield Shop(served)
 
 
+@pytest.mark.slow
 def test_data_are_called_by_the_name_of_their_file_where_it_may_be_seen(shop: Shop) -> None:
     name = shop.served.client(shop.key).files.retrieve(shop.file).filename
     for path in (f"/page/jobs/{shop.job}", f"/page/quotes/{shop.quote}"):
@@ -76,6 +77,7 @@ def test_data_are_called_by_the_name_of_their_file_where_it_may_be_seen(shop: Sh
         assert f">{shop.file}<" not in shown
 
 
+@pytest.mark.slow
 def test_every_page_has_the_strict_policy_and_nothing_that_it_forbids(shop: Shop) -> None:
     seen = 0
     for visitor, path in shop.pages():
@@ -294,6 +296,7 @@ def test_an_owner_pauses_resumes_and_cancels(shop: Shop) -> None:
     assert "The job is over." in over.text
 
 
+@pytest.mark.slow
 def test_an_operator_drains_a_node_and_pauses_a_zone(shop: Shop) -> None:
     place = "/page/zones/default"
     assert "Return default-1" in shop.operator.post(f"{place}/nodes/default-1/drain").text
@@ -443,6 +446,7 @@ def test_a_form_is_read_up_to_its_limit_and_an_upload_only_with_its_token(shop: 
     assert sent < 50_000_000
 
 
+@pytest.mark.slow
 def test_the_token_of_a_session_is_in_no_url(shop: Shop) -> None:
     token = shop.ada.token()
     seen = 0

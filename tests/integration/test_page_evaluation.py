@@ -104,6 +104,7 @@ def command(shop: Shop, cache: Path, folder: Path) -> Evaluation:
     return evaluate(order, lambda what, share: None)
 
 
+@pytest.mark.slow
 def test_an_evaluation_has_the_figures_of_the_command(
     shop: Shop, tiny_cache: Path, tmp_path: Path
 ) -> None:
@@ -163,6 +164,7 @@ def stream(shop: Shop, what: str, **fields: str) -> list[str]:
     return parts
 
 
+@pytest.mark.slow
 def test_with_scripts_the_reply_comes_in_parts_with_its_progress(shop: Shop) -> None:
     first, *_, last = stream(shop, "evaluations", file=shop.validation)
     assert "Waiting for the model" in first
@@ -251,6 +253,7 @@ def test_a_user_has_one_evaluation_at_a_time_which_ends_when_the_client_leaves(s
     assert shop.ada.http.post(place, data=fields).status_code == 200
 
 
+@pytest.mark.slow
 def test_tokens_are_charged_at_the_price_that_the_page_names(
     tmp_path: Path, tiny_cache: Path, adapter: TrainedAdapter
 ) -> None:
@@ -271,6 +274,7 @@ def test_tokens_are_charged_at_the_price_that_the_page_names(
         assert after - before == Decimal(tokens) / 100
 
 
+@pytest.mark.slow
 def test_a_model_that_cannot_be_used_says_why(
     tmp_path: Path, tiny_cache: Path, adapter: TrainedAdapter
 ) -> None:
@@ -293,6 +297,7 @@ def test_a_model_that_cannot_be_used_says_why(
             assert (gone.status_code, "does not exist" in gone.text) == (404, True)
 
 
+@pytest.mark.slow
 def test_a_job_on_pairs_says_what_its_rows_lack(shop: Shop) -> None:
     pairs = "".join(
         json.dumps(

@@ -8,10 +8,13 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from support import recorded_decisions
 from support.recorded_decisions import RECORDED
 
 
+@pytest.mark.slow
 def test_all_decisions_and_payments_are_the_recorded_ones() -> None:
     recorded = json.loads(RECORDED.read_text())
     done = subprocess.run(

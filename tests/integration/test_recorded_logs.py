@@ -30,6 +30,8 @@ from support.recorded_logs import (
     unpack,
 )
 
+pytestmark = pytest.mark.slow
+
 END, UNDER_WAY = "end", "under way"
 
 

@@ -174,6 +174,7 @@ def test_other_policies_rent_for_the_same_jobs_beside_what_was(replay: Replay) -
     assert out.splitlines()[-1].startswith("left out: 2 jobs (cancelled")
 
 
+@pytest.mark.slow
 def test_other_allocators_share_out_the_same_pool_beside_what_was(replay: Replay) -> None:
     found = figures(replay(*POOL, "--compare", "uniform,stf,lara", "--json"))
     was, others = found["recorded"], found["mechanisms"]

@@ -246,6 +246,7 @@ def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield opened
 
 
+@pytest.mark.slow
 def test_clients_that_say_nothing_or_half_of_something_are_left(impatient: Served) -> None:
     key = impatient.key("slow")
     head = f"POST /v1/quotes HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {key}\r\n".encode()
@@ -263,6 +264,7 @@ def test_clients_that_say_nothing_or_half_of_something_are_left(impatient: Serve
             assert heard(line).startswith(status), said
 
 
+@pytest.mark.slow
 def test_a_client_that_does_not_read_its_answer_is_left(impatient: Served) -> None:
     key = impatient.key("deaf")
     rows = ROWS * 8000
@@ -276,6 +278,7 @@ def test_a_client_that_does_not_read_its_answer_is_left(impatient: Served) -> No
         assert len(heard(line)) < len(rows)
 
 
+@pytest.mark.slow
 def test_a_long_wait_for_an_answer_is_not_the_clients(impatient: Served) -> None:
     key = impatient.key("patient")
     file = impatient.upload(key)
@@ -347,6 +350,7 @@ def test_a_key_has_so_many_requests_at_once_and_others_have_theirs(tmp_path: Pat
         assert refused.json()["error"]["code"] == "limit_reached"
 
 
+@pytest.mark.slow
 def test_requests_at_once_on_the_page_count_as_those_of_its_key(tmp_path: Path) -> None:
     with serving(tmp_path, make_file(requests=3)) as served:
         ada = PageVisitor(served, served.key("ada"))

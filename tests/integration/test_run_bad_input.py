@@ -234,6 +234,7 @@ VALUES = st.one_of(
 )
 
 
+@pytest.mark.slow
 @example(changes=[(("auction", "compute_high"), 1e300)])
 @example(changes=[(("vendors", 0, "price"), 1e11), (("node_types", "slow", "energy_cost"), 1e9)])
 @settings(drawn(150), suppress_health_check=[HealthCheck.function_scoped_fixture])

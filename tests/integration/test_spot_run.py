@@ -61,6 +61,7 @@ from support.spot_runs import (
 )
 
 pytest_plugins = ["support.spot_site"]
+pytestmark = pytest.mark.slow
 
 PRICE = [0.3, 0.4, 0.5, 0.3, 0.25, 0.3]
 AVAILABLE = [3, 4, 0, 2, 1, 4]

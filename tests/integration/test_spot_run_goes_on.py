@@ -92,6 +92,7 @@ def run(
     )
 
 
+@pytest.mark.slow
 def test_slots_that_passed_are_missed_and_not_paid_and_the_weights_are_the_same(
     site: Site, tmp_path: Path
 ) -> None:
@@ -112,6 +113,7 @@ def test_slots_that_passed_are_missed_and_not_paid_and_the_weights_are_the_same(
     assert is_same(adapter_of(report), site.undisturbed(tmp_path / "alone"))
 
 
+@pytest.mark.slow
 def test_a_slot_under_way_goes_on_with_what_is_left_of_it_and_is_paid_once(
     site: Site, tmp_path: Path
 ) -> None:
@@ -134,6 +136,7 @@ def test_no_slot_begins_that_would_cost_more_than_is_left(site: Site, tmp_path: 
         assert state.ended is None
 
 
+@pytest.mark.slow
 def test_after_the_deadline_time_is_paid_for_which_instances_were_held_up_to_the_cap(
     site: Site, tmp_path: Path
 ) -> None:
@@ -151,6 +154,7 @@ def test_after_the_deadline_time_is_paid_for_which_instances_were_held_up_to_the
     assert is_same(read_adapter(folder / "adapter"), site.undisturbed(tmp_path / "alone"))
 
 
+@pytest.mark.slow
 def test_a_kill_after_the_deadline_costs_nothing_that_was_paid_before(
     site: Site, tmp_path: Path
 ) -> None:

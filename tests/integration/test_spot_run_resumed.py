@@ -76,6 +76,7 @@ class Recording:
                 self.notes.append(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("writes", [False, True], ids=["before", "after"])
 def test_a_kill_around_a_checkpoint_costs_neither_time_nor_rows(
     site: Site, whole: SpotRunReport, tmp_path: Path, mortal: type[Mortal], writes: bool
@@ -94,6 +95,7 @@ def test_a_kill_around_a_checkpoint_costs_neither_time_nor_rows(
     assert is_same(adapter_of(report), adapter_of(whole))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("writes", [False, True], ids=["before", "after"])
 def test_a_start_that_goes_on_goes_on_after_a_kill_and_costs_its_time_once(
     site: Site, tmp_path: Path, mortal: type[Mortal], writes: bool
@@ -123,6 +125,7 @@ def test_a_start_that_goes_on_goes_on_after_a_kill_and_costs_its_time_once(
     assert seen == expected
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_says_where_it_is_and_what_was_lost(
     site: Site, tmp_path: Path, mortal: type[Mortal]
 ) -> None:

@@ -67,6 +67,7 @@ def weights_in(base: Base, folder: Path) -> dict[str, Tensor]:
     return {name: one.detach().clone() for name, one in trained_parameters(loaded).items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["fused", "exact"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_job_goes_on_from_an_adapter_as_plain_peft_does(
@@ -90,6 +91,7 @@ def test_a_job_goes_on_from_an_adapter_as_plain_peft_does(
     assert all(not torch.allclose(other[name], expected[name], atol=1e-2) for name in expected)
 
 
+@pytest.mark.slow
 def test_a_job_killed_before_its_first_checkpoint_begins_with_the_adapter_again(
     bases: dict[str, Base], folders: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -168,6 +170,7 @@ def test_a_jobs_result_is_the_start_of_another_job(
         start.check_base(bases["gpt2"].digest, "start_from")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("has_validation", [True, False])
 def test_the_adapters_of_the_last_three_epochs_are_kept_with_their_losses(
     bases: dict[str, Base], folders: dict[str, Path], has_validation: bool, tmp_path: Path

@@ -107,6 +107,7 @@ def is_same(one: Checkpoint, other: Checkpoint) -> bool:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 11, 15, 32, 33])
 def test_exact_mode_goes_on_bit_for_bit(
     base: Base, job: LoraJob, whole: Checkpoint, tmp_path: Path, rows: int
@@ -115,6 +116,7 @@ def test_exact_mode_goes_on_bit_for_bit(
     assert is_same(resume(base, job, tmp_path), whole)
 
 
+@pytest.mark.slow
 def test_exact_mode_goes_on_bit_for_bit_after_many_rests_in_changing_company(
     base: Base, job: LoraJob, whole: Checkpoint, tmp_path: Path
 ) -> None:
@@ -166,6 +168,7 @@ REFUSED_IF_OTHER = ("base_digest", "data_digest", "job")
 WARNED_OF = ("versions", "mode")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", [*PARTS, *RESET_TO_FRESH])
 def test_leaving_out_a_part_of_the_state_changes_the_end(
     base: Base,
@@ -182,6 +185,7 @@ def test_leaving_out_a_part_of_the_state_changes_the_end(
     assert not is_same(resume(base, job, tmp_path), whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ENDED_ONLY)
 def test_leaving_out_how_a_job_ended_changes_how_it_stands(
     base: Base, job: LoraJob, tmp_path: Path, part: str
@@ -214,6 +218,7 @@ def put_back(checkpoint: Checkpoint, fresh: Checkpoint, part: str) -> None:
         checkpoint.state[part] = fresh.state[part]
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_lacks_a_part_is_refused(
     base: Base, job: LoraJob, tmp_path: Path
 ) -> None:

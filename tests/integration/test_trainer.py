@@ -53,6 +53,7 @@ def train(base: Base, jobs: list[LoraJob], folder: Path, **options: object) -> M
     return trainer
 
 
+@pytest.mark.slow
 def test_a_job_comes_out_the_same_whoever_shares_its_node(base: Base, tmp_path: Path) -> None:
     job = make_job(tmp_path, "mine")
     alone = weights_of(train(base, [job], tmp_path), job)

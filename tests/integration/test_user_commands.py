@@ -208,6 +208,7 @@ def test_files_are_listed_and_those_no_open_job_needs_deleted(
     assert auctune("files", "list", *own)[1] == "no files yet\n"
 
 
+@pytest.mark.slow
 def test_the_same_data_are_uploaded_once_by_each_of_their_owners(
     served: Served, auctune: Run, tmp_path: Path
 ) -> None:

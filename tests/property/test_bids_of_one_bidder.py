@@ -45,6 +45,7 @@ def play(seed: int, liar: str | None = None) -> tuple[list[Task], dict[str, Deci
     return tasks, {found.task: found for found in offer_all(mechanism, bids)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", MARKETS)
 def test_a_low_early_bid_never_gains_by_itself(seed: int) -> None:
     tasks, honest = play(seed)
@@ -99,6 +100,7 @@ fakes = st.lists(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pricing", ["learned", "exponential"])
 @drawn(10)
 @given(seed=st.integers(0, 9), bids=fakes, budget=st.sampled_from([Decimal(0), STEP]))

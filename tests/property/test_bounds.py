@@ -32,6 +32,7 @@ def bound(kind: str, cluster: Cluster, tasks: Sequence[Task]) -> float:
     return found.value
 
 
+@pytest.mark.slow
 @drawn(80)
 @given(instance=instances(max_tasks=5))
 def test_bounds_are_in_their_order_on_degenerate_markets(
@@ -59,6 +60,7 @@ def test_bounds_are_in_their_order_on_crowded_markets(seed: int) -> None:
     assert linear <= 1.05 * relaxed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_mechanism_has_more_welfare_than_any_bound(kind: str) -> None:
     for seed in range(6):

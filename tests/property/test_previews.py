@@ -39,6 +39,7 @@ def assert_previews_hold(silent: Admission, asked: Admission, tasks: list[Task])
     return admitted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", rotated(MECHANISMS).values(), ids=rotated(MECHANISMS))
 def test_a_preview_is_the_next_answer(make: Make) -> None:
     rng = np.random.default_rng(41)
@@ -48,6 +49,7 @@ def test_a_preview_is_the_next_answer(make: Make) -> None:
         assert assert_previews_hold(silent, asked, list(market.tasks)) > 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", rotated(ENDLESS))
 def test_a_preview_is_the_next_answer_without_an_end(name: str) -> None:
     market = days_of_six_slots(42)

@@ -37,6 +37,7 @@ def recursion(market: Market, task: Task, first: int) -> tuple[tuple[int, int], 
     return dp[needed][3] or None
 
 
+@pytest.mark.slow
 def test_the_kernel_is_the_recursion_and_never_beats_the_exact_search() -> None:
     rng = np.random.default_rng(13)
     num_found = num_dearer = 0

@@ -55,6 +55,7 @@ def long_market(seed: int, *, slots: int = 60, num_tasks: int = 120) -> Instance
     return random_market(np.random.default_rng(seed), slots=slots, num_tasks=num_tasks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", rotated(MAKERS).values(), ids=rotated(MAKERS))
 def test_a_rolling_market_decides_as_one_with_an_end(make: Make) -> None:
     admitted = 0
@@ -121,6 +122,7 @@ def parts_of(value: object) -> Iterator[object]:
         yield from vars(value).values()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [REVEALED, "critical-masked-sum-paper", "eft", "ntm"])
 def test_nothing_grows_however_long_it_runs(name: str) -> None:
     market = long_market(5, slots=3 * WINDOW, num_tasks=60)

@@ -41,6 +41,7 @@ def sell_at_random(draw: st.DrawFn, book: CapacityLedger) -> None:
             book.allocate(np.array([slot]), np.array([node]), throughput, float(memory))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_types", [1, 2, 3])
 @pytest.mark.parametrize("aggregate", ["max", "sum"])
 @drawn(400)
@@ -52,6 +53,7 @@ def test_search_finds_the_first_schedule_of_the_total_order(
     assert_exact(book, task, lam, phi, aggregate, masked)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_types", [1, 2, 3])
 @pytest.mark.parametrize("aggregate", ["max", "sum"])
 def test_search_is_exact_on_a_thousand_markets_of_each_kind(aggregate: str, num_types: int) -> None:

@@ -3,6 +3,7 @@
 from collections import Counter
 
 import numpy as np
+import pytest
 
 from auctune.replay.spot import SpotVerifier
 from auctune.service.zones.spot.job import KEPT_JOBS
@@ -45,6 +46,7 @@ def test_all_but_the_estimates_that_were_made_up_follows_from_the_log() -> None:
     assert charges > 20
 
 
+@pytest.mark.slow
 def test_p90_covers_what_jobs_that_start_late_and_train_slowly_pay() -> None:
     kept: dict[bool, float] = {}
     missed: dict[bool, float] = {}
@@ -61,6 +63,7 @@ def test_p90_covers_what_jobs_that_start_late_and_train_slowly_pay() -> None:
     assert missed[True] * 10 < missed[False]
 
 
+@pytest.mark.slow
 def test_what_was_learned_is_the_same_after_a_restart_and_in_the_log_gone_through_again() -> None:
     player = LateRentals(0)
     for _ in range(KEPT_JOBS + 5):

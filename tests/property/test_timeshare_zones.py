@@ -15,6 +15,7 @@ from support.pooled_zones import PRICE, SECONDS, PooledZone, PoolPlayer
 from support.thorough import THOROUGH
 
 
+@pytest.mark.slow
 def test_state_is_the_fold_of_the_log_and_what_is_used_is_charged_once() -> None:
     seen: set[str] = set()
     states: Counter[str] = Counter()

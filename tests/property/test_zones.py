@@ -21,6 +21,7 @@ MECHANISMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", rotated(MECHANISMS))
 def test_state_is_the_fold_of_the_log_and_promises_are_kept(name: str) -> None:
     seen: Counter[str] = Counter()

@@ -2,9 +2,12 @@
 
 from difflib import unified_diff
 
+import pytest
+
 from support.messages import LISTED, UPDATE, collected
 
 
+@pytest.mark.slow
 def test_all_texts_for_users_are_listed() -> None:
     diff = unified_diff(
         LISTED.read_text().splitlines(), collected().splitlines(), "listed", "found", lineterm=""
@@ -13,6 +16,7 @@ def test_all_texts_for_users_are_listed() -> None:
     assert not changes, f"{changes}\n\nread the new texts as a user would, then: {UPDATE}"
 
 
+@pytest.mark.slow
 def test_errors_are_listed_as_sentences_and_templates_without_their_expressions() -> None:
     listed = collected().splitlines()
     assert "  {…}: already exists; expected the name of a new file" in listed

@@ -74,6 +74,7 @@ def test_vendors_are_drawn_by_seed() -> None:
     assert vendors == {quote.vendor for quote in quotes}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_a_market_of_one_slot_without_vendors_is_decided_as_the_optimum(seed: int) -> None:
     market = one_slot(random_market(np.random.default_rng(seed), num_tasks=10))
@@ -91,6 +92,7 @@ def one_slot(market: Instance) -> Instance:
     return Instance(market.cluster, tasks)
 
 
+@pytest.mark.slow
 def test_by_node_type_a_market_is_decided_about_as_well_as_by_node() -> None:
     by_node = by_type = 0.0
     for seed in range(6):

@@ -132,6 +132,7 @@ def test_a_mechanism_needs_a_place_for_its_decisions(auctune: Run, market: Path)
     assert errors[0].startswith("auctune: --decisions: is missing; expected a file")
 
 
+@pytest.mark.slow
 def test_mechanisms_are_compared_in_one_table_and_one_report(auctune: Run, market: Path) -> None:
     report, plans, charts = (market.with_name(name) for name in ("r.json", "plans", "charts"))
     files = ("--report", report, "--decisions", plans, "--charts", charts)

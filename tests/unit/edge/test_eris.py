@@ -218,6 +218,7 @@ def test_a_site_that_returns_is_used_again() -> None:
         eris.apply(SiteLost("c", 0))
 
 
+@pytest.mark.slow
 def test_a_server_that_occupies_nothing_stands_at_no_lost_site() -> None:
     job = replace(JOB, server={}, parameter_mb=0.0)
     eris = Eris(MARKET)

@@ -106,6 +106,7 @@ def test_weights_grow_with_utility_as_the_paper_says() -> None:
     assert weights.weights == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_rounds_neither_overflow_nor_lose_the_sum() -> None:
     weights = FixedShare(2, 5.0, 0.01)
     alone = ExponentiatedGradient(2, KnownRounds(10))

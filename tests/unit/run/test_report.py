@@ -127,6 +127,7 @@ def test_notes_and_repairs_are_told(page: str) -> None:
     assert "nearly as line 122" in page
 
 
+@pytest.mark.slow
 def test_hostile_names_stay_text(report: MarketReport) -> None:
     tasks = tuple(
         replace(
@@ -190,6 +191,7 @@ def test_what_does_not_fit_together_is_refused(report: MarketReport) -> None:
         replace(report.tasks[0], state=TaskState.REJECTED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [0, 1])
 def test_markets_with_next_to_nothing_are_shown(report: MarketReport, count: int) -> None:
     page = render_report(replace(report, tasks=report.tasks[:count], notes=()))
@@ -198,6 +200,7 @@ def test_markets_with_next_to_nothing_are_shown(report: MarketReport, count: int
     assert f"{count} of {count} bids admitted" in page
 
 
+@pytest.mark.slow
 def test_a_market_that_admits_none_is_shown(report: MarketReport) -> None:
     page = render_report(
         replace(report, tasks=tuple(task for task in report.tasks if not task.admitted), notes=())
@@ -206,6 +209,7 @@ def test_a_market_that_admits_none_is_shown(report: MarketReport) -> None:
     assert "Loss by rows" not in page
 
 
+@pytest.mark.slow
 def test_the_file_is_written_whole(report: MarketReport, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     write_report(replace(report, tasks=()), path)

@@ -71,6 +71,7 @@ def test_a_market_of_one_day_has_no_days() -> None:
     assert "by_day" not in report.to_json()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_bounds_by_day_hold_where_a_day_s_tasks_run_on_the_next(kind: str) -> None:
     market = random_market(np.random.default_rng(2), slots=12, num_tasks=40)

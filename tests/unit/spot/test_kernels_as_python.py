@@ -112,6 +112,7 @@ def test_decisions_of_policies(rng: np.random.Generator) -> None:
             assert function(*arguments) == plain(function)(*arguments), function
 
 
+@pytest.mark.slow
 def test_whole_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     pool: list[Policy] = [*default_pool()[::9], Ahap(6, 2, 0.5, plan_always=True), SpotFirst()]
     pool += [UniformProgress(), Robust(), Robust(risk=0.3, cost_cap=20.0)]

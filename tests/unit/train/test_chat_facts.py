@@ -233,6 +233,7 @@ def test_results_of_tools_that_are_left_out_are_refused() -> None:
         taught(template, ([*chat, assistant("Fine.")], []))
 
 
+@pytest.mark.slow
 def test_threads_that_render_with_one_template_do_not_mix_their_marks() -> None:
     template = (
         "{% for m in messages %}<|im_start|>{{ m.role }} {% if m.role == 'assistant' %}"

@@ -160,6 +160,7 @@ def test_numbers_out_of_range_are_refused(tmp_path: Path, number: int, keep: int
 FILES = ("tensors.safetensors", "state.json", "manifest.json")
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.sampled_from(FILES), st.floats(0, 1, exclude_max=True), st.integers(0, 7))
 def test_a_flipped_bit_is_found_and_the_one_before_taken(

@@ -94,6 +94,7 @@ def test_an_exported_adapter_loads_with_plain_peft(trained: Trained, tmp_path: P
         assert torch.equal(logits, trained.logits(row))
 
 
+@pytest.mark.slow
 def test_it_loads_in_a_process_that_never_imports_auctune(trained: Trained, tmp_path: Path) -> None:
     folder = trained.export(tmp_path / "adapter").folder
     script = """

@@ -52,6 +52,7 @@ def _plain_peft(base: Base, folder: Path) -> PeftModel:
     return PeftModel(base.fresh_model(), LoraConfig.from_pretrained(str(folder)))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
 @pytest.mark.parametrize(
     ("family", "dtype", "options", "backend"),
@@ -90,6 +91,7 @@ def test_tensors_of_two_devices_do_not_meet() -> None:
         torch.ones(3, device=CUDA) + torch.ones(3)
 
 
+@pytest.mark.slow
 def test_inputs_that_are_aligned_are_not_copied(tmp_path: Path) -> None:
     trainer = MultiLoraTrainer(fake_base())
     _load(trainer, tmp_path, (8, 8))
@@ -109,6 +111,7 @@ def test_grouped_products_are_chosen_where_torch_has_their_kernel() -> None:
     assert set(names.values()) == {"grouped", "bmm"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("capability", [(8, 0), (9, 0)])
 def test_matrices_of_more_jobs_are_gathered_in_as_many_launches(
     tmp_path: Path, capability: tuple[int, int]

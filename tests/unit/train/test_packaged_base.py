@@ -24,6 +24,7 @@ def test_a_folder_that_is_there_is_left_alone(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_without_an_index_pips_own_words_say_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

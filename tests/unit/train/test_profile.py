@@ -45,6 +45,7 @@ from auctune.train.rows import tokenize
 from auctune.train.trainer import MultiLoraTrainer
 
 pytest_plugins = ["support.tiny_bases"]
+pytestmark = pytest.mark.slow
 
 CPU = torch.device("cpu")
 # The least that still measures everything once.
@@ -112,7 +113,6 @@ def test_a_profile_predicts_passes_of_the_sweep(
     assert profile.compute(60, 50) > profile.throughput(60, 50, 32) > 0
 
 
-@pytest.mark.slow
 def test_memory_of_tasks_that_share_a_node_adds_up(tiny_base: Base, tmp_path: Path) -> None:
     budget = 128
     profile = measure_profile(tiny_base, effort=SHORT, token_budget=budget)
@@ -187,7 +187,6 @@ def test_a_slow_device_is_measured_in_bounded_time_and_sells_too_little_rather_t
     assert shares == sorted(shares)
 
 
-@pytest.mark.slow
 def test_a_sweep_that_was_disturbed_is_made_again(tiny_base: Base, tmp_path: Path) -> None:
     said: list[str] = []
     workload = SyntheticWorkload(tiny_base, tmp_path, 0)

@@ -125,6 +125,7 @@ def stored_files(path: Path) -> list[Path]:
     return sorted(folder.iterdir()) if folder.is_dir() else []
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(rows=_rows(), max_length=st.integers(2, 40), block_tokens=st.integers(1, 60))
 def test_stored_tokens_are_those_that_a_node_makes_labels_included(
@@ -155,6 +156,7 @@ def test_stored_tokens_are_those_that_a_node_makes_labels_included(
         assert np.array_equal(one.labels, other.labels)
 
 
+@pytest.mark.slow
 @settings(drawn(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 8))
 def test_damaged_tokens_are_never_trained_on(

@@ -166,6 +166,7 @@ def learned(history: tuple[tuple[Task, ...], ...] = ()) -> tuple[Pdftsp, Learned
     return mechanism, mechanism.pricing
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_before", [1, 30])
 def test_what_a_bid_is_moves_no_price_but_by_the_next_lesson(num_before: int) -> None:
     """Also where that bid is the one that makes a lesson due: it is priced before."""

@@ -105,6 +105,7 @@ def test_a_file_that_ends_its_process_twice_is_refused_with_the_reason_and_not_t
     assert client.prepare("good").result(WAIT_SECONDS) == pid
 
 
+@pytest.mark.slow
 def test_a_file_that_ends_its_process_does_so_twice_for_all_its_lengths_that_wait(
     client: DataClient, tmp_path: Path
 ) -> None:

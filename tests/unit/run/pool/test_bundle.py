@@ -103,6 +103,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return Run(folder, report, updates.outlooks)
 
 
+@pytest.mark.slow
 def test_a_real_run_and_its_simulation_agree(whole: Run, tmp_path: Path) -> None:
     for bundle, report in (
         (bundle_of(), whole.report),
@@ -114,6 +115,7 @@ def test_a_real_run_and_its_simulation_agree(whole: Run, tmp_path: Path) -> None
         assert 0 < report.outcome.num_done < 4
 
 
+@pytest.mark.slow
 def test_too_little_memory_for_all_changes_who_is_there_and_nothing_else(
     whole: Run, tmp_path: Path
 ) -> None:
@@ -158,6 +160,7 @@ class Fuse:
         return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("saved_every", "memory"), [(0.0, 140), (1e9, None)])
 def test_a_run_that_is_stopped_again_and_again_comes_to_the_same_end(
     whole: Run, tmp_path: Path, saved_every: float, memory: int | None
@@ -301,6 +304,7 @@ def test_units_without_a_length_need_stated_rates() -> None:
         bundle_of(jobs=[pool_thread("a", deadline=3, threshold=1.0, rate=None)])
 
 
+@pytest.mark.slow
 def test_what_a_thread_notes_on_its_data_is_told_and_reported_once(tmp_path: Path) -> None:
     def make() -> PreemptibleJob:
         thread = JOBS[0].make()

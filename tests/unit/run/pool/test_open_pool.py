@@ -84,6 +84,7 @@ def endings(events: list[PoolEvent]) -> dict[str, str]:
     return {event.id: event.reason.value for event in events if isinstance(event, JobLeft)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("allocator", [LARA, Edf()], ids=["lara", "edf"])
 def test_threads_that_join_are_a_bundle_with_later_starts(
     allocator: Planner, tmp_path: Path
@@ -108,6 +109,7 @@ def test_threads_that_join_are_a_bundle_with_later_starts(
     assert [ended[name] == "reached" for name in names] == bundle.done.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", [140, None])
 def test_a_pool_that_is_killed_at_any_moment_goes_on_to_the_same_end(
     memory: int | None, tmp_path: Path
@@ -268,6 +270,7 @@ def seconds_of(name: str, events: list[PoolEvent]) -> float:
     return spent
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [0.9, 50.0], ids=["slow", "stuck"])
 def test_a_thread_that_is_slower_than_it_says_takes_its_share_and_pays_for_it(
     batch: float, tmp_path: Path
@@ -318,6 +321,7 @@ def test_a_thread_that_reached_its_target_before_a_batch_that_was_stopped_has_re
     assert endings(found) == {"easy": "reached"}
 
 
+@pytest.mark.slow
 def test_a_batch_of_an_adapter_that_takes_too_long_ends_its_job_and_no_other(
     tmp_path: Path,
 ) -> None:

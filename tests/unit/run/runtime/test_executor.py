@@ -149,6 +149,7 @@ def test_a_listener_that_fails_holds_up_no_node(
     ]
 
 
+@pytest.mark.slow
 def test_a_frozen_process_is_found_and_replaced(kind: ExecutorKind, tmp_path: Path) -> None:
     heard = Heard()
     params = replace(QUICK, heartbeat_seconds=2.5)

@@ -49,6 +49,7 @@ def test_settings_survive_the_way_to_a_process(settings: WorkerSettings) -> None
     assert load_settings(dump_settings(settings)) == settings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("warm", [False, True])
 def test_a_worker_computes_what_would_be_computed_here_until_it_is_killed(
     site: Site, settings: WorkerSettings, tmp_path: Path, warm: bool
@@ -110,6 +111,7 @@ def test_a_worker_that_cannot_be_started_is_one_error(
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.mark.slow
 def test_what_a_worker_cannot_load_is_its_message_and_that_of_a_fork_server_an_error(
     settings: WorkerSettings, tmp_path: Path
 ) -> None:

@@ -199,6 +199,7 @@ JUNK = st.lists(LINE | st.binary(max_size=40), max_size=8).map(b"\n".join)
 KINDS = st.sampled_from([None, RowKind.CHAT, RowKind.COMPLETION, RowKind.TEXT])
 
 
+@pytest.mark.slow
 @given(junk=JUNK, kind=KINDS)
 @settings(max_examples=300, deadline=None)
 def test_any_junk_gives_no_quote_or_a_valid_file_that_repair_leaves_as_it_is(

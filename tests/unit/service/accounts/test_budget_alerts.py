@@ -3,6 +3,7 @@
 import asyncio
 from decimal import Decimal
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +20,7 @@ ADA = Account("ada", "user", 0.0, None, Budget(Decimal(100), PERIOD))
 PAYMENTS = st.lists(st.tuples(st.sampled_from([0.0, 1.0, 4.0, 11.0]), st.integers(0, 120)))
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(payments=PAYMENTS)
 def test_a_share_is_reported_when_it_is_reached_and_once_a_period(

@@ -88,6 +88,7 @@ DATA: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chart", CHARTS)
 def test_each_chart_is_drawn_with_words_and_without_styles(chart: str) -> None:
     html = draw(chart, DATA[chart], 'so & "so"')

@@ -146,6 +146,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [ChatRequest, CompletionRequest])
 @settings(deadline=None)
 @given(data=st.data())

@@ -154,6 +154,7 @@ def test_the_key_is_in_the_environment_of_the_process_and_nowhere_else(
     assert [path for path in written if KEY.encode() in path.read_bytes()] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ends", ["fails", "is cancelled"])
 def test_a_job_that_does_not_succeed_is_a_failed_run(recorded: Recorded, ends: str) -> None:
     with recorded.serving() as served:
@@ -189,6 +190,7 @@ def test_a_job_has_a_run_for_each_integration(recorded: Recorded) -> None:
         assert recorded.losses(run) == LOSSES
 
 
+@pytest.mark.slow
 def test_after_a_restart_a_run_is_made_anew_from_the_first_step(recorded: Recorded) -> None:
     with recorded.serving() as served:
         job = submit(served, PROJECT)
@@ -202,6 +204,7 @@ def test_after_a_restart_a_run_is_made_anew_from_the_first_step(recorded: Record
     assert recorded.losses(job) == LOSSES
 
 
+@pytest.mark.slow
 def test_a_job_that_ended_before_it_was_logged_is_logged_after_a_restart(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,6 +224,7 @@ def test_a_job_that_ended_before_it_was_logged_is_logged_after_a_restart(
     assert recorded.count(job, "init") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("killed", ["pid", "child"])
 def test_runs_of_a_killed_process_are_made_anew(recorded: Recorded, killed: str) -> None:
     with recorded.serving() as served:
@@ -241,6 +245,7 @@ def test_runs_of_a_killed_process_are_made_anew(recorded: Recorded, killed: str)
     assert recorded.count(job, "init") == 2
 
 
+@pytest.mark.slow
 def test_errors_of_a_run_end_in_one_warning_and_concern_neither_its_job_nor_other_runs(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:

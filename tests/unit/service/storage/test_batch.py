@@ -43,6 +43,7 @@ def test_an_empty_unit_is_told_that_it_is_written(committer: Committer) -> None:
     assert write_together(committer, WriteBatch(), WriteBatch()) == [None, None]
 
 
+@pytest.mark.slow
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

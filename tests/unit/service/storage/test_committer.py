@@ -74,6 +74,7 @@ def test_units_that_wait_together_are_one_transaction_up_to_the_limit(store: Sto
     assert num_rows(store, [events, jobs, entries]) == [50, 50, 100]
 
 
+@pytest.mark.slow
 def test_after_units_that_came_together_the_next_transaction_waits_for_more(store: Store) -> None:
     with transactions(store, meta) as added, Committer(store, window_seconds=1.0) as committer:
         write_together(committer, meta_unit("a"), meta_unit("b"))

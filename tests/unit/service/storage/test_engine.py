@@ -49,6 +49,7 @@ def test_an_empty_database_has_its_tables_when_it_is_open(store: Store) -> None:
     assert num_rows(store, tables) == [0] * len(tables)
 
 
+@pytest.mark.slow
 def test_a_database_owned_by_another_process_is_refused_by_its_number_and_free_after_its_death(
     database: str, holder: "subprocess.Popen[str]"
 ) -> None:
@@ -60,6 +61,7 @@ def test_a_database_owned_by_another_process_is_refused_by_its_number_and_free_a
     open_store(database).close()
 
 
+@pytest.mark.slow
 def test_a_database_is_opened_once_even_within_a_process(store: Store, database: str) -> None:
     with pytest.raises(InputError, match=f"process {os.getpid()} "):
         open_store(database)

@@ -146,6 +146,7 @@ def test_a_commit_that_did_not_happen_is_repeated(store: Store, committer: Commi
     assert [row["job"] for row in rows_of(store, events)] == ["a"]
 
 
+@pytest.mark.slow
 def test_a_log_that_another_process_continued_meanwhile_ends_it(
     store: Store, committer: Committer, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,6 +170,7 @@ def test_a_log_that_another_process_continued_meanwhile_ends_it(
     assert names(store) == []
 
 
+@pytest.mark.slow
 def test_closing_while_the_database_is_gone_waits_for_nothing(
     store: Store, committer: Committer, database: str
 ) -> None:
@@ -179,6 +181,7 @@ def test_closing_while_the_database_is_gone_waits_for_nothing(
     give_back()
 
 
+@pytest.mark.slow
 def test_a_reader_of_a_database_that_is_gone_says_so_without_its_text(
     crashing_postgres: PostgresServer,
 ) -> None:
@@ -248,6 +251,7 @@ def test_another_file_in_the_place_of_the_database_is_not_written_to(tmp_path: P
         assert names(store) == ["a"]
 
 
+@pytest.mark.slow
 def test_a_server_that_crashes_keeps_what_was_acknowledged_and_writes_the_rest_later(
     crashing_postgres: PostgresServer,
 ) -> None:

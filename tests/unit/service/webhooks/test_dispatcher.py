@@ -76,6 +76,7 @@ def end_jobs(served: Served, user: str, count: int, zone: str = "default") -> No
     served.ask(end, zone)
 
 
+@pytest.mark.slow
 def test_one_users_slow_receivers_delay_no_other_users_webhooks(tmp_path: Path) -> None:
     file = make_file().model_copy(update={"webhooks": WebhooksConfig(private_addresses=True)})
     with serving(tmp_path, file) as served, Receiver().open() as silent, Receiver().open() as quick:

@@ -117,6 +117,7 @@ def test_what_is_not_a_kind_is_refused_with_its_package(
         check_service(read_config(write_zone(packages, "barter")))
 
 
+@pytest.mark.slow
 def test_settings_without_such_a_kind_load_no_package(packages: Path) -> None:
     offer(packages, "loud_kind", "barter", "raise SystemExit('loaded')")
     file = write_zone(packages, "auction")

@@ -84,6 +84,7 @@ def test_prices_that_forget_within_slots_are_stationary_too() -> None:
     assert first.std(axis=0) == pytest.approx([0.1] * 3, rel=0.04)
 
 
+@pytest.mark.slow
 def test_counts_are_stationary_from_their_first_slot_on() -> None:
     first = np.array([generate_counts(COUNTS, 2, seed, SLOT) for seed in range(3000)])
     assert (first == 0).mean(axis=0) == pytest.approx([0.5] * 2, abs=0.03)

@@ -50,6 +50,7 @@ def test_tasks_come_back_as_they_were(tmp_path: Path) -> None:
         assert [task.operating_cost for task in back] == [t.operating_cost for t in market.tasks]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["pdftsp", "titan", "eft", "ntm"])
 def test_a_stream_decides_and_counts_as_a_file_of_json(tmp_path: Path, mechanism: str) -> None:
     market = random_market(np.random.default_rng(3), slots=40, nodes=4, num_tasks=150)
@@ -171,6 +172,7 @@ def test_files_that_are_none_are_refused(tmp_path: Path, monkeypatch: pytest.Mon
         read_market(Path("day.parquet"))
 
 
+@pytest.mark.slow
 def test_no_more_than_a_batch_of_tasks_is_held(tmp_path: Path) -> None:
     params = SyntheticParams(nodes={"a100": 5}, rate=100, slots=144)
     market, bids = make_stream(params)
@@ -218,6 +220,7 @@ def test_outages_add_a_row_for_each_plan_that_they_change(tmp_path: Path) -> Non
     assert len(rows) == 60 + report.outages.num_replanned > 60
 
 
+@pytest.mark.slow
 def test_a_killed_run_leaves_whole_parts(tmp_path: Path) -> None:
     code = """
 import itertools, sys

@@ -43,6 +43,7 @@ def curves(tmp_path_factory: pytest.TempPathFactory) -> tuple[RecordedCurve, ...
     return read_curves(write_curves(tmp_path_factory.mktemp("recorded")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("hopeless", "deadline"), [(0.0, 500), (0.1, 500), (0.3, 500), (0.1, 250), (0.3, 250)]
 )

@@ -244,6 +244,7 @@ ROWS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(rows=ROWS)
 def test_a_log_written_as_plain_csv_reads_back_in_order(
     rows: list[tuple[float, int, int, str]], tmp_path_factory: pytest.TempPathFactory

@@ -228,6 +228,7 @@ def test_a_fit_of_a_poisson_log_finds_next_to_no_burstiness() -> None:
     assert dispersion(counts) < 1.3
 
 
+@pytest.mark.slow
 def test_a_fit_finds_the_dispersion_and_the_memory_of_what_made_the_log() -> None:
     hourly = 1 + 0.5 * np.sin(2 * np.pi * (np.arange(24) + 0.5) / 24)
     made_by = BurstyParams(

@@ -28,6 +28,7 @@ def digest(market: Instance) -> str:
     return hashlib.sha256(json.dumps(bids).encode()).hexdigest()[:12]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("params", "expected"),
     [

@@ -26,6 +26,7 @@ def swinging(num_slots: int, seed: int = 5) -> SpotMarket:
     return market_of(16.0 * up + random.normal(0, 1, num_slots), wandering)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seen", [41, 75, 100])
 def test_forecasts_keep_to_what_can_be(seen: int) -> None:
     forecast = Arima(cap=16, **SMALL).forecast(swinging(seen), 9)
@@ -56,6 +57,7 @@ def test_a_mean_reverting_price_is_forecast_as_its_law_says() -> None:
     assert width == pytest.approx(2 * 1.2816 * 0.02, rel=0.12)
 
 
+@pytest.mark.slow
 def test_quantiles_cover_as_often_as_they_say() -> None:
     random = np.random.default_rng(3)
     price = np.empty(600)
@@ -88,6 +90,7 @@ def test_with_too_little_past_the_last_slot_goes_on() -> None:
     assert forecast.available_quantiles.tolist() == naive.available_quantiles.tolist()
 
 
+@pytest.mark.slow
 def test_a_forecast_depends_on_the_past_alone_and_not_on_forecasts_made_before() -> None:
     market = swinging(140)
     worn = Arima(cap=16, **SMALL)
@@ -100,6 +103,7 @@ def test_a_forecast_depends_on_the_past_alone_and_not_on_forecasts_made_before()
     assert worn.description == Arima(cap=16, **SMALL).description
 
 
+@pytest.mark.slow
 def test_models_are_fitted_once_in_so_many_slots(monkeypatch: pytest.MonkeyPatch) -> None:
     fits: list[int] = []
     fit = AutoARIMA.fit
@@ -145,6 +149,7 @@ def test_between_two_fits_what_was_seen_since_is_heard() -> None:
     assert after > before + 0.2
 
 
+@pytest.mark.slow
 def test_fits_warn_nobody() -> None:
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")

@@ -70,6 +70,7 @@ def alone(base: Base, job: LoraJob, chunks: list[DataSet]) -> AdapterState:
     return train_alone(job, MICRO, ChunkWorker(base, job), chunks, SLOTS, total(chunks))
 
 
+@pytest.mark.slow
 def test_workers_at_two_sites_come_to_the_bits_of_one_process(
     base: Base, job: LoraJob, chunks: list[DataSet], alone: AdapterState, tmp_path: Path
 ) -> None:

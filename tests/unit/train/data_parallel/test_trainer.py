@@ -59,6 +59,7 @@ def new_trainer(base: Base, job: LoraJob, folder: Path, micro_batch: int = MICRO
     return ElasticTrainer(base, job, folder, micro_batch=micro_batch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_workers", [2, 4, 8])
 def test_weights_are_the_same_bits_for_any_number_of_workers(
     base: Base, job: LoraJob, alone: dict[str, Tensor], tmp_path: Path, num_workers: int
@@ -102,6 +103,7 @@ def test_weights_are_those_of_peft_alone_with_the_whole_batch_at_once(
     assert_close(alone, train_alone(base, job, start))
 
 
+@pytest.mark.slow
 def test_micro_batches_of_one_row_give_the_bits_of_exact_mode(
     base: Base, job: LoraJob, tmp_path: Path
 ) -> None:
@@ -117,6 +119,7 @@ def test_micro_batches_of_one_row_give_the_bits_of_exact_mode(
     assert is_same(weights_of(trainer), node.weights(even.id))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [3, 8, 17, 25, 41])
 def test_a_job_goes_on_from_its_checkpoint_to_the_same_bits(
     base: Base, job: LoraJob, alone: dict[str, Tensor], tmp_path: Path, rows: int
@@ -201,6 +204,7 @@ def test_a_checkpoint_within_a_micro_batch_is_refused(
         new_trainer(base, job, tmp_path)
 
 
+@pytest.mark.slow
 def test_the_adapter_is_handed_out_and_checked(base: Base, job: LoraJob, tmp_path: Path) -> None:
     trainer = new_trainer(base, job, tmp_path)
     train_with(trainer, [GradientWorker(base, job)], stream(0))

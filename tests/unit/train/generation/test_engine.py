@@ -73,6 +73,7 @@ def expected(base: Base, prompt: list[int], adapter: Path | None, max_tokens: in
     return "".join(continue_tokens(base, model, prompt, SampleParams(max_tokens)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("max_cache_bytes", [2**30, 20_000])
 def test_answers_of_many_adapters_are_those_of_plain_peft(

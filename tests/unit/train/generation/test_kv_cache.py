@@ -1,5 +1,6 @@
 """The block of keys and values, against plain lists."""
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -41,6 +42,7 @@ def check(batch: KvBatch, expected: list[list[int]]) -> None:
             assert mask[row].tolist() == [0] * padding + [1] * len(numbers)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_rows_join_and_leave(data: st.DataObject) -> None:

@@ -82,6 +82,7 @@ def oracle(base: Base, adapter: Path, data: Path, rows: int, max_length: int) ->
     return evaluate(base, adapter, dataset, max_length, num_answers=2, max_tokens=6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("kind", [RowKind.TEXT, RowKind.COMPLETION, RowKind.CHAT])
 def test_scores_of_the_base_and_of_adapters_are_those_of_auctune_evaluate(
