@@ -15,6 +15,7 @@ import numpy as np
 
 from auctune.auction.candidates import list_candidates
 from auctune.auction.dual.scenarios import descend
+from auctune.auction.pricing.exponential import price_cells
 from auctune.auction.search.schedule_search import find_best
 from auctune.domain.errors import InputError
 from auctune.edge.search.forward import build_plan, plan_cost
@@ -49,6 +50,12 @@ def _decide_on_bids() -> None:
     from auctune.service.zones.auction.startup import synthetic_cluster, warm_up
 
     warm_up("pdftsp", {}, synthetic_cluster(1), lambda _: None)
+
+
+def _decide_at_exponential_prices() -> None:
+    from auctune.service.zones.auction.startup import synthetic_cluster, warm_up
+
+    warm_up("pdftsp", {"pricing": "exponential"}, synthetic_cluster(1), lambda _: None)
 
 
 def _learn_prices() -> None:
@@ -110,6 +117,7 @@ def _share_a_pool() -> None:
 PARTS = (
     # The longest first.
     Part("auctions", _decide_on_bids, (find_best, list_candidates)),
+    Part("auctions with exponential prices", _decide_at_exponential_prices, (price_cells,)),
     Part("prices of auctions", _learn_prices, (descend,)),
     Part("spot instances", _rent, (choose,)),
     Part("pools of spot policies", _play_policies, (play_pool,)),

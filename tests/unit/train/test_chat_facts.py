@@ -241,11 +241,11 @@ def test_threads_that_render_with_one_template_do_not_mix_their_marks() -> None:
         "<|im_end|>{% endif %}{% endfor %}"
     )
     chats = ChatTemplate(byte_tokenizer(template))
-    chat = ([user("?" * 500), assistant("yes " * 500)] * 20, [])
-    alone = chats.tokenize(*chat, "line 1")
+    messages = [user("?" * 500), assistant("yes " * 500)] * 20
+    alone = chats.tokenize(messages, [], "line 1")
 
     def tokenize(_: int) -> bool:
-        return chats.tokenize(*chat, "line 1") == alone
+        return chats.tokenize(messages, [], "line 1") == alone
 
     with ThreadPoolExecutor(8) as threads:
         assert all(threads.map(tokenize, range(64)))

@@ -68,7 +68,7 @@ class ExponentialPricing(Pricing):
     def on_allocation(self, rows: Ints, nodes: Ints) -> None:
         capacity, usage = self._book.capacity, self._book.usage
         compute, memory = self._ranges()
-        _price_cells(
+        price_cells(
             capacity.compute,
             capacity.memory,
             capacity.type_of,
@@ -164,7 +164,7 @@ def _quantiles(densities: deque[float]) -> Range:
 
 
 @kernel
-def _price_cells(
+def price_cells(
     compute: Floats,
     memory: Floats,
     type_of: Ints,
@@ -179,6 +179,16 @@ def _price_cells(
     lam: Floats,
     phi: Floats,
 ) -> None:
+    """Set the prices of cells whose use has changed.
+
+    Args:
+        compute, memory: capacities by type [K].
+        type_of: type of each node [N].
+        used_compute, used_memory: [T, N].
+        slots, nodes: of the cells, [n] each.
+        compute_low, compute_high, memory_low, memory_high: prices at no use and at full use.
+        lam, phi: prices of compute and memory [T, N]; those of the cells are replaced.
+    """
     # Called once an admission: plain arrays pass far quicker than tuples of them.
     for i in range(len(slots)):
         t, n = slots[i], nodes[i]

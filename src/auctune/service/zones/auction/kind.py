@@ -89,10 +89,11 @@ class AuctionLoader(LanguageZoneLoader[AuctionConfig, AuctionZone, AuctionModel]
     def _prepare(self) -> None:
         self.supply = build_supply(self.entry, self.recorded)
         self.energy = zone_energy(self.entry, self.recorded["epoch"])
-        what = "getting the auction ready" if kernels_are_compiled() else COMPILING
+        settings = self.recorded["settings"]
+        what = "getting the auction ready" if kernels_are_compiled(settings) else COMPILING
         warm_up(
             self.recorded["mechanism"],
-            self.recorded["settings"],
+            settings,
             self.supply.cluster,
             lambda share: self.dependencies.report(what, share),
         )

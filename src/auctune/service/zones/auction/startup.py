@@ -22,6 +22,7 @@ import structlog
 
 from auctune.auction.candidates import list_candidates
 from auctune.auction.dual.scenarios import descend
+from auctune.auction.pricing.exponential import price_cells
 from auctune.auction.search.schedule_search import find_best
 from auctune.domain import (
     Admission,
@@ -50,6 +51,8 @@ _MORE_THAN_ANY_NODE = 1e300
 
 # Called from Python, and compiled last of their parts.
 _KERNELS = (find_best, list_candidates, descend)
+# With these prices the search is compiled once more, before its last kernel.
+_KERNELS_OF_PRICING = {"exponential": (price_cells,)}
 
 # Mechanism, settings and number of node types of what `warm_up` has compiled in this process.
 _warmed_up: set[tuple[Any, ...]] = set()
@@ -57,9 +60,10 @@ _warmed_up: set[tuple[Any, ...]] = set()
 _log = structlog.get_logger(__name__)
 
 
-def kernels_are_compiled() -> bool:
-    """Return whether this environment has compiled the kernels of auctions before."""
-    return is_compiled(*_KERNELS)
+def kernels_are_compiled(settings: Mapping[str, str]) -> bool:
+    """Return whether this environment has compiled the kernels of such an auction before."""
+    own = _KERNELS_OF_PRICING.get(settings.get("pricing", ""), ())
+    return is_compiled(*_KERNELS, *own)
 
 
 class KernelCompilation(StartupTask):
@@ -67,11 +71,11 @@ class KernelCompilation(StartupTask):
 
     def __init__(self, zones: Iterable[AuctionConfig]) -> None:
         self._children: list[_Compiler] = []
-        if kernels_are_compiled():
-            return
         works: dict[tuple[Any, ...], dict[str, Any]] = {}
         for entry in zones:
             name, settings = entry.mechanism
+            if kernels_are_compiled(settings):
+                continue
             key = (name, *sorted(settings.items()), len(entry.node_types))
             works[key] = {"mechanism": name, "settings": settings, "types": len(entry.node_types)}
         for work in works.values():
