@@ -19,7 +19,7 @@ from auctune.spot.window.expectation import (
 )
 from auctune.spot.window.table import lowest_column, units_done
 from support.spot_cases import even_jobs, prices, starts
-from support.spot_oracle import Held, all_held, best_expected, exact, slot_work
+from support.spot_oracle import Held, all_held, best_expected, exact, on_grid, slot_work
 from support.thorough import drawn
 
 cells = st.tuples(prices, st.integers(0, 2))
@@ -68,7 +68,7 @@ def test_the_expected_value_is_the_best_of_all_reactions(data: st.DataObject) ->
             on_demand,
             exact(late),
             exact(dear),
-            progress=exact(round(done * terms.step, 9)) + work,
+            progress=on_grid(terms, done) + work,
             last=held,
         )
         - (1 + exact(dear)) * cost

@@ -10,7 +10,7 @@ from auctune.spot.terms import job_constants, state_of
 from auctune.spot.window.program import fill_window, follow, make_scratch
 from auctune.spot.window.table import units_done
 from support.spot_cases import even_jobs, markets, started_jobs
-from support.spot_oracle import all_held, best_value, exact, outcome, worth
+from support.spot_oracle import all_held, best_value, exact, on_grid, outcome, worth
 from support.thorough import drawn
 
 
@@ -24,7 +24,7 @@ def test_the_plan_is_the_best_of_all(data: st.DataObject) -> None:
     last = data.draw(st.sampled_from(all_held(job, job.n_max)))
     terms = job_constants(job, market.on_demand_price)
     done = data.draw(st.integers(terms.debt, units_done(terms, job.workload)))
-    progress = round((done - terms.debt) * terms.step, 9)
+    progress = on_grid(terms, done - terms.debt)
 
     scratch = make_scratch(terms, end - slot)
     low = data.draw(st.integers(0, done))

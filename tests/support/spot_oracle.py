@@ -8,12 +8,21 @@ from fractions import Fraction
 from itertools import pairwise, product
 
 from auctune.spot import InstanceStart, LinearScaling, SpotJob, TableScaling
+from auctune.spot.terms import JobConstants
 
 Held = tuple[int, int]
 
 
 def exact(value: float) -> Fraction:
     return Fraction(repr(float(value)))
+
+
+def on_grid(terms: JobConstants, units: int) -> Fraction:
+    """Return the work of so many units of an exact grid.
+
+    As a rounded float, it would leave a job that just ends in time late, and without its value.
+    """
+    return Fraction(units * terms.step).limit_denominator(10_000)
 
 
 def start_of(overhead: InstanceStart) -> Fraction:
@@ -119,11 +128,11 @@ def outcome(
     prices: Sequence[float],
     on_demand: float,
     held: Sequence[Held],
-    progress: float = 0.0,
+    progress: Fraction = Fraction(0),
     last: Held = (0, 0),
 ) -> tuple[Fraction, Fraction, Sequence[Fraction]]:
     """Work done and money spent by an allocation, and the on-demand GPUs at its end."""
-    done, cost = exact(progress), Fraction(0)
+    done, cost = progress, Fraction(0)
     by_instance = isinstance(job.overhead, InstanceStart)
     instances = Instances(job, last) if by_instance else None
     for now, price in zip(held, prices, strict=True):
@@ -140,7 +149,7 @@ def best_value(
     on_demand: float,
     *,
     slot: int = 0,
-    progress: float = 0.0,
+    progress: Fraction = Fraction(0),
     last: Held = (0, 0),
 ) -> Fraction:
     """The most that the slots from `slot` on can bring, with a target of L e / d at their end."""
