@@ -122,6 +122,7 @@ def _failure(job: TimeshareJob) -> dict[str, Any]:
         # The service lost the result, so the owner is refunded.
         code, refund = "training_failed", True
         message = job.departure.why or "its adapter cannot be archived"
-    if not refund and job.was_slowed:
+    # A job that has reached its cap has got all that it paid for: seconds at the speed sold.
+    if not refund and job.was_slowed and how != ExitReason.STOPPED:
         message, refund = f"{message}: {SLOWER_THAN_SOLD}", True
     return {"code": code, "message": message, "param": param, "refund": refund}
