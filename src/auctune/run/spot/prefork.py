@@ -108,8 +108,8 @@ def serve(stream: socket.socket, settings: WorkerSettings) -> None:
         load_worker(settings)
     # Forking is safe with one thread.
     assert threading.active_count() == 1
-    stream.sendall(_PID.pack(os.getpid()))
-    while True:
+    is_open = _send_pid(stream, os.getpid())
+    while is_open:
         message, descriptors, *_ = socket.recv_fds(stream, 1, 1)
         if not message:
             return
@@ -119,7 +119,16 @@ def serve(stream: socket.socket, settings: WorkerSettings) -> None:
             stream.close()
             run_worker(WORKER, Connection(descriptors[0]))
         os.close(descriptors[0])
+        is_open = _send_pid(stream, pid)
+
+
+def _send_pid(stream: socket.socket, pid: int) -> bool:
+    """Send a process id; return whether there is still anybody to read it."""
+    try:
         stream.sendall(_PID.pack(pid))
+    except (BrokenPipeError, ConnectionResetError):
+        return False
+    return True
 
 
 if __name__ == "__main__":

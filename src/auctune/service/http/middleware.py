@@ -3,6 +3,7 @@
 Logs contain no bodies, queries, headers or names that users choose; only the pattern of a path.
 """
 
+import asyncio
 import secrets
 import time
 
@@ -45,12 +46,12 @@ class RequestMiddleware:
             await self._app(scope, receive, send)
             return
         start, request_id = time.perf_counter(), secrets.token_hex(8)
-        status, is_stream = 500, False
+        status, is_stream, has_begun = 500, False, False
 
         async def send_with_headers(message: Message) -> None:
-            nonlocal status, is_stream
+            nonlocal status, is_stream, has_begun
             if message["type"] == "http.response.start":
-                status = message["status"]
+                status, has_begun = message["status"], True
                 headers = list(message.get("headers", ()))
                 is_stream = any(
                     key == b"content-type" and value.startswith(b"text/event-stream")
@@ -64,6 +65,12 @@ class RequestMiddleware:
 
         try:
             await self._handle(scope, receive, send_with_headers)
+        except asyncio.CancelledError:
+            # Requests are cancelled where the service stops before they are done.
+            if has_begun:
+                raise
+            stopping = ApiError(503, "the service is stopping", "unavailable", headers=RETRY)
+            await stopping.response()(scope, receive, send_with_headers)
         finally:
             seconds = time.perf_counter() - start
             route = getattr(scope.get("route"), "path", "-")
