@@ -52,8 +52,12 @@ class Response:
 
     @property
     def error_code(self) -> str | None:
-        """Code of an error response."""
-        code: str | None = self.body.get("error", {}).get("code")
+        """Code of an error response; `None` of one without JSON, which is a violation by itself."""
+        try:
+            error = self.body.get("error", {})
+        except ValueError:
+            return None
+        code: str | None = error.get("code")
         return code
 
 
