@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from auctune.service.zones.core.metered import SLOWER_THAN_SOLD
+
 JobView = dict[str, Any]
 
 _STAGES = {"validating_files": 0, "queued": 1, "running": 2}
@@ -62,7 +64,9 @@ def contradictions(before: JobView, after: JobView) -> Iterator[str]:
     if market["metered"]:
         meter, meter_after = market["metered"], market_after["metered"]
         yield from _changes(meter, meter_after, ("max_cost", "estimate"))
-        if Decimal(meter["cost"]) > Decimal(meter_after["cost"]):
+        # A slot that was slower than sold is charged, and refunded once that is known.
+        is_slowed = SLOWER_THAN_SOLD in market_after["notes"]
+        if Decimal(meter["cost"]) > Decimal(meter_after["cost"]) and not is_slowed:
             yield f"cost decreased from {meter['cost']} to {meter_after['cost']}"
         if Decimal(meter_after["cost"]) > Decimal(meter_after["max_cost"]):
             yield f"cost {meter_after['cost']} exceeds the cap of {meter_after['max_cost']}"

@@ -210,6 +210,18 @@ def test_a_cancelled_job_of_a_pool_has_ended_once_it_is_settled() -> None:
     assert violations(job)
 
 
+def test_a_slot_that_was_slower_than_sold_is_charged_and_refunded() -> None:
+    job, meter = admitted()
+    append(job, EventType.METERED, meter.charge(0, Money("0.3")), slot=0, amount="0.3", cost="0")
+    entries = meter.give_back(Money("0.3"))
+    result = {"rows": 1}
+    append(job, EventType.TRAINED, entries, slot=0, number=0, result=result, refund="0.3")
+    append(job, EventType.FINISHED, meter.end(refunded=False), files=["file-a"])
+    assert violations(job) == []
+    del job.events[2].body["refund"]
+    assert violations(job)
+
+
 def requested(**fields: Any) -> JobRequest:
     request = JobRequest("ann-1", b"", {}, is_repeatable=True, job_ids={"job"}, num_sent=1)
     return replace(request, **fields)

@@ -18,6 +18,7 @@ from auctune.service.ledger import (
 )
 from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.service.zones.auction.events import AuctionEventType
+from auctune.service.zones.core.metered import SLOWER_THAN_SOLD
 from auctune.service.zones.timeshare.events import TimeshareEventType
 from soak.history import FINAL_EVENTS, JobHistory
 
@@ -30,6 +31,8 @@ _NOT_REFUNDED = (
     "target_not_reached",
     "training_diverged",
 )
+# Refunded as well if the machine was slower than sold.
+_LATE = ("step_too_long", "target_not_reached")
 
 
 def check_job(job: JobHistory, *, is_metered: bool) -> Iterator[str]:
@@ -82,8 +85,14 @@ def _check_refund(job: JobHistory) -> Iterator[str]:
     code = last.body.get("code")
     if code not in (*_REFUNDED, *_NOT_REFUNDED):
         yield f"{job.job} failed with an unknown code: {code}"
-    elif last.body["refund"] != (code in _REFUNDED):
+    elif last.body["refund"] != (code in _REFUNDED or _is_late_by_the_machine(job, code)):
         yield f"{job.job} failed ({code}), with refund {last.body['refund']}"
+
+
+def _is_late_by_the_machine(job: JobHistory, code: str) -> bool:
+    """Return whether a pool that was slower than sold is why a job missed its target."""
+    notes = [event.body["text"] for event in job.events_of(EventType.NOTE_ADDED)]
+    return code in _LATE and SLOWER_THAN_SOLD in notes
 
 
 def _check_sold_job(job: JobHistory, decision: ZoneEvent) -> Iterator[str]:
@@ -119,7 +128,7 @@ def _check_metered_job(job: JobHistory, decision: ZoneEvent) -> Iterator[str]:
     """Check a metered job: its cap is held, each slot or unit charged once, the rest released."""
     cap = _minor_units(decision.body.get("held", decision.body["decision"]["max_cost"]))
     metered = job.events_of(EventType.METERED)
-    charges = [_minor_units(event.body["amount"]) for event in metered]
+    charges = list(_charges(job))
     costs = [_minor_units(event.body["cost"]) for event in metered]
     if sum(charges) > cap:
         yield f"{job.job} was charged {sum(charges)}, above its cap of {cap}"
@@ -144,6 +153,15 @@ def _check_metered_job(job: JobHistory, decision: ZoneEvent) -> Iterator[str]:
         yield f"{job.job}: units were charged twice: {units}"
 
 
+def _charges(job: JobHistory) -> Iterator[int]:
+    """Yield charges of slots or units, and refunds of slots that were slower than sold."""
+    for event in job.events:
+        if event.type == EventType.METERED:
+            yield _minor_units(event.body["amount"])
+        elif event.type == EventType.TRAINED and event.body.get("refund"):
+            yield -_minor_units(event.body["refund"])
+
+
 def _check_amounts(job: JobHistory, expected: Mapping[str, list[int]]) -> Iterator[str]:
     for account, amounts in expected.items():
         found, nonzero = job.amounts(account), [amount for amount in amounts if amount]
@@ -157,6 +175,8 @@ def _held_amounts(job: JobHistory, cap: int) -> list[int]:
     for event in job.events:
         if event.type == EventType.METERED:
             amounts.append(_minor_units(event.body["amount"]))
+        elif event.type == EventType.TRAINED and event.body.get("refund"):
+            amounts.append(-_minor_units(event.body["refund"]))
         elif event.type == EventType.CANCELLED and "held" in event.body:
             amounts.append(-sum(amounts) - _minor_units(event.body["held"]))
     return [*amounts, -sum(amounts)]
