@@ -18,7 +18,7 @@ help:
 	@echo "             BASE=smollm2 adapts a real chat model instead, from the package index"
 	@echo "make test    linters, types, layer contracts and all quick tests: minutes"
 	@echo "make lint    the first half of it: all but the tests"
-	@echo "make test-all  the other tests: whole services and runs, kills, Ray, browsers: half an hour"
+	@echo "make test-all  the other tests: whole services and runs, kills, Ray, browsers: up to an hour"
 	@echo "             THOROUGH=1 adds all combinations and more drawn cases"
 	@echo "make clients  tests of litellm, DSPy, llama-index and old openai clients: minutes, and 2 GB once"
 	@echo "make bench   the figures of docs/reference/figures.md, measured on this machine"

@@ -100,7 +100,8 @@ def unpack(folder: Path, moment: str, fixture: Path = FIXTURE) -> Moment:
     for table in ("teams", "users", "entries", "idempotency_keys"):
         _insert(made, table, read_lines(fixture / f"{table}.jsonl.xz"))
     # Of all files the sizes are known. Their contents are left out, and nobody looks further.
-    files = [_sized(row) for row in read_lines(fixture / "files.jsonl.xz")]
+    examination = SharedDataClient().examination("tiny")
+    files = [_sized(row, examination) for row in read_lines(fixture / "files.jsonl.xz")]
     _insert(made, "files", files)
     (made.data / "files").mkdir()
     for row in files:
@@ -109,9 +110,8 @@ def unpack(folder: Path, moment: str, fixture: Path = FIXTURE) -> Moment:
     return made
 
 
-def _sized(row: Row) -> Row:
+def _sized(row: Row, examination: str) -> Row:
     """A file whose sizes, recorded by base and length, are of the examination that is made now."""
-    examination = SharedDataClient().examination("tiny")
     sizes = {
         size_key(f"{base}:{examination}", int(length)): size
         for key, size in row["body"]["data_sizes"].items()

@@ -128,7 +128,7 @@ def _check_metered_job(job: JobHistory, decision: ZoneEvent) -> Iterator[str]:
     """Check a metered job: its cap is held, each slot or unit charged once, the rest released."""
     cap = _minor_units(decision.body.get("held", decision.body["decision"]["max_cost"]))
     metered = job.events_of(EventType.METERED)
-    charges = list(_charges(job))
+    charges = [_charge(event) for event in job.events]
     costs = [_minor_units(event.body["cost"]) for event in metered]
     if sum(charges) > cap:
         yield f"{job.job} was charged {sum(charges)}, above its cap of {cap}"
@@ -153,13 +153,13 @@ def _check_metered_job(job: JobHistory, decision: ZoneEvent) -> Iterator[str]:
         yield f"{job.job}: units were charged twice: {units}"
 
 
-def _charges(job: JobHistory) -> Iterator[int]:
-    """Yield charges of slots or units, and refunds of slots that were slower than sold."""
-    for event in job.events:
-        if event.type == EventType.METERED:
-            yield _minor_units(event.body["amount"])
-        elif event.type == EventType.TRAINED and event.body.get("refund"):
-            yield -_minor_units(event.body["refund"])
+def _charge(event: ZoneEvent) -> int:
+    """Return what a slot or unit is charged; negative: refunded, as it was slower than sold."""
+    if event.type == EventType.METERED:
+        return _minor_units(event.body["amount"])
+    if event.type == EventType.TRAINED and event.body.get("refund"):
+        return -_minor_units(event.body["refund"])
+    return 0
 
 
 def _check_amounts(job: JobHistory, expected: Mapping[str, list[int]]) -> Iterator[str]:
@@ -173,12 +173,10 @@ def _held_amounts(job: JobHistory, cap: int) -> list[int]:
     """Return the entries on `held`: the cap, what was used or released of it, and the rest."""
     amounts = [-cap]
     for event in job.events:
-        if event.type == EventType.METERED:
-            amounts.append(_minor_units(event.body["amount"]))
-        elif event.type == EventType.TRAINED and event.body.get("refund"):
-            amounts.append(-_minor_units(event.body["refund"]))
-        elif event.type == EventType.CANCELLED and "held" in event.body:
+        if event.type == EventType.CANCELLED and "held" in event.body:
             amounts.append(-sum(amounts) - _minor_units(event.body["held"]))
+        else:
+            amounts.append(_charge(event))
     return [*amounts, -sum(amounts)]
 
 

@@ -42,6 +42,8 @@ _log = logging.getLogger(__name__)
 
 # To be raised with every change of this format, and of the rules of auctune.train.rows.
 ROW_RULES = 4
+ROW_LIBRARIES = ("transformers", "tokenizers", "jinja2")
+"""Libraries whose releases may tokenize a row in another way."""
 # Of the newest .npz of a file.
 MAX_KEPT = 2
 _BLOCK_TOKENS = 2**18
@@ -336,7 +338,7 @@ def tokenizer_fingerprint(tokenizer: "PreTrainedTokenizerBase") -> str:
     # A call resets truncation and padding, which are part of the state.
     empty = tokenizer("")["input_ids"]
     parts = {
-        "versions": [version(name) for name in ("transformers", "tokenizers", "jinja2")],
+        "versions": [version(name) for name in ROW_LIBRARIES],
         "class": type(tokenizer).__qualname__,
         "state": backend.to_str(),
         "chat_template": tokenizer.chat_template,

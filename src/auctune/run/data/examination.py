@@ -8,15 +8,13 @@ import json
 from importlib.metadata import version
 from pathlib import Path
 
-from auctune.domain.base_name import HUB, resolve_base
-from auctune.domain.errors import InputError
-from auctune.run.base_place import base_place
-from auctune.train.stored_tokens import ROW_RULES
+from auctune.domain.base_name import HUB
+from auctune.run.base_place import BaseKind, base_place
+from auctune.train.stored_tokens import ROW_LIBRARIES, ROW_RULES
 
 # The second is a folder of Hugging Face's tokenizers.
 _PATTERNS = ("*", "additional_chat_templates/*")
 _WEIGHTS = (".safetensors", ".bin", ".gguf", ".h5", ".msgpack", ".onnx", ".pt", ".pth")
-_LIBRARIES = ("transformers", "tokenizers", "jinja2")
 
 
 def examination_digest(base: str, cache: Path) -> str:
@@ -28,11 +26,13 @@ def examination_digest(base: str, cache: Path) -> str:
         base: "tiny", a folder, or a hub's name.
         cache: folder of bases that are built here.
     """
-    folder = base_place(base, cache).folder or _downloaded(base)
+    place = base_place(base, cache)
+    is_of_hub = place.kind == BaseKind.HUB
+    folder = _downloaded(base.removeprefix(HUB)) if is_of_hub else place.folder
     files = {} if folder is None else _digests(folder)
     parts = {
         "rules": ROW_RULES,
-        "versions": [version(name) for name in _LIBRARIES],
+        "versions": [version(name) for name in ROW_LIBRARIES],
         "files": files or base,
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
@@ -41,22 +41,21 @@ def examination_digest(base: str, cache: Path) -> str:
 def _digests(folder: Path) -> dict[str, str]:
     """Return the digest of each file without weights, by its name in the folder."""
     return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        str(path.relative_to(folder)): _digest(path)
         for pattern in _PATTERNS
         for path in folder.glob(pattern)
         if path.is_file() and path.suffix not in _WEIGHTS
     }
 
 
-def _downloaded(base: str) -> Path | None:
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _downloaded(name: str) -> Path | None:
     """Return the folder of a hub's base in the hub's cache; `None` if it is not there."""
-    try:
-        name = resolve_base(base, Path())
-    except InputError:
-        return None
-    if not name.startswith(HUB):
-        return None
     from huggingface_hub import try_to_load_from_cache
 
-    found = try_to_load_from_cache(name.removeprefix(HUB), "config.json")
+    found = try_to_load_from_cache(name, "config.json")
     return Path(found).parent if isinstance(found, str) else None
