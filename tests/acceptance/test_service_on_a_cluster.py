@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from auctune.train.base import Base
-from support.executor_kinds import LEASE_SECONDS, NEEDS_RAY
+from support.executor_kinds import LEASE_SECONDS
 from support.one_job import adapter, beyond, check_charged_once, rows_of_job, submit
 from support.ray_nodes import RayNodes
 from support.service_process import Answer, ServiceProcess, poll, rows_of, running, write_service
 
 pytest_plugins = ["support.tiny_bases", "support.executor_fixtures"]
-pytestmark = [pytest.mark.slow, NEEDS_RAY]
+pytestmark = [pytest.mark.slow, pytest.mark.ray]
 
 ZONE = "/v1/zones/default/state"
 

@@ -113,7 +113,6 @@ def fuzz(operation: Any, mode: GenerationMode, key: str, real: dict[str, str]) -
     @given(case=operation.as_strategy(generation_mode=mode), is_real=booleans())
     @settings(
         max_examples=20,
-        deadline=None,
         derandomize=True,
         database=None,
         phases=[Phase.explicit, Phase.generate],

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,7 @@ from support.edge_runs import MARKET, make_inputs, make_job, train_record, write
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not here: the extra `ray` has it"),
+    pytest.mark.ray,
 ]
 
 

@@ -5,7 +5,6 @@ One cluster and one run serve all tests: their processes are heavy.
 
 from contextlib import closing
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -48,7 +47,7 @@ from support.edge_runs import (
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not here: the extra `ray` has it"),
+    pytest.mark.ray,
 ]
 
 LOST_IN = 1

@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -26,9 +25,7 @@ from support.edge_runs import (
     write_site_rows,
 )
 
-pytestmark = pytest.mark.skipif(
-    find_spec("ray") is None, reason="Ray is not here: the extra `ray` has it"
-)
+pytestmark = pytest.mark.ray
 
 MARKET = EdgeMarket(
     slots=3,

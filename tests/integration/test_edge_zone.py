@@ -8,7 +8,6 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable
 from decimal import Decimal
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +37,7 @@ from support.service_process import ServiceProcess, poll, running
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not here: the extra `ray` has it"),
+    pytest.mark.ray,
     pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning"),
 ]
 

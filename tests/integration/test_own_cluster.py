@@ -16,11 +16,10 @@ from auctune.run.runtime.ray.launcher import RayLauncher
 from auctune.run.runtime.ray.params import RayParams
 from auctune.run.runtime.supervisor import Executor, SupervisorPolicy
 from auctune.train.job import LoraJob
-from support.executor_kinds import NEEDS_RAY
 from support.heard import Heard, closing
 from support.market_runs import living, parent_of, poll
 
-pytestmark = [pytest.mark.slow, NEEDS_RAY]
+pytestmark = [pytest.mark.slow, pytest.mark.ray]
 
 DRIVER = """
 import sys

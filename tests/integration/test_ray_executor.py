@@ -19,14 +19,14 @@ from auctune.service.zones.auction.executors import RayExecutorFactory
 from auctune.train.base import load_base
 from auctune.train.job import LoraJob
 from auctune.train.trainer import MultiLoraTrainer
-from support.executor_kinds import LEASE_SECONDS, NEEDS_RAY
+from support.executor_kinds import LEASE_SECONDS
 from support.heard import Heard, closing
 from support.market_runs import living, parent_of
 from support.ray_nodes import RayNodes
 from support.small_bases import write_rows
 
 pytest_plugins = ["support.tiny_bases", "support.executor_fixtures"]
-pytestmark = [pytest.mark.slow, NEEDS_RAY]
+pytestmark = [pytest.mark.slow, pytest.mark.ray]
 
 ROWS, EPOCHS = 40, 6
 QUICK = SupervisorPolicy(min_backoff_seconds=0.1, retry_seconds=0.5)

@@ -8,7 +8,6 @@ import pytest
 
 from auctune.run.main_job import resume_market, run_market
 from auctune.train.checkpoint import load_latest
-from support.executor_kinds import NEEDS_RAY
 from support.market_runs import (
     Child,
     Commands,
@@ -91,7 +90,7 @@ def test_a_node_that_dies_again_and_again_ends_the_run_in_one_line_and_resumably
     _assert_same_training(out, finished)
 
 
-@NEEDS_RAY
+@pytest.mark.ray
 def test_a_run_on_a_cluster_of_its_own_decides_and_trains_as_one_without(
     finished: Path, auctune: Commands, tmp_path: Path
 ) -> None:

@@ -7,7 +7,6 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,7 @@ from support.edge_runs import job_chunks, make_training, make_worker
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not here: the extra `ray` has it"),
+    pytest.mark.ray,
 ]
 
 SITES = ("a", "b")

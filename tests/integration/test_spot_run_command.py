@@ -22,7 +22,6 @@ from auctune.train.data_parallel.gradients import GradientWorker
 from auctune.train.data_parallel.trainer import ElasticTrainer
 from support.command_line import run_auctune
 from support.elastic import train_with
-from support.executor_kinds import NEEDS_RAY
 from support.spot_files import JOB, TRAINING, write_job, write_market, write_rows
 from support.spot_runs import read_events
 
@@ -106,7 +105,7 @@ def test_a_run_ends_with_the_adapter_and_the_bill_and_goes_on_from_its_folder_al
 
 
 @pytest.mark.slow
-@NEEDS_RAY
+@pytest.mark.ray
 def test_on_a_cluster_of_its_own_a_run_costs_and_learns_the_same(
     site: Path, tiny_base: Base
 ) -> None:

@@ -20,7 +20,6 @@ from auctune.run.spot.state import RowsTrained, SlotFinished, SpotEvent
 from auctune.run.spot.traces import MarketTrace
 from auctune.spot import Overhead, SpotAllocation, SpotFirst, SpotMarket, play
 from support.elastic import is_same
-from support.executor_kinds import NEEDS_RAY
 from support.market_runs import descendants
 from support.ray_nodes import RayNodes
 from support.spot_policies import fixed
@@ -119,7 +118,7 @@ def test_a_run_that_is_stopped_leaves_no_worker_and_goes_on(
     assert kinds(folder).count("begun") == 1
 
 
-@NEEDS_RAY
+@pytest.mark.ray
 class TestOnACluster:
     """What only a cluster does."""
 

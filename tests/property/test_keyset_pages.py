@@ -25,9 +25,7 @@ def pages(store: Store) -> Queries:
     return Queries(store.reader)
 
 
-@settings(
-    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     made=FILES,
     limit=st.integers(1, 5),

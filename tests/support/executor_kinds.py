@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -15,11 +14,8 @@ from auctune.run.runtime.ray.params import RayParams
 from auctune.run.runtime.supervisor import Executor, OnNodeMessage, SupervisorPolicy
 from auctune.run.runtime.worker import NodeLauncher
 
-NEEDS_RAY = pytest.mark.skipif(
-    find_spec("ray") is None, reason="Ray is not here: the extra `ray` has it"
-)
 # What a test over both kinds is parametrized with.
-KINDS = ["local", pytest.param("ray", marks=[pytest.mark.slow, NEEDS_RAY])]
+KINDS = ["local", pytest.param("ray", marks=[pytest.mark.slow, pytest.mark.ray])]
 
 # Short, for tests that wait for it; long against what a busy machine holds up.
 LEASE_SECONDS = 3.0

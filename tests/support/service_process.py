@@ -18,7 +18,8 @@ from support.market_runs import descendants
 from support.openai_contract import check
 from support.zones import made_up_profile
 
-WAIT_SECONDS = 180.0
+# Longer than the deadlines of jobs: what has not ended by then will not.
+WAIT_SECONDS = 600.0
 Answer = dict[str, Any]
 
 

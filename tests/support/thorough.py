@@ -23,7 +23,7 @@ def drawn(count: int) -> settings:
         count: of examples in a thorough run; the quick one has a quarter of them.
     """
     quick = max(_FEWEST, round(count * _SHARE))
-    return settings(max_examples=min(count, quick), deadline=None)
+    return settings(max_examples=min(count, quick))
 
 
 def times(count: int) -> int:

@@ -47,7 +47,8 @@ def configure(folder: Path, max_bytes: int = MAX_BYTES) -> Iterator[None]:
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         logger_factory=structlog.WriteLoggerFactory(cast(TextIO, file)),
-        cache_logger_on_first_use=True,
+        # A module's logger lives longer than this context: it may not keep its closed file.
+        cache_logger_on_first_use=False,
     )
     uvicorn, handler = logging.getLogger("uvicorn"), _ToStructlog()
     uvicorn.addHandler(handler)

@@ -157,6 +157,7 @@ def test_what_listens_and_is_no_head_of_ray_is_wrong(vendor: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.ray
 def test_the_head_of_a_cluster_that_runs_is_right() -> None:
     with LocalCluster({}):
         import ray

@@ -8,6 +8,7 @@ import orjson
 import pytest
 import structlog
 import uvicorn
+from structlog.testing import capture_logs
 
 from auctune.service.logging import BACKUP_COUNT, FILE_NAME, configure
 
@@ -109,3 +110,13 @@ def test_the_file_and_its_backups_are_private_whatever_the_umask(tmp_path: Path)
     finally:
         os.umask(before)
     assert {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {0o600}
+
+
+def test_a_logger_that_outlives_the_service_logs_elsewhere_then(tmp_path: Path) -> None:
+    log = structlog.get_logger()
+    with configure(tmp_path / "logs"):
+        log.info("within")
+    with capture_logs() as after:
+        log.info("after")
+    assert [line["event"] for line in lines(tmp_path / "logs")] == ["within"]
+    assert after == [{"event": "after", "log_level": "info"}]

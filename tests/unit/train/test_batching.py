@@ -2,7 +2,7 @@ from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from auctune.train.multilora.batching import (
@@ -44,7 +44,6 @@ def least_time(lengths: list[int], budget: int, overhead: int) -> int:
     return least
 
 
-@settings(deadline=None)
 @given(
     lengths=st.lists(st.integers(2, 20), min_size=1, max_size=8),
     budget=st.integers(1, 60),
@@ -57,7 +56,6 @@ def test_rows_are_cut_where_the_time_is_least(
     assert time_of(batches, overhead) == least_time(lengths, budget, overhead)
 
 
-@settings(deadline=None)
 @given(
     lengths=st.lists(st.integers(2, 20), min_size=1, max_size=30),
     budget=st.integers(1, 100),

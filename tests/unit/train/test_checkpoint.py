@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from auctune.domain import CheckpointError
@@ -161,7 +161,6 @@ FILES = ("tensors.safetensors", "state.json", "manifest.json")
 
 
 @pytest.mark.slow
-@settings(deadline=None)
 @given(st.sampled_from(FILES), st.floats(0, 1, exclude_max=True), st.integers(0, 7))
 def test_a_flipped_bit_is_found_and_the_one_before_taken(
     tmp_path_factory: pytest.TempPathFactory, name: str, place: float, bit: int

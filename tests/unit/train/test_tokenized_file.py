@@ -126,7 +126,7 @@ def stored_files(path: Path) -> list[Path]:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rows=_rows(), max_length=st.integers(2, 40), block_tokens=st.integers(1, 60))
 def test_stored_tokens_are_those_that_a_node_makes_labels_included(
     rows: list[dict[str, Any]],

@@ -201,7 +201,7 @@ KINDS = st.sampled_from([None, RowKind.CHAT, RowKind.COMPLETION, RowKind.TEXT])
 
 @pytest.mark.slow
 @given(junk=JUNK, kind=KINDS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_any_junk_gives_no_quote_or_a_valid_file_that_repair_leaves_as_it_is(
     junk: bytes, kind: RowKind | None
 ) -> None:

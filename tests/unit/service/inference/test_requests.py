@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from auctune.domain import InputError
@@ -148,7 +148,6 @@ VALUES = st.recursive(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", [ChatRequest, CompletionRequest])
-@settings(deadline=None)
 @given(data=st.data())
 def test_any_json_is_read_or_refused(model: type[Any], data: st.DataObject) -> None:
     fields = st.dictionaries(st.sampled_from([*model.model_fields, "other"]), VALUES)

@@ -44,9 +44,7 @@ def test_an_empty_unit_is_told_that_it_is_written(committer: Committer) -> None:
 
 
 @pytest.mark.slow
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(acts=UNITS)
 def test_units_of_one_transaction_end_as_if_written_one_by_one(
     store: Store, committer: Committer, acts: list[list[tuple[str, str]]]

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from peft import PeftModel
 from torch import nn
@@ -216,7 +216,6 @@ def test_a_checkpoint_of_something_else_is_refused(alone: AdapterState) -> None:
         AdapterState.from_checkpoint(checkpoint)
 
 
-@settings(deadline=None)
 @given(
     sizes=st.dictionaries(st.integers(0, 9), st.integers(0, 13), min_size=1),
     micro_batch=st.integers(1, 5),

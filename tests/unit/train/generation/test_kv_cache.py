@@ -43,7 +43,7 @@ def check(batch: KvBatch, expected: list[list[int]]) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data())
 def test_rows_join_and_leave(data: st.DataObject) -> None:
     device = torch.device("cpu")
