@@ -81,9 +81,9 @@ PYTEST := $(BIN)/pytest --dist loadfile --no-loadscope-reorder
 test: checked
 	$(PYTEST) --numprocesses 2 -m "not slow or smoke"
 
-# Many of these tests have several processes of their own: with more of them at once Ray loses nodes.
+# Many of these tests wait for slots to pass: three fit beside each other, two of them with Ray.
 test-all: kernels
-	AUCTUNE_THOROUGH=$(THOROUGH) $(PYTEST) --numprocesses 2 -m "$(if $(THOROUGH),sampled or )slow and not smoke"
+	AUCTUNE_THOROUGH=$(THOROUGH) $(PYTEST) --numprocesses 3 -m "$(if $(THOROUGH),sampled or )slow and not smoke"
 
 # Clients of OpenAI's API want other releases of packages than auctune: each has an environment.
 CLIENTS := $(patsubst tests/data/clients/%.txt,.venv-clients/%/.ready,$(wildcard tests/data/clients/*.txt))

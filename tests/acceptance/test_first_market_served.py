@@ -42,9 +42,11 @@ def test_a_served_market_trains_all_that_it_admits_to_adapters_that_lower_the_lo
         admitted = [job for job in jobs if job["market"]["decision"] == "admitted"]
         assert len(admitted) > len(jobs) / 2
         trained = [job for job in admitted if job["status"] == "succeeded"]
-        # On a machine that is busy with other tests a deadline may be missed, for one reason only.
-        late = [job for job in admitted if job not in trained]
-        assert all("slower than sold" in job["error"]["message"] for job in late)
+        # On a machine that is busy with other tests deadlines may be missed, at the service's cost.
+        for job in admitted:
+            if job not in trained:
+                assert job["error"]["code"] == "deadline_missed", job
+                assert job["market"]["refunded"], job
         for job in trained:
             folder = fetch(service, job, tmp_path / job["id"])
             file = job["training_file"]

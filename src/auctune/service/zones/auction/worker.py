@@ -100,10 +100,13 @@ class AuctionScheduler(SlotScheduler[AuctionZone, AuctionJob]):
     def _on_slot_begun(self, zone: AuctionZone) -> None:
         if not self._in_flight and not zone.state.cells_of(zone.state.slot):
             zone.speed.record_idle_slot()
-        # The plans of jobs in flight are checked when their slot is over.
-        for job in list(zone.state.jobs.values()):
+        self._check_plans(zone, "a slot passed without training")
+
+    def _check_plans(self, zone: AuctionZone, why: str) -> None:
+        """Replan jobs that fall short; those in flight are checked when their slot is over."""
+        for job in sorted(zone.state.jobs.values(), key=lambda job: job.task.deadline):
             if not self._is_in_flight(job):
-                self._on_shortfall(zone, job, "a slot passed without training")
+                self._on_shortfall(zone, job, why)
 
     def _on_shortfall(self, zone: AuctionZone, job: AuctionJob, why: str) -> None:
         """Replan a job if the rest of its plan cannot finish the rest of its work."""
@@ -123,6 +126,7 @@ class AuctionScheduler(SlotScheduler[AuctionZone, AuctionJob]):
     def _on_node_recovered(self, zone: AuctionZone, node: str) -> None:
         if node not in zone.state.drained:
             zone.return_node(node)
+            self._check_plans(zone, f"node {node} is back")
 
     def _jobs_of(
         self, zone: AuctionZone, requests: Mapping[tuple[int, str], frozenset[str]]

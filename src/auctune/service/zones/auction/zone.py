@@ -45,10 +45,11 @@ from auctune.service.zones.auction.job import AuctionJob
 from auctune.service.zones.auction.state import AuctionModel, mechanism_event_data
 from auctune.service.zones.auction.supply import Bid, Supply
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.events import EventData
+from auctune.service.zones.core.events import EventData, JobNoted
 from auctune.service.zones.core.job import GivenUp, Phase
 from auctune.service.zones.core.zone import EventWriter, SlottedZone
 
+_WAITS = "its nodes are lost and no others have room; it waits until a node is back"
 _TOO_LATE = (Reason.NO_CAPACITY, Reason.NO_FEASIBLE_SCHEDULE)
 
 
@@ -229,22 +230,38 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
             self.record(CellsReleased(given_up=cells), job.id)
 
     def replan(self, job: AuctionJob, why: str, *, at_work: float = 0.0) -> None:
-        """Plan the remaining work of a job from the next slot on; a job without cells is refunded.
+        """Plan the remaining work of a job from the next slot on.
 
-        The current slot will still train `at_work` samples.
+        A job without cells waits for lost nodes while they could still finish it, and is refunded
+        otherwise. The current slot will still train `at_work` samples.
         """
         given_up = job.cells_from(self.state.slot + 1)
-        self.apply_to_mechanism(Released(job.task, given_up))
+        if given_up:
+            self.apply_to_mechanism(Released(job.task, given_up))
         found, request = self._plan_rest(job, at_work)
-        if found is None:
-            self.record(CellsReleased(given_up=given_up, plan=request), job.id)
-            message = f"{why}; no slots are left for it before its deadline"
-            self.fail(job.id, "deadline_missed", message, None)
-        else:
+        if found is not None:
             self._apply_plan(job, found)
             self.record(
                 CellsReplanned(given_up=given_up, found=found, why=why, plan=request), job.id
             )
+            return
+        waits = self._can_wait(job)
+        if given_up or not waits:
+            self.record(CellsReleased(given_up=given_up, plan=request), job.id)
+        if not waits:
+            message = f"{why}; no slots are left for it before its deadline"
+            self.fail(job.id, "deadline_missed", message, None)
+        elif _WAITS not in job.notes:
+            self.record(JobNoted(text=_WAITS), job.id)
+
+    def _can_wait(self, job: AuctionJob) -> bool:
+        """Return whether a lost node could finish a job if it were back in the next slot."""
+        speeds = [
+            job.task.throughput[self.state.node_type(node)]
+            for node in self.state.lost - self.state.drained
+        ]
+        slots = job.task.deadline - self.state.slot
+        return slots * max(speeds, default=0.0) >= job.work_left
 
     def lose_node(self, node: str, why: str) -> None:
         self.begin_slots()

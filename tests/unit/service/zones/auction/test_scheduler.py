@@ -92,6 +92,49 @@ def test_a_node_that_was_lost_before_a_restart_is_for_sale_after_it_but_not_a_dr
     assert made.zone.state.lost == set()
 
 
+def lose(made: MadeUpZone, node: str = "n0") -> None:
+    made.scheduler.on_message(made.zone, node, {"kind": "lost", "how": "crashed", "missing": False})
+    made.keep()
+
+
+def test_a_job_without_a_node_waits_until_one_is_back_and_ends_as_sold() -> None:
+    made = with_job(rows=100)
+    lose(made)
+    waiting = made.zone.state.jobs["a"]
+    assert not waiting.cells
+    assert len(waiting.notes) == 1
+    released = kinds(made).count(AuctionEventType.RELEASED)
+    made.pass_slots()
+    assert kinds(made).count(AuctionEventType.RELEASED) == released == 1
+    made.scheduler.on_message(made.zone, "n0", {"kind": "recovered"})
+    assert made.zone.state.jobs["a"].cells
+    while made.zone.state.jobs["a"].phase is not Phase.TRAINED:
+        made.pass_slots()
+        for slot, node in list(made.executor.orders):
+            made.answer(slot, node)
+    assert made.trained == ["a"]
+
+
+def test_a_job_without_a_node_is_refunded_once_none_could_finish_it() -> None:
+    made = with_job(rows=100)
+    lose(made)
+    slots = 0
+    while "a" in made.zone.state.jobs:
+        made.pass_slots()
+        slots += 1
+    assert slots > 1
+    assert made.log.rows["a"].body["refunded"]
+    assert "no slots are left" in made.log.rows["a"].body["error"]["message"]
+    assert made.zone.state.slot <= 9
+
+
+def test_a_job_without_a_node_waits_over_a_restart() -> None:
+    made = with_job(rows=100)
+    lose(made)
+    made.restart()
+    assert made.zone.state.jobs["a"].cells
+
+
 def test_a_drained_node_ends_its_slot_and_gets_no_other() -> None:
     made = MadeUpZone(num_nodes=2)
     made.zone.decide(made.bid("a", "100", rows=400, slots=9))
