@@ -23,14 +23,11 @@ from auctune.service.zones.core.dependencies import ZoneDependencies
 from auctune.service.zones.core.events import JobNoted
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.scheduler import MakeExecutor, SlotScheduler, SlotWorker
+from auctune.service.zones.core.speed import MAX_SHORTFALL, TRAINED_LATER
 
 _log = structlog.get_logger(__name__)
 
-# A plan is replanned if it falls short by more than this share of one of its slots: a smaller
-# shortage is covered by the margin that its profile holds back.
-_MAX_SHORTFALL = 0.1
 _SLACK = 1e-9
-_SLOWER = "the machine was slower than sold; what it missed is trained later, without charge"
 
 
 class AuctionScheduler(SlotScheduler[AuctionZone, AuctionJob]):
@@ -86,8 +83,8 @@ class AuctionScheduler(SlotScheduler[AuctionZone, AuctionJob]):
             missing = (due - share_after + share_before) * job.total_rows
             missing -= job.training.batch_size + _SLACK
             is_complete &= missing <= 0
-            if missing > _MAX_SHORTFALL * due * job.total_rows and _SLOWER not in job.notes:
-                zone.record(JobNoted(text=_SLOWER), name)
+            if missing > MAX_SHORTFALL * due * job.total_rows and TRAINED_LATER not in job.notes:
+                zone.record(JobNoted(text=TRAINED_LATER), name)
             sold += due * job.task.work
             # On slower nodes a task has more work than by the profile.
             trained += done * job.size.samples(job.training.epochs, zone.supply.sample_tokens)
@@ -116,7 +113,7 @@ class AuctionScheduler(SlotScheduler[AuctionZone, AuctionJob]):
             return
         remaining = job.cells_from(zone.state.slot + 1)
         speeds = [job.task.throughput[zone.state.node_type(cell.node)] for cell in remaining]
-        tolerance = _MAX_SHORTFALL * (min(speeds) if speeds else 0.0)
+        tolerance = MAX_SHORTFALL * (min(speeds) if speeds else 0.0)
         if job.work_left > sum(speeds) + tolerance and not self._is_in_flight(job):
             zone.replan(job, why)
 

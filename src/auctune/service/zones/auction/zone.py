@@ -47,6 +47,7 @@ from auctune.service.zones.auction.supply import Bid, Supply
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import EventData, JobNoted
 from auctune.service.zones.core.job import GivenUp, Phase
+from auctune.service.zones.core.speed import SpeedEstimator
 from auctune.service.zones.core.zone import EventWriter, SlottedZone
 
 _WAITS = "its nodes are lost and no others have room; it waits until a node is back"
@@ -80,34 +81,6 @@ def earliest_feasible_slot(
 
 
 T = TypeVar("T")
-
-_MIN_SPEED = 0.1
-# Of the way back to full speed, in a slot without work.
-_RECOVERY = 0.125
-
-
-class SpeedEstimator:
-    """Estimate of the speed of a zone's nodes, relative to their profile.
-
-    A slot slower than the estimate replaces it, a faster one moves it half way, and one without
-    work moves it a little back to 1, so that a machine that was busy is sold again. It is not
-    recorded: each decision has the task that it was made for, and a restart begins with 1.
-
-    Attributes:
-        speed: in [0.1, 1].
-    """
-
-    def __init__(self) -> None:
-        self.speed = 1.0
-
-    def record_slot(self, reached: float) -> None:
-        """Record the speed that a node has reached in a slot, relative to its profile."""
-        reached = min(1.0, max(_MIN_SPEED, reached))
-        self.speed = min(reached, (self.speed + reached) / 2)
-
-    def record_idle_slot(self) -> None:
-        """Record a slot in which nothing was to be trained."""
-        self.speed += _RECOVERY * (1.0 - self.speed)
 
 
 class AuctionZone(SlottedZone[AuctionJob, Bid]):

@@ -17,9 +17,6 @@ SLOWER_THAN_SOLD = (
 )
 """Note for the owner of a metered job whose slots the service missed."""
 
-# Speed below what was sold that needs no refund: as little as work is uneven.
-MAX_SHORTFALL = 0.1
-
 
 @dataclass
 class Meter:

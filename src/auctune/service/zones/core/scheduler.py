@@ -29,6 +29,7 @@ from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.dependencies import ZoneDependencies
 from auctune.service.zones.core.events import JobNoted, JobTrained
 from auctune.service.zones.core.job import Phase, SlotJob
+from auctune.service.zones.core.speed import SLOWER
 from auctune.service.zones.core.worker import ZoneWorker
 from auctune.service.zones.core.zone import SlottedZone, lose_to_memory
 
@@ -206,7 +207,7 @@ class SlotScheduler(ABC, Generic[Z, J]):
             # Weights that diverge are a consequence of the job's settings: no refund.
             zone.fail(job.id, "training_diverged", str(result["note"]), None, refund=False)
         else:
-            self._on_shortfall(zone, job, "the machine was slower than sold")
+            self._on_shortfall(zone, job, SLOWER)
 
     def _on_slot_failed(self, zone: Z, node: str, message: RequestFailed | NotCompleted) -> None:
         slot = message.get("slot")

@@ -11,7 +11,7 @@ from pydantic import Field
 from auctune.domain.data_size import DataSize
 from auctune.run.spot.job_config import SpotJobSpec
 from auctune.service.zones.core.job import MeteredJob
-from auctune.service.zones.core.metered import MAX_SHORTFALL
+from auctune.service.zones.core.speed import MAX_SHORTFALL
 
 CAP_REACHED = "cap_reached"
 """Code of the failure of a job that its cap ended."""

@@ -15,7 +15,8 @@ from auctune.run.pool.events import (
 )
 from auctune.service.zones.core.events import JobNoted as JobNotedBody
 from auctune.service.zones.core.events import JobTrained
-from auctune.service.zones.core.metered import MAX_SHORTFALL, SLOWER_THAN_SOLD
+from auctune.service.zones.core.metered import SLOWER_THAN_SOLD
+from auctune.service.zones.core.speed import MAX_SHORTFALL
 from auctune.service.zones.timeshare.decision import charge_amount
 from auctune.service.zones.timeshare.events import JobJoined as JobJoinedPool
 from auctune.service.zones.timeshare.events import JobLeft as JobLeftPool

@@ -3,7 +3,7 @@
 import pytest
 
 from auctune.service.storage.events import EventType
-from auctune.service.zones.auction.zone import SpeedEstimator
+from auctune.service.zones.core.speed import SpeedEstimator
 from support.zones import MadeUpZone
 
 
