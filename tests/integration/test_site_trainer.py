@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from auctune.edge import ByDuration, EdgeJob, Move, Site, SlotPlan
+from auctune.run.edge.actors import RowProgress
 from auctune.run.edge.cluster import node_resources
 from auctune.run.edge.edge_folder import EdgeFolder, SlotOutcome
 from auctune.run.edge.errors import describe, is_transient
@@ -167,6 +168,23 @@ def test_actors_that_start_when_a_slot_is_over_train_the_next_one(
     run(3, replace(request_of(tmp_path, "last"), part=BESIDE))
     assert results.of("last") == ["trained"]
     assert not actors(trainer, "late")
+
+
+def test_rows_and_seconds_of_a_slot_that_was_not_finished_are_reported(
+    trainer: SiteTrainer, run: Runner, results: Results, tmp_path: Path
+) -> None:
+    rows: dict[str, int] = {}
+    trainer._on_progress = rows.update
+    job = request_of(tmp_path, "long", rows_per_chunk=2000)
+    run(0, job, is_over=lambda name: rows.get(name, 0) > 0)
+    run(1, job, is_over=lambda _: True)
+    (late, unknown) = results.found
+    assert isinstance(late, SlotLost)
+    assert late.late is not None
+    assert late.late.rows == rows["long"]
+    assert late.late.seconds > 0
+    assert isinstance(unknown, SlotLost)
+    assert unknown.late == RowProgress()
 
 
 def test_actors_that_stand_still_are_replaced_after_some_slots(

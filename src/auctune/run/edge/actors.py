@@ -38,6 +38,14 @@ class SlotCancelledError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class RowProgress:
+    """Progress of a job's slot: rows that are trained, and seconds since its first step."""
+
+    rows: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class LoadedChunks:
     """What a worker has loaded for a slot.
 
@@ -190,10 +198,13 @@ class ParameterServer:
     def __init__(self, training: EdgeTraining, site: str) -> None:
         self._training, self._site = training, site
         self._rows_done, self._running, self._cancelled = 0, -1, -1
+        self._begun = math.inf
 
-    def rows_done(self, call: int) -> int:
-        """Return the rows that a call has trained; called on another thread."""
-        return self._rows_done if call == self._running else 0
+    def progress(self, call: int) -> RowProgress:
+        """Return the progress of a call; called on another thread."""
+        if call != self._running:
+            return RowProgress()
+        return RowProgress(self._rows_done, max(0.0, time.perf_counter() - self._begun))
 
     def cancel(self, call: int) -> None:
         """Cancel a call and those before; called on another thread, maybe before they begin."""
@@ -212,7 +223,7 @@ class ParameterServer:
         """
         import ray
 
-        self._rows_done = 0
+        self._rows_done, self._begun = 0, math.inf
         self._running = call
         loaded = self._wait_for_chunks(task, call)
         sizes = {chunk: count for one in loaded for chunk, count in one.sizes.items()}
@@ -220,7 +231,7 @@ class ParameterServer:
         _check_bases(task, loaded, state)
         config = self._training.config
         reducer = AdapterReducer(config, state, task.total_rows)
-        begun, crossed = time.perf_counter(), 0
+        self._begun, crossed = time.perf_counter(), 0
         losses: list[CurvePoint] = []
         last_epoch, last_targets = 0.0, 0
         batches = slot_batches(
@@ -258,7 +269,7 @@ class ParameterServer:
             chunks_crossed=sum(one.num_crossed for one in loaded),
             chunk_bytes=sum(one.num_bytes for one in loaded),
             parameter_bytes=crossed,
-            seconds=time.perf_counter() - begun,
+            seconds=time.perf_counter() - self._begun,
             adapter=adapter,
         )
 
@@ -446,9 +457,9 @@ class JobActors:
         )
         return self._server.run.remote(task, self._call)
 
-    def rows_done(self) -> Any:
-        """Return a reference to the rows trained in the running slot."""
-        return self._control("rows_done", self._call)
+    def progress(self) -> Any:
+        """Return a reference to the `RowProgress` of the running slot."""
+        return self._control("progress", self._call)
 
     def ensure_started(self, part: SlotPlan, free: FreeResources | None = None) -> None:
         """Start the actors that a slot needs and that are missing, without waiting for them.
@@ -499,7 +510,7 @@ class JobActors:
             resources=actor_resources(site, self.job.server),
         )
         self._server, self._server_site = make.remote(self.training, site), site
-        self._starting.append(self.rows_done())
+        self._starting.append(self.progress())
 
     def _has_started(self) -> bool:
         """Return whether all actors have started; those that have ended count as well."""

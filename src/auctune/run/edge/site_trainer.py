@@ -8,12 +8,12 @@ twice.
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from auctune.domain import InputError
 from auctune.domain.errors import CheckpointError
-from auctune.run.edge.actors import JobActors, SlotResult
+from auctune.run.edge.actors import JobActors, RowProgress, SlotResult
 from auctune.run.edge.cluster import FreeResources, sites_alive, worker_gpus
 from auctune.run.edge.edge_folder import EdgeFolder, SlotOutcome
 from auctune.run.edge.errors import SlotError, as_slot_error, describe, is_transient, unwrap
@@ -45,6 +45,8 @@ class SlotLost:
         failed: whether something went wrong; otherwise a site was lost, or its time is over.
         out_of_memory: whether memory was too small, as far as that is known.
         rows_lost: whether rows of a lost site are needed that no other site can read.
+        late: progress when its time was over; None if it was lost for another reason, such as an
+            error.
     """
 
     job: str
@@ -52,6 +54,7 @@ class SlotLost:
     failed: bool = True
     out_of_memory: bool = False
     rows_lost: bool = False
+    late: RowProgress | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,7 @@ class _Attempt:
         request: the slot.
         state: from which it goes on.
         result: reference to its `SlotResult`; None while it does not run.
+        progress: as last reported.
         number: of attempts, with this one.
         error: with which it ended, until the next one.
         num_sites: that were alive when it failed.
@@ -82,6 +86,7 @@ class _Attempt:
     request: SlotRequest
     state: AdapterState | None
     result: Any = None
+    progress: RowProgress = field(default_factory=RowProgress)
     number: int = 1
     error: Exception | None = None
     num_sites: int = 0
@@ -216,7 +221,7 @@ class SiteTrainer:
                 if found is not None:
                     del running[job]
                     yield found
-            self._report_progress([job for job in running if running[job].result is not None])
+            self._report_progress([one for one in running.values() if one.result is not None])
             self._wait(running)
             meanwhile()
 
@@ -271,11 +276,13 @@ class SiteTrainer:
                     job, str(error), out_of_memory=error.out_of_memory, rows_lost=error.rows_lost
                 )
         if is_over(job):
+            late = None
             if one.error is None:
                 actors.cancel(was_running=one.result is not None)
+                late = one.progress
             else:
                 actors.release()
-            return SlotLost(job, "it was not finished in time", failed=False)
+            return SlotLost(job, "it was not finished in time", failed=False, late=late)
         # The lost site may have had no part but its chunks: then others store them.
         is_noticed = len(self._alive) != one.num_sites or time.monotonic() >= one.noticed_by
         if one.error is not None and is_noticed:
@@ -286,7 +293,7 @@ class SiteTrainer:
                 return JobFailed(job, _last_line(one.error))
             # A store may have ended, and its chunks with it.
             self._storage.drop(job)
-            one.number, one.error = one.number + 1, None
+            one.number, one.error, one.progress = one.number + 1, None, RowProgress()
         return None
 
     def _start(self, one: _Attempt) -> None:
@@ -374,16 +381,18 @@ class SiteTrainer:
             self._storage.on_site_lost(site)
             self._on_site_lost(site)
 
-    def _report_progress(self, jobs: list[str]) -> None:
+    def _report_progress(self, attempts: list[_Attempt]) -> None:
         import ray
 
-        calls: dict[Any, str] = {self._actors[job].rows_done(): job for job in jobs}
+        calls = {self._actors[one.request.job.id].progress(): one for one in attempts}
         ready, _ = ray.wait(list(calls), num_returns=len(calls), timeout=0.1) if calls else ([], [])
         done: dict[str, int] = {}
         for reference in ready:
             # An error shows in its slot's result.
             with suppress(ray.exceptions.RayError):
-                done[calls[reference]] = ray.get(reference)
+                one = calls[reference]
+                one.progress = ray.get(reference)
+                done[one.request.job.id] = one.progress.rows
         if done:
             self._on_progress(done)
 

@@ -17,6 +17,7 @@ from typing import Any, Literal, TypedDict
 
 from auctune.domain import AuctuneError
 from auctune.edge.market import Site
+from auctune.run.edge.actors import RowProgress
 from auctune.run.edge.cluster import SiteNodes, check_device, connect
 from auctune.run.edge.edge_folder import OUTCOME, EdgeFolder
 from auctune.run.edge.records import SlotRequest, read_requests, requests_record
@@ -52,7 +53,8 @@ class JobTrained(TypedDict):
 class JobSlotLost(TypedDict):
     """A job trained nothing of a slot; `why` is for its owner.
 
-    `out_of_memory` tells whether its memory was too small.
+    `out_of_memory` tells whether its memory was too small, `is_late` whether its time was over:
+    then `rows` were trained in `seconds` from its first step.
     """
 
     kind: Literal["slot_lost"]
@@ -60,6 +62,9 @@ class JobSlotLost(TypedDict):
     slot: int
     why: str
     out_of_memory: bool
+    is_late: bool
+    rows: int
+    seconds: float
 
 
 class JobFailed(TypedDict):
@@ -228,6 +233,7 @@ class SitesWorker:
             elif isinstance(found, SlotLost):
                 # A slot that was stopped halfway is not lost: it may be trained again in its time.
                 if not stop.is_set():
+                    progress = found.late or RowProgress()
                     self._parent.send(
                         {
                             "kind": "slot_lost",
@@ -235,6 +241,9 @@ class SitesWorker:
                             "slot": slot,
                             "why": found.why,
                             "out_of_memory": found.out_of_memory,
+                            "is_late": found.late is not None,
+                            "rows": progress.rows,
+                            "seconds": progress.seconds,
                         }
                     )
             else:
