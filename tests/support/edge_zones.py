@@ -119,7 +119,8 @@ class MadeUpEdge:
 
     def hear(self, **values: Any) -> None:
         """Handle a message of the sites' process."""
-        message: Any = {"out_of_memory": False, **values}
+        lost = {"out_of_memory": False, "is_late": False, "rows": 0, "seconds": 0.0}
+        message: Any = {**lost, **values}
         self.scheduler.on_message(self.zone, self.sites, message)
         self.keep()
 

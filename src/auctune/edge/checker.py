@@ -120,10 +120,7 @@ def _all_data(job: EdgeJob, plan: EdgePlan) -> Iterable[Violation]:
 
 def _enough_workers(job: EdgeJob, plan: EdgePlan) -> Iterable[Violation]:
     for part in plan.slots:
-        trained: Counter[str] = Counter()
-        for move in part.moves:
-            trained[move.destination] += move.chunks
-        for site, chunks in trained.items():
+        for site, chunks in part.chunks_by_site.items():
             needed, there = job.workers_for(chunks), part.workers.get(site, 0)
             if there < needed:
                 place = f"{_at(part)}, site {site}"

@@ -41,6 +41,14 @@ class SlotPlan:
         """Chunks that are trained in this slot."""
         return sum(move.chunks for move in self.moves)
 
+    @property
+    def chunks_by_site(self) -> Counter[str]:
+        """Chunks by the site that trains them."""
+        found: Counter[str] = Counter()
+        for move in self.moves:
+            found[move.destination] += move.chunks
+        return found
+
     def traffic_mb(self, job: EdgeJob, market: EdgeMarket) -> float:
         """psi(t): chunks that cross sites, and parameters of workers away from the server."""
         moved = sum(move.chunks for move in self.moves if move.origin != move.destination)

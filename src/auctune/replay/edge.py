@@ -69,7 +69,8 @@ class EdgeVerifier(LogVerifier[EdgeState, Eris]):
         job = self.state.jobs.get(event.job or "")
         if job is None:
             return None
-        plan = plan_remaining(self.mechanism, job, event.slot)
+        rate = event.body.get("chunks_per_worker_slot")
+        plan = plan_remaining(self.mechanism, job, event.slot, rate)
         return None if plan is None else event.body | {"found": plan_record(plan)}
 
     rules: ClassVar[Mapping[str, Rule]] = {

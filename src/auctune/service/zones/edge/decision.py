@@ -85,13 +85,22 @@ def outcome_fields(found: EdgeOutcome) -> dict[str, Any]:
     }
 
 
-def plan_remaining(eris: Eris, job: EdgeJobState, slot: int) -> EdgePlan | None:
-    """Return a plan for the chunks of a job that no planned slot trains, or None."""
+def plan_remaining(
+    eris: Eris, job: EdgeJobState, slot: int, rate: float | None = None
+) -> EdgePlan | None:
+    """Return a plan for the chunks of a job that no planned slot trains, or None.
+
+    Args:
+        eris: the mechanism, which is not changed.
+        job: the job.
+        slot: the current slot.
+        rate: chunks that a worker passes through once in a slot, or None: as it was sold.
+    """
     if not job.chunks_left:
         return EdgePlan(())
     first = slot + 1
     return (
-        eris.plan_rest(job.commitment(), first, job.deadline_slot)
+        eris.plan_rest(job.commitment(rate), first, job.deadline_slot)
         if first <= job.deadline_slot
         else None
     )

@@ -90,12 +90,22 @@ class PlanReplaced(EventData):
     Attributes:
         found: the plan, from the next slot on.
         why: for the owner.
+        chunks_per_worker_slot: of the job in this plan, as its sites are slower than sold; None, as
+            in events of an earlier release: as it was sold. None is not recorded.
     """
 
     type = EdgeEventType.REPLANNED
 
     found: PlanField
     why: str
+    chunks_per_worker_slot: float | None = None
+
+    def body(self) -> Record:
+        # Not `super()`: a dataclass with slots is a class of its own.
+        body = EventData.body(self)
+        if self.chunks_per_worker_slot is None:
+            del body["chunks_per_worker_slot"]
+        return body
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Jobs of an edge zone."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from auctune.domain import Money
@@ -76,6 +76,20 @@ class EdgeJobState(PrepaidJob):
         self.plan = EdgePlan(tuple(part for part in kept if part.slot not in failed))
         self.failed_slots += len(failed)
 
-    def commitment(self) -> EdgeCommitment:
-        """Return the job and its plan for the mechanism."""
-        return EdgeCommitment(self.job, self.plan)
+    def commitment(self, rate: float | None = None) -> EdgeCommitment:
+        """Return the job and its plan for the mechanism.
+
+        Args:
+            rate: chunks that a worker passes through once in a slot, or None: as it was sold.
+        """
+        job = self.job if rate is None else replace(self.job, chunks_per_worker_slot=rate)
+        return EdgeCommitment(job, self.plan)
+
+    def is_planned_for(self, rate: float, slot: int) -> bool:
+        """Return whether workers of this rate are enough for the plan from a slot on."""
+        job = self.commitment(rate).job
+        return all(
+            part.workers.get(site, 0) >= job.workers_for(chunks)
+            for part in self.plan.since(slot).slots
+            for site, chunks in part.chunks_by_site.items()
+        )

@@ -15,6 +15,7 @@ from auctune.run.edge.edge_folder import OUTCOME, SlotOutcome
 from auctune.run.edge.records import SlotRequest
 from auctune.run.edge.worker import JobSlotLost, SiteMessage
 from auctune.service.zones.core.job import Phase
+from auctune.service.zones.core.speed import SLOWER
 from auctune.service.zones.core.zone import lose_to_memory
 from auctune.service.zones.edge.events import EdgeTrained
 from auctune.service.zones.edge.job import EdgeJobState
@@ -88,6 +89,8 @@ class SlotScheduler:
         self._recover_results(zone)
         zone.replan_missed(self._busy)
         now = (zone.state.slot, frozenset(zone.state.lost))
+        if now[0] != self._last_replanned[0] and not self._busy and _is_idle(zone):
+            zone.speed.record_idle_slot()
         if now != self._last_replanned:
             self._last_replanned = now
             zone.replan_waiting(self._busy)
@@ -198,20 +201,41 @@ class SlotScheduler:
             outcome=OUTCOME.dump_python(outcome, mode="json", exclude={"losses"}),
         )
         zone.record(trained, name)
+        is_slower = zone.record_slot(job, part, outcome.seconds)
         zone.replan_lost_sites([name])
+        if is_slower and name in zone.state.jobs and (slots := zone.unfinishable_slots(job)):
+            zone.replan({name: slots}, SLOWER)
+        self._replan_slower(zone, name, is_slower=is_slower)
 
     def _on_slot_failed(self, zone: EdgeZone, message: JobSlotLost) -> None:
         name, slot, why = message["job"], message["slot"], message["why"]
         self._busy.discard(name)
         job = zone.state.jobs.get(name)
-        if job is not None and job.slot_plan(slot) is not None:
+        part = None if job is None else job.slot_plan(slot)
+        if job is not None and part is not None:
             _log.warning("a slot was not trained", zone=zone.name, job=name, slot=slot, why=why)
             text = f"slot {slot} was not trained: {why}"
             if message["out_of_memory"] and lose_to_memory(zone, name, slot, text, _LESS_MEMORY):
                 return
+            is_slower = message["is_late"] and zone.record_slot(
+                job, part, message["seconds"], message["rows"]
+            )
             # It may have run into later slots: they have passed too, and are replanned together.
-            failed = sorted({slot, *job.missed_slots(zone.state.slot)})
-            zone.replan({name: failed}, text)
+            failed = {slot, *job.missed_slots(zone.state.slot)}
+            if is_slower:
+                failed.update(zone.unfinishable_slots(job))
+            zone.replan({name: sorted(failed)}, text)
+            self._replan_slower(zone, name, is_slower=is_slower)
+
+    def _replan_slower(self, zone: EdgeZone, name: str, *, is_slower: bool) -> None:
+        """Replan a job, or all that do not train now, if the sites are slower than sold."""
+        names = [one for one in zone.state.jobs if one not in self._busy] if is_slower else [name]
+        zone.replan_slower([one for one in names if one in zone.state.jobs])
+
+
+def _is_idle(zone: EdgeZone) -> bool:
+    """Return whether no job is planned in the current slot."""
+    return not any(job.slot_plan(zone.state.slot) for job in zone.state.jobs.values())
 
 
 def _trains_in(job: EdgeJobState, slot: int) -> bool:

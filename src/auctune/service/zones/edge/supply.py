@@ -19,7 +19,7 @@ from pathlib import Path
 from auctune.device_profile import Profile
 from auctune.domain import InputError, Money
 from auctune.domain.data_size import FORWARD_COST
-from auctune.edge import ByDuration, EdgeJob, EdgeMarket, EdgeMenu, Eris, ErisParams
+from auctune.edge import ByDuration, EdgeJob, EdgeMarket, EdgeMenu, Eris, ErisParams, SlotPlan
 from auctune.run.edge.inputs import EdgeTraining, adapter_settings, micro_batch_of
 from auctune.service.config.edge import EdgeConfig
 from auctune.service.jobs.device_limits import check_adapter, check_batch
@@ -107,12 +107,13 @@ class EdgeSupply:
         row_bytes = _TOKEN_BYTES * facts.size.mean_tokens
         return max(1, math.floor(self.entry.chunk_mb * 1e6 / row_bytes))
 
-    def job(self, bid: EdgeBid, slot: int) -> tuple[EdgeJob, int]:
+    def job(self, bid: EdgeBid, slot: int, speed: float = 1.0) -> tuple[EdgeJob, int]:
         """Return a bid as the mechanism sees it, and the last slot that ends by its deadline.
 
         Args:
             bid: the bid.
             slot: the current slot; the job may run from the next one on.
+            speed: of the sites, relative to their profile.
 
         Raises:
             InputError: if its deadline leaves no slot, or its data or adapter are too large.
@@ -125,63 +126,88 @@ class EdgeSupply:
             )
             raise InputError("market.deadline", "leaves no whole slot", expected)
         try:
-            return self._edge_job(bid, slot, first, last), last
+            return self._edge_job(bid, slot, first, last, speed), last
         except InputError as error:
             place = _REQUEST_FIELDS.get(error.place, error.place)
             raise InputError(place, error.found, error.expected) from None
 
-    def _edge_job(self, bid: EdgeBid, slot: int, first: int, last: int) -> EdgeJob:
+    def rate(self, training: Training, facts: SiteDatasets) -> float:
+        """Return the chunks that a worker passes through once in a slot, by its profile."""
+        seconds = self._usable_seconds - self._validation_seconds(training, facts)
+        return seconds / self._chunk(training, facts)[1]
+
+    def slot_share(self, training: Training, facts: SiteDatasets, part: SlotPlan) -> float:
+        """Return the share of a slot that a part of a plan takes by the profile."""
+        passes = max(
+            training.epochs * chunks / part.workers[site]
+            for site, chunks in part.chunks_by_site.items()
+        )
+        seconds = passes * self._chunk(training, facts)[1]
+        return (seconds + self._validation_seconds(training, facts)) / self._usable_seconds
+
+    def _edge_job(self, bid: EdgeBid, slot: int, first: int, last: int, speed: float) -> EdgeJob:
         training, facts, entry = bid.training, bid.facts, self.entry
         check_batch(training, facts.size)
         check_adapter(training, self.profile, self.profile.memory_gb - self.profile.base_memory_gb)
-        size, micro_batch = self.chunk_rows(facts), self.micro_batch(training)
-        chunks = {site: math.ceil(count / size) for site, count in facts.samples.items()}
+        self._check_validation(training, facts)
+        rate = self.rate(training, facts) * speed
+        num_micro_batches, _ = self._chunk(training, facts)
+        job = EdgeJob(
+            id=bid.job,
+            arrival=first,
+            epochs=training.epochs,
+            chunks=self._chunks(facts),
+            worker=entry.worker,
+            server=entry.server,
+            chunks_per_worker_slot=rate,
+            parameter_mb=2 * math.ceil(rate * num_micro_batches) * self._adapter_mb(training),
+            utility=ByDuration((float(bid.bid),) * (last - first + 1)),
+        )
+        self.market.check(job, slot)
+        return job
+
+    def _chunks(self, facts: SiteDatasets) -> dict[str, int]:
+        """Return the number of chunks by site."""
+        size = self.chunk_rows(facts)
+        return {site: math.ceil(count / size) for site, count in facts.samples.items()}
+
+    def _chunk(self, training: Training, facts: SiteDatasets) -> tuple[int, float]:
+        """Return the micro-batches of the largest chunk, and the seconds of an epoch of it."""
+        chunks, micro_batch = self._chunks(facts), self.micro_batch(training)
         rows = max(
             math.ceil(facts.samples[site] / count) for site, count in chunks.items() if count
         )
         # Short micro-batches are where a chunk ends, and where one is split between two batches.
         parts = math.ceil(rows / micro_batch)
         parts += math.ceil(rows / training.batch_size) if rows % micro_batch else 0
-        seconds = rows * (
-            self._row_seconds(facts, rows / parts) + entry.step_seconds / training.batch_size
-        )
-        rate = (self._usable_seconds - self._validation_seconds(training, facts)) / seconds
-        job = EdgeJob(
-            id=bid.job,
-            arrival=first,
-            epochs=training.epochs,
-            chunks=chunks,
-            worker=entry.worker,
-            server=entry.server,
-            chunks_per_worker_slot=rate,
-            parameter_mb=2 * math.ceil(rate * parts) * self._adapter_mb(training),
-            utility=ByDuration((float(bid.bid),) * (last - first + 1)),
-        )
-        self.market.check(job, slot)
-        return job
+        step_seconds = self.entry.step_seconds / training.batch_size
+        return parts, rows * (self._row_seconds(facts, rows / parts) + step_seconds)
 
     @property
     def _usable_seconds(self) -> float:
         return self.clock.slot_seconds * (1 - self.entry.headroom)
 
     def _validation_seconds(self, training: Training, facts: SiteDatasets) -> float:
-        """Return the seconds of a slot in which a worker evaluates the validation data.
-
-        Raises:
-            InputError: if they are more than `_MAX_VALIDATION_SHARE` of what a slot has.
-        """
+        """Return the seconds of a slot in which a worker evaluates the validation data."""
         size = facts.size.validation
         if size is None:
             return 0.0
         tokens = max(1, round(self.micro_batch(training) * size.mean_tokens))
-        row_seconds = FORWARD_COST * size.mean_tokens / self.profile.tokens_per_second(tokens)
-        seconds, limit = size.rows * row_seconds, _MAX_VALIDATION_SHARE * self._usable_seconds
+        return size.rows * (
+            FORWARD_COST * size.mean_tokens / self.profile.tokens_per_second(tokens)
+        )
+
+    def _check_validation(self, training: Training, facts: SiteDatasets) -> None:
+        """Check that validation leaves time to train: see `_MAX_VALIDATION_SHARE`."""
+        seconds = self._validation_seconds(training, facts)
+        limit = _MAX_VALIDATION_SHARE * self._usable_seconds
         if seconds > limit:
-            found = f"has {size.rows} rows: {seconds:.3g} s of validation at the end of each slot"
-            most = math.floor(limit / row_seconds)
+            assert facts.size.validation is not None
+            rows = facts.size.validation.rows
+            found = f"has {rows} rows: {seconds:.3g} s of validation at the end of each slot"
+            most = math.floor(limit * rows / seconds)
             expected = f"at most {limit:.3g} s, or {most} rows of this length"
             raise InputError("validation_file", found, expected)
-        return seconds
 
     def _row_seconds(self, facts: SiteDatasets, micro_batch: float) -> float:
         """Return the seconds of a worker for a row in micro-batches of so many rows on average."""

@@ -6,11 +6,17 @@ Replanning, after a pause, a missed slot or a lost site, never changes a payment
 from collections.abc import Collection, Iterable, Mapping
 
 from auctune.domain import Money, round_money
-from auctune.edge import EdgeJob, EdgeMenuLine, EdgePlan, EdgeReplanned, Eris
+from auctune.edge import EdgeJob, EdgeMenuLine, EdgePlan, EdgeReplanned, Eris, SlotPlan
 from auctune.edge.prices import cost_of
 from auctune.service.storage.read_model import JobReadModel
 from auctune.service.zones.core.events import JobNoted, SlotStarted
 from auctune.service.zones.core.job import GivenUp, Phase
+from auctune.service.zones.core.speed import (
+    MAX_SHORTFALL,
+    SLOWER,
+    TRAINED_LATER,
+    SpeedEstimator,
+)
 from auctune.service.zones.core.zone import EventWriter, SlottedZone
 from auctune.service.zones.edge.decision import (
     EdgeOutcome,
@@ -32,6 +38,9 @@ from auctune.service.zones.edge.job import EdgeJobState
 from auctune.service.zones.edge.state import EdgeModel
 from auctune.service.zones.edge.supply import EdgeBid, EdgeSupply, MenuRequest
 
+# Of the speed that was sold: the most that a slot which was not finished has reached.
+_UNFINISHED = 0.75
+
 
 class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):
     """One zone, at its newest slot. Its mechanism is changed by recorded events only.
@@ -50,6 +59,7 @@ class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):
         self.supply = supply
         self.eris = model.mechanism
         self.state = model.state
+        self.speed = SpeedEstimator()
 
     def uses_file(self, file: str) -> bool:
         requests = [one.request for one in self.pending_jobs.values()]
@@ -66,7 +76,7 @@ class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):
             InputError: as `decide`.
         """
         self.begin_slots()
-        job, last = self.supply.job(bid, self.state.slot)
+        job, last = self._job(bid)
         return MenuRequest(self.eris.copy(), job, self.state.slot, last)
 
     def accept(self, bid: EdgeBid, line: EdgeMenuLine) -> JobReadModel | None:
@@ -74,7 +84,7 @@ class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):
         self.begin_slots()
         if line.plan.slots[0].slot <= self.state.slot:
             return None
-        job, last = self.supply.job(bid, self.state.slot)
+        job, last = self._job(bid)
         found = accept_line(self.eris, job, line, self.state.slot, bid.remaining_budget())
         if found is None:
             return None
@@ -99,6 +109,8 @@ class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):
         if paused.given_up is not None:
             paused.given_up.check(_price(self.eris, paused, found), paused.chunks_left)
         self.record(EdgeResumed(found=found), job)
+        # The price of its slots is compared with that of slots at the speed sold.
+        self.replan_slower([job])
         return True
 
     def replan(self, failed_slots: Mapping[str, list[int]], why: str) -> None:
@@ -153,6 +165,75 @@ class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):
                 why = "its deadline passed while it was paused"
                 self.fail(job.id, "deadline_passed", why, None, refund=False)
 
+    def record_slot(
+        self, job: EdgeJobState, part: SlotPlan, seconds: float, late_rows: int | None = None
+    ) -> bool:
+        """Compare the speed of a job's slot with the speed sold; return whether it was lower.
+
+        Later slots are sold at the speed reached. A slot that was finished in its time does not
+        lower it: what is not training weighs much in a slot with little work.
+
+        Args:
+            job: the job.
+            part: its plan of the slot.
+            seconds: that its steps took.
+            late_rows: rows that were trained when its time was over, or None if it was finished.
+        """
+        sold, num_slots = self.speed.speed, seconds / self.clock.slot_seconds
+        share = self.supply.slot_share(job.training, job.facts, part)
+        if late_rows is not None:
+            share *= late_rows / (job.total_rows * part.chunks / job.job.num_chunks)
+        reached = share / num_slots if num_slots else 0.0
+        if late_rows is not None:
+            # Without a row it may only have begun too late.
+            most = _UNFINISHED * sold
+            reached = min(reached, most) if late_rows else most
+        elif num_slots <= 1.0:
+            reached = max(reached, sold)
+        self.speed.record_slot(reached)
+        is_slower = late_rows is not None or num_slots > 1.0 + MAX_SHORTFALL
+        if is_slower and TRAINED_LATER not in job.notes:
+            self.record(JobNoted(text=TRAINED_LATER), job.id)
+        return self.speed.speed < sold
+
+    def unfinishable_slots(self, job: EdgeJobState) -> list[int]:
+        """Return the current slot, if a job could not finish it in time at the speed reached."""
+        slot = self.state.slot
+        part = job.slot_plan(slot)
+        if part is None or slot >= job.deadline_slot:
+            return []
+        share = self.supply.slot_share(job.training, job.facts, part) / self.speed.speed
+        needed = (1 - MAX_SHORTFALL) * share * self.clock.slot_seconds
+        return [slot] if self.clock.now() + needed > self.clock.slot_end(slot + 1) else []
+
+    def replan_slower(self, names: Collection[str]) -> None:
+        """Plan the remaining slots of jobs at the speed reached, if they were sold at a higher one.
+
+        A job keeps its plan if there is no other before its deadline: its slots may run into the
+        next ones, and the sites may be faster again.
+
+        Args:
+            names: ids of jobs that do not train now.
+        """
+        first = self.state.slot + 1
+        for job in _by_bid(self.state.jobs[name] for name in names):
+            rate, rest = self._lower_rate(job), job.plan.since(first)
+            if (
+                rate is None
+                or not rest.slots
+                or first > job.deadline_slot
+                or job.is_planned_for(rate, first)
+            ):
+                continue
+            found = self._without(job, rest).plan_rest(
+                job.commitment(rate), first, job.deadline_slot
+            )
+            if found is not None:
+                with self.atomic():
+                    self.record(PlanReleased(failed_slots=[], why=SLOWER), job.id)
+                    replaced = PlanReplaced(found=found, why=SLOWER, chunks_per_worker_slot=rate)
+                    self.record(replaced, job.id)
+
     def lose_site(self, site: str, busy: Collection[str]) -> None:
         """Take a lost site off the market, and replan its jobs.
 
@@ -177,9 +258,13 @@ class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):
         if site in self.state.lost:
             self.record(SiteUp(site=site))
 
+    def _job(self, bid: EdgeBid) -> tuple[EdgeJob, int]:
+        """Return a bid as the mechanism sees it, and its last slot, at the speed reached."""
+        return self.supply.job(bid, self.state.slot, self.speed.speed)
+
     def _decide(self, bid: EdgeBid) -> EdgeDecided:
         slot = self.state.slot
-        job, last = self.supply.job(bid, slot)
+        job, last = self._job(bid)
         return self._decision_data(
             bid, job, last, decide(self.eris, job, last, slot, bid.remaining_budget())
         )
@@ -201,13 +286,30 @@ class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):
 
     def _plan(self, job: EdgeJobState, why: str) -> bool:
         """Plan the remaining work of a job, or refund it unless it can wait; return if planned."""
-        found = plan_remaining(self.eris, job, self.state.slot)
-        if found is not None:
-            self.record(PlanReplaced(found=found, why=why), job.id)
-        elif not self._can_wait(job):
+        # At the speed that was sold if not at a lower one that was reached: that is an estimate.
+        for rate in dict.fromkeys([self._lower_rate(job), None]):
+            found = plan_remaining(self.eris, job, self.state.slot, rate)
+            if found is not None:
+                replaced = PlanReplaced(found=found, why=why, chunks_per_worker_slot=rate)
+                self.record(replaced, job.id)
+                return True
+        if not self._can_wait(job):
             message = f"{why}; no slots are left for it before its deadline"
             self.fail(job.id, "deadline_missed", message, None)
-        return found is not None
+        return False
+
+    def _replace_plan(
+        self, job: EdgeJobState, found: EdgePlan, why: str, rate: float | None
+    ) -> None:
+        self.record(PlanReplaced(found=found, why=why, chunks_per_worker_slot=rate), job.id)
+
+    def _lower_rate(self, job: EdgeJobState) -> float | None:
+        """Return the chunks that a worker passes through in a slot at the speed reached.
+
+        None if they are not fewer than those sold by more than `MAX_SHORTFALL`.
+        """
+        rate = self.speed.speed * self.supply.rate(job.training, job.facts)
+        return rate if rate < (1 - MAX_SHORTFALL) * job.job.chunks_per_worker_slot else None
 
     def _can_wait(self, job: EdgeJobState) -> bool:
         """Return whether a lost site may be back before a job's last slot."""
@@ -219,9 +321,14 @@ class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):
         rest = job.plan.since(after)
         if not rest.slots:
             return None
+        price = _price(self._without(job, rest), job, rest)
+        return GivenUp(price, sum(part.chunks for part in rest.slots))
+
+    def _without(self, job: EdgeJobState, rest: EdgePlan) -> Eris:
+        """Return a copy of the mechanism in which a job has given up the rest of its plan."""
         without = self.eris.copy()
-        without.apply(EdgeReplanned(job.job, after, rest, None))
-        return GivenUp(_price(without, job, rest), sum(part.chunks for part in rest.slots))
+        without.apply(EdgeReplanned(job.job, self.state.slot + 1, rest, None))
+        return without
 
 
 def _by_bid(jobs: Iterable[EdgeJobState]) -> list[EdgeJobState]:
