@@ -38,8 +38,8 @@ from auctune.service.zones.edge.job import EdgeJobState
 from auctune.service.zones.edge.state import EdgeModel
 from auctune.service.zones.edge.supply import EdgeBid, EdgeSupply, MenuRequest
 
-# Of the speed that was sold: the most that a slot which was not finished has reached.
-_UNFINISHED = 0.75
+# Of the speed that was sold: what a slot counts as that has begun and trained no row in time.
+_NO_ROW = 0.75
 
 
 class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):
@@ -171,7 +171,8 @@ class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):
         """Compare the speed of a job's slot with the speed sold; return whether it was lower.
 
         Later slots are sold at the speed reached. A slot that was finished in its time does not
-        lower it: what is not training weighs much in a slot with little work.
+        lower it: what is not training weighs much in a slot with little work. Neither does one
+        whose processes were still starting: they are there for the next one.
 
         Args:
             job: the job.
@@ -180,16 +181,13 @@ class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):
             late_rows: rows that were trained when its time was over, or None if it was finished.
         """
         sold, num_slots = self.speed.speed, seconds / self.clock.slot_seconds
-        share = self.supply.slot_share(job.training, job.facts, part)
-        if late_rows is not None:
-            share *= late_rows / (job.total_rows * part.chunks / job.job.num_chunks)
-        reached = share / num_slots if num_slots else 0.0
-        if late_rows is not None:
-            # Without a row it may only have begun too late.
-            most = _UNFINISHED * sold
-            reached = min(reached, most) if late_rows else most
-        elif num_slots <= 1.0:
-            reached = max(reached, sold)
+        reached = sold
+        if late_rows == 0:
+            reached *= _NO_ROW if seconds else 1.0
+        elif late_rows is not None or num_slots > 1.0:
+            due = job.total_rows * part.chunks / job.job.num_chunks
+            done = 1.0 if late_rows is None else late_rows / due
+            reached = done * self.supply.slot_share(job.training, job.facts, part) / num_slots
         self.speed.record_slot(reached)
         is_slower = late_rows is not None or num_slots > 1.0 + MAX_SHORTFALL
         if is_slower and TRAINED_LATER not in job.notes:

@@ -112,9 +112,20 @@ def test_a_slot_that_was_not_finished_lowers_the_speed_to_that_of_its_rows() -> 
 
 def test_a_slot_without_a_row_lowers_the_speed_by_a_step() -> None:
     made = with_job()
-    lose(made, 0, 0.0)
+    lose(made, 0, SLOT_SECONDS / 2)
     assert made.zone.speed.speed == 0.75
     assert made.zone.state.jobs["job"].notes[-1].startswith("the machine was slower than sold")
+
+
+def test_a_slot_that_began_late_lowers_nothing_if_its_rows_were_as_fast_as_sold() -> None:
+    for rows in (0, 4):
+        made = with_job()
+        order = made.sites.slots[-1][1][0]
+        share = rows / (4 * order.part.chunks)
+        lose(made, rows, share * seconds_of(made, order, 1.0))
+        assert made.zone.speed.speed == pytest.approx(1.0)
+        assert made.zone.state.jobs["job"].notes[-1].startswith("the machine was slower than sold")
+        assert "chunks_per_worker_slot" not in events(made, EdgeEventType.REPLANNED)[0].body
 
 
 def test_a_slot_that_was_lost_for_another_reason_lowers_nothing() -> None:
