@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Collect what `make gpu WHEELS=FOLDER` needs on a machine without network that has CUDA, torch 2.11
-# or later, numba, scipy and pytest: wheels of the pinned releases, about 115 MB.
+# or later, numba, scipy and pytest: wheels of the pinned releases, about 160 MB.
 #   benchmarks/gpu_wheels.sh FOLDER [PYTHON_VERSION]       PYTHON_VERSION of that machine, 3.12
 set -euo pipefail
 folder=$1 python=${2:-3.12}
 constraints=$(dirname "$0")/../constraints.txt
-packages='altair annotated-doc annotated-types attrs datasketch highspy httpcore2 httpx2 jsonschema
-  jsonschema-specifications peft polars polars-runtime-32 py3langid pydantic pydantic-core referencing
-  rpds-py setproctitle structlog tenacity transformers truststore typer typing-extensions
-  typing-inspection vl-convert-python'
+packages='accelerate altair annotated-doc annotated-types attrs bitsandbytes datasketch highspy
+  httpcore2 httpx2 jsonschema jsonschema-specifications peft polars polars-runtime-32 py3langid
+  pydantic pydantic-core referencing rpds-py setproctitle structlog tenacity transformers truststore
+  typer typing-extensions typing-inspection vl-convert-python'
 platforms=$(printf -- '--platform manylinux_2_%s_x86_64 ' 5 12 17 24 27 28 31 34)
 for name in $packages; do
   pinned=$(grep -iE "^$name==" "$constraints" | head -1 | sed 's/[ ;].*//')

@@ -2,15 +2,17 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from bitsandbytes import functional
 from bitsandbytes.nn.modules import Linear4bit
 from torch import Tensor
 
 from auctune.domain.errors import InputError
 from auctune.train import base as base_module
-from auctune.train.base import Base, linear_features, load_base
+from auctune.train.base import Base, compute_digest, linear_features, load_base
 from auctune.train.export import load_adapter
 from auctune.train.job import LoraJob
 from auctune.train.trainer import MultiLoraTrainer
@@ -118,6 +120,32 @@ def test_a_base_of_4_bits_is_another_base_with_the_same_modules(
     assert Linear4bit in kinds
     assert torch.nn.Linear not in kinds
     assert type(first.model.get_output_embeddings()) is torch.nn.Linear
+
+
+@pytest.mark.usefixtures("plain")
+def test_the_digest_does_not_depend_on_how_a_device_packs_the_weights(
+    folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = load_base(str(folders["llama"]), cache=tmp_path, dtype="nf4")
+    pack = functional.quantize_4bit
+
+    def pack_otherwise(weights: Tensor, *args: Any, **options: Any) -> Any:
+        return pack(weights * 1.01, *args, **options)
+
+    monkeypatch.setattr(functional, "quantize_4bit", pack_otherwise)
+    there = load_base(str(folders["llama"]), cache=tmp_path, dtype="nf4")
+    assert compute_digest(there.model) != compute_digest(here.model)
+    assert (there.digest, there.architecture) == (here.digest, here.architecture)
+
+
+def test_bases_of_4_bits_with_other_weights_have_one_architecture(tmp_path: Path) -> None:
+    bases = []
+    for seed in (0, 1):
+        folder = tmp_path / f"{seed}"
+        build_base(folder, "llama", seed, width=WIDTH)
+        bases.append(load_base(str(folder), cache=tmp_path, dtype="nf4"))
+    assert bases[0].digest != bases[1].digest
+    assert bases[0].architecture == bases[1].architecture
 
 
 def test_without_bitsandbytes_the_package_is_named(

@@ -1,7 +1,8 @@
 """The base model: loaded once a process, frozen, and shared by all adapters of a node.
 
 Its own dropouts are set to 0, so that an adapter's result depends on nothing but the adapter's own
-masks. A base is identified by its digest: SHA-256 over its configuration and its weights as loaded.
+masks. A base is identified by its digest: SHA-256 over its configuration and its weights as loaded,
+or as they were before they were packed into 4 bits, whose values depend on the device.
 """
 
 import copy
@@ -50,7 +51,7 @@ class Base:
         source: the folder or hub name that it was loaded from.
         model: no parameter requires a gradient, its own dropouts are 0; on `device`.
         tokenizer: has a token to pad with.
-        digest: SHA-256 over configuration and weights, in hexadecimal.
+        digest: SHA-256 over configuration and weights, in hexadecimal; equal on all devices.
         architecture: the same without the weights' values: what is as fast as it has the same.
         dtype: of the computation.
         load_seconds: that it took to load; to build the tiny base is not part of it.
@@ -116,15 +117,16 @@ def load_base(name: str, *, cache: Path, device: str = "cpu", dtype: str = "floa
         check_config(name, config)
         _switch_off_dropouts(config)
         options = {"dtype": number_type, "local_files_only": local}
-        if dtype == "nf4":
-            options |= _quantization(target)
-        model = _load_model(place, source, config, **options)
-        if dtype == "nf4":
+        packing = _quantization(target) if dtype == "nf4" else {}
+        model = _load_model(place, source, config, **options, **packing)
+        if packing:
             _check_packed(place, model, target)
+            digest = _packed_digest(model, _load_model(place, source, config, **options))
+        else:
+            digest = compute_digest(model)
         tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=local)
     _freeze(model)
     give_padding(tokenizer, place)
-    digest = compute_digest(model)
     model.to(target)
     return Base(
         name=name,
@@ -194,11 +196,20 @@ def compute_digest(model: PreTrainedModel) -> str:
     return total.hexdigest()
 
 
+def _packed_digest(model: PreTrainedModel, unpacked: PreTrainedModel) -> str:
+    """Return the digest of a model of 4 bits by its weights before they were packed."""
+    total = _begin_digest(model)
+    total.update(compute_digest(unpacked).encode())
+    return total.hexdigest()
+
+
 def compute_architecture(model: PreTrainedModel) -> str:
     """Return SHA-256 over a model's configuration and its weights' names, types and shapes."""
     total = _begin_digest(model)
     for key, tensor in sorted(model.state_dict().items()):
-        total.update(_signature(key, tensor))
+        # Bitsandbytes' own record of packed weights: JSON, as long as its numbers have digits.
+        if "bitsandbytes__" not in key:
+            total.update(_signature(key, tensor))
     return total.hexdigest()
 
 

@@ -123,6 +123,14 @@ def test_a_base_is_on_its_gpu_which_is_the_current_one(device: str, folder: Path
     assert torch.cuda.current_device() == base.device.index
 
 
+def test_a_base_of_4_bits_has_one_digest_on_all_devices(tmp_path: Path) -> None:
+    pytest.importorskip("bitsandbytes", reason="bitsandbytes is not installed")
+    # Rows of weights are whole blocks of 64 numbers.
+    build_base(tmp_path, "llama", width=64)
+    there, here = (base_on(device, tmp_path, "nf4") for device in (DEVICE, "cpu"))
+    assert (there.digest, there.architecture) == (here.digest, here.architecture)
+
+
 def test_memory_that_runs_out_is_recognized() -> None:
     with pytest.raises(RuntimeError) as caught:
         torch.empty(2**46, device=DEVICE)
