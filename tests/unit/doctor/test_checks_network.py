@@ -16,6 +16,7 @@ from auctune.doctor.checks_network import check_port, check_ray, check_vendors, 
 from auctune.run.run_directory import NODES_LOCK, lock_file
 from auctune.run.runtime.ray.local_cluster import LocalCluster
 from support.installations import make_installation, only, severities
+from support.network import has_ipv6
 
 
 @pytest.fixture
@@ -52,6 +53,22 @@ def test_a_port_that_is_free_or_any_is_right(tmp_path: Path, taken: int) -> None
     for port in (0, free):
         (finding,) = check_port(make_installation(tmp_path, f"port = {port}\n"))
         assert finding.severity == Severity.OK
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
+def test_a_port_of_ipv6_is_written_as_in_urls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("auctune.doctor.checks_network._HEALTH_SECONDS", 0.05)
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as listening:
+        port = listening.getsockname()[1]
+        at = make_installation(tmp_path, f'host = "::1"\nport = {port}\n')
+        (taken,) = check_port(at)
+    (free,) = check_port(at)
+    assert (taken.severity, free.severity) == (Severity.ERROR, Severity.OK)
+    assert taken.message.startswith(f"cannot listen at [::1]:{port} (")
+    assert f"process {os.getpid()}, " in taken.message
+    assert free.message == f"[::1]:{port} is free"
 
 
 def test_a_taken_port_is_wrong_and_names_the_process(

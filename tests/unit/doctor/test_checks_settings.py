@@ -29,6 +29,19 @@ def test_a_file_that_is_not_there_is_wrong(tmp_path: Path) -> None:
     assert "cannot be read" in only(check_settings(at), Severity.ERROR).message
 
 
+def test_each_zone_whose_workers_share_cores_is_warned_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("auctune.service.config.cores.usable_cores", lambda: 2.0)
+    config = EXAMPLE.parent / "service" / "all-kinds.toml"
+    at = load_installation(config, tmp_path, tmp_path, tmp_path / "url", online=False)
+    valid, *warnings = check_settings(at)
+    assert valid.severity == Severity.OK
+    assert severities(warnings) == {Severity.WARN}
+    for zone, finding in zip(at.zones, warnings, strict=True):
+        assert f"workers of zone {zone.name} have" in finding.message
+
+
 def test_a_secret_that_is_missing_is_wrong_and_the_rest_is_examined(tmp_path: Path) -> None:
     vendor = 'name = "far"\nurl = "http://localhost:1"\ntoken_file = "none"'
     at = make_installation(tmp_path, f"[[zones]]\n[[zones.vendors]]\n{vendor}\n")

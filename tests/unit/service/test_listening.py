@@ -5,14 +5,7 @@ import socket
 import pytest
 
 from auctune.service.listening import join_address, listen
-
-
-def has_ipv6() -> bool:
-    try:
-        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
-    except OSError:
-        return False
-    return True
+from support.network import has_ipv6
 
 
 @pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
