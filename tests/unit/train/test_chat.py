@@ -135,7 +135,12 @@ def test_a_call_of_weight_0_is_context(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "chat", "named"),
     [
-        ("llama3", "tools", r"line 1: tools\[0\]: is not shown by the base's chat template"),
+        (
+            "llama3",
+            "tools",
+            r"line 1: tools\[0\]: is not shown by the base's chat template; expected messages"
+            " without tools, or a base",
+        ),
         (
             "lfm2",
             "tools",

@@ -251,6 +251,16 @@ def test_a_template_that_hides_the_answer_is_an_error(
         tokenize(chat(("assistant", "x")), tokenizer, LONG)
 
 
+def test_tools_of_a_chat_need_a_template_and_the_messages_are_named(
+    tokenizer: PreTrainedTokenizerBase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tokenizer, "chat_template", None)
+    rows = chat(("user", "u"), ("assistant", "a"), ("tool", "t"), ("assistant", "b"))
+    message = r"rows\[0\]: messages: has tools, .*; expected messages without tools, or a base"
+    with pytest.raises(InputError, match=message):
+        tokenize(rows, tokenizer, LONG)
+
+
 def test_without_a_template_a_chat_is_lines_of_role_and_words(
     tokenizer: PreTrainedTokenizerBase, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -73,6 +73,26 @@ def test_what_is_wrong_is_one_line_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("options", "prices"), [((), ["prices begin at 0.0000"]), (("--config", "auctune.toml"), [])]
+)
+def test_a_service_without_settings_prints_the_prices_that_it_begins_with(
+    options: tuple[str, ...],
+    prices: list[str],
+    tmp_path: Path,
+    auctune: Run,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def serve(settings: object, place: object, report: object, ready: Callable[..., None]) -> None:
+        ready("http://127.0.0.1:8420", None)
+
+    monkeypatch.setattr("auctune.service.server.serve", serve)
+    (tmp_path / "auctune.toml").write_text("")
+    code, out, _ = auctune("serve", *options)
+    assert code == 0
+    assert [line.partition(";")[0] for line in out.splitlines() if "prices" in line] == prices
+
+
 def test_an_upgrade_names_the_log_that_this_release_cannot_serve(
     tmp_path: Path, auctune: Run
 ) -> None:
