@@ -169,6 +169,23 @@ def test_out_of_memory_shrinks_the_budget_and_changes_no_result(base: Base, tmp_
         assert_close(weights_of(trainer, job), weights_of(roomy, job))
 
 
+def test_a_budget_is_back_at_its_start_once_memory_has_room_again(
+    base: Base, tmp_path: Path
+) -> None:
+    job = make_job(tmp_path, "job", epochs=30)
+    trainer = MultiLoraTrainer(base, token_budget=48)
+    step = CrampedStep(trainer.loop.step, limit=30)
+    trainer.loop.step = step
+    trainer.load(job, tmp_path / job.id)
+    trainer.train({"job": 11}, ignore)
+    assert step.failures
+    assert trainer.budget is not None
+    assert trainer.budget < 48
+    step.limit = 10**6
+    trainer.train({"job": 10**6}, ignore)
+    assert trainer.budget == 48
+
+
 def test_a_row_that_never_fits_ends_its_own_job_only(base: Base, tmp_path: Path) -> None:
     small = make_job(tmp_path, "small", max_length=8)
     large = make_job(tmp_path, "large")
