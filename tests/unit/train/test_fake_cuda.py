@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -84,6 +85,28 @@ def test_jobs_are_trained_kept_and_exported_on_the_device_of_their_base(
         kept = (task.weights.values, task.weights.gradients, *task.optimizer.moments.values())
         assert {(tensor.device, tensor.dtype) for tensor in kept} == {(CUDA, torch.float32)}
         assert trainer.export(name, tmp_path / "adapter").num_rows == 4
+
+
+class _Rounds:
+    """A time budget of small rounds; counts waits for the device in each."""
+
+    def __init__(self) -> None:
+        self.synchronize = cast(Mock, torch.cuda.synchronize)
+        self.waits: list[int] = []
+
+    def max_rows(self) -> int:
+        self.synchronize.reset_mock()
+        return 3
+
+    def record(self, rows: float) -> None:
+        self.waits.append(self.synchronize.call_count)
+
+
+def test_the_time_of_a_round_is_recorded_once_the_device_has_ended_it(tmp_path: Path) -> None:
+    trainer, rounds = MultiLoraTrainer(fake_base()), _Rounds()
+    _load(trainer, tmp_path, (4,))
+    trainer.train({"job-0": 4}, lambda _: None, rounds)
+    assert rounds.waits == [1, 1]
 
 
 def test_tensors_of_two_devices_do_not_meet() -> None:
