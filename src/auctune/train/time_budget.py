@@ -9,6 +9,11 @@ as slow as those before it is still in time. Training ends once n < 1. Both s an
 from what the node has measured; rows that are only evaluated count as less than one, by their cost.
 If by the estimate not even one row fits, it is halved for the next time: otherwise one slow
 measurement would stop training for good.
+
+Rows are counted, not their tokens: whether one more row fits depends on the next row, which only
+the trainer knows, and a row's time does not grow with its tokens alone. So rounds of short rows
+after long ones are smaller than they could be, until s has followed. Training is never late for
+it, and what a slot loses at its end is the time of two of the slowest rows at most.
 """
 
 import time

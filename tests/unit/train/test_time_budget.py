@@ -1,5 +1,6 @@
 """Time left, on a clock that only training and saving move."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -23,13 +24,19 @@ class Clock:
 
 
 def train(
-    clock: Clock, estimator: ThroughputEstimator, until: float, row_seconds: float, most: int = 8
+    clock: Clock,
+    estimator: ThroughputEstimator,
+    until: float,
+    row_seconds: float,
+    most: int = 8,
+    first_seconds: Sequence[float] = (),
 ) -> int:
     """Rows trained in a slot whose rounds have `most` rows at most; then two tasks are saved."""
     deadline = estimator.until(until, num_tasks=2)
     total = 0
     while (rows := min(most, deadline.max_rows())) > 0:
-        clock.time += rows * row_seconds
+        first = first_seconds[total : total + rows]
+        clock.time += sum(first) + (rows - len(first)) * row_seconds
         deadline.record(rows)
         total += rows
     return total
@@ -63,6 +70,16 @@ def test_rows_that_become_twice_as_slow_are_still_in_time() -> None:
     reserve = estimator.save_seconds(2)
     train(clock, estimator, end, 0.02, most=10**6)
     assert clock.time <= end - reserve
+
+
+@pytest.mark.parametrize("num_long", [1, 5, 20, 60])
+def test_short_rows_after_long_ones_use_a_slot_to_within_two_long_rows(num_long: int) -> None:
+    clock, long = Clock(), 0.1
+    estimator = ThroughputEstimator(clock)
+    end = clock.time + 10.0
+    reserve = estimator.save_seconds(2)
+    train(clock, estimator, end, 0.001, first_seconds=[long] * num_long)
+    assert 0 <= end - reserve - clock.time <= 2 * long
 
 
 @pytest.mark.parametrize("slow", [1.5, 30.0, 400.0])
