@@ -64,7 +64,7 @@ def test_a_damaged_checkpoint_and_half_an_event_are_passed_over_and_said(out: Pa
     report, text = _resume(out)
 
     for task, damaged, words in (("sums", sums, "checksum"), ("mood", mood, "bytes")):
-        note = f"{damaged[-1]}: "
+        note = f"checkpoint {int(damaged[-1].name)}: "
         assert f"note: {task}: {note}" in text
         (line,) = (note for entry in report.tasks if entry.id == task for note in entry.notes)
         assert line.startswith(note)

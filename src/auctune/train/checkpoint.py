@@ -12,6 +12,7 @@ is an error instead: nothing is deleted or skipped. One process at a time writes
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 from safetensors import SafetensorError
-from safetensors.torch import load, save_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from auctune.atomic_files import (
@@ -40,6 +41,8 @@ MANIFEST = "manifest.json"
 # Key of the manifest's own checksum: a damaged format number is not another format.
 _CHECKSUM = "sha256"
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass
 class Checkpoint:
@@ -53,10 +56,6 @@ class Checkpoint:
 class _File:
     num_bytes: int
     sha256: str
-
-    @classmethod
-    def of(cls, content: bytes) -> "_File":
-        return cls(len(content), hashlib.sha256(content).hexdigest())
 
     @classmethod
     def at(cls, path: Path) -> "_File":
@@ -125,7 +124,9 @@ def load_latest(folder: Path) -> tuple[Checkpoint, int, list[str]] | None:
         try:
             return _read(place, number), number, damaged
         except DamagedCheckpointError as error:
-            damaged.append(f"{place}: {error}")
+            # Messages are for the job's owner, who is not to know the path.
+            _log.warning("%s: %s", place, error)
+            damaged.append(f"checkpoint {number}: {error}")
     if damaged:
         raise DamagedCheckpointError("no checkpoint is whole: " + "; ".join(damaged))
     return None
@@ -139,7 +140,7 @@ def load_checkpoint(folder: Path, number: int) -> Checkpoint:
     """
     place = dict(_checkpoints(folder)).get(number)
     if place is None:
-        raise CheckpointError(f"{folder} has no checkpoint {number}")
+        raise CheckpointError(f"there is no checkpoint {number}")
     return _read(place, number)
 
 
@@ -172,7 +173,7 @@ def _drop_damaged_above(folder: Path, number: int) -> None:
         except DamagedCheckpointError:
             remove_folder(place)
         else:
-            raise CheckpointError(f"{place} is newer than checkpoint {number}; numbers only grow")
+            raise CheckpointError(f"checkpoint {newer} is newer than {number}; numbers only grow")
 
 
 def _write(folder: Path, number: int, checkpoint: Checkpoint) -> None:
@@ -191,24 +192,28 @@ def _write(folder: Path, number: int, checkpoint: Checkpoint) -> None:
 
 def _read(place: Path, number: int) -> Checkpoint:
     files = _read_manifest(place, number).files
-    contents = {name: _read_file(place / name, files[name]) for name in (TENSORS, STATE)}
+    for name in (TENSORS, STATE):
+        _check_file(place / name, files[name])
     try:
-        return Checkpoint(load(contents[TENSORS]), json.loads(contents[STATE]))
+        # Not by way of the file's bytes, gigabytes of large adapters.
+        return Checkpoint(load_file(place / TENSORS), json.loads((place / STATE).read_bytes()))
     except (SafetensorError, ValueError) as error:
         raise DamagedCheckpointError(f"cannot be read ({error})") from None
 
 
 def _read_manifest(place: Path, number: int) -> _Manifest:
-    content = _read_bytes(place / MANIFEST)
     try:
-        record = json.loads(content)
+        record = json.loads((place / MANIFEST).read_bytes())
         is_damaged = record.pop(_CHECKSUM) != _checksum(record)
+    except FileNotFoundError:
+        raise DamagedCheckpointError(f"{MANIFEST} is missing") from None
     except (ValueError, LookupError, TypeError, AttributeError):
         is_damaged = True
     if is_damaged:
         raise DamagedCheckpointError(f"{MANIFEST} is damaged")
     if record["format"] != FORMAT:
-        raise CheckpointError(f"{place} is of format {record['format']}, not {FORMAT}")
+        _log.warning("%s is of format %s", place, record["format"])
+        raise CheckpointError(f"checkpoint {number} is of format {record['format']}, not {FORMAT}")
     if record["number"] != number:
         raise DamagedCheckpointError(f"{MANIFEST} is of another number")
     return _MANIFEST.validate_python(record)
@@ -218,19 +223,14 @@ def _checksum(record: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
 
 
-def _read_file(path: Path, expected: _File) -> bytes:
-    content = _read_bytes(path)
-    if len(content) != expected.num_bytes:
-        raise DamagedCheckpointError(
-            f"{path.name} has {len(content)} of {expected.num_bytes} bytes"
-        )
-    if _File.of(content) != expected:
-        raise DamagedCheckpointError(f"{path.name} does not match its checksum")
-    return content
-
-
-def _read_bytes(path: Path) -> bytes:
+def _check_file(path: Path, expected: _File) -> None:
     try:
-        return path.read_bytes()
+        found = _File.at(path)
     except FileNotFoundError:
         raise DamagedCheckpointError(f"{path.name} is missing") from None
+    if found.num_bytes != expected.num_bytes:
+        raise DamagedCheckpointError(
+            f"{path.name} has {found.num_bytes} of {expected.num_bytes} bytes"
+        )
+    if found != expected:
+        raise DamagedCheckpointError(f"{path.name} does not match its checksum")

@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,50 @@ def test_tensors_and_state_come_back_bit_for_bit(tmp_path: Path) -> None:
         assert torch.equal(loaded.tensors[name], tensor)
 
 
+def test_a_file_of_tensors_is_not_held_as_bytes_beside_its_tensors(tmp_path: Path) -> None:
+    num_bytes = 4_000_000
+    large = Checkpoint({f"{n}": torch.zeros(num_bytes // 16) for n in range(4)})
+    # Counts what Python allocates, the bytes of a file included, but not memory of tensors.
+    tracemalloc.start()
+    try:
+        save_checkpoint(tmp_path, 1, large)
+        load_latest(tmp_path)
+        load_checkpoint(tmp_path, 1)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < num_bytes / 4
+
+
+def test_no_message_has_the_path_of_a_checkpoint_and_the_log_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    save_three(tmp_path)
+    (tmp_path / "00000003" / "state.json").unlink()
+    messages = [load_latest(tmp_path)[2][0]]  # type: ignore[index]
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "FORMAT", 99)
+        save_checkpoint(tmp_path / "other", 7, make(7))
+    for use in (
+        lambda: save_checkpoint(tmp_path, 1, make(1)),
+        lambda: load_checkpoint(tmp_path, 9),
+        lambda: load_latest(tmp_path / "other"),
+    ):
+        with pytest.raises(CheckpointError) as caught:
+            use()
+        messages.append(str(caught.value))
+    for place in tmp_path.glob("0*"):
+        (place / "manifest.json").unlink(missing_ok=True)
+    with pytest.raises(DamagedCheckpointError) as caught:
+        load_latest(tmp_path)
+    messages.append(str(caught.value))
+    assert len(set(messages)) == 5
+    assert [message for message in messages if "checkpoint" not in message] == []
+    assert [message for message in messages if str(tmp_path) in message] == []
+    for place in (tmp_path / "00000003", tmp_path / "other" / "00000007"):
+        assert str(place) in caplog.text
+
+
 def test_without_any_checkpoint_there_is_none(tmp_path: Path) -> None:
     assert load_latest(tmp_path / "nowhere") is None
     (tmp_path / ".tmp-00000001-dead").mkdir()
@@ -115,7 +160,7 @@ def test_a_checkpoint_of_another_format_is_neither_skipped_nor_deleted(
         patch.setattr(checkpoint, "FORMAT", 99)
         place = save_checkpoint(tmp_path, 7, make(7))
     for use in (lambda: load_latest(tmp_path), lambda: save_checkpoint(tmp_path, 2, make(2))):
-        with pytest.raises(CheckpointError, match="00000007 is of format 99") as caught:
+        with pytest.raises(CheckpointError, match=r"^checkpoint 7 is of format 99") as caught:
             use()
         assert not isinstance(caught.value, DamagedCheckpointError)
     assert place.is_dir()
@@ -176,7 +221,7 @@ def test_a_flipped_bit_is_found_and_the_one_before_taken(
     loaded, number, damaged = latest
     assert (number, loaded.state) == (2, {"number": 2})
     assert len(damaged) == 1
-    assert "00000003" in damaged[0]
+    assert "checkpoint 3:" in damaged[0]
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -215,7 +260,7 @@ def test_if_all_are_damaged_that_is_an_error_that_names_each(tmp_path: Path) -> 
     save_three(tmp_path, keep=2)
     for place in tmp_path.iterdir():
         (place / "tensors.safetensors").unlink()
-    with pytest.raises(CheckpointError, match=r"00000003.*; .*00000002"):
+    with pytest.raises(CheckpointError, match=r"checkpoint 3: .*; checkpoint 2: "):
         load_latest(tmp_path)
 
 

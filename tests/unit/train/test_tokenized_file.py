@@ -96,6 +96,16 @@ def test_a_file_of_which_nothing_can_be_learnt_is_refused_as_a_whole(
     assert list(read_rows(path, tokenizer, MAX_LENGTH).dropped) == list(range(20))
 
 
+def test_an_error_in_a_file_names_the_file_and_its_line_but_no_folder(
+    tokenizer: PreTrainedTokenizerBase, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "data.jsonl", [_text(1), {"txt": "rain"}])
+    with pytest.raises(InputError) as caught:
+        read_rows(path, tokenizer, MAX_LENGTH)
+    assert caught.value.place.startswith("data.jsonl: line 2")
+    assert str(tmp_path) not in str(caught.value)
+
+
 def _rows() -> st.SearchStrategy[list[dict[str, Any]]]:
     words = st.text("rain so é\n<|>", max_size=60)
     said = st.fixed_dictionaries(

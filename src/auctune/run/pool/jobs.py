@@ -68,7 +68,9 @@ def job_errors(job: str, doing: str) -> Iterator[None]:
         raise
     except Exception as error:
         (*_, last) = traceback.extract_tb(error.__traceback__)
-        what = f"{type(error).__name__}: {error} ({last.filename}:{last.lineno})"
+        # The message is for the job's owner, who is not to know paths.
+        said = error.strerror if isinstance(error, OSError) and error.strerror else error
+        what = f"{type(error).__name__}: {said} ({Path(last.filename).name}:{last.lineno})"
         raise JobFailedError(job, f"{doing}: {what}") from error
 
 
@@ -243,8 +245,7 @@ class JobCheckpoints:
         Raises:
             CheckpointError: if checkpoints are damaged, of another job, or ahead of the log.
         """
-        folder = self._directory.checkpoints / name
-        found = load_latest(folder)
+        found = load_latest(self._directory.checkpoints / name)
         notes: list[str] = []
         if found is not None:
             checkpoint, _, damaged = found
@@ -260,7 +261,7 @@ class JobCheckpoints:
                 # A quantum may have been trained in several slices, whose means were combined.
                 differs |= done == 0 and not (math.isclose(again, loss) or math.isnan(again))
         if behind:
-            raise CheckpointError(f"{folder}: is {behind} batches ahead of the journal")
+            raise CheckpointError(f"its checkpoint is {behind} batches ahead of the journal")
         if differs:
             notes.append("batches that were trained again gave other losses than before")
         return "; ".join(notes)

@@ -1,6 +1,7 @@
 """Pool of jobs that share a device: one whose jobs are fixed, and one that they join and leave."""
 
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -278,6 +279,8 @@ class OpenPool(Pool):
             try:
                 self._restore_job(name)
             except AuctuneError as error:
+                # The log has the paths that its owner is not to know.
+                traceback.print_exc()
                 self._leave(name, ExitReason.FAILED, str(error))
 
     def reconcile(self, desired: DesiredJobs) -> bool:

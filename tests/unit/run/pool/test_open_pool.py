@@ -19,6 +19,7 @@ from auctune.run.pool.epoch import PoolParams
 from auctune.run.pool.events import (
     JobJoined,
     JobLeft,
+    JobNoted,
     JobRejected,
     OpenPoolDirectory,
     PoolEvent,
@@ -33,6 +34,7 @@ from auctune.timeshare.baselines import Uniform
 from auctune.timeshare.edf import Edf
 from auctune.timeshare.estimators.wls import Wls
 from auctune.timeshare.planner import Planner
+from auctune.train.checkpoint import save_checkpoint
 from auctune.train.preemptible import LoraJobFactory, StepTooLongError
 from support.open_pools import LineFactory, Updates, open_pool, play_pool
 from support.pool_threads import ReadingLine, make_line, pool_thread
@@ -195,6 +197,35 @@ def test_a_thread_whose_code_fails_leaves_and_the_others_are_taken_up(tmp_path: 
     found = play_pool(PARAMS, tmp_path, lambda unit: of(QUICK, SLOW))
     assert endings(found) == {"slow": "broken", "quick": "reached"}
     assert [quantum.time for quantum in quanta(found)] == list(range(len(quanta(found))))
+
+
+@pytest.mark.parametrize("harm", ["damaged", "ahead", "unreadable"])
+def test_what_is_said_of_a_checkpoint_names_no_path_of_the_server(
+    harm: str, tmp_path: Path
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        play_pool(PARAMS, tmp_path, lambda unit: of(SLOW), updates=Updates(6))
+    place = max(OpenPoolDirectory(tmp_path).checkpoints.glob("slow/*"))
+    if harm == "damaged":
+        (place / "state.json").write_bytes(b"{")
+    elif harm == "ahead":
+        line = make_line(2)
+        line.step(999)
+        save_checkpoint(place.parent, 999, line.state())
+    else:
+        (place / "state.json").unlink()
+        (place / "state.json").symlink_to(place / "state.json")
+    found = play_pool(PARAMS, tmp_path, lambda unit: of(SLOW))
+    said = [event.text for event in found if isinstance(event, JobNoted)]
+    said += [event.why for event in found if isinstance(event, JobLeft)]
+    expected = {
+        "damaged": f"checkpoint {int(place.name)}: state.json has 1 of",
+        "ahead": "batches ahead of the journal",
+        "unreadable": "OSError: Too many levels of symbolic links",
+    }
+    assert expected[harm] in " ".join(said)
+    assert str(tmp_path) not in " ".join(said)
+    assert "/" not in " ".join(said)
 
 
 def test_whoever_comes_too_late_was_never_there(tmp_path: Path) -> None:

@@ -18,12 +18,13 @@ from auctune.run.runtime.channel import ParentChannel
 from auctune.run.runtime.messages import NodeSettings, TaskQuota, TrainSlotRequest, WorkerMessage
 from auctune.run.unix_time import SteadyClock, since_boot
 from auctune.run.workers.node import NodeWorker
-from auctune.train import tokenized_file
+from auctune.train import checkpoint, tokenized_file
 from auctune.train.attempts import begin_attempt
+from auctune.train.checkpoint import Checkpoint, save_checkpoint
 from auctune.train.job import LoraJob
 from auctune.train.stored_tokens import tokens_folder
 from auctune.train.tokenizer import load_tokenizer
-from auctune.train.trainer import MultiLoraTrainer
+from auctune.train.trainer import CHECKPOINTS, MultiLoraTrainer
 from support.small_bases import build_base, write_rows
 
 OUT_OF_MEMORY = "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"
@@ -55,9 +56,14 @@ def order(folder: Path, name: str) -> TaskQuota:
     return TaskQuota(job, folder / name, 1, 4, folder / "results" / name)
 
 
-def train(base: Path, orders: list[TaskQuota], until: float | None = None) -> dict[str, Any]:
+def train(
+    base: Path,
+    orders: list[TaskQuota],
+    until: float | None = None,
+    market: Market | None = None,
+) -> dict[str, Any]:
     """What a node says of a slot with these orders, which ends at `until`."""
-    market = Market()
+    market = market or Market()
     worker = NodeWorker(
         NodeSettings(str(base), str(base)), cast("ParentChannel[WorkerMessage]", market)
     )
@@ -177,6 +183,30 @@ def test_a_task_whose_checkpoint_cannot_be_read_now_keeps_it_and_trains_later(
     state.write_bytes(content)
     result = train(base, [replace(away, number=2)])["results"]["away"]
     assert (result["rows"], result["steps"]) == (4, 2)
+
+
+def test_what_is_said_of_a_checkpoint_names_no_path_of_the_server(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = {name: order(tmp_path, name) for name in ("torn", "gone", "other", "ahead")}
+    train(base, [replace(job, target=2) for job in jobs.values()])
+    train(base, [replace(jobs["torn"], target=3, number=2)])
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "FORMAT", 99)
+        save_checkpoint(jobs["other"].folder / CHECKPOINTS, 2, Checkpoint())
+    save_checkpoint(jobs["ahead"].folder / CHECKPOINTS, 1, Checkpoint())
+    for name in ("torn", "gone"):
+        *_, newest = sorted(jobs[name].folder.glob("checkpoints/*/tensors.safetensors"))
+        os.truncate(newest, 9)
+    market = Market()
+    trained = train(base, [replace(job, number=3) for job in jobs.values()], market=market)
+    assert trained["refused"]["other"]["found"] == "checkpoint 2 is of format 99, not 7"
+    notes = {one["task"]: one["text"] for one in market.said if one["kind"] == "noted"}
+    assert notes["torn"].startswith("checkpoint 2: tensors.safetensors has 9 of ")
+    assert notes["gone"].startswith("no checkpoint is whole: checkpoint 1: tensors.safetensors has")
+    assert notes["gone"].endswith("; trained again from its first row")
+    assert "ahead" in trained["refused"]
+    assert str(tmp_path) not in json.dumps(market.said)
 
 
 def test_a_replaced_worker_neither_saves_nor_deletes_damaged_checkpoints(
