@@ -1,9 +1,12 @@
 """Pool of jobs that share a device: one whose jobs are fixed, and one that they join and leave."""
 
+import math
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from auctune.domain import AuctuneError
@@ -47,8 +50,38 @@ from auctune.train.preemptible import PreemptibleJob
 # Batches of a new job that are timed, and taken back; the first ones warm up.
 WARM_UP, TIMED = 2, 5
 
-# Share of a quantum that loading new jobs may take from those that train.
-_JOIN_SHARE = 0.5
+# Of the pool's time, what joins and leaves may take from the jobs that train; and of a quantum,
+# how much of that at once.
+_JOIN_SHARE, _JOIN_BURST = 0.1, 0.5
+
+
+class JoinBudget:
+    """Token bucket of the seconds that joins and leaves may take from the jobs that train.
+
+    Args:
+        quantum_seconds: length of a quantum; None: there is no limit.
+        now: monotonic clock, in seconds.
+    """
+
+    def __init__(self, quantum_seconds: float | None, now: Callable[[], float]) -> None:
+        self._max_seconds = math.inf if quantum_seconds is None else _JOIN_BURST * quantum_seconds
+        self._seconds, self._now, self._refilled = self._max_seconds, now, now()
+
+    def has_time(self) -> bool:
+        """Return whether a job may join now; how long that takes is known afterwards."""
+        now = self._now()
+        self._seconds += _JOIN_SHARE * (now - self._refilled)
+        self._seconds, self._refilled = min(self._seconds, self._max_seconds), now
+        return self._seconds > 0
+
+    @contextmanager
+    def spend(self) -> Iterator[None]:
+        """Context manager whose block's time is spent."""
+        begun = self._now()
+        try:
+            yield
+        finally:
+            self._seconds -= self._now() - begun
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,8 +300,13 @@ class OpenPool(Pool):
     """A pool that jobs join and leave while it runs.
 
     A job leaves with its best result: that of the quantum with its lowest loss, unless its last
-    quantum reached the target. Arguments are those of `Pool`.
+    quantum reached the target. Joins and leaves take a bounded share of the time of the jobs that
+    train (`JoinBudget`). Arguments are those of `Pool`.
     """
+
+    @cached_property
+    def _join_budget(self) -> JoinBudget:
+        return JoinBudget(self._params.quantum_seconds, self._now)
 
     def restore(self) -> None:
         """Load all members; those that cannot be restored leave."""
@@ -286,29 +324,26 @@ class OpenPool(Pool):
     def reconcile(self, desired: DesiredJobs) -> bool:
         """Have jobs join, pause and leave as desired, from the next quantum on.
 
-        Jobs are loaded one after another, for a share of a quantum at most: those that are loaded
-        train in between. Return False if some are still to be loaded, by another call.
+        Jobs are loaded one after another, as long as that takes no more of the time of those that
+        train than it may. Return False if some are still to be loaded, by another call.
         """
         self.remove_finished()
         for name in list(self.state.members):
             if name not in desired:
-                self._leave(name, ExitReason.CANCELLED)
+                with self._join_budget.spend():
+                    self._leave(name, ExitReason.CANCELLED)
             elif desired[name].status is DesiredStatus.STOPPED:
-                self._leave(name, ExitReason.STOPPED)
-        quantum_seconds = self._params.quantum_seconds
-        begun, num_joined = self._now(), 0
+                with self._join_budget.spend():
+                    self._leave(name, ExitReason.STOPPED)
+        is_complete = True
         for name, one in desired.items():
             if name in self.state.gone:
                 continue
             if name not in self.state.members:
-                seconds = self._now() - begun
-                if num_joined and quantum_seconds and seconds > _JOIN_SHARE * quantum_seconds:
-                    return False
-                self._try_join(one)
-                num_joined += 1
+                is_complete &= self._try_join(one)
             if name in self.state.members:
                 self._set_paused(name, is_paused=one.status is DesiredStatus.PAUSED)
-        return True
+        return is_complete
 
     def run_quantum(self) -> bool:
         self.remove_finished()
@@ -338,15 +373,32 @@ class OpenPool(Pool):
             self.record(JobPaused(name) if is_paused else JobResumed(name))
             self._epoch = None
 
-    def _try_join(self, new: DesiredJob) -> None:
+    def _start_epoch(self) -> Epoch:
+        # It sees all quanta again after each join and leave.
+        with self._join_budget.spend():
+            return super()._start_epoch()
+
+    def _try_join(self, new: DesiredJob) -> bool:
+        """Have a job join, or record why it cannot; return False if it has to wait."""
         name, time = new.id, self._next_time()
         if new.status is DesiredStatus.STOPPED:
             self.record(JobLeft(name, ExitReason.STOPPED, "", None))
-            return
+            return True
         if new.deadline <= time:
             self.record(JobLeft(name, ExitReason.DEADLINE_MISSED, "", None))
-            return
-        thread = LearningThread(name, time, new.deadline, new.threshold)
+            return True
+        # Where no job trains, loading takes nobody's time.
+        if not self.state.active:
+            self._load_new(new, time)
+            return True
+        if not self._join_budget.has_time():
+            return False
+        with self._join_budget.spend():
+            self._load_new(new, time)
+        return True
+
+    def _load_new(self, new: DesiredJob, time: int) -> None:
+        name, thread = new.id, LearningThread(new.id, time, new.deadline, new.threshold)
         try:
             self.join([NewJob(thread, new.settings, new.batches_per_quantum)])
         except AuctuneError as error:

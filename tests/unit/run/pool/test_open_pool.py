@@ -3,8 +3,8 @@
 One of its threads cannot hold it up for the others, and pays for the time that it takes.
 """
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from auctune.run.pool.events import (
     read_event,
 )
 from auctune.run.pool.jobs import JobFactory, JobFailedError
+from auctune.run.pool.pool import OpenPool
 from auctune.run.pool.process import DesiredJob, DesiredJobs, DesiredStatus
 from auctune.run.pool.worker import LoraJobs
 from auctune.timeshare.balancing import Exploration
@@ -275,7 +276,11 @@ class SlowFactory(LineFactory):
 
 
 def run_timed(
-    root: Path, factory: JobFactory, hand: Hand, desired: DesiredJobs, most: float
+    root: Path,
+    factory: JobFactory,
+    hand: Hand,
+    script: Callable[[OpenPool], DesiredJobs],
+    most: float,
 ) -> list[PoolEvent]:
     """A pool in quanta of a second; all its events up to a moment."""
     directory = OpenPoolDirectory(root)
@@ -285,7 +290,7 @@ def run_timed(
         clock = WallClock(1.0, now=hand, wait=hand.wait)
         pool = open_pool(params, directory, log, clock, factory, Updates(), now=hand)
         while hand() < most:
-            pool.reconcile(desired)
+            pool.reconcile(script(pool))
             pool.run_quantum()
         return [read_event(record) for record in log.events]
     finally:
@@ -313,7 +318,7 @@ def test_a_thread_that_is_slower_than_it_says_takes_its_share_and_pays_for_it(
         return DesiredJob(name, 90, 1e-9, settings, 10.0)
 
     jobs = of(of_speed("bob", 0.1, 0.0), of_speed("alice", batch, 2.0))
-    events = run_timed(tmp_path, SlowFactory(hand), hand, jobs, 60.0)
+    events = run_timed(tmp_path, SlowFactory(hand), hand, lambda pool: jobs, 60.0)
     bob, alice = seconds_of("bob", events), seconds_of("alice", events)
     # Nothing is free, loading her included, and the pool idles for no more than parts of units.
     assert bob + alice >= 0.9 * hand()
@@ -372,13 +377,53 @@ def test_a_batch_of_an_adapter_that_takes_too_long_ends_its_job_and_no_other(
     assert not OpenPoolDirectory(tmp_path / "pool").result("alice").exists()
 
 
+LOAD_SECONDS = 0.4
+
+
+def loaded(name: str, deadline: int = 900) -> DesiredJob:
+    settings = {"seed": 1, "batch": 0.1, "load": LOAD_SECONDS}
+    return DesiredJob(name, deadline, 1e-9, settings, 10.0)
+
+
 def test_those_that_join_leave_time_to_those_that_are_there(tmp_path: Path) -> None:
     hand = Hand()
-    settings = {"seed": 1, "batch": 0.1, "load": 0.4}
-    names = [f"job-{number}" for number in range(20)]
-    jobs = {name: DesiredJob(name, 90, 1e-9, settings, 10.0) for name in names}
-    events = run_timed(tmp_path, SlowFactory(hand), hand, jobs, 30.0)
+    jobs = of(*(loaded(f"job-{number}") for number in range(8)), loaded("past", 3))
+    events = run_timed(tmp_path, SlowFactory(hand), hand, lambda pool: jobs, 40.0)
+    joined = [event for event in events if isinstance(event, JobJoined)]
+    # In their order, and one that waits until its deadline has missed it.
+    assert [event.id for event in joined] == [f"job-{number}" for number in range(8)]
+    assert endings(events) == {"past": "missed"}
+    # The first takes nobody's time, the next two half a unit; each of the others, a tenth of it.
+    kinds = " ".join(event.type for event in events)
+    assert kinds.startswith("started joined joined joined quantum")
+    between = [two.time - one.time for one, two in pairwise(joined[3:])]
+    assert all(4 <= units <= 5 for units in between)
+
+
+def test_joins_and_leaves_take_a_tenth_of_the_time_of_others_at_most(tmp_path: Path) -> None:
+    hand = Hand()
+
+    def coming_and_going(pool: OpenPool) -> DesiredJobs:
+        """Each of alice's jobs is cancelled as soon as it has joined, and the next one comes."""
+        had = [name for name in {*pool.state.members, *pool.state.gone} if name != "bob"]
+        return of(loaded("bob"), loaded(f"alice-{len(had)}"))
+
+    events = run_timed(tmp_path, SlowFactory(hand), hand, coming_and_going, 50.0)
+    loads = [e.seconds for e in events if isinstance(e, JobJoined) and e.id != "bob"]
+    assert len(loads) >= 7
+    assert sum(loads) <= 0.1 * hand() + 0.5 + LOAD_SECONDS
+
+
+def test_a_job_is_paused_while_another_waits_to_join(tmp_path: Path) -> None:
+    hand = Hand()
+
+    def script(pool: OpenPool) -> DesiredJobs:
+        jobs = [loaded(f"job-{number}") for number in range(6)]
+        if "job-2" in pool.state.members:
+            jobs[2] = replace(jobs[2], status=DesiredStatus.PAUSED)
+        return of(*reversed(jobs[3:]), *jobs[:3]) if pool.state.members else of(*jobs[:3])
+
+    events = run_timed(tmp_path, SlowFactory(hand), hand, script, 3.0)
     kinds = [event.type for event in events]
-    assert kinds.count("joined") == 20
-    # 0.4 s each: two of them take more than half a unit.
-    assert "joined joined joined" not in " ".join(kinds)
+    assert kinds.index("paused") == kinds.index("quantum") + 1
+    assert kinds.count("joined") < 6
