@@ -18,7 +18,16 @@ from auctune.service.accounts.keys import Role
 from auctune.service.erasure import erase
 from auctune.service.jobs.training import Submission, Training
 from auctune.service.storage import Queries
-from support.serving import EPOCH, ROWS, Clock, Served, make_file, make_zone, serving
+from support.serving import (
+    EPOCH,
+    ROWS,
+    Clock,
+    Served,
+    SharedDataClient,
+    make_file,
+    make_zone,
+    serving,
+)
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +44,21 @@ def send(http: httpx2.Client, **files: Any) -> httpx2.Response:
 
 def contents(served: Served) -> set[str]:
     return {path.name for path in (served.folder / "files").iterdir()}
+
+
+def test_a_service_has_the_base_of_each_zone_prepared_before_it_is_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared: list[str] = []
+
+    def prepare(client: SharedDataClient, base: str) -> None:
+        prepared.append(base)
+
+    monkeypatch.setattr(SharedDataClient, "prepare", prepare)
+    other = str(tmp_path)
+    zones = [make_zone(), make_zone("second"), make_zone("third", base=other)]
+    with serving(tmp_path / "market", make_file(zones)):
+        assert sorted(prepared) == sorted(["tiny", other])
 
 
 def test_what_is_no_upload_is_refused_and_leaves_nothing(served: Served) -> None:

@@ -141,6 +141,10 @@ class SharedDataClient(DataClient):
         self._cache = Path(tempfile.gettempdir())
         self._pending: set[Future[Any]] = set()
 
+    def prepare(self, base: str, **options: Any) -> "Future[int | None]":
+        # Words need no base, and many markets no data process.
+        return Future()
+
     def _ask(self, *request: Any, **more: Any) -> "Future[Any]":
         future = _data_processes()._ask(*request, **more)
         self._pending.add(future)

@@ -381,6 +381,9 @@ async def build_service(
             max_file_seconds=limits.examination_seconds,
             reserve_bytes=2 * limits.reserved_bytes,
         )
+    # Else the first file after a start would wait for its base's tokenizer.
+    for base in {zone.base_source for zone in config.zones if isinstance(zone, LanguageZoneConfig)}:
+        data.prepare(base)
     vendor_gateway = VendorGateway(config.public_url or url, now)
     budgets = BudgetLocks(spending, is_single=len(config.zones) == 1)
     quotes = QuoteStore(now)
