@@ -277,6 +277,66 @@ def test_a_form_that_is_wrong_comes_back_as_it_was_filled_in(shop: Shop) -> None
     assert faults(answer) == []
 
 
+def test_a_file_that_cannot_be_used_is_explained_beside_the_field_of_data_alone(
+    shop: Shop,
+) -> None:
+    file = shop.ada.upload("bad.jsonl", b'{"neither": "text nor messages"}\n')
+    files = shop.served.client(shop.key).files
+    files.wait_for_processing(file, poll_interval=0.05)
+    # Lists are read from the database, which knows a little later.
+    while {one.id: one.status for one in files.list()}[file] != "error":
+        pass
+    page = shop.ada.get(f"/page/new?file={file}").text
+    (field,) = re.findall(
+        r'<div class="wide-field"><label for="training_file">.*?</div>', page, re.S
+    )
+    (reason,) = re.findall(r'role="alert" id="wrong">(.*?)</p>', field)
+    assert "neither" in reason
+    assert page.count('role="alert"') == 1
+    option = re.search(rf'<option value="{file}" selected>(.*?)</option>', page)
+    assert option is not None
+    assert option[1].endswith("): cannot be used")
+    assert reason not in option[1]
+    # Its fields are not what is wrong.
+    assert '<details id="more"><summary>' in page
+
+
+def test_a_list_has_the_reason_of_a_failure_under_the_state(shop: Shop) -> None:
+    job = shop.new_job()
+    shop.served.ask(lambda zone: zone.fail(job, "data_failed", "line 3 has no text", None))
+    (row,) = (row for row in shop.ada.get("/page/jobs").text.split("<tr>") if f"/jobs/{job}" in row)
+    cells = dict(re.findall(r'<td data-label="(\w+)"[^>]*>(.*?)</td>', row, re.S))
+    assert "line 3 has no text" in cells["state"]
+    assert cells["progress"].strip() == "\N{EN DASH}"
+
+
+def test_zones_take_bids_and_quotes_say_until_when_they_can_be_accepted(shop: Shop) -> None:
+    market = shop.operator.get("/page/market").text
+    assert ">open for bids<" in market
+    assert "taken" not in market
+    quote = shop.ada.get(f"/page/quotes/{shop.quote}").text
+    assert ">accept until<" in quote
+    assert f'<a href="/page/new?file={shop.file}">bid</a>' in quote
+
+
+def test_every_page_names_the_unit_of_amounts_and_the_day_of_times(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Frozen, and read as a page is rendered.
+    billing = vars(shop.served.opened.service.billing)
+    for currency, unit in (("XXX", "credits"), ("EUR", "EUR")):
+        monkeypatch.setitem(billing, "currency", currency)
+        for visitor, path, heading in (
+            (shop.ada, "jobs", "owed"),
+            (shop.ada, "money", "owed"),
+            (shop.operator, "market", "revenue"),
+        ):
+            page = visitor.get(f"/page/{path}").text
+            assert f"{heading}, {unit}<" in page, path
+            assert f"Amounts are in {unit}, " in page
+            assert "without a date of today" in page
+
+
 def test_a_bid_by_the_form_is_decided_and_a_rejection_says_what_would_do(shop: Shop) -> None:
     bid = {"training_file": shop.file, "deadline": "+20m", "place_bid": "yes"}
     admitted = shop.ada.post("/page/quotes", bid="1000000", **bid)

@@ -152,6 +152,28 @@ def test_all_pages_can_be_read_by_all_and_fit_a_phone(
                 assert barriers(page, *rules) == [], place
 
 
+def test_a_phone_shows_all_links_and_fifteen_jobs_on_two_screens(
+    browser: Browser, served: Served
+) -> None:
+    file = served.upload(served.key("phone"))
+    client = served.client(served.users["phone"])
+    # The second half is rejected, with the reason under the state.
+    for bid in ["1000000"] * 8 + ["0.0001"] * 7:
+        served.bid(client, file, bid=bid)
+    with opened(browser, served, served.users["phone"]) as page:
+        page.set_viewport_size({"width": 390, "height": 850})
+        page.goto(f"{served.url}/page/jobs")
+        for name in ("Jobs", "New job", "Files", "Money"):
+            link = page.get_by_role("navigation").get_by_role("link", name=name)
+            box = link.bounding_box()
+            assert box is not None
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= 390, name
+        assert page.locator("tbody tr").count() == 15
+        height = page.locator("table").evaluate("one => one.getBoundingClientRect().height")
+        assert height <= 2 * 850
+
+
 def test_axe_would_find_a_barrier(browser: Browser, served: Served) -> None:
     with opened(browser, served, served.operator) as page:
         page.evaluate("document.querySelector('main').insertAdjacentHTML('beforeend', '<input>')")

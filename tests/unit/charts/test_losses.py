@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -17,6 +18,16 @@ def test_every_task_has_a_panel_with_its_last_loss() -> None:
         assert words in svg
     assert "one: validation loss 2.75 after 24 rows" in svg
     assert "nothing yet" not in svg
+
+
+def test_one_curve_has_all_of_the_width_and_more_height() -> None:
+    one = LossCurve("one", ((8, 4.0), (16, 2.5)))
+    single = loss_chart([one], width=800).to_dict()["spec"]
+    both = loss_chart([one, replace(one, task="two")], width=800).to_dict()["spec"]
+    # But for the labels of its axis.
+    assert 800 - 50 <= single["width"] <= 800
+    assert both["width"] < 400
+    assert single["height"] > both["height"]
 
 
 def test_many_curves_share_one_panel() -> None:

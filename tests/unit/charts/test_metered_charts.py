@@ -6,6 +6,7 @@ import pytest
 
 from auctune.charts.menu import ChoicePoint, choices_chart
 from auctune.charts.metered import (
+    COST_HEIGHT,
     OTHERS,
     RentedSlot,
     Spread,
@@ -55,6 +56,17 @@ def test_a_cost_stands_under_its_cap_with_what_was_had_or_without() -> None:
         assert len(spec.get("vconcat", [spec])) == panels
         words = [row["description"] for row in values(spec)]
         assert {"slot 0: 1.5000 so far", "cap 4.0000"} <= set(words)
+
+
+@pytest.mark.parametrize("cost", [0.5, 4.0])
+def test_the_cap_has_room_above_its_line_for_its_name(cost: float) -> None:
+    chart = metered_chart([(0, cost)], 4.0, [], had_title="instances", is_share=False)
+    bars, _, words = chart.to_dict()["layer"]
+    low, high = bars["encoding"]["y"]["scale"]["domain"]
+    assert low == 0
+    # In pixels: a line of text. The name stands on the line, clear of the bars below it.
+    assert (high - 4.0) / high * COST_HEIGHT >= 15
+    assert (words["mark"]["text"], words["mark"]["baseline"]) == ("cap 4.0000", "bottom")
 
 
 def test_a_market_shows_price_count_and_holdings_of_each_slot() -> None:

@@ -7,6 +7,8 @@
   let source = null, timer = null, last = 0, lastId = null;
 
   const HOURS = { hour: "2-digit", minute: "2-digit" }, DAY = { month: "short", day: "numeric" };
+  // A time of today has no date, as the footer says: tables of one day stay narrow enough for a
+  // phone. Its title has the date.
   const local = (at) => {
     const now = new Date(), form = { ...HOURS, second: "2-digit" };
     if (at.toDateString() !== now.toDateString()) Object.assign(form, DAY);
