@@ -46,7 +46,7 @@ def contents(served: Served) -> set[str]:
     return {path.name for path in (served.folder / "files").iterdir()}
 
 
-def test_a_service_has_the_base_of_each_zone_prepared_before_it_is_ready(
+def test_a_start_has_the_data_process_prepare_the_base_of_each_zone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prepared: list[str] = []

@@ -4,7 +4,7 @@ import asyncio
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -249,6 +249,7 @@ class ServiceRuntime:
         service: Service,
         workers: dict[str, ZoneWorker[Any]],
         data: DataClient,
+        bases: Collection[str],
         committer: Committer,
         vendor_gateway: VendorGateway,
         on_fatal_error: Callable[[Exception], None],
@@ -257,6 +258,7 @@ class ServiceRuntime:
         self._on_fatal_error = on_fatal_error
         self.workers = workers
         self._data = data
+        self._bases = bases
         self._committer = committer
         self._vendor_gateway = vendor_gateway
         self._tasks = TaskSet()
@@ -277,6 +279,10 @@ class ServiceRuntime:
             report(f"starting zone {zone}", 0.0)
             await self._start_zone(zone)
         await self.service.submissions.resume()
+        # Else the first file would wait for imports and its base's tokenizer, seconds of a core.
+        # Nothing waits for them, and only now, so that the service is ready no later.
+        for base in self._bases:
+            self._data.prepare(base)
 
     async def _start_zone(self, zone: str) -> None:
         await self.service.zones[zone].decide_pending()
@@ -381,9 +387,6 @@ async def build_service(
             max_file_seconds=limits.examination_seconds,
             reserve_bytes=2 * limits.reserved_bytes,
         )
-    # Else the first file after a start would wait for its base's tokenizer.
-    for base in {zone.base_source for zone in config.zones if isinstance(zone, LanguageZoneConfig)}:
-        data.prepare(base)
     vendor_gateway = VendorGateway(config.public_url or url, now)
     budgets = BudgetLocks(spending, is_single=len(config.zones) == 1)
     quotes = QuoteStore(now)
@@ -495,7 +498,10 @@ async def build_service(
         work=place.data / "work",
         now=now,
     )
-    return ServiceRuntime(service, workers, data, committer, vendor_gateway, on_fatal_error)
+    sources = {zone.base_source for zone in config.zones if isinstance(zone, LanguageZoneConfig)}
+    return ServiceRuntime(
+        service, workers, data, sources, committer, vendor_gateway, on_fatal_error
+    )
 
 
 def _warn_of_closed_zones(jobs: Iterable[StoredOpenJob], zones: Container[str]) -> None:

@@ -54,13 +54,20 @@ def test_zones_are_started_when_their_time_has_come(monkeypatch: pytest.MonkeyPa
     workers = {name: Started(name, order, errors.get(name)) for name in names}
     none = cast(Any, None)
     runtime = ServiceRuntime(
-        cast(Any, made), cast(Any, workers), none, none, none, on_fatal_error=fatal.append
+        cast(Any, made),
+        cast(Any, workers),
+        cast(Any, SimpleNamespace(prepare=lambda base: order.append(f"{base} is prepared"))),
+        ["base"],
+        none,
+        none,
+        on_fatal_error=fatal.append,
     )
 
     async def run() -> None:
         await runtime.start()
-        assert order == ["right decides", "right starts"]
-        for now, number in ((1_999.0, 2), (2_000.0, 4), (3_000.0, 6)):
+        # Bases last: readiness does not wait for what they take of the machine.
+        assert order == ["right decides", "right starts", "base is prepared"]
+        for now, number in ((1_999.0, 3), (2_000.0, 5), (3_000.0, 7)):
             time[0] = now
             for _ in range(20):
                 await asyncio.sleep(0)
@@ -68,5 +75,5 @@ def test_zones_are_started_when_their_time_has_come(monkeypatch: pytest.MonkeyPa
         await runtime._tasks.close()
 
     asyncio.run(run())
-    assert order[2:] == ["late decides", "late starts", "broken decides", "broken starts"]
+    assert order[3:] == ["late decides", "late starts", "broken decides", "broken starts"]
     assert fatal == [broken]
