@@ -2,6 +2,8 @@
 
 import itertools
 import math
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,8 +22,14 @@ from auctune.edge import (
 )
 from auctune.edge.prices import EdgePricing
 from auctune.edge.search import offers
-from auctune.edge.search.forward import spend_data
-from auctune.edge.search.problem import Subproblem, fill_table, levels_of, make_subproblem
+from auctune.edge.search.forward import build_plan, plan_cost, spend_data
+from auctune.edge.search.problem import (
+    Subproblem,
+    fill_table,
+    levels_of,
+    make_subproblem,
+    slot_curves,
+)
 from auctune.edge.search.search import chunks_of, tables
 from auctune.numerics.arrays import Floats
 from auctune.numerics.rng import stream
@@ -132,6 +140,16 @@ def plain_table(curve: Floats) -> Floats:
         for d in range(width):
             best[t + 1, d] = min(best[t, d - e] + curve[t, e] for e in range(d + 1))
     return best
+
+
+def test_no_kernel_is_compiled_anew_for_whole_numbers() -> None:
+    random = stream(3, "edge search")
+    market = replace(small_market(random), chunk_mb=2)
+    job = replace(small_job(random, market), parameter_mb=1)
+    list(offers(EdgeLedger(market), PRICINGS[0], job, job.arrival))
+    list(offers(EdgeLedger(market), PRICINGS[0], replace(job, parameter_mb=1.5), job.arrival))
+    kernels: tuple[Any, ...] = (slot_curves, build_plan, plan_cost)
+    assert [len(kernel.signatures) for kernel in kernels] == [1, 1, 1]
 
 
 def test_the_table_is_the_plain_recursion() -> None:

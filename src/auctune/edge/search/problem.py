@@ -70,8 +70,9 @@ def make_subproblem(ledger: EdgeLedger, prices: EdgePrices, job: EdgeJob, data: 
         server_price=beta @ server,
         traffic_price=prices.alpha + TIE_BREAK / market.traffic_mb_per_slot,
         room=ledger.room(first),
-        chunk_mb=market.chunk_mb,
-        parameter_mb=job.parameter_mb,
+        # Kernels would be compiled anew for whole numbers.
+        chunk_mb=float(market.chunk_mb),
+        parameter_mb=float(job.parameter_mb),
         level_workers=level_workers,
         level_chunks=level_chunks,
         levels=_highest(free, worker, level_workers),

@@ -92,7 +92,7 @@ def offers(
         if built is None:
             continue
         cost = plan_cost(
-            worker, server, prices.alpha, question.chunk_mb, job.parameter_mb, needs, *built
+            worker, server, prices.alpha, question.chunk_mb, question.parameter_mb, needs, *built
         )
         if cost < cheapest:
             cheapest = cost
