@@ -10,22 +10,26 @@ from hypothesis import HealthCheck, settings
 from support.cpu_seconds import CpuSeconds
 from support.kernel_cache import share_kernels
 from support.one_fork_server import open_fork_server
-from support.ray_slots import RaySlots
+from support.ray_clusters import RayClusterLimit
 from support.thorough import EXTENDS
 
 share_kernels()
 # Threads of tiny products wait for each other far longer than they compute. Here before torch is
 # loaded, for this process and all that it starts.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# No example fails because the machine is slow or busy.
-settings.register_profile("auctune", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# No example fails because the machine is slow or busy; what a test gets of fixtures it shares.
+settings.register_profile(
+    "auctune",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 settings.load_profile("auctune")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Before any process is started."""
     open_fork_server()
-    config.pluginmanager.register(RaySlots())
+    config.pluginmanager.register(RayClusterLimit())
     if config.getoption("durations"):
         config.pluginmanager.register(CpuSeconds(config.getoption("durations")))
 

@@ -42,6 +42,7 @@ def test_a_served_market_trains_all_that_it_admits_to_adapters_that_lower_the_lo
         admitted = [job for job in jobs if job["market"]["decision"] == "admitted"]
         assert len(admitted) > len(jobs) / 2
         trained = [job for job in admitted if job["status"] == "succeeded"]
+        assert trained
         # On a machine that is busy with other tests deadlines may be missed, at the service's cost.
         for job in admitted:
             if job not in trained:

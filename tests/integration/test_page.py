@@ -14,6 +14,7 @@ from markupsafe import escape
 from auctune.service.accounts.keys import Role
 from auctune.service.page.app import page_routes
 from support.page_visitor import PageVisitor, faults
+from support.service_process import poll
 from support.serving import ROWS, Served, make_file, make_zone, serving
 
 EVIL = '"><img src=x onerror=alert(1)>'
@@ -284,8 +285,7 @@ def test_a_file_that_cannot_be_used_is_explained_beside_the_field_of_data_alone(
     files = shop.served.client(shop.key).files
     files.wait_for_processing(file, poll_interval=0.05)
     # Lists are read from the database, which knows a little later.
-    while {one.id: one.status for one in files.list()}[file] != "error":
-        pass
+    poll(lambda: {one.id: one.status for one in files.list()}[file] == "error", "its status")
     page = shop.ada.get(f"/page/new?file={file}").text
     (field,) = re.findall(
         r'<div class="wide-field"><label for="training_file">.*?</div>', page, re.S

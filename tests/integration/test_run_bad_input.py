@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from auctune.domain import InputError
@@ -237,7 +237,7 @@ VALUES = st.one_of(
 @pytest.mark.slow
 @example(changes=[(("auction", "compute_high"), 1e300)])
 @example(changes=[(("vendors", 0, "price"), 1e11), (("node_types", "slow", "energy_cost"), 1e9)])
-@settings(drawn(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(drawn(150))
 @given(
     changes=st.lists(
         st.tuples(st.sampled_from(_paths(small_market())), VALUES), min_size=1, max_size=2

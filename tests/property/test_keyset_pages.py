@@ -3,7 +3,7 @@
 from itertools import count
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auctune.service.storage import Committer, Queries, Store, WriteBatch
@@ -25,7 +25,7 @@ def pages(store: Store) -> Queries:
     return Queries(store.reader)
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50)
 @given(
     made=FILES,
     limit=st.integers(1, 5),

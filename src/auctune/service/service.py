@@ -279,7 +279,7 @@ class ServiceRuntime:
             report(f"starting zone {zone}", 0.0)
             await self._start_zone(zone)
         await self.service.submissions.resume()
-        # Else the first file would wait for imports and its base's tokenizer, seconds of a core.
+        # Else the first small file would wait for imports and its tokenizer, seconds of a core.
         # Nothing waits for them, and only now, so that the service is ready no later.
         for base in self._bases:
             self._data.prepare(base)

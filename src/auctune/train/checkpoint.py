@@ -195,7 +195,8 @@ def _read(place: Path, number: int) -> Checkpoint:
     for name in (TENSORS, STATE):
         _check_file(place / name, files[name])
     try:
-        # Not by way of the file's bytes, gigabytes of large adapters.
+        # Mapped, not by way of the file's bytes, gigabytes of large adapters: its pages were read
+        # for the checksum just now.
         return Checkpoint(load_file(place / TENSORS), json.loads((place / STATE).read_bytes()))
     except (SafetensorError, ValueError) as error:
         raise DamagedCheckpointError(f"cannot be read ({error})") from None

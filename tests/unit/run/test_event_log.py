@@ -4,7 +4,7 @@ from math import inf, isnan, nan
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from auctune.domain import InputError
@@ -60,7 +60,6 @@ def test_numbers_that_are_not_finite_are_kept(path: Path) -> None:
     assert losses[1:] == [inf, -inf]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_journal_cut_anywhere_keeps_its_whole_lines_and_goes_on(
     data: st.DataObject, tmp_path: Path
@@ -78,7 +77,6 @@ def test_a_journal_cut_anywhere_keeps_its_whole_lines_and_goes_on(
     assert _read(path) == [*EVENTS[:whole], {"type": "more"}]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_flipped_bit_before_the_last_line_is_an_error(
     data: st.DataObject, tmp_path: Path

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerBase
 
@@ -167,7 +167,7 @@ def test_stored_tokens_are_those_that_a_node_makes_labels_included(
 
 
 @pytest.mark.slow
-@settings(drawn(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(drawn(150))
 @given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 8))
 def test_damaged_tokens_are_never_trained_on(
     place: float, bit: int, tokenizer: PreTrainedTokenizerBase, tmp_path: Path

@@ -77,6 +77,7 @@ class _Attempt:
         state: from which it goes on.
         result: reference to its `SlotResult`; None while it does not run.
         progress: as last reported.
+        asked: reference to the next report, or None.
         number: of attempts, with this one.
         error: with which it ended, until the next one.
         num_sites: that were alive when it failed.
@@ -87,6 +88,7 @@ class _Attempt:
     state: AdapterState | None
     result: Any = None
     progress: RowProgress = field(default_factory=RowProgress)
+    asked: Any = None
     number: int = 1
     error: Exception | None = None
     num_sites: int = 0
@@ -293,7 +295,8 @@ class SiteTrainer:
                 return JobFailed(job, _last_line(one.error))
             # A store may have ended, and its chunks with it.
             self._storage.drop(job)
-            one.number, one.error, one.progress = one.number + 1, None, RowProgress()
+            one.number, one.error = one.number + 1, None
+            one.progress, one.asked = RowProgress(), None
         return None
 
     def _start(self, one: _Attempt) -> None:
@@ -384,13 +387,16 @@ class SiteTrainer:
     def _report_progress(self, attempts: list[_Attempt]) -> None:
         import ray
 
-        calls = {self._actors[one.request.job.id].progress(): one for one in attempts}
+        for one in attempts:
+            one.asked = one.asked or self._actors[one.request.job.id].progress()
+        calls = {one.asked: one for one in attempts}
         ready, _ = ray.wait(list(calls), num_returns=len(calls), timeout=0.1) if calls else ([], [])
         done: dict[str, int] = {}
         for reference in ready:
             # An error shows in its slot's result.
             with suppress(ray.exceptions.RayError):
                 one = calls[reference]
+                one.asked = None
                 one.progress = ray.get(reference)
                 done[one.request.job.id] = one.progress.rows
         if done:

@@ -330,11 +330,9 @@ class OpenPool(Pool):
         self.remove_finished()
         for name in list(self.state.members):
             if name not in desired:
-                with self._join_budget.spend():
-                    self._leave(name, ExitReason.CANCELLED)
+                self._leave(name, ExitReason.CANCELLED)
             elif desired[name].status is DesiredStatus.STOPPED:
-                with self._join_budget.spend():
-                    self._leave(name, ExitReason.STOPPED)
+                self._leave(name, ExitReason.STOPPED)
         is_complete = True
         for name, one in desired.items():
             if name in self.state.gone:
@@ -426,14 +424,15 @@ class OpenPool(Pool):
 
     def _leave(self, name: str, reason: ExitReason, why: str = "") -> None:
         member = self.state.members[name]
-        try:
-            has_result = self._export_best(name, member, reason)
-        except AuctuneError as error:
-            self.record(JobNoted(name, str(error)))
-            has_result = False
-        best = member.best if has_result else None
-        self.record(JobLeft(name, reason, why, best))
-        self._release(name)
+        with self._join_budget.spend():
+            try:
+                has_result = self._export_best(name, member, reason)
+            except AuctuneError as error:
+                self.record(JobNoted(name, str(error)))
+                has_result = False
+            best = member.best if has_result else None
+            self.record(JobLeft(name, reason, why, best))
+            self._release(name)
         self._epoch = None
 
     def _export_best(self, name: str, member: Member, reason: ExitReason) -> bool:

@@ -4,7 +4,7 @@ import asyncio
 from decimal import Decimal
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from auctune.service.accounts.budget_alerts import PERCENTAGES, BudgetAlert, BudgetAlerts
@@ -21,7 +21,6 @@ PAYMENTS = st.lists(st.tuples(st.sampled_from([0.0, 1.0, 4.0, 11.0]), st.integer
 
 
 @pytest.mark.slow
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(payments=PAYMENTS)
 def test_a_share_is_reported_when_it_is_reached_and_once_a_period(
     store: Store, payments: list[tuple[float, int]]

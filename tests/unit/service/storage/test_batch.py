@@ -3,7 +3,7 @@
 from itertools import count
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auctune.service.storage import Committer, Store, WriteBatch
@@ -44,7 +44,7 @@ def test_an_empty_unit_is_told_that_it_is_written(committer: Committer) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(acts=UNITS)
 def test_units_of_one_transaction_end_as_if_written_one_by_one(
     store: Store, committer: Committer, acts: list[list[tuple[str, str]]]

@@ -4,7 +4,7 @@ import asyncio
 import json
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auctune.service.vendors import (
@@ -140,7 +140,7 @@ def test_a_vendor_that_comes_to_no_end_is_late(market: VendorMarket, lie: Handle
         assert fault_of(market, market.vendor(url), 0.3) is Fault.LATE
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25)
 @given(st.binary(max_size=300), st.booleans())
 def test_no_bytes_whatever_are_more_than_a_vendor_that_is_absent(
     market: VendorMarket, said: bytes, with_head: bool

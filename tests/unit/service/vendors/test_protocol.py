@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import standardwebhooks
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from auctune.domain import InputError
@@ -133,7 +133,6 @@ def test_a_url_that_is_neither_is_refused(url: str) -> None:
         check_url(url, "url")
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from([b"", b"  ", b"x", b" y ", b"\x00", b"{}"])), st.booleans())
 def test_rows_are_lines_that_are_not_blank(tmp_path: Path, lines: list[bytes], ends: bool) -> None:
     data = b"\n".join(lines) + (b"\n" if ends else b"")

@@ -123,7 +123,9 @@ class AuctionScheduler(SlotScheduler[AuctionZone, AuctionJob]):
     def _on_node_recovered(self, zone: AuctionZone, node: str) -> None:
         if node not in zone.state.drained:
             zone.return_node(node)
-            self._check_plans(zone, f"node {node} is back")
+            # Jobs with a cell in a slot that has just begun are in flight then.
+            self.run_slot(zone)
+            self._check_plans(zone, "a node was lost")
 
     def _jobs_of(
         self, zone: AuctionZone, requests: Mapping[tuple[int, str], frozenset[str]]

@@ -50,7 +50,7 @@ from auctune.service.zones.core.job import GivenUp, Phase
 from auctune.service.zones.core.speed import SpeedEstimator
 from auctune.service.zones.core.zone import EventWriter, SlottedZone
 
-_WAITS = "its nodes are lost and no others have room; it waits until a node is back"
+_WAITS = "no node has room for it before its deadline; it waits until a lost node is back"
 _TOO_LATE = (Reason.NO_CAPACITY, Reason.NO_FEASIBLE_SCHEDULE)
 
 
@@ -218,7 +218,7 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
                 CellsReplanned(given_up=given_up, found=found, why=why, plan=request), job.id
             )
             return
-        waits = self._can_wait(job)
+        waits = self._can_wait(job, at_work)
         if given_up or not waits:
             self.record(CellsReleased(given_up=given_up, plan=request), job.id)
         if not waits:
@@ -227,14 +227,15 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
         elif _WAITS not in job.notes:
             self.record(JobNoted(text=_WAITS), job.id)
 
-    def _can_wait(self, job: AuctionJob) -> bool:
+    def _can_wait(self, job: AuctionJob, at_work: float) -> bool:
         """Return whether a lost node could finish a job if it were back in the next slot."""
         speeds = [
             job.task.throughput[self.state.node_type(node)]
             for node in self.state.lost - self.state.drained
         ]
-        slots = job.task.deadline - self.state.slot
-        return slots * max(speeds, default=0.0) >= job.work_left
+        first = max(self.state.slot + 1, job.data_ready_slot)
+        slots = job.task.deadline - first + 1
+        return slots * max(speeds, default=0.0) >= job.work_left - at_work
 
     def lose_node(self, node: str, why: str) -> None:
         self.begin_slots()
@@ -287,7 +288,7 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
             Repair(one.vendor, one.price, first + self.clock.slots_for(one.seconds), one.reference)
             for one in sorted(offers, key=lambda one: (one.price, one.seconds, one.vendor))
         ]
-        if repairs and _keeps_cells(waiting, repairs[0]):
+        if repairs and _keeps_cells(waiting, repairs[0], self.state.slot):
             repair: Repair | None = repairs[0]
         else:
             repair = self._replan_repaired(waiting, why, repairs)
@@ -436,9 +437,9 @@ def _has_cells_on(node: str, job: AuctionJob, first: int) -> bool:
     return any(cell.node == node for cell in job.cells_from(first))
 
 
-def _keeps_cells(job: AuctionJob, repair: Repair) -> bool:
-    """Return whether a repair is in time for all cells of a job; a paused job has none."""
-    return job.phase is Phase.PAUSED or all(cell.slot >= repair.ready for cell in job.cells)
+def _keeps_cells(job: AuctionJob, repair: Repair, slot: int) -> bool:
+    """Return whether a repair is in time for all cells of a job from a slot on, if it has any."""
+    return all(cell.slot >= repair.ready for cell in job.cells_from(slot))
 
 
 def preview_decision(mechanism: Admission, task: Task, slot: int) -> Decision:

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
 
 from auctune.domain import Money
 from auctune.run.edge.records import DecisionField, JobField, PlanField
@@ -98,14 +101,9 @@ class PlanReplaced(EventData):
 
     found: PlanField
     why: str
-    chunks_per_worker_slot: float | None = None
-
-    def body(self) -> Record:
-        # Not `super()`: a dataclass with slots is a class of its own.
-        body = EventData.body(self)
-        if self.chunks_per_worker_slot is None:
-            del body["chunks_per_worker_slot"]
-        return body
+    chunks_per_worker_slot: Annotated[float | None, Field(exclude_if=lambda rate: rate is None)] = (
+        None
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -136,14 +136,21 @@ class EdgeSupply:
         seconds = self._usable_seconds - self._validation_seconds(training, facts)
         return seconds / self._chunk(training, facts)[1]
 
-    def slot_share(self, training: Training, facts: SiteDatasets, part: SlotPlan) -> float:
-        """Return the share of a slot that a part of a plan takes by the profile."""
+    def slot_share(
+        self, training: Training, facts: SiteDatasets, part: SlotPlan, done: float = 1.0
+    ) -> float:
+        """Return the share of a slot that a part of a plan takes by the profile.
+
+        If less than all of its rows are `done`, as a share, nothing was validated.
+        """
         passes = max(
             training.epochs * chunks / part.workers[site]
             for site, chunks in part.chunks_by_site.items()
         )
-        seconds = passes * self._chunk(training, facts)[1]
-        return (seconds + self._validation_seconds(training, facts)) / self._usable_seconds
+        seconds = done * passes * self._chunk(training, facts)[1]
+        if done >= 1.0:
+            seconds += self._validation_seconds(training, facts)
+        return seconds / self._usable_seconds
 
     def _edge_job(self, bid: EdgeBid, slot: int, first: int, last: int, speed: float) -> EdgeJob:
         training, facts, entry = bid.training, bid.facts, self.entry

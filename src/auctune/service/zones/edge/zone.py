@@ -4,6 +4,7 @@ Replanning, after a pause, a missed slot or a lost site, never changes a payment
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 
 from auctune.domain import Money, round_money
 from auctune.edge import EdgeJob, EdgeMenuLine, EdgePlan, EdgeReplanned, Eris, SlotPlan
@@ -60,6 +61,8 @@ class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):
         self.eris = model.mechanism
         self.state = model.state
         self.speed = SpeedEstimator()
+        # The newest slot that was measured, and the speed before that.
+        self._measured = (-1, 1.0)
 
     def uses_file(self, file: str) -> bool:
         requests = [one.request for one in self.pending_jobs.values()]
@@ -180,29 +183,45 @@ class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):
             seconds: that its steps took.
             late_rows: rows that were trained when its time was over, or None if it was finished.
         """
-        sold, num_slots = self.speed.speed, seconds / self.clock.slot_seconds
-        reached = sold
+        if part.slot != self._measured[0]:
+            self._measured = part.slot, self.speed.speed
+        previous, duration = self._measured[1], seconds / self.clock.slot_seconds
+        is_late = late_rows is not None
+        reached = previous
         if late_rows == 0:
             reached *= _NO_ROW if seconds else 1.0
-        elif late_rows is not None or num_slots > 1.0:
+        elif seconds:
             due = job.total_rows * part.chunks / job.job.num_chunks
             done = 1.0 if late_rows is None else late_rows / due
-            reached = done * self.supply.slot_share(job.training, job.facts, part) / num_slots
+            reached = self.supply.slot_share(job.training, job.facts, part, done) / duration
+            if not is_late and duration <= 1.0:
+                reached = max(reached, previous)
         self.speed.record_slot(reached)
-        is_slower = late_rows is not None or num_slots > 1.0 + MAX_SHORTFALL
+        is_slower = is_late or duration > 1.0 + MAX_SHORTFALL
         if is_slower and TRAINED_LATER not in job.notes:
             self.record(JobNoted(text=TRAINED_LATER), job.id)
-        return self.speed.speed < sold
+        return self.speed.speed < previous
 
     def unfinishable_slots(self, job: EdgeJobState) -> list[int]:
-        """Return the current slot, if a job could not finish it in time at the speed reached."""
+        """Return the current slot, if a job could not finish it in time at the speed reached.
+
+        Nothing if there is no other plan for what is left: the speed is an estimate.
+        """
         slot = self.state.slot
         part = job.slot_plan(slot)
         if part is None or slot >= job.deadline_slot:
             return []
         share = self.supply.slot_share(job.training, job.facts, part) / self.speed.speed
         needed = (1 - MAX_SHORTFALL) * share * self.clock.slot_seconds
-        return [slot] if self.clock.now() + needed > self.clock.slot_end(slot + 1) else []
+        if self.clock.now() + needed <= self.clock.slot_end(slot + 1):
+            return []
+        trained = EdgePlan(tuple(one for one in job.plan.slots if one.slot in job.trained))
+        without = self._without(job, job.plan.since(slot + 1))
+        for rate in (self._lower_rate(job), None):
+            commitment = replace(job.commitment(rate), plan=trained)
+            if without.plan_rest(commitment, slot + 1, job.deadline_slot) is not None:
+                return [slot]
+        return []
 
     def replan_slower(self, names: Collection[str]) -> None:
         """Plan the remaining slots of jobs at the speed reached, if they were sold at a higher one.
@@ -295,11 +314,6 @@ class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):
             message = f"{why}; no slots are left for it before its deadline"
             self.fail(job.id, "deadline_missed", message, None)
         return False
-
-    def _replace_plan(
-        self, job: EdgeJobState, found: EdgePlan, why: str, rate: float | None
-    ) -> None:
-        self.record(PlanReplaced(found=found, why=why, chunks_per_worker_slot=rate), job.id)
 
     def _lower_rate(self, job: EdgeJobState) -> float | None:
         """Return the chunks that a worker passes through in a slot at the speed reached.

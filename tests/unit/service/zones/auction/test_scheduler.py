@@ -128,6 +128,21 @@ def test_a_job_without_a_node_is_refunded_once_none_could_finish_it() -> None:
     assert made.zone.state.slot <= 9
 
 
+def test_a_node_that_is_back_as_a_slot_begins_takes_it_from_nobody() -> None:
+    made = MadeUpZone(num_nodes=2)
+    made.zone.decide(made.bid("a", "100", rows=100, slots=9, share=0.25))
+    made.keep()
+    cells = made.zone.state.jobs["a"].cells
+    lose(made, "n1" if cells[0].node == "n0" else "n0")
+    cells = made.zone.state.jobs["a"].cells
+    go_to(made, cells[-1].slot - 1)
+    made.now.time = made.clock.slot_start(cells[-1].slot)
+    (lost,) = made.zone.state.lost
+    made.scheduler.on_message(made.zone, lost, {"kind": "recovered"})
+    assert (cells[-1].slot, cells[-1].node) in made.executor.orders
+    assert made.zone.state.jobs["a"].cells == cells
+
+
 def test_a_job_without_a_node_waits_over_a_restart() -> None:
     made = with_job(rows=100)
     lose(made)

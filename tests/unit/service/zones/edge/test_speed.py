@@ -128,6 +128,26 @@ def test_a_slot_that_began_late_lowers_nothing_if_its_rows_were_as_fast_as_sold(
         assert "chunks_per_worker_slot" not in events(made, EdgeEventType.REPLANNED)[0].body
 
 
+def test_a_fast_slot_after_a_slow_one_moves_the_speed_half_way_back() -> None:
+    made = with_job(rows=96)
+    train(made, 2 * SLOT_SECONDS)
+    assert made.zone.speed.speed == pytest.approx(0.5)
+    made.pass_slots()
+    _, orders = made.sites.slots[-1]
+    train(made, seconds_of(made, orders[0], 1.0))
+    assert made.zone.speed.speed == pytest.approx(0.75)
+
+
+def test_jobs_that_share_a_slot_without_a_row_lower_the_speed_once() -> None:
+    made = MadeUpEdge()
+    for name in ("job", "other"):
+        made.decide(name, "90", 9, samples={"a": 8, "b": 8})
+    made.pass_slots()
+    assert len(made.sites.slots[-1][1]) == 2
+    lose(made, 0, SLOT_SECONDS)
+    assert made.zone.speed.speed == 0.75
+
+
 def test_a_slot_that_was_lost_for_another_reason_lowers_nothing() -> None:
     made = with_job()
     slot, _ = made.sites.slots[-1]
