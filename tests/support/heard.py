@@ -8,7 +8,7 @@ from typing import Any
 
 from auctune.run.runtime.supervisor import Executor, OnNodeMessage
 
-WAIT_SECONDS = 120.0
+WAIT_SECONDS = 600.0
 
 
 @dataclass

@@ -4,6 +4,7 @@ import asyncio
 import os
 import queue
 import signal
+import socket
 import threading
 from collections.abc import Iterator
 from multiprocessing import forkserver
@@ -18,11 +19,13 @@ from auctune.run.runtime.local import (
     WorkerProcess,
     device_in_child,
     gpu_allocator,
+    start_fork_server,
     start_node,
     visible_gpu,
 )
 from auctune.run.runtime.messages import NodeSettings, TrainSlotRequest
 from support.market_runs import living, parent_of, poll
+from support.one_fork_server import in_another_process
 
 pytest_plugins = ["support.tiny_bases"]
 
@@ -304,3 +307,12 @@ def test_no_process_is_started_on_an_event_loop() -> None:
 
     with pytest.raises(AssertionError, match="use AsyncWorker"):
         asyncio.run(run())
+
+
+def test_a_client_that_is_killed_before_it_asks_does_not_end_the_fork_server() -> None:
+    start_fork_server()
+    server: Any = forkserver._forkserver
+    for _ in range(3):
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(server._forkserver_address)
+    assert in_another_process(os.getpid) != os.getpid()

@@ -179,7 +179,9 @@ class SlotScheduler:
             steps=job.steps,
             is_last=not others and not job.chunks_left,
             # It may run into the next slot, which only delays that, but not beyond its deadline.
-            until=zone.clock.slot_end(min(slot + 1, job.deadline_slot)),
+            # After lost ones it may run longer: else jobs in turn could each end the processes
+            # that another's still start.
+            until=zone.clock.slot_end(min(slot + 1 + job.failed_slots, job.deadline_slot)),
         )
 
     def _trained(self, zone: EdgeZone, name: str, slot: int, outcome: SlotOutcome) -> None:

@@ -78,6 +78,19 @@ def test_a_slot_may_run_into_the_next_one_but_not_beyond_the_deadline() -> None:
     }
 
 
+def test_a_slot_after_lost_ones_may_run_longer() -> None:
+    made = MadeUpEdge()
+    made.decide("job", "90", 9, samples={"c": 4})
+    made.pass_slots()
+    first, _ = made.sites.slots[-1]
+    made.hear(kind="slot_lost", job="job", slot=first, why="it was not finished in time")
+    made.hear(kind="slot_done", slot=first)
+    made.pass_slots()
+    slot, (order,) = made.sites.slots[-1]
+    assert slot > first
+    assert order.until == made.zone.clock.slot_end(slot + 2)
+
+
 def test_what_came_to_nothing_is_planned_anew_and_all_is_trained_once() -> None:
     made = MadeUpEdge()
     made.decide("job", "90", 9, samples=MANY)
