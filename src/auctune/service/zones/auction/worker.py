@@ -20,7 +20,6 @@ from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.dependencies import ZoneDependencies
-from auctune.service.zones.core.events import JobNoted
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.scheduler import MakeExecutor, SlotScheduler, SlotWorker
 from auctune.service.zones.core.speed import MAX_SHORTFALL, TRAINED_LATER
@@ -83,8 +82,8 @@ class AuctionScheduler(SlotScheduler[AuctionZone, AuctionJob]):
             missing = (due - share_after + share_before) * job.total_rows
             missing -= job.training.batch_size + _SLACK
             is_complete &= missing <= 0
-            if missing > MAX_SHORTFALL * due * job.total_rows and TRAINED_LATER not in job.notes:
-                zone.record(JobNoted(text=TRAINED_LATER), name)
+            if missing > MAX_SHORTFALL * due * job.total_rows:
+                zone.note(name, TRAINED_LATER)
             sold += due * job.task.work
             # On slower nodes a task has more work than by the profile.
             trained += done * job.size.samples(job.training.epochs, zone.supply.sample_tokens)

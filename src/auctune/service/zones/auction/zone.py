@@ -45,7 +45,7 @@ from auctune.service.zones.auction.job import AuctionJob
 from auctune.service.zones.auction.state import AuctionModel, mechanism_event_data
 from auctune.service.zones.auction.supply import Bid, Supply
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.events import EventData, JobNoted
+from auctune.service.zones.core.events import EventData
 from auctune.service.zones.core.job import GivenUp, Phase
 from auctune.service.zones.core.speed import SpeedEstimator
 from auctune.service.zones.core.zone import EventWriter, SlottedZone
@@ -224,8 +224,8 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
         if not waits:
             message = f"{why}; no slots are left for it before its deadline"
             self.fail(job.id, "deadline_missed", message, None)
-        elif _WAITS not in job.notes:
-            self.record(JobNoted(text=_WAITS), job.id)
+        else:
+            self.note(job.id, _WAITS)
 
     def _can_wait(self, job: AuctionJob, at_work: float) -> bool:
         """Return whether a lost node could finish a job if it were back in the next slot."""

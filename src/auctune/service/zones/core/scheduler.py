@@ -228,9 +228,8 @@ class SlotScheduler(ABC, Generic[Z, J]):
             self._on_shortfall(zone, job, f"node {node} did not train a slot: {why}")
 
     def _on_note(self, zone: Z, message: Noted) -> None:
-        job, text = zone.admitted_jobs.get(message["task"]), message["text"]
-        if job is not None and text not in job.notes:
-            zone.record(JobNoted(text=text), job.id)
+        if message["task"] in zone.admitted_jobs:
+            zone.note(message["task"], message["text"])
 
 
 def log_node_message(zone: str, node: str, message: NodeMessage) -> None:

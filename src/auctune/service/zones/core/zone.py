@@ -19,6 +19,7 @@ from auctune.service.zones.core.events import (
     JobDecided,
     JobFailed,
     JobFinished,
+    JobNoted,
     JobPaused,
     JobReceived,
     JobResumed,
@@ -225,6 +226,11 @@ class Zone(ABC, Generic[J, B]):
     ) -> None:
         """End a job that cannot be finished."""
         self.record(JobFailed(code=code, message=message, param=param, refund=refund), job)
+
+    def note(self, job: str, text: str) -> None:
+        """Add a note for the owner of an admitted job, once."""
+        if text not in self.admitted_jobs[job].notes:
+            self.record(JobNoted(text=text), job)
 
     def finish(
         self, job: str, files: list[str], checkpoints: Sequence[EpochCheckpoint] = ()

@@ -198,8 +198,8 @@ class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):
                 reached = max(reached, previous)
         self.speed.record_slot(reached)
         is_slower = is_late or duration > 1.0 + MAX_SHORTFALL
-        if is_slower and TRAINED_LATER not in job.notes:
-            self.record(JobNoted(text=TRAINED_LATER), job.id)
+        if is_slower:
+            self.note(job.id, TRAINED_LATER)
         return self.speed.speed < previous
 
     def unfinishable_slots(self, job: EdgeJobState) -> list[int]:

@@ -68,8 +68,8 @@ def on_message(zone: SpotZone, name: str, message: SpotMessage) -> None:
         case "failed":
             why = " ".join(part for part in (message["place"], message["found"]) if part)
             zone.fail(name, "training_failed", why, None)
-        case "noted" if message["text"] not in job.notes:
-            zone.record(JobNoted(text=message["text"]), name)
+        case "noted":
+            zone.note(name, message["text"])
 
 
 def _charge(zone: SpotZone, job: SpotJobState, message: SlotBilled | Overtime) -> None:
