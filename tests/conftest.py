@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 from support.cpu_seconds import CpuSeconds
 from support.kernel_cache import share_kernels
 from support.one_fork_server import open_fork_server
+from support.process_umask import umask
 from support.ray_clusters import RayClusterLimit
 from support.thorough import EXTENDS
 
@@ -47,10 +48,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(autouse=True)
-def _same_folder() -> Iterator[None]:
-    """Fail the test that leaves the process in another folder, not the one that runs after it."""
-    before = Path.cwd()
+def _same_process() -> Iterator[None]:
+    """Fail the test that leaves its process another folder or umask, not one that runs later."""
+    before = Path.cwd(), umask()
     yield
-    after = Path.cwd()
-    os.chdir(before)
-    assert after == before, f"the test left the process in {after}"
+    after = Path.cwd(), umask()
+    os.chdir(before[0])
+    os.umask(before[1])
+    assert after == before, "the test left its process another folder or umask"

@@ -1,5 +1,6 @@
 """`auctune` in the process of the test: quick, for what ends before anything is trained."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 import typer
 
 from auctune.cli.app import app, main
+from support.process_umask import umask
 
 
 def all_commands() -> dict[str, Any]:
@@ -36,8 +38,11 @@ def run_auctune(
     """
     capsys.readouterr()
     monkeypatch.setattr(sys, "argv", ["auctune", *map(str, arguments)])
+    # `serve` makes the files of its process private.
+    before = umask()
     with pytest.raises(SystemExit) as ended:
         main()
+    os.umask(before)
     shown = capsys.readouterr()
     code = ended.value.code
     assert isinstance(code, int)
