@@ -17,6 +17,7 @@ from auctune.service.config.models import ServiceConfig, WebhooksConfig
 from support.page_visitor import PageVisitor
 from support.pool_events import joined, quantum, send_pool_event, settle_dropped
 from support.serving import Clock, Served, make_file, make_pool, make_zone, serving
+from support.waits import WAIT_SECONDS
 
 PERIOD = 3600.0
 
@@ -44,7 +45,7 @@ class Receiver:
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}/"
 
     def next(self) -> dict[str, Any]:
-        return self.received.get(timeout=20)
+        return self.received.get(timeout=WAIT_SECONDS)
 
     def is_quiet(self) -> bool:
         try:

@@ -20,6 +20,7 @@ from auctune.domain.money import STEP
 from auctune.service.accounts.limits import QuotaExceededError
 from auctune.service.config.models import WebhooksConfig
 from support.serving import Clock, Served, make_file, serving
+from support.waits import WAIT_SECONDS
 
 
 @pytest.fixture(scope="module")
@@ -219,8 +220,8 @@ def test_the_official_client_believes_a_webhook_and_only_a_genuine_one(tmp_path:
             assert http.get("/v1/webhooks").json()["data"] == []
         job = served.bid(client, served.upload()).id
         served.finish(job, "ada")
-        headers, body = listener.heard.get(timeout=20)
-        tried = [listener.refused.get(timeout=1) for _ in range(2)]
+        headers, body = listener.heard.get(timeout=WAIT_SECONDS)
+        tried = [listener.refused.get(timeout=WAIT_SECONDS) for _ in range(2)]
         assert {one["webhook-id"] for one, _ in tried} == {headers["webhook-id"]}
 
         told = client.webhooks.unwrap(body, headers, secret=hook["secret"])
@@ -241,10 +242,10 @@ def test_what_was_not_heard_is_told_after_a_restart_and_once_then(tmp_path: Path
                 http.post("/v1/webhooks", json={"url": listener.url})
             job = served.bid(served.client(), served.upload()).id
             served.client().fine_tuning.jobs.cancel(job)
-            first, _ = listener.refused.get(timeout=20)
+            first, _ = listener.refused.get(timeout=WAIT_SECONDS)
             clock = served.clock
         with serving(tmp_path, hooked_file(), clock) as served:
-            again, body = listener.heard.get(timeout=20)
+            again, body = listener.heard.get(timeout=WAIT_SECONDS)
             assert again["webhook-id"] == first["webhook-id"]
             assert orjson.loads(body)["type"] == "fine_tuning.job.cancelled"
             other = served.bid(served.client(), served.upload()).id
@@ -255,7 +256,9 @@ def test_what_was_not_heard_is_told_after_a_restart_and_once_then(tmp_path: Path
             served.client().fine_tuning.jobs.cancel(third)
             heard = []
             while third not in heard:
-                heard.append(orjson.loads(listener.heard.get(timeout=20)[1])["data"]["id"])
+                heard.append(
+                    orjson.loads(listener.heard.get(timeout=WAIT_SECONDS)[1])["data"]["id"]
+                )
     assert heard[-1] == third
     assert job not in heard
 

@@ -11,6 +11,7 @@ import pytest
 from auctune.service.accounts.default_terms import DefaultTerms
 from auctune.service.config.models import ServiceConfig
 from support.serving import ROWS, Served, make_file
+from support.waits import WAIT_SECONDS
 
 pytest_plugins = ["support.served_market"]
 pytestmark = pytest.mark.slow
@@ -59,7 +60,7 @@ def test_jobs_that_succeeded_are_trained_again_with_their_files_and_settings(
         },
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=WAIT_SECONDS,
         check=False,
     )
     assert ended.returncode == 0, ended.stderr

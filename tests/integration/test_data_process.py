@@ -20,11 +20,10 @@ from auctune.train import stored_tokens
 from auctune.train.rows import tokenize
 from auctune.train.stored_tokens import is_stored, tokens_folder
 from auctune.train.tokenizer import load_tokenizer
+from support.waits import WAIT_SECONDS
 
 pytest_plugins = ["support.tiny_bases"]
 pytestmark = pytest.mark.slow
-
-WAIT_SECONDS = 120.0
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ from auctune.run.runtime.supervisor import Executor, SupervisorPolicy
 from auctune.train.job import LoraJob
 from support.heard import Heard, closing
 from support.market_runs import living, parent_of, poll
+from support.waits import WAIT_SECONDS
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
 
@@ -42,7 +43,7 @@ def connected(address: str, environment: dict[str, str]) -> str:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=WAIT_SECONDS,
     )
     return driver.stdout.strip() or driver.stderr.strip().rpartition("\n")[2]
 

@@ -26,6 +26,7 @@ from support.tuned_models import (
     question,
     train_adapter,
 )
+from support.waits import WAIT_MS
 
 pytest_plugins = ["support.tiny_bases"]
 
@@ -34,7 +35,6 @@ LIMITS = InferenceConfig(max_batch=8, threads=1, niceness=0)
 ROWS = chat_rows(60)
 HTMX = {"HX-Request": "true"}
 # As the answers of a busy machine may take.
-WAIT_MS = 60_000
 TOO_WIDE = "(root => root.scrollWidth - root.clientWidth)(document.documentElement)"
 
 

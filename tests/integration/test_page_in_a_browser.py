@@ -12,12 +12,12 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 from support.browser import barriers, chromium
 from support.serving import ROWS, Served, make_file, make_zone, serving
 from support.thorough import THOROUGH
+from support.waits import WAIT_MS
 
 pytestmark = pytest.mark.slow
 
 WIDTHS = (390, 1280)
 # Others may be at work on the machine.
-WAIT_MS = 30_000
 TOO_WIDE = "(root => root.scrollWidth - root.clientWidth)(document.documentElement)"
 Scheme = Literal["light", "dark"]
 

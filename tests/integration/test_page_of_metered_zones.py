@@ -13,6 +13,7 @@ from support.metered_shop import POOL, RENTED, Pool, ask, metered_market, rented
 from support.page_visitor import PageVisitor, faults
 from support.serving import Served
 from support.thorough import THOROUGH
+from support.waits import WAIT_MS
 
 pytestmark = pytest.mark.slow
 
@@ -50,14 +51,14 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
 
 @pytest.fixture(scope="module")
 def browser(shop: Shop) -> Iterator[Browser]:
-    expect.set_options(timeout=30_000)
+    expect.set_options(timeout=WAIT_MS)
     with chromium() as found:
         yield found
 
 
 def signed_in(browser: Browser, shop: Shop, key: str, scheme: str = "light") -> Page:
     page = browser.new_page(color_scheme="dark" if scheme == "dark" else "light")
-    page.set_default_timeout(30_000)
+    page.set_default_timeout(WAIT_MS)
     page.goto(shop.served.url)
     page.get_by_label("API key").fill(key)
     page.keyboard.press("Enter")

@@ -142,7 +142,7 @@ def test_a_run_that_goes_on_says_where_it_is_and_what_was_lost(
     assert recorded.slots[0] == slots[-1]
     assert recorded.rows[0] == 12
     damaged, lost = recorded.notes
-    assert newest.name in damaged
+    assert f"checkpoint {int(newest.name)}: state.json has 2 of" in damaged
     assert "resumes from row 12" in lost
     assert "14 recorded rows" in lost
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from support.waits import WAIT_SECONDS
+
 pytest_plugins = ["support.store_fixtures"]
 pytestmark = pytest.mark.slow
 
@@ -19,7 +21,7 @@ def test_killed_writers_lose_no_acknowledged_unit_and_leave_none_in_part(databas
         [sys.executable, str(KILLER), database, str(ROUNDS), "20240813"],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=WAIT_SECONDS,
         check=False,
     )
     assert killed.returncode == 0, killed.stderr

@@ -17,6 +17,7 @@ from auctune.client.watch import JobChanged
 from auctune.domain import AuctuneError
 from support.command_line import run_auctune
 from support.serving import Served
+from support.waits import WAIT_SECONDS
 
 pytest_plugins = ["support.served_market"]
 pytestmark = pytest.mark.slow
@@ -48,7 +49,7 @@ def watched(served: Served, job: str, *options: str | Path, **settings: str) -> 
         env={**os.environ, **settings},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=WAIT_SECONDS,
         check=False,
     )
     assert ended.returncode == 0, ended.stderr

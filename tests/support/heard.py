@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from auctune.run.runtime.supervisor import Executor, OnNodeMessage
-
-WAIT_SECONDS = 600.0
+from support.waits import WAIT_SECONDS
 
 
 @dataclass

@@ -22,9 +22,9 @@ from torch import Tensor
 
 from auctune.run.event_log import EventLog
 from auctune.run.market.report_data import MarketReport
+from support.waits import WAIT_SECONDS
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "first-market"
-WAIT_SECONDS = 600
 
 Table = dict[str, Any]
 

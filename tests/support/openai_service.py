@@ -8,6 +8,7 @@ from pathlib import Path
 
 from support.service_process import ServiceProcess, running, write_service
 from support.tiny_architecture import tiny_architecture
+from support.waits import WAIT_SECONDS
 
 MODEL = "gpt-4o-mini-2024-07-18"
 _OPERATOR = f"""
@@ -42,7 +43,7 @@ def run_client(command: list[str], service: ServiceProcess, folder: Path, **vari
         env={"PATH": os.environ["PATH"], "HOME": str(folder), **both, **variables},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=WAIT_SECONDS,
     )
     assert done.returncode == 0, done.stdout + done.stderr + service.log.read_text()
     return done.stdout

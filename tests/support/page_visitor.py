@@ -9,6 +9,7 @@ import httpx2
 
 from support.service_process import ServiceProcess
 from support.serving import Served
+from support.waits import WAIT_SECONDS
 
 POLICY = (
     "default-src 'none'",
@@ -38,7 +39,7 @@ class PageVisitor:
         self.http = httpx2.Client(
             base_url=served.url,
             headers={"Origin": served.url},
-            timeout=30,
+            timeout=WAIT_SECONDS,
             follow_redirects=True,
             transport=httpx2.HTTPTransport(verify=False, local_address=address, limits=limits),
         )

@@ -47,6 +47,7 @@ from auctune.service.zones.edge.kind import SITE
 from auctune.service.zones.spot.kind import INSTANCE
 from auctune.service.zones.timeshare.kind import NODE_TYPE
 from support.openai_contract import check
+from support.waits import WAIT_SECONDS
 from support.zones import made_up_profile, record
 
 T = TypeVar("T")
@@ -235,7 +236,7 @@ class Served:
         return httpx2.Client(
             base_url=self.url,
             headers={"Authorization": f"Bearer {found}"},
-            timeout=30,
+            timeout=WAIT_SECONDS,
             verify=False,
             event_hooks=_CONTRACT if is_checked else None,
         )
@@ -257,7 +258,7 @@ class Served:
 
     def wait_for(self, look: Callable[[], T], status: str) -> T:
         """What `look` returns once its status is this one."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + WAIT_SECONDS
         while time.monotonic() < deadline:
             found = look()
             if found.status == status:  # type: ignore[attr-defined]

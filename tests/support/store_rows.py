@@ -12,8 +12,7 @@ from auctune.service.storage import Committer, Store, WriteBatch
 from auctune.service.storage.event_log import checksum
 from auctune.service.storage.identity import ID
 from auctune.service.storage.tables import entries, events, jobs, meta
-
-_WAIT_SECONDS = 60.0
+from support.waits import WAIT_SECONDS
 
 
 def event_row(seq: int, zone: str = "north", job: str | None = None) -> dict[str, Any]:
@@ -89,7 +88,7 @@ def write(committer: Committer, *units: WriteBatch) -> list[Exception | None]:
     for unit in units:
         unit.done = told.put
         committer.submit(unit)
-    return [told.get(timeout=_WAIT_SECONDS) for _ in units]
+    return [told.get(timeout=WAIT_SECONDS) for _ in units]
 
 
 def write_together(committer: Committer, *units: WriteBatch) -> list[Exception | None]:
@@ -99,7 +98,7 @@ def write_together(committer: Committer, *units: WriteBatch) -> list[Exception |
         for unit in units:
             unit.done = told.put
             committer.submit(unit)
-    return [told.get(timeout=_WAIT_SECONDS) for _ in units]
+    return [told.get(timeout=WAIT_SECONDS) for _ in units]
 
 
 @contextmanager
@@ -109,10 +108,10 @@ def held(committer: Committer) -> Iterator[None]:
 
     def wait(_: Exception | None) -> None:
         reached.set()
-        go_on.wait(_WAIT_SECONDS)
+        go_on.wait(WAIT_SECONDS)
 
     committer.submit(WriteBatch(wait))
-    assert reached.wait(_WAIT_SECONDS)
+    assert reached.wait(WAIT_SECONDS)
     try:
         yield
     finally:

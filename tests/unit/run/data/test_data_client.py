@@ -13,8 +13,7 @@ from auctune.domain import InputError
 from auctune.run.data import DataClient, DataError
 from auctune.run.data.client import SMALL_BYTES, SMALL_REPAIR_BYTES
 from support.market_runs import living, poll
-
-WAIT_SECONDS = 120.0
+from support.waits import WAIT_SECONDS
 
 
 @pytest.fixture

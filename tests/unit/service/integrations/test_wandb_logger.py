@@ -42,7 +42,9 @@ class Recorded:
 
     def calls(self, run: str) -> list[tuple[str, Any]]:
         """Calls about a run, by all processes so far."""
-        lines = self.calls_file.read_text().splitlines() if self.calls_file.exists() else []
+        text = self.calls_file.read_text() if self.calls_file.exists() else ""
+        # The last line may still be being written.
+        lines = text.splitlines()[: text.count("\n")]
         return [(call, value) for of, call, value in map(json.loads, lines) if of == run]
 
     def count(self, run: str, call: str) -> int:
