@@ -34,7 +34,6 @@ pytest_plugins = ["support.tiny_bases"]
 LIMITS = InferenceConfig(max_batch=8, threads=1, niceness=0)
 ROWS = chat_rows(60)
 HTMX = {"HX-Request": "true"}
-# As the answers of a busy machine may take.
 TOO_WIDE = "(root => root.scrollWidth - root.clientWidth)(document.documentElement)"
 
 

@@ -17,7 +17,6 @@ from support.waits import WAIT_MS
 pytestmark = pytest.mark.slow
 
 WIDTHS = (390, 1280)
-# Others may be at work on the machine.
 TOO_WIDE = "(root => root.scrollWidth - root.clientWidth)(document.documentElement)"
 Scheme = Literal["light", "dark"]
 

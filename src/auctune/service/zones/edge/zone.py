@@ -197,8 +197,7 @@ class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):
             if not is_late and duration <= 1.0:
                 reached = max(reached, previous)
         self.speed.record_slot(reached)
-        is_slower = is_late or duration > 1.0 + MAX_SHORTFALL
-        if is_slower:
+        if is_late or duration > 1.0 + MAX_SHORTFALL:
             self.note(job.id, TRAINED_LATER)
         return self.speed.speed < previous
 
@@ -217,7 +216,7 @@ class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):
             return []
         trained = EdgePlan(tuple(one for one in job.plan.slots if one.slot in job.trained))
         without = self._without(job, job.plan.since(slot + 1))
-        for rate in (self._lower_rate(job), None):
+        for rate in self._rates(job):
             commitment = replace(job.commitment(rate), plan=trained)
             if without.plan_rest(commitment, slot + 1, job.deadline_slot) is not None:
                 return [slot]
@@ -303,8 +302,7 @@ class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):
 
     def _plan(self, job: EdgeJobState, why: str) -> bool:
         """Plan the remaining work of a job, or refund it unless it can wait; return if planned."""
-        # At the speed that was sold if not at a lower one that was reached: that is an estimate.
-        for rate in dict.fromkeys([self._lower_rate(job), None]):
+        for rate in self._rates(job):
             found = plan_remaining(self.eris, job, self.state.slot, rate)
             if found is not None:
                 replaced = PlanReplaced(found=found, why=why, chunks_per_worker_slot=rate)
@@ -314,6 +312,13 @@ class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):
             message = f"{why}; no slots are left for it before its deadline"
             self.fail(job.id, "deadline_missed", message, None)
         return False
+
+    def _rates(self, job: EdgeJobState) -> Iterable[float | None]:
+        """Return the rates to plan a job at, the first that has a plan: the lower one, then None.
+
+        None is the rate that was sold: the speed that was reached is an estimate.
+        """
+        return dict.fromkeys([self._lower_rate(job), None])
 
     def _lower_rate(self, job: EdgeJobState) -> float | None:
         """Return the chunks that a worker passes through in a slot at the speed reached.
