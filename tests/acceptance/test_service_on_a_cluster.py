@@ -11,7 +11,8 @@ from auctune.train.base import Base
 from support.executor_kinds import LEASE_SECONDS
 from support.one_job import adapter, beyond, check_charged_once, rows_of_job, submit
 from support.ray_nodes import RayNodes
-from support.service_process import Answer, ServiceProcess, poll, rows_of, running, write_service
+from support.service_process import Answer, ServiceProcess, rows_of, running, write_service
+from support.waits import poll
 
 pytest_plugins = ["support.tiny_bases", "support.executor_fixtures"]
 pytestmark = [pytest.mark.slow, pytest.mark.ray]

@@ -28,6 +28,7 @@ from auctune.train.sampling import sample_text
 from support.openai_contract import violations
 from support.peft_adapters import save_adapter
 from support.serving import Served, make_file, make_zone, serving
+from support.waits import poll
 
 pytest_plugins = ["support.tiny_bases"]
 
@@ -355,10 +356,7 @@ def free_slots(served: Served) -> int:
 
 
 def wait_until(served: Served, free: int) -> None:
-    deadline = time.monotonic() + 60
-    while free_slots(served) != free:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    poll(lambda: free_slots(served) == free, "free places")
 
 
 def completion_tokens(served: Served) -> float:

@@ -33,7 +33,8 @@ from support.chunk_training import train_alone
 from support.edge_runs import write_base
 from support.edge_zones import TOKENS
 from support.page_visitor import PageVisitor
-from support.service_process import ServiceProcess, poll, running
+from support.service_process import ServiceProcess, running
+from support.waits import poll
 
 pytestmark = [
     pytest.mark.slow,

@@ -23,8 +23,9 @@ from auctune.domain.epoch_metrics import EpochMetrics
 from auctune.service.accounts.default_terms import DefaultTerms
 from auctune.service.config.models import ServiceConfig
 from support.openai_service import MODEL, openai_service, run_client
-from support.service_process import ServiceProcess, poll, rows_of
+from support.service_process import ServiceProcess, rows_of
 from support.serving import ROWS, Served, make_file
+from support.waits import poll
 
 pytest_plugins = ["support.served_market"]
 

@@ -1,7 +1,6 @@
 """A service whose database or clock is wrong for a while: it refuses, waits and goes on."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,9 +9,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from support.market_runs import poll
 from support.postgres import PostgresServer
 from support.serving import EPOCH, Clock, Served, make_file, make_zone, serving
+from support.waits import poll
 
 pytest_plugins = ["support.store_fixtures"]
 
@@ -45,13 +44,6 @@ def reason(http: httpx2.Client) -> str:
     return str(ready.json()["reason"])
 
 
-def wait_until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
-
-
 @pytest.mark.slow
 def test_while_the_database_is_gone_bids_are_refused_and_those_in_progress_wait(
     tmp_path: Path, outage: tuple[str, Any, Any]
@@ -66,7 +58,7 @@ def test_while_the_database_is_gone_bids_are_refused_and_those_in_progress_wait(
         earlier = bid(http, file).json()["id"]
         take_away()
         waits = pool.submit(lambda: bid(http, file))
-        wait_until(lambda: served.service.committer.outage is not None)
+        poll(lambda: served.service.committer.outage is not None)
         # Nodes go on: what they report is recorded when the database is back.
         trains = pool.submit(lambda: served.train(earlier, 10))
         assert reason(http) == "the database cannot be written"
@@ -136,4 +128,4 @@ def test_a_zone_that_was_open_while_the_clock_was_ahead_waits_for_its_time(tmp_p
         assert http.get("/ready").json() == {"status": "ready"}
         # A known file is looked at again until the base's tokenizer is known.
         later = f"/v1/fine_tuning/jobs/{bid(http, file).json()['id']}"
-        assert poll(lambda: http.get(later).json()["status"] == "queued")
+        poll(lambda: http.get(later).json()["status"] == "queued")

@@ -14,8 +14,8 @@ from markupsafe import escape
 from auctune.service.accounts.keys import Role
 from auctune.service.page.app import page_routes
 from support.page_visitor import PageVisitor, faults
-from support.service_process import poll
 from support.serving import ROWS, Served, make_file, make_zone, serving
+from support.waits import poll
 
 EVIL = '"><img src=x onerror=alert(1)>'
 NAME = f"{EVIL}.jsonl"

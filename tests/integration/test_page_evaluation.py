@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 from collections.abc import Iterator
 from decimal import Decimal
 from html import unescape
@@ -26,7 +25,7 @@ from support.tuned_models import (
     question,
     train_adapter,
 )
-from support.waits import WAIT_MS
+from support.waits import WAIT_MS, poll
 
 pytest_plugins = ["support.tiny_bases"]
 
@@ -228,12 +227,8 @@ def test_only_the_owner_of_a_model_may_use_it(shop: Shop) -> None:
 
 
 def wait_until_free(served: Served) -> None:
-    deadline = time.monotonic() + 60
-    while served.service.evaluations._users or (
-        served.service.generation._slots["tiny"]._free != LIMITS.max_batch
-    ):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    slots = served.service.generation._slots["tiny"]
+    poll(lambda: not served.service.evaluations._users and slots._free == LIMITS.max_batch)
 
 
 def test_a_user_has_one_evaluation_at_a_time_which_ends_when_the_client_leaves(shop: Shop) -> None:

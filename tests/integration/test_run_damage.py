@@ -16,7 +16,6 @@ from support.market_runs import (
     VALIDATION_ROWS,
     Commands,
     count_events,
-    poll,
     quiet,
     read_decisions,
     read_events,
@@ -37,7 +36,7 @@ def stopped(cache_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     table = small_market() | {"nodes": small_market()["nodes"][:1]}
     market = write_market(folder / "market", table)
     child = commands.start("run", market, "--out", folder / "out")
-    poll(lambda: count_events(folder / "out", "slot_done") == 2, child)
+    child.poll(lambda: count_events(folder / "out", "slot_done") == 2)
     child.kill_group(signal.SIGKILL)
     commands.clear()
     shutil.rmtree(folder / "market")

@@ -19,7 +19,6 @@ from support.market_runs import (
     Commands,
     Table,
     count_events,
-    poll,
     quiet,
     read_decisions,
     read_events,
@@ -78,7 +77,7 @@ def test_a_measured_profile_is_kept_and_what_is_resumed_decides_by_it(
     table |= {"nodes": table["nodes"][:1], "bids": table["bids"][:2], "slot_seconds": 5}
     market, out = write_market(tmp_path / "market", table), tmp_path / "out"
     child = auctune.start("run", market, "--out", out)
-    assert poll(lambda: count_events(out, "decided") > 0, child), child.text
+    assert child.poll(lambda: count_events(out, "decided") > 0), child.text
     child.kill_group(signal.SIGKILL)
     child.wait()
     path = out / "state" / "profiles" / "slow.json"

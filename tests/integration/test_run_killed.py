@@ -13,7 +13,6 @@ from support.market_runs import (
     Commands,
     Table,
     living,
-    poll,
     quiet,
     read_decisions,
     read_events,
@@ -22,6 +21,7 @@ from support.market_runs import (
     write_market,
 )
 from support.processes import kill
+from support.waits import poll
 
 pytest_plugins = ["support.market_fixtures", "support.tiny_bases"]
 pytestmark = pytest.mark.slow
@@ -71,9 +71,9 @@ def test_a_node_that_dies_again_and_again_ends_the_run_in_one_line_and_resumably
 ) -> None:
     out = tmp_path / "out"
     child = auctune.start("run", _exact_market(tmp_path / "market"), "--out", out)
-    poll(lambda: bool(read_events(out)), child)
+    child.poll(lambda: bool(read_events(out)))
     killed: set[int] = set()
-    while poll(lambda: bool(set(child.nodes()) - killed), child):
+    while child.poll(lambda: bool(set(child.nodes()) - killed)):
         for pid in set(child.nodes()) - killed:
             kill(pid)
             killed.add(pid)
@@ -110,7 +110,7 @@ def _exact_market(folder: Path) -> Path:
 def _progressed(child: Child, out: Path, more: int) -> bool:
     """Wait until so many more slots of nodes are trained than now."""
     start = _trained(out)
-    return poll(lambda: _trained(out) >= start + more, child)
+    return child.poll(lambda: _trained(out) >= start + more)
 
 
 def _trained(out: Path) -> int:
@@ -128,7 +128,7 @@ def _kill(child: Child, victim: str, draw: random.Random) -> None:
         child.kill_group(signal.SIGKILL)
     assert child.wait() == -signal.SIGKILL
     # Nobody told them: they see that their market is gone.
-    assert poll(lambda: not living(nodes))
+    poll(lambda: not living(nodes))
 
 
 def _checkpointed(out: Path) -> dict[str, int]:

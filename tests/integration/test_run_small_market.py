@@ -19,7 +19,6 @@ from support.market_runs import (
     Commands,
     count_events,
     living,
-    poll,
     quiet,
     read_decisions,
     read_events,
@@ -169,7 +168,7 @@ def test_ctrl_c_stops_at_once_and_the_run_goes_on_without_its_inputs(
 ) -> None:
     market, out = write_market(tmp_path / "market"), tmp_path / "out"
     child = auctune.start("run", market, "--out", out)
-    assert poll(lambda: count_events(out, "trained") > 0, child), child.text
+    assert child.poll(lambda: count_events(out, "trained") > 0), child.text
     nodes = child.nodes()
 
     with pytest.raises(InputError, match="in use by another process"):

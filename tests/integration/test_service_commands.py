@@ -12,8 +12,9 @@ import pytest
 from safetensors.numpy import load_file
 
 from support.command_line import run_auctune
-from support.market_runs import EXAMPLE, Child, Commands, living, poll
+from support.market_runs import EXAMPLE, Child, Commands, living
 from support.pages import blocks
+from support.waits import poll
 
 pytest_plugins = ["support.market_fixtures", "support.tiny_bases"]
 pytestmark = pytest.mark.slow
@@ -213,7 +214,7 @@ def stop(service: Child, number: signal.Signals) -> None:
     os.kill(service.pid, number)
     assert service.wait() == 0, service.text
     assert service.text.endswith("stopped\n")
-    assert poll(lambda: not living(children))
+    poll(lambda: not living(children))
 
 
 # The last test of the shared service, which it kills.

@@ -14,7 +14,8 @@ import pytest
 from auctune.client.endpoint import STARTING_FILE
 from auctune.run.run_directory import NODES_LOCK, lock_file
 from support.market_runs import descendants
-from support.service_process import WAIT_SECONDS, command_line, poll
+from support.service_process import WAIT_SECONDS, command_line
+from support.waits import poll
 
 pytestmark = pytest.mark.slow
 pytest_plugins = ["support.tiny_bases"]

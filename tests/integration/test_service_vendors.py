@@ -15,8 +15,9 @@ from auctune.service.private_files import write_private
 from auctune.service.storage.tables import entries, events
 from auctune.train.base import Base
 from support.executor_kinds import KINDS
-from support.service_process import Answer, ServiceProcess, poll, running, write_service
+from support.service_process import Answer, ServiceProcess, running, write_service
 from support.vendor_process import VendorProcess
+from support.waits import poll
 
 pytest_plugins = ["support.tiny_bases"]
 pytestmark = pytest.mark.slow

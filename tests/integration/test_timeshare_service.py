@@ -22,13 +22,13 @@ from support.replayed import replayed
 from support.service_process import (
     Answer,
     ServiceProcess,
-    poll,
     rows_of,
     running,
     write_pool_service,
 )
 from support.thorough import THOROUGH
 from support.tiny_architecture import tiny_architecture
+from support.waits import poll
 
 pytestmark = pytest.mark.slow
 

@@ -20,8 +20,8 @@ import pytest
 from auctune.service.config.wandb import WandbConfig
 from auctune.service.integrations import wandb_logger
 from auctune.service.storage.queries import read_values
-from support.market_runs import poll
 from support.serving import Served, make_file, serving
+from support.waits import poll
 
 pytestmark = pytest.mark.slow
 

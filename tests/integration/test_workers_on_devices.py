@@ -98,6 +98,13 @@ def test_a_pool_trains_a_job(device: str, base: str, tmp_path: Path) -> None:
     pool.stop()
 
 
+def next_report(inbox: queue.SimpleQueue[WorkerMessage]) -> WorkerMessage:
+    """What the worker says next, but that it is alive: on a slow machine that comes first."""
+    while isinstance(message := inbox.get(timeout=SECONDS), WorkerAlive):
+        pass
+    return message
+
+
 @pytest.mark.parametrize("warm", [False, True])
 def test_a_spot_worker_computes_gradients(device: str, warm: bool, tmp_path: Path) -> None:
     site = make_site(tmp_path)
@@ -105,14 +112,13 @@ def test_a_spot_worker_computes_gradients(device: str, warm: bool, tmp_path: Pat
     worker = launcher.launch(PurchaseOption.SPOT)
     inbox: queue.SimpleQueue[WorkerMessage] = queue.SimpleQueue()
     worker.start(inbox.put)
-    while isinstance(ready := inbox.get(timeout=SECONDS), WorkerAlive):
-        pass
+    ready = next_report(inbox)
     assert isinstance(ready, WorkerReady), ready
     trainer = ElasticTrainer(site.base, site.settings.job, tmp_path, micro_batch=2)
     part = trainer.next_micro_batch()
     assert part is not None
     worker.compute(part, Weights(trainer.step, trainer.values))
-    computed = inbox.get(timeout=SECONDS)
+    computed = next_report(inbox)
     assert isinstance(computed, Contribution), computed
     assert computed.loss > 0
     worker.kill()

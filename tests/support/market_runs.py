@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -22,7 +21,7 @@ from torch import Tensor
 
 from auctune.run.event_log import EventLog
 from auctune.run.market.report_data import MarketReport
-from support.waits import WAIT_SECONDS
+from support.waits import WAIT_SECONDS, poll
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "first-market"
 
@@ -125,6 +124,11 @@ class Child:
     @property
     def text(self) -> str:
         return "".join(self.output)
+
+    def poll(self, is_so: Callable[[], bool]) -> bool:
+        """Look again and again until it is so; false if the child ended before."""
+        poll(lambda: is_so() or self.process.poll() is not None)
+        return is_so()
 
     def wait_for(self, seen: Callable[[str], bool]) -> bool:
         """Wait until its output is so; false if it ended before."""
@@ -252,17 +256,6 @@ def _value(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_value, value))}]"
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
-
-
-def poll(reached: Callable[[], bool], child: Child | None = None) -> bool:
-    """Look again and again until it is so; false if the child ended before."""
-    tick, deadline = threading.Event(), time.monotonic() + WAIT_SECONDS
-    while not reached():
-        if child is not None and child.process.poll() is not None:
-            return reached()
-        assert time.monotonic() < deadline, child.text if child else "waited in vain"
-        tick.wait(0.01)
-    return True
 
 
 def count_events(out: Path, kind: str) -> int:

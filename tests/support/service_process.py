@@ -16,6 +16,7 @@ from typing import Any
 from auctune.device_profile import write_profile
 from support.market_runs import descendants
 from support.openai_contract import check
+from support.waits import poll
 from support.zones import made_up_profile
 
 # Longer than the deadlines of jobs: what has not ended by then will not.
@@ -251,13 +252,6 @@ def running(config: Path, data: Path) -> Iterator[ServiceProcess]:
     finally:
         with contextlib.suppress(ProcessLookupError):
             service.kill()
-
-
-def poll(what: Callable[[], bool], called: str) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not what():
-        assert time.monotonic() < deadline, f"waited too long for {called}"
-        time.sleep(0.05)
 
 
 def upload_form(content: bytes, name: str) -> tuple[bytes, dict[str, str]]:

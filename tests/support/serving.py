@@ -263,7 +263,7 @@ class Served:
             found = look()
             if found.status == status:  # type: ignore[attr-defined]
                 return found
-            time.sleep(0.01)
+            time.sleep(0.05)
         raise AssertionError(f"it did not become {status}")
 
     def train(self, job: str, rows: int, zone: str = "default") -> None:

@@ -175,7 +175,7 @@ class ZonePlayer:
             return
         assert job.repair is not None
         assert job.repair.vendor in offered
-        assert job.failed_vendors[-1] == failed
+        assert job.failed_repairs[-1].vendor == failed
         assert job.decision.payment == payment
         if job.phase is not Phase.PAUSED:
             left = job.cells_from(self.made.zone.state.slot + 1)

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Protocol
 
 import httpx2
+import structlog
 from starlette.types import ASGIApp
+from tenacity import AsyncRetrying, retry_if_exception, wait_random_exponential
 
 from auctune.domain import InputError, Money
 from auctune.domain.data_size import DataSize
@@ -33,6 +35,10 @@ VENDOR_ROOT = "/vendors"
 _URL_KEY_BYTES = 32
 # A finished result can be fetched, even if it was due while the service was down.
 _MIN_FETCH_SECONDS = 5.0
+# Between two requests to delete data, to a vendor that is away.
+_MAX_DISCARD_WAIT_SECONDS = 300.0
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +118,11 @@ class Repairer(Protocol):
         ...
 
     async def discard(self, order: RepairOrder) -> None:
-        """Have the vendor delete its copy of the data."""
+        """Have the vendor delete its copy of the data, however long it is away.
+
+        Raises:
+            VendorError: if it refuses to.
+        """
         ...
 
 
@@ -186,7 +196,18 @@ class ExternalVendor:
                 raise VendorError(self.name, Fault.LATE, detail) from None
 
     async def discard(self, order: RepairOrder) -> None:
-        await self.client.discard(order.id)
+        waits = AsyncRetrying(
+            retry=retry_if_exception(lambda error: _is_transient(error, order)),
+            wait=wait_random_exponential(multiplier=1, max=_MAX_DISCARD_WAIT_SECONDS),
+        )
+        await waits(self.client.discard, order.id)
+
+
+def _is_transient(error: BaseException, order: RepairOrder) -> bool:
+    if not (isinstance(error, VendorError) and error.is_transient):
+        return False
+    _log.warning("a vendor is yet to delete its data", job=order.job, reason=str(error))
+    return True
 
 
 async def quote_external(

@@ -24,8 +24,9 @@ from auctune.run.runtime.local import (
     visible_gpu,
 )
 from auctune.run.runtime.messages import NodeSettings, TrainSlotRequest
-from support.market_runs import living, parent_of, poll
+from support.market_runs import living, parent_of
 from support.one_fork_server import in_another_process
+from support.waits import poll
 
 pytest_plugins = ["support.tiny_bases"]
 
@@ -69,7 +70,7 @@ def test_a_worker_stops_when_asked_and_a_frozen_one_is_killed(tmp_path: Path, fo
     frozen, _ = idle(tmp_path, fork=fork)
     os.kill(frozen.pid, signal.SIGSTOP)
     frozen.stop(0.1)
-    assert poll(lambda: not living([frozen.pid]))
+    poll(lambda: not living([frozen.pid]))
 
 
 def test_a_forked_worker_is_entitled_as_what_it_is_and_for_whom(tmp_path: Path) -> None:
@@ -138,7 +139,7 @@ def test_a_fork_server_that_was_killed_is_restarted_without_the_current_folder(
     (tmp_path / "queue.py").write_text("raise SystemExit('the wrong module')")
     monkeypatch.chdir(tmp_path)
     os.kill(killed, signal.SIGKILL)
-    assert poll(lambda: not living([killed]))
+    poll(lambda: not living([killed]))
     worker, _ = idle(tmp_path, fork=True)
     assert own_fork_server._forkserver_pid != killed
     worker.kill()

@@ -1,18 +1,36 @@
 import asyncio
+import socket
 import time
+from contextlib import suppress
+from decimal import Decimal
 from pathlib import Path
 
 import httpx2
 import pytest
+from structlog.testing import capture_logs
 
 from auctune.domain import InputError
 from auctune.service.config.vendors import VendorConfig
-from auctune.service.datasets.repairer import VENDOR_ROOT, VendorGateway
+from auctune.service.datasets.repairer import (
+    VENDOR_ROOT,
+    ExternalVendor,
+    Repair,
+    RepairOrder,
+    VendorGateway,
+)
 from auctune.service.private_files import write_private
-from auctune.service.vendors import VendorParams, VendorToken
+from auctune.service.vendors import (
+    SharedFiles,
+    SignedUrls,
+    VendorClient,
+    VendorParams,
+    VendorToken,
+    make_client,
+)
 from auctune.service.vendors.protocol import ORDER_UPDATED, NotificationBody, OrderUpdated
 from support.serving import make_file, make_zone, serving
 from support.vendor_market import TOKEN_TEXT
+from support.waits import WAIT_SECONDS
 
 PARAMS = VendorParams("mender", "https://mender.example", VendorToken("m" * 32))
 
@@ -71,3 +89,34 @@ def test_a_service_accepts_signed_notifications_of_its_vendors_and_shares_nothin
                 client.get("/data/" + "0" * 64, headers={"authorization": token.authorization}),
             ]
     assert [answer.status_code for answer in answers] == [401, 401, 204, 403]
+
+
+def test_a_vendor_that_is_away_is_asked_to_delete_its_data_until_it_answers() -> None:
+    async def discard(listener: socket.socket) -> list[bytes]:
+        asked = []
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            asked.append(await reader.readline())
+            with suppress(ConnectionError):
+                writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+                await writer.drain()
+            writer.close()
+
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        params = VendorParams("mender", url, VendorToken("m" * 32), answer_seconds=0.1)
+        async with make_client() as http:
+            client = VendorClient(params, SignedUrls(url, b"k" * 32), http)
+            vendor = ExternalVendor(client, SharedFiles())
+            order = RepairOrder("job", "ann", Repair("mender", Decimal(1), 4), 0.0)
+            with capture_logs() as logs:
+                deleting = asyncio.create_task(vendor.discard(order))
+                while not logs:
+                    await asyncio.sleep(0.01)
+            async with await asyncio.start_server(answer, sock=listener):
+                await asyncio.wait_for(deleting, WAIT_SECONDS)
+        assert logs[0]["event"] == "a vendor is yet to delete its data"
+        return [line for line in asked if line]
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        asked = asyncio.run(discard(listener))
+    assert {line.split()[0] for line in asked} == {b"DELETE"}

@@ -17,8 +17,8 @@ import support.recorded_wandb
 from auctune.service.config.wandb import WandbConfig
 from auctune.service.integrations import wandb_logger
 from auctune.service.storage.queries import read_values
-from support.market_runs import poll
 from support.serving import Served, make_file, serving
+from support.waits import poll
 
 KEY = "wandb-key-of-the-operator"
 PROJECT = "market"

@@ -2,7 +2,6 @@
 
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,6 +30,7 @@ from auctune.service.storage.engine import FILE_NAME
 from auctune.service.storage.tables import events, meta
 from support.postgres import PostgresServer
 from support.store_rows import event_row, job_unit, meta_unit, rows_of, write, write_together
+from support.waits import poll
 
 PSYCOPG = "postgresql+psycopg"
 
@@ -76,16 +76,9 @@ def waiting(committer: Committer, *units: WriteBatch) -> Iterator[SimpleQueue[Ex
     for unit in units:
         unit.done = told.put
         committer.submit(unit)
-    wait_until(lambda: committer.outage is not None)
+    poll(lambda: committer.outage is not None)
     assert told.empty()
     yield told
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
 
 
 def names(store: Store) -> list[str]:
@@ -230,7 +223,7 @@ def test_a_full_disk_is_waited_for_though_the_log_has_no_room_either(
         for unit in units:
             unit.done = told.put
             committer.submit(unit)
-        wait_until(lambda: committer.outage is not None)
+        poll(lambda: committer.outage is not None)
         assert "full" in str(committer.outage)
         assert "first" in names(store)
         monkeypatch.setattr(sqlite, "_WRITER", pragmas)

@@ -107,6 +107,7 @@ class AuctionJob(SlotJob):
         task: as it was offered.
         cells: its current plan, past cells included.
         repair: of its data, or None if they are clean.
+        failed_repairs: those that vendors failed at before it.
         repaired: id of the repaired file, or None.
     """
 
@@ -114,7 +115,7 @@ class AuctionJob(SlotJob):
     decision: Decision
     cells: tuple[Cell, ...]
     repair: Repair | None = None
-    failed_vendors: tuple[str, ...] = ()
+    failed_repairs: tuple[Repair, ...] = ()
     repaired: str | None = None
 
     @property
@@ -132,6 +133,10 @@ class AuctionJob(SlotJob):
         if self.phase is Phase.TRAINED:
             return 0.0
         return (1 - self.size.share_of(self.progress.rows, self.training.epochs)) * self.task.work
+
+    @property
+    def failed_vendors(self) -> set[str]:
+        return {repair.vendor for repair in self.failed_repairs}
 
     def cells_from(self, slot: int) -> tuple[Cell, ...]:
         return tuple(cell for cell in self.cells if cell.slot >= slot)

@@ -13,7 +13,7 @@ import structlog
 from auctune.domain import AuctuneError, InputError
 from auctune.domain.data_size import DataSize
 from auctune.service.datasets.inspector import DatasetInspector
-from auctune.service.datasets.repairer import Repairer, RepairOrder, VendorOffer
+from auctune.service.datasets.repairer import Repair, Repairer, RepairOrder, VendorOffer
 from auctune.service.files.repository import FileRepository
 from auctune.service.tasks import TaskSet
 from auctune.service.vendors.protocol import Fault, VendorError
@@ -51,14 +51,16 @@ class RepairCoordinator:
         await self._background.close()
 
     def resume(self, jobs: Iterable[AuctionJob]) -> None:
-        """Resume after a start: discard finished orders, in case that was interrupted."""
+        """Resume after a start: discard orders that are over, in case that was interrupted."""
         for job in jobs:
+            for repair in job.failed_repairs:
+                self._discard_order(self._order(job, repair))
             if job.repaired is not None:
-                self._discard_order(self._order(job))
+                self._discard_order(self._current_order(job))
 
     async def run(self, job: AuctionJob) -> None:
         """Have the chosen vendor repair a job's data; replace a vendor that fails."""
-        order = self._order(job)
+        order = self._current_order(job)
         try:
             await self._repair(job, order)
         except (VendorError, InputError) as error:
@@ -92,7 +94,7 @@ class RepairCoordinator:
         _log.warning("a repair failed", job=job.id, vendor=name, reason=str(error))
         if not await self._actor.call(lambda zone: zone.waits_for(job.id, order.repair)):
             return
-        offers = await self._offers(job, {name, *job.failed_vendors})
+        offers = await self._offers(job, {name} | job.failed_vendors)
         why = f"vendor {name} did not repair the data{_public_reason(error)}"
         await self._actor.call(lambda zone: zone.switch_vendor(job.id, order.repair, why, offers))
 
@@ -100,10 +102,12 @@ class RepairCoordinator:
         file = await self._files.get(job.training.data)
         return () if file is None else await self._inspector.offers(file, job.training, without)
 
-    def _order(self, job: AuctionJob) -> RepairOrder:
+    def _current_order(self, job: AuctionJob) -> RepairOrder:
         assert job.repair is not None
-        due_at = self._clock.slot_start(job.repair.ready)
-        return RepairOrder(job.id, job.owner, job.repair, due_at)
+        return self._order(job, job.repair)
+
+    def _order(self, job: AuctionJob, repair: Repair) -> RepairOrder:
+        return RepairOrder(job.id, job.owner, repair, self._clock.slot_start(repair.ready))
 
     def _discard_order(self, order: RepairOrder) -> None:
         """In the background: a vendor that is away may take long to answer."""

@@ -161,7 +161,8 @@ class AuctionState(SlotJobState[AuctionJob]):
 
     def _vendor_changed(self, event: ZoneEvent, data: VendorChanged) -> Effects:
         job = self.jobs[job_of(event)]
-        job.failed_vendors += (data.failed,)
+        assert job.repair is not None
+        job.failed_repairs += (job.repair,)
         job.repair = data.repair
         return self.show(event, job)
 

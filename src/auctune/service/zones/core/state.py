@@ -40,7 +40,7 @@ from auctune.service.zones.core.projection import JobProjection
 
 J = TypeVar("J", bound=OpenJob)
 
-SNAPSHOT_VERSION = 6
+SNAPSHOT_VERSION = 7
 """Version of snapshots: raise it with any change of a state or of its reducers. Snapshots of other
 versions are skipped, and the log is folded."""
 
