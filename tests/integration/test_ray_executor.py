@@ -85,6 +85,10 @@ def train_disturbed(
     launcher = RayLauncher(settings, folder / "work", params=ray)
     executor = Executor(settings, launcher, heard.hear, params)
     with closing(executor):
+        heard.wait_for("ready")
+        # While the actor of the test before held its place, the node was lost.
+        if "lost" in heard.kinds():
+            heard.wait_for("recovered")
         executor.train(0, "alpha", [order], time.time() + 600)
         at_work = AtWork(executor, heard, order)
         at_work.answer()

@@ -209,8 +209,8 @@ def test_a_second_service_on_a_folder_says_so_in_one_line(
 
 def stop(service: Child, number: signal.Signals) -> None:
     """Ask a service to stop; it does so by itself, with all its processes."""
+    poll(lambda: bool(service.nodes()), "a node's process")
     children = service.nodes()
-    assert children
     os.kill(service.pid, number)
     assert service.wait() == 0, service.text
     assert service.text.endswith("stopped\n")

@@ -142,12 +142,11 @@ class TestOnACluster:
         # Long enough for both to be ready, however unlike they are.
         order = replace(site.order, training=replace(site.order.training, epochs=16))
         supply = OnRay(rented_nodes.address).supply(MarketTrace.of_slots(PLENTY))
-        supply = replace(supply, params=replace(supply.params, missing_seconds=3.0))
         listener = At(2, 2, lambda: rented_nodes.tell("kill", SPOT))
         folder = tmp_path / "run"
         try:
-            # There is no spot any more that could be had; what is left runs on demand.
-            policy = fixed(*[(0, 2)] * 6)
+            # Time for both to be placed; then what is left runs on demand.
+            policy = fixed(*[(0, 2)] * 3, *[(1, 0)] * 3)
             report = site.run(folder, policy, supply, order=order, on_event=listener)
         finally:
             rented_nodes.tell("start", SPOT)
