@@ -18,6 +18,7 @@ from auctune.run.runtime.supervisor import Executor, SupervisorPolicy
 from auctune.train.job import LoraJob
 from support.heard import Heard, closing
 from support.market_runs import living, parent_of
+from support.one_fork_server import PLACE
 from support.waits import WAIT_SECONDS, poll
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
@@ -29,6 +30,12 @@ GcsClient(address=sys.argv[1]).internal_kv_get(b"key", None, timeout=10)
 print("connected")
 """
 QUICK = SupervisorPolicy(min_backoff_seconds=0.1, retry_seconds=0.5)
+
+
+@pytest.fixture(autouse=True)
+def fresh_interpreters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray's workers and nodes are interpreters of their own, as everywhere but in tests."""
+    monkeypatch.delenv(PLACE)
 
 
 def scripted(folder: Path, *words: str) -> NodeSettings:

@@ -227,6 +227,8 @@ def descendants(pid: int) -> list[int]:
 
 # The title of workers that a fork server has forked, with the process that they belong to.
 _MADE_FOR = re.compile(rb"auctune -m \S+ for (\d+)")
+# That of a worker of Ray which only waits for the one that was forked in its place.
+_FORKED_AS = re.compile(rb"worker of Ray, forked as (\d+)")
 
 
 def _is_worker(pid: int) -> bool:
@@ -237,14 +239,17 @@ def _is_worker(pid: int) -> bool:
 
 def _parents() -> dict[int, int]:
     """Parents by process, of all but zombies; forked workers have the one they belong to."""
-    found = {}
+    found, forked = {}, {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             state, parent, *_ = stat.read_text().rpartition(")")[2].split()
             if state != "Z":
-                made_for = _MADE_FOR.match((stat.parent / "cmdline").read_bytes())
+                line = (stat.parent / "cmdline").read_bytes()
+                made_for = _MADE_FOR.match(line)
                 found[int(stat.parent.name)] = int(made_for[1] if made_for else parent)
-    return found
+                if forked_as := _FORKED_AS.match(line):
+                    forked[int(forked_as[1])] = int(parent)
+    return found | forked
 
 
 def _value(value: Any) -> str:

@@ -1,7 +1,8 @@
 """One fork server for all tests and the processes that they start: torch is imported once.
 
 The standard library's fork server belongs to one process. Processes of the tests borrow it: every
-interpreter that finds `PLACE` in its environment connects to it (tests/sitecustomize.py).
+interpreter that finds `PLACE` in its environment connects to it (tests/sitecustomize.py), and the
+workers of Ray are forked by it, too.
 """
 
 import os
