@@ -7,4 +7,4 @@ from support.borrowed_fork_server import borrow, fork_ray_worker, is_ray_worker
 if (_place := os.environ.get("AUCTUNE_TESTS_FORK_SERVER")) is not None:
     borrow(_place)
     if is_ray_worker():
-        fork_ray_worker(_place)
+        fork_ray_worker()

@@ -32,7 +32,7 @@ def is_ray_worker() -> bool:
     return len(sys.orig_argv) > 1 and sys.orig_argv[1].endswith(_RAY_WORKER)
 
 
-def fork_ray_worker(place: str) -> NoReturn:
+def fork_ray_worker() -> NoReturn:
     """Have a forked process be the worker of Ray that this one was started as; end with it.
 
     It has torch and transformers already, which take ten seconds of a core to import.
@@ -43,7 +43,7 @@ def fork_ray_worker(place: str) -> NoReturn:
 
     context = get_context("forkserver")
     process = context.Process(
-        target=_be_ray_worker, args=(place, sys.orig_argv[1:], dict(os.environ), str(Path.cwd()))
+        target=_be_ray_worker, args=(sys.orig_argv[1:], dict(os.environ), str(Path.cwd()))
     )
     process.start()
     setproctitle(f"worker of Ray, forked as {process.pid}")
@@ -51,12 +51,10 @@ def fork_ray_worker(place: str) -> NoReturn:
     os._exit(process.exitcode or 0)
 
 
-def _be_ray_worker(place: str, argv: list[str], environ: dict[str, str], cwd: str) -> None:
+def _be_ray_worker(argv: list[str], environ: dict[str, str], cwd: str) -> None:
     import multiprocessing.process
 
     from setproctitle import getproctitle, setproctitle
-
-    from auctune.run.runtime.local import start_fork_server
 
     # Ray may end the group of a worker, and that of the fork server is the tests' own.
     os.setpgid(0, 0)
@@ -67,11 +65,6 @@ def _be_ray_worker(place: str, argv: list[str], environ: dict[str, str], cwd: st
     parent = multiprocessing.process.parent_process()
     assert parent is not None
     threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
-    # Its own workers are forked too.
-    process: Any = multiprocessing.process
-    process._parent_process = None
-    borrow(place)
-    start_fork_server()
     import ray
 
     # Its own looks for the title of the process where the fork server no longer has it.
