@@ -7,9 +7,9 @@ WAIT_SECONDS = 600.0
 WAIT_MS = 1000.0 * WAIT_SECONDS
 
 
-def poll(is_so: Callable[[], bool], called: str = "what has to come", pause: float = 0.05) -> None:
-    """Look again and again until it is so, with pauses of so many seconds."""
+def poll(is_so: Callable[[], bool], called: str = "what has to come") -> None:
+    """Look again and again until it is so."""
     deadline = time.monotonic() + WAIT_SECONDS
     while not is_so():
         assert time.monotonic() < deadline, f"waited too long for {called}"
-        time.sleep(pause)
+        time.sleep(0.05)

@@ -14,7 +14,12 @@ from typing import Protocol
 import httpx2
 import structlog
 from starlette.types import ASGIApp
-from tenacity import AsyncRetrying, retry_if_exception, wait_random_exponential
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    retry_if_exception,
+    wait_random_exponential,
+)
 
 from auctune.domain import InputError, Money
 from auctune.domain.data_size import DataSize
@@ -196,18 +201,17 @@ class ExternalVendor:
                 raise VendorError(self.name, Fault.LATE, detail) from None
 
     async def discard(self, order: RepairOrder) -> None:
+        def warn(state: RetryCallState) -> None:
+            assert state.outcome is not None
+            reason = str(state.outcome.exception())
+            _log.warning("a vendor is yet to delete its data", job=order.job, reason=reason)
+
         waits = AsyncRetrying(
-            retry=retry_if_exception(lambda error: _is_transient(error, order)),
+            retry=retry_if_exception(lambda e: isinstance(e, VendorError) and e.is_transient),
             wait=wait_random_exponential(multiplier=1, max=_MAX_DISCARD_WAIT_SECONDS),
+            before_sleep=warn,
         )
         await waits(self.client.discard, order.id)
-
-
-def _is_transient(error: BaseException, order: RepairOrder) -> bool:
-    if not (isinstance(error, VendorError) and error.is_transient):
-        return False
-    _log.warning("a vendor is yet to delete its data", job=order.job, reason=str(error))
-    return True
 
 
 async def quote_external(
