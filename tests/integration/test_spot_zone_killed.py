@@ -169,7 +169,8 @@ def check_log(data: Path, job: str) -> Decimal:
     cost = sum((Decimal(one["cost"]) for one in found), Decimal(0))
     assert sum(sums.values()) == 0
     assert sums["held"] == sums["hold:operator"] == 0
-    assert Decimal(sums["user:operator"]).scaleb(-4) == charged
+    # On a machine that was never as fast as it was sold, all of it came back.
+    assert Decimal(sums.get("user:operator", 0)).scaleb(-4) == charged
     in_time = [one for one in found if one["price"] is not None]
     assert all(Decimal(one["amount"]) >= Decimal(one["cost"]) for one in in_time)
     assert Decimal(sums["provider:rented"]).scaleb(-4) == -cost

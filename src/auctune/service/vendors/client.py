@@ -330,9 +330,8 @@ class VendorClient:
             return report
 
     async def discard(self, order_id: str) -> None:
-        """Have the vendor drop an order and its data."""
-        seconds = self._params.answer_seconds
-        response = await self._request("DELETE", f"/orders/{order_id}", b"", seconds)
+        """Have the vendor drop an order and its data; one attempt."""
+        response = await self._client.request("DELETE", self._url(f"/orders/{order_id}"))
         self._require_status(response, 200, 404)
 
     async def _wait_and_download(self, order: Order, draft: Path) -> RepairReport:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import nnls
-from scipy.signal import lfilter
 from scipy.special import ndtri
 
 from auctune.domain import InputError
@@ -201,7 +200,15 @@ def _reverting(noise: Floats, keep: float) -> Floats:
     """[t] x_t = keep x_{t-1} + sqrt(1 - keep^2) noise_t, of variance 1 from the beginning on."""
     scaled = math.sqrt(1.0 - keep * keep) * noise
     scaled[:1] = noise[:1]
-    return np.asarray(lfilter([1.0], [1.0, -keep], scaled))
+    return _filtered(scaled, keep)
+
+
+def _filtered(driven: Floats, keep: float) -> Floats:
+    """[t] x_t = keep x_{t-1} + driven_t."""
+    # Loaded here: its package takes a tenth of the time in which a service is imported.
+    from scipy.signal import lfilter
+
+    return np.asarray(lfilter([1.0], [1.0, -keep], driven))
 
 
 def _smoothed(noise: Floats, slow: float, quick: float) -> Floats:
@@ -217,9 +224,9 @@ def _smoothed(noise: Floats, slow: float, quick: float) -> Floats:
     driven[:1] = 0.0
     first = np.zeros(len(driven))
     first[:1] = u0
-    u = lfilter([1.0], [1.0, -slow], driven + first)
+    u = _filtered(driven + first, slow)
     first[:1] = v0
-    v = lfilter([1.0], [1.0, -quick], driven + first)
+    v = _filtered(driven + first, quick)
     gain = (1 + slow * quick) / ((1 - slow**2) * (1 - quick**2) * (1 - slow * quick))
     return np.asarray((slow * u - quick * v) / (slow - quick) / math.sqrt(gain))
 
