@@ -154,8 +154,7 @@ def test_a_download_is_whole_or_not_there(
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All that is measured in time is over at once."""
-    monkeypatch.setattr("auctune.client.transport._TIMEOUT", 0.05)
+    """Whether the service answers others is looked at often."""
     monkeypatch.setattr("auctune.client.transport._POLL_SECONDS", 0.01)
     monkeypatch.setattr("auctune.client.transport._POLLS_PER_CHECK", 2)
 
@@ -169,7 +168,7 @@ def test_a_post_is_waited_for_while_the_service_answers_others(server: ScriptedS
 
     def wait(seconds: float) -> None:
         waits.append(seconds)
-        # Other requests have been answered, far beyond the limit of a read.
+        # Other requests have been answered.
         if sum(path == "/v1/zones" for _, path, *_ in server.asked) == 3:
             checks.set()
 
@@ -183,8 +182,9 @@ def test_a_post_is_waited_for_while_the_service_answers_others(server: ScriptedS
 
 @pytest.mark.usefixtures("impatient")
 def test_a_service_that_answers_nothing_while_a_post_waits_is_not_waited_for(
-    server: ScriptedServer,
+    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("auctune.client.transport._TIMEOUT", 0.05)
     server.will_answer(200, {"a": 1})
     over = threading.Event()
     server.hold("/v1/quotes", over)

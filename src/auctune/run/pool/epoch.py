@@ -24,6 +24,8 @@ from auctune.train.preemptible import StepTooLongError
 
 # A job that is slower than its rate says ends its time slice after this many times its share.
 SLICE_SLACK = 1.5
+# A share that is to buy a whole batch misses it by rounding.
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,8 +117,10 @@ class Epoch:
         shares = self._allocator.allocate(state.observe(quantum.time)).eta
         self._check(quantum.time, shares)
         quantum = self._without_swaps(quantum, shares)
-        due = clock.fit(quantum, state.due(shares, quantum.span), state.rates)
-        batches, losses, seconds = self._train_slices(quantum, due)
+        due = state.due(shares, quantum.span)
+        fitted = clock.fit(quantum, due, state.rates)
+        target = whole_batches(due, fitted, state.rates, quantum.span)
+        batches, losses, seconds = self._train_slices(quantum, target, np.maximum(fitted, target))
         is_new = state.samples == 0
         rates = clock.update_rates(state.rates, batches.astype(np.float64), seconds, is_new)
         return QuantumTrained(
@@ -162,11 +166,17 @@ class Epoch:
         cost = self._device.swap_seconds(names)
         return Quantum(quantum.time, max(0.0, quantum.span - cost / seconds))
 
-    def _train_slices(self, quantum: Quantum, due: Floats) -> tuple[Ints, Floats, Floats]:
-        """Return [k] batches, mean losses and seconds of each job's time slice."""
+    def _train_slices(
+        self, quantum: Quantum, target: Ints, expected: Floats
+    ) -> tuple[Ints, Floats, Floats]:
+        """Return [k] batches, mean losses and seconds of each job's time slice.
+
+        Args:
+            quantum: that is trained.
+            target: [k] batches.
+            expected: [k] batches, with a fraction, whose time a slice may take.
+        """
         state = self.state
-        # A share that is to buy a whole batch misses it by rounding.
-        target = np.floor(due + 1e-9).astype(np.int64)
         batches = np.zeros(len(target), dtype=np.int64)
         sums, seconds = np.zeros(len(target)), np.zeros(len(target))
         self.too_slow = {}
@@ -180,7 +190,7 @@ class Epoch:
             if seconds.any() and self._clock.is_over(quantum):
                 break
             begun = self._now()
-            max_seconds = self._max_slice_seconds(due[index] / state.rates[index])
+            max_seconds = self._max_slice_seconds(expected[index] / state.rates[index])
             # One batch at a time: a quantum, and a slice, is overrun by one at most.
             while batches[index] < target[index]:
                 is_late = self._clock.is_over(quantum) or self._now() - begun > max_seconds
@@ -254,6 +264,32 @@ class Epoch:
         if finish is None:
             return JobStatus.NO_SHARE
         return JobStatus.IN_TIME if finish <= thread.deadline else JobStatus.LATE
+
+
+def whole_batches(due: Floats, fitted: Floats, rates: Floats, span: float) -> Ints:
+    """Return [k] the batches to train in a quantum.
+
+    Whole ones of what fits in proportion; then, one by one, those of the job that is most behind
+    for which there is still time. If no batch fits, that job trains one all the same: otherwise one
+    whose batches were slow for a while would never be trained, and its rate measured, again.
+
+    Args:
+        due: [k] batches, with a fraction, that shares and carry-over give.
+        fitted: [k] how much of them the quantum has time for.
+        rates: [k] batches per quantum.
+        span: of the quantum.
+    """
+    whole = np.floor(fitted + _ROUNDING).astype(np.int64)
+    left = span - float((whole / rates).sum())
+    while True:
+        is_possible = due - whole >= 1.0 - _ROUNDING
+        if whole.any():
+            is_possible &= 1.0 / rates <= left + _ROUNDING
+        if not is_possible.any():
+            return whole
+        index = int(np.where(is_possible, (due - whole) / rates, -1.0).argmax())
+        whole[index] += 1
+        left -= 1.0 / float(rates[index])
 
 
 # Batches that a job may always carry over: one of a small share must get to a whole one.
