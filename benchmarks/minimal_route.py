@@ -23,6 +23,7 @@ from fastapi import FastAPI
 from auctune.service.storage import Committer, WriteBatch, open_store
 from auctune.service.storage.event_log import checksum
 from auctune.service.storage.tables import events
+from auctune.service.storage.upcasting import VERSION
 
 
 def make_app(committer: Committer) -> FastAPI:
@@ -58,6 +59,7 @@ def make_app(committer: Committer) -> FastAPI:
             "job": f"row-{seq}",
             "at": time.time(),
             "body": json.dumps(body).encode(),
+            "version": VERSION,
         }
         row["checksum"] = checksum(**row)
         committer.submit(WriteBatch(done).insert(events, row))

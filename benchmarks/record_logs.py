@@ -1,18 +1,20 @@
-"""Record the logs of a soak as the fixture of `tests/integration/test_recorded_logs.py`.
+"""Record the logs of a soak as a fixture of `tests/integration/test_recorded_logs.py`.
 
     python benchmarks/service_soak.py --minutes 5 --even --keep FOLDER
-    python benchmarks/record_logs.py FOLDER [--to tests/data/recorded_logs]
+    python benchmarks/record_logs.py FOLDER [--to tests/data/recorded_logs/vVERSION]
     python benchmarks/record_logs.py --expectations
 
 The fixture has the events of each zone, the rows of the tables beside them, the settings, and two
 moments at which the test starts a service on it: one with jobs under way in all zones, and the end.
 API keys and contents of files are left out.
 
-The first form replaces the fixture. The last one keeps the logs and replaces only the expected
-responses. That is legitimate after a deliberate change of a response, named in the commit, and
-never in a refactoring: the test exists to show that a refactoring changes nothing. Where a change
-renames what is stored, or adds a key to the rows of jobs (`jobs.jsonl.xz`), convert the fixture by
-a script and leave the meaning of the expectations unchanged.
+The first form adds the fixture of a version of the log, and refuses one that is there: logs of
+earlier versions must be read in all later ones. The last form keeps the logs and replaces only the
+expected responses of all fixtures. That is legitimate after a deliberate change of a response,
+named in the commit, and never in a refactoring: the test exists to show that a refactoring changes
+nothing. Where a change renames what is stored, or adds a key to the rows of jobs
+(`jobs.jsonl.xz`), convert the fixture by a script and leave the meaning of the expectations
+unchanged.
 """
 
 import argparse
@@ -33,9 +35,10 @@ from typing import Any
 import orjson
 
 from auctune.service.storage.event_log import checksum
+from auctune.service.storage.upcasting import VERSION
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-from support.recorded_logs import FIXTURE, write_expectations
+from support.recorded_logs import FIXTURES, LOGS, write_expectations
 
 Row = dict[str, Any]
 
@@ -50,14 +53,14 @@ def record(service: Path, to: Path) -> None:
 
     Args:
         service: folder with the service's settings and data.
-        to: the fixture's folder; replaced.
+        to: the fixture's folder, which must not exist.
     """
-    shutil.rmtree(to, ignore_errors=True)
     to.mkdir(parents=True)
     database = f"file:{service / 'data' / 'auctune.db'}?mode=ro"
     with closing(sqlite3.connect(database, uri=True)) as connection:
         events = list(read_table(connection, "events", "seq"))
         tables = {name: list(read_table(connection, name, "rowid")) for name in TABLES}
+        (revision,) = connection.execute("SELECT version_num FROM alembic_version").fetchone()
     zones = list(dict.fromkeys(event["zone"] for event in events))
     for zone in zones:
         of_zone = [without_checksum(event) for event in events if event["zone"] == zone]
@@ -71,6 +74,8 @@ def record(service: Path, to: Path) -> None:
     (base_file,) = (service / "data" / "profiles").glob("base-*.json")
     base = json.loads(base_file.read_text())
     recording = {
+        "version": VERSION,
+        "revision": revision,
         "base": {name: base[name] for name in ("digest", "context_tokens")},
         "moments": {"under way": _under_way(events, zones), "end": _moment(events[-1])},
     }
@@ -97,9 +102,14 @@ def _decode(content: bytes) -> Any:
 
 
 def without_checksum(event: Row) -> Row:
-    """Return an event without its checksum, so that a script may convert the event."""
+    """Return an event without its checksum, so that a script may convert the event.
+
+    All of a fixture's events are of one version, which is left out too.
+    """
+    assert event["version"] == VERSION
     rest = {name: value for name, value in event.items() if name != "checksum"}
     assert checksum(**rest | {"body": orjson.dumps(rest["body"])}) == event["checksum"]
+    del rest["version"]
     return rest
 
 
@@ -155,7 +165,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("soak", type=Path, nargs="?", help="folder that a soak has kept")
     parser.add_argument("--expectations", action="store_true", help="keep the logs as they are")
-    parser.add_argument("--to", type=Path, default=FIXTURE, help="folder of the fixture")
+    parser.add_argument("--to", type=Path, default=LOGS / f"v{VERSION}", help="new folder")
     options = parser.parse_args()
     if (options.soak is None) != options.expectations:
         parser.error("name the folder of a soak, or --expectations")
@@ -163,9 +173,10 @@ def main() -> None:
         record(options.soak / "service", options.to)
     # Processes that the service starts import the tests' support, too.
     os.environ["PYTHONPATH"] = sys.path[0]
-    write_expectations(options.to)
-    for file in sorted(options.to.iterdir()):
-        print(f"{file.stat().st_size:>9,} {file}")
+    for fixture in FIXTURES if options.expectations else [options.to]:
+        write_expectations(fixture)
+        for file in sorted(fixture.iterdir()):
+            print(f"{file.stat().st_size:>9,} {file}")
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ from sqlalchemy import Connection, event
 from auctune.service.storage import Committer, EventLog, Store, WriteBatch, open_store
 from auctune.service.storage.event_log import checksum
 from auctune.service.storage.tables import entries, events, jobs
+from auctune.service.storage.upcasting import VERSION
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from support.postgres import find_programs, private_server
@@ -79,6 +80,7 @@ def make_batch(committer: Committer, done: SimpleQueue[float]) -> WriteBatch:
         "slot": seq // 1000,
         "type": "job.decided",
         "body": EVENT_BODY,
+        "version": VERSION,
     }
     decided["checksum"] = checksum(**shared, **decided)
     return (
@@ -158,7 +160,7 @@ def fsync_seconds(folder: Path, seconds: float) -> list[float]:
 
 def _event_to_read(seq: int) -> dict[str, Any]:
     shared = {"zone": "read", "slot": 0, "at": 0.0, "type": "t", "job": None}
-    return {"seq": seq, **shared, "body": EVENT_BODY}
+    return {"seq": seq, **shared, "body": EVENT_BODY, "version": VERSION}
 
 
 def read_seconds(store: Store) -> float:

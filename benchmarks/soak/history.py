@@ -9,6 +9,7 @@ from sqlalchemy import func, select
 
 from auctune.service.event_writer import read_job
 from auctune.service.storage import EventLog, open_readonly
+from auctune.service.storage.event_log import EVENT_COLUMNS, read_row
 from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.service.storage.read_model import JobReadModel, Status
 from auctune.service.storage.tables import entries, events, jobs
@@ -144,9 +145,10 @@ def count_open_jobs(data: Path) -> int:
     """Return the number of jobs that have not ended, or are cancelled and not yet settled."""
     counts = count_jobs(data)
     ends = (EventType.CANCELLED.value, TimeshareEventType.SETTLED.value)
-    chosen = select(events.c.type, events.c.body).where(events.c.type.in_(ends))
+    chosen = EVENT_COLUMNS.where(events.c.type.in_(ends))
     with open_readonly(data) as engine, engine.connect() as connection:
-        found = [(row[0], orjson.loads(row[1])) for row in connection.execute(chosen)]
+        read = map(read_row, connection.execute(chosen))
+        found = [(event.type, orjson.loads(event.body)) for event in read]
     num_held = sum("held" in body for _, body in found)
     num_settled: int = sum(event_type == TimeshareEventType.SETTLED for event_type, _ in found)
     return sum(counts.get(status, 0) for status in _OPEN) + num_held - num_settled

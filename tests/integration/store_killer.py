@@ -17,6 +17,7 @@ from typing import Any
 from auctune.service.storage import Committer, Store, WriteBatch, open_store
 from auctune.service.storage.event_log import checksum
 from auctune.service.storage.tables import entries, events, jobs
+from auctune.service.storage.upcasting import VERSION
 
 NUM_WAITING = 40
 NUM_ENTRIES = 4
@@ -36,6 +37,7 @@ def submit_job(committer: Committer, acknowledged: int) -> None:
     job = f"job{seq}"
     shared: dict[str, Any] = {"job": job, "at": 0.0}
     event = {"seq": seq, "zone": "z", "slot": 0, "type": "t", "body": b"x" * 2000, **shared}
+    event["version"] = VERSION
     amounts = [-seq, seq, 5, -5]
 
     def done(error: Exception | None) -> None:

@@ -25,7 +25,7 @@ from auctune.service.config.inference import InferenceConfig
 from auctune.service.config.models import BillingConfig
 from auctune.service.focus import COLUMNS
 from support.metered_shop import OWNED, POOL, RENTED, Pool, ask, rented_slot
-from support.recorded_logs import moments, opened, refold, unpack
+from support.recorded_logs import add_charges, moments, opened, refold, unpack
 from support.serving import Clock, Served, make_file, make_pool, make_zone, serving
 from support.spot_zones import spot_zone
 from support.typing_as import typing_as
@@ -372,6 +372,7 @@ def soaked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The service on the recorded log of a soak, with zones of all kinds."""
     made = unpack(tmp_path_factory.mktemp("soak"), "end")
     refold(made)
+    add_charges(made)
     with opened(made) as served:
         yield served
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from auctune.service.accounts.keys import Role
+from auctune.service.storage import EventLog, open_store
+from support.old_logs import write_old_log
 from support.serving import ROWS, Served, serving
 from support.typing_as import Run, typing_as
 
@@ -166,6 +168,17 @@ def test_a_backup_taken_while_it_serves_is_restored_and_goes_on(
         assert client.files.content(file).text == ROWS
     assert job in ids
     assert lost not in ids
+
+
+def test_a_backup_of_an_earlier_release_is_upgraded_as_it_is_restored(
+    auctune: Run, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy.db"
+    write_old_log(f"sqlite:///{copy}", 11)
+    code, out, _ = auctune("db", "restore", copy, "--data", tmp_path / "new")
+    assert (code, "restored" in out) == (0, True)
+    with open_store(tmp_path / "new") as store:
+        assert [row.seq for row in EventLog(store.reader).read_zone("north")] == [1, 2]
 
 
 def test_postgresql_has_tools_of_its_own(auctune: Run, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from auctune.replay.compare import LogRange, ReplayInput
 from auctune.service.storage import EventLog, Snapshots, open_readonly
 from auctune.service.storage.committer import durable
 from auctune.service.storage.event_log import checksum
+from auctune.service.storage.upcasting import VERSION
 from support.command_line import run_auctune
 from support.serving import EPOCH, SLOT_SECONDS, Served, make_file, make_zone, serving
 
@@ -191,7 +192,7 @@ def test_a_log_that_was_changed_is_found_out(
         body["decision"]["price"] = "0.0001"
         # Whoever changes a log on purpose changes its checksums too.
         new = orjson.dumps(body)
-        values = (new, checksum(seq, "default", slot, at, "job.decided", job, new), seq)
+        values = (new, checksum(seq, "default", slot, at, "job.decided", job, new, VERSION), seq)
         copy.execute("UPDATE events SET body = ?, checksum = ? WHERE seq = ?", values)
     source.close()
     copy.close()

@@ -14,6 +14,7 @@ import orjson
 import pytest
 
 from auctune.service.storage.event_log import checksum
+from auctune.service.storage.upcasting import VERSION
 from support.command_line import run_auctune
 from support.metered_market import ON_DEMAND_PRICE, PRICE, Pool, Renter, ask, cancel, write_settings
 from support.serving import EPOCH, SLOT_SECONDS, Served, make_file, make_pool, serving
@@ -210,7 +211,7 @@ def changed(data: Path, source: Path, zone: str, kind: str, edit: Edit | None) -
             edit(body)
             # Whoever changes a log on purpose changes its checksums too.
             new = orjson.dumps(body)
-            values = (new, checksum(seq, zone, slot, at, kind, job, new), seq)
+            values = (new, checksum(seq, zone, slot, at, kind, job, new, VERSION), seq)
             copy.execute("UPDATE events SET body = ?, checksum = ? WHERE seq = ?", values)
         copy.commit()
     return job or ""

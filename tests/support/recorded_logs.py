@@ -12,7 +12,7 @@ import random
 import shutil
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -30,19 +30,27 @@ from auctune.service.config.models import read_config
 from auctune.service.event_writer import job_record
 from auctune.service.files.repository import size_key
 from auctune.service.private_files import write_private
-from auctune.service.storage import Snapshots, open_store
+from auctune.service.storage import Snapshots, upgrade
+from auctune.service.storage import snapshots as snapshot_store
+from auctune.service.storage.engine import FILE_NAME
 from auctune.service.storage.event_log import checksum
 from auctune.service.zones.core.snapshots import Snapshotter
 from auctune.service.zones.core.zone import AnyZone
 from soak.audit.log import ReplayedZone
 from soak.history import read_history
 from soak.zones import CLEAN, MESSY, ZONES, EdgeZone
+from support.old_logs import make_tables
 from support.serving import Clock, Served, SharedDataClient, serving
 
-FIXTURE = Path(__file__).parents[1] / "data" / "recorded_logs"
+LOGS = Path(__file__).parents[1] / "data" / "recorded_logs"
+FIXTURES = sorted(LOGS.glob("v*"), key=lambda folder: int(folder.name[1:]))
+"""A recording of each version of the log that has been."""
+FIXTURE = FIXTURES[-1]
 
 Row = dict[str, Any]
 Found = dict[str, Any]
+
+CHARGED_KEY = "key-of-ada"
 
 # So many bids are priced in each zone.
 _BIDS = 4
@@ -84,17 +92,19 @@ def moments(fixture: Path = FIXTURE) -> dict[str, Any]:
 
 
 def unpack(folder: Path, moment: str, fixture: Path = FIXTURE) -> Moment:
-    """Make a data folder as it stood; the rows of jobs are left out."""
+    """Make a data folder as it stood, and upgrade it; rows of jobs and snapshots are left out."""
     made = Moment(folder, fixture, **moments(fixture)[moment])
     for name in ("auctune.toml", "profile.json"):
         shutil.copyfile(fixture / name, folder / name)
     write_private(folder / "vendor.token", (fixture / "vendor.token").read_text())
     (folder / "market.csv").write_bytes(lzma.decompress((fixture / "market.csv.xz").read_bytes()))
     made.data.mkdir()
-    open_store(made.data).close()
+    recording = json.loads((fixture / "recording.json").read_text())
+    make_tables(f"sqlite:///{made.data / FILE_NAME}", recording["revision"])
     events = [event for file in fixture.glob("events-*.xz") for event in read_lines(file)]
     for event in events:
         event["body"] = orjson.dumps(event["body"])
+        event["version"] = recording["version"]
         event["checksum"] = checksum(**event)
     _insert(made, "events", sorted(events, key=lambda event: event["seq"]))
     for table in ("teams", "users", "entries", "idempotency_keys"):
@@ -107,6 +117,7 @@ def unpack(folder: Path, moment: str, fixture: Path = FIXTURE) -> Moment:
     for row in files:
         if row["seq"] <= made.seq and row["deleted_at"] is None:
             (made.data / "files" / row["id"]).write_text('{"text": "left out"}\n')
+    upgrade(made.data)
     return made
 
 
@@ -149,6 +160,42 @@ def refold(made: Moment) -> tuple[dict[str, Row], list[list[Any]]]:
     return shown, sorted(booked, key=lambda one: one[0])
 
 
+def add_charges(made: Moment) -> None:
+    """Charge a user for answers, which the soak did not: the first as before there were fractions.
+
+    Both are events of version 11.
+    """
+    shared = {"user": "ada", "key": CHARGED_KEY, "team": None, "model": "tiny", "price": "0.0100"}
+    fraction = {"carried": "0.00005"}
+    later = replace(made, seq=made.seq + 10)
+    for seq, tokens, carried in ((made.seq + 1, 9, {}), (made.seq + 4, 15, fraction)):
+        counts = {"prompt_tokens": 2, "completion_tokens": tokens - 2, "amount": "0.0001"}
+        event = {"zone": "owned", "slot": 10**6, "at": made.at, "type": "tokens.used", "job": None}
+        body = orjson.dumps({**shared, **counts, **carried})
+        row: Row = {"seq": seq, **event, "body": body, "version": 11}
+        _insert(later, "events", [{**row, "checksum": checksum(**row)}])
+        entry = {"seq": seq, "job": None, "at": made.at}
+        _insert(
+            later,
+            "entries",
+            [
+                {"id": seq + 1, "account": "user:ada", "amount": 1, **entry},
+                {"id": seq + 2, "account": "revenue", "amount": -1, **entry},
+            ],
+        )
+
+
+def restore_snapshots(made: Moment) -> dict[str, int]:
+    """Put the recorded snapshots into a folder of their moment; their events, by zone."""
+    rows: list[Row] = []
+    for file in made.fixture.glob("snapshot-*.xz"):
+        _, zone, seq = file.stem.split("-")
+        packed = snapshot_store._pack(lzma.decompress(file.read_bytes()))
+        rows.append({"zone": zone, "seq": int(seq), "at": made.at, "body": packed})
+    _insert(made, "snapshots", rows)
+    return {row["zone"]: row["seq"] for row in rows}
+
+
 @contextlib.contextmanager
 def opened(made: Moment) -> Iterator[Served]:
     """The service on a folder, while its clock stands at the moment."""
@@ -169,7 +216,7 @@ def observe(made: Moment) -> Found:
         found |= {f"snapshot of {zone}": tree for zone, tree in snapshots(served).items()}
     if made.seq == moments(made.fixture)["end"]["seq"]:
         found |= {f"replay of {zone.name}": replay(made, zone.name) for zone in ZONES}
-    with contextlib.closing(sqlite3.connect(made.data / "auctune.db")) as connection:
+    with contextlib.closing(sqlite3.connect(made.data / FILE_NAME)) as connection:
         added = connection.execute(
             "SELECT seq, zone, slot, at, type, job, body, checksum FROM events"
             " WHERE seq > ? ORDER BY seq",
@@ -338,7 +385,7 @@ def _plain(value: Any) -> Any:
 def _insert(made: Moment, table: str, rows: list[Row]) -> None:
     """Rows up to the moment."""
     kept = [row for row in rows if row.get("seq", 0) <= made.seq and row.get("at", 0) <= made.at]
-    with contextlib.closing(sqlite3.connect(made.data / "auctune.db")) as connection:
+    with contextlib.closing(sqlite3.connect(made.data / FILE_NAME)) as connection:
         info = connection.execute(f"PRAGMA table_info({table})").fetchall()
         is_bytes = {column[1]: column[2] == "BLOB" for column in info}
         marks = ", ".join("?" * len(info))

@@ -11,11 +11,15 @@ from sqlalchemy import Table, select
 from auctune.service.storage import Committer, Store, WriteBatch
 from auctune.service.storage.event_log import checksum
 from auctune.service.storage.identity import ID
+from auctune.service.storage.log_version import NAME as LOG_VERSION
 from auctune.service.storage.tables import entries, events, jobs, meta
+from auctune.service.storage.upcasting import VERSION
 from support.waits import WAIT_SECONDS
 
 
-def event_row(seq: int, zone: str = "north", job: str | None = None) -> dict[str, Any]:
+def event_row(
+    seq: int, zone: str = "north", job: str | None = None, **changes: Any
+) -> dict[str, Any]:
     body = f'{{"number": {seq}}}'.encode()
     kind = "slot.started" if job is None else "job.decided"
     row: dict[str, Any] = {
@@ -26,6 +30,8 @@ def event_row(seq: int, zone: str = "north", job: str | None = None) -> dict[str
         "type": kind,
         "job": job,
         "body": body,
+        "version": VERSION,
+        **changes,
     }
     return {**row, "checksum": checksum(**row)}
 
@@ -122,7 +128,7 @@ def rows_of(store: Store, table: Table) -> list[dict[str, Any]]:
     """All rows but the id of the database, by primary key."""
     chosen = select(table).order_by(*table.primary_key.columns)
     if table is meta:
-        chosen = chosen.where(meta.c.name != ID)
+        chosen = chosen.where(meta.c.name.not_in((ID, LOG_VERSION)))
     with store.reader.connect() as connection:
         found = connection.execute(chosen)
         return [dict(row) for row in found.mappings()]

@@ -11,9 +11,7 @@ from auctune.service.storage import open_readonly, open_store
 from auctune.service.storage import upgrade as upgrade_store
 from auctune.service.storage.backup import copy_database
 from auctune.service.storage.engine import FILE_NAME, sqlite_file
-from auctune.service.storage.event_log import EventLog
 from auctune.service.storage.identity import check_same, write_id
-from auctune.service.zones.core.snapshots import created_event
 
 db = typer.Typer(
     help="The service's database: upgrade, backup, restore.",
@@ -37,11 +35,6 @@ def upgrade(config: Config = None, data: Data = DATA) -> None:
         raise InputError(str(data), f"has no {FILE_NAME}", "the data folder of a service")
     upgrade_store(url or data)
     _bind(url or data, data)
-    with open_readonly(url or data) as reader:
-        log = EventLog(reader)
-        for zone in log.zones():
-            # Fails for the log of another version: events are never migrated.
-            created_event(zone, log)
     typer.echo("the database is up to date")
 
 
@@ -73,11 +66,13 @@ def restore(
     for beside in (f"{target}-wal", f"{target}-shm"):
         if Path(beside).exists():
             raise InputError(beside, "belongs to another database", "no such file")
-    with open_readonly(f"sqlite:///{backup.resolve()}") as reader:
+    with open_readonly(f"sqlite:///{backup.resolve()}", is_newest=False) as reader:
         with reader.connect() as connection:
             check_same(connection, data, str(backup))
         target.parent.mkdir(parents=True, exist_ok=True)
         copy_database(backup, target)
+    # A copy made before an upgrade is of an earlier release.
+    upgrade_store(f"sqlite:///{target.resolve()}")
     # Opening the database checks that a service can own it, with a write-ahead log.
     _bind(f"sqlite:///{target.resolve()}", data)
     typer.echo(f"restored {target} from {backup}")

@@ -179,12 +179,21 @@ def _tables_finding(connection: sqlite3.Connection, path: Path) -> Finding:
     engine = create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool)
     with engine.connect() as reader:
         check_schema(reader, str(path))
+        log = _log_version(reader)
     with path.open("rb") as file:
         header = file.read(20)
     if header[18:20] != _WAL_VERSION:
-        message = "tables of this release, without write-ahead logging (WAL)"
+        message = f"tables of this release, {log}, without write-ahead logging (WAL)"
         return warn(message, "run auctune serve: it enables WAL")
-    return ok("tables of this release, with write-ahead logging (WAL)")
+    return ok(f"tables of this release, {log}, with write-ahead logging (WAL)")
+
+
+def _log_version(connection: "Connection") -> str:
+    """Return the versions of the log as text."""
+    from auctune.service.storage.log_version import log_versions
+
+    oldest, newest = log_versions(connection)
+    return f"log of version {newest}" + ("" if oldest == newest else f", in part of {oldest}")
 
 
 def _postgresql_findings(url: str) -> Iterator[Finding]:
@@ -222,7 +231,7 @@ def _server_findings(connection: "Connection", place: str) -> Iterator[Finding]:
         yield ok("the database is empty: the first start creates its tables")
         return
     check_schema(connection, place)
-    yield ok("tables of this release")
+    yield ok(f"tables of this release, {_log_version(connection)}")
 
 
 def check_clock(at: Installation) -> Iterator[Finding]:

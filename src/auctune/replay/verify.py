@@ -92,7 +92,7 @@ class LogVerifier(ABC, Generic[S, M]):
         if event.type == EventType.TOKENS_USED:
             tokens = event.body["prompt_tokens"] + event.body["completion_tokens"]
             price = Decimal(event.body["price"])
-            if event.body.get("carried") is None:
+            if event.body["carried"] is None:
                 return {**event.body, "amount": str(old_token_amount(tokens, price))}
             carried = self.state.carried(event.body["user"], event.body["model"])
             amount, carried = token_charge(tokens, price, carried)

@@ -27,6 +27,7 @@ from auctune.service.storage.event_log import EVENT_COLUMNS, checksum, read_row
 from auctune.service.storage.events import Record
 from auctune.service.storage.snapshots import holds_any
 from auctune.service.storage.tables import entries, events, idempotency_keys, snapshots
+from auctune.service.storage.upcasting import VERSION
 
 _PAGE = 500
 # Events of one batch are rewritten in one transaction, which all other writes wait for.
@@ -72,14 +73,16 @@ def erase_words(
             row = read_row(columns)
             body = without(row.body)
             if body is not None:
-                new = checksum(row.seq, row.zone, row.slot, row.at, row.type, row.job, body)
+                new = checksum(
+                    row.seq, row.zone, row.slot, row.at, row.type, row.job, body, VERSION
+                )
                 changes.append({"of": row.seq, "to": body, "sum": new})
         if changes:
             store.writer.exec_driver_sql(lift)
             store.writer.execute(
                 update(events)
                 .where(events.c.seq == bindparam("of"))
-                .values(body=bindparam("to"), checksum=bindparam("sum")),
+                .values(body=bindparam("to"), checksum=bindparam("sum"), version=VERSION),
                 changes,
             )
             store.writer.exec_driver_sql(restore)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from typing import Any
 
 import orjson
 
@@ -18,6 +19,7 @@ from auctune.service.storage.committer import Committer
 from auctune.service.storage.event_log import checksum
 from auctune.service.storage.events import ZoneEvent
 from auctune.service.storage.read_model import Effects, JobReadModel, Status
+from auctune.service.storage.upcasting import VERSION
 from auctune.service.webhooks.dispatcher import WEBHOOK_EVENTS
 from auctune.service.zones.core.zone import OnDone
 
@@ -148,17 +150,17 @@ def _api_key(event: ZoneEvent, rows: Mapping[str, JobReadModel]) -> str | None:
 
 
 def _event_row(event: ZoneEvent) -> dict[str, object]:
-    type_, body = str(event.type), orjson.dumps(event.body)
-    return {
+    row: dict[str, Any] = {
         "seq": event.seq,
         "zone": event.zone,
         "slot": event.slot,
         "at": event.at,
-        "type": type_,
+        "type": str(event.type),
         "job": event.job,
-        "body": body,
-        "checksum": checksum(event.seq, event.zone, event.slot, event.at, type_, event.job, body),
+        "body": orjson.dumps(event.body),
+        "version": VERSION,
     }
+    return {**row, "checksum": checksum(**row)}
 
 
 def _key_row(event: ZoneEvent) -> dict[str, object]:

@@ -27,6 +27,7 @@ from auctune.service.config.models import BillingConfig
 from auctune.service.ledger import user_account
 from auctune.service.service import Service
 from auctune.service.storage import Queries, Row
+from auctune.service.storage.queries import Charge
 from auctune.service.zones.core.events import TokensUsed, adapter
 from auctune.service.zones.core.projection import Usage
 
@@ -218,32 +219,34 @@ class _AccountCharges:
         while has_more:
             page = queries.charges(self._account, since, until, _PAGE, after)
             self._load_jobs(queries, page.items)
-            for row in page.items:
-                self._add(row)
-                after = row.id
+            for charge in page.items:
+                self._add(charge)
+                after = charge.id
             has_more = page.has_more
         return _to_csv(self._rows())
 
-    def _load_jobs(self, queries: Queries, charges: tuple[Row, ...]) -> None:
-        missing = {row.job for row in charges if row.job is not None} - self._jobs.keys()
+    def _load_jobs(self, queries: Queries, charges: tuple[Charge, ...]) -> None:
+        jobs = {one.event.job for one in charges if one.event.job is not None}
+        missing = jobs - self._jobs.keys()
         self._jobs |= {row.id: _job(row) for row in queries.jobs_by_id(missing)}
 
-    def _add(self, row: Row) -> None:
-        amount, body = row.amount * STEP, orjson.loads(row.body)
-        at = datetime.fromtimestamp(row.at, UTC)
+    def _add(self, charge: Charge) -> None:
+        amount, event = charge.amount * STEP, charge.event
+        body = orjson.loads(event.body)
+        at = datetime.fromtimestamp(event.at, UTC)
         day = at.replace(hour=0, minute=0, second=0, microsecond=0)
-        if row.job is None:
+        if event.job is None:
             used: TokensUsed = adapter(TokensUsed).validate_python(body)
-            model = _Resource(_Service.ANSWERS, row.zone, used.model, used.team, used.key)
+            model = _Resource(_Service.ANSWERS, event.zone, used.model, used.team, used.key)
             num_tokens = used.prompt_tokens + used.completion_tokens
             usage = Usage(num_tokens, _TOKENS, is_fixed_price=True)
             self._sum(day, model, _Kind.USAGE).add(amount, usage)
             return
-        job = self._jobs[row.job]
+        job = self._jobs[event.job]
         if amount < ZERO:
             self._refund(day, job, -amount)
             return
-        usage = self._service.projection(row.zone).usage(body, self._service.clock(row.zone))
+        usage = self._service.projection(event.zone).usage(body, self._service.clock(event.zone))
         self._sum(day, job, _Kind.USAGE).add(amount, usage)
         self._paid.setdefault(job.id, _Sum()).add(amount, usage)
 

@@ -10,6 +10,7 @@ from tempfile import gettempdir
 
 import psycopg
 import pytest
+from sqlalchemy import insert, update
 
 from auctune.client.endpoint import URL_FILE
 from auctune.doctor import Finding, Severity, checks_storage
@@ -27,9 +28,13 @@ from auctune.doctor.installation import write_error
 from auctune.run.run_directory import NODES_LOCK, lock_file
 from auctune.service.storage import open_store
 from auctune.service.storage.engine import FILE_NAME
+from auctune.service.storage.log_version import NAME
+from auctune.service.storage.tables import events, meta
+from auctune.service.storage.upcasting import VERSION
 from support.installations import make_installation, only, severities
 from support.other_user import without_rights
 from support.postgres import PostgresServer
+from support.store_rows import event_row
 
 pytest_plugins = ["support.store_fixtures"]
 
@@ -105,6 +110,25 @@ def test_a_folder_in_use_is_told_by_its_process(tmp_path: Path) -> None:
         assert severities(list(check_data_folder(at))) == {Severity.OK}
         assert f"process {os.getpid()}" in list(check_data_folder(at))[-1].message
     assert "no service uses it" in list(check_data_folder(at))[-1].message
+
+
+@pytest.mark.parametrize(
+    ("newest", "said"),
+    [
+        (VERSION, f"log of version {VERSION}, in part of {VERSION - 1}"),
+        (VERSION - 1, f"log of version {VERSION - 1},"),
+        (VERSION + 1, f"log: is of version {VERSION + 1}"),
+    ],
+)
+def test_a_log_is_named_with_its_versions_and_a_newer_one_is_wrong(
+    tmp_path: Path, newest: int, said: str
+) -> None:
+    with open_store(tmp_path / "data") as store, store.writer.begin():
+        store.writer.execute(insert(events).values(event_row(1, version=VERSION - 1)))
+        store.writer.execute(update(meta).where(meta.c.name == NAME).values(value=str(newest)))
+    finding = check_folder(tmp_path)[-1]
+    assert said in finding.message
+    assert (finding.severity == Severity.ERROR) == (newest > VERSION)
 
 
 def check_folder(folder: Path) -> list[Finding]:

@@ -18,10 +18,10 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import orjson
-from sqlalchemy import Column, Connection, Engine, func, select
+from sqlalchemy import Column, Connection, Engine, Row, func, select
 
 from auctune.domain import AuctuneError, Money
 from auctune.domain.money import STEP, ZERO, format_money
@@ -31,7 +31,8 @@ from auctune.service.accounts.registry import Account, AccountRegistry
 from auctune.service.ledger import Entry, hold_account, user_account
 from auctune.service.storage import Committer, WriteBatch, tables
 from auctune.service.storage.committer import durable
-from auctune.service.storage.events import Record, ZoneEvent
+from auctune.service.storage.event_log import EVENT_COLUMNS, Query, read_row
+from auctune.service.storage.events import ZoneEvent
 
 T = TypeVar("T", str, int)
 
@@ -294,23 +295,22 @@ def _stored_holds(reader: Engine) -> list[tuple[str, str | None, Money]]:
 
 def _keys_of_jobs(connection: Connection, jobs: Collection[str]) -> dict[str, str | None]:
     """Return the keys that jobs were submitted with."""
-    bodies = _read_bodies(connection, tables.jobs.c.id, jobs)
-    return {job: body["request"].get("key") for job, body in bodies}
+    of = tables.jobs.c
+    rows = _read_some(connection, select(of.id, of.body), of.id, jobs)
+    return {row.id: orjson.loads(row.body)["request"].get("key") for row in rows}
 
 
 def _keys_of_events(connection: Connection, seqs: Collection[int]) -> dict[int, str | None]:
     """Return the keys in the bodies of events."""
-    bodies = _read_bodies(connection, tables.events.c.seq, seqs)
-    return {seq: body.get("key") for seq, body in bodies}
+    found = map(read_row, _read_some(connection, EVENT_COLUMNS, tables.events.c.seq, seqs))
+    return {event.seq: orjson.loads(event.body).get("key") for event in found}
 
 
-def _read_bodies(
-    connection: Connection, column: Column[T], values: Collection[T]
-) -> Iterator[tuple[T, Record]]:
-    """Yield the bodies of a table's rows by the values of a column."""
+def _read_some(
+    connection: Connection, query: Query, column: Column[T], values: Collection[T]
+) -> Iterator[Row[*tuple[Any, ...]]]:
+    """Yield the rows of a query with some values of a column."""
     chosen = sorted(values)
     for first in range(0, len(chosen), _ROWS_PER_QUERY):
         batch = chosen[first : first + _ROWS_PER_QUERY]
-        rows = select(column, column.table.c.body).where(column.in_(batch))
-        for value, body in connection.execute(rows):
-            yield value, orjson.loads(body)
+        yield from connection.execute(query.where(column.in_(batch)))

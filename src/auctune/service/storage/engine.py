@@ -13,6 +13,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from auctune.domain import InputError
 from auctune.service.storage.batch import StoreError, UnavailableError
 from auctune.service.storage.identity import check_unused, database_id
+from auctune.service.storage.log_version import record_version
 from auctune.service.storage.postgresql import PostgresqlDatabase
 from auctune.service.storage.schema import check_schema, ensure_schema, migrate, revision
 from auctune.service.storage.sqlite import SqliteDatabase
@@ -140,6 +141,7 @@ def open_store(where: str | Path, folder: Path | None = None) -> Store:
         if folder is not None and revision(store.writer, store.label) is None:
             check_unused(folder, store.label)
         ensure_schema(store.writer, store.label)
+        record_version(store.writer)
         store.remember_id()
     except BaseException:
         store.close()
@@ -148,8 +150,11 @@ def open_store(where: str | Path, folder: Path | None = None) -> Store:
 
 
 @contextmanager
-def open_readonly(where: str | Path) -> Iterator[Engine]:
-    """Open a database of this release for reading, also while a service owns it."""
+def open_readonly(where: str | Path, *, is_newest: bool = True) -> Iterator[Engine]:
+    """Open a database of this release, or of any known one, for reading.
+
+    A service may own it meanwhile.
+    """
     database = _find(where)
     if isinstance(database, SqliteDatabase):
         database.check_exists()
@@ -157,7 +162,7 @@ def open_readonly(where: str | Path) -> Iterator[Engine]:
     try:
         try:
             with reader.connect() as connection:
-                check_schema(connection, database.label)
+                check_schema(connection, database.label, is_newest=is_newest)
         except DBAPIError as error:
             reason = str(error.orig).splitlines()[0]
             raise InputError(

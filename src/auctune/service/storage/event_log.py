@@ -3,23 +3,25 @@
 import threading
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from sqlalchemy import Connection, Engine, Row, Select, func, select
 
 from auctune.domain import InputError
 from auctune.service.storage.tables import NUMBERS, events
+from auctune.service.storage.upcasting import VERSION, check_version, upcast_event
 
 # A longer read transaction would keep SQLite from moving its write-ahead log into the file.
 _PAGE = 5000
+_VERSION_WITHOUT_COLUMN = 11
 
 Query = Select[*tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """One event as it is stored; `body` is JSON. See `ZoneEvent`."""
+    """One event of the log; `body` is JSON, as this version of the log has it. See `ZoneEvent`."""
 
     seq: int
     zone: str
@@ -38,8 +40,11 @@ EVENT_COLUMNS: Query = select(
     events.c.type,
     events.c.job,
     events.c.body,
+    events.c.version,
     events.c.checksum,
 )
+# The columns of an event before its version and its checksum.
+_NUM_STORED = len(EVENT_COLUMNS.selected_columns) - 2
 
 
 class DamagedLogError(InputError):
@@ -47,24 +52,42 @@ class DamagedLogError(InputError):
 
 
 def checksum(
-    seq: int, zone: str, slot: int, at: float, type: str, job: str | None, body: bytes
+    seq: int,
+    zone: str,
+    slot: int,
+    at: float,
+    type: str,
+    job: str | None,
+    body: bytes,
+    version: int,
 ) -> int:
-    """Return the checksum of an event: CRC-32 over all of its columns."""
+    """Return the checksum of an event: CRC-32 over all of its columns.
+
+    Only with new tables may it change: an older release would call the log damaged, not newer.
+    """
     head = f"{seq}\n{zone}\n{slot}\n{float(at)!r}\n{type}\n{job or ''}\n"
+    if version > _VERSION_WITHOUT_COLUMN:
+        head += f"{version}\n"
     return zlib.crc32(body, zlib.crc32(head.encode()))
 
 
 def read_row(row: Row[*tuple[Any, ...]]) -> EventRow:
-    """Return an event from a row of `EVENT_COLUMNS`, if it matches its checksum."""
-    columns = row[:-1]
-    event = EventRow(*columns)
-    if row.checksum != checksum(*columns):
+    """Return an event from a row that begins with `EVENT_COLUMNS`, if it matches its checksum."""
+    event = EventRow(*row[:_NUM_STORED])
+    if row.checksum != checksum(*row[: _NUM_STORED + 1]):
         raise DamagedLogError(
-            f"event {event.seq} of zone {event.zone} ({event.type})",
+            _place(event),
             "does not match its checksum: the database was altered or damaged",
             "the log as it was written; restore a backup (auctune db restore FILE)",
         )
-    return event
+    if row.version == VERSION:
+        return event
+    check_version(_place(event), row.version)
+    return replace(event, body=upcast_event(row.version, event.type, event.body))
+
+
+def _place(event: EventRow) -> str:
+    return f"event {event.seq} of zone {event.zone} ({event.type})"
 
 
 class EventLog:

@@ -36,6 +36,15 @@ class Page(Generic[Item]):
     has_more: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """An entry of an account, in the smallest unit of money, and the event that it is of."""
+
+    id: int
+    amount: int
+    event: EventRow
+
+
 class Queries:
     """Reads of a database, thread-safe."""
 
@@ -145,21 +154,19 @@ class Queries:
 
     def charges(
         self, account: str, since: float, until: float, limit: int, after: int | None = None
-    ) -> Page[Row]:
+    ) -> Page[Charge]:
         """Return a page of an account's entries in a period, oldest first, with their events.
 
-        The rows have the entry's id, job, amount and time, and zone, type and body of the event.
         The page follows the entry `after`.
         """
         query = (
-            select(
-                *(entries.c[name] for name in ("id", "job", "amount", "at")),
-                *(events.c[name] for name in ("zone", "type", "body")),
-            )
-            .join(events, entries.c.seq == events.c.seq)
+            EVENT_COLUMNS.add_columns(entries.c.id, entries.c.amount)
+            .join(entries, entries.c.seq == events.c.seq)
             .where(entries.c.account == account, entries.c.at >= since, entries.c.at < until)
         )
-        return self._page(query, entries.c.id, limit, after, is_rising=True)
+        page = self._page(query, entries.c.id, limit, after, is_rising=True)
+        charges = (Charge(row.id, row.amount, read_row(row)) for row in page.items)
+        return Page(tuple(charges), page.has_more)
 
     def accounts(self, prefix: str) -> list[str]:
         """Return the accounts with entries whose names have a prefix."""

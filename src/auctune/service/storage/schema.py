@@ -13,25 +13,34 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect
 
 from auctune.domain import InputError
+from auctune.service.storage.log_version import check_log
 
 _MIGRATIONS = Path(__file__).with_name("migrations")
+_LOGS = {"0002": " (log of version 11 or before)"}
 
 
 def ensure_schema(connection: Connection, place: str) -> None:
-    """Create the tables in an empty database; any other one must be at the newest revision."""
+    """Create the tables in an empty database; any other one must be at the newest revision.
+
+    Its log must be of a version that can be read.
+    """
     found = revision(connection, place)
     if found is None:
         migrate(connection, place)
     else:
         _check_newest(found, place)
+        check_log(connection, place)
 
 
-def check_schema(connection: Connection, place: str) -> None:
-    """Check that a database is at the newest revision; write nothing."""
+def check_schema(connection: Connection, place: str, *, is_newest: bool = True) -> None:
+    """Check that a database is at the newest revision, or at one that is known; write nothing."""
     found = revision(connection, place)
     if found is None:
         raise InputError(place, "is empty", "the database of a service")
+    if found != _check_known(found, place) and not is_newest:
+        return
     _check_newest(found, place)
+    check_log(connection, place)
 
 
 def migrate(connection: Connection, place: str) -> None:
@@ -42,6 +51,7 @@ def migrate(connection: Connection, place: str) -> None:
     config = _config()
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
+    check_log(connection, place)
 
 
 def revision(connection: Connection, place: str) -> str | None:
@@ -59,7 +69,8 @@ def _check_newest(found: str, place: str) -> None:
     newest = _check_known(found, place)
     if found != newest:
         expected = f"{newest}; run: auctune db upgrade"
-        raise InputError(place, f"has tables of revision {found}", expected)
+        log = _LOGS.get(found, "")
+        raise InputError(place, f"has tables of revision {found}{log}", expected)
 
 
 def _check_known(found: str, place: str) -> str:

@@ -2,7 +2,8 @@
 
 Times are unix seconds. Money is a whole number of `auctune.domain.money.STEP`. A `body` is JSON in
 UTF-8, except that of a snapshot. `seq` comes from one sequence for the whole database, which rises
-and never repeats a number. The `checksum` of an event covers its other columns.
+and never repeats a number. The `checksum` of an event covers its other columns; its `version` is
+that of the log, see `upcasting`.
 
 | table | row |
 | --- | --- |
@@ -58,6 +59,8 @@ events = Table(
     Column("job", Text),
     Column("body", LargeBinary, nullable=False),
     Column("checksum", WHOLE, nullable=False),
+    # The default is for events from before there was this column; a new one names its version.
+    Column("version", WHOLE, nullable=False, server_default="11"),
     Index(None, "zone", "seq"),
     Index(None, "job", "seq"),
     sqlite_strict=True,

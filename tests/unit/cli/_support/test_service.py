@@ -5,14 +5,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from sqlalchemy import insert
 
 from auctune.cli._support.job_text import format_duration, format_time
 from auctune.service.config.models import read_config
-from auctune.service.storage import open_store
-from auctune.service.storage.event_log import checksum
-from auctune.service.storage.tables import events
-from support.store_rows import event_row
 
 Run = Callable[..., tuple[int, str, list[str]]]
 
@@ -91,18 +86,6 @@ def test_a_service_without_settings_prints_the_prices_that_it_begins_with(
     code, out, _ = auctune("serve", *options)
     assert code == 0
     assert [line.partition(";")[0] for line in out.splitlines() if "prices" in line] == prices
-
-
-def test_an_upgrade_names_the_log_that_this_release_cannot_serve(
-    tmp_path: Path, auctune: Run
-) -> None:
-    row = {**event_row(1), "type": "zone.created", "body": b'{"version": 1}'}
-    row["checksum"] = checksum(**{name: row[name] for name in row if name != "checksum"})
-    with open_store(tmp_path / "auctune-data") as store, store.writer.begin():
-        store.writer.execute(insert(events).values(**row))
-    code, out, lines = auctune("db", "upgrade")
-    assert (code, out) == (2, "")
-    assert lines[0].startswith("auctune: zone north: log: is of version 1; expected version")
 
 
 def test_nobody_at_an_address_is_told_by_it(monkeypatch: pytest.MonkeyPatch, auctune: Run) -> None:

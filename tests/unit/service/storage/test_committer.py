@@ -87,8 +87,8 @@ def test_after_units_that_came_together_the_next_transaction_waits_for_more(stor
             # Time enough for a writer that waits for nothing.
             assert not done.wait(0.05)
         assert all(done.wait(30) for done in told)
-    # The id of the database is there before; the first unit that is written holds up the others.
-    assert added == [1, 2, 3]
+    # Id and version are there before; the first unit that is written holds up the others.
+    assert added == [2, 2, 3]
 
 
 def test_units_are_told_in_the_order_in_which_they_were_submitted(store: Store) -> None:

@@ -31,7 +31,7 @@ def test_events_of_a_zone_come_in_order_whatever_the_page(log: EventLog, page: i
     found = list(log.read_zone("south", page=page))
     assert [event.seq for event in found] == list(range(3, 41, 3))
     written = event_row(3, zone="south")
-    del written["checksum"]
+    del written["version"], written["checksum"]
     assert found[0] == EventRow(**written)
 
 

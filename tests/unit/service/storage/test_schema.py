@@ -7,10 +7,15 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
 
 from auctune.domain import InputError
-from auctune.service.storage import Store, open_store, schema, upgrade
-from auctune.service.storage.tables import metadata
+from auctune.service.erasure import erase_words
+from auctune.service.storage import EventLog, Store, open_store, schema, upgrade
+from auctune.service.storage.log_version import log_versions
+from auctune.service.storage.tables import events, metadata
+from auctune.service.storage.upcasting import VERSION
+from support.old_logs import write_old_log
 
 pytest_plugins = ["support.store_fixtures"]
 
@@ -19,8 +24,8 @@ SECOND = '''"""Adds a column."""
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0003"
-down_revision = "0002"
+revision = "0004"
+down_revision = "0003"
 
 
 def upgrade() -> None:
@@ -36,7 +41,7 @@ def next_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "migrations 100%"
     shutil.copytree(Path(schema.__file__).with_name("migrations"), folder)
     monkeypatch.setattr(schema, "_MIGRATIONS", folder)
-    return folder / "versions" / "r0003_note.py"
+    return folder / "versions" / "r0004_note.py"
 
 
 def differences(store: Store) -> list[object]:
@@ -64,7 +69,7 @@ def test_upgrading_the_newest_database_changes_nothing(store: Store, database: s
     with open_store(database) as again:
         assert differences(again) == []
         names = again.writer.execute(text("SELECT name FROM meta")).scalars()
-        assert set(names) == {"database_id", "name"}
+        assert set(names) == {"database_id", "log_version", "name"}
 
 
 def test_a_database_of_an_earlier_release_is_refused_until_it_is_upgraded(
@@ -72,11 +77,34 @@ def test_a_database_of_an_earlier_release_is_refused_until_it_is_upgraded(
 ) -> None:
     open_store(database).close()
     next_release.write_text(SECOND)
-    with pytest.raises(InputError, match=r"has tables of revision 0002; .*: auctune db upgrade"):
+    with pytest.raises(InputError, match=r"has tables of revision 0003; .*: auctune db upgrade"):
         open_store(database)
     upgrade(database)
     with open_store(database) as store:
         assert store.writer.execute(text("SELECT note FROM meta WHERE name = 'a'")).scalar() == "c"
+
+
+def test_a_log_from_before_events_had_versions_is_read_erased_and_protected(database: str) -> None:
+    write_old_log(database, 11)
+    with pytest.raises(InputError, match=r"revision 0002 \(log of version 11 or before\)"):
+        open_store(database)
+    upgrade(database)
+    with open_store(database) as store:
+        assert differences(store) == []
+        assert log_versions(store.writer) == (11, VERSION)
+        log = EventLog(store.reader)
+        assert [row.seq for row in log.read_zone("north")] == [1, 2]
+        erase_words(store, events.c.seq == 2, lambda _: b"{}")
+        assert [row.body for row in log.read_zone("north", after=1)] == [b"{}"]
+        with pytest.raises(DBAPIError, match="append-only"), store.writer.begin():
+            store.writer.execute(events.update().values(version=12))
+
+
+def test_a_log_from_before_version_11_is_refused_and_stays_as_it_was(database: str) -> None:
+    write_old_log(database, 10)
+    for _ in range(2):
+        with pytest.raises(InputError, match="zone north: log: is of version 10; expected"):
+            upgrade(database)
 
 
 def test_a_migration_that_fails_leaves_no_half_of_it(database: str, next_release: Path) -> None:
@@ -93,7 +121,7 @@ def test_a_database_of_a_later_release_is_refused(database: str, next_release: P
     open_store(database).close()
     next_release.unlink()
     for act in (open_store, upgrade):
-        with pytest.raises(InputError, match="has tables of revision 0003; expected at most 0002"):
+        with pytest.raises(InputError, match="has tables of revision 0004; expected at most 0003"):
             act(database)
 
 

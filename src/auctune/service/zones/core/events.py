@@ -19,9 +19,6 @@ from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.training import Training
 from auctune.service.storage.events import EventType, Record
 
-VERSION = 11
-"""Version of the log: of the types and bodies of events. Logs of other versions are refused."""
-
 T = TypeVar("T")
 
 
@@ -228,7 +225,7 @@ class TokensUsed(EventData):
     """A user was charged for answers of a model; `price` is that of 1,000 tokens.
 
     `carried` is the fraction of the smallest amount that the next charge for this user and model
-    begins with; events of an earlier release have none, and none is recorded.
+    begins with; None for charges recorded in version 11 without it.
     """
 
     type = EventType.TOKENS_USED
@@ -241,11 +238,4 @@ class TokensUsed(EventData):
     completion_tokens: int
     price: Money
     amount: Money
-    carried: Money | None = None
-
-    def body(self) -> Record:
-        # Not `super()`: a dataclass with slots is a class of its own.
-        body = EventData.body(self)
-        if self.carried is None:
-            del body["carried"]
-        return body
+    carried: Money | None

@@ -17,10 +17,10 @@ from auctune.service.datasets.training_data import TrainingData
 from auctune.service.jobs.training import Defaults
 from auctune.service.storage.event_log import EventLog
 from auctune.service.storage.snapshots import Snapshots
+from auctune.service.storage.upcasting import VERSION
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.dependencies import BaseProfiles, ZoneDependencies
-from auctune.service.zones.core.events import VERSION
 from auctune.service.zones.core.gateway import AnyGateway, GatewayContext
 from auctune.service.zones.core.snapshots import created_event, replay_until
 from auctune.service.zones.core.state import ZoneModel

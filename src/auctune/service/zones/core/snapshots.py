@@ -12,7 +12,6 @@ from auctune.service.storage.event_log import EventLog, EventRow
 from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.events import VERSION
 from auctune.service.zones.core.state import SnapshotWriter, ZoneModel
 from auctune.service.zones.core.zone import AnyZone
 
@@ -103,10 +102,6 @@ def created_event(zone: str, log: EventLog) -> ZoneEvent | None:
     for row in log.read_zone(zone, page=1):
         event = read_event(row)
         assert event.type == EventType.ZONE_CREATED
-        version = event.body.get("version")
-        if version != VERSION:
-            expected = f"version {VERSION}, as this release writes it; start with a new data folder"
-            raise InputError(f"zone {zone}: log", f"is of version {version}", expected)
         return event
     return None
 

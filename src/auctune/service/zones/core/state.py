@@ -19,6 +19,7 @@ from auctune.domain.money import ZERO
 from auctune.service.ledger import charge_tokens
 from auctune.service.storage.events import ZoneEvent, job_of
 from auctune.service.storage.read_model import Effects, Status
+from auctune.service.storage.upcasting import SNAPSHOT_VERSION, upcast_snapshot
 from auctune.service.zones.core.events import (
     EventData,
     JobCancelled,
@@ -39,10 +40,6 @@ from auctune.service.zones.core.job import OpenJob, PendingJob, Phase, SlotJob
 from auctune.service.zones.core.projection import JobProjection
 
 J = TypeVar("J", bound=OpenJob)
-
-SNAPSHOT_VERSION = 7
-"""Version of snapshots: raise it with any change of a state or of its reducers. Snapshots of other
-versions are skipped, and the log is folded."""
 
 Reducer = Callable[[Any, ZoneEvent, Any], Effects]
 """Applies an event to a state, given its data."""
@@ -281,10 +278,7 @@ class ZoneModel(Generic[S, M]):
             ValueError: if it cannot be read, or another release wrote it.
         """
         saved = read_snapshot(body)
-        record = orjson.loads(saved["state"].tobytes())
-        version = record.pop("version", None)
-        if version != SNAPSHOT_VERSION:
-            raise ValueError(f"snapshot of version {version}, expected {SNAPSHOT_VERSION}")
+        record = upcast_snapshot(orjson.loads(saved["state"].tobytes()))
         mechanism: Any = self.mechanism
         if mechanism is not None:
             mechanism.load(saved["mechanism"])
@@ -329,9 +323,6 @@ class SnapshotWriter:
             for job in state.jobs.values()
         }
         record = adapter(type(state)).dump_python(state, mode="json", exclude={"jobs"})
-        if not record["fractions"]:
-            # As releases without it wrote it.
-            del record["fractions"]
         record["version"] = SNAPSHOT_VERSION
         record["jobs"] = {name: orjson.Fragment(body) for name, (_, body) in self._jobs.items()}
         # As an array of bytes, so that no name in it is read as a key of the snapshot.
