@@ -17,9 +17,14 @@ job = client.fine_tuning.jobs.create(
     hyperparameters={"n_epochs": 6, "learning_rate_multiplier": 10},
 )
 print(job.id, job.status)
+shown = ""
 while job.status not in ("succeeded", "failed", "cancelled"):
     time.sleep(2)
     job = client.fine_tuning.jobs.retrieve(job.id)
+    newest = client.fine_tuning.jobs.list_events(job.id, limit=1).data
+    if newest and newest[0].message != shown:
+        shown = newest[0].message
+        print(shown)
 print(job.id, job.status, job.error.message if job.error else "")
 if job.fine_tuned_model is not None:
     answer = client.completions.create(

@@ -91,7 +91,8 @@ class AuctionConfig(LanguageZoneConfig):
     )
     slots: Annotated[int, Field(ge=2, le=100_000)] | None = Field(
         default=None,
-        description="how many slots ahead a deadline may be. Default: a day, at most 1440 slots",
+        description="how many slots ahead jobs are planned, whatever their deadlines. Default: a "
+        "day, at most 1440 slots",
         examples=[1440],
     )
     sample_tokens: Positive = Field(

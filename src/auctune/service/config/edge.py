@@ -93,7 +93,8 @@ class EdgeConfig(LanguageZoneConfig):
     )
     slots: Annotated[int, Field(ge=2, le=10_000)] | None = Field(
         default=None,
-        description="how many slots ahead a deadline may be. Default: a day, at most 144 slots",
+        description="how many slots ahead jobs are planned, whatever their deadlines. Default: a "
+        "day, at most 144 slots",
         examples=[144],
     )
     sites: Annotated[list[SiteConfig], Field(min_length=1, max_length=1000)] = Field(
