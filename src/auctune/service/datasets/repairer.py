@@ -17,7 +17,6 @@ from starlette.types import ASGIApp
 from tenacity import (
     AsyncRetrying,
     RetryCallState,
-    retry_if_exception,
     wait_random_exponential,
 )
 
@@ -28,6 +27,7 @@ from auctune.run.vendors import RepairParams, RepairReport
 from auctune.service.config.vendors import BuiltinVendorConfig
 from auctune.service.jobs.training import Training
 from auctune.service.vendors.client import (
+    IF_TRANSIENT,
     VendorClient,
     VendorParams,
     make_client,
@@ -207,7 +207,7 @@ class ExternalVendor:
             _log.warning("a vendor is yet to delete its data", job=order.job, reason=reason)
 
         waits = AsyncRetrying(
-            retry=retry_if_exception(lambda e: isinstance(e, VendorError) and e.is_transient),
+            retry=IF_TRANSIENT,
             wait=wait_random_exponential(multiplier=1, max=_MAX_DISCARD_WAIT_SECONDS),
             before_sleep=warn,
         )

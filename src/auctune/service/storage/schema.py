@@ -28,8 +28,7 @@ def ensure_schema(connection: Connection, place: str) -> None:
     if found is None:
         migrate(connection, place)
     else:
-        _check_newest(found, place)
-        check_log(connection, place)
+        _check_current(connection, found, place)
 
 
 def check_schema(connection: Connection, place: str, *, is_newest: bool = True) -> None:
@@ -37,10 +36,8 @@ def check_schema(connection: Connection, place: str, *, is_newest: bool = True) 
     found = revision(connection, place)
     if found is None:
         raise InputError(place, "is empty", "the database of a service")
-    if found != _check_known(found, place) and not is_newest:
-        return
-    _check_newest(found, place)
-    check_log(connection, place)
+    if is_newest or found == _check_known(found, place):
+        _check_current(connection, found, place)
 
 
 def migrate(connection: Connection, place: str) -> None:
@@ -65,12 +62,14 @@ def revision(connection: Connection, place: str) -> str | None:
     return heads[0] if heads else None
 
 
-def _check_newest(found: str, place: str) -> None:
+def _check_current(connection: Connection, found: str, place: str) -> None:
+    """Check that the revision that was found is the newest, and that the log can be read."""
     newest = _check_known(found, place)
     if found != newest:
         expected = f"{newest}; run: auctune db upgrade"
         log = _LOGS.get(found, "")
         raise InputError(place, f"has tables of revision {found}{log}", expected)
+    check_log(connection, place)
 
 
 def _check_known(found: str, place: str) -> str:

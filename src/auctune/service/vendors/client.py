@@ -70,6 +70,7 @@ BUSY_STATUSES = frozenset({429, 502, 503, 504})
 
 # A vendor gets this share of the time for a quote; the rest is for the network.
 _ANSWER_SHARE = 0.8
+IF_TRANSIENT = retry_if_exception(lambda e: isinstance(e, VendorError) and e.is_transient)
 # Between two polls, however many notifications come.
 _MIN_POLL_SECONDS = 0.05
 _MONEY = re.compile(MONEY)
@@ -110,7 +111,7 @@ async def retry(call: Callable[[], Awaitable[T]], vendor: str, seconds: float) -
         last = state.outcome.exception() if state.outcome is not None else None
 
     retrying = AsyncRetrying(
-        retry=retry_if_exception(lambda e: isinstance(e, VendorError) and e.is_transient),
+        retry=IF_TRANSIENT,
         wait=wait_random_exponential(multiplier=INITIAL_BACKOFF_SECONDS, max=MAX_BACKOFF_SECONDS),
         before_sleep=note,
     )

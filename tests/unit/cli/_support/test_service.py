@@ -8,6 +8,8 @@ import pytest
 
 from auctune.cli._support.job_text import format_duration, format_time
 from auctune.service.config.models import read_config
+from auctune.service.storage.engine import FILE_NAME
+from support.old_logs import write_old_log
 
 Run = Callable[..., tuple[int, str, list[str]]]
 
@@ -86,6 +88,17 @@ def test_a_service_without_settings_prints_the_prices_that_it_begins_with(
     code, out, _ = auctune("serve", *options)
     assert code == 0
     assert [line.partition(";")[0] for line in out.splitlines() if "prices" in line] == prices
+
+
+def test_an_upgrade_names_the_log_that_this_release_cannot_serve(
+    tmp_path: Path, auctune: Run
+) -> None:
+    data = tmp_path / "auctune-data"
+    data.mkdir()
+    write_old_log(f"sqlite:///{data / FILE_NAME}", 1)
+    code, out, lines = auctune("db", "upgrade")
+    assert (code, out) == (2, "")
+    assert lines[0].startswith("auctune: zone north: log: is of version 1; expected version")
 
 
 def test_nobody_at_an_address_is_told_by_it(monkeypatch: pytest.MonkeyPatch, auctune: Run) -> None:
