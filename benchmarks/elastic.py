@@ -26,16 +26,16 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from auctune.run.event_log import EventLog
-from auctune.run.runtime.channel import decode, encode
-from auctune.run.spot.clock import WallClock
-from auctune.run.spot.job import SpotRunConfig, run_spot_job
-from auctune.run.spot.launcher import LocalLauncher, LocalProvider
-from auctune.run.spot.overhead import MeasuredOverhead, measure_overhead
-from auctune.run.spot.provider import PurchaseOption
-from auctune.run.spot.state import OvertimeStarted, SpotEvent, SpotRunState
-from auctune.run.spot.traces import MarketTrace
-from auctune.run.spot.worker import WorkerMessage, WorkerSettings
+from auctune.engine.event_log import EventLog
+from auctune.engine.runtime.channel import decode, encode
+from auctune.engine.spot.clock import WallClock
+from auctune.engine.spot.job import SpotRunConfig, run_spot_job
+from auctune.engine.spot.launcher import LocalLauncher, LocalProvider
+from auctune.engine.spot.overhead import MeasuredOverhead, measure_overhead
+from auctune.engine.spot.provider import PurchaseOption
+from auctune.engine.spot.state import OvertimeStarted, SpotEvent, SpotRunState
+from auctune.engine.spot.traces import MarketTrace
+from auctune.engine.spot.worker import WorkerMessage, WorkerSettings
 from auctune.spot import SpotAllocation, SpotJob, SpotMarket, SpotObservation
 from auctune.train.base import load_base
 from auctune.train.data_parallel.gradients import GradientWorker

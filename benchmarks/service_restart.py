@@ -21,7 +21,7 @@ from rich.table import Table
 
 from auctune.domain import write_snapshot
 from auctune.domain.data_size import DataSize
-from auctune.run.base_place import base_cache
+from auctune.engine.base_place import base_cache
 from auctune.service.accounts.budgets import BudgetTracker
 from auctune.service.accounts.limits import JobQuota
 from auctune.service.accounts.registry import AccountRegistry

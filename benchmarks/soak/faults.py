@@ -164,7 +164,7 @@ def _drain_node(environment: Environment, rng: random.Random) -> Recovery | None
 
 def _kill_node_process(environment: Environment, rng: random.Random) -> None:
     # Node processes are descendants of the cluster, not of the service.
-    _kill_child(environment.cluster.pid, b"auctune.run.workers.node", rng)
+    _kill_child(environment.cluster.pid, b"auctune.engine.workers.node", rng)
 
 
 def _kill_vendor(environment: Environment, rng: random.Random) -> Recovery | None:

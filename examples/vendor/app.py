@@ -31,8 +31,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from auctune.atomic_files import replace_durably, write_atomically
 from auctune.domain import InputError, parse_money
 from auctune.domain.dataset import RowKind
-from auctune.run.run_directory import lock_file
-from auctune.run.vendors import RepairParams, RepairVendor
+from auctune.engine.run_directory import lock_file
+from auctune.engine.vendors import RepairParams, RepairVendor
 from auctune.service.config.secrets import check_private, read_secret
 from auctune.service.vendors import (
     Fault,

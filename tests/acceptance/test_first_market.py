@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from auctune.run.main_job import run_market
+from auctune.engine.main_job import run_market
 from auctune.train.tiny import tiny_folder
 from support.adapted import losses
 from support.market_runs import EXAMPLE, quiet, read_decisions, read_events, report_of

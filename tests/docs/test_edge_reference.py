@@ -6,8 +6,8 @@ from pathlib import Path
 
 from auctune.domain.training import PARAMETERS
 from auctune.edge import AntMan, ErisParams, ErisPlayer, Liquid, Tiresias
-from auctune.run.edge.inputs import TrainingTable, read_training
-from auctune.run.edge.state import JobBill
+from auctune.engine.edge.inputs import TrainingTable, read_training
+from auctune.engine.edge.state import JobBill
 from auctune.sim.edge.comparison import bound_of, play, report
 from auctune.sim.edge.decision_file import edge_decision_json
 from auctune.sim.edge.instance_file import (

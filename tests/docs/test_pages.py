@@ -12,11 +12,11 @@ import pytest
 from rich.console import Console
 
 from auctune import registry
+from auctune.engine.console import RunConsole
+from auctune.engine.main_job import run_market
+from auctune.engine.market.market_file import BidEntry, MarketFile, NodeTypeEntry
+from auctune.engine.prepared import prepare
 from auctune.parameter_text import parse_label
-from auctune.run.console import RunConsole
-from auctune.run.main_job import run_market
-from auctune.run.market.market_file import BidEntry, MarketFile, NodeTypeEntry
-from auctune.run.prepared import prepare
 from auctune.service.config.models import ServiceConfig
 from auctune.sim.spot.forecasts import forecaster_names, parse_forecaster
 from auctune.sim.timeshare.bundle_file import BundleFile

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from auctune.auction import PdftspParams
 from auctune.domain import Decision, Reason, Receipt
 from auctune.domain.training import PARAMETERS
-from auctune.run.market.market_file import (
+from auctune.engine.market.market_file import (
     BidEntry,
     MarketFile,
     NodeEntry,

@@ -4,7 +4,7 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
-from auctune.run.vendors import Action, DropReason
+from auctune.engine.vendors import Action, DropReason
 from auctune.service.vendors import Fault
 from auctune.service.vendors.protocol import TRANSIENT
 from support.pages import ROOT, rows

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from auctune.domain import InputError
-from auctune.run.base_facts import learn_base
-from auctune.run.runtime.messages import NodeSettings
+from auctune.engine.base_facts import learn_base
+from auctune.engine.runtime.messages import NodeSettings
 from auctune.train.base import Base
 
 pytest_plugins = ["support.tiny_bases"]

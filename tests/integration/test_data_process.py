@@ -11,11 +11,11 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.domain.dataset import RowKind, read_dataset
-from auctune.run.data import DataClient
-from auctune.run.data.client import SMALL_BYTES
-from auctune.run.data.examiner import Examiner
-from auctune.run.vendors import RepairParams
-from auctune.run.workers.data import limited_memory
+from auctune.engine.data import DataClient
+from auctune.engine.data.client import SMALL_BYTES
+from auctune.engine.data.examiner import Examiner
+from auctune.engine.vendors import RepairParams
+from auctune.engine.workers.data import limited_memory
 from auctune.train import stored_tokens
 from auctune.train.rows import tokenize
 from auctune.train.stored_tokens import is_stored, tokens_folder

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from auctune.edge import Eris
-from auctune.run.edge.edge_folder import EdgeFolder
-from auctune.run.edge.inputs import read_copied_inputs
-from auctune.run.edge.state import EdgeRunState
-from auctune.run.event_log import read_events
+from auctune.engine.edge.edge_folder import EdgeFolder
+from auctune.engine.edge.inputs import read_copied_inputs
+from auctune.engine.edge.state import EdgeRunState
+from auctune.engine.event_log import read_events
 from support.edge_runs import MARKET, make_inputs, make_job, train_record, write_inputs
 
 pytestmark = [

@@ -13,27 +13,27 @@ import pytest
 from auctune.domain import InputError
 from auctune.domain.money import ZERO
 from auctune.edge import EdgeJob, ErisParams, Site
-from auctune.run.edge.actors import ParameterServer, SlotTask, Worker, WorkerRef
-from auctune.run.edge.cluster import node_resources, sites_alive
-from auctune.run.edge.driver import (
+from auctune.engine.edge.actors import ParameterServer, SlotTask, Worker, WorkerRef
+from auctune.engine.edge.cluster import node_resources, sites_alive
+from auctune.engine.edge.driver import (
     EdgeDriver,
     RunEvent,
     SlotProgress,
     run_connected,
 )
-from auctune.run.edge.edge_folder import EdgeFolder
-from auctune.run.edge.errors import SlotError
-from auctune.run.edge.inputs import EdgeRunInputs, EdgeTraining
-from auctune.run.edge.state import (
+from auctune.engine.edge.edge_folder import EdgeFolder
+from auctune.engine.edge.errors import SlotError
+from auctune.engine.edge.inputs import EdgeRunInputs, EdgeTraining
+from auctune.engine.edge.state import (
     EdgeRunReport,
     EdgeRunState,
     JobRecord,
     JobSlotTrained,
     make_report,
 )
-from auctune.run.edge.storage import ChunkStorage, StoredChunk
-from auctune.run.event_log import EventLog
-from auctune.run.runtime.ray.local_cluster import LocalCluster
+from auctune.engine.edge.storage import ChunkStorage, StoredChunk
+from auctune.engine.event_log import EventLog
+from auctune.engine.runtime.ray.local_cluster import LocalCluster
 from auctune.train.data_parallel.reducer import AdapterState
 from support.edge_runs import (
     MARKET,

@@ -11,9 +11,9 @@ from peft import PeftModel
 
 from auctune.domain import InputError
 from auctune.edge import EdgeJob, EdgeMarket, Logistic, Site
-from auctune.run.edge.driver import run_edge
-from auctune.run.edge.edge_folder import EdgeFolder
-from auctune.run.edge.inputs import EdgeRunInputs, copy_inputs, read_inputs, read_training
+from auctune.engine.edge.driver import run_edge
+from auctune.engine.edge.edge_folder import EdgeFolder
+from auctune.engine.edge.inputs import EdgeRunInputs, copy_inputs, read_inputs, read_training
 from auctune.sim.edge.instance_file import EdgeInstance
 from auctune.train.base import load_base
 from support.edge_runs import (

@@ -20,9 +20,9 @@ from sqlalchemy import create_engine, select
 from typer.testing import CliRunner
 
 from auctune.cli.app import app
-from auctune.run.edge.edge_folder import EdgeFolder
-from auctune.run.edge.records import plan_record, read_decision, read_plan
-from auctune.run.edge.storage import assign_chunks, cut_chunks
+from auctune.engine.edge.edge_folder import EdgeFolder
+from auctune.engine.edge.records import plan_record, read_decision, read_plan
+from auctune.engine.edge.storage import assign_chunks, cut_chunks
 from auctune.service.jobs.training import Training
 from auctune.service.storage.tables import entries, events
 from auctune.sim.edge.instance_file import parse_edge_job

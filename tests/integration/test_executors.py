@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from auctune.run.runtime.channel import Message
-from auctune.run.runtime.local import LocalLauncher
-from auctune.run.runtime.messages import NodeSettings, TaskQuota
-from auctune.run.runtime.supervisor import Executor, SupervisorPolicy
+from auctune.engine.runtime.channel import Message
+from auctune.engine.runtime.local import LocalLauncher
+from auctune.engine.runtime.messages import NodeSettings, TaskQuota
+from auctune.engine.runtime.supervisor import Executor, SupervisorPolicy
 from auctune.train.base import load_base
 from auctune.train.checkpoint import load_latest
 from auctune.train.job import LoraJob
@@ -200,12 +200,12 @@ def test_nodes_end_by_themselves_if_their_market_is_killed(
 
 
 PARENT_MODULES = (
-    "auctune.run.runtime.ray.launcher",
-    "auctune.run.runtime.local",
-    "auctune.run.data.client",
-    "auctune.run.base_facts",
-    "auctune.run.inference",
-    "auctune.run.market.demand",
+    "auctune.engine.runtime.ray.launcher",
+    "auctune.engine.runtime.local",
+    "auctune.engine.data.client",
+    "auctune.engine.base_facts",
+    "auctune.engine.inference",
+    "auctune.engine.market.demand",
 )
 
 

@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from auctune.domain.dataset import read_dataset
-from auctune.run.vendors import RepairVendor
+from auctune.engine.vendors import RepairVendor
 from auctune.service.vendors import (
     DatasetSummary,
     Decline,

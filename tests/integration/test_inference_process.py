@@ -10,7 +10,7 @@ from peft import PeftModel
 
 from auctune.domain import InputError
 from auctune.domain.dataset import RowKind
-from auctune.run.inference import InferenceError, SampleOrder, sample
+from auctune.engine.inference import InferenceError, SampleOrder, sample
 from auctune.train.base import Base
 from auctune.train.job import LoraJob, SampleParams
 from auctune.train.trainer import MultiLoraTrainer

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from auctune.run.runtime.messages import NodeSettings, TaskQuota
-from auctune.run.runtime.ray.launcher import RayLauncher
-from auctune.run.runtime.ray.params import RayParams
-from auctune.run.runtime.supervisor import Executor, SupervisorPolicy
+from auctune.engine.runtime.messages import NodeSettings, TaskQuota
+from auctune.engine.runtime.ray.launcher import RayLauncher
+from auctune.engine.runtime.ray.params import RayParams
+from auctune.engine.runtime.supervisor import Executor, SupervisorPolicy
 from auctune.train.job import LoraJob
 from support.heard import Heard, closing
 from support.market_runs import living, parent_of

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import expect
 
 from auctune.domain.evaluation import Evaluation
-from auctune.run.inference import EvaluationOrder, evaluate
+from auctune.engine.inference import EvaluationOrder, evaluate
 from auctune.service.config.inference import InferenceConfig
 from auctune.service.page import evaluation_views
 from support.browser import barriers, chromium

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from auctune.run.base_facts import Elsewhere, learn_base
-from auctune.run.runtime.messages import NodeSettings, TaskQuota
-from auctune.run.runtime.ray.launcher import RayLauncher
-from auctune.run.runtime.ray.params import RayParams
-from auctune.run.runtime.supervisor import Executor, SupervisorPolicy
+from auctune.engine.base_facts import Elsewhere, learn_base
+from auctune.engine.runtime.messages import NodeSettings, TaskQuota
+from auctune.engine.runtime.ray.launcher import RayLauncher
+from auctune.engine.runtime.ray.params import RayParams
+from auctune.engine.runtime.supervisor import Executor, SupervisorPolicy
 from auctune.service.zones.auction.executors import RayExecutorFactory
 from auctune.train.base import load_base
 from auctune.train.job import LoraJob

@@ -10,8 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from auctune.domain import InputError
-from auctune.run.base_place import base_cache
-from auctune.run.prepared import beside, prepare
+from auctune.engine.base_place import base_cache
+from auctune.engine.prepared import beside, prepare
 from support.command_line import run_auctune
 from support.market_runs import small_market, to_toml, with_change, write_market
 from support.thorough import drawn

@@ -9,8 +9,8 @@ import pytest
 
 from auctune.cli._support.errors import exit_code_of
 from auctune.domain import InputError
-from auctune.run.main_job import resume_market
-from auctune.run.market.report_data import MarketReport
+from auctune.engine.main_job import resume_market
+from auctune.engine.market.report_data import MarketReport
 from auctune.train.checkpoint import load_latest
 from support.market_runs import (
     VALIDATION_ROWS,

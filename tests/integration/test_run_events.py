@@ -9,10 +9,10 @@ import pytest
 
 from auctune.device_profile import Profile, read_profile
 from auctune.domain import Reason
-from auctune.run.base_place import base_cache
-from auctune.run.main_job import resume_market, run_market
-from auctune.run.market.report_data import TaskState
-from auctune.run.prepared import Prepared, beside, prepare
+from auctune.engine.base_place import base_cache
+from auctune.engine.main_job import resume_market, run_market
+from auctune.engine.market.report_data import TaskState
+from auctune.engine.prepared import Prepared, beside, prepare
 from auctune.sim.result_file import decision_json
 from support.command_line import run_auctune
 from support.market_runs import (

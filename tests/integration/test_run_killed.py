@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from auctune.run.main_job import resume_market, run_market
+from auctune.engine.main_job import resume_market, run_market
 from auctune.train.checkpoint import load_latest
 from support.market_runs import (
     Child,

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from auctune.domain import InputError
-from auctune.run.main_job import resume_market, run_market
-from auctune.run.market.report_data import TaskState
+from auctune.engine.main_job import resume_market, run_market
+from auctune.engine.market.report_data import TaskState
 from auctune.train.adapter_files import read_start
 from auctune.train.checkpoint import load_latest
 from support.market_runs import (

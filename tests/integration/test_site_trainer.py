@@ -14,20 +14,20 @@ import numpy as np
 import pytest
 
 from auctune.edge import ByDuration, EdgeJob, Move, Site, SlotPlan
-from auctune.run.edge.actors import RowProgress
-from auctune.run.edge.cluster import node_resources
-from auctune.run.edge.edge_folder import EdgeFolder, SlotOutcome
-from auctune.run.edge.errors import describe, is_transient
-from auctune.run.edge.records import SlotRequest
-from auctune.run.edge.site_trainer import (
+from auctune.engine.edge.actors import RowProgress
+from auctune.engine.edge.cluster import node_resources
+from auctune.engine.edge.edge_folder import EdgeFolder, SlotOutcome
+from auctune.engine.edge.errors import describe, is_transient
+from auctune.engine.edge.records import SlotRequest
+from auctune.engine.edge.site_trainer import (
     JobFailed,
     SiteTrainer,
     SlotLost,
     SlotTrained,
 )
-from auctune.run.edge.storage import assign_chunks
-from auctune.run.runtime.ray import local_cluster
-from auctune.run.runtime.ray.local_cluster import LocalCluster
+from auctune.engine.edge.storage import assign_chunks
+from auctune.engine.runtime.ray import local_cluster
+from auctune.engine.runtime.ray.local_cluster import LocalCluster
 from support.chunk_training import train_alone
 from support.edge_runs import job_chunks, make_training, make_worker
 

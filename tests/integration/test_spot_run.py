@@ -12,10 +12,15 @@ import pytest
 from torch import Tensor
 
 from auctune.domain import InputError
-from auctune.run.event_log import EventRecord
-from auctune.run.spot.job import forecast_source
-from auctune.run.spot.provider import InstanceProvider, PurchaseOption, TraceCapacity, WorkerHandle
-from auctune.run.spot.state import (
+from auctune.engine.event_log import EventRecord
+from auctune.engine.spot.job import forecast_source
+from auctune.engine.spot.provider import (
+    InstanceProvider,
+    PurchaseOption,
+    TraceCapacity,
+    WorkerHandle,
+)
+from auctune.engine.spot.state import (
     DataNoted,
     InstancesPreempted,
     OvertimeBilled,
@@ -24,8 +29,8 @@ from auctune.run.spot.state import (
     SpotRunState,
     Warned,
 )
-from auctune.run.spot.traces import MarketTrace
-from auctune.run.spot.worker import SpotRunError, WorkerFailed, WorkerMessage, WorkerSettings
+from auctune.engine.spot.traces import MarketTrace
+from auctune.engine.spot.worker import SpotRunError, WorkerFailed, WorkerMessage, WorkerSettings
 from auctune.spot import (
     Ahanp,
     Ahap,

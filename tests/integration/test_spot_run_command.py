@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from auctune.engine.spot.inputs import SpotFolder, read_inputs
+from auctune.engine.spot.job import make_config
 from auctune.numerics.rng import stream
-from auctune.run.spot.inputs import SpotFolder, read_inputs
-from auctune.run.spot.job import make_config
 from auctune.sim.spot.job_file import read_job_file
 from auctune.spot import SpotFirst, SpotMarket, play
 from auctune.train.base import Base

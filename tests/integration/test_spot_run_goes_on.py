@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from auctune.run.spot.clock import ModelClock
-from auctune.run.spot.coordinator import CapReachedError, StoppedError
-from auctune.run.spot.report import SpotRunReport
-from auctune.run.spot.state import OvertimeBilled, SlotStarted, SpotEvent, SpotRunState
+from auctune.engine.spot.clock import ModelClock
+from auctune.engine.spot.coordinator import CapReachedError, StoppedError
+from auctune.engine.spot.report import SpotRunReport
+from auctune.engine.spot.state import OvertimeBilled, SlotStarted, SpotEvent, SpotRunState
 from auctune.spot import OnDemandOnly, SpotFirst, SpotJob, SpotMarket
 from support.elastic import is_same
 from support.spot_runs import Site, adapter_of, read_adapter, read_events

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from auctune.domain import InputError
-from auctune.run.event_log import EventLog
-from auctune.run.spot import job
-from auctune.run.spot.report import SpotRunReport
-from auctune.run.spot.state import RowsTrained, SlotStarted, SpotEvent, SpotRunState, Warned
+from auctune.engine.event_log import EventLog
+from auctune.engine.spot import job
+from auctune.engine.spot.report import SpotRunReport
+from auctune.engine.spot.state import RowsTrained, SlotStarted, SpotEvent, SpotRunState, Warned
 from auctune.spot import InstanceStart, SpotFirst, SpotMarket
 from auctune.train.data_parallel.trainer import ElasticTrainer
 from support.elastic import is_same

@@ -12,12 +12,12 @@ import pytest
 from torch import Tensor
 
 from auctune.domain import InputError
-from auctune.run.event_log import EventRecord
-from auctune.run.spot.coordinator import StoppedError
-from auctune.run.spot.job_config import SpotRayParams
-from auctune.run.spot.ray_workers import RayProvider
-from auctune.run.spot.state import RowsTrained, SlotFinished, SpotEvent
-from auctune.run.spot.traces import MarketTrace
+from auctune.engine.event_log import EventRecord
+from auctune.engine.spot.coordinator import StoppedError
+from auctune.engine.spot.job_config import SpotRayParams
+from auctune.engine.spot.ray_workers import RayProvider
+from auctune.engine.spot.state import RowsTrained, SlotFinished, SpotEvent
+from auctune.engine.spot.traces import MarketTrace
 from auctune.spot import Overhead, SpotAllocation, SpotFirst, SpotMarket, play
 from support.elastic import is_same
 from support.market_runs import descendants
@@ -77,7 +77,7 @@ def computing() -> list[int]:
     for pid in descendants(os.getpid()):
         with suppress(OSError):
             line = Path(f"/proc/{pid}/cmdline").read_bytes()
-            if b"auctune.run.spot.worker" in line or line.startswith(b"ray::GradientActor"):
+            if b"auctune.engine.spot.worker" in line or line.startswith(b"ray::GradientActor"):
                 found.append(pid)
     return found
 

@@ -14,8 +14,8 @@ import orjson
 import pytest
 from sqlalchemy import create_engine, select
 
-from auctune.run.event_log import read_events
-from auctune.run.pool.events import JobJoined, OpenPoolDirectory, QuantumTrained, read_event
+from auctune.engine.event_log import read_events
+from auctune.engine.pool.events import JobJoined, OpenPoolDirectory, QuantumTrained, read_event
 from auctune.service.storage.tables import entries, events
 from support.processes import kill
 from support.replayed import replayed

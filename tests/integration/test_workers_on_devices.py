@@ -13,17 +13,17 @@ from pathlib import Path
 import pytest
 
 from auctune.domain.generation import AnswerEnd, GenerationRequest, SamplingParams
-from auctune.run.data import DataClient
-from auctune.run.generation import Generator, GeneratorSettings
-from auctune.run.inference import EvaluationOrder, SampleOrder, evaluate, sample
-from auctune.run.pool.process import DesiredJob, PoolProcess, PoolSettings
-from auctune.run.runtime.channel import Message
-from auctune.run.runtime.local import start_node
-from auctune.run.runtime.messages import NodeSettings, TaskQuota, TrainSlotRequest
-from auctune.run.spot.launcher import LocalLauncher
-from auctune.run.spot.provider import PurchaseOption
-from auctune.run.spot.worker import Weights, WorkerAlive, WorkerMessage, WorkerReady
-from auctune.run.unix_time import unix_time
+from auctune.engine.data import DataClient
+from auctune.engine.generation import Generator, GeneratorSettings
+from auctune.engine.inference import EvaluationOrder, SampleOrder, evaluate, sample
+from auctune.engine.pool.process import DesiredJob, PoolProcess, PoolSettings
+from auctune.engine.runtime.channel import Message
+from auctune.engine.runtime.local import start_node
+from auctune.engine.runtime.messages import NodeSettings, TaskQuota, TrainSlotRequest
+from auctune.engine.spot.launcher import LocalLauncher
+from auctune.engine.spot.provider import PurchaseOption
+from auctune.engine.spot.worker import Weights, WorkerAlive, WorkerMessage, WorkerReady
+from auctune.engine.unix_time import unix_time
 from auctune.train.data_parallel.batches import ChunkRows, Contribution
 from auctune.train.data_parallel.trainer import ElasticTrainer
 from auctune.train.job import LoraJob
@@ -127,7 +127,7 @@ def test_a_spot_worker_computes_gradients(device: str, warm: bool, tmp_path: Pat
 
 def test_an_edge_worker_computes_gradients_and_exports(device: str, tmp_path: Path) -> None:
     # As Ray's actor has it: its class, in a process that sees one GPU.
-    from auctune.run.edge.actors import Worker
+    from auctune.engine.edge.actors import Worker
 
     job = make_job(1)
     training = make_training(tmp_path, job)

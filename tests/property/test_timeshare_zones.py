@@ -7,8 +7,8 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
+from auctune.engine.pool.events import ExitReason, JobJoined, PoolEvent, QuantumTrained
 from auctune.replay.timeshare import TimeshareVerifier
-from auctune.run.pool.events import ExitReason, JobJoined, PoolEvent, QuantumTrained
 from auctune.service.storage.events import EventType
 from auctune.service.storage.read_model import Status
 from support.pooled_zones import PRICE, SECONDS, PooledZone, PoolPlayer

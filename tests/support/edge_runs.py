@@ -6,11 +6,11 @@ from pathlib import Path
 
 from auctune.domain.dataset import DataSet
 from auctune.edge import EdgeJob, EdgeMarket, Logistic, Move, Site, SlotPlan
-from auctune.run.edge.driver import RunEvent
-from auctune.run.edge.inputs import EdgeRunInputs, EdgeTraining
-from auctune.run.edge.records import SlotRequest
-from auctune.run.edge.state import EdgeRunState, JobRecord
-from auctune.run.edge.storage import assign_chunks, cut_chunks
+from auctune.engine.edge.driver import RunEvent
+from auctune.engine.edge.inputs import EdgeRunInputs, EdgeTraining
+from auctune.engine.edge.records import SlotRequest
+from auctune.engine.edge.state import EdgeRunState, JobRecord
+from auctune.engine.edge.storage import assign_chunks, cut_chunks
 from auctune.sim.edge.instance_file import EdgeInstance, write_edge_instance
 from auctune.train.base import load_base
 from auctune.train.data_parallel.chunk_worker import ChunkWorker

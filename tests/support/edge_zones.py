@@ -10,10 +10,10 @@ from auctune.device_profile import Profile
 from auctune.domain import Money, write_snapshot
 from auctune.domain.data_size import DataSize
 from auctune.edge import EdgeMenu
+from auctune.engine.edge.edge_folder import OUTCOME, SlotOutcome
+from auctune.engine.edge.records import SlotRequest, read_requests, requests_record
+from auctune.engine.edge.storage import assign_chunks
 from auctune.numerics.rng import stream
-from auctune.run.edge.edge_folder import OUTCOME, SlotOutcome
-from auctune.run.edge.records import SlotRequest, read_requests, requests_record
-from auctune.run.edge.storage import assign_chunks
 from auctune.service.config.edge import EdgeConfig, PricingConfig, SiteConfig
 from auctune.service.jobs.training import Training
 from auctune.service.zones.core.clock import SlotClock

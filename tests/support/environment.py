@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from auctune.run.runtime.channel import ParentChannel
+from auctune.engine.runtime.channel import ParentChannel
 
 
 def main(parent: ParentChannel[Any], argument: str | dict[str, Any]) -> None:

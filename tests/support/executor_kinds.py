@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from auctune.run.runtime.local import NODE_WORKER, LocalLauncher
-from auctune.run.runtime.messages import NodeSettings
-from auctune.run.runtime.ray.launcher import RayLauncher
-from auctune.run.runtime.ray.params import RayParams
-from auctune.run.runtime.supervisor import Executor, OnNodeMessage, SupervisorPolicy
-from auctune.run.runtime.worker import NodeLauncher
+from auctune.engine.runtime.local import NODE_WORKER, LocalLauncher
+from auctune.engine.runtime.messages import NodeSettings
+from auctune.engine.runtime.ray.launcher import RayLauncher
+from auctune.engine.runtime.ray.params import RayParams
+from auctune.engine.runtime.supervisor import Executor, OnNodeMessage, SupervisorPolicy
+from auctune.engine.runtime.worker import NodeLauncher
 
 # What a test over both kinds is parametrized with.
 KINDS = ["local", pytest.param("ray", marks=[pytest.mark.slow, pytest.mark.ray])]

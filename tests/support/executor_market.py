@@ -4,8 +4,8 @@ import sys
 import threading
 from pathlib import Path
 
-from auctune.run.runtime.local import start_fork_server
-from auctune.run.runtime.messages import NodeMessage, NodeSettings
+from auctune.engine.runtime.local import start_fork_server
+from auctune.engine.runtime.messages import NodeMessage, NodeSettings
 from support.executor_kinds import Local, OnRay
 
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from auctune.run.runtime.supervisor import Executor, OnNodeMessage
+from auctune.engine.runtime.supervisor import Executor, OnNodeMessage
 from support.waits import WAIT_SECONDS
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from auctune.domain.data_size import DataSize
-from auctune.run.spot.job_config import SpotStrategy
-from auctune.run.spot.traces import LoopedTrace
+from auctune.engine.spot.job_config import SpotStrategy
+from auctune.engine.spot.traces import LoopedTrace
 from auctune.service.jobs.terms import JobValue
 from auctune.service.jobs.training import Training
 from auctune.service.storage.events import EventType

@@ -19,8 +19,8 @@ from rich.console import Console
 from safetensors.torch import load_file
 from torch import Tensor
 
-from auctune.run.event_log import EventLog
-from auctune.run.market.report_data import MarketReport
+from auctune.engine.event_log import EventLog
+from auctune.engine.market.report_data import MarketReport
 from support.waits import WAIT_SECONDS, poll
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "first-market"
@@ -233,7 +233,7 @@ _FORKED_AS = re.compile(rb"worker of Ray, forked as (\d+)")
 
 def _is_worker(pid: int) -> bool:
     with contextlib.suppress(OSError):
-        return b"auctune.run.workers.node" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"auctune.engine.workers.node" in Path(f"/proc/{pid}/cmdline").read_bytes()
     return False
 
 

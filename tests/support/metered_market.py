@@ -5,8 +5,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from auctune.run.pool.events import ExitReason, JobLeft, PoolEvent
-from auctune.run.spot.job_config import SpotMessage
+from auctune.engine.pool.events import ExitReason, JobLeft, PoolEvent
+from auctune.engine.spot.job_config import SpotMessage
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.spot.gateway import SpotGateway

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from auctune.run.pool.events import PoolEvent
+from auctune.engine.pool.events import PoolEvent
 from auctune.service.zones.spot.gateway import SpotGateway
 from auctune.service.zones.spot.worker import on_message
 from auctune.service.zones.timeshare.gateway import TimeshareGateway

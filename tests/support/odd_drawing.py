@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from auctune.run.runtime.channel import ParentChannel
+from auctune.engine.runtime.channel import ParentChannel
 
 
 def main(parent: ParentChannel[Any], _argument: None) -> None:

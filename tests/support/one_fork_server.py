@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, TypeVar
 
-from auctune.run.runtime.local import start_fork_server
+from auctune.engine.runtime.local import start_fork_server
 
 T = TypeVar("T")
 PLACE = "AUCTUNE_TESTS_FORK_SERVER"

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from auctune.run.event_log import EventLog
-from auctune.run.pool.clock import Clock
-from auctune.run.pool.epoch import PoolParams
-from auctune.run.pool.events import (
+from auctune.engine.event_log import EventLog
+from auctune.engine.pool.clock import Clock
+from auctune.engine.pool.epoch import PoolParams
+from auctune.engine.pool.events import (
     VERSION,
     OpenPoolDirectory,
     PoolEvent,
@@ -17,9 +17,9 @@ from auctune.run.pool.events import (
     PoolUpdate,
     read_event,
 )
-from auctune.run.pool.jobs import JobFactory
-from auctune.run.pool.pool import OpenPool
-from auctune.run.pool.process import DesiredJobs
+from auctune.engine.pool.jobs import JobFactory
+from auctune.engine.pool.pool import OpenPool
+from auctune.engine.pool.process import DesiredJobs
 from support.pool_threads import ReadingLine, make_line
 
 Script = Callable[[int], DesiredJobs]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from auctune.run.pool.events import JobJoined, PoolEvent, QuantumTrained
+from auctune.engine.pool.events import JobJoined, PoolEvent, QuantumTrained
 from auctune.service.zones.timeshare.gateway import TimeshareGateway
 from auctune.service.zones.timeshare.pool import on_event
 from support.serving import Served

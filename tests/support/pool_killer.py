@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from auctune.engine.pool.bundle import Bundle, BundleJob, run_bundle
+from auctune.engine.pool.epoch import PoolParams
 from auctune.numerics.rng import stream
-from auctune.run.pool.bundle import Bundle, BundleJob, run_bundle
-from auctune.run.pool.epoch import PoolParams
 from auctune.timeshare.balancing import Exploration
 from auctune.timeshare.estimators.wls import Wls
 from auctune.timeshare.planner import Planner

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.nn.functional import mse_loss
 
-from auctune.run.pool.bundle import BundleJob
+from auctune.engine.pool.bundle import BundleJob
 from auctune.timeshare.thread import LearningThread
 from lara_tasks.module_job import ModuleJob, RowSource, supervised
 

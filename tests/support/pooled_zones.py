@@ -7,7 +7,7 @@ import numpy as np
 
 from auctune.domain import InputError, write_snapshot
 from auctune.domain.data_size import DataSize
-from auctune.run.pool.events import ExitReason, JobLeft, JobNoted, PoolEvent
+from auctune.engine.pool.events import ExitReason, JobLeft, JobNoted, PoolEvent
 from auctune.service.jobs.training import Training
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.job import Phase

@@ -102,9 +102,9 @@ def until_started(start: Callable[[], T]) -> T:
 
 def main() -> None:
     from auctune.edge import Site
-    from auctune.run.edge.cluster import node_resources
-    from auctune.run.runtime.ray.local_cluster import LocalCluster
-    from auctune.run.runtime.ray.params import default_node_resource
+    from auctune.engine.edge.cluster import node_resources
+    from auctune.engine.runtime.ray.local_cluster import LocalCluster
+    from auctune.engine.runtime.ray.params import default_node_resource
 
     has: dict[str, dict[str, float]] = {
         name: {

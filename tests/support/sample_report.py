@@ -8,7 +8,7 @@ import numpy as np
 from auctune.domain import Cell, Reason
 from auctune.domain.dataset import RowKind
 from auctune.domain.money import least_above
-from auctune.run.market.report_data import (
+from auctune.engine.market.report_data import (
     FloatArray,
     LossPoint,
     MarketReport,
@@ -18,7 +18,7 @@ from auctune.run.market.report_data import (
     TaskState,
     ValidationPoint,
 )
-from auctune.run.vendors import Action, DroppedRow, DropReason, Example, RepairReport
+from auctune.engine.vendors import Action, DroppedRow, DropReason, Example, RepairReport
 
 SLOTS = 12
 NODES = (

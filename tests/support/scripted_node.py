@@ -17,7 +17,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from auctune.run.runtime.channel import ParentChannel
+from auctune.engine.runtime.channel import ParentChannel
 
 
 def main(parent: ParentChannel[Any], settings: dict[str, Any]) -> None:

@@ -182,7 +182,7 @@ class ServiceProcess:
 
     def workers(self) -> list[int]:
         """Its node processes, wherever on this machine they were started."""
-        return self._children_of(b"auctune.run.workers.node")
+        return self._children_of(b"auctune.engine.workers.node")
 
     def first_worker(self) -> int:
         """The first of its node processes; waits for it, as one that ended is started again."""
@@ -191,7 +191,7 @@ class ServiceProcess:
 
     def pools(self) -> list[int]:
         """The processes of its pools."""
-        return self._children_of(b"auctune.run.pool.worker")
+        return self._children_of(b"auctune.engine.pool.worker")
 
     def ask(
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None

@@ -24,9 +24,9 @@ import uvicorn
 from fastapi import FastAPI
 
 from auctune.domain.epoch_metrics import EpochMetrics
-from auctune.run.base_facts import BaseFacts
-from auctune.run.data.client import DataClient
-from auctune.run.unix_time import SteadyClock
+from auctune.engine.base_facts import BaseFacts
+from auctune.engine.data.client import DataClient
+from auctune.engine.unix_time import SteadyClock
 from auctune.service.accounts.keys import Role
 from auctune.service.app import make_app
 from auctune.service.config.auction import AuctionConfig, NodeConfig

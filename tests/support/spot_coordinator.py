@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from auctune.run.spot.clock import ModelClock
-from auctune.run.spot.job import SpotRunConfig, run_spot_job
-from auctune.run.spot.launcher import LocalProvider
-from auctune.run.spot.state import RowsTrained, SpotEvent
-from auctune.run.spot.traces import MarketTrace
+from auctune.engine.spot.clock import ModelClock
+from auctune.engine.spot.job import SpotRunConfig, run_spot_job
+from auctune.engine.spot.launcher import LocalProvider
+from auctune.engine.spot.state import RowsTrained, SpotEvent
+from auctune.engine.spot.traces import MarketTrace
 from auctune.spot import SpotFirst, SpotJob
 from auctune.train.job import LoraJob
 

@@ -15,8 +15,8 @@ import orjson
 
 from auctune.domain import InputError, Money, round_money, write_snapshot
 from auctune.domain.data_size import DataSize
-from auctune.run.spot.job_config import SpotStrategy
-from auctune.run.spot.traces import LoopedTrace
+from auctune.engine.spot.job_config import SpotStrategy
+from auctune.engine.spot.traces import LoopedTrace
 from auctune.service.jobs.terms import JobValue
 from auctune.service.jobs.training import Training
 from auctune.service.ledger import HELD, hold_account, user_account

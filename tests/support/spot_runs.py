@@ -12,27 +12,27 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file
 from torch import Tensor
 
-from auctune.numerics.rng import stream
-from auctune.run.event_log import EventLog, EventRecord
-from auctune.run.spot.clock import ModelClock, SlotClock
-from auctune.run.spot.job import SpotRunConfig, run_spot_job
-from auctune.run.spot.provider import (
+from auctune.engine.event_log import EventLog, EventRecord
+from auctune.engine.spot.clock import ModelClock, SlotClock
+from auctune.engine.spot.job import SpotRunConfig, run_spot_job
+from auctune.engine.spot.provider import (
     InstanceProvider,
     ProviderFactory,
     PurchaseOption,
     TraceCapacity,
     WorkerHandle,
 )
-from auctune.run.spot.report import SpotRunReport
-from auctune.run.spot.state import OnEvent, ignore_event
-from auctune.run.spot.traces import MarketTrace
-from auctune.run.spot.worker import (
+from auctune.engine.spot.report import SpotRunReport
+from auctune.engine.spot.state import OnEvent, ignore_event
+from auctune.engine.spot.traces import MarketTrace
+from auctune.engine.spot.worker import (
     LoadedWorker,
     Weights,
     WorkerExited,
     WorkerMessage,
     WorkerSettings,
 )
+from auctune.numerics.rng import stream
 from auctune.spot import Policy, SpotJob, SpotMarket
 from auctune.train.base import Base
 from auctune.train.data_parallel.batches import RowRange

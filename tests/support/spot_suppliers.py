@@ -2,11 +2,11 @@
 
 from typing import Protocol
 
-from auctune.run.spot.job_config import SpotRayParams
-from auctune.run.spot.launcher import LocalProvider
-from auctune.run.spot.provider import ProviderFactory
-from auctune.run.spot.ray_workers import RayProvider
-from auctune.run.spot.traces import MarketTrace
+from auctune.engine.spot.job_config import SpotRayParams
+from auctune.engine.spot.launcher import LocalProvider
+from auctune.engine.spot.provider import ProviderFactory
+from auctune.engine.spot.ray_workers import RayProvider
+from auctune.engine.spot.traces import MarketTrace
 
 # Of `support.ray_nodes`, whose nodes are marked by their names.
 SPOT, ON_DEMAND = "spot", "on-demand"

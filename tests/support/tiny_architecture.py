@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from auctune.run.base_place import base_cache
+from auctune.engine.base_place import base_cache
 
 
 def tiny_architecture(cache: Path | None = None) -> str:

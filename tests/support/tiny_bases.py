@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from auctune.run.base_place import base_cache
+from auctune.engine.base_place import base_cache
 from auctune.train.base import Base, load_base
 from auctune.train.tiny import tiny_folder
 

@@ -7,8 +7,8 @@ from typing import Any
 from auctune.domain import AuctuneError, InputError
 from auctune.domain.data_size import DataSize
 from auctune.domain.dataset import DataSet, iterate_lines, read_dataset
-from auctune.run.data.archive import archive_folder
-from auctune.run.data.facts import (
+from auctune.engine.data.archive import archive_folder
+from auctune.engine.data.facts import (
     APPRAISALS,
     FACTS,
     REPAIR_PARAMS,
@@ -17,8 +17,8 @@ from auctune.run.data.facts import (
     DataFacts,
     Offer,
 )
-from auctune.run.runtime.channel import Message, ParentChannel, error_record
-from auctune.run.vendors import RepairVendor
+from auctune.engine.runtime.channel import Message, ParentChannel, error_record
+from auctune.engine.vendors import RepairVendor
 from auctune.train.adapter_files import read_start
 from auctune.train.stored_tokens import tokens_folder
 

@@ -11,8 +11,8 @@ import orjson
 from auctune.device_profile import Mix, Origin, Profile, SweepPoint
 from auctune.domain import Cluster, Node, NodeType, RepeatedEnergy
 from auctune.domain.data_size import DataSize
+from auctune.engine.runtime.supervisor import Executor
 from auctune.registry import build
-from auctune.run.runtime.supervisor import Executor
 from auctune.service.datasets.repairer import VendorOffer
 from auctune.service.jobs.training import Training
 from auctune.service.ledger import Entry

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from auctune.domain import InputError
-from auctune.run.base_facts import Alone, Report, learn_base
-from auctune.run.runtime.local import LocalLauncher
-from auctune.run.runtime.messages import NodeSettings
-from auctune.run.runtime.supervisor import Executor
+from auctune.engine.base_facts import Alone, Report, learn_base
+from auctune.engine.runtime.local import LocalLauncher
+from auctune.engine.runtime.messages import NodeSettings
+from auctune.engine.runtime.supervisor import Executor
 from auctune.service.config.fields import Amount, RelativePath
 from auctune.service.config.zone import DeviceRequirement, LanguageZoneConfig, ZoneRequirements
 from auctune.service.zones.core.actor import ZoneActor

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from auctune.edge import EdgeJob, EdgeMarket, EdgePlan, Eris, Logistic, Site
-from auctune.run.edge.storage import assign_chunks
+from auctune.engine.edge.storage import assign_chunks
 from edge_harness.digits import DigitsTraining, digits, partition
 
 MARKET = EdgeMarket(

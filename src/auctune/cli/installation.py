@@ -11,7 +11,7 @@ from auctune.cli._support.options import DATA, Device, Dtype, print_json
 from auctune.client.endpoint import URL_FILE
 from auctune.doctor import Finding, Severity, load_installation, run_checks
 from auctune.domain.errors import InputError
-from auctune.run.base_place import base_cache
+from auctune.engine.base_place import base_cache
 
 
 def init(
@@ -90,7 +90,7 @@ def profile(
     Nothing else should run on the device meanwhile.
     """
     # torch takes seconds to import.
-    from auctune.run.measure import measure_to_file
+    from auctune.engine.measure import measure_to_file
 
     measure_to_file(
         base,

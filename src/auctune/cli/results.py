@@ -19,9 +19,9 @@ from auctune.domain.base_name import HUB, resolve_base
 from auctune.domain.dataset import DEFAULT_MAX_LENGTH, RowKind, find_kind
 from auctune.domain.errors import AuctuneError, InputError
 from auctune.domain.evaluation import Evaluation
-from auctune.run.base_place import base_cache
-from auctune.run.console import RunConsole
-from auctune.run.inference import EVALUATIONS, EvaluationOrder, SampleOrder, evaluate, sample
+from auctune.engine.base_place import base_cache
+from auctune.engine.console import RunConsole
+from auctune.engine.inference import EVALUATIONS, EvaluationOrder, SampleOrder, evaluate, sample
 from auctune.train.job import SampleParams
 
 Checkpoint = Annotated[

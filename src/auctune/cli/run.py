@@ -7,8 +7,8 @@ import typer
 from rich.console import Console
 
 from auctune.cli._support.runs import NewRunFolder, Resume, resumable, run_folder
-from auctune.run.market.directory import MarketDirectory
-from auctune.run.market.market_file import read_market
+from auctune.engine.market.directory import MarketDirectory
+from auctune.engine.market.market_file import read_market
 
 
 def run(
@@ -35,8 +35,8 @@ def run(
         read_market(market)
     console = Console(highlight=False)
     with console.status("starting"):
-        from auctune.run.console import render_summary
-        from auctune.run.main_job import resume_market, run_market
+        from auctune.engine.console import render_summary
+        from auctune.engine.main_job import resume_market, run_market
 
     with resumable("run", folder, MarketDirectory(folder).exists):
         if market is None:

@@ -15,8 +15,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from auctune.cli._support.options import DATA
 from auctune.client.endpoint import KEY_FILE, URL_FILE, StartupStatus
 from auctune.domain.errors import InputError
-from auctune.run.base_place import base_cache
-from auctune.run.console import ProgressLines
+from auctune.engine.base_place import base_cache
+from auctune.engine.console import ProgressLines
 
 if TYPE_CHECKING:
     from auctune.service.config.models import ServiceConfig

@@ -26,7 +26,7 @@ from auctune.client.spec import TRAINING_SETTINGS
 from auctune.domain.errors import InputError
 
 if TYPE_CHECKING:
-    from auctune.run.market.market_file import BidEntry, MarketFile
+    from auctune.engine.market.market_file import BidEntry, MarketFile
 
 # Options that can be combined with --quote, and with --market.
 _WITH_QUOTE = ("--bid", "--max-cost", "--name")
@@ -128,7 +128,7 @@ def _submit_market(
     path: Path, model: str | None, zone: str | None, service: ServiceJsonOptions
 ) -> tuple[list[Job], int]:
     """Return the jobs of valid bids, and the number of all bids."""
-    from auctune.run.market.market_file import read_market
+    from auctune.engine.market.market_file import read_market
 
     market = read_market(path)
     jobs = []

@@ -14,9 +14,9 @@ from auctune.doctor.installation import (
     write_error,
 )
 from auctune.domain import InputError
+from auctune.engine.base_facts import processor_warning
+from auctune.engine.base_place import BaseKind, base_place
 from auctune.extras import install_command
-from auctune.run.base_facts import processor_warning
-from auctune.run.base_place import BaseKind, base_place
 
 _PROFILED_PACKAGES = ("torch", "transformers", "peft")
 

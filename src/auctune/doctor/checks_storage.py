@@ -26,8 +26,8 @@ from auctune.doctor.installation import (
     write_error,
 )
 from auctune.domain import InputError
-from auctune.run.base_place import base_place
-from auctune.run.run_directory import NODES_LOCK
+from auctune.engine.base_place import base_place
+from auctune.engine.run_directory import NODES_LOCK
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

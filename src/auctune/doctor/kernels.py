@@ -60,8 +60,8 @@ def _learn_prices() -> None:
 
 
 def _rent() -> None:
+    from auctune.engine.spot.job_config import SpotStrategy, estimate
     from auctune.registry import spot_policy_names
-    from auctune.run.spot.job_config import SpotStrategy, estimate
     from auctune.spot import SpotJob, SpotMarket
 
     draw = np.random.default_rng(0)

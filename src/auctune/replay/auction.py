@@ -17,11 +17,11 @@ from auctune.domain import (
     Replanned,
 )
 from auctune.domain.decision import MenuLine
+from auctune.engine.records import decision_record, read_decision, read_schedule
 from auctune.registry import build
 from auctune.replay.auction_outcome import AuctionOutcome, outcome_under, recorded_outcome
 from auctune.replay.compare import Progress, ReplayInput, Tick, ZoneReplay
 from auctune.replay.verify import Body, Difference, LogVerifier, Rule, noop
-from auctune.run.records import decision_record, read_decision, read_schedule
 from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.service.zones.auction.events import AuctionEventType
 from auctune.service.zones.auction.job import (

@@ -8,10 +8,10 @@ from typing import ClassVar
 from auctune.domain import InputError, Money
 from auctune.edge import EdgeDecision, EdgeJob, EdgeMenuLine, EdgePlayer, Eris
 from auctune.edge.job import MOST_CELLS
+from auctune.engine.edge.records import plan_record, read_decision, read_job
 from auctune.registry import edge_player
 from auctune.replay.compare import Progress, ZoneReplay
 from auctune.replay.verify import Body, LogVerifier, Rule
-from auctune.run.edge.records import plan_record, read_decision, read_job
 from auctune.service.config.edge import read_supply
 from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.service.zones.edge.decision import (

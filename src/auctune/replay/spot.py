@@ -19,11 +19,11 @@ import numpy as np
 
 from auctune.domain import InputError, Money, round_money
 from auctune.domain.money import ZERO
+from auctune.engine.spot.job_config import SpotJobSpec, SpotStrategy
+from auctune.engine.spot.traces import LoopedTrace
 from auctune.registry import spot_policy
 from auctune.replay.compare import LogRange, Progress, ReplayInput, ZoneReplay
 from auctune.replay.verify import Body, LogVerifier, Rule, noop
-from auctune.run.spot.job_config import SpotJobSpec, SpotStrategy
-from auctune.run.spot.traces import LoopedTrace
 from auctune.service.config.spot import SpotConfig
 from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.service.zones.core.clock import SlotClock

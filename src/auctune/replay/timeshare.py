@@ -21,10 +21,10 @@ import numpy as np
 
 from auctune.domain import Money
 from auctune.domain.data_size import DataSize
+from auctune.engine.pool.events import ExitReason
 from auctune.registry import timeshare_allocator
 from auctune.replay.compare import Progress, ZoneReplay
 from auctune.replay.verify import Body, LogVerifier, Rule
-from auctune.run.pool.events import ExitReason
 from auctune.service.jobs.training import Training
 from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.service.zones.core.clock import SlotClock

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from auctune.domain import AuctuneError, InputError
-from auctune.run.data.client import DataError
+from auctune.engine.data.client import DataError
 from auctune.service.accounts.default_terms import Sources, resolve
 from auctune.service.accounts.keys import Principal
 from auctune.service.accounts.limits import JobQuota, QuotaExceededError

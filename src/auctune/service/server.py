@@ -15,10 +15,10 @@ import uvicorn
 import uvloop
 
 from auctune.domain import AuctuneError, InputError
-from auctune.run.base_facts import Report, processor_warning
-from auctune.run.run_directory import NODES_LOCK, lock_file
-from auctune.run.runtime.local import start_fork_server
-from auctune.run.unix_time import SteadyClock
+from auctune.engine.base_facts import Report, processor_warning
+from auctune.engine.run_directory import NODES_LOCK, lock_file
+from auctune.engine.runtime.local import start_fork_server
+from auctune.engine.unix_time import SteadyClock
 from auctune.service import logging
 from auctune.service.accounts.default_terms import NO_TERMS
 from auctune.service.accounts.keys import Role, generate_key

@@ -15,8 +15,8 @@ from sqlalchemy import Engine
 from starlette.types import ASGIApp
 
 from auctune.domain import InputError
-from auctune.run.base_facts import Alone, BaseFacts, Report, at_once
-from auctune.run.data.client import DataClient
+from auctune.engine.base_facts import Alone, BaseFacts, Report, at_once
+from auctune.engine.data.client import DataClient
 from auctune.service.accounts.budgets import BudgetLocks, BudgetTracker
 from auctune.service.accounts.default_terms import NO_TERMS, DefaultTerms
 from auctune.service.accounts.limits import (

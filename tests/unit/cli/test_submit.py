@@ -10,7 +10,7 @@ from auctune.cli.submit import job_spec
 from auctune.client import JobTerms
 from auctune.client.spec import job_request
 from auctune.domain import InputError
-from auctune.run.market.market_file import BidEntry
+from auctune.engine.market.market_file import BidEntry
 from auctune.schema import check_schema
 from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.training import Defaults, resolve_training

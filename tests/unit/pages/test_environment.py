@@ -4,7 +4,7 @@ from jinja2 import UndefinedError
 from auctune.charts import DARK, LIGHT
 from auctune.pages import NOTHING, count, make_environment, money
 
-PAGES = make_environment("auctune.run")
+PAGES = make_environment("auctune.engine")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auctune.domain import AuctuneError, InputError
-from auctune.run.data.client import DataError
+from auctune.engine.data.client import DataError
 from auctune.service.accounts.keys import Principal, Role
 from auctune.service.jobs.offers import QuoteSummary, ZoneQuote
 from auctune.service.jobs.request import JobRequest, MarketTerms

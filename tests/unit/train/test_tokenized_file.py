@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerBase
 
 from auctune.domain import InputError
 from auctune.domain.dataset import read_dataset
-from auctune.run.data.examiner import Examiner
+from auctune.engine.data.examiner import Examiner
 from auctune.train import stored_tokens, tokenized_file
 from auctune.train.rows import TokenizedDataSet, tokenize
 from auctune.train.stored_tokens import MAX_KEPT, is_stored, tokens_folder

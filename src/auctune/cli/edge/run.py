@@ -17,11 +17,10 @@ from auctune.cli._support.tables import make_table, print_table
 from auctune.domain.errors import InputError
 from auctune.edge import EdgeDecision, EdgePlan
 from auctune.edge.search.forward import plan_cost
-from auctune.extras import install_command
-from auctune.run.edge.driver import RunEvent, SiteGone, SlotBegun, SlotProgress, run_edge
-from auctune.run.edge.edge_folder import EdgeFolder
-from auctune.run.edge.inputs import copy_inputs, has_inputs, read_copied_inputs, read_inputs
-from auctune.run.edge.state import (
+from auctune.engine.edge.driver import RunEvent, SiteGone, SlotBegun, SlotProgress, run_edge
+from auctune.engine.edge.edge_folder import EdgeFolder
+from auctune.engine.edge.inputs import copy_inputs, has_inputs, read_copied_inputs, read_inputs
+from auctune.engine.edge.state import (
     BidDecided,
     EdgeRunReport,
     EdgeRunState,
@@ -31,6 +30,7 @@ from auctune.run.edge.state import (
     SiteClosed,
     SlotEnded,
 )
+from auctune.extras import install_command
 
 
 def run(

@@ -138,7 +138,7 @@ def _case_of_run(folder: Path, options: AdviceOptions) -> _AdviceInput:
     refuse_combined("--run", dict.fromkeys(changed_options(options), True), "one of the two")
 
     # Imports torch, which only --run needs.
-    from auctune.run.spot.inputs import read_snapshot
+    from auctune.engine.spot.inputs import read_snapshot
 
     state = read_snapshot(folder)
     (policy,), forecaster = read_policies([state.policy]), read_forecaster(state.forecast)

@@ -31,15 +31,15 @@ from auctune.cli.spot.inputs import (
 )
 from auctune.cli.spot.tables import in_money
 from auctune.domain.errors import InputError
-from auctune.run.base_place import base_cache
+from auctune.engine.base_place import base_cache
 from auctune.sim.spot.job_file import JobFile, read_job_file
 from auctune.spot import SpotJob
 
 if TYPE_CHECKING:
-    from auctune.run.spot.inputs import RunInputs, SpotFolder
-    from auctune.run.spot.job_config import SpotRayParams
-    from auctune.run.spot.report import SpotRunReport
-    from auctune.run.spot.state import SpotEvent
+    from auctune.engine.spot.inputs import RunInputs, SpotFolder
+    from auctune.engine.spot.job_config import SpotRayParams
+    from auctune.engine.spot.report import SpotRunReport
+    from auctune.engine.spot.state import SpotEvent
 
 # A finish this close after the deadline is a rounding error.
 _SLACK = 1e-9
@@ -100,8 +100,8 @@ class ClusterOptions:
                 "--device", f"{device!r}", "cuda, as Ray assigns a GPU to each instance"
             )
 
-        from auctune.run.runtime.ray.params import check_ray
-        from auctune.run.spot.job_config import SpotRayParams
+        from auctune.engine.runtime.ray.params import check_ray
+        from auctune.engine.spot.job_config import SpotRayParams
 
         check_ray("--provider ray")
         return SpotRayParams(
@@ -170,7 +170,7 @@ def run(
     read_forecaster(forecast)
     console = Console(highlight=False)
     with console.status("starting"):
-        from auctune.run.spot.inputs import RunSettings, find_inputs
+        from auctune.engine.spot.inputs import RunSettings, find_inputs
 
     if job is None or market is None:
         _resume(folder, console)
@@ -215,7 +215,7 @@ class RunDisplay:
         self._bar.stop()
 
     def __call__(self, event: "SpotEvent") -> None:
-        from auctune.run.spot import state
+        from auctune.engine.spot import state
 
         match event:
             case state.SlotStarted(record):
@@ -259,8 +259,8 @@ class RunDisplay:
 
 
 def _start(inputs: "RunInputs", out: Path, console: Console) -> None:
-    from auctune.run.spot.inputs import SpotFolder
-    from auctune.run.spot.job import start_run
+    from auctune.engine.spot.inputs import SpotFolder
+    from auctune.engine.spot.job import start_run
 
     folder, job = SpotFolder(out), inputs.read_job()
     try:
@@ -274,8 +274,8 @@ def _start(inputs: "RunInputs", out: Path, console: Console) -> None:
 
 
 def _resume(path: Path, console: Console) -> None:
-    from auctune.run.spot.inputs import SpotFolder, read_inputs
-    from auctune.run.spot.job import resume_run
+    from auctune.engine.spot.inputs import SpotFolder, read_inputs
+    from auctune.engine.spot.job import resume_run
 
     folder = SpotFolder(path)
     job = read_inputs(folder).read_job()
@@ -289,7 +289,7 @@ def _resumable(folder: "SpotFolder") -> AbstractContextManager[None]:
 
 
 def _print_report(report: "SpotRunReport", file: JobFile, folder: "SpotFolder") -> None:
-    from auctune.run.spot.overhead import assumed_overhead
+    from auctune.engine.spot.overhead import assumed_overhead
 
     job, money, outcome = file.spot_job(), file.market, report.outcome
     when = "on time" if outcome.finish <= job.deadline + _SLACK else "late"

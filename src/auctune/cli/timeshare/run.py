@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from auctune.cli._support.runs import NewRunFolder, Resume, resumable, run_folder
-from auctune.run.base_place import base_cache
-from auctune.run.pool.events import (
+from auctune.engine.base_place import base_cache
+from auctune.engine.pool.events import (
     JobNoted,
     JobOutlook,
     PoolDirectory,
@@ -23,7 +23,7 @@ from auctune.run.pool.events import (
 from auctune.sim.timeshare.bundle_file import read_bundle_file
 
 if TYPE_CHECKING:
-    from auctune.run.pool.report import PoolReport
+    from auctune.engine.pool.report import PoolReport
 
 _COLOURS = {"done": "green", "in time": "green", "late": "yellow", "missed": "red"}
 
@@ -49,7 +49,7 @@ def run(
     directory = PoolDirectory(run_folder(context, out, resume, required, allowed=("saved_every",)))
     console = Console(highlight=False)
     with console.status("starting"):
-        from auctune.run.pool import bundle as runs
+        from auctune.engine.pool import bundle as runs
 
     cache = base_cache()
     with resumable("timeshare run", directory.root, runs.bundle_file(directory).is_file):
@@ -131,7 +131,7 @@ def _thread_table(time: int, outlooks: Sequence[JobOutlook]) -> Table:
 
 
 def _print_report(report: "PoolReport", directory: PoolDirectory) -> None:
-    from auctune.run.pool.report import report_page
+    from auctune.engine.pool.report import report_page
 
     figures = report.figures
     for thread in figures["threads"]:

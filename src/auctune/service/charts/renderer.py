@@ -13,8 +13,8 @@ import structlog
 from markupsafe import Markup
 
 from auctune.domain import AuctuneError
-from auctune.run.runtime.channel import Alive, Message, OnMessage
-from auctune.run.runtime.local import AsyncWorker, WorkerProcess
+from auctune.engine.runtime.channel import Alive, Message, OnMessage
+from auctune.engine.runtime.local import AsyncWorker, WorkerProcess
 
 WORKER = "auctune.service.charts.worker"
 _MAX_CACHED = 64

@@ -34,7 +34,7 @@ from auctune.charts.metered import (
 )
 from auctune.charts.render import DrawChart
 from auctune.charts.theme import AnyChart, SlotTimes
-from auctune.run.runtime.channel import ParentChannel
+from auctune.engine.runtime.channel import ParentChannel
 
 if TYPE_CHECKING:
     from auctune.service.charts.renderer import ChartMessage

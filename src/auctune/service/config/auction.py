@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from auctune.device_profile import physical_device
 from auctune.domain import InputError
-from auctune.run.runtime.ray.params import RayParams, Resource
+from auctune.engine.runtime.ray.params import RayParams, Resource
 from auctune.schema import STRICT
 from auctune.service.config.fields import (
     Name,

@@ -7,8 +7,8 @@ from pydantic import BaseModel, Field, model_validator
 
 from auctune.domain import InputError
 from auctune.edge import EdgeMarket, ErisParams, Site
-from auctune.run.edge.cluster import worker_gpus
-from auctune.run.runtime.ray.params import ClusterAddress
+from auctune.engine.edge.cluster import worker_gpus
+from auctune.engine.runtime.ray.params import ClusterAddress
 from auctune.schema import STRICT
 from auctune.service.config.fields import (
     Count,

@@ -22,7 +22,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from auctune.run.runtime.ray.params import RayParams
+from auctune.engine.runtime.ray.params import RayParams
 from auctune.service.accounts.default_terms import DefaultTerms
 from auctune.service.config.auction import AuctionConfig, NodeConfig, NodeTypeConfig
 from auctune.service.config.edge import EdgeConfig, PricingConfig, SiteConfig

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from auctune.run.generation import GeneratorSettings
+from auctune.engine.generation import GeneratorSettings
 from auctune.schema import STRICT
 from auctune.service.config.fields import Amount, Count, Positive
 from auctune.service.config.zone import LanguageZoneConfig, ZoneConfig

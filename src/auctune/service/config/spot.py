@@ -6,8 +6,8 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, Field, model_validator
 
 from auctune.domain import InputError
-from auctune.run.runtime.ray.params import ClusterAddress, Resource
-from auctune.run.spot.job_config import SpotRayParams, SpotStrategy
+from auctune.engine.runtime.ray.params import ClusterAddress, Resource
+from auctune.engine.spot.job_config import SpotRayParams, SpotStrategy
 from auctune.schema import STRICT
 from auctune.service.config.fields import (
     Count,

@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, Field, model_validator
 
-from auctune.run.vendors import RepairParams
+from auctune.engine.vendors import RepairParams
 from auctune.schema import STRICT
 from auctune.service.config.fields import (
     Amount,

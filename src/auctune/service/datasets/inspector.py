@@ -8,7 +8,7 @@ from pathlib import Path
 
 from auctune.domain import InputError
 from auctune.domain.data_size import DataSize
-from auctune.run.data.client import DataClient
+from auctune.engine.data.client import DataClient
 from auctune.service.datasets.repairer import (
     BuiltinVendor,
     DatasetQuote,

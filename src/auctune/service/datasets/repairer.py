@@ -22,8 +22,8 @@ from tenacity import (
 
 from auctune.domain import InputError, Money
 from auctune.domain.data_size import DataSize
-from auctune.run.data.client import DataClient
-from auctune.run.vendors import RepairParams, RepairReport
+from auctune.engine.data.client import DataClient
+from auctune.engine.vendors import RepairParams, RepairReport
 from auctune.service.config.vendors import BuiltinVendorConfig
 from auctune.service.jobs.training import Training
 from auctune.service.vendors.client import (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import orjson
 
 from auctune.domain import InputError
-from auctune.run.data.client import DataClient
+from auctune.engine.data.client import DataClient
 from auctune.service.files.repository import FileRepository
 from auctune.service.identifiers import JOB_ID
 from auctune.service.jobs.fine_tuned import (

@@ -19,7 +19,7 @@ import structlog
 
 from auctune.atomic_files import replace_durably
 from auctune.domain import AuctuneError, InputError
-from auctune.run.data.client import tokens_folder
+from auctune.engine.data.client import tokens_folder
 
 _DRAFT = ".draft"
 _NAME = re.compile(r"file-[A-Za-z0-9]+")

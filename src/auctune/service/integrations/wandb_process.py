@@ -13,8 +13,8 @@ from typing import Literal, TypedDict
 from weakref import WeakSet
 
 from auctune.domain import AuctuneError
-from auctune.run.runtime.channel import Alive, OnMessage
-from auctune.run.runtime.local import AsyncWorker, WorkerProcess
+from auctune.engine.runtime.channel import Alive, OnMessage
+from auctune.engine.runtime.local import AsyncWorker, WorkerProcess
 from auctune.service.storage.events import Record
 
 WORKER = "auctune.service.integrations.worker"

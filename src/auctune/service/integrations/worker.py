@@ -12,7 +12,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from auctune.run.runtime.channel import Message, ParentChannel
+from auctune.engine.runtime.channel import Message, ParentChannel
 from auctune.wandb_run import WandbRun
 
 if TYPE_CHECKING:

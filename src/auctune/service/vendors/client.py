@@ -30,7 +30,7 @@ from auctune.atomic_files import replace_durably
 from auctune.domain import InputError, Money, parse_money
 from auctune.domain.checks import check_positive
 from auctune.domain.dataset import read_dataset
-from auctune.run.vendors import DroppedRow, Example, RepairReport
+from auctune.engine.vendors import DroppedRow, Example, RepairReport
 from auctune.service.vendors.protocol import (
     MONEY,
     DataBody,

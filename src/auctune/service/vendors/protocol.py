@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from auctune.domain import AuctuneError, InputError, Money
 from auctune.domain.dataset import RowKind
-from auctune.run.vendors import Action, DropReason
+from auctune.engine.vendors import Action, DropReason
 from auctune.service.signing import sign_message
 
 YEAR_SECONDS = 365 * 24 * 3600

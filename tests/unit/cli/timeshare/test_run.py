@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from auctune.cli.timeshare.run import RunDisplay
-from auctune.run.pool.events import JobOutlook, JobStatus, PoolUpdate, QuantumTrained
+from auctune.engine.pool.events import JobOutlook, JobStatus, PoolUpdate, QuantumTrained
 from lara_tasks.module_job import ModuleJob
 from lara_tasks.tasks import make_task
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from auctune.domain import InputError
-from auctune.run.runtime.local import WorkerProcess
+from auctune.engine.runtime.local import WorkerProcess
 from auctune.service.config.auction import AuctionConfig, NodeConfig
 from auctune.service.config.cores import core_warnings, divide_cores, usable_cores
 from auctune.service.config.edge import EdgeConfig

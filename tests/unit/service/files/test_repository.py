@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from auctune.domain import InputError
-from auctune.run.data.client import tokens_folder
+from auctune.engine.data.client import tokens_folder
 from auctune.service.config.models import LimitsConfig
 from auctune.service.files.blobs import RETENTION, Blobs, Disk, DiskFullError, Trash, check_start
 from auctune.service.files.repository import FileRecord, FileRepository, Purpose

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from auctune.domain import InputError
 from auctune.domain.dataset import read_row
-from auctune.run.generation import REQUESTS
+from auctune.engine.generation import REQUESTS
 from auctune.service.http.requests import read_body
 from auctune.service.inference.requests import ChatRequest, CompletionRequest
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from auctune.domain import InputError
-from auctune.run.pool.process import PoolSettings
+from auctune.engine.pool.process import PoolSettings
 from auctune.service.config.timeshare import TimeshareConfig
 from auctune.sim.timeshare.bundle_file import PoolEntry, bundle_of_file, read_bundle_file
 from auctune.sim.timeshare.recorded import RecordedCurve, level_at, read_curves, units_alone

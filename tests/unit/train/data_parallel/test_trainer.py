@@ -8,8 +8,8 @@ import pytest
 from torch import Tensor
 
 from auctune.domain.errors import CheckpointError, InputError
+from auctune.engine.data.examiner import Examiner
 from auctune.numerics.rng import stream
-from auctune.run.data.examiner import Examiner
 from auctune.train.base import Base
 from auctune.train.data_parallel.batches import Contribution
 from auctune.train.data_parallel.gradients import GradientWorker

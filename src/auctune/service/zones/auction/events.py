@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import PlainSerializer, PlainValidator
 
 from auctune.domain import Cell, Decision, Money, Task
-from auctune.run.records import decision_record, read_decision
+from auctune.engine.records import decision_record, read_decision
 from auctune.service.datasets.repairer import Repair
 from auctune.service.storage.events import Record
 from auctune.service.zones.auction.job import cell_records, read_cells, read_task, task_record

@@ -6,12 +6,12 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from auctune.run.base_facts import StartNode
-from auctune.run.runtime.local import LocalLauncher
-from auctune.run.runtime.messages import NodeSettings
-from auctune.run.runtime.ray.launcher import RayLauncher
-from auctune.run.runtime.ray.params import RayParams
-from auctune.run.runtime.supervisor import Executor, OnNodeMessage
+from auctune.engine.base_facts import StartNode
+from auctune.engine.runtime.local import LocalLauncher
+from auctune.engine.runtime.messages import NodeSettings
+from auctune.engine.runtime.ray.launcher import RayLauncher
+from auctune.engine.runtime.ray.params import RayParams
+from auctune.engine.runtime.supervisor import Executor, OnNodeMessage
 from auctune.service.config.auction import AuctionConfig
 from auctune.service.zones.core.scheduler import MakeExecutor
 

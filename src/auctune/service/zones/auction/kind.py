@@ -14,12 +14,12 @@ from auctune.domain import (
     Node,
     NodeType,
 )
+from auctune.engine.base_facts import Alone, BaseFacts, Elsewhere, Report, learn_base
+from auctune.engine.records import read_decision
+from auctune.engine.runtime.messages import NodeSettings
+from auctune.engine.runtime.ray.params import check_ray
 from auctune.numerics.jit import COMPILING
 from auctune.registry import check_settings
-from auctune.run.base_facts import Alone, BaseFacts, Elsewhere, Report, learn_base
-from auctune.run.records import read_decision
-from auctune.run.runtime.messages import NodeSettings
-from auctune.run.runtime.ray.params import check_ray
 from auctune.service.config.auction import AuctionConfig
 from auctune.service.datasets.inspector import DatasetInspector
 from auctune.service.datasets.repairer import builtin_vendor

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from auctune.domain import Reason
-from auctune.run.records import decision_record
+from auctune.engine.records import decision_record
 from auctune.service.storage.events import EventType, Record
 from auctune.service.storage.read_model import JobReadModel
 from auctune.service.zones.auction.events import AuctionEventType

@@ -33,11 +33,11 @@ from auctune.domain import (
     RepeatedEnergy,
     Task,
 )
+from auctune.engine.base_facts import Report
+from auctune.engine.runtime.channel import Alive, ParentChannel
+from auctune.engine.runtime.local import WorkerProcess
 from auctune.numerics.jit import COMPILING, is_compiled
 from auctune.registry import build
-from auctune.run.base_facts import Report
-from auctune.run.runtime.channel import Alive, ParentChannel
-from auctune.run.runtime.local import WorkerProcess
 from auctune.service.config.auction import AuctionConfig
 from auctune.service.zones.core.startup import StartupTask
 

@@ -26,7 +26,7 @@ from auctune.domain import (
 )
 from auctune.domain.data_size import DataSize
 from auctune.domain.decision import MenuLine
-from auctune.run.records import schedule_record
+from auctune.engine.records import schedule_record
 from auctune.service.datasets.repairer import Repair, VendorOffer
 from auctune.service.storage.events import ZoneEvent
 from auctune.service.storage.read_model import Effects, JobReadModel

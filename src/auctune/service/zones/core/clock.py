@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from auctune.domain import AuctuneError
-from auctune.run.unix_time import SteadyClock
+from auctune.engine.unix_time import SteadyClock
 from auctune.service.jobs.timestamps import to_rfc3339
 
 Now = Callable[[], float]

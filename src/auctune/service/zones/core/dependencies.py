@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from auctune.run.base_facts import BaseFacts, Report
-from auctune.run.data.client import DataClient
+from auctune.engine.base_facts import BaseFacts, Report
+from auctune.engine.data.client import DataClient
 from auctune.service.accounts.budgets import BudgetLocks
 from auctune.service.datasets.repairer import VendorGateway
 from auctune.service.files.repository import FileRepository

@@ -17,7 +17,7 @@ from auctune.domain import AuctuneError, InputError, Money
 from auctune.domain.data_size import job_notes
 from auctune.domain.money import ZERO
 from auctune.domain.training import module_notes
-from auctune.run.data.client import DataError
+from auctune.engine.data.client import DataError
 from auctune.service.accounts.budgets import BudgetLocks
 from auctune.service.accounts.keys import Principal
 from auctune.service.datasets.repairer import DatasetQuote

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import structlog
 
 from auctune.domain import InputError
-from auctune.run.base_facts import BaseFacts
+from auctune.engine.base_facts import BaseFacts
 from auctune.service.config.zone import LanguageZoneConfig, ZoneConfig
 from auctune.service.datasets.inspector import DatasetInspector
 from auctune.service.datasets.repairer import DatasetQuote

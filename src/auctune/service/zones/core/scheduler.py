@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import structlog
 
-from auctune.run.runtime.messages import (
+from auctune.engine.runtime.messages import (
     NodeMessage,
     NotCompleted,
     Noted,
@@ -23,7 +23,7 @@ from auctune.run.runtime.messages import (
     adapter_folder,
     make_quota,
 )
-from auctune.run.runtime.supervisor import Executor, OnNodeMessage
+from auctune.engine.runtime.supervisor import Executor, OnNodeMessage
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.dependencies import ZoneDependencies
@@ -117,7 +117,7 @@ class SlotScheduler(ABC, Generic[Z, J]):
         self._on_slot_begun(zone)
 
     def on_message(self, zone: Z, node: str, message: NodeMessage) -> None:
-        """Handle a message of a node; see `auctune.run.runtime.supervisor.Executor`."""
+        """Handle a message of a node; see `auctune.engine.runtime.supervisor.Executor`."""
         match message["kind"]:
             case "trained" if not message.get("stale"):
                 self._on_trained(zone, node, message)

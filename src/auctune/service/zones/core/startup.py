@@ -3,7 +3,7 @@
 from types import TracebackType
 from typing import Self
 
-from auctune.run.base_facts import Report
+from auctune.engine.base_facts import Report
 
 
 class StartupTask:

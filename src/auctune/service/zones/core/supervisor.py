@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 import structlog
 
-from auctune.run.runtime.channel import Message, OnMessage
-from auctune.run.runtime.supervisor import SupervisorPolicy
+from auctune.engine.runtime.channel import Message, OnMessage
+from auctune.engine.runtime.supervisor import SupervisorPolicy
 
 _log = structlog.get_logger(__name__)
 

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from auctune.domain import Money
-from auctune.run.edge.records import DecisionField, JobField, PlanField
+from auctune.engine.edge.records import DecisionField, JobField, PlanField
 from auctune.service.storage.events import Record
 from auctune.service.zones.core.events import (
     EventData,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from auctune.domain import Cell, Explanation, PricedCell, PricedPlan, Schedule
 from auctune.edge import EdgeJob, EdgeMenuLine, Eris
 from auctune.edge.explain import plan_costs
-from auctune.run.edge.records import read_decision, read_job
+from auctune.engine.edge.records import read_decision, read_job
 from auctune.service.storage.events import ZoneEvent
 from auctune.service.zones.edge.state import EdgeModel
 

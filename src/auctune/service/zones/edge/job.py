@@ -5,7 +5,7 @@ from typing import Any
 
 from auctune.domain import Money
 from auctune.edge import EdgeCommitment, EdgePlan, SlotPlan
-from auctune.run.edge.records import JobField, PlanField
+from auctune.engine.edge.records import JobField, PlanField
 from auctune.service.zones.core.job import PrepaidJob
 from auctune.service.zones.edge.site_datasets import SiteDatasets
 

@@ -6,9 +6,9 @@ from typing import Any
 from auctune.device_profile import Profile
 from auctune.domain import InputError
 from auctune.edge import ByDuration, EdgeJob
-from auctune.run.base_facts import Alone, Report, learn_base
-from auctune.run.edge.worker import SitesSettings
-from auctune.run.runtime.ray.params import check_ray
+from auctune.engine.base_facts import Alone, Report, learn_base
+from auctune.engine.edge.worker import SitesSettings
+from auctune.engine.runtime.ray.params import check_ray
 from auctune.service.config.edge import EdgeConfig, read_supply
 from auctune.service.datasets.inspector import DatasetInspector
 from auctune.service.datasets.training_data import FileSizes

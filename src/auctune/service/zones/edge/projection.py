@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from auctune.domain import Reason
-from auctune.run.edge.records import plan_record
+from auctune.engine.edge.records import plan_record
 from auctune.service.storage.events import EventType, Record
 from auctune.service.storage.read_model import JobReadModel
 from auctune.service.zones.core.clock import SlotClock

@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 import structlog
 
-from auctune.run.edge.edge_folder import OUTCOME, SlotOutcome
-from auctune.run.edge.records import SlotRequest
-from auctune.run.edge.worker import JobSlotLost, SiteMessage
+from auctune.engine.edge.edge_folder import OUTCOME, SlotOutcome
+from auctune.engine.edge.records import SlotRequest
+from auctune.engine.edge.worker import JobSlotLost, SiteMessage
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.speed import SLOWER
 from auctune.service.zones.core.zone import lose_to_memory

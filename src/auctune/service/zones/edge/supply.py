@@ -20,7 +20,7 @@ from auctune.device_profile import Profile
 from auctune.domain import InputError, Money
 from auctune.domain.data_size import FORWARD_COST
 from auctune.edge import ByDuration, EdgeJob, EdgeMarket, EdgeMenu, Eris, ErisParams, SlotPlan
-from auctune.run.edge.inputs import EdgeTraining, adapter_settings, micro_batch_of
+from auctune.engine.edge.inputs import EdgeTraining, adapter_settings, micro_batch_of
 from auctune.service.config.edge import EdgeConfig
 from auctune.service.jobs.device_limits import check_adapter, check_batch
 from auctune.service.jobs.timestamps import to_rfc3339

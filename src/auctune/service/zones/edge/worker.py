@@ -5,9 +5,9 @@ from pathlib import Path
 
 import structlog
 
-from auctune.run.edge.edge_folder import EdgeFolder
-from auctune.run.edge.worker import SiteMessage, SitesProcess, SitesSettings
-from auctune.run.runtime.channel import OnMessage
+from auctune.engine.edge.edge_folder import EdgeFolder
+from auctune.engine.edge.worker import SiteMessage, SitesProcess, SitesSettings
+from auctune.engine.runtime.channel import OnMessage
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.dependencies import ZoneDependencies

@@ -15,8 +15,8 @@ from pydantic_core import to_jsonable_python
 from auctune.domain import Money, Reason, round_money
 from auctune.domain.data_size import DataSize
 from auctune.domain.money import ZERO
-from auctune.run.spot.job_config import SpotJobSpec, SpotStrategy, estimate
-from auctune.run.spot.traces import LoopedTrace
+from auctune.engine.spot.job_config import SpotJobSpec, SpotStrategy, estimate
+from auctune.engine.spot.traces import LoopedTrace
 from auctune.service.jobs.terms import JobValue
 from auctune.service.jobs.training import ZoneBid
 from auctune.service.zones.core.clock import SlotClock

@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import Field
 
 from auctune.domain import Money
-from auctune.run.spot.job_config import SpotJobSpec
+from auctune.engine.spot.job_config import SpotJobSpec
 from auctune.service.storage.events import Record
 from auctune.service.zones.core.events import (
     EventData,

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from auctune.domain.data_size import DataSize
-from auctune.run.spot.job_config import SpotJobSpec
+from auctune.engine.spot.job_config import SpotJobSpec
 from auctune.service.zones.core.job import MeteredJob
 from auctune.service.zones.core.speed import MAX_SHORTFALL
 

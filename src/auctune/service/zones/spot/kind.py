@@ -4,10 +4,10 @@ from typing import Any
 
 from auctune.domain import InputError
 from auctune.domain.data_size import DataSize
-from auctune.run.base_facts import Alone, BaseFacts, Report, learn_base
-from auctune.run.runtime.messages import NodeSettings
-from auctune.run.spot.job_config import SpotJobSpec, overhead_fields
-from auctune.run.spot.traces import LoopedTrace
+from auctune.engine.base_facts import Alone, BaseFacts, Report, learn_base
+from auctune.engine.runtime.messages import NodeSettings
+from auctune.engine.spot.job_config import SpotJobSpec, overhead_fields
+from auctune.engine.spot.traces import LoopedTrace
 from auctune.service.config.spot import SpotConfig
 from auctune.service.jobs.terms import JobValue
 from auctune.service.jobs.training import Training

@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from auctune.run.runtime.channel import OnMessage
-from auctune.run.runtime.local import WorkerProcess
-from auctune.run.spot.job_config import WORKER, SpotJobConfig, SpotMessage, write_config
+from auctune.engine.runtime.channel import OnMessage
+from auctune.engine.runtime.local import WorkerProcess
+from auctune.engine.spot.job_config import WORKER, SpotJobConfig, SpotMessage, write_config
 from auctune.service.config.spot import SpotConfig
 from auctune.service.zones.core.dependencies import ZoneDependencies
 from auctune.service.zones.core.supervisor import ProcessSupervisor

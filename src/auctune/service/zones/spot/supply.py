@@ -5,13 +5,13 @@ from pathlib import Path
 
 from auctune.device_profile import Profile
 from auctune.domain.data_size import DataSize
-from auctune.run.spot.job_config import (
+from auctune.engine.spot.job_config import (
     SpotJobSpec,
     SpotStrategy,
     max_deadline,
     overhead_fields,
 )
-from auctune.run.spot.traces import LoopedTrace, read_looped_trace
+from auctune.engine.spot.traces import LoopedTrace, read_looped_trace
 from auctune.service.config.spot import SpotConfig
 from auctune.service.jobs.device_limits import check_adapter, check_batch, check_step
 from auctune.service.jobs.terms import JobValue

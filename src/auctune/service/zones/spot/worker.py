@@ -8,7 +8,7 @@ import asyncio
 from pathlib import Path
 
 from auctune.domain import round_money
-from auctune.run.spot.job_config import (
+from auctune.engine.spot.job_config import (
     JobEnded,
     Overtime,
     SlotBilled,

@@ -100,7 +100,7 @@ class JobLeft(EventData):
     """A job left the pool.
 
     Attributes:
-        how: as of `auctune.run.pool.events.ExitReason`.
+        how: as of `auctune.engine.pool.events.ExitReason`.
         best: loss of the unit whose adapter is the result, or None.
     """
 

@@ -117,7 +117,7 @@ class Departure:
     """Departure of a job from the pool.
 
     Attributes:
-        reason: as of `auctune.run.pool.events.ExitReason`.
+        reason: as of `auctune.engine.pool.events.ExitReason`.
         why: an error in words, or empty.
         best: loss of the unit whose adapter is the result, or None if there is no adapter.
     """

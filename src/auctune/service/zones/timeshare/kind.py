@@ -3,9 +3,9 @@
 from typing import Any
 
 from auctune.domain import Money
-from auctune.run.base_facts import Alone, Report, learn_base
-from auctune.run.pool.process import PoolSettings
-from auctune.run.runtime.messages import NodeSettings
+from auctune.engine.base_facts import Alone, Report, learn_base
+from auctune.engine.pool.process import PoolSettings
+from auctune.engine.runtime.messages import NodeSettings
 from auctune.service.config.timeshare import TimeshareConfig
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.dependencies import BaseProfiles, DataDirs

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from auctune.domain import Money
-from auctune.run.pool.events import (
+from auctune.engine.pool.events import (
     JobJoined,
     JobLeft,
     JobNoted,

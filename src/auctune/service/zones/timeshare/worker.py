@@ -8,16 +8,16 @@ from typing import ClassVar
 
 from auctune.device_profile import Profile
 from auctune.domain import Money
-from auctune.run.pool.events import OpenPoolDirectory, read_event
-from auctune.run.pool.process import (
+from auctune.engine.pool.events import OpenPoolDirectory, read_event
+from auctune.engine.pool.process import (
     DesiredJob,
     DesiredStatus,
     PoolMessage,
     PoolProcess,
     PoolSettings,
 )
-from auctune.run.runtime.channel import OnMessage
-from auctune.run.runtime.messages import adapter_folder
+from auctune.engine.runtime.channel import OnMessage
+from auctune.engine.runtime.messages import adapter_folder
 from auctune.service.jobs.device_limits import step_seconds
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock

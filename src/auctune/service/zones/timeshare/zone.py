@@ -5,7 +5,7 @@ from typing import Any
 
 from auctune.device_profile import Profile
 from auctune.domain import Money
-from auctune.run.pool.events import ExitReason
+from auctune.engine.pool.events import ExitReason
 from auctune.service.jobs.device_limits import step_seconds
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import EpochCheckpoint

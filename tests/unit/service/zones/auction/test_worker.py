@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from auctune.run.data.client import SMALL_BYTES, DataClient, tokens_folder
+from auctune.engine.data.client import SMALL_BYTES, DataClient, tokens_folder
 from auctune.service.datasets.inspector import DatasetInspector
 from auctune.service.files.blobs import Blobs
 from auctune.service.zones.auction.worker import AuctionWorker

@@ -7,7 +7,7 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from auctune.run.runtime.messages import NodeMessage
+from auctune.engine.runtime.messages import NodeMessage
 from auctune.service.zones.core.scheduler import log_node_message
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from auctune.run.runtime.channel import Message, OnMessage
+from auctune.engine.runtime.channel import Message, OnMessage
 from auctune.service.zones.core.supervisor import ProcessSupervisor
 
 

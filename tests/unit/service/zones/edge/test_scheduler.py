@@ -4,7 +4,7 @@ import pytest
 
 from auctune.domain import write_snapshot
 from auctune.edge import first_violation
-from auctune.run.edge.edge_folder import OUTCOME
+from auctune.engine.edge.edge_folder import OUTCOME
 from auctune.service.storage.events import EventType
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.edge.events import EdgeEventType

@@ -9,7 +9,7 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.domain.data_size import DataSize
-from auctune.run.data.client import DataClient
+from auctune.engine.data.client import DataClient
 from auctune.service.config.models import LimitsConfig
 from auctune.service.datasets.inspector import DatasetInspector
 from auctune.service.datasets.training_data import FileSizes

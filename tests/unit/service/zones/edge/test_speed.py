@@ -4,9 +4,9 @@ import pytest
 
 from auctune.domain import write_snapshot
 from auctune.edge import SlotPlan
+from auctune.engine.edge.edge_folder import OUTCOME
+from auctune.engine.edge.records import SlotRequest
 from auctune.replay.edge import EdgeVerifier
-from auctune.run.edge.edge_folder import OUTCOME
-from auctune.run.edge.records import SlotRequest
 from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.edge.events import EdgeEventType

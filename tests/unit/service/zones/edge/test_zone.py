@@ -10,8 +10,8 @@ from auctune.domain import InputError, Money
 from auctune.domain.data_size import DataSize
 from auctune.edge import Eris, first_violation
 from auctune.edge.ledger import EdgeLedger
+from auctune.engine.edge.records import read_decision
 from auctune.numerics.rng import stream
-from auctune.run.edge.records import read_decision
 from auctune.service.config.edge import PricingConfig, read_supply
 from auctune.service.storage.events import EventType
 from auctune.service.zones.core.job import Phase

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from auctune.device_profile import read_profile
-from auctune.run.pool.events import ExitReason
+from auctune.engine.pool.events import ExitReason
 from auctune.service.ledger import user_account
 from auctune.service.storage.events import EventType
 from auctune.service.zones.core.metered import SLOWER_THAN_SOLD

@@ -1,0 +1,264 @@
+"""Client of the data processes: requests in, futures out.
+
+There are two processes. One examines files of more than `SMALL_BYTES`, and repairs those of more
+than `SMALL_REPAIR_BYTES`; the other does what is over soon: small files, and archives of results.
+So a large file delays no small one. In each, owners take turns (auctune.engine.data.process). How
+long a request about a file may run follows from the file's size, and how much memory it may take is
+bounded.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from itertools import count
+from pathlib import Path
+from typing import Any, TypeVar
+
+from auctune.domain import InputError
+from auctune.domain.data_size import DataSize
+from auctune.domain.dataset import DEFAULT_MAX_ROW_CHARACTERS
+from auctune.domain.start_adapter import StartAdapter
+from auctune.engine.data.archive import Archived
+from auctune.engine.data.examination import examination_digest
+from auctune.engine.data.facts import (
+    APPRAISALS,
+    FACTS,
+    REPAIR_PARAMS,
+    START_ADAPTERS,
+    Appraisal,
+    DataFacts,
+)
+from auctune.engine.data.process import DataError, DataProcess, Request
+from auctune.engine.runtime.channel import Message
+from auctune.engine.vendors import RepairParams, RepairReport
+from auctune.train.stored_tokens import tokens_folder
+
+__all__ = ["WORKER", "DataClient", "DataError", "tokens_folder"]
+
+WORKER = "auctune.engine.workers.data"
+
+SMALL_BYTES = 256 * 1024
+"""Size up to which a file does not wait for larger ones: a second of work, more or less."""
+SMALL_REPAIR_BYTES = SMALL_BYTES // 16
+"""The same of a file that is to be repaired, which takes longer."""
+
+# A tokenizer is loaded within the first; the others are a fraction (1/20, 1/12) of the speeds of
+# one core on short rows: the machine may be busy.
+_LOAD_SECONDS = 60.0
+_BYTES_PER_SECOND = 50_000
+_REPAIR_BYTES_PER_SECOND = 3_000
+# In addition to what the process itself takes.
+_MEMORY_BYTES = 2 * 1024**3
+# One core for each process: the others are the trainers'.
+_ENVIRONMENT = {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
+_OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+
+_REPAIRS = ("appraise", "repair")
+_EXAMINATIONS = ("size", "store", "measure", "appraise", "adapter")
+
+T = TypeVar("T")
+
+
+class DataClient:
+    """Two data processes: one started at once, the one for large files with the first of them.
+
+    Its futures end with `InputError` where data or arguments are wrong (place, found, expected),
+    or a file's examination took too long, or ended its process twice; with `DataError` where that
+    happened to another request, or the client was closed.
+
+    Requests take an `owner`: owners take turns.
+
+    Args:
+        cache: folder of bases that are built here.
+        hub: whether bases with a hub's name may be fetched; else only what is here already.
+        seconds: that a request may take which is not about one file, and a repair at most.
+        log: file for what the processes write on standard error; `None`: nobody keeps it.
+        module: of the worker.
+        memory_bytes: that a request may take, beside what its process takes without it.
+        max_row_characters: of a row's line; a file with a longer one is refused.
+        max_file_seconds: that a request about a file may take, however large the file is.
+        reserve_bytes: that stored tokens leave free on the disk.
+    """
+
+    def __init__(
+        self,
+        cache: Path,
+        *,
+        hub: bool = False,
+        seconds: float = 600.0,
+        log: Path | None = None,
+        module: str = WORKER,
+        memory_bytes: int = _MEMORY_BYTES,
+        max_row_characters: int = DEFAULT_MAX_ROW_CHARACTERS,
+        max_file_seconds: float = 1800.0,
+        reserve_bytes: int = 0,
+    ) -> None:
+        if not seconds > 0:
+            raise InputError("seconds", f"{seconds!r}", "a number > 0")
+        self._seconds, self._max_file_seconds = seconds, max_file_seconds
+        self._cache = cache
+        self._ids = count(1)
+        argument = {
+            "cache": str(cache),
+            "memory_bytes": memory_bytes,
+            "max_row_characters": max_row_characters,
+            "reserve_bytes": reserve_bytes,
+        }
+        environment = _ENVIRONMENT | ({} if hub else _OFFLINE)
+        self._short, self._long = (
+            # Many services never see a large file.
+            DataProcess(
+                f"data process, {kind}", module, argument, environment, log, lazy=kind == "long"
+            )
+            for kind in ("short", "long")
+        )
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the worker that examines small files, or `None` while none runs."""
+        return self._short.pid
+
+    def prepare(
+        self, base: str, *, owner: str = "", seconds: float | None = None
+    ) -> "Future[int | None]":
+        """Load a base's tokenizer; the longest row in tokens that the base can read, if limited.
+
+        Args:
+            base: "tiny", a folder, or a hub's name.
+            owner: whose turn it takes.
+            seconds: that it may take; `None`: as all requests.
+        """
+        return self._ask({"do": "prepare", "base": base}, _as_it_is, owner, seconds=seconds)
+
+    def examination(self, base: str) -> str:
+        """Return the digest of all that sizes by a base follow from; does not wait."""
+        return examination_digest(base, self._cache)
+
+    def size(
+        self,
+        base: str,
+        path: Path,
+        place: str,
+        max_length: int,
+        *,
+        owner: str = "",
+        store: bool = False,
+    ) -> "Future[DataFacts]":
+        """Look at a data set that is to be trained on as it is.
+
+        Args:
+            base: whose tokenizer counts.
+            path: the file.
+            place: how errors call it.
+            max_length: tokens of a row at most; the base's own limit holds as well.
+            owner: whose turn it takes.
+            store: whether to store its tokens beside it; those of a small file are not worth it.
+        """
+        asked: Message = {"do": "size", "base": base, "path": str(path)}
+        asked |= {"place": place, "max_length": max_length}
+        asked["store"] = store and _size(path) > SMALL_BYTES
+        return self._ask(asked, FACTS.validate_python, owner, path)
+
+    def store(
+        self, base: str, path: Path, place: str, max_length: int, *, owner: str = ""
+    ) -> "Future[None]":
+        """Store a data set's tokens beside it, unless they are; arguments as of `size`."""
+        asked: Message = {"do": "store", "base": base, "path": str(path)}
+        asked |= {"place": place, "max_length": max_length}
+        if _size(path) <= SMALL_BYTES:
+            done: Future[None] = Future()
+            done.set_result(None)
+            return done
+        return self._ask(asked, _as_it_is, owner, path)
+
+    def measure(
+        self, base: str, path: Path, place: str, max_length: int, *, owner: str = ""
+    ) -> "Future[DataSize]":
+        """How much a data set is that somebody else is to repair; arguments as of `size`."""
+        asked: Message = {"do": "measure", "base": base, "path": str(path)}
+        asked |= {"place": place, "max_length": max_length}
+        return self._ask(asked, DataSize.from_record, owner, path)
+
+    def appraise(
+        self,
+        base: str,
+        path: Path,
+        place: str,
+        max_length: int,
+        vendors: Sequence[RepairParams],
+        *,
+        owner: str = "",
+    ) -> "Future[Appraisal]":
+        """Look at a data set that is to be repaired; `vendors` are asked, and work on trial."""
+        asked: Message = {"do": "appraise", "base": base, "path": str(path)}
+        asked |= {"place": place, "max_length": max_length}
+        asked |= {"vendors": [REPAIR_PARAMS.dump_python(vendor, mode="json") for vendor in vendors]}
+        return self._ask(asked, APPRAISALS.validate_python, owner, path)
+
+    def repair(
+        self, source: Path, target: Path, vendor: RepairParams, *, owner: str = ""
+    ) -> "Future[RepairReport]":
+        """Have a vendor repair `source`; `target` appears whole or not at all."""
+        asked: Message = {"do": "repair", "source": str(source), "target": str(target)}
+        asked |= {
+            "vendor": REPAIR_PARAMS.dump_python(vendor, mode="json"),
+            "place": "training_file",
+        }
+        return self._ask(asked, RepairReport.from_json, owner, source)
+
+    def adapter(self, path: Path, place: str, *, owner: str = "") -> "Future[StartAdapter]":
+        """Read the archive of an adapter that a job is to start from; see `read_start`."""
+        asked: Message = {"do": "adapter", "path": str(path), "place": place}
+        return self._ask(asked, START_ADAPTERS.validate_python, owner, path)
+
+    def archive(
+        self, folder: Path, target: Path, name: str, *, owner: str = ""
+    ) -> "Future[Archived]":
+        """Pack a folder; see `archive_folder`."""
+        asked: Message = {"do": "archive", "folder": str(folder)}
+        asked |= {"target": str(target), "name": name}
+        return self._ask(asked, lambda value: Archived(**value), owner)
+
+    def close(self) -> None:
+        """End the processes; requests that are not done fail."""
+        self._short.close()
+        self._long.close()
+
+    def _ask(
+        self,
+        message: Message,
+        read: Callable[[Any], T],
+        owner: str,
+        path: Path | None = None,
+        seconds: float | None = None,
+    ) -> "Future[T]":
+        size, is_repair = _size(path), message["do"] in _REPAIRS
+        limit = self._seconds if seconds is None else seconds
+        if path is not None and seconds is None:
+            limit = min(self._max_file_seconds, _LOAD_SECONDS + size / _BYTES_PER_SECOND)
+            if is_repair:
+                limit = min(self._seconds, _LOAD_SECONDS + size / _REPAIR_BYTES_PER_SECOND)
+        # Files do not change: the same question about one has the same answer.
+        key = failure_key = None
+        if message["do"] in _EXAMINATIONS:
+            key = json.dumps(message)
+            # Whole rows are tokenized, whatever they are truncated to then.
+            failure_key = json.dumps({**message, "max_length": None, "store": None})
+        request = Request(message | {"id": next(self._ids)}, read, owner, limit, key, failure_key)
+        future: Future[T] = Future()
+        small = SMALL_REPAIR_BYTES if is_repair else SMALL_BYTES
+        process = self._short if size <= small else self._long
+        process.submit(request, future)
+        return future
+
+
+def _size(path: Path | None) -> int:
+    """Return the size of a request's file; one that is gone is the worker's to report."""
+    try:
+        return 0 if path is None else path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _as_it_is(value: Any) -> Any:
+    return value

@@ -1,0 +1,343 @@
+"""One data process and the requests that wait for it, queued by owner.
+
+Owners take turns, one request each, so that however many requests an owner has waiting, another
+owner's next request waits for one of them at most. Requests run one at a time, so that the end of
+the process is the doing of the request that it was at: that request waits for its owner's next turn
+and is tried once more with a new process; no other request is touched. A request that exceeds its
+time is failed at once and its process killed. A request about a file that failed like this is not
+tried again as long as the service runs: the same request, whatever its `max_length`, gets the same
+error at once.
+"""
+
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, TypedDict
+
+from auctune.domain import AuctuneError, InputError
+from auctune.engine.runtime.channel import Alive, ErrorRecord, Message, read_error
+from auctune.engine.runtime.local import WorkerProcess
+from auctune.engine.runtime.mailbox import Mailbox
+
+_MAX_TRIES = 2
+_MAX_FAILED = 10_000
+_POLL_SECONDS = 0.2
+_STOP_SECONDS = 2.0
+# On a machine where much else is started, imports take minutes.
+_START_SECONDS = 600.0
+
+
+class DataError(AuctuneError):
+    """The data process failed at a request, through no known fault of the data."""
+
+
+class Started(TypedDict):
+    """The process has started: a request's time runs from now on."""
+
+    kind: Literal["started"]
+
+
+class Done(TypedDict):
+    """Response to a request."""
+
+    kind: Literal["done"]
+    id: int
+    value: Any
+
+
+class RequestFailed(ErrorRecord):
+    """A request failed."""
+
+    kind: Literal["failed"]
+    id: int
+
+
+DataMessage = Alive | Started | Done | RequestFailed
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """A request to a data process.
+
+    Attributes:
+        message: what is sent.
+        read: converts the answer.
+        owner: the user whose turn it takes.
+        seconds: that it may run, without the start of its process.
+        key: equal for requests with equal answers, which run once; `None`: it runs by itself.
+        failure_key: equal for requests of which none is tried once one has ended the process or
+            taken too long; `None`: none.
+        futures: of all who wait for the answer.
+    """
+
+    message: Message
+    read: Callable[[Any], Any]
+    owner: str
+    seconds: float
+    key: str | None
+    failure_key: str | None = None
+    futures: "list[Future[Any]]" = field(default_factory=list)
+    num_tries: int = 0
+    began: float = 0.0
+
+    def start(self) -> bool:
+        """Mark its futures as running; return whether anybody still waits for one of them."""
+        if not self.num_tries:
+            self.futures = [one for one in self.futures if one.set_running_or_notify_cancel()]
+        return bool(self.futures)
+
+    def join(self, future: "Future[Any]") -> None:
+        """Have a future answered with this request's answer."""
+        if not self.num_tries or future.set_running_or_notify_cancel():
+            self.futures.append(future)
+
+    def fail(self, error: AuctuneError) -> None:
+        """Answer with an error."""
+        for future in self.futures:
+            future.set_exception(error)
+
+
+class RequestQueue:
+    """Requests by owner; owners take turns."""
+
+    def __init__(self) -> None:
+        self._owners: OrderedDict[str, deque[Request]] = OrderedDict()
+        self._last_owner = ""
+
+    def add(self, request: Request) -> None:
+        """Append a request to those of its owner."""
+        self._owners.setdefault(request.owner, deque()).append(request)
+
+    def requeue(self, request: Request) -> None:
+        """Put a request back that was taken: it is its owner's next one."""
+        self._owners.setdefault(request.owner, deque()).appendleft(request)
+
+    def take(self) -> Request | None:
+        """Remove and return the next request; its owner's next turn is after all others'."""
+        if not self._owners:
+            return None
+        if self._last_owner in self._owners:
+            self._owners.move_to_end(self._last_owner)
+        owner, requests = self._owners.popitem(last=False)
+        self._last_owner = owner
+        request = requests.popleft()
+        if requests:
+            self._owners[owner] = requests
+        return request
+
+    def drain(self) -> list[Request]:
+        """Remove and return all requests."""
+        requests = [request for queued in self._owners.values() for request in queued]
+        self._owners.clear()
+        return requests
+
+
+class DataProcess:
+    """A data process, started again whenever it is needed.
+
+    Args:
+        name: of its thread.
+        module: of the worker.
+        argument: of the worker.
+        environment: what differs from this process's own.
+        log: file for what the process writes on standard error; `None`: not kept.
+        lazy: whether it starts with its first request, and not at once.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        module: str,
+        argument: object,
+        environment: Mapping[str, str],
+        log: Path | None,
+        lazy: bool,
+    ) -> None:
+        self._module = module
+        self._argument = argument
+        self._environment = environment
+        self._log = log
+        self._lazy = lazy
+        self._mailbox = Mailbox()
+        self._queue = RequestQueue()
+        # Requests that wait or run, by key.
+        self._shared: dict[str, Request] = {}
+        # Errors of those that must not run again, by failure key.
+        self._failed: OrderedDict[str, AuctuneError] = OrderedDict()
+        self._current: Request | None = None
+        self._process: WorkerProcess | None = None
+        self._started = False
+        self._number = 0
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def pid(self) -> int | None:
+        """Process id, `None` while there is no process."""
+        process = self._process
+        return None if process is None else process.pid
+
+    def submit(self, request: Request, future: "Future[Any]") -> None:
+        """Queue a request whose answer `future` gets; does not wait."""
+        self._mailbox.post(partial(self._add, request, future))
+
+    def close(self) -> None:
+        """End the process; requests that are not done fail."""
+        self._mailbox.close()
+        self._thread.join()
+
+    def _add(self, request: Request, future: "Future[Any]") -> None:
+        if (error := self._failure_of(request)) is not None:
+            if future.set_running_or_notify_cancel():
+                future.set_exception(error)
+            return
+        key = request.key
+        if key is not None:
+            if (same := self._shared.get(key)) is not None:
+                same.join(future)
+                return
+            self._shared[key] = request
+        request.futures.append(future)
+        self._queue.add(request)
+
+    def _run(self) -> None:
+        if not self._lazy:
+            self._start()
+        while not self._mailbox.is_closed:
+            self._poll()
+            # An answer that has come is not late.
+            self._mailbox.run_pending(_POLL_SECONDS)
+        if self._process is not None:
+            self._process.stop(0.0 if self._current is not None else _STOP_SECONDS)
+            self._process = None
+        # Requests that came last.
+        self._mailbox.run_pending()
+        closed = DataError("the data process was closed")
+        if self._current is not None:
+            self._current.fail(closed)
+        for request in self._queue.drain():
+            if request.start():
+                request.fail(closed)
+
+    def _start(self) -> None:
+        self._number += 1
+        self._started = False
+        on_message = partial(self._post_message, self._number)
+        try:
+            self._process = WorkerProcess(
+                self._module,
+                self._argument,
+                on_message,
+                log=self._log,
+                environment=self._environment,
+            )
+        except OSError as error:
+            self._end(f"cannot be started ({error.strerror})")
+
+    def _post_message(self, number: int, message: DataMessage | None) -> None:
+        self._mailbox.post(partial(self._on_message, number, message))
+
+    def _poll(self) -> None:
+        """Start the next request, or end one that exceeds its time."""
+        request = self._current
+        if request is None:
+            if (following := self._queue.take()) is not None:
+                self._begin(following)
+        elif not self._started:
+            if time.monotonic() > request.began + _START_SECONDS:
+                self._end(f"did not start within {_START_SECONDS:g} s")
+        elif time.monotonic() > request.began + request.seconds:
+            request.num_tries = _MAX_TRIES
+            self._end(_late(request))
+
+    def _begin(self, request: Request) -> None:
+        if not request.start():
+            self._forget(request)
+            return
+        # Another request may have shown meanwhile what becomes of it.
+        if (error := self._failure_of(request)) is not None:
+            self._forget(request)
+            request.fail(error)
+            return
+        request.num_tries += 1
+        request.began = time.monotonic()
+        self._current = request
+        if self._process is None:
+            self._start()
+        if self._process is not None:
+            self._process.send(request.message)
+
+    def _on_message(self, number: int, message: DataMessage | None) -> None:
+        if number != self._number or self._process is None:
+            return
+        if message is None:
+            self._end(self._process.exit_reason())
+        elif message["kind"] == "started":
+            self._started = True
+            if self._current is not None:
+                self._current.began = time.monotonic()
+        elif message["kind"] != "alive":
+            request, self._current = self._current, None
+            assert request is not None
+            assert message["id"] == request.message["id"]
+            self._forget(request)
+            if message["kind"] == "done":
+                value = request.read(message["value"])
+                for future in request.futures:
+                    future.set_result(value)
+            else:
+                request.fail(read_error(message, DataError))
+
+    def _end(self, how: str | AuctuneError) -> None:
+        """Let go of the process; requeue the request that it was at, or fail it.
+
+        Args:
+            how: the process ended, or the error with which the request fails.
+        """
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
+        request, self._current = self._current, None
+        if request is None:
+            return
+        if request.num_tries < _MAX_TRIES:
+            self._queue.requeue(request)
+            return
+        self._forget(request)
+        error = _failure(request.message, how) if isinstance(how, str) else how
+        if request.failure_key is not None:
+            self._failed[request.failure_key] = error
+            if len(self._failed) > _MAX_FAILED:
+                self._failed.popitem(last=False)
+        request.fail(error)
+
+    def _failure_of(self, request: Request) -> AuctuneError | None:
+        """Return the error of an earlier request that shows that this one fails too."""
+        return None if request.failure_key is None else self._failed.get(request.failure_key)
+
+    def _forget(self, request: Request) -> None:
+        if request.key is not None:
+            self._shared.pop(request.key, None)
+
+
+def _failure(message: Message, how: str) -> AuctuneError:
+    """Return the error of a request that ended its process."""
+    if "place" in message:
+        found = f"could not be examined: the data process {how}"
+        return InputError(message["place"], found, "another file, with less or simpler data")
+    return DataError(f"{message['do']}: the data process {how}")
+
+
+def _late(request: Request) -> AuctuneError:
+    """Return the error of a request that took too long."""
+    message, seconds = request.message, request.seconds
+    if "place" not in message:
+        return _failure(message, f"took longer than {seconds:g} s")
+    limit = f"{seconds:g} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes"
+    found = f"takes more than {limit} to examine"
+    return InputError(message["place"], found, "less data in one file: split it")

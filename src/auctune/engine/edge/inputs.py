@@ -1,0 +1,283 @@
+"""How jobs of the edge train; and the inputs of a run, with their copies in its folder.
+
+TRAINING.toml says it for `auctune edge run` (docs/reference/edge-files.md): [default] has keys for
+all jobs, [jobs.ID] those of one. A run is resumed from the copies alone.
+"""
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field, TypeAdapter
+
+from auctune.atomic_files import write_atomically
+from auctune.domain import InputError
+from auctune.domain.base_name import BaseDtype, resolve_base
+from auctune.domain.dataset import DataSet, read_dataset
+from auctune.edge.eris import ErisPlayer
+from auctune.edge.job import EdgeJob
+from auctune.edge.prices import ErisParams
+from auctune.engine.base_place import base_cache
+from auctune.engine.edge.cluster import worker_gpus
+from auctune.engine.edge.edge_folder import EdgeFolder
+from auctune.schema import STRICT, check_schema, hyperparameters_of, with_hyperparameters
+from auctune.sim.edge.comparison import parse_player
+from auctune.sim.edge.instance_file import EdgeInstance, read_edge_instance
+from auctune.sim.toml_file import read_toml
+from auctune.train.job import LoraJob
+
+VERSION = 5
+"""Version of all files in a run's folder; a run of another version cannot be resumed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EdgeTraining:
+    """How a job trains, whatever its plan.
+
+    Attributes:
+        base: name of the base model, as `resolve_base` returns it.
+        cache: folder of bases that are built on a site's machine.
+        config: settings of the adapter and its optimizer; its data are the sites' rows.
+        rows: JSONL file by site.
+        are_uploads: whether the files are here, and their sites receive them; otherwise each is
+            read at its site, and no other process sees its rows.
+        may_move: whether another site may read the rows of a lost one, at the same path.
+        num_rows: rows of all sites that have something to learn; None: all rows are counted.
+        validation: JSONL file to measure by, which is here, or None.
+        dtype: of the base's weights.
+        threads: of a worker on a CPU.
+        micro_batch: rows that go through the model together, all of one chunk; it divides the
+            batch size (`micro_batch_of`).
+    """
+
+    base: str
+    cache: str
+    config: LoraJob
+    rows: Mapping[str, str]
+    are_uploads: bool = False
+    may_move: bool = False
+    num_rows: int | None = None
+    validation: str | None = None
+    dtype: BaseDtype = "float32"
+    threads: int = 1
+    micro_batch: int = 4
+
+    def __post_init__(self) -> None:
+        if self.micro_batch < 1:
+            raise InputError("micro_batch", f"{self.micro_batch}", "rows >= 1")
+        if self.config.batch_size % self.micro_batch:
+            expected = f"a multiple of micro_batch = {self.micro_batch}"
+            raise InputError("batch_size", f"{self.config.batch_size}", expected)
+        if self.threads < 1:
+            raise InputError("threads", f"{self.threads}", "threads >= 1")
+
+    def place_of(self, site: str) -> str:
+        """Return where the user names the rows of a site: in a request, or in TRAINING.toml."""
+        return f"market.sites.{site}" if self.are_uploads else f"rows.{site}"
+
+    def read_validation(self) -> DataSet | None:
+        """Return the rows to measure by, or None.
+
+        Raises:
+            InputError: if they cannot be used.
+        """
+        if self.validation is None:
+            return None
+        place = "validation_file" if self.are_uploads else "validation"
+        return read_dataset(Path(self.validation), place)
+
+
+def micro_batch_of(batch_size: int, limit: int) -> int:
+    """Return the largest divisor of a batch size up to a limit."""
+    return next(rows for rows in range(min(limit, batch_size), 0, -1) if batch_size % rows == 0)
+
+
+def adapter_settings(job: str, settings: Mapping[str, Any]) -> LoraJob:
+    """Return the settings of a job's adapter, whose data are the sites' rows."""
+    return LoraJob(id=job, data=Path(), **settings)
+
+
+@with_hyperparameters(without=("method", "beta", "epochs", "patience"))
+class TrainingTable(BaseModel):
+    """Keys of TRAINING.toml: where rows are, and the hyperparameters of training."""
+
+    model_config = STRICT
+
+    base: str = "tiny"
+    rows: dict[str, str] = {}
+    validation: str = ""
+    dtype: BaseDtype = "float32"
+    threads: int = 1
+    micro_batch: Annotated[int, Field(ge=1)] = 4
+    rows_move: bool = False
+
+
+def read_training(path: Path, jobs: Sequence[EdgeJob]) -> dict[str, EdgeTraining]:
+    """Return how each job trains.
+
+    Args:
+        path: a TRAINING.toml; relative paths in it start from its folder.
+        jobs: of the instance.
+
+    Raises:
+        InputError: naming the key.
+    """
+    tables, place = read_toml(path, "a TRAINING.toml"), str(path)
+    for name in tables:
+        if name not in ("default", "jobs"):
+            raise InputError(f"{place}: {name}", "is unknown", "default or jobs")
+    default, own = _table(tables, "default", place), _table(tables, "jobs", place)
+    for name in own:
+        if name not in {job.id for job in jobs}:
+            raise InputError(f"{place}: jobs.{name}", "is unknown", "the id of a job")
+    found = {}
+    for job in jobs:
+        values = default | _table(own, job.id, f"{place}: jobs")
+        where = f"{place}: job {job.id}"
+        table = check_schema(TrainingTable, values, where)
+        try:
+            found[job.id] = _training(job, table, path.parent)
+        except InputError as error:
+            raise error.within(where) from None
+    return found
+
+
+def _training(job: EdgeJob, table: TrainingTable, folder: Path) -> EdgeTraining:
+    def resolve(name: str) -> str:
+        return str((folder / name).resolve())
+
+    for site, count in job.chunks.items():
+        if count and site not in table.rows:
+            raise InputError(f"rows.{site}", "is missing", "the file of rows at this site")
+    config = adapter_settings(job.id, {"epochs": job.epochs, **hyperparameters_of(table)})
+    return EdgeTraining(
+        base=resolve_base(table.base, folder),
+        cache=str(base_cache()),
+        config=config,
+        rows={site: resolve(name) for site, name in table.rows.items()},
+        may_move=table.rows_move,
+        validation=resolve(table.validation) if table.validation else None,
+        dtype=table.dtype,
+        threads=table.threads,
+        micro_batch=micro_batch_of(config.batch_size, table.micro_batch),
+    )
+
+
+def _table(tables: Mapping[str, Any], name: str, place: str) -> dict[str, Any]:
+    value = tables.get(name, {})
+    if not isinstance(value, dict):
+        raise InputError(f"{place}: {name}", f"{value!r}", "a table")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeRunInputs:
+    """A run's instance, training and settings.
+
+    Attributes:
+        instance: market and jobs.
+        trainings: how each job trains.
+        params: of Eris.
+        device: of workers.
+        ray: address of an existing cluster; empty: one is started on this machine.
+    """
+
+    instance: EdgeInstance
+    trainings: dict[str, EdgeTraining]
+    params: ErisParams = field(default_factory=ErisParams)
+    device: str = "cpu"
+    ray: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    """Inputs without the instance, which has a file of its own."""
+
+    version: int
+    trainings: dict[str, EdgeTraining]
+    params: ErisParams
+    device: str
+    ray: str
+
+
+_SETTINGS = TypeAdapter(_Settings)
+
+
+def read_inputs(
+    instance: Path,
+    training: Path,
+    mechanism: str = "eris",
+    device: str = "cpu",
+    ray: str = "",
+) -> EdgeRunInputs:
+    """Return the inputs in files.
+
+    Raises:
+        InputError: naming the file and field, or the option.
+    """
+    player = parse_player(mechanism)
+    if not isinstance(player, ErisPlayer):
+        raise InputError("--mechanism", f"{mechanism!r} does not run for real", "eris")
+    market = read_edge_instance(instance)
+    for job in market.jobs if ray else ():
+        try:
+            worker_gpus(device, job.worker)
+        except InputError as error:
+            raise error.within(f"{instance}: job {job.id}") from None
+    trainings = read_training(training, market.jobs)
+    for name, one in trainings.items():
+        try:
+            one.read_validation()
+        except InputError as error:
+            raise error.within(f"{training}: job {name}") from None
+    return EdgeRunInputs(market, trainings, player.params, device, ray)
+
+
+def copy_inputs(instance: Path, inputs: EdgeRunInputs, folder: EdgeFolder) -> None:
+    """Write a run's inputs into its folder; the settings come last, and make them complete.
+
+    Raises:
+        InputError: if the folder cannot be written.
+    """
+    settings = _Settings(VERSION, inputs.trainings, inputs.params, inputs.device, inputs.ray)
+    try:
+        folder.inputs.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(instance, folder.inputs / "instance.json")
+        write_atomically(folder.settings, _SETTINGS.dump_json(settings, indent=2) + b"\n")
+    except OSError as error:
+        found = f"cannot be written ({error.strerror})"
+        raise InputError(str(folder.inputs), found, "room for the run's inputs") from None
+
+
+def has_inputs(folder: EdgeFolder) -> bool:
+    """Return whether a run's inputs were copied completely."""
+    return folder.settings.is_file()
+
+
+def read_copied_inputs(folder: EdgeFolder) -> EdgeRunInputs:
+    """Return the inputs of a run that was started.
+
+    Raises:
+        InputError: if there is none, they are damaged, or the run is of another version.
+    """
+    path = folder.settings
+    try:
+        text = path.read_bytes()
+        # Before version 3 the settings had no number.
+        version = json.loads(text).get("version", 2)
+        settings = _SETTINGS.validate_json(text) if version == VERSION else None
+    except OSError:
+        expected = "the folder of a run that was started"
+        raise InputError(str(folder.root), "holds no run", expected) from None
+    except (ValueError, AttributeError, InputError):
+        raise InputError(str(path), "is damaged", "the settings of a run") from None
+    if settings is None:
+        expected = f"version {VERSION}, that of this release"
+        raise InputError(str(folder.root), f"is of version {version}", expected)
+    instance = read_edge_instance(folder.inputs / "instance.json")
+    return EdgeRunInputs(
+        instance, settings.trainings, settings.params, settings.device, settings.ray
+    )

@@ -1,0 +1,111 @@
+"""Jobs, plans, decisions and requests for slots as JSON values, and back, without loss."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar
+
+from pydantic import PlainSerializer, PlainValidator, TypeAdapter
+
+from auctune.domain import Money, Reason
+from auctune.edge.decision import EdgeDecision, EdgePlan, SlotPlan
+from auctune.edge.job import EdgeJob
+from auctune.engine.edge.inputs import EdgeTraining
+from auctune.sim.edge.decision_file import parse_slots, slot_json, slots_json
+from auctune.sim.edge.instance_file import edge_job_json, parse_edge_job
+
+Record = dict[str, Any]
+
+
+def read_job(record: Record) -> EdgeJob:
+    """Return a job from JSON values."""
+    return parse_edge_job(record)
+
+
+def plan_record(plan: EdgePlan) -> list[Record]:
+    """Return the slots of a plan as JSON values."""
+    return slots_json(plan)
+
+
+def read_plan(records: list[Record]) -> EdgePlan:
+    """Return the plan that `plan_record` wrote."""
+    return EdgePlan(parse_slots(records))
+
+
+def decision_record(decision: EdgeDecision) -> Record:
+    """Return all fields of a decision as JSON values; money is text."""
+    return {
+        "job": decision.job,
+        "admitted": decision.admitted,
+        "payment": str(decision.payment),
+        "plan": None if decision.plan is None else plan_record(decision.plan),
+        "utility": decision.utility,
+        "surplus": decision.surplus,
+        "reason": decision.reason,
+    }
+
+
+def read_decision(record: Record) -> EdgeDecision:
+    """Return the decision that `decision_record` wrote."""
+    return EdgeDecision(
+        record["job"],
+        admitted=record["admitted"],
+        payment=Money(record["payment"]),
+        plan=None if record["plan"] is None else read_plan(record["plan"]),
+        utility=record["utility"],
+        surplus=record["surplus"],
+        reason=None if record["reason"] is None else Reason(record["reason"]),
+    )
+
+
+def _read_slot(record: Record) -> SlotPlan:
+    (part,) = parse_slots([record])
+    return part
+
+
+# Types of fields, for pydantic.
+JobField = Annotated[EdgeJob, PlainValidator(parse_edge_job), PlainSerializer(edge_job_json)]
+SlotField = Annotated[SlotPlan, PlainValidator(_read_slot), PlainSerializer(slot_json)]
+PlanField = Annotated[EdgePlan, PlainValidator(read_plan), PlainSerializer(plan_record)]
+DecisionField = Annotated[
+    EdgeDecision, PlainValidator(read_decision), PlainSerializer(decision_record)
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotRequest:
+    """A slot of a job.
+
+    Attributes:
+        job: as it was decided on.
+        training: how it trains.
+        part: what is trained in the slot, and where.
+        taken: chunks of each site that were trained before it.
+        steps: of the optimizer before it.
+        is_last: whether nothing remains after it: the adapter is exported then.
+        until: unix time from which on what is not trained yet comes too late.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"ser_json_inf_nan": "constants"}
+
+    job: JobField
+    training: EdgeTraining
+    part: SlotField
+    taken: Mapping[str, int] = field(default_factory=dict)
+    steps: int = 0
+    is_last: bool = False
+    until: float = math.inf
+
+
+_REQUESTS = TypeAdapter(list[SlotRequest])
+
+
+def requests_record(requests: Iterable[SlotRequest]) -> list[dict[str, Any]]:
+    """Return requests as JSON values."""
+    found: list[dict[str, Any]] = _REQUESTS.dump_python(list(requests), mode="json")
+    return found
+
+
+def read_requests(records: Sequence[Mapping[str, Any]]) -> list[SlotRequest]:
+    """Return what `requests_record` made."""
+    return _REQUESTS.validate_python(records)

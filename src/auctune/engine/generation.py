@@ -1,0 +1,222 @@
+"""Answers and scores of a base and its adapters: requests, replies, and the process behind them.
+
+One process holds one base, and as many adapters as requests name. Requests run together, whatever
+their adapters are: see `auctune.train.generation`.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any, Literal, TypedDict
+from weakref import WeakSet
+
+from pydantic import TypeAdapter
+
+from auctune.domain import AuctuneError
+from auctune.domain.generation import AnswerEnd, Piece, Request, RequestSize, RowsScored
+from auctune.engine.inference import InferenceError, ModelPlace
+from auctune.engine.runtime.channel import Alive, ErrorRecord, Failed, OnMessage, read_error
+from auctune.engine.runtime.local import AsyncWorker, WorkerProcess
+
+_WORKER = "auctune.engine.workers.generation"
+
+REQUESTS: TypeAdapter[Request] = TypeAdapter(Request)
+PIECES: TypeAdapter[Piece] = TypeAdapter(Piece)
+SIZES = TypeAdapter(list[RequestSize])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GeneratorSettings(ModelPlace):
+    """The base of a process that generates answers, and its limits.
+
+    Attributes:
+        niceness: of the process, 0 to 19: the larger, the more others come first on the CPU.
+        sold_share: of the time, that it works on a CPU while something trains on this machine.
+        max_batch: answers that are generated at once; the others wait.
+        max_cache_bytes: of the keys and values of these answers.
+        max_adapter_bytes: of the weights of adapters that are kept for later requests.
+        checks_base: whether adapters must have been trained on the base in this number type.
+    """
+
+    niceness: int = 0
+    sold_share: float = 1.0
+    max_batch: int = 16
+    max_cache_bytes: int = 2 * 1024**3
+    max_adapter_bytes: int = 1024**3
+    checks_base: bool = True
+
+
+SETTINGS = TypeAdapter(GeneratorSettings)
+
+
+class GeneratorReady(TypedDict):
+    """The base is loaded."""
+
+    kind: Literal["ready"]
+
+
+class Generated(TypedDict):
+    """A piece of a request's reply, as plain values."""
+
+    kind: Literal["generated"]
+    id: str
+    piece: dict[str, Any]
+
+
+class Measured(TypedDict):
+    """The sizes of some requests, as plain values."""
+
+    kind: Literal["measured"]
+    id: str
+    sizes: list[dict[str, Any]]
+
+
+class Refused(ErrorRecord):
+    """A request that cannot be answered."""
+
+    kind: Literal["refused"]
+    id: str
+
+
+GenerationMessage = Alive | Failed | GeneratorReady | Generated | Measured | Refused
+
+
+class Generator:
+    """The process that generates answers on one base, for one event loop.
+
+    It starts with the first request, and again with the next one after it has ended.
+
+    Args:
+        settings: of the process.
+        idle_seconds: without a request, after which the process is ended.
+        lock: descriptor of a lock that the process holds too, or None.
+        log: file to which its standard error is appended; None: not kept.
+    """
+
+    def __init__(
+        self,
+        settings: GeneratorSettings,
+        *,
+        idle_seconds: float = 600.0,
+        lock: int | None = None,
+        log: Path | None = None,
+    ) -> None:
+        self._settings = settings
+        self._idle_seconds = idle_seconds
+        self._lock = lock
+        self._log = log
+        self._process: AsyncWorker | None = None
+        self._ids = count(1)
+        self._requests: dict[str, asyncio.Queue[Piece | list[RequestSize] | AuctuneError]] = {}
+        self._stopped = ""
+        self._idle: asyncio.TimerHandle | None = None
+        self._endings: WeakSet[AsyncWorker] = WeakSet()
+
+    @property
+    def pid(self) -> int | None:
+        """Process id, None while there is no process."""
+        return None if self._process is None else self._process.pid
+
+    async def generate(self, request: Request) -> AsyncGenerator[Piece]:
+        """Yield the pieces of a request's reply; closing the iterator cancels the request.
+
+        Raises:
+            InputError: for a prompt, parameters, rows or an adapter that cannot be used; before
+                any `AnswerPiece` or `RowScored`.
+            InferenceError: if the process ends, or cannot be started.
+        """
+        content = REQUESTS.dump_python(request, mode="json")
+        message = {"do": "generate", "request": content}
+        async with aclosing(self._replies(message, request.num_replies)) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    async def measure(self, requests: Sequence[Request]) -> list[RequestSize]:
+        """Return how many tokens requests may take; errors as of `generate`."""
+        content = [REQUESTS.dump_python(one, mode="json") for one in requests]
+        async with aclosing(self._replies({"do": "measure", "requests": content}, 1)) as replies:
+            sizes: list[RequestSize] = await anext(replies)
+        return sizes
+
+    async def _replies(self, message: dict[str, Any], num_open: int) -> AsyncGenerator[Any]:
+        """Send a request and yield its replies until so many are complete."""
+        id_ = str(next(self._ids))
+        inbox = self._requests[id_] = asyncio.Queue()
+        try:
+            self._started().send({**message, "id": id_})
+            while num_open:
+                found = await inbox.get()
+                if isinstance(found, AuctuneError):
+                    num_open = 0
+                    raise found
+                num_open -= isinstance(found, AnswerEnd | RowsScored | list)
+                yield found
+        finally:
+            del self._requests[id_]
+            if num_open and self._process is not None:
+                self._process.send({"do": "cancel", "id": id_})
+            if not self._requests:
+                loop = asyncio.get_running_loop()
+                self._idle = loop.call_later(self._idle_seconds, self._end, "is idle")
+
+    async def close(self) -> None:
+        """End the process; requests under way fail."""
+        self.stop("was stopped")
+        await asyncio.gather(*(one.closed() for one in self._endings))
+
+    def stop(self, why: str) -> None:
+        """End the process, and start no other; requests under way and later ones fail."""
+        self._stopped = why
+        self._end(why)
+
+    def _started(self) -> AsyncWorker:
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+        if self._stopped:
+            raise _ended(self._stopped)
+        if self._process is None:
+            self._process = AsyncWorker(self._start, self._on_message, self._end)
+        return self._process
+
+    def _start(self, on_message: OnMessage) -> WorkerProcess:
+        return WorkerProcess(
+            _WORKER,
+            SETTINGS.dump_python(self._settings, mode="json"),
+            on_message,
+            lock=self._lock,
+            log=self._log,
+            device=self._settings.device,
+            fork=True,
+        )
+
+    def _on_message(self, message: GenerationMessage) -> None:
+        if message["kind"] == "failed":
+            self._end(str(read_error(message, InferenceError)))
+        elif message["kind"] == "refused":
+            if (inbox := self._requests.get(message["id"])) is not None:
+                inbox.put_nowait(read_error(message, InferenceError))
+        elif message["kind"] == "generated" and message["id"] in self._requests:
+            self._requests[message["id"]].put_nowait(PIECES.validate_python(message["piece"]))
+        elif message["kind"] == "measured" and message["id"] in self._requests:
+            self._requests[message["id"]].put_nowait(SIZES.validate_python(message["sizes"]))
+
+    def _end(self, why: str) -> None:
+        """Let go of the process; its requests fail."""
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+        process, self._process = self._process, None
+        if process is None:
+            return
+        for inbox in self._requests.values():
+            inbox.put_nowait(_ended(why))
+        process.kill()
+        self._endings.add(process)
+
+
+def _ended(why: str) -> InferenceError:
+    return InferenceError(f"the process of the model ended: {why}")

@@ -1,0 +1,67 @@
+"""From profiles to the cluster that the auction sells.
+
+A node type's compute is in samples of `sample_tokens` tokens a slot, so that tasks with rows of
+different lengths are measured by one unit.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Mapping
+
+from auctune.device_profile import Profile, physical_device
+from auctune.domain import Cluster, InputError, Node, NodeType
+from auctune.engine.market.market_file import MarketFile, NodeTypeEntry
+
+
+def make_cluster(market: MarketFile, profiles: Mapping[str, Profile]) -> Cluster:
+    """The nodes of a market, as measured.
+
+    Args:
+        profiles: by node type.
+
+    Raises:
+        InputError: if a slot is too short for a profile, or memory does not hold the base.
+    """
+    return Cluster(
+        slots=market.slots,
+        slot_seconds=market.slot_seconds,
+        # One zone has one base; where its activations differ by device, the largest counts.
+        base_memory_gb=max(profiles[name].base_memory_gb for name in market.node_types),
+        node_types={
+            name: _node_type(market, name, entry, profiles[name])
+            for name, entry in market.node_types.items()
+        },
+        nodes=tuple(Node(node.id, node.type) for node in market.nodes),
+    )
+
+
+def threads_per_node(market: MarketFile) -> int:
+    """Threads of a node's process, so that all nodes together use all cores; one of a GPU, too."""
+    if market.threads is not None:
+        return market.threads
+    return max(1, len(os.sched_getaffinity(0)) // len(market.nodes))
+
+
+def _node_type(market: MarketFile, name: str, entry: NodeTypeEntry, profile: Profile) -> NodeType:
+    try:
+        compute = profile.compute(market.slot_seconds, market.sample_tokens)
+    except InputError as error:
+        raise InputError(f"slot_seconds (node_types.{name})", error.found, error.expected) from None
+    cost = entry.energy_cost
+    return NodeType(
+        compute=compute,
+        memory_gb=profile.memory_gb / _nodes_on_device(market, name),
+        energy_cost=tuple(cost) if isinstance(cost, list) else (cost,) * market.slots,
+    )
+
+
+def _nodes_on_device(market: MarketFile, name: str) -> int:
+    """Return the number of nodes that share the memory that was measured: those on one device.
+
+    A profile that is given holds for each node as it stands. A GPU has one node only, and nodes on
+    a CPU are measured with their own threads, so that compute need not be divided.
+    """
+    if not market.node_types[name].measure:
+        return 1
+    devices = Counter(physical_device(market.node_types[node.type].device) for node in market.nodes)
+    return max(1, devices[physical_device(market.node_types[name].device)])

@@ -1,0 +1,80 @@
+"""`auctune profile`: a device measured with a base, into a file."""
+
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from auctune.device_profile import Profile, write_profile
+from auctune.domain import InputError
+from auctune.engine.base_place import base_cache
+from auctune.engine.console import RunConsole
+from auctune.train.base import load_base
+from auctune.train.profile import Effort, measure_profile
+from auctune.train.tiny import tiny_folder
+
+
+def measure_to_file(
+    base_name: str,
+    out: Path,
+    device: str,
+    dtype: str,
+    threads: int | None,
+    *,
+    seconds: float,
+    backend: str,
+    gradient_checkpointing: bool,
+    console: Console,
+) -> Profile:
+    """Measure, write the profile, and show what it says.
+
+    Raises:
+        InputError: for an unknown base or device, or a place that cannot be written to.
+        MeasurementError: if not even the smallest pass can be run.
+    """
+    if threads is not None:
+        if threads < 1:
+            raise InputError("--threads", f"{threads}", "a whole number >= 1")
+        torch.set_num_threads(threads)
+    if not out.parent.is_dir() or out.is_dir():
+        raise InputError(f"--out {out}", "cannot be written", "a file in a folder that exists")
+    with RunConsole(console) as shown:
+        if base_name == "tiny":
+            what = "building the tiny base (once on this machine)"
+            tiny_folder(base_cache(), progress=lambda share: shown.preparing(what, share))
+        shown.preparing(f"loading the base {base_name}", 0.0)
+        base = load_base(base_name, cache=base_cache(), device=device, dtype=dtype)
+        profile = measure_profile(
+            base,
+            effort=Effort(seconds=seconds),
+            backend=backend,
+            gradient_checkpointing=gradient_checkpointing,
+            report=shown.preparing,
+        )
+    write_profile(profile, out)
+    console.print(_table(profile))
+    for warning in profile.warnings():
+        shown.noted(warning)
+    console.print(f"profile: {out}", soft_wrap=True)
+    return profile
+
+
+def _table(profile: Profile) -> Table:
+    table = Table(title=f"{profile.origin.base_name} on {profile.origin.device_name}")
+    table.add_column("what")
+    table.add_column("measured", justify="right")
+    passes = f"{1e3 * profile.step_seconds:.2f} ms + {1e6 * profile.token_seconds:.1f} us a token"
+    rows = (
+        ("time of a pass", passes),
+        ("speed, less margin", f"{profile.tokens_per_second():,.0f} tokens/s"),
+        ("micro-batch", f"{profile.micro_batch_tokens} tokens"),
+        ("margin", f"{profile.margin:.0%}"),
+        ("base, with activations", f"{profile.base_memory_gb:.3f} GB"),
+        ("memory for base and tasks", f"{profile.memory_gb:.1f} GB"),
+        ("task of rank 8", f"{1e3 * profile.task_memory_gb(8):.3f} MB"),
+        ("task switch (load, save, unload)", f"{1e3 * profile.task_overhead_seconds:.0f} ms"),
+    )
+    for what, measured in rows:
+        table.add_row(what, measured)
+    return table

@@ -1,0 +1,424 @@
+"""Directory of a pool, the events of its log, and the state that is folded from them.
+
+An event is written once what it reports is on disk, or can be computed again: a quantum that was
+interrupted is trained again from the checkpoints, which hold what the recorded ones made. An
+event's number is its place in the log, from 1 on. Times are quanta.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter
+
+from auctune.domain import InputError
+from auctune.engine.event_log import EventRecord
+from auctune.engine.run_directory import RunDirectory
+from auctune.timeshare.thread import LearningThread
+
+VERSION = 4
+
+
+class PoolDirectory(RunDirectory):
+    """Directory of a pool.
+
+    DIR/
+      results/JOB             result of a job
+      state/journal.jsonl     event log
+      state/checkpoints/JOB   checkpoints from which a job is resumed
+      state/best/JOB          checkpoint of the job's lowest loss, in an open pool
+    """
+
+    @property
+    def results(self) -> Path:
+        """Results of jobs."""
+        return self.root / "results"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Checkpoints of jobs."""
+        return self.state / "checkpoints"
+
+    @property
+    def best(self) -> Path:
+        """Best checkpoints of jobs."""
+        return self.state / "best"
+
+    def result(self, job: str) -> Path:
+        """Return the folder of a job's result."""
+        return self.results / job
+
+
+class OpenPoolDirectory(PoolDirectory):
+    """Directory of an open pool, whose results are in `state/results` until they are archived."""
+
+    @property
+    def results(self) -> Path:
+        return self.state / "results"
+
+
+class ExitReason(StrEnum):
+    """Why a job left an open pool."""
+
+    TARGET_REACHED = "reached"
+    DEADLINE_MISSED = "missed"
+    STOPPED = "ended"
+    """Its owner stopped it, and takes its best result."""
+    CANCELLED = "dropped"
+    TOO_SLOW = "slow"
+    """A batch took longer than a job may hold the pool."""
+    FAILED = "broken"
+    """Its own code raised an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolStarted:
+    """The pool was started.
+
+    Attributes:
+        version: of the log's format.
+        allocator: name of the allocator.
+        quantum_seconds: length of a quantum, or None if quanta are counted.
+        jobs: the jobs of a bundle; None if jobs join and leave.
+        inputs: digests of the inputs of a bundle, as of `RunDirectory.input_digests`.
+    """
+
+    version: int
+    allocator: str
+    quantum_seconds: float | None = None
+    jobs: list[dict[str, Any]] | None = None
+    inputs: dict[str, str] | None = None
+    type: Literal["started"] = "started"
+
+
+@dataclass(frozen=True, slots=True)
+class JobJoined:
+    """A job may train from quantum `time` on.
+
+    Attributes:
+        id: of the job.
+        time, deadline: its first quantum, and the one by whose beginning it must be done.
+        threshold: target loss.
+        settings: what it trains, as the pool's job factory reads it.
+        rate: estimate of its batches per quantum.
+        memory_bytes: that it takes while it trains.
+        seconds: that loading it took.
+    """
+
+    id: str
+    time: int
+    deadline: int
+    threshold: float
+    settings: dict[str, Any]
+    rate: float
+    memory_bytes: int
+    seconds: float
+    type: Literal["joined"] = "joined"
+
+
+@dataclass(frozen=True, slots=True)
+class JobRejected:
+    """A job cannot be trained; place, found and expected as of an `InputError`."""
+
+    id: str
+    place: str
+    found: str
+    expected: str
+    type: Literal["rejected"] = "rejected"
+
+
+@dataclass(frozen=True, slots=True)
+class JobPaused:
+    """A job has no share until it is resumed."""
+
+    id: str
+    type: Literal["paused"] = "paused"
+
+
+@dataclass(frozen=True, slots=True)
+class JobResumed:
+    """A paused job has shares again."""
+
+    id: str
+    type: Literal["resumed"] = "resumed"
+
+
+@dataclass(frozen=True, slots=True)
+class QuantumTrained:
+    """A quantum was trained; lists are in the order of `jobs`.
+
+    Attributes:
+        time: number of the quantum.
+        moment: when it had been trained.
+        span: how much of a quantum there was to train in.
+        jobs: ids of the jobs that shared it.
+        shares: of the quantum.
+        batches: that each trained.
+        losses: their means; NaN where there are none.
+        seconds: that training took.
+        rates: estimates of batches per quantum after it.
+        read: rows and tokens that each has trained so far; zeros if it does not count them.
+    """
+
+    time: int
+    moment: float
+    span: float
+    jobs: list[str]
+    shares: list[float]
+    batches: list[int]
+    losses: list[float]
+    seconds: list[float]
+    rates: list[float]
+    read: list[tuple[int, int]]
+    type: Literal["quantum"] = "quantum"
+
+
+@dataclass(frozen=True, slots=True)
+class JobLeft:
+    """A job left an open pool; its result, if it has one, is on disk.
+
+    Attributes:
+        id: of the job.
+        reason: why it left.
+        why: the error, if it failed or was too slow.
+        best: batches and loss of the quantum with its lowest loss; None without a result.
+    """
+
+    id: str
+    reason: ExitReason
+    why: str
+    best: tuple[int, float] | None
+    type: Literal["left"] = "left"
+
+
+@dataclass(frozen=True, slots=True)
+class JobNoted:
+    """The owner of a job should know this."""
+
+    id: str
+    text: str
+    type: Literal["noted"] = "noted"
+
+
+@dataclass(frozen=True, slots=True)
+class PoolEnded:
+    """All jobs of a bundle are done or past their deadlines.
+
+    Attributes:
+        moment: when.
+        suspended, resumed: how often jobs left the device and came back.
+        switch_seconds: that took.
+        max_bytes: in use on the device at most.
+    """
+
+    moment: float
+    suspended: int
+    resumed: int
+    switch_seconds: float
+    max_bytes: int
+    type: Literal["ended"] = "ended"
+
+
+PoolEvent = (
+    PoolStarted
+    | JobJoined
+    | JobRejected
+    | JobPaused
+    | JobResumed
+    | QuantumTrained
+    | JobLeft
+    | JobNoted
+    | PoolEnded
+)
+
+_ADAPTER: TypeAdapter[PoolEvent] = TypeAdapter(Annotated[PoolEvent, Field(discriminator="type")])
+
+
+def event_record(event: PoolEvent) -> EventRecord:
+    """Return an event as JSON values; losses may be NaN."""
+    return asdict(event)
+
+
+def read_event(record: EventRecord) -> PoolEvent:
+    """Return the event of `event_record`."""
+    return _ADAPTER.validate_python(record)
+
+
+def check_version(begun: EventRecord, directory: PoolDirectory) -> None:
+    """Refuse the log of another release.
+
+    Raises:
+        InputError: naming the log.
+    """
+    if begun["version"] != VERSION:
+        found = f"{begun['version']}, of another release"
+        raise InputError(f"{directory.event_log}: version", found, f"{VERSION}")
+
+
+class JobStatus(StrEnum):
+    """Outlook of a job in a pool."""
+
+    NOT_STARTED = "not begun"
+    TRAINING = "learning"
+    IN_TIME = "in time"
+    LATE = "late"
+    NO_SHARE = "resting"
+    UNREACHABLE = "out of reach"
+    DIVERGED = "no number"
+    DONE = "done"
+    MISSED = "missed"
+
+
+@dataclass(frozen=True, slots=True)
+class JobOutlook:
+    """Forecast of a job after a quantum.
+
+    Attributes:
+        id: of the job.
+        share: of the quantum.
+        batches: trained in all.
+        loss: of the last quantum in which it trained, or None.
+        threshold: target loss.
+        deadline: quantum.
+        finish: when it was done, or will be if its share stays; None if it cannot be said.
+        status: how it stands.
+    """
+
+    id: str
+    share: float
+    batches: int
+    loss: float | None
+    threshold: float
+    deadline: int
+    finish: float | None
+    status: JobStatus
+
+
+@dataclass(frozen=True, slots=True)
+class PoolUpdate:
+    """An event that has just been recorded.
+
+    Attributes:
+        number: of the event.
+        event: the event.
+        outlooks: of the jobs of a quantum; empty for other events.
+    """
+
+    number: int
+    event: PoolEvent
+    outlooks: Sequence[JobOutlook] = ()
+
+
+OnUpdate = Callable[[PoolUpdate], None]
+"""Called with each event once it is on disk, by the thread that trains: it should be quick."""
+
+
+@dataclass
+class Member:
+    """A job of a pool.
+
+    Attributes:
+        thread: as allocators see it.
+        settings: what it trains.
+        rate: estimate of its batches per quantum when it joined.
+        memory_bytes: that it takes while it trains.
+        is_paused: whether it has no share for now.
+        batches: trained.
+        best: batches and loss of the quantum with the lowest loss; None before the first.
+        is_done: whether its threshold was reached.
+    """
+
+    thread: LearningThread
+    settings: dict[str, Any]
+    rate: float
+    memory_bytes: int
+    is_paused: bool = False
+    batches: int = 0
+    best: tuple[int, float] | None = None
+    is_done: bool = False
+
+    def add(self, batches: int, loss: float) -> None:
+        """Count batches that it trained in a quantum."""
+        self.batches += batches
+        if math.isfinite(loss) and (self.best is None or loss < self.best[1]):
+            self.best = (self.batches, loss)
+        self.is_done |= loss <= self.thread.threshold
+
+    def improves(self, batches: int, loss: float) -> bool:
+        """Return whether a quantum that is not recorded yet is the best, and not the last."""
+        best_loss = math.inf if self.best is None else self.best[1]
+        return batches > 0 and self.thread.threshold < loss < best_loss
+
+
+@dataclass
+class PoolState:
+    """State of a pool.
+
+    Attributes:
+        members: jobs of the pool, by id, in the order in which they joined.
+        gone: ids of jobs that left or were rejected.
+        quanta: all in which one of the members was.
+        last: number of the newest quantum; -1 before the first.
+        moment: when it had been trained.
+    """
+
+    members: dict[str, Member] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+    quanta: list[QuantumTrained] = field(default_factory=list)
+    last: int = -1
+    moment: float = 0.0
+
+    @classmethod
+    def fold(cls, events: Iterable[PoolEvent]) -> "PoolState":
+        """Return the state after these events."""
+        state = cls()
+        for event in events:
+            state.apply(event)
+        return state
+
+    @property
+    def active(self) -> tuple[str, ...]:
+        """Ids of the members that share the next quantum."""
+        return tuple(name for name, member in self.members.items() if not member.is_paused)
+
+    def apply(self, event: PoolEvent) -> None:
+        """Apply one event."""
+        match event:
+            case JobJoined():
+                thread = LearningThread(event.id, event.time, event.deadline, event.threshold)
+                self.members[event.id] = Member(
+                    thread, event.settings, event.rate, event.memory_bytes
+                )
+            case JobRejected():
+                self.gone.add(event.id)
+            case JobPaused() | JobResumed():
+                self.members[event.id].is_paused = isinstance(event, JobPaused)
+            case QuantumTrained():
+                self._add_quantum(event)
+            case JobLeft():
+                # A job whose deadline passed before it could join was never a member.
+                self.members.pop(event.id, None)
+                self.gone.add(event.id)
+                self.quanta = [q for q in self.quanta if not self.members.keys().isdisjoint(q.jobs)]
+            case _:
+                pass
+
+    def quanta_of(self, job: str) -> list[tuple[int, float]]:
+        """Return batches and mean loss of each quantum in which a member trained."""
+        rows = [
+            (quantum.batches[place], quantum.losses[place])
+            for quantum in self.quanta
+            if job in quantum.jobs
+            for place in [quantum.jobs.index(job)]
+        ]
+        return [(batches, loss) for batches, loss in rows if batches > 0]
+
+    def _add_quantum(self, quantum: QuantumTrained) -> None:
+        self.last, self.moment = quantum.time, quantum.moment
+        self.quanta.append(quantum)
+        for name, batches, loss in zip(quantum.jobs, quantum.batches, quantum.losses, strict=True):
+            if batches:
+                self.members[name].add(batches, loss)

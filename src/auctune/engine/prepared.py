@@ -1,0 +1,331 @@
+"""Everything that a market run needs before its first slot: read, measured and checked.
+
+Nothing is written here: a market that is wrong anywhere leaves nothing behind.
+"""
+
+import queue
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from auctune.device_profile import Profile, read_profile
+from auctune.domain import Admission, Cluster, InputError, Task
+from auctune.domain.base_name import resolve_base
+from auctune.engine.data.examiner import Examiner
+from auctune.engine.market.demand import Appraiser, Bid, Request, make_bids
+from auctune.engine.market.directory import InputFile
+from auctune.engine.market.market_file import MarketFile, Resolve, read_market
+from auctune.engine.market.supply import make_cluster, threads_per_node
+from auctune.engine.runtime.local import start_node
+from auctune.engine.runtime.messages import NodeError, NodeSettings, WorkerMessage, measure_request
+from auctune.engine.vendors import RepairVendor
+from auctune.registry import build, check_settings
+from auctune.sim.engine import warm_up
+from auctune.sim.instance import Instance
+from auctune.train.base import Base, check_device, load_base
+from auctune.train.multilora.adapters import check_start
+from auctune.train.tiny import tiny_folder
+
+Report = Callable[[str, float], None]
+"""Told what is being done, and the share of it done, from 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A market that can be run.
+
+    Attributes:
+        market: the file.
+        files: it and those that it names, as they were before they were read.
+        cluster: the supply.
+        profiles: by node type.
+        bids: in file order.
+        vendors: by name.
+        base: its name for the nodes, as `resolve_base` gives it.
+        base_digest: SHA-256 over its configuration and weights.
+        appraiser: sizes data by the base's tokenizer.
+        mechanism: a new one, over the empty cluster.
+        notes: what an operator should know.
+    """
+
+    market: MarketFile
+    files: tuple[InputFile, ...]
+    cluster: Cluster
+    profiles: dict[str, Profile]
+    bids: tuple[Bid, ...]
+    vendors: dict[str, RepairVendor]
+    base: str
+    base_digest: str
+    appraiser: Appraiser
+    mechanism: Admission
+    notes: tuple[str, ...]
+
+
+def prepare(
+    path: Path,
+    resolve: Resolve,
+    cache: Path,
+    known_profiles: dict[str, Profile],
+    report: Report,
+    place: str | None = None,
+    base: str | None = None,
+) -> Prepared:
+    """Read a market file and all that it names, and measure the nodes that ask for it.
+
+    Args:
+        path: the market file.
+        resolve: finds the files that it names.
+        cache: folder of bases that are built here.
+        known_profiles: measured earlier in this run, by node type.
+        report: told how far it is.
+        place: how errors call the market file; none: by its path.
+        base: where the base is; none: as the market file says.
+
+    Raises:
+        InputError: for the first thing that is wrong.
+    """
+    place = place or str(path)
+    # A file that is not there is read_market's to name.
+    own = [InputFile.note("", path)] if _is_file(path) else []
+    market = read_market(path, place)
+    vendors: dict[str, RepairVendor] = {v.name: RepairVendor(v.params()) for v in market.vendors}
+    try:
+        _check_auction(market)
+        files = (*own, *_note_files(market, resolve))
+        given = _read_profiles(market, resolve)
+        _check_devices(market)
+        name = base or resolve_base(market.base, resolve("."))
+        loaded = _load_base(name, market.dtype, cache, report)
+        report("reading the data sets", 0.0)
+        examiner = Examiner(loaded.tokenizer, loaded.context_tokens)
+        appraiser = Appraiser(examiner, tuple(vendors.values()), resolve)
+        requests = appraiser.requests(market.bids, partial(check_start, loaded))
+        profiles = given | known_profiles
+        for kind in market.node_types:
+            if kind not in profiles:
+                profiles[kind] = _measure(market, kind, name, cache, report)
+        cluster = make_cluster(market, profiles)
+        bids = tuple(make_bids(market, cluster, profiles, requests))
+        report("readying the auction (compiled once on this machine)", 0.0)
+        mechanism = _ready_mechanism(market, cluster, bids)
+    except InputError as error:
+        raise error.within(place) from None
+    return Prepared(
+        market=market,
+        files=files,
+        cluster=cluster,
+        profiles=profiles,
+        bids=bids,
+        vendors=vendors,
+        base=name,
+        base_digest=loaded.digest,
+        appraiser=appraiser,
+        mechanism=mechanism,
+        notes=(
+            *_data_notes(requests),
+            *_profile_notes(given, loaded),
+            *_thread_notes(given, threads_per_node(market)),
+            *_sold_notes(profiles),
+        ),
+    )
+
+
+def beside(market: Path) -> Resolve:
+    """Finds files as a market file names them: by paths from its own folder."""
+
+    def resolve(given: str) -> Path:
+        path = Path(given)
+        try:
+            return market.parent / path.expanduser()
+        except RuntimeError:
+            # There is no user of that name, so "~name" is a file's.
+            return market.parent / path
+
+    return resolve
+
+
+def relocate(prepared: Prepared, resolve: Resolve) -> Prepared:
+    """The same market with its data read from elsewhere."""
+
+    def moved(bid: Bid) -> Bid:
+        entry = bid.request.entry
+        job = replace(
+            bid.job,
+            data=resolve(entry.data),
+            validation=None if entry.validation is None else resolve(entry.validation),
+            start_from=None if entry.start_from is None else resolve(entry.start_from),
+        )
+        return replace(bid, request=replace(bid.request, job=job))
+
+    return replace(prepared, bids=tuple(map(moved, prepared.bids)))
+
+
+def _named_files(market: MarketFile) -> list[tuple[str, str]]:
+    """Every file that a market names: its field, and the path as given."""
+    files = [
+        (f"node_types.{name}.profile", entry.profile)
+        for name, entry in market.node_types.items()
+        if entry.profile is not None
+    ]
+    for index, bid in enumerate(market.bids):
+        files.append((f"bids[{index}].data", bid.data))
+        if bid.validation is not None:
+            files.append((f"bids[{index}].validation", bid.validation))
+        if bid.start_from is not None:
+            files.append((f"bids[{index}].start_from", bid.start_from))
+    return files
+
+
+def node_settings(
+    market: MarketFile, node_type: str, base: str, cache: Path, profile: Profile | None = None
+) -> NodeSettings:
+    """How a node's process is started; the profile says which passes suit the device."""
+    settings = NodeSettings(
+        base=base,
+        cache=str(cache),
+        device=market.node_types[node_type].device,
+        dtype=market.dtype,
+        mode=market.mode,
+        threads=threads_per_node(market),
+        measure_seconds=market.measure_seconds,
+        backend=market.backend,
+        gradient_checkpointing=market.gradient_checkpointing,
+    )
+    if profile is None:
+        return settings
+    return replace(
+        settings,
+        token_budget=profile.micro_batch_tokens,
+        overhead_tokens=profile.overhead_tokens,
+    )
+
+
+def _note_files(market: MarketFile, resolve: Resolve) -> Iterator[InputFile]:
+    for field, given in _named_files(market):
+        path = resolve(given)
+        if field.endswith(".start_from"):
+            if not (_is_file(path) or path.is_dir()):
+                raise InputError(field, f"there is no folder {given!r}", "an adapter's folder")
+        elif not _is_file(path):
+            raise InputError(field, f"there is no file {given!r}", "the path of a file")
+        yield InputFile.note(given, path)
+
+
+def _is_file(path: Path) -> bool:
+    # Where a name is too long, or a folder may not be read, there is no file for us.
+    with suppress(OSError):
+        return path.is_file()
+    return False
+
+
+def _auction_settings(market: MarketFile) -> tuple[str, dict[str, str]]:
+    settings = {key: str(value) for key, value in market.auction.items()}
+    return settings.pop("mechanism", "pdftsp"), settings
+
+
+def _check_auction(market: MarketFile) -> None:
+    """Find a mistyped setting now, and not after minutes of measuring."""
+    try:
+        check_settings(*_auction_settings(market))
+    except InputError as error:
+        raise error.within("auction") from None
+
+
+def _check_devices(market: MarketFile) -> None:
+    if market.uses_external_cluster:
+        return
+    for name, entry in market.node_types.items():
+        try:
+            check_device(entry.device, market.dtype)
+        except InputError as error:
+            raise error.within(f"node_types.{name}") from None
+
+
+def _read_profiles(market: MarketFile, resolve: Resolve) -> dict[str, Profile]:
+    profiles = {}
+    for name, entry in market.node_types.items():
+        if entry.profile is not None:
+            try:
+                profiles[name] = read_profile(resolve(entry.profile))
+            except InputError as error:
+                raise error.within(f"node_types.{name}.profile") from None
+    return profiles
+
+
+def _load_base(name: str, dtype: str, cache: Path, report: Report) -> Base:
+    if name == "tiny":
+        what = "building the tiny base (once on this machine)"
+        tiny_folder(cache, progress=lambda share: report(what, share))
+    report(f"loading the base {name}", 0.0)
+    base = load_base(name, cache=cache, dtype=dtype)
+    report(f"loading the base {name}", 1.0)
+    return base
+
+
+def _measure(market: MarketFile, name: str, base: str, cache: Path, report: Report) -> Profile:
+    """Measure a node type in a process like the one that will train."""
+    inbox: queue.SimpleQueue[WorkerMessage | None] = queue.SimpleQueue()
+    process = start_node(node_settings(market, name, base, cache), inbox.put)
+    try:
+        while True:
+            message = inbox.get()
+            if message is None:
+                raise NodeError(f"measuring {name} failed: {process.exit_reason()}")
+            if message["kind"] == "ready":
+                process.send(measure_request())
+            elif message["kind"] == "measuring":
+                report(f"measuring {name}: {message['what']}", message["share"])
+            elif message["kind"] == "failed":
+                place = f"node_types.{name}: {message['place']}"
+                raise InputError(place, message["found"], message["expected"])
+            elif message["kind"] == "measured":
+                return Profile.from_json(message["profile"], f"profile of {name}")
+    finally:
+        process.stop()
+
+
+def _ready_mechanism(market: MarketFile, cluster: Cluster, bids: tuple[Bid, ...]) -> Admission:
+    """The market's mechanism, compiled: its first decision shall not take half a minute."""
+    tasks = tuple(bid.task for bid in bids)
+    warm_up(Instance(cluster, tasks), lambda: _build_mechanism(market, cluster, tasks))
+    return _build_mechanism(market, cluster, tasks)
+
+
+def _build_mechanism(market: MarketFile, cluster: Cluster, tasks: tuple[Task, ...]) -> Admission:
+    name, settings = _auction_settings(market)
+    try:
+        return build(name, cluster, settings, tasks)
+    except InputError as error:
+        raise error.within("auction") from None
+
+
+def _data_notes(requests: Iterable[Request]) -> tuple[str, ...]:
+    return tuple(f"{request.entry.id}: {note}" for request in requests for note in request.notes)
+
+
+def _profile_notes(given: dict[str, Profile], base: Base) -> tuple[str, ...]:
+    return tuple(
+        f"profile {name} was measured with another base ({profile.origin.base_name}): slots may "
+        "last longer or shorter than they are sold as"
+        for name, profile in given.items()
+        if profile.origin.architecture != base.architecture
+    )
+
+
+def _thread_notes(given: dict[str, Profile], threads: int) -> tuple[str, ...]:
+    return tuple(
+        f"profile {name} was measured with {profile.origin.num_threads} threads, its nodes have "
+        f"{threads}: slots may last longer than they are sold as"
+        for name, profile in given.items()
+        if profile.origin.device == "cpu" and profile.origin.num_threads > threads
+    )
+
+
+def _sold_notes(profiles: dict[str, Profile]) -> tuple[str, ...]:
+    return tuple(
+        f"node type {name}: {warning}"
+        for name, profile in profiles.items()
+        for warning in profile.warnings()
+    )

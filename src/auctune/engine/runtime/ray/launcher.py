@@ -1,0 +1,292 @@
+"""Launcher of nodes on a Ray cluster, by way of an agent process that all launchers share."""
+
+import itertools
+import secrets
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Literal, TypedDict
+
+from auctune.atomic_files import write_atomically
+from auctune.engine.runtime.channel import Alive, Failed, Message, OnMessage
+from auctune.engine.runtime.local import NODE_WORKER, WorkerProcess
+from auctune.engine.runtime.messages import Missing, NodeSettings, WorkerMessage
+from auctune.engine.runtime.ray.params import (
+    RayParams,
+    check_ray,
+    default_node_resource,
+    resource_requirements,
+)
+
+AGENT = "auctune.engine.runtime.ray.agent"
+
+# An agent sends a heartbeat every second; loading Ray may hold it up.
+_HEARTBEAT_SECONDS = 60.0
+_STOP_SECONDS = 5.0
+# For the agent to report that a node was killed.
+_KILL_SECONDS = 2.0
+# Not the name of a task, whose folders are beside it.
+_ID_FILE = ".market"
+
+
+class FromNode(TypedDict):
+    """A message of a node's worker."""
+
+    kind: Literal["node"]
+    node: int
+    message: WorkerMessage
+
+
+class NodeGone(TypedDict):
+    """A node's worker has ended."""
+
+    kind: Literal["gone"]
+    node: int
+    how: str
+
+
+AgentMessage = Alive | Failed | Missing | FromNode | NodeGone
+
+
+class RayNode:
+    """Handle of a worker beside an actor; see `WorkerHandle`.
+
+    Args:
+        number: of its start.
+        agent: forwards messages.
+        on_message: called with the worker's messages, and None once nothing more will come.
+    """
+
+    pid = None
+
+    def __init__(self, number: int, agent: WorkerProcess, on_message: OnMessage) -> None:
+        self._number = number
+        self._agent = agent
+        self._on_message = on_message
+        self._is_placed = False
+        self._exit_reason = ""
+        self._gone = threading.Event()
+
+    @property
+    def is_gone(self) -> bool:
+        return self._gone.is_set()
+
+    def send(self, message: Mapping[str, object]) -> None:
+        self._agent.send({"do": "send", "node": self._number, "message": message})
+
+    def exit_reason(self) -> str:
+        return self._exit_reason
+
+    def request_stop(self) -> None:
+        self.send({"do": "stop"})
+
+    def stop(self, timeout: float = 30.0) -> None:
+        self.request_stop()
+        if not self._gone.wait(timeout):
+            self.kill()
+            self._gone.wait(_KILL_SECONDS)
+
+    def kill(self) -> None:
+        self._agent.send({"do": "kill", "node": self._number})
+
+    def on_worker_message(self, message: WorkerMessage) -> None:
+        """Handle a message of the worker."""
+        # Until its actor runs, the agent reports that the node waits.
+        if message["kind"] == "started":
+            self._is_placed = True
+        self._on_message(message)
+
+    def on_agent_message(self, message: Alive | Missing) -> None:
+        """Handle a message of the agent itself, which concerns nodes that are not placed yet."""
+        if not self._is_placed:
+            self._on_message(message)
+
+    def on_gone(self, how: str) -> None:
+        """Record how the worker ended."""
+        self._exit_reason = how
+        self._gone.set()
+        self._on_message(None)
+
+
+class RayAgent:
+    """Handle of an agent process and of the nodes that it serves.
+
+    Args:
+        argument: of the process.
+        lock: descriptor of a lock that it holds too, or None.
+        log: file for its standard error, or None.
+    """
+
+    def __init__(self, argument: Message, lock: int | None, log: Path | None) -> None:
+        self.users: set[int] = set()
+        self._lock = threading.Lock()
+        self._nodes: dict[int, RayNode] = {}
+        self._numbers = itertools.count(1)
+        self._heartbeat = threading.Event()
+        self._failure = ""
+        self.has_ended = False
+        self.process = WorkerProcess(AGENT, argument, self._on_message, lock=lock, log=log)
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def launch(self, on_message: OnMessage, launch: Message) -> RayNode | None:
+        """Return the handle of a new node, or None if the agent has ended."""
+        with self._lock:
+            if self.has_ended:
+                return None
+            number = next(self._numbers)
+            node = self._nodes[number] = RayNode(number, self.process, on_message)
+        self.process.send({"do": "launch", "node": number, **launch})
+        return node
+
+    def _on_message(self, message: AgentMessage | None) -> None:
+        self._heartbeat.set()
+        if message is None:
+            self._on_end()
+        elif message["kind"] == "node":
+            self._nodes[message["node"]].on_worker_message(message["message"])
+        elif message["kind"] == "gone":
+            with self._lock:
+                node = self._nodes.pop(message["node"])
+            node.on_gone(message["how"])
+        elif message["kind"] == "failed":
+            self._failure = f"{message['place']} {message['found']}: {message['expected']}"
+        else:
+            with self._lock:
+                nodes = list(self._nodes.values())
+            for node in nodes:
+                node.on_agent_message(message)
+
+    def _on_end(self) -> None:
+        how = self._failure or "lost its agent on the cluster"
+        with self._lock:
+            self.has_ended = True
+            nodes, self._nodes = self._nodes, {}
+        for node in nodes.values():
+            node.on_gone(how)
+
+    def _watch(self) -> None:
+        """Kill a frozen agent."""
+        while not self.has_ended:
+            self._heartbeat.clear()
+            if not self._heartbeat.wait(_HEARTBEAT_SECONDS) and not self.has_ended:
+                self.process.kill()
+
+
+_agents: dict[str | None, RayAgent] = {}
+_agents_lock = threading.Lock()
+
+
+class RayLauncher:
+    """Starts the workers of nodes on a cluster.
+
+    Launchers with the same address share an agent, which ends with the last of them.
+
+    Args:
+        settings: of each node, by its id.
+        work: folder of the nodes' tasks, which all machines see; distinguishes markets.
+        params: of the cluster.
+        resources: custom resources by node on an external cluster, where they are not the default
+            ones.
+        logs: folder that all machines see, for NODE.log, or None.
+        lock: descriptor of a lock that the agent holds too, or None.
+        module: of the nodes' worker.
+
+    Raises:
+        InputError: if Ray is not installed.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, NodeSettings],
+        work: Path,
+        *,
+        params: RayParams,
+        resources: Mapping[str, str] | None = None,
+        logs: Path | None = None,
+        lock: int | None = None,
+        module: str = NODE_WORKER,
+    ) -> None:
+        check_ray("executor 'ray'")
+        is_external = params.address is not None
+        # On an external cluster, a node sees the one GPU that Ray gives it.
+        self._settings = {
+            node: replace(one, device="cuda")
+            if is_external and one.device.startswith("cuda")
+            else one
+            for node, one in settings.items()
+        }
+        self._work = work.absolute()
+        self._market = _market_id(self._work)
+        # On a local cluster, which markets share, each node has a Ray node of its own.
+        names = {node: default_node_resource(f"{self._market}:{node}") for node in settings}
+        if is_external:
+            names = {node: default_node_resource(node) for node in settings}
+            names |= resources or {}
+        self._needs = {
+            node: resource_requirements(one, names[node], own_gpu=is_external)
+            for node, one in self._settings.items()
+        }
+        self._params = params
+        self._logs = None if logs is None else logs.absolute()
+        self._lock = lock
+        self._module = module
+        if logs is not None:
+            logs.mkdir(parents=True, exist_ok=True)
+
+    def start(self, node: str, on_message: OnMessage) -> RayNode:
+        launch = {
+            "name": f"{self._market}:{node}",
+            "needs": self._needs[node],
+            "settings": asdict(self._settings[node]),
+            "module": self._module,
+            "cwd": str(Path.cwd()),
+            "log": None if self._logs is None else str(self._logs / f"{node}.log"),
+            "lease_seconds": self._params.lease_seconds,
+            "missing_seconds": self._params.missing_seconds,
+        }
+        while True:
+            handle = self._agent().launch(on_message, launch)
+            if handle is not None:
+                return handle
+
+    def close(self) -> None:
+        with _agents_lock:
+            agent = _agents.get(self._params.address)
+            if agent is not None:
+                agent.users.discard(id(self))
+                if not agent.users:
+                    del _agents[self._params.address]
+                    agent.process.stop(_STOP_SECONDS)
+
+    def _agent(self) -> RayAgent:
+        """Return the agent, a new one if it has ended."""
+        address = self._params.address
+        with _agents_lock:
+            agent = _agents.get(address)
+            if agent is None or agent.has_ended:
+                users = set() if agent is None else agent.users
+                if agent is not None:
+                    agent.process.kill()
+                argument = {
+                    "address": address,
+                    "work": str(self._work),
+                    "missing_seconds": self._params.missing_seconds,
+                }
+                log = None if self._logs is None else self._logs / "ray.log"
+                agent = _agents[address] = RayAgent(argument, self._lock, log)
+                agent.users = users
+            agent.users.add(id(self))
+            return agent
+
+
+def _market_id(work: Path) -> str:
+    """Return the id of the market of a folder, unlike that of any other market on a cluster.
+
+    The folder's path would not do: other machines have others of the same path.
+    """
+    work.mkdir(parents=True, exist_ok=True)
+    file = work / _ID_FILE
+    if not file.exists():
+        write_atomically(file, secrets.token_hex(8).encode())
+    return file.read_text()

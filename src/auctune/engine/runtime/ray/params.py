@@ -1,0 +1,75 @@
+"""Settings of nodes on a Ray cluster: its address, timeouts, and the resources of a node."""
+
+from importlib.util import find_spec
+from typing import Annotated
+
+from pydantic import BaseModel, Field, StringConstraints
+
+from auctune.domain import InputError
+from auctune.engine.runtime.messages import NodeSettings
+from auctune.extras import install_command
+from auctune.schema import STRICT
+
+PREFIX = "auctune:"
+
+# A share of a custom resource that only names a Ray node: what nodes divide are CPUs and GPUs.
+_RESOURCE_EPSILON = 0.001
+
+ClusterAddress = Annotated[str, StringConstraints(pattern=r"^[^\s/:]+:[0-9]{1,5}$")]
+Resource = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}$")]
+_Seconds = Annotated[float, Field(gt=0, le=10**9)]
+
+
+class RayParams(BaseModel):
+    """Table `ray` of settings with `executor = "ray"`."""
+
+    model_config = STRICT
+
+    address: ClusterAddress | None = Field(
+        default=None,
+        description="`HOST:PORT` of the cluster's head; this machine must run a Ray node of it. "
+        "Default: a cluster on this machine, one Ray node for each node, which is started and "
+        "stopped with the market",
+    )
+    lease_seconds: _Seconds = Field(
+        default=8.0,
+        description="time without a message between market and node after which the node's worker "
+        "is killed, and its slot starts on another one. A worker that was cut off and trains on "
+        "cannot save",
+    )
+    missing_seconds: _Seconds = Field(
+        default=15.0,
+        description="time without a place on the cluster after which a node is lost until it has "
+        "one",
+    )
+
+
+def default_node_resource(node: str) -> str:
+    """Return the custom resource of the Ray nodes that a node may run on, by default."""
+    return f"{PREFIX}{node}"
+
+
+def resource_requirements(
+    settings: NodeSettings, resource: str, *, own_gpu: bool
+) -> dict[str, float]:
+    """Return what a node takes of its Ray node: its threads or a GPU, and its custom resource.
+
+    Args:
+        settings: of the node.
+        resource: the custom resource.
+        own_gpu: whether Ray is to give it a GPU.
+    """
+    if settings.device == "cpu":
+        return {"CPU": float(settings.threads), resource: _RESOURCE_EPSILON}
+    return {"GPU": 1.0, resource: _RESOURCE_EPSILON} if own_gpu else {resource: _RESOURCE_EPSILON}
+
+
+def check_ray(place: str) -> None:
+    """Check that Ray is installed.
+
+    Raises:
+        InputError: if it is not.
+    """
+    if find_spec("ray") is None:
+        found = "needs Ray, which is not installed"
+        raise InputError(place, found, install_command("ray"))

@@ -1,0 +1,383 @@
+"""A spot job of the service: its strategy and estimates, its process's file and messages.
+
+FOLDER/
+  order.json    a `SpotJobConfig`
+  run/          the run's own folder (auctune.engine.spot.inputs.SpotFolder)
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
+
+from pydantic import Field, TypeAdapter
+
+from auctune.atomic_files import write_atomically
+from auctune.domain import InputError
+from auctune.domain.checks import check_positive
+from auctune.engine.runtime.channel import Alive, Failed
+from auctune.parameter_text import parse_label
+from auctune.registry import spot_policy
+from auctune.sim.spot.advice import Advice, advise
+from auctune.sim.spot.forecasts import ForecasterSpec, parse_forecaster
+from auctune.spot.job import InstanceStart, LinearScaling, Overhead, SpotJob, TableScaling
+from auctune.spot.market import SpotMarket
+from auctune.spot.policy import Policy
+from auctune.train.job import CurvePoint, ValidationMeans
+
+WORKER = "auctune.engine.spot.job_process"
+"""Worker module of a job's process; its argument is the folder."""
+
+
+class JobReady(TypedDict):
+    """Everything is loaded; the job trains as soon as its first slot starts."""
+
+    kind: Literal["ready"]
+    seconds: NotRequired[float]
+    """Since the start of the process; set by the service."""
+
+
+class SlotBilled(TypedDict):
+    """A slot's allocation."""
+
+    kind: Literal["slot"]
+    slot: int
+    price: float
+    available: int
+    on_demand_price: float
+    on_demand: int
+    spot: int
+    spot_before: int
+    """Spot instances of the slot before that were not preempted; by total all of them."""
+    paid: float
+    skipped: bool
+
+
+class SlotTrained(TypedDict):
+    """A slot's training."""
+
+    kind: Literal["slot_done"]
+    slot: int
+    rows: int | None
+    paid: float
+    preempted: int
+    steps: int | None
+    tokens: int | None
+    losses: list[CurvePoint]
+    validation: list[ValidationMeans]
+
+
+class Overtime(TypedDict):
+    """An interval after the deadline, in slots, numbered like a slot, with its training."""
+
+    kind: Literal["overtime"]
+    slot: int
+    since: float
+    until: float
+    on_demand: int
+    on_demand_price: float
+    paid: float
+    rows: int | None
+    steps: int | None
+    tokens: int | None
+    losses: list[CurvePoint]
+    validation: list[ValidationMeans]
+
+
+class JobWarning(TypedDict):
+    """A warning for the operator."""
+
+    kind: Literal["noted"]
+    text: str
+
+
+class JobEnded(TypedDict):
+    """The run has ended, `finish` slots after its start; "done": the adapter exists."""
+
+    kind: Literal["ended"]
+    state: str
+    note: str
+    finish: float
+
+
+class CapReached(TypedDict):
+    """The next slot would cost `rate`, more than may be paid."""
+
+    kind: Literal["capped"]
+    rate: float
+
+
+class JobStopped(TypedDict):
+    """The process was stopped; the job can be resumed."""
+
+    kind: Literal["stopped"]
+
+
+SpotMessage = (
+    Alive
+    | Failed
+    | JobReady
+    | SlotBilled
+    | SlotTrained
+    | Overtime
+    | JobWarning
+    | JobEnded
+    | CapReached
+    | JobStopped
+)
+
+# Share of a node's custom resource: what is divided among instances are CPUs and GPUs.
+_RESOURCE_SHARE = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class SpotJobSpec:
+    """A `SpotJob` in plain values.
+
+    Attributes:
+        workload, deadline, hard_factor, value, n_min, n_max, mu1, mu2: of the job.
+        table: H(n) for 1..n_max; None: n.
+        start: slots that an instance takes to start; None: the account by total, of mu1 and mu2.
+    """
+
+    workload: float
+    deadline: int
+    hard_factor: float
+    value: float
+    n_min: int
+    n_max: int
+    mu1: float
+    mu2: float
+    table: tuple[float, ...] | None = None
+    start: Annotated[float | None, Field(exclude_if=lambda start: start is None)] = None
+
+    def job(self) -> SpotJob:
+        """Return the job.
+
+        Raises:
+            InputError: naming the invalid value.
+        """
+        return SpotJob(
+            workload=self.workload,
+            deadline=self.deadline,
+            hard_factor=self.hard_factor,
+            value=self.value,
+            n_min=self.n_min,
+            n_max=self.n_max,
+            scaling=LinearScaling() if self.table is None else TableScaling(self.table),
+            overhead=Overhead(self.mu1, self.mu2)
+            if self.start is None
+            else InstanceStart(self.start),
+        )
+
+
+class OverheadFields(TypedDict):
+    """The fields of a `SpotJobSpec` that say what a change of GPUs costs."""
+
+    mu1: float
+    mu2: float
+    start: float | None
+
+
+def overhead_fields(overhead: Overhead | InstanceStart) -> OverheadFields:
+    """Return the fields of an account; by instance mu1 and mu2 are not read."""
+    if isinstance(overhead, InstanceStart):
+        return {"mu1": 1.0, "mu2": 1.0, "start": overhead.slots}
+    return {"mu1": overhead.mu1, "mu2": overhead.mu2, "start": None}
+
+
+@dataclass(frozen=True, slots=True)
+class SpotRayParams:
+    """How instances are placed on a Ray cluster.
+
+    Attributes:
+        address: HOST:PORT of its head; None: one on this machine, started and ended with the run.
+        spot, on_demand: custom resources of the Ray nodes for instances of either kind.
+        use_cluster_capacity: offer as many spot instances as fit on the cluster, instead of as
+            many as the market says.
+        missing_seconds: time without a place on the cluster after which a spot instance is
+            preempted.
+        reach_seconds: how long to wait for a cluster that is not reachable.
+    """
+
+    address: str | None = None
+    spot: str = "auctune:spot"
+    on_demand: str = "auctune:on-demand"
+    use_cluster_capacity: bool = False
+    missing_seconds: float = 15.0
+    reach_seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        for name in ("missing_seconds", "reach_seconds"):
+            check_positive(getattr(self, name), name, "a number of seconds > 0")
+
+    def requirements(self, resource: str, device: str, threads: int) -> dict[str, float]:
+        """Return the Ray resources of an instance.
+
+        Args:
+            resource: custom resource of the Ray nodes for its kind.
+            device: on which it computes. On a cluster that the run starts, Ray assigns no GPUs.
+            threads: of torch on a CPU.
+        """
+        if device == "cpu":
+            return {"CPU": float(threads), resource: _RESOURCE_SHARE}
+        if self.address is None:
+            return {resource: _RESOURCE_SHARE}
+        return {"GPU": 1.0, resource: _RESOURCE_SHARE}
+
+
+@dataclass(frozen=True, slots=True)
+class SpotJobConfig:
+    """A job as the service hands it to its process.
+
+    Attributes:
+        job: bounds, deadline and value.
+        policy, forecast: see `SpotStrategy`.
+        training: settings of a `LoraJob`, without files.
+        data, validation: files.
+        base, device, dtype, threads, cache: what workers load, and where they compute.
+        micro_batch: rows that go through the model together.
+        trace: of the market, from the job's first slot on.
+        history: price and count by slot before the job's first slot.
+        begins: unix time of the job's first slot.
+        slot_seconds: length of a slot.
+        market_slot_seconds: length of a slot in the market's own time.
+        cap: maximum cost, in units of the on-demand price.
+        warm: fork workers from a process that has everything loaded.
+        saved_every: seconds between checkpoints within a slot.
+        ray: cluster on which instances run; None: they are processes of this machine.
+    """
+
+    job: SpotJobSpec
+    policy: str
+    forecast: str
+    training: dict[str, Any]
+    data: str
+    validation: str | None
+    base: str
+    device: str
+    dtype: str
+    threads: int
+    cache: str
+    micro_batch: int
+    trace: dict[str, list[Any]]
+    history: dict[str, list[Any]]
+    begins: float
+    slot_seconds: float
+    market_slot_seconds: float
+    cap: float
+    warm: bool
+    saved_every: float
+    ray: SpotRayParams | None = None
+
+
+_CONFIG = TypeAdapter(SpotJobConfig)
+
+
+def run_folder(folder: Path) -> Path:
+    """Return the folder of a job's run."""
+    return folder / "run"
+
+
+def adapter_folder(folder: Path) -> Path:
+    """Return the folder of a job's adapter, which exists once the job is done."""
+    return run_folder(folder) / "adapter"
+
+
+def write_config(config: SpotJobConfig, folder: Path) -> None:
+    """Write the file that the job's process reads.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / "order.json", _CONFIG.dump_json(config))
+
+
+def read_config(folder: Path) -> SpotJobConfig:
+    """Read what `write_config` wrote."""
+    return _CONFIG.validate_json((folder / "order.json").read_bytes())
+
+
+# Each is a job simulated to its end; the 90th percentile needs some.
+_NUM_FUTURES = 30
+
+
+# A future is a stretch of the past: this many more slots of it are needed to choose among.
+_SPARE_SLOTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class SpotStrategy:
+    """How a job rents: its policy and its forecaster.
+
+    Attributes:
+        policy, forecast: as `NAME[:KEY=VALUE...]`.
+    """
+
+    policy: str
+    forecast: str
+
+    def __post_init__(self) -> None:
+        self.read_policy()
+        if self.read_forecaster().knows_future:
+            raise InputError("forecast", "knows the future", "chain, seasonal or arima")
+
+    def read_policy(self) -> Policy:
+        """Return the policy.
+
+        Raises:
+            InputError: naming `policy` or the setting.
+        """
+        return read_policy(self.policy)
+
+    def read_forecaster(self) -> ForecasterSpec:
+        """Return the source of forecasts.
+
+        Raises:
+            InputError: naming `forecast` or the setting.
+        """
+        return parse_forecaster(self.forecast, "forecast")
+
+
+def read_policy(label: str) -> Policy:
+    """Return the policy of a label `NAME[:KEY=VALUE...]`.
+
+    Raises:
+        InputError: naming `policy` or the setting.
+    """
+    name, settings = parse_label(label, "policy", "policy")
+    return spot_policy(name, settings)
+
+
+def max_deadline(history: SpotMarket) -> int:
+    """Return the latest deadline, in slots, for which the history allows an estimate."""
+    return max(0, history.num_slots - _SPARE_SLOTS)
+
+
+def estimate(
+    job: SpotJob,
+    strategy: SpotStrategy,
+    history: SpotMarket,
+    delay: int = 0,
+    speeds: Sequence[float] = (1.0,),
+) -> Advice:
+    """Estimate cost and finish of a job as `auctune spot advise` does.
+
+    Args:
+        job: its deadline, with the delay, at most `max_deadline`.
+        strategy: how it rents.
+        history: the market, its last slot the present one.
+        delay: slots until the job begins.
+        speeds: see `advise`.
+    """
+    return advise(
+        job,
+        strategy.read_policy(),
+        strategy.read_forecaster(),
+        history,
+        history.num_slots - 1,
+        most_futures=_NUM_FUTURES,
+        delay=delay,
+        speeds=speeds,
+    )

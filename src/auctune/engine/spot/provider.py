@@ -1,0 +1,250 @@
+"""Provider of instances: quotes, acquires and preempts them after a recorded market.
+
+Each instance has a worker (`WorkerHandle`), which a launcher starts: a process of this machine
+(`auctune.engine.spot.launcher`) or an actor of a Ray cluster (`auctune.engine.spot.ray_workers`).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Protocol
+
+from auctune.domain import InputError
+from auctune.engine.spot.traces import MarketTrace
+from auctune.engine.spot.worker import Weights, WorkerMessage, WorkerSettings
+from auctune.spot.job import SpotJob
+from auctune.train.data_parallel.batches import RowRange
+
+
+class PurchaseOption(StrEnum):
+    """How an instance is rented."""
+
+    ON_DEMAND = "on-demand"
+    SPOT = "spot"
+
+
+class WorkerHandle(Protocol):
+    """A gradient worker, as the coordinator holds it."""
+
+    def start(self, on_message: Callable[[WorkerMessage], None]) -> None:
+        """Start it, once; do not wait until it is ready.
+
+        Args:
+            on_message: called with its messages, on any thread: when it is ready, gradients, its
+                exit.
+
+        Raises:
+            SpotRunError: if it cannot be started.
+        """
+        ...
+
+    def compute(self, part: RowRange, weights: Weights) -> None:
+        """Have it compute the gradient of a micro-batch; a worker that is gone ignores it."""
+        ...
+
+    def is_lost(self) -> bool:
+        """Return whether its instance is gone, and not the worker alone.
+
+        May block for some seconds if the worker has just exited.
+        """
+        ...
+
+    def kill(self) -> None:
+        """End it at once and release its resources; may be called again."""
+        ...
+
+
+class Launcher(Protocol):
+    """Starts workers of one job."""
+
+    def launch(self, option: PurchaseOption) -> WorkerHandle:
+        """Return a new worker, which is yet to be started."""
+        ...
+
+    def close(self) -> None:
+        """Release what new workers need; existing workers stay."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SpotQuote:
+    """What can be rented.
+
+    Attributes:
+        price: of a spot instance for a slot.
+        available: spot instances that can be held, including those that are.
+        on_demand_price: of an on-demand instance for a slot; their number is not limited.
+    """
+
+    price: float
+    available: int
+    on_demand_price: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Instance:
+    """A rented machine with a worker.
+
+    Attributes:
+        id: unique within a run.
+        option: how it is rented.
+        worker: its worker.
+    """
+
+    id: str
+    option: PurchaseOption
+    worker: WorkerHandle
+
+
+class Capacity(Protocol):
+    """Number of spot instances that can be held."""
+
+    def current(self, now: float, held: int) -> int:
+        """Return the number now, including the `held` ones."""
+        ...
+
+    def minimum_since(self, since: float, now: float, held: int) -> int:
+        """Return the least number since a moment: instances above it are preempted."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TraceCapacity:
+    """The capacity of a recorded market."""
+
+    trace: MarketTrace
+
+    def current(self, now: float, held: int) -> int:
+        return self.trace.at(now)[1]
+
+    def minimum_since(self, since: float, now: float, held: int) -> int:
+        return self.trace.min_available(since, now)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClusterCapacity:
+    """The capacity of a cluster; an instance stays until it is lost with its machine.
+
+    Attributes:
+        num_free: returns how many more instances fit.
+    """
+
+    num_free: Callable[[], int]
+
+    def current(self, now: float, held: int) -> int:
+        return held + self.num_free()
+
+    def minimum_since(self, since: float, now: float, held: int) -> int:
+        return held
+
+
+class InstanceProvider:
+    """Instances of one run, at the prices of a trace.
+
+    When fewer spot instances are available than are held, the newest are preempted: their workers
+    are killed. So are those whose machines are lost. Times are slots since the job began, and never
+    decrease from call to call.
+
+    Args:
+        trace: prices.
+        launcher: starts the workers; closed with the provider.
+        capacity: of spot instances.
+    """
+
+    def __init__(self, trace: MarketTrace, launcher: Launcher, capacity: Capacity) -> None:
+        self._trace = trace
+        self._launcher = launcher
+        self._capacity = capacity
+        self._held: dict[str, Instance] = {}
+        self._num_rented = 0
+        self._checked_at: float | None = None
+
+    def quote(self, now: float) -> SpotQuote:
+        """Return what can be rented now."""
+        price, _ = self._trace.at(now)
+        available = self._capacity.current(now, len(self._spot()))
+        return SpotQuote(price, available, self._trace.on_demand_price)
+
+    def acquire(self, option: PurchaseOption, count: int, now: float) -> Sequence[Instance]:
+        """Rent instances; return the new ones, at most as many spot instances as are available."""
+        if option is PurchaseOption.SPOT:
+            held = len(self._spot())
+            count = min(count, self._capacity.current(now, held) - held)
+        rented = []
+        for _ in range(count):
+            name = f"{option}-{self._num_rented}"
+            self._num_rented += 1
+            self._held[name] = Instance(name, option, self._launcher.launch(option))
+            rented.append(self._held[name])
+        return rented
+
+    def restart(self, instance: Instance) -> Instance | None:
+        """Start a new worker in place of one that crashed; None if the instance is gone too."""
+        if instance.id not in self._held:
+            return None
+        instance.worker.kill()
+        worker = self._launcher.launch(instance.option)
+        self._held[instance.id] = Instance(instance.id, instance.option, worker)
+        return self._held[instance.id]
+
+    def release(self, instance: Instance) -> None:
+        """Return an instance; its worker is killed."""
+        self._held.pop(instance.id).worker.kill()
+
+    def check_preemptions(self, now: float) -> Sequence[Instance]:
+        """Kill and return the spot instances that were preempted since the last call."""
+        since = now if self._checked_at is None else self._checked_at
+        self._checked_at = now
+        preempted = [instance for instance in self._spot() if instance.worker.is_lost()]
+        spot = [instance for instance in self._spot() if instance not in preempted]
+        excess = len(spot) - self._capacity.minimum_since(since, now, len(spot))
+        preempted += spot[::-1][: max(0, excess)]
+        for instance in preempted:
+            self.release(instance)
+        return preempted
+
+    def close(self) -> None:
+        """Release all instances."""
+        for instance in list(self._held.values()):
+            self.release(instance)
+        self._launcher.close()
+
+    def _spot(self) -> list[Instance]:
+        return [one for one in self._held.values() if one.option is PurchaseOption.SPOT]
+
+
+class ProviderFactory(Protocol):
+    """Opens a provider for a job, once the job's data are loaded."""
+
+    def check(self, job: SpotJob) -> None:
+        """Check that a job can be run.
+
+        Raises:
+            InputError: if it cannot.
+        """
+        ...
+
+    def identity(self) -> dict[str, Any]:
+        """Return what must be the same when a run is resumed, as JSON can hold it."""
+        ...
+
+    def open(self, settings: WorkerSettings, log: Path) -> InstanceProvider:
+        """Open the provider of a job.
+
+        Args:
+            settings: of the workers.
+            log: file for their standard error.
+        """
+        ...
+
+
+def check_trace_length(trace: MarketTrace, job: SpotJob) -> None:
+    """Refuse a job whose deadline is after the end of the market.
+
+    Raises:
+        InputError: naming `market`.
+    """
+    if trace.num_slots < job.deadline:
+        expected = f"{job.deadline}, up to the deadline"
+        raise InputError("market", f"{trace.num_slots} slots", expected)

@@ -1,0 +1,1 @@
+"""Worker processes that are started by `auctune.engine.runtime`: node, data and sampling worker."""

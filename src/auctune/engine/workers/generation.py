@@ -1,0 +1,154 @@
+"""Generation worker: answers and scores on one base, with any of its adapters.
+
+| request | replies |
+| --- | --- |
+| generate {id, request} | `Generated` for each piece, or one `Refused` |
+| measure {id, requests} | `Measured`, or one `Refused` |
+| cancel {id} | none: no further piece comes |
+
+It sends `Ready` once the base is loaded. Prompts are read on a thread of their own, and the rows
+of each request for a score on another: a long one takes a second to tokenize, in which others'
+answers go on.
+"""
+
+import os
+import queue
+import threading
+import time
+import traceback
+from typing import TYPE_CHECKING, Any
+
+from auctune.domain import AuctuneError
+from auctune.domain.generation import Request, ScoreRequest
+from auctune.engine.generation import PIECES, REQUESTS, SETTINGS, SIZES, GenerationMessage
+from auctune.engine.runtime.channel import ParentChannel, error_record
+from auctune.engine.runtime.training_lock import TrainingLock
+
+if TYPE_CHECKING:
+    from auctune.train.generation.engine import Engine, ReadRequest
+
+Parent = ParentChannel[GenerationMessage]
+Accepted = tuple[str, "ReadRequest | None"] | None
+"""Id of a request, and the request as it was read, or None to cancel it; None to stop."""
+
+
+def main(parent: Parent, argument: Any) -> None:
+    """Serve requests; the argument is a `GeneratorSettings`."""
+    import torch
+
+    settings = SETTINGS.validate_python(argument)
+    os.nice(settings.niceness)
+    if settings.threads is not None:
+        torch.set_num_threads(settings.threads)
+
+    from auctune.train.base import load_base
+    from auctune.train.generation.engine import Engine
+
+    try:
+        base = load_base(
+            settings.base, cache=settings.cache, device=settings.device, dtype=settings.dtype
+        )
+        engine = Engine(
+            base,
+            max_batch=settings.max_batch,
+            max_cache_bytes=settings.max_cache_bytes,
+            max_adapter_bytes=settings.max_adapter_bytes,
+            checks_base=settings.checks_base,
+        )
+    except AuctuneError as error:
+        parent.send({"kind": "failed", **error_record(error)})
+        return
+    parent.send({"kind": "ready"})
+
+    training_lock = TrainingLock(settings.cache)
+    is_limited = settings.device == "cpu" and settings.sold_share < 1
+    accepted: queue.SimpleQueue[Accepted] = queue.SimpleQueue()
+    threading.Thread(target=_Reader(parent, engine, accepted).run, daemon=True).start()
+    while not parent.stop_requested.is_set():
+        while engine.is_idle or not accepted.empty():
+            one = accepted.get()
+            if one is None:
+                return
+            _accept(parent, engine, *one)
+        started = time.monotonic()
+        for id_, piece in engine.step():
+            if isinstance(piece, AuctuneError):
+                _refuse(parent, id_, piece)
+            else:
+                content = PIECES.dump_python(piece, mode="json")
+                parent.send({"kind": "generated", "id": id_, "piece": content})
+        if is_limited and training_lock.is_held():
+            # Niceness leaves sold slots the cores, but not the memory's bandwidth.
+            worked = time.monotonic() - started
+            parent.stop_requested.wait(worked * (1 / settings.sold_share - 1))
+
+
+class _Reader:
+    """Reads requests, in the order in which they come, apart from rows."""
+
+    def __init__(
+        self, parent: Parent, engine: "Engine", accepted: "queue.SimpleQueue[Accepted]"
+    ) -> None:
+        self._parent, self._engine, self._accepted = parent, engine, accepted
+        # Requests whose rows are being read, and whether they are cancelled.
+        self._rows: dict[str, threading.Event] = {}
+        self._lock = threading.Lock()
+
+    def run(self) -> None:
+        while (message := self._parent.inbox.get())["do"] != "stop":
+            id_ = message["id"]
+            if message["do"] == "cancel":
+                with self._lock:
+                    if (cancelled := self._rows.get(id_)) is not None:
+                        cancelled.set()
+                    self._accepted.put((id_, None))
+                continue
+            is_measured = message["do"] == "measure"
+            content = message["requests"] if is_measured else [message["request"]]
+            requests = [REQUESTS.validate_python(one) for one in content]
+            cancelled = threading.Event()
+            arguments = (id_, requests, cancelled, is_measured)
+            if any(isinstance(one, ScoreRequest) for one in requests):
+                self._rows[id_] = cancelled
+                threading.Thread(target=self._read, args=arguments, daemon=True).start()
+            else:
+                self._read(*arguments)
+        self._accepted.put(None)
+
+    def _read(
+        self, id_: str, requests: list[Request], cancelled: threading.Event, is_measured: bool
+    ) -> None:
+        try:
+            if is_measured:
+                sizes = [self._engine.measure(one, cancelled.is_set) for one in requests]
+                content = SIZES.dump_python(sizes, mode="json")
+                self._parent.send({"kind": "measured", "id": id_, "sizes": content})
+                return
+            read = self._engine.read(requests[0], cancelled.is_set)
+            with self._lock:
+                if read is not None and not cancelled.is_set():
+                    self._accepted.put((id_, read))
+        except AuctuneError as error:
+            _refuse(self._parent, id_, error)
+        except Exception as error:
+            # Chat templates are programs: what one raises must not end others' answers.
+            traceback.print_exc()
+            found = f"the request could not be read ({type(error).__name__})"
+            _refuse(self._parent, id_, AuctuneError(found))
+        finally:
+            with self._lock:
+                self._rows.pop(id_, None)
+
+
+def _accept(parent: Parent, engine: "Engine", id_: str, read: "ReadRequest | None") -> None:
+    if read is None:
+        engine.cancel(id_)
+        return
+    try:
+        engine.accept(id_, read)
+    except AuctuneError as error:
+        _refuse(parent, id_, error)
+
+
+def _refuse(parent: Parent, id_: str, error: AuctuneError) -> None:
+    parent.send({"kind": "refused", "id": id_, **error_record(error)})

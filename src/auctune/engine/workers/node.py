@@ -1,0 +1,384 @@
+"""Worker of one node: loads the base once, then trains slot after slot as requested.
+
+It speaks the protocol of `auctune.engine.runtime.messages`. In a slot it tokenizes the tasks' data,
+loads each task from its newest checkpoint, trains all of them together to their targets, or as far
+as time allows, writes their checkpoints, and unloads them. An error of one task fails that task
+alone.
+
+At most half of a slot goes into tokenizing, in equal shares: a task whose data need more trains in
+a later slot, in which tokenizing continues, and the others train in this one. The tokens are kept
+from one slot to the next.
+"""
+
+import math
+import threading
+import time
+import traceback
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from auctune.domain import AuctuneError, InputError
+from auctune.domain.errors import CheckpointError, OutOfMemoryError
+from auctune.engine.runtime.channel import ErrorRecord, Message, ParentChannel, error_record
+from auctune.engine.runtime.messages import (
+    NodeSettings,
+    TaskQuota,
+    TaskResult,
+    TrainSlotRequest,
+    WorkerMessage,
+    request_failed,
+)
+from auctune.engine.runtime.training_lock import TrainingLock
+from auctune.engine.unix_time import unix_time
+from auctune.train.time_budget import NO_TIME_LIMIT, ThroughputEstimator, TimeBudget
+
+# Progress is for people: a few lines a second are enough.
+_REPORT_SECONDS = 0.2
+# Of the time that is left of a slot.
+_READING_SHARE = 0.5
+_UNREAD = "its data take longer to tokenize than its share of a slot; it trains once that is done"
+
+
+class StopRequestedError(Exception):
+    """The parent has requested the worker to save its tasks and exit."""
+
+
+class CancellableTime:
+    """Time budget that ends as soon as the parent requests the worker to stop.
+
+    Args:
+        time_budget: until then.
+        stop: once it is set, `StopRequestedError` is raised in place of the next round.
+    """
+
+    def __init__(self, time_budget: TimeBudget, stop: threading.Event) -> None:
+        self._time_budget = time_budget
+        self._stop = stop
+
+    def max_rows(self) -> int | None:
+        if self._stop.is_set():
+            raise StopRequestedError
+        return self._time_budget.max_rows()
+
+    def record(self, rows: float) -> None:
+        self._time_budget.record(rows)
+
+
+@contextmanager
+def enough_memory(what: str) -> Iterator[None]:
+    """Raise `OutOfMemoryError` in place of what torch, CUDA or Python raise in this block."""
+    from auctune.train.multilora.train_loop import free_cache, is_out_of_memory
+
+    try:
+        yield
+        return
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+    # Only now are the frames gone that held on to memory.
+    free_cache()
+    raise OutOfMemoryError(f"out of memory while {what}")
+
+
+class NodeWorker:
+    """Training worker of a node.
+
+    Args:
+        settings: the base and how it computes.
+        parent: of the process.
+    """
+
+    def __init__(self, settings: NodeSettings, parent: ParentChannel[WorkerMessage]) -> None:
+        # torch takes seconds to import; only workers do.
+        import torch
+
+        from auctune.train.base import load_base
+        from auctune.train.multilora.batching import OVERHEAD_TOKENS
+        from auctune.train.tiny import tiny_folder
+        from auctune.train.trainer import KEPT_EPOCHS, MultiLoraTrainer
+
+        torch.set_num_threads(settings.threads)
+        self._parent, self._settings = parent, settings
+        self._reported = 0.0
+        cache = Path(settings.cache)
+        if settings.base == "tiny":
+            what = "building the tiny base (once on this machine)"
+            tiny_folder(cache, progress=partial(self._report_preparing, what))
+        self.base = load_base(
+            settings.base, cache=cache, device=settings.device, dtype=settings.dtype
+        )
+        self._throughput = ThroughputEstimator(unix_time)
+        self._training_lock = TrainingLock(cache)
+        self._trainer = MultiLoraTrainer(
+            self.base,
+            backend=settings.backend,
+            checkpointing=settings.gradient_checkpointing,
+            mode="exact" if settings.mode == "exact" else "fused",
+            token_budget=settings.token_budget,
+            overhead_tokens=(
+                OVERHEAD_TOKENS if settings.overhead_tokens is None else settings.overhead_tokens
+            ),
+            kept_epochs=KEPT_EPOCHS,
+        )
+
+    def run(self) -> None:
+        """Serve requests until the parent requests a stop."""
+        from auctune.train.profile import origin_of
+
+        self._parent.send(
+            {
+                "kind": "ready",
+                "base_digest": self.base.digest,
+                "architecture": self.base.architecture,
+                "context_tokens": self.base.context_tokens,
+                "origin": origin_of(self.base, **self._options).key,
+            }
+        )
+        work = {"ping": self._answer, "measure": self._measure, "train": self._train}
+        while (message := self._parent.inbox.get())["do"] != "stop":
+            try:
+                work[message["do"]](message)
+            except StopRequestedError:
+                return
+            except AuctuneError as error:
+                self._parent.send(request_failed(message.get("id", ""), error))
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        """Settings of the trainer that the speed and memory of a device depend on."""
+        settings = self._settings
+        return {
+            "backend": settings.backend,
+            "gradient_checkpointing": settings.gradient_checkpointing,
+        }
+
+    def _answer(self, message: Message) -> None:
+        self._parent.send({"kind": "pong"})
+
+    def _measure(self, message: Message) -> None:
+        from auctune.train.profile import Effort, measure_profile
+
+        profile = measure_profile(
+            self.base,
+            effort=Effort(seconds=self._settings.measure_seconds),
+            report=self._report_measuring,
+            **self._options,
+        )
+        self._parent.send({"kind": "measured", "profile": profile.to_json()})
+
+    def _report_preparing(self, what: str, share: float) -> None:
+        now = time.monotonic()
+        if now - self._reported >= _REPORT_SECONDS or share in (0.0, 1.0):
+            self._reported = now
+            self._parent.send({"kind": "preparing", "what": what, "share": share})
+
+    def _report_measuring(self, what: str, share: float) -> None:
+        self._parent.send({"kind": "measuring", "what": what, "share": share})
+
+    def _train(self, message: Message) -> None:
+        with self._training_lock.hold():
+            self._train_slot(message)
+
+    def _train_slot(self, message: Message) -> None:
+        started = time.monotonic()
+        request = TrainSlotRequest.from_message(message)
+        tasks, until = request.tasks, request.until
+        read, unread = self._read_all(request.id, tasks, until)
+        loaded_steps, refused = self._load_all(request.id, [one for one in tasks if one in read])
+        loaded = [task for task in tasks if task.job.id in loaded_steps]
+        budget = NO_TIME_LIMIT if until is None else self._throughput.until(until, len(loaded))
+        targets = {task.job.id: task.target for task in loaded}
+        cancellable = CancellableTime(budget, self._parent.stop_requested)
+        try:
+            try:
+                self._trainer.train(targets, partial(self._report, request.id), cancellable)
+            except StopRequestedError:
+                self._save(loaded)
+                raise
+            unsaved = self._save(loaded)
+            saved_at = unix_time()
+            results = {}
+            for task in loaded:
+                name = task.job.id
+                if name in unsaved:
+                    continue
+                try:
+                    with enough_memory("writing its adapter"):
+                        results[name] = asdict(self._result(task, loaded_steps[name]))
+                except OutOfMemoryError as error:
+                    # Its checkpoint is complete: the next worker that loads it writes the adapter.
+                    unsaved[name] = error_record(error)
+        finally:
+            for name in loaded_steps:
+                self._trainer.unload(name)
+        self._parent.send(
+            {
+                "kind": "trained",
+                "request": request.id,
+                "slot": request.slot,
+                "seconds": time.monotonic() - started,
+                "saved_at": saved_at,
+                "results": results,
+                "refused": unread | refused | unsaved,
+            }
+        )
+
+    def _read_all(
+        self, request: str, tasks: Sequence[TaskQuota], until: float | None
+    ) -> tuple[list[TaskQuota], dict[str, ErrorRecord]]:
+        """Tokenize data; return the tasks whose data are complete, and the errors of others.
+
+        Small files come first, and what they leave of their shares goes to the others.
+        """
+        self._trainer.forget_files(task.job for task in tasks)
+        began = unix_time()
+        end = math.inf if until is None else began + _READING_SHARE * (until - began)
+        read: list[TaskQuota] = []
+        errors: dict[str, ErrorRecord] = {}
+        for index, task in enumerate(sorted(tasks, key=_num_bytes)):
+            now = unix_time()
+            share = now + (end - now) / (len(tasks) - index)
+            try:
+                with enough_memory("tokenizing its data"):
+                    is_read = self._trainer.read(task.job, partial(self._has_time, share))
+                if is_read:
+                    read.append(task)
+                else:
+                    self._note(request, task, _UNREAD)
+            except AuctuneError as error:
+                errors[task.job.id] = error_record(error)
+        return read, errors
+
+    def _note(self, request: str, task: TaskQuota, text: str) -> None:
+        self._parent.send({"kind": "noted", "request": request, "task": task.job.id, "text": text})
+
+    def _has_time(self, end: float) -> bool:
+        return unix_time() < end and not self._parent.stop_requested.is_set()
+
+    def _load_all(
+        self, request: str, tasks: Iterable[TaskQuota]
+    ) -> tuple[dict[str, int], dict[str, ErrorRecord]]:
+        """Load tasks; return the steps of those that could be loaded, and the errors of others."""
+        steps: dict[str, int] = {}
+        refused: dict[str, ErrorRecord] = {}
+        for task in tasks:
+            try:
+                with enough_memory("taking up its adapter"):
+                    notes = self._load(task)
+            except AuctuneError as error:
+                refused[task.job.id] = error_record(error)
+                continue
+            except OSError as error:
+                # The log has its path; nothing is wrong with the task.
+                traceback.print_exc()
+                why = AuctuneError(f"a checkpoint cannot be read now ({error.strerror})")
+                refused[task.job.id] = {**error_record(why), "unreadable": True}
+                continue
+            for text in notes:
+                self._note(request, task, text)
+            steps[task.job.id] = self._trainer.progress(task.job.id).steps
+        return steps, refused
+
+    def _load(self, task: TaskQuota) -> tuple[str, ...]:
+        """Load a task; from its first row, if all its checkpoints are damaged."""
+        from auctune.atomic_files import remove_folder
+        from auctune.train.attempts import check_attempt
+        from auctune.train.checkpoint import DamagedCheckpointError
+        from auctune.train.trainer import CHECKPOINTS
+
+        try:
+            return self._trainer.load(task.job, task.folder).warnings
+        except DamagedCheckpointError as error:
+            if task.attempt is not None:
+                check_attempt(task.folder, task.attempt)
+            remove_folder(task.folder / CHECKPOINTS)
+            again = self._trainer.load(task.job, task.folder).warnings
+            return (f"{error}; trained again from its first row", *again)
+
+    def _save(self, tasks: Iterable[TaskQuota]) -> dict[str, ErrorRecord]:
+        """Write the tasks' checkpoints; return the errors of those that could not be written."""
+        errors = {}
+        for task in tasks:
+            began = time.monotonic()
+            try:
+                with enough_memory("writing its checkpoint"):
+                    self._trainer.save(task.job.id, task.number, task.attempt)
+            except (CheckpointError, OutOfMemoryError) as error:
+                errors[task.job.id] = error_record(error)
+            self._throughput.record_save(time.monotonic() - began)
+        return errors
+
+    def _result(self, quota: TaskQuota, loaded: int) -> TaskResult:
+        name = quota.job.id
+        progress = self._trainer.progress(name)
+        known = min(quota.known_steps, loaded)
+        state, note = progress.state, progress.note
+        if state == "done" and (error := self._export(quota)):
+            state, note = "failed", error
+        return TaskResult(
+            rows=progress.rows,
+            total_rows=progress.total_rows,
+            tokens=progress.tokens,
+            steps=progress.steps,
+            state=state,
+            losses=tuple(point for point in self._trainer.curve(name) if point[0] > known),
+            validation=progress.validation,
+            note=note,
+            exported=state == "done",
+        )
+
+    def _export(self, quota: TaskQuota) -> str:
+        """Write and verify the adapter; return what is wrong with it, or an empty text.
+
+        Diverged weights may overflow where the loss did not yet: that fails their task only.
+        """
+        from auctune.train.export import ExportError
+
+        quota.adapter.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._trainer.export(quota.job.id, quota.adapter)
+        except ExportError as error:
+            return f"not handed out: {error}"
+        return ""
+
+    def _report(self, request: str, progress: object) -> None:
+        from auctune.train.job import Progress
+
+        assert isinstance(progress, Progress)
+        now = time.monotonic()
+        if now - self._reported < _REPORT_SECONDS and progress.state == "training":
+            return
+        self._reported = now
+        self._parent.send(
+            {
+                "kind": "progress",
+                "request": request,
+                "task": progress.job,
+                "rows": progress.rows,
+                "total_rows": progress.total_rows,
+                "tokens": progress.tokens,
+                "loss": progress.loss,
+                "tokens_per_second": progress.tokens_per_second,
+                "memory_gb": progress.memory_gb,
+            }
+        )
+
+
+def _num_bytes(task: TaskQuota) -> int:
+    """Return the size of a task's data; files that are gone are reported when they are read."""
+    paths = [task.job.data] if task.job.validation is None else [task.job.data, task.job.validation]
+    return sum(path.stat().st_size for path in paths if path.exists())
+
+
+def main(parent: ParentChannel[WorkerMessage], argument: dict[str, Any]) -> None:
+    """Serve a node; the argument is its `NodeSettings`."""
+    try:
+        worker = NodeWorker(NodeSettings(**argument), parent)
+    except InputError as error:
+        parent.send(request_failed("", error))
+        parent.exit(1)
+    worker.run()

@@ -1,0 +1,103 @@
+"""TRAINING.toml, and the copies of a run's inputs."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from auctune.domain import InputError
+from auctune.engine.edge.edge_folder import EdgeFolder
+from auctune.engine.edge.inputs import (
+    VERSION,
+    copy_inputs,
+    read_copied_inputs,
+    read_inputs,
+    read_training,
+)
+from auctune.train.job import LoraJob
+from support.edge_runs import make_inputs, make_job, write_inputs
+
+JOB = make_job(3)
+ROWS = '[default]\nrows = { a = "a.jsonl", b = "there/b.jsonl" }\n'
+
+
+def test_a_job_has_the_defaults_and_its_own_keys(tmp_path: Path) -> None:
+    file = tmp_path / "training.toml"
+    own = '[jobs."x 1"]\nlearning_rate = 1\ntarget_modules = ["q_proj"]\nmicro_batch = 2\n'
+    file.write_text(f'{ROWS}rank = 2\nvalidation = "v.jsonl"\n{own}')
+    found = read_training(file, [replace(JOB, id="x 1"), replace(JOB, id="y")])
+    plain = LoraJob(id="y", data=Path(), epochs=3, rank=2)
+    assert found["y"].config == plain
+    assert found["x 1"].config == replace(
+        plain, id="x 1", learning_rate=1.0, target_modules=("q_proj",)
+    )
+    assert (found["y"].micro_batch, found["x 1"].micro_batch) == (4, 2)
+    assert found["y"].rows["b"] == str(tmp_path / "there/b.jsonl")
+    assert found["y"].validation == str(tmp_path / "v.jsonl")
+    assert not found["y"].are_uploads
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "limit", "rows"),
+    [(8, 4, 4), (2, 4, 2), (12, 8, 6), (8, 3, 2), (10, 4, 2), (7, 4, 1), (1, 1, 1)],
+)
+def test_a_micro_batch_is_the_largest_divisor_of_the_batch_up_to_its_limit(
+    tmp_path: Path, batch_size: int, limit: int, rows: int
+) -> None:
+    file = tmp_path / "training.toml"
+    file.write_text(f"{ROWS}batch_size = {batch_size}\nmicro_batch = {limit}\n")
+    assert read_training(file, [JOB])["job"].micro_batch == rows
+
+
+def test_rows_of_a_lost_site_move_only_where_the_file_allows_it(tmp_path: Path) -> None:
+    file = tmp_path / "training.toml"
+    file.write_text(ROWS)
+    assert not read_training(file, [JOB])["job"].may_move
+    file.write_text(f"{ROWS}rows_move = true\n")
+    assert read_training(file, [JOB])["job"].may_move
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("[defaults]\n", "defaults"),
+        (f"{ROWS}speed = 1\n", "job job: speed"),
+        (f'{ROWS}rank = "much"\n', "job job: rank"),
+        (f"{ROWS}batch_size = true\n", "job job: batch_size"),
+        (f"{ROWS}micro_batch = 0\n", "job job: micro_batch"),
+        (f"{ROWS}dropout = 2\n", "job job: dropout"),
+        (f'{ROWS}base = "./nowhere"\n', "job job: base './nowhere'"),
+        ("[jobs.z]\n", "jobs.z"),
+        ("[jobs]\njob = 1\n", "jobs: job"),
+        ('[default]\nrows = { a = "a.jsonl" }\n', r"job job: rows\.b: is missing"),
+        ("[default", "TOML"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, text: str, place: str) -> None:
+    file = tmp_path / "training.toml"
+    file.write_text(text)
+    with pytest.raises(InputError, match=place):
+        read_training(file, [JOB])
+
+
+def test_rows_to_measure_by_are_checked_before_a_run_starts(tmp_path: Path) -> None:
+    instance, training = write_inputs(make_inputs(tmp_path, make_job(1)), tmp_path)
+    read_inputs(instance, training)
+    (tmp_path / "validation.jsonl").write_text("no rows\n")
+    with pytest.raises(InputError, match="job job: validation"):
+        read_inputs(instance, training)
+
+
+def test_a_run_of_another_version_is_refused_by_both_numbers(tmp_path: Path) -> None:
+    inputs, folder = make_inputs(tmp_path, make_job(1)), EdgeFolder(tmp_path / "run")
+    instance, _ = write_inputs(inputs, tmp_path)
+    copy_inputs(instance, inputs, folder)
+    assert read_copied_inputs(folder) == inputs
+    text = folder.settings.read_text()
+    for other, number in ((text.replace(f'"version": {VERSION}', '"version": 9'), 9), ("{}", 2)):
+        folder.settings.write_text(other)
+        with pytest.raises(InputError, match=f"is of version {number}; expected version {VERSION}"):
+            read_copied_inputs(folder)
+    folder.settings.write_text(text[:-9])
+    with pytest.raises(InputError, match="is damaged"):
+        read_copied_inputs(folder)

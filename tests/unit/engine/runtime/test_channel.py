@@ -1,0 +1,19 @@
+"""Frames of messages between a worker and its parent."""
+
+import numpy as np
+
+from auctune.engine.runtime.channel import decode, encode
+
+
+def test_a_message_comes_back_with_its_numbers_whatever_they_are() -> None:
+    message = {"kind": "gradient", "loss": 0.1, "text": "two\nlines"}
+    assert decode(encode(message)) == message
+    # Its bytes hold those of line breaks.
+    values = np.random.default_rng(0).normal(size=30_000).astype(np.float32)
+    assert b"\n" in values.tobytes()
+    found = decode(encode({**message, "array": values}))
+    array = found.pop("array")
+    assert found == message
+    assert np.array_equal(array, values)
+    array[0] = 1.0
+    assert decode(encode({"array": values[:0]}))["array"].size == 0

@@ -1,0 +1,122 @@
+"""What a run is started with, kept in its folder and found there again."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from auctune.domain import InputError
+from auctune.engine.spot.inputs import (
+    RunInputs,
+    RunSettings,
+    SpotFolder,
+    copy_inputs,
+    find_inputs,
+    read_inputs,
+)
+from auctune.engine.spot.job import make_config, prepare_run
+from auctune.engine.spot.traces import make_trace
+from auctune.sim.spot.trace import read_market
+from support.spot_files import JOB, TRAINING, daily_market, write_job, write_market, write_rows
+
+SETTINGS = RunSettings(
+    policy="msu",
+    forecast="seasonal",
+    start=2,
+    slot_seconds=None,
+    warm=True,
+    device="cpu",
+    dtype="float32",
+    threads=1,
+    seed=0,
+    base="",
+    fixed_price=None,
+)
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> RunInputs:
+    job = write_job(tmp_path / "job.toml", JOB + TRAINING)
+    write_rows(tmp_path / "rows.jsonl", 8)
+    market = write_market(tmp_path / "market.csv", daily_market(20))
+    return find_inputs(job, market, None, SETTINGS)
+
+
+def with_prices(given: RunInputs, folder: Path) -> RunInputs:
+    """The same with prices of another file, twice as dear."""
+    market = daily_market(20)
+    dear = type(market)(2 * market.price, market.available, slot_seconds=600)
+    return replace(given, prices=write_market(folder / "prices.csv", dear))
+
+
+@pytest.mark.parametrize("has_prices", [False, True])
+def test_what_is_kept_is_what_was_given(given: RunInputs, tmp_path: Path, has_prices: bool) -> None:
+    if has_prices:
+        given = with_prices(given, tmp_path)
+    place = SpotFolder(tmp_path / "run")
+    kept = copy_inputs(given, place)
+    assert kept == read_inputs(place)
+    assert kept.settings == given.settings
+    assert kept.settings.base == "tiny"
+    for name in ("job", "market", "data", *(["prices"] if has_prices else [])):
+        assert getattr(kept, name).read_bytes() == getattr(given, name).read_bytes()
+    assert (kept.prices is not None) == has_prices
+    before = make_config(given.read_job(), given)
+    after = make_config(kept.read_job(), kept)
+    assert after.identity() == before.identity()
+    market = read_market(kept.recipe(kept.read_job()))
+    assert np.allclose(market.price, daily_market(20).price * (2 if has_prices else 1))
+
+
+def test_a_base_beside_the_job_is_found_from_anywhere(given: RunInputs, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    job = write_job(tmp_path / "job.toml", (JOB + TRAINING).replace('"tiny"', '"mine"'))
+    found = find_inputs(job, given.market, None, SETTINGS)
+    assert found.settings.base == str((tmp_path / "mine").resolve())
+
+
+def test_a_trace_is_as_fine_as_its_file_and_begins_with_the_job(
+    given: RunInputs, tmp_path: Path
+) -> None:
+    # Slots of half an hour, lines of ten minutes.
+    text = (JOB + TRAINING).replace("slot_seconds = 600", "slot_seconds = 1800")
+    file = find_inputs(write_job(tmp_path / "job.toml", text), given.market, None, SETTINGS)
+    parsed = file.read_job()
+    recipe = file.recipe(parsed)
+    market = read_market(recipe)
+    assert market.num_slots == 6
+    trace = make_trace(recipe, market, parsed.spot_job(), 2)
+    lines = daily_market(20)
+    assert np.allclose(trace.times, np.arange(12) / 3)
+    assert trace.available.tolist() == lines.available[6:18].tolist()
+    with pytest.raises(InputError, match="start: 3; expected 0 to 2"):
+        make_trace(recipe, market, parsed.spot_job(), 3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"start": 17}, "start: 17; expected 0 to 16"),
+        ({"policy": "best"}, "policy: 'best' is not offered"),
+        ({"forecast": "best"}, "forecast: 'best' is not offered"),
+        ({"threads": 0}, "threads: 0"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_before_anything_is_kept(
+    given: RunInputs, changes: dict[str, object], says: str
+) -> None:
+    prepare_run(given)
+    settings = replace(given.settings, **changes)  # type: ignore[arg-type]
+    with pytest.raises(InputError) as refused:
+        prepare_run(replace(given, settings=settings))
+    assert says in str(refused.value)
+
+
+def test_damaged_settings_are_said_to_be(given: RunInputs, tmp_path: Path) -> None:
+    place = SpotFolder(tmp_path / "run")
+    copy_inputs(given, place)
+    for damage in ("", "{}", "[]", '{"start": 2}'):
+        (place.inputs / "settings.json").write_text(damage)
+        with pytest.raises(InputError, match="is damaged"):
+            read_inputs(place)

@@ -1,0 +1,162 @@
+"""Workers that are slow, stuck or gone."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from auctune.engine.spot.provider import Instance, PurchaseOption
+from auctune.engine.spot.worker import WorkerAlive, WorkerMessage, WorkerReady
+from auctune.engine.spot.worker_pool import STUCK_SECONDS, PollResult, WorkerPool
+from auctune.train.data_parallel.trainer import ElasticTrainer
+from support.spot_runs import Requests, Site, ThreadWorker, honest, mute
+
+pytest_plugins = ["support.spot_site"]
+
+
+@pytest.fixture
+def trainer(site: Site, tmp_path: Path) -> ElasticTrainer:
+    return ElasticTrainer(site.base, site.order.training, tmp_path, micro_batch=2)
+
+
+class Yard:
+    """Instances of a test."""
+
+    def __init__(self, site: Site, trainer: ElasticTrainer) -> None:
+        self._site = site
+        self._ready = WorkerReady(site.base.digest, trainer.data_digest, trainer.values.size)
+        self._held: list[Instance] = []
+
+    def frozen(self) -> Instance:
+        """One that gets ready, takes its part, and never answers."""
+        return self._hold(ThreadWorker(self._freeze))
+
+    def silent(self) -> Instance:
+        """One that hangs while it loads."""
+        return self._hold(ThreadWorker(mute))
+
+    def honest(self) -> Instance:
+        make = honest(self._site.base)
+        return self._hold(ThreadWorker(make(self._site.settings)))
+
+    def close(self) -> None:
+        for instance in self._held:
+            instance.worker.kill()
+
+    def _hold(self, worker: ThreadWorker) -> Instance:
+        self._held.append(Instance(f"spot-{len(self._held)}", PurchaseOption.SPOT, worker))
+        return self._held[-1]
+
+    def _freeze(self, requests: Requests, send: Callable[[WorkerMessage], None]) -> None:
+        send(self._ready)
+        mute(requests, send)
+
+
+@pytest.fixture
+def yard(site: Site, trainer: ElasticTrainer) -> Iterator[Yard]:
+    yard = Yard(site, trainer)
+    yield yard
+    yard.close()
+
+
+def until(pool: WorkerPool, what: str) -> PollResult:
+    """Turns up to the first in which something of a kind happens."""
+    while True:
+        result = pool.poll(0.05)
+        if getattr(result, what):
+            return result
+
+
+def test_a_worker_that_is_stuck_is_killed_and_its_part_goes_to_another(
+    site: Site, trainer: ElasticTrainer, yard: Yard
+) -> None:
+    pool = WorkerPool(trainer, site.base.digest, stuck_seconds=0.0)
+    stuck = yard.frozen()
+    pool.add(stuck)
+    assert until(pool, "exited").exited == [stuck]
+    assert pool.instances == []
+    patient = WorkerPool(trainer, site.base.digest)
+    patient.add(yard.honest())
+    while trainer.rows < 2:
+        patient.poll(0.05)
+        trainer.advance()
+
+
+def test_a_worker_that_never_gets_ready_is_killed(
+    site: Site, trainer: ElasticTrainer, yard: Yard
+) -> None:
+    pool = WorkerPool(trainer, site.base.digest, stuck_seconds=0.0)
+    silent = yard.silent()
+    pool.add(silent)
+    assert until(pool, "exited").exited == [silent]
+
+
+class Loading:
+    """The worker of an instance that loads its base for as long as a test wants."""
+
+    def __init__(self) -> None:
+        self.send: Callable[[WorkerMessage], None]
+        self.num_kills = 0
+
+    def start(self, on_message: Callable[[WorkerMessage], None]) -> None:
+        self.send = on_message
+
+    def kill(self) -> None:
+        self.num_kills += 1
+
+    def compute(self, part: object, weights: object) -> None:
+        raise AssertionError("it was never ready")
+
+    def is_lost(self) -> bool:
+        return False
+
+
+def test_a_worker_may_load_its_base_for_hours_as_long_as_it_lives(
+    site: Site, trainer: ElasticTrainer
+) -> None:
+    clock = [0.0]
+    pool = WorkerPool(trainer, site.base.digest, now=lambda: clock[0])
+    loading = Loading()
+    pool.add(Instance("spot-0", PurchaseOption.SPOT, loading))
+    for _ in range(20):
+        clock[0] += STUCK_SECONDS
+        loading.send(WorkerAlive())
+        pool.poll(0.0)
+    assert loading.num_kills == 0
+    clock[0] += STUCK_SECONDS + 1
+    pool.poll(0.0)
+    assert loading.num_kills == 1
+
+
+def test_what_a_worker_says_after_it_has_left_is_not_heard(
+    site: Site, trainer: ElasticTrainer, yard: Yard
+) -> None:
+    pool = WorkerPool(trainer, site.base.digest)
+    leaving = yard.honest()
+    pool.add(leaving)
+    until(pool, "ready")
+    pool.poll(0.0)
+    pool.remove(leaving)
+    leaving.worker.kill()
+    for _ in range(3):
+        result = pool.poll(0.05)
+        assert result == PollResult()
+    assert trainer.advance() == 0
+
+
+def test_the_quicker_worker_does_what_the_frozen_one_does_not(
+    site: Site, trainer: ElasticTrainer, yard: Yard
+) -> None:
+    pool = WorkerPool(trainer, site.base.digest)
+    frozen, quick = yard.frozen(), yard.honest()
+    pool.add(frozen)
+    until(pool, "ready")
+    pool.add(quick)
+    for _ in range(3):
+        assert until(pool, "delivered").delivered == [quick]
+    # The first part of the batch is with the frozen one: nothing counts before it.
+    assert trainer.advance() == 0
+    pool.remove(frozen)
+    until(pool, "delivered")
+    assert [trainer.advance() for _ in range(4)] == [2, 2, 2, 2]
+    assert trainer.step == 1
