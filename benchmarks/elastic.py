@@ -4,7 +4,7 @@
 
 | what | how |
 | --- | --- |
-| start of a worker | from the launch to its first message, on the tiny base; cold: a new interpreter; warm: forked by a process that has imported everything |
+| start of a worker | until it is ready, on the tiny base; cold: a new interpreter; warm: forked by a process that has loaded everything |
 | mu_1, mu_2 | a run of six real slots on the tiny base with cold workers, one and two alternately; also converted to slots of 30 minutes |
 | round trip | of weights to a worker and a gradient back, for an adapter of rank 8 on GPT-2 small (random weights); and the time of its micro-batch of 4 x 128 tokens |
 """  # noqa: E501
@@ -20,6 +20,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,14 +29,15 @@ from rich.table import Table
 
 from auctune.engine.event_log import EventLog
 from auctune.engine.runtime.channel import decode, encode
+from auctune.engine.runtime.local import start_fork_server, start_worker
+from auctune.engine.runtime.worker import WorkerSpec
 from auctune.engine.spot.clock import WallClock
 from auctune.engine.spot.job import SpotRunConfig, run_spot_job
-from auctune.engine.spot.launcher import LocalLauncher, LocalProvider
 from auctune.engine.spot.overhead import MeasuredOverhead, measure_overhead
-from auctune.engine.spot.provider import PurchaseOption
+from auctune.engine.spot.provider import LocalProvider, worker_spec
 from auctune.engine.spot.state import OvertimeStarted, SpotEvent, SpotRunState
 from auctune.engine.spot.traces import MarketTrace
-from auctune.engine.spot.worker import WorkerMessage, WorkerSettings
+from auctune.engine.spot.worker import WORKER, WorkerSettings, dump_settings
 from auctune.spot import SpotAllocation, SpotJob, SpotMarket, SpotObservation
 from auctune.train.base import load_base
 from auctune.train.data_parallel.gradients import GradientWorker
@@ -69,18 +71,17 @@ def make_job(folder: Path, tokens: int, epochs: int = 1) -> LoraJob:
     return LoraJob(id="job", data=data, epochs=epochs, batch_size=4, max_length=tokens)
 
 
-def seconds_to_start(launcher: LocalLauncher, repeats: int = 3) -> float:
-    """Return the median seconds from a launch to the worker's first message."""
+def seconds_to_start(spec: WorkerSpec, repeats: int = 3) -> float:
+    """Return the median seconds from a start until the worker is ready."""
     seconds = []
     for _ in range(repeats):
         start = time.perf_counter()
-        worker = launcher.launch(PurchaseOption.ON_DEMAND)
-        messages: queue.SimpleQueue[WorkerMessage] = queue.SimpleQueue()
-        worker.start(messages.put)
-        messages.get()
+        messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        worker = start_worker(spec, messages.put)
+        while messages.get()["kind"] != "ready":
+            """It is alive."""
         seconds.append(time.perf_counter() - start)
         worker.kill()
-    launcher.close()
     return statistics.median(seconds)
 
 
@@ -175,8 +176,9 @@ def main() -> None:
         folder = Path(name)
         base = load_base("tiny", cache=folder)
         settings = WorkerSettings(base.source, str(folder), make_job(folder, 32))
+        start_fork_server(WORKER, dump_settings(settings))
         for warm in (False, True):
-            seconds = seconds_to_start(LocalLauncher(settings, folder / "log", warm=warm))
+            seconds = seconds_to_start(worker_spec(settings, folder / "log", fork=warm))
             table.add_row(f"start of a worker, {'warm' if warm else 'cold'}", f"{seconds:.3f} s")
         overhead = measure_run(folder, slot_seconds)
         longer = overhead.at(LONG_SLOT_SECONDS / slot_seconds)

@@ -58,7 +58,7 @@ PROGRESS = re.compile(
     r"lasted longer than|^watch with:|training \d+|packing \d+"
 )
 NUMBER_OF_SECONDS = re.compile(r"\b\d+(\.\d+)? s\b")
-WORKERS = re.compile(rb"^ray::|^auctune -m \S+ for|channel import main|prefork|run\.\S*worker")
+WORKERS = re.compile(rb"^ray::|^auctune -m \S+ for|channel import main")
 RUN_SECONDS = 1800.0
 POLL_SECONDS = 0.1
 KILLS = 3

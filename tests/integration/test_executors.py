@@ -13,7 +13,7 @@ import pytest
 
 from auctune.engine.runtime.channel import Message
 from auctune.engine.runtime.local import LocalLauncher
-from auctune.engine.runtime.messages import NodeSettings, TaskQuota
+from auctune.engine.runtime.messages import NodeSettings, TaskQuota, node_workers
 from auctune.engine.runtime.supervisor import Executor, SupervisorPolicy
 from auctune.train.base import load_base
 from auctune.train.checkpoint import load_latest
@@ -157,7 +157,7 @@ def test_a_task_whose_data_take_long_to_tokenize_takes_no_slot_from_another(
     # Its price counts no more than 32 tokens of each row.
     large.data.write_text(60 * ('{"text": "' + "rain and sun " * 15_000 + '"}\n'))
     settings = {"alpha": NodeSettings("tiny", str(tiny_cache))}
-    with closing(Executor(settings, LocalLauncher(settings), heard.hear)) as executor:
+    with closing(Executor(settings, LocalLauncher(node_workers(settings)), heard.hear)) as executor:
         heard.wait_for("ready")
         orders = [make_order(tmp_path, job, 1, 10**9) for job in (large, small)]
         until = time.time() + 3.0

@@ -85,7 +85,7 @@ def test_a_cluster_of_its_own_is_closed_to_others_and_has_its_lost_node_again(
         heard.wait_for("ready")
         # It is worth as much as any other process of the market.
         assert os.getpriority(os.PRIO_PROCESS, pid) == os.getpriority(os.PRIO_PROCESS, 0)
-        raylet = parent_of(parent_of(pid))
+        raylet = parent_of(pid)
         folder = Path(json.loads((work / "ray-cluster.json").read_bytes())["folder"])
         check_closed_to_others(folder, pid)
         os.kill(raylet, signal.SIGKILL)
@@ -117,5 +117,5 @@ def test_nodes_of_one_id_in_two_markets_have_ray_nodes_of_their_own(tmp_path: Pa
             )
             stack.enter_context(closing(Executor(settings, launcher, heard.hear, QUICK)))
             pid = heard.wait_for("started")["pid"]
-            raylets.append(parent_of(parent_of(pid)))
+            raylets.append(parent_of(pid))
     assert len(set(raylets)) == 2

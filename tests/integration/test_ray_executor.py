@@ -21,7 +21,7 @@ from auctune.train.job import LoraJob
 from auctune.train.trainer import MultiLoraTrainer
 from support.executor_kinds import LEASE_SECONDS
 from support.heard import Heard, closing
-from support.market_runs import living, parent_of
+from support.market_runs import living
 from support.ray_nodes import RayNodes
 from support.small_bases import write_rows
 
@@ -152,10 +152,9 @@ def test_a_node_that_is_cut_off_has_ended_when_its_tasks_go_on(
 ) -> None:
     def cut_off(at_work: AtWork) -> None:
         pid = at_work.last("started")["pid"]
-        actor = parent_of(pid)
-        os.kill(actor, signal.SIGSTOP)
+        os.kill(pid, signal.SIGSTOP)
         assert "did not answer for" in at_work.heard.wait_for("ended")["how"]
-        os.kill(actor, signal.SIGCONT)
+        os.kill(pid, signal.SIGCONT)
         at_work.heard.wait_for("ready")
         assert not living([pid])
 

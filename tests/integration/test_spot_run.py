@@ -13,12 +13,12 @@ from torch import Tensor
 
 from auctune.domain import InputError
 from auctune.engine.event_log import EventRecord
+from auctune.engine.runtime.channel import OnMessage, error_record
+from auctune.engine.runtime.worker import WorkerHandle
 from auctune.engine.spot.job import forecast_source
 from auctune.engine.spot.provider import (
     InstanceProvider,
-    PurchaseOption,
     TraceCapacity,
-    WorkerHandle,
 )
 from auctune.engine.spot.state import (
     DataNoted,
@@ -30,7 +30,7 @@ from auctune.engine.spot.state import (
     Warned,
 )
 from auctune.engine.spot.traces import MarketTrace
-from auctune.engine.spot.worker import SpotRunError, WorkerFailed, WorkerMessage, WorkerSettings
+from auctune.engine.spot.worker import GradientMessage, SpotRunError, WorkerSettings
 from auctune.spot import (
     Ahanp,
     Ahap,
@@ -366,9 +366,9 @@ def test_a_worker_that_dies_is_started_again(
 class LostWorker(ThreadWorker):
     """A worker whose machine is lost at its first micro-batch."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_message: OnMessage) -> None:
         self._lost = threading.Event()
-        super().__init__(self._vanish)
+        super().__init__(self._vanish, on_message)
 
     def is_lost(self) -> bool:
         return self._lost.is_set()
@@ -386,8 +386,10 @@ class LosingProvider(ThreadProvider):
         honest_ones, numbers = ThreadLauncher(settings, self.make), count()
 
         class Losing:
-            def launch(self, option: PurchaseOption) -> WorkerHandle:
-                return LostWorker() if next(numbers) < 2 else honest_ones.launch(option)
+            def start(self, name: str, on_message: OnMessage) -> WorkerHandle:
+                if next(numbers) < 2:
+                    return LostWorker(on_message)
+                return honest_ones.start(name, on_message)
 
             def close(self) -> None:
                 honest_ones.close()
@@ -440,8 +442,8 @@ def test_a_worker_on_another_base_is_refused(site: Site, tmp_path: Path) -> None
 
 
 def test_what_a_worker_cannot_use_is_said_as_input(site: Site, tmp_path: Path) -> None:
-    def refuse(requests: Requests, send: Callable[[WorkerMessage], None]) -> None:
-        send(WorkerFailed(InputError("base", "nowhere", "a base")))
+    def refuse(requests: Requests, send: Callable[[GradientMessage], None]) -> None:
+        send({"kind": "failed", **error_record(InputError("base", "nowhere", "a base"))})
 
     supply = ThreadProvider(MarketTrace.of_slots(MARKET), lambda settings: refuse)
     with pytest.raises(InputError, match="nowhere"):

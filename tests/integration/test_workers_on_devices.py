@@ -18,13 +18,11 @@ from auctune.engine.generation import Generator, GeneratorSettings
 from auctune.engine.inference import EvaluationOrder, SampleOrder, evaluate, sample
 from auctune.engine.pool.process import DesiredJob, PoolProcess, PoolSettings
 from auctune.engine.runtime.channel import Message
-from auctune.engine.runtime.local import start_node
+from auctune.engine.runtime.local import start_node, start_worker
 from auctune.engine.runtime.messages import NodeSettings, TaskQuota, TrainSlotRequest
-from auctune.engine.spot.launcher import LocalLauncher
-from auctune.engine.spot.provider import PurchaseOption
-from auctune.engine.spot.worker import Weights, WorkerAlive, WorkerMessage, WorkerReady
+from auctune.engine.spot.provider import worker_spec
 from auctune.engine.unix_time import unix_time
-from auctune.train.data_parallel.batches import ChunkRows, Contribution
+from auctune.train.data_parallel.batches import ChunkRows
 from auctune.train.data_parallel.trainer import ElasticTrainer
 from auctune.train.job import LoraJob
 from support.edge_runs import job_chunks, make_job, make_training
@@ -98,31 +96,21 @@ def test_a_pool_trains_a_job(device: str, base: str, tmp_path: Path) -> None:
     pool.stop()
 
 
-def next_report(inbox: queue.SimpleQueue[WorkerMessage]) -> WorkerMessage:
-    """What the worker says next, but that it is alive: on a slow machine that comes first."""
-    while isinstance(message := inbox.get(timeout=SECONDS), WorkerAlive):
-        pass
-    return message
-
-
 @pytest.mark.parametrize("warm", [False, True])
 def test_a_spot_worker_computes_gradients(device: str, warm: bool, tmp_path: Path) -> None:
     site = make_site(tmp_path)
-    launcher = LocalLauncher(replace(site.settings, device=device), tmp_path / "log", warm=warm)
-    worker = launcher.launch(PurchaseOption.SPOT)
-    inbox: queue.SimpleQueue[WorkerMessage] = queue.SimpleQueue()
-    worker.start(inbox.put)
-    ready = next_report(inbox)
-    assert isinstance(ready, WorkerReady), ready
     trainer = ElasticTrainer(site.base, site.settings.job, tmp_path, micro_batch=2)
+    settings = replace(site.settings, device=device)
+    inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+    worker = start_worker(worker_spec(settings, tmp_path / "log", fork=warm), inbox.put)
+    found = messages(inbox)
+    until(found, lambda message: message["kind"] == "ready")
     part = trainer.next_micro_batch()
     assert part is not None
-    worker.compute(part, Weights(trainer.step, trainer.values))
-    computed = next_report(inbox)
-    assert isinstance(computed, Contribution), computed
-    assert computed.loss > 0
+    place = {"first": part.first, "stop": part.stop}
+    worker.send({"do": "compute", **place, "array": trainer.values})
+    assert until(found, lambda message: message["kind"] == "gradient")["loss"] > 0
     worker.kill()
-    launcher.close()
 
 
 def test_an_edge_worker_computes_gradients_and_exports(device: str, tmp_path: Path) -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from auctune.engine.runtime.local import NODE_WORKER, LocalLauncher
-from auctune.engine.runtime.messages import NodeSettings
+from auctune.engine.runtime.local import LocalLauncher
+from auctune.engine.runtime.messages import NODE_WORKER, NodeSettings, node_workers
 from auctune.engine.runtime.ray.launcher import RayLauncher
 from auctune.engine.runtime.ray.params import RayParams
 from auctune.engine.runtime.supervisor import Executor, OnNodeMessage, SupervisorPolicy
-from auctune.engine.runtime.worker import NodeLauncher
+from auctune.engine.runtime.worker import Launcher
 
 # What a test over both kinds is parametrized with.
 KINDS = ["local", pytest.param("ray", marks=[pytest.mark.slow, pytest.mark.ray])]
@@ -45,7 +45,7 @@ class ExecutorKind(ABC):
     @abstractmethod
     def launcher(
         self, settings: Mapping[str, NodeSettings], logs: Path | None, module: str
-    ) -> NodeLauncher:
+    ) -> Launcher:
         """What starts their workers."""
 
 
@@ -56,8 +56,8 @@ class Local(ExecutorKind):
 
     def launcher(
         self, settings: Mapping[str, NodeSettings], logs: Path | None, module: str
-    ) -> NodeLauncher:
-        return LocalLauncher(settings, logs=logs, module=module)
+    ) -> Launcher:
+        return LocalLauncher(node_workers(settings, logs, module))
 
 
 @dataclass
@@ -69,6 +69,6 @@ class OnRay(ExecutorKind):
 
     def launcher(
         self, settings: Mapping[str, NodeSettings], logs: Path | None, module: str
-    ) -> NodeLauncher:
+    ) -> Launcher:
         params = RayParams(address=self.address, lease_seconds=LEASE_SECONDS)
         return RayLauncher(settings, self.work, params=params, logs=logs, module=module)

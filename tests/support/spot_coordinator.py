@@ -12,7 +12,7 @@ import torch
 
 from auctune.engine.spot.clock import ModelClock
 from auctune.engine.spot.job import SpotRunConfig, run_spot_job
-from auctune.engine.spot.launcher import LocalProvider
+from auctune.engine.spot.provider import LocalProvider
 from auctune.engine.spot.state import RowsTrained, SpotEvent
 from auctune.engine.spot.traces import MarketTrace
 from auctune.spot import SpotFirst, SpotJob

@@ -2,36 +2,24 @@
 
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from safetensors.torch import load_file
 from torch import Tensor
 
 from auctune.engine.event_log import EventLog, EventRecord
+from auctune.engine.runtime.channel import Message, OnMessage
+from auctune.engine.runtime.worker import WorkerHandle
 from auctune.engine.spot.clock import ModelClock, SlotClock
 from auctune.engine.spot.job import SpotRunConfig, run_spot_job
-from auctune.engine.spot.provider import (
-    InstanceProvider,
-    ProviderFactory,
-    PurchaseOption,
-    TraceCapacity,
-    WorkerHandle,
-)
+from auctune.engine.spot.provider import InstanceProvider, ProviderFactory, TraceCapacity
 from auctune.engine.spot.report import SpotRunReport
 from auctune.engine.spot.state import OnEvent, ignore_event
 from auctune.engine.spot.traces import MarketTrace
-from auctune.engine.spot.worker import (
-    LoadedWorker,
-    Weights,
-    WorkerExited,
-    WorkerMessage,
-    WorkerSettings,
-)
+from auctune.engine.spot.worker import GradientMessage, LoadedWorker, WorkerSettings
 from auctune.numerics.rng import stream
 from auctune.spot import Policy, SpotJob, SpotMarket
 from auctune.train.base import Base
@@ -42,10 +30,10 @@ from auctune.train.job import LoraJob
 from support.elastic import train_with, weights_of
 from support.small_bases import build_base, write_rows
 
-Requests = queue.SimpleQueue[tuple[RowRange, NDArray[np.float32]] | None]
-"""Micro-batches with the weights at which they are to be computed; None ends the worker."""
+Requests = queue.SimpleQueue[Message | None]
+"""Requests as a worker's process gets them; None ends the worker."""
 
-Work = Callable[[Requests, Callable[[WorkerMessage], None]], object]
+Work = Callable[[Requests, Callable[[GradientMessage], None]], object]
 """What a worker does with its requests, and a function that sends messages, until it returns."""
 
 MakeWork = Callable[[WorkerSettings], Work]
@@ -58,12 +46,20 @@ def honest(base: Base) -> MakeWork:
     def make(settings: WorkerSettings) -> Work:
         worker = LoadedWorker.of(GradientWorker(base, settings.job), base.digest)
 
-        def work(requests: Requests, send: Callable[[WorkerMessage], None]) -> None:
+        def work(requests: Requests, send: Callable[[GradientMessage], None]) -> None:
             send(worker.ready)
             while (request := requests.get()) is not None:
-                part, values = request
-                worker.gradients.set_weights(values)
-                send(worker.gradients.compute(part))
+                if "array" in request:
+                    worker.gradients.set_weights(request["array"])
+                found = worker.gradients.compute(RowRange(request["first"], request["stop"]))
+                send(
+                    {
+                        "kind": "gradient",
+                        "loss": found.loss,
+                        "hits": found.hits,
+                        "array": found.gradient,
+                    }
+                )
 
         return work
 
@@ -79,29 +75,42 @@ def mute(requests: Requests, send: object) -> None:
 class ThreadWorker:
     """A worker in a thread."""
 
-    def __init__(self, work: Work) -> None:
-        self._work = work
+    pid = None
+
+    def __init__(self, work: Work, on_message: OnMessage) -> None:
+        self._work, self._on_message = work, on_message
         self._requests: Requests = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
-
-    def start(self, on_message: Callable[[WorkerMessage], None]) -> None:
-        def run() -> None:
-            self._work(self._requests, on_message)
-            on_message(WorkerExited())
-
-        self._thread = threading.Thread(target=run, daemon=True)
+        self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
-    def compute(self, part: RowRange, weights: Weights) -> None:
-        self._requests.put((part, weights.values.copy()))
+    @property
+    def is_gone(self) -> bool:
+        return not self._thread.is_alive()
 
     def is_lost(self) -> bool:
         return False
 
+    def send(self, message: Mapping[str, Any]) -> None:
+        # The trainer's weights change with its next step.
+        copy = {name: value.copy() for name, value in message.items() if name == "array"}
+        self._requests.put({**message, **copy})
+
+    def exit_reason(self) -> str:
+        return "has ended"
+
+    def request_stop(self) -> None:
+        self._requests.put(None)
+
+    def stop(self, timeout: float = 30.0) -> None:
+        self.kill()
+
     def kill(self) -> None:
         self._requests.put(None)
-        if self._thread is not None:
-            self._thread.join()
+        self._thread.join()
+
+    def _run(self) -> None:
+        self._work(self._requests, self._on_message)
+        self._on_message(None)
 
 
 @dataclass
@@ -111,8 +120,8 @@ class ThreadLauncher:
     settings: WorkerSettings
     make: MakeWork
 
-    def launch(self, option: PurchaseOption) -> WorkerHandle:
-        return ThreadWorker(self.make(self.settings))
+    def start(self, name: str, on_message: OnMessage) -> WorkerHandle:
+        return ThreadWorker(self.make(self.settings), on_message)
 
     def close(self) -> None:
         pass

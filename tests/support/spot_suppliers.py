@@ -3,8 +3,7 @@
 from typing import Protocol
 
 from auctune.engine.spot.job_config import SpotRayParams
-from auctune.engine.spot.launcher import LocalProvider
-from auctune.engine.spot.provider import ProviderFactory
+from auctune.engine.spot.provider import LocalProvider, ProviderFactory
 from auctune.engine.spot.ray_workers import RayProvider
 from auctune.engine.spot.traces import MarketTrace
 

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from auctune.domain import InputError
 from auctune.engine.base_facts import Alone, Report, learn_base
 from auctune.engine.runtime.local import LocalLauncher
-from auctune.engine.runtime.messages import NodeSettings
+from auctune.engine.runtime.messages import NodeSettings, node_workers
 from auctune.engine.runtime.supervisor import Executor
 from auctune.service.config.fields import Amount, RelativePath
 from auctune.service.config.zone import DeviceRequirement, LanguageZoneConfig, ZoneRequirements
@@ -79,11 +79,12 @@ class FcfsLoader(LanguageZoneLoader[FcfsConfig, FcfsZone, FcfsModel]):
     def _worker(self, actor: ZoneActor[FcfsZone]) -> FcfsWorker:
         shared, dirs = self.dependencies, self.dependencies.dirs
         settings = dict.fromkeys(self._nodes, _settings(self.entry, dirs))
+        workers = node_workers(settings, dirs.logs)
         return FcfsWorker(
             actor,
             self.clock,
             lambda on_message: Executor(
-                settings, LocalLauncher(settings, logs=dirs.logs, lock=shared.lock), on_message
+                workers, LocalLauncher(workers, lock=shared.lock), on_message
             ),
             dirs.work(self.entry.name),
             shared,

@@ -15,11 +15,11 @@ from auctune.engine.market.report_data import MarketReport
 from auctune.engine.market_run import MarketRun
 from auctune.engine.prepared import Prepared, beside, node_settings, prepare, relocate
 from auctune.engine.runtime.local import LocalLauncher, start_fork_server
-from auctune.engine.runtime.messages import NodeSettings
+from auctune.engine.runtime.messages import NodeSettings, node_workers
 from auctune.engine.runtime.ray.launcher import RayLauncher
 from auctune.engine.runtime.ray.params import RayParams
 from auctune.engine.runtime.supervisor import Executor, OnNodeMessage, SupervisorPolicy
-from auctune.engine.runtime.worker import NodeLauncher
+from auctune.engine.runtime.worker import Launcher
 from auctune.engine.state import VERSION
 
 # A worker saves all of its tasks before it exits, however large they are.
@@ -146,11 +146,11 @@ def _run(prepared: Prepared, folder: MarketDirectory, lock: int, shown: RunConso
 
 def _launcher(
     prepared: Prepared, folder: MarketDirectory, settings: Mapping[str, NodeSettings], lock: int
-) -> NodeLauncher:
+) -> Launcher:
     """Return the launcher that the market file names."""
     market = prepared.market
     if market.executor == "local":
-        return LocalLauncher(settings, logs=folder.logs, lock=lock)
+        return LocalLauncher(node_workers(settings, folder.logs), lock=lock)
     return RayLauncher(
         settings,
         folder.state / "work",

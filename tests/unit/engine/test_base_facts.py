@@ -28,6 +28,9 @@ class Scripted:
     is_gone = False
 
     def send(self, message: Mapping[str, object]) -> None: ...
+    def is_lost(self) -> bool:
+        return False
+
     def request_stop(self) -> None: ...
     def kill(self) -> None: ...
 

@@ -2,7 +2,8 @@
 
 A message is a JSON document in a frame of a stream socket (`multiprocessing.connection`), followed
 by the float32 array of its key `array`, if it has one. If the parent ends, its end of the socket
-closes, and the worker exits at once: what counts is on disk.
+closes, and the worker exits at once: what counts is on disk. A worker in an actor of a Ray cluster
+exchanges the same messages by calls of the actor (`auctune.engine.runtime.ray.actor`).
 """
 
 import importlib
@@ -109,62 +110,70 @@ def read_error(record: ErrorRecord, otherwise: type[AuctuneError]) -> AuctuneErr
 
 
 class ParentChannel(Generic[M]):
-    """Connection of a worker process, which sends messages of the type `M`, to its parent.
+    """Channel of a worker, which sends messages of the type `M`, to its parent.
 
     Sends a heartbeat every second, from a thread of its own.
 
     Args:
-        connection: the worker's end.
+        transmit: sends a message; not called by two threads at once.
+        end: ends the worker with an exit code.
 
     Attributes:
         inbox: requests of the parent, "stop" included.
         stop_requested: set as soon as the parent requests the worker's end.
     """
 
-    def __init__(self, connection: "Connection[Any, Any]") -> None:
-        # Ctrl-C reaches all processes of a terminal; the parent decides when its workers end.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        self._connection = connection
+    def __init__(
+        self, transmit: Callable[[Mapping[str, object]], None], end: Callable[[int], NoReturn]
+    ) -> None:
+        self._transmit, self._end = transmit, end
         self._lock = threading.Lock()
         self.inbox: queue.Queue[Message] = queue.Queue()
         self.stop_requested = threading.Event()
-        threading.Thread(target=self._receive, daemon=True).start()
         threading.Thread(target=self._send_heartbeats, daemon=True).start()
 
     def send(self, message: M) -> None:
         """Send a message."""
         self._send(message)
 
-    def exit(self, code: int = 0) -> NoReturn:
-        """End this process; all messages have been sent."""
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+    def receive(self, message: Message) -> None:
+        """Put a message of the parent into the inbox."""
+        if message["do"] == "stop":
+            self.stop_requested.set()
+        self.inbox.put(message)
 
-    def _receive(self) -> None:
-        try:
-            while True:
-                message = decode(self._connection.recv_bytes())
-                if message["do"] == "stop":
-                    self.stop_requested.set()
-                self.inbox.put(message)
-        except (EOFError, OSError):
-            os._exit(1)
+    def exit(self, code: int = 0) -> NoReturn:
+        """End the worker; all messages have been sent.
+
+        Raises:
+            SystemExit: where the worker is not a process of its own.
+        """
+        self._end(code)
 
     def _send_heartbeats(self) -> None:
         while not self.stop_requested.wait(_HEARTBEAT_SECONDS):
             self._send(Alive(kind="alive"))
 
     def _send(self, message: Mapping[str, object]) -> None:
-        try:
-            with self._lock:
-                self._connection.send_bytes(encode(message))
-        except (BrokenPipeError, ConnectionResetError):
-            os._exit(1)
+        with self._lock:
+            self._transmit(message)
+
+
+def run_main(module: str, parent: ParentChannel[Any], argument: object) -> NoReturn:
+    """Run the `main` of a worker module, and end the worker with it; an error is printed."""
+    try:
+        importlib.import_module(module).main(parent, argument)
+    except SystemExit:
+        raise
+    # At the end of an interpreter, threads that block may hang: whatever is raised ends here.
+    except BaseException:
+        traceback.print_exc()
+        parent.exit(1)
+    parent.exit()
 
 
 def run_worker(module: str, connection: "Connection[Any, Any]") -> NoReturn:
-    """Run the `main` of a worker module in this process, and end the process with it.
+    """Run a worker in this process, and end the process with it.
 
     Its argument is the first frame that comes: other users see the arguments of a process.
     """
@@ -172,14 +181,31 @@ def run_worker(module: str, connection: "Connection[Any, Any]") -> NoReturn:
         argument = json.loads(connection.recv_bytes())
     except (EOFError, OSError):
         os._exit(1)
-    parent = ParentChannel[Any](connection)
-    try:
-        importlib.import_module(module).main(parent, argument)
-    # At the end of an interpreter, threads that block may hang: whatever is raised ends here.
-    except BaseException:
-        traceback.print_exc()
-        parent.exit(1)
-    parent.exit()
+    # Ctrl-C reaches all processes of a terminal; the parent decides when its workers end.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def transmit(message: Mapping[str, object]) -> None:
+        try:
+            connection.send_bytes(encode(message))
+        except (BrokenPipeError, ConnectionResetError):
+            os._exit(1)
+
+    def receive() -> None:
+        try:
+            while True:
+                parent.receive(decode(connection.recv_bytes()))
+        except (EOFError, OSError):
+            os._exit(1)
+
+    parent = ParentChannel[Any](transmit, _end_process)
+    threading.Thread(target=receive, daemon=True).start()
+    run_main(module, parent, argument)
+
+
+def _end_process(code: int) -> NoReturn:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def main() -> None:

@@ -6,7 +6,6 @@ their own: CUDA does not survive a fork, and the rest needs none of these librar
 """
 
 import asyncio
-import functools
 import json
 import logging
 import multiprocessing
@@ -21,7 +20,6 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from multiprocessing import connection, forkserver, reduction
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -30,12 +28,11 @@ from typing import IO, Any
 from setproctitle import setproctitle
 
 from auctune.engine.runtime.channel import OnMessage, decode, encode, run_worker
-from auctune.engine.runtime.messages import NodeSettings
+from auctune.engine.runtime.messages import NODE_WORKER, NodeSettings, node_worker
+from auctune.engine.runtime.worker import WorkerSpec
 from auctune.engine.unix_time import clock_environment
 
-NODE_WORKER = "auctune.engine.workers.node"
-
-_STDERR_TAIL = 300
+STDERR_TAIL = 300
 _MAX_LOG_BYTES = 64 * 1024**2
 _EXIT_CODE_SECONDS = 5.0
 _UNKNOWN_CODE = 255
@@ -43,22 +40,39 @@ _SAFE_PATH = "PYTHONSAFEPATH"
 # The second is the older name of the first.
 _ALLOCATOR_SETTINGS = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 _PRELOAD = ("__main__", "auctune.engine.runtime.preload")
+PRELOAD = "AUCTUNE_PRELOAD"
+"""Variable that tells the fork server what else to load: a module and an argument, as JSON."""
 _FRESH = "from auctune.engine.runtime.channel import main; main()"
 _FORKING = multiprocessing.get_context("forkserver")
 # The standard library reaps all children of a process in whatever thread starts or polls one.
 _fork_lock = threading.Lock()
+_fork_server_of: int | None = None
 _log = logging.getLogger(__name__)
 
 
-@functools.cache
-def start_fork_server() -> None:
-    """Start the fork server of this process; does not wait until it has imported its modules.
+def start_fork_server(module: str = "", argument: object = None) -> None:
+    """Start the fork server of this process, if it has none; does not wait until it is ready.
 
-    It ends with this process. Without it, and within workers, all workers are fresh interpreters.
+    It ends with this process. Without it, all workers are fresh interpreters.
+
+    Args:
+        module: whose `preload` the fork server calls with the argument, to share with the workers
+            what it loads; "": none.
+        argument: plain values.
     """
+    global _fork_server_of
+    if _fork_server_of == os.getpid():
+        return
+    # A worker may have workers of its own, as those of a rented job.
+    multiprocessing.current_process().daemon = False
     forkserver.set_forkserver_preload(list(_PRELOAD))
-    with _use_fork_server():
-        forkserver.ensure_running()
+    os.environ[PRELOAD] = json.dumps([module, argument])
+    try:
+        with _use_fork_server():
+            forkserver.ensure_running()
+    finally:
+        del os.environ[PRELOAD]
+    _fork_server_of = os.getpid()
 
 
 @contextmanager
@@ -92,7 +106,6 @@ class WorkerProcess:
             `device` of the argument becomes the name by which it knows it.
         fork: whether the fork server starts it, if there is one and the device is a CPU. It needs
             what the fork server has imported, and its environment does not differ.
-        start: starts the process in place of these two ways, or None.
         niceness: of the process and its children, 0 to 19: the larger, the less of busy cores it
             gets.
 
@@ -111,7 +124,6 @@ class WorkerProcess:
         environment: Mapping[str, str] | None = None,
         device: str = "cpu",
         fork: bool = False,
-        start: "StartProcess | None" = None,
         niceness: int = 0,
     ) -> None:
         _check_may_block()
@@ -125,12 +137,12 @@ class WorkerProcess:
             **gpu_allocator(device, os.environ),
         }
         # Open as long as the process runs, and closed with it.
-        self._stderr: IO[bytes] = tempfile.TemporaryFile() if log is None else _open_log(log)  # noqa: SIM115
+        self._stderr: IO[bytes] = tempfile.TemporaryFile() if log is None else open_log(log)  # noqa: SIM115
         self._begin = self._stderr.seek(0, os.SEEK_END)
         self._connection, worker_end = multiprocessing.Pipe()
         try:
             with worker_end:
-                start = start or (_StandardForked if fork else _start_interpreter)
+                start: StartProcess = _ForkedProcess if fork else _start_interpreter
                 self._process = start(
                     module,
                     worker_end.fileno(),
@@ -171,6 +183,9 @@ class WorkerProcess:
     def is_gone(self) -> bool:
         return self._process.poll() is not None
 
+    def is_lost(self) -> bool:
+        return False
+
     def send(self, message: Mapping[str, object]) -> None:
         self._outbox.put(encode(message))
 
@@ -189,7 +204,7 @@ class WorkerProcess:
         if code:
             self._stderr.seek(self._begin)
             lines = self._stderr.read().decode(errors="replace").strip().splitlines()
-        return lines[-1][:_STDERR_TAIL] if lines else f"exit code {code}"
+        return lines[-1][:STDERR_TAIL] if lines else f"exit code {code}"
 
     def request_stop(self) -> None:
         self.send({"do": "stop"})
@@ -332,62 +347,48 @@ class AsyncWorker:
 
 
 class LocalLauncher:
-    """Starts the workers of nodes as processes of this machine.
+    """Starts workers as processes of this machine.
 
     Args:
-        settings: of each node, by its id.
-        logs: folder for the nodes' standard error, NODE.log; None: not kept.
-        lock: descriptor of a lock that nodes hold too, or None.
-        module: of the nodes' worker.
+        workers: by name.
+        lock: descriptor of a lock that they hold too, or None.
     """
 
-    def __init__(
-        self,
-        settings: Mapping[str, NodeSettings],
-        *,
-        logs: Path | None = None,
-        lock: int | None = None,
-        module: str = NODE_WORKER,
-    ) -> None:
-        self._settings = dict(settings)
-        self._logs = logs
-        self._lock = lock
-        self._module = module
-        if logs is not None:
-            logs.mkdir(parents=True, exist_ok=True)
+    def __init__(self, workers: Mapping[str, WorkerSpec], *, lock: int | None = None) -> None:
+        self._workers, self._lock = dict(workers), lock
 
-    def start(self, node: str, on_message: OnMessage) -> WorkerProcess:
-        return start_node(
-            self._settings[node],
-            on_message,
-            lock=self._lock,
-            log=None if self._logs is None else self._logs / f"{node}.log",
-            module=self._module,
-        )
+    def start(self, name: str, on_message: OnMessage) -> WorkerProcess:
+        return start_worker(self._workers[name], on_message, lock=self._lock)
 
     def close(self) -> None:
         """Nothing but the workers was started."""
+
+
+def start_worker(
+    worker: WorkerSpec, on_message: OnMessage, *, lock: int | None = None
+) -> WorkerProcess:
+    """Start a worker on this machine; arguments as of `WorkerProcess`."""
+    return WorkerProcess(
+        worker.module,
+        worker.argument,
+        on_message,
+        lock=lock,
+        log=worker.log,
+        device=worker.device,
+        fork=worker.fork,
+        niceness=worker.niceness,
+    )
 
 
 def start_node(
     settings: NodeSettings,
     on_message: OnMessage,
     *,
-    lock: int | None = None,
     log: Path | None = None,
     module: str = NODE_WORKER,
 ) -> WorkerProcess:
-    """Start a node's worker on this machine; arguments as of `WorkerProcess`."""
-    return WorkerProcess(
-        module,
-        asdict(settings),
-        on_message,
-        lock=lock,
-        log=log,
-        device=settings.device,
-        fork=True,
-        niceness=settings.niceness,
-    )
+    """Start a node's worker on this machine."""
+    return start_worker(node_worker(settings, log, module), on_message)
 
 
 def visible_gpu(device: str, environment: Mapping[str, str]) -> dict[str, str]:
@@ -422,7 +423,7 @@ def device_in_child(device: str, environment: Mapping[str, str]) -> str:
     return "cuda" if visible_gpu(device, environment) else device
 
 
-def _open_log(log: Path) -> IO[bytes]:
+def open_log(log: Path) -> IO[bytes]:
     """Open a log to append to; one that is long becomes the former log first."""
     with suppress(FileNotFoundError):
         if log.stat().st_size > _MAX_LOG_BYTES:
@@ -436,7 +437,7 @@ def _check_may_block() -> None:
 
 
 def _has_fork_server() -> bool:
-    return start_fork_server.cache_info().currsize > 0 and not multiprocessing.parent_process()
+    return _fork_server_of == os.getpid()
 
 
 def _start_interpreter(
@@ -457,43 +458,8 @@ def _start_interpreter(
     )
 
 
-class ForkedProcess:
-    """A child of a fork server, with the interface of `subprocess.Popen`.
-
-    Args:
-        pid: its process id.
-    """
-
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-        self._pidfd = _open_pidfd(pid)
-        weakref.finalize(self, os.close, self._pidfd)
-
-    def poll(self) -> int | None:
-        return self.wait() if connection.wait([self._pidfd], 0) else None
-
-    def wait(self, timeout: float | None = None) -> int:
-        if not connection.wait([self._pidfd], timeout):
-            raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
-        return self._exit_code()
-
-    def kill(self) -> None:
-        with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
-
-    def _exit_code(self) -> int:
-        return _UNKNOWN_CODE
-
-
-StartProcess = Callable[
-    [str, int, int, int | None, dict[str, str]], "subprocess.Popen[bytes] | ForkedProcess"
-]
-"""Starts a worker: module, descriptors of its channel, its standard error and a lock, or None, and
-its environment -> its process."""
-
-
-class _StandardForked(ForkedProcess):
-    """A child of the standard library's fork server."""
+class _ForkedProcess:
+    """A child of the fork server, with the interface of `subprocess.Popen`."""
 
     def __init__(
         self,
@@ -515,15 +481,33 @@ class _StandardForked(ForkedProcess):
             except EOFError:
                 raise OSError(0, "the fork server has ended") from None
         assert self._process.pid is not None
+        self.pid = self._process.pid
         # The library takes all workers of a fork server that was killed for ended ones.
-        super().__init__(self._process.pid)
+        self._pidfd = _open_pidfd(self.pid)
+        weakref.finalize(self, os.close, self._pidfd)
 
-    def _exit_code(self) -> int:
+    def poll(self) -> int | None:
+        return self.wait() if connection.wait([self._pidfd], 0) else None
+
+    def wait(self, timeout: float | None = None) -> int:
+        if not connection.wait([self._pidfd], timeout):
+            raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
         # The fork server reports the code a moment after the end, unless it has ended itself.
         connection.wait([self._process.sentinel], _EXIT_CODE_SECONDS)
         with _fork_lock:
             code = self._process.exitcode
         return _UNKNOWN_CODE if code is None else code
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+
+StartProcess = Callable[
+    [str, int, int, int | None, dict[str, str]], "subprocess.Popen[bytes] | _ForkedProcess"
+]
+"""Starts a worker: module, descriptors of its channel, its standard error and a lock, or None, and
+its environment -> its process."""
 
 
 def _open_pidfd(pid: int) -> int:

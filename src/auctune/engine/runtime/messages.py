@@ -12,7 +12,7 @@ passes these messages on, and adds its own (`NodeMessage`).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, NotRequired, TypedDict, cast
 
@@ -21,9 +21,11 @@ from pydantic import TypeAdapter
 from auctune.domain import AuctuneError
 from auctune.domain.epoch_metrics import EpochMetrics
 from auctune.engine.runtime.channel import Alive, ErrorRecord, Message, Preparing, error_record
+from auctune.engine.runtime.worker import WorkerSpec
 from auctune.train.adapter_files import read_epochs
 from auctune.train.job import CurvePoint, LoraJob, ValidationMeans
 
+NODE_WORKER = "auctune.engine.workers.node"
 PING: Message = {"do": "ping"}
 
 
@@ -61,6 +63,25 @@ class NodeSettings:
     gradient_checkpointing: bool = False
     measure_seconds: float = 60.0
     niceness: int = 0
+
+
+def node_worker(
+    settings: NodeSettings, log: Path | None = None, module: str = NODE_WORKER
+) -> WorkerSpec:
+    """Return what the worker of a node runs."""
+    return WorkerSpec(module, asdict(settings), settings.device, log, settings.niceness)
+
+
+def node_workers(
+    settings: Mapping[str, NodeSettings], logs: Path | None = None, module: str = NODE_WORKER
+) -> dict[str, WorkerSpec]:
+    """Return the workers of nodes by id, whose standard error goes to NODE.log in a folder."""
+    if logs is not None:
+        logs.mkdir(parents=True, exist_ok=True)
+    return {
+        node: node_worker(one, None if logs is None else logs / f"{node}.log", module)
+        for node, one in settings.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)

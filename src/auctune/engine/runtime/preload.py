@@ -8,6 +8,8 @@ fork server has one thread, and has not initialized a device.
 import errno
 import gc
 import importlib
+import json
+import os
 import socket
 import sys
 import threading
@@ -30,10 +32,16 @@ _MODULES = (
     "auctune.train.tiny",
 )
 
+# As the name of a module of the runtime's would be, which imports what a service does.
+_PRELOAD = "AUCTUNE_PRELOAD"
+
 # Locates the title in memory, which must precede any change of the environment.
 getproctitle()
 for _module in _MODULES:
     importlib.import_module(_module)
+_loader, _argument = json.loads(os.environ.pop(_PRELOAD, '["", null]'))
+if _loader:
+    importlib.import_module(_loader).preload(_argument)
 assert threading.active_count() == 1
 # A forked process could not use a GPU that its parent has initialized.
 assert not sys.modules["torch"].cuda.is_initialized()

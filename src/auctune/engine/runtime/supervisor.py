@@ -22,7 +22,7 @@ from auctune.engine.runtime.messages import (
     TrainSlotRequest,
     WorkerMessage,
 )
-from auctune.engine.runtime.worker import NodeLauncher, WorkerHandle
+from auctune.engine.runtime.worker import Launcher, WorkerHandle
 from auctune.engine.unix_time import unix_time
 from auctune.train.attempts import begin_attempt
 
@@ -345,7 +345,7 @@ class Executor:
     def __init__(
         self,
         nodes: Iterable[str],
-        launcher: NodeLauncher,
+        launcher: Launcher,
         on_message: OnNodeMessage,
         policy: SupervisorPolicy | None = None,
     ) -> None:

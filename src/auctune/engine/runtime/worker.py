@@ -1,14 +1,40 @@
-"""Interfaces of the runtime: handle of a worker process, and launcher of a node's worker.
+"""Interfaces of the runtime: what a worker runs, its handle, and the launcher of workers.
 
-Both are implemented twice: for processes of this machine, and for those beside an actor of a Ray
+Handle and launcher are implemented twice: for processes of this machine, and for actors of a Ray
 cluster. They differ in what is known of a worker's end: a local process that was killed is gone; a
 remote one is gone when its machine has said so, or when it must have ended by itself.
 """
 
 from collections.abc import Mapping
-from typing import Protocol
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
 
 from auctune.engine.runtime.channel import OnMessage
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSpec:
+    """What a worker runs.
+
+    Attributes:
+        module: of the worker; its `main` is called with a `ParentChannel` and the argument.
+        argument: plain values; on a GPU, its `device` is replaced by the name that the worker
+            knows it by.
+        device: that it computes on, as torch names it; it sees no GPU but this one.
+        log: file to which its standard error is appended, or None.
+        niceness: of the process and its children, 0 to 19: the larger, the less of busy cores it
+            gets.
+        fork: whether it may be forked by the fork server, if there is one and the device is a CPU;
+            otherwise it is a fresh interpreter. It needs what the fork server has imported.
+    """
+
+    module: str
+    argument: dict[str, Any]
+    device: str = "cpu"
+    log: Path | None = None
+    niceness: int = 0
+    fork: bool = True
 
 
 class WorkerHandle(Protocol):
@@ -22,6 +48,13 @@ class WorkerHandle(Protocol):
     @property
     def is_gone(self) -> bool:
         """Return whether the process can no longer do anything, once it has ended or was killed."""
+        ...
+
+    def is_lost(self) -> bool:
+        """Return whether its machine is gone, and not the worker alone.
+
+        May block for some seconds if the worker has just exited.
+        """
         ...
 
     def send(self, message: Mapping[str, object]) -> None:
@@ -45,18 +78,18 @@ class WorkerHandle(Protocol):
         ...
 
 
-class NodeLauncher(Protocol):
-    """Starts the worker processes of nodes."""
+class Launcher(Protocol):
+    """Starts worker processes."""
 
-    def start(self, node: str, on_message: OnMessage) -> WorkerHandle:
-        """Start a node's worker; does not wait for it.
+    def start(self, name: str, on_message: OnMessage) -> WorkerHandle:
+        """Start a worker; does not wait for it.
 
         Args:
-            node: its id.
+            name: of the worker: a node's id, or a kind of instance.
             on_message: called with each of its messages, on any thread.
 
         Raises:
-            OSError: if it cannot be started.
+            OSError, RuntimeError: if it cannot be started.
         """
         ...
 

@@ -25,8 +25,7 @@ from auctune.engine.spot.inputs import (
     read_inputs,
 )
 from auctune.engine.spot.job_config import SpotRayParams, read_policy
-from auctune.engine.spot.launcher import LocalProvider
-from auctune.engine.spot.provider import ProviderFactory
+from auctune.engine.spot.provider import LocalProvider, ProviderFactory
 from auctune.engine.spot.ray_workers import RayProvider
 from auctune.engine.spot.report import SpotRunReport, make_report, write_bill
 from auctune.engine.spot.state import (

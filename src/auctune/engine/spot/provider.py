@@ -1,7 +1,7 @@
 """Provider of instances: quotes, acquires and preempts them after a recorded market.
 
-Each instance has a worker (`WorkerHandle`), which a launcher starts: a process of this machine
-(`auctune.engine.spot.launcher`) or an actor of a Ray cluster (`auctune.engine.spot.ray_workers`).
+Each instance has a gradient worker, which a launcher starts: a process of this machine, or an actor
+of a Ray cluster (`auctune.engine.spot.ray_workers`).
 """
 
 from collections.abc import Callable, Sequence
@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from auctune.domain import InputError
+from auctune.engine.runtime.channel import Message, OnMessage
+from auctune.engine.runtime.local import LocalLauncher, start_fork_server
+from auctune.engine.runtime.worker import Launcher, WorkerHandle, WorkerSpec
 from auctune.engine.spot.traces import MarketTrace
-from auctune.engine.spot.worker import Weights, WorkerMessage, WorkerSettings
+from auctune.engine.spot.worker import WORKER, SpotRunError, WorkerSettings, dump_settings
 from auctune.spot.job import SpotJob
-from auctune.train.data_parallel.batches import RowRange
 
 
 class PurchaseOption(StrEnum):
@@ -22,49 +24,6 @@ class PurchaseOption(StrEnum):
 
     ON_DEMAND = "on-demand"
     SPOT = "spot"
-
-
-class WorkerHandle(Protocol):
-    """A gradient worker, as the coordinator holds it."""
-
-    def start(self, on_message: Callable[[WorkerMessage], None]) -> None:
-        """Start it, once; do not wait until it is ready.
-
-        Args:
-            on_message: called with its messages, on any thread: when it is ready, gradients, its
-                exit.
-
-        Raises:
-            SpotRunError: if it cannot be started.
-        """
-        ...
-
-    def compute(self, part: RowRange, weights: Weights) -> None:
-        """Have it compute the gradient of a micro-batch; a worker that is gone ignores it."""
-        ...
-
-    def is_lost(self) -> bool:
-        """Return whether its instance is gone, and not the worker alone.
-
-        May block for some seconds if the worker has just exited.
-        """
-        ...
-
-    def kill(self) -> None:
-        """End it at once and release its resources; may be called again."""
-        ...
-
-
-class Launcher(Protocol):
-    """Starts workers of one job."""
-
-    def launch(self, option: PurchaseOption) -> WorkerHandle:
-        """Return a new worker, which is yet to be started."""
-        ...
-
-    def close(self) -> None:
-        """Release what new workers need; existing workers stay."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,19 +41,46 @@ class SpotQuote:
     on_demand_price: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Instance:
-    """A rented machine with a worker.
+    """A rented machine with a gradient worker, whose messages are `GradientMessage`s.
 
-    Attributes:
+    Args:
         id: unique within a run.
         option: how it is rented.
-        worker: its worker.
+        launcher: starts its worker, by the option.
     """
 
-    id: str
-    option: PurchaseOption
-    worker: WorkerHandle
+    def __init__(self, id: str, option: PurchaseOption, launcher: Launcher) -> None:
+        self.id, self.option = id, option
+        self._launcher = launcher
+        self._worker: WorkerHandle | None = None
+
+    def start(self, on_message: OnMessage) -> None:
+        """Start its worker, once; does not wait until it is ready.
+
+        Raises:
+            SpotRunError: if it cannot be started.
+        """
+        try:
+            self._worker = self._launcher.start(self.option, on_message)
+        # The system has no process or no thread left.
+        except (OSError, RuntimeError) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            raise SpotRunError(f"a worker's process cannot be started: {why}") from None
+
+    def send(self, message: Message) -> None:
+        """Send its worker a message; one that is gone ignores it."""
+        assert self._worker is not None
+        self._worker.send(message)
+
+    def is_lost(self) -> bool:
+        """Return whether it is gone, and not its worker alone."""
+        return self._worker is not None and self._worker.is_lost()
+
+    def kill(self) -> None:
+        """End its worker at once; may be called again."""
+        if self._worker is not None:
+            self._worker.kill()
 
 
 class Capacity(Protocol):
@@ -175,7 +161,7 @@ class InstanceProvider:
         for _ in range(count):
             name = f"{option}-{self._num_rented}"
             self._num_rented += 1
-            self._held[name] = Instance(name, option, self._launcher.launch(option))
+            self._held[name] = Instance(name, option, self._launcher)
             rented.append(self._held[name])
         return rented
 
@@ -183,20 +169,19 @@ class InstanceProvider:
         """Start a new worker in place of one that crashed; None if the instance is gone too."""
         if instance.id not in self._held:
             return None
-        instance.worker.kill()
-        worker = self._launcher.launch(instance.option)
-        self._held[instance.id] = Instance(instance.id, instance.option, worker)
+        instance.kill()
+        self._held[instance.id] = Instance(instance.id, instance.option, self._launcher)
         return self._held[instance.id]
 
     def release(self, instance: Instance) -> None:
         """Return an instance; its worker is killed."""
-        self._held.pop(instance.id).worker.kill()
+        self._held.pop(instance.id).kill()
 
     def check_preemptions(self, now: float) -> Sequence[Instance]:
         """Kill and return the spot instances that were preempted since the last call."""
         since = now if self._checked_at is None else self._checked_at
         self._checked_at = now
-        preempted = [instance for instance in self._spot() if instance.worker.is_lost()]
+        preempted = [instance for instance in self._spot() if instance.is_lost()]
         spot = [instance for instance in self._spot() if instance not in preempted]
         excess = len(spot) - self._capacity.minimum_since(since, now, len(spot))
         preempted += spot[::-1][: max(0, excess)]
@@ -248,3 +233,36 @@ def check_trace_length(trace: MarketTrace, job: SpotJob) -> None:
     if trace.num_slots < job.deadline:
         expected = f"{job.deadline}, up to the deadline"
         raise InputError("market", f"{trace.num_slots} slots", expected)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LocalProvider:
+    """A `ProviderFactory`: a recorded market, with processes of this machine as instances.
+
+    Attributes:
+        trace: the market; its slot 0 is the job's first.
+        warm: fork workers from a process that has base and data loaded: they start at once, and
+            share the memory of the base. Otherwise each loads for itself, as a new machine would;
+            so does each on a GPU, whose state does not survive a fork.
+    """
+
+    trace: MarketTrace
+    warm: bool = False
+
+    def check(self, job: SpotJob) -> None:
+        check_trace_length(self.trace, job)
+
+    def identity(self) -> dict[str, Any]:
+        return {"provider": "market", "trace": self.trace.digest}
+
+    def open(self, settings: WorkerSettings, log: Path) -> InstanceProvider:
+        worker = worker_spec(settings, log, fork=self.warm)
+        if self.warm and settings.device == "cpu":
+            start_fork_server(WORKER, worker.argument)
+        launcher = LocalLauncher(dict.fromkeys(PurchaseOption, worker))
+        return InstanceProvider(self.trace, launcher, TraceCapacity(self.trace))
+
+
+def worker_spec(settings: WorkerSettings, log: Path, *, fork: bool = False) -> WorkerSpec:
+    """Return what the worker of an instance runs."""
+    return WorkerSpec(WORKER, dump_settings(settings), settings.device, log, fork=fork)

@@ -1,6 +1,6 @@
 """A gradient worker: computes one micro-batch after the other at the weights that it is sent.
 
-As a process it is a worker of the runtime (`auctune.engine.runtime.channel`):
+It is a worker of the runtime (`auctune.engine.runtime.channel`):
 
 | to the worker | from the worker |
 | --- | --- |
@@ -14,19 +14,28 @@ It writes nothing to disk.
 This module imports torch only to load a worker, so that a new process reacts at once.
 """
 
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from auctune.domain import AuctuneError
-from auctune.engine.runtime.channel import Message, ParentChannel, error_record
+from auctune.engine.runtime.channel import (
+    Alive,
+    Failed,
+    Message,
+    ParentChannel,
+    Preparing,
+    error_record,
+)
+from auctune.engine.runtime.messages import Missing, Started
 from auctune.engine.runtime.training_lock import TrainingLock
-from auctune.train.data_parallel.batches import Contribution, RowRange
+from auctune.train.data_parallel.batches import RowRange
 from auctune.train.job import LoraJob
 
 if TYPE_CHECKING:
@@ -76,46 +85,25 @@ def load_settings(argument: Message) -> WorkerSettings:
     return _SETTINGS.validate_python(argument)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Weights:
-    """The adapter's weights after a number of optimizer steps.
-
-    Attributes:
-        step: identifies them within a run.
-        values: float32 [num_parameters]; valid until the next step.
-    """
-
-    step: int
-    values: Floats32
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerReady:
+class GradientReady(TypedDict):
     """A worker has loaded base and data, which must be the coordinator's."""
 
+    kind: Literal["ready"]
     base_digest: str
     data_digest: str
     num_parameters: int
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerAlive:
-    """Heartbeat of a worker's process; those on Ray have none."""
+class GradientComputed(TypedDict):
+    """A micro-batch's loss and hits, with its gradient, float32 [num_parameters], as `array`."""
+
+    kind: Literal["gradient"]
+    loss: float
+    hits: int
+    array: Floats32
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerFailed:
-    """A worker cannot use the job."""
-
-    error: AuctuneError
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerExited:
-    """A worker is gone; its last message."""
-
-
-WorkerMessage = WorkerReady | WorkerAlive | Contribution | WorkerFailed | WorkerExited
+GradientMessage = Alive | Started | Preparing | Missing | Failed | GradientReady | GradientComputed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,17 +112,22 @@ class LoadedWorker:
 
     Attributes:
         gradients: computes micro-batches.
-        ready: what it has loaded.
+        ready: says what it has loaded.
     """
 
     gradients: "GradientWorker"
-    ready: WorkerReady
+    ready: GradientReady
 
     @classmethod
     def of(cls, gradients: "GradientWorker", base_digest: str) -> "LoadedWorker":
         """Return a worker that computes with a base of this digest."""
-        facts = gradients.data_digest, gradients.num_parameters
-        return cls(gradients, WorkerReady(base_digest, *facts))
+        ready = GradientReady(
+            kind="ready",
+            base_digest=base_digest,
+            data_digest=gradients.data_digest,
+            num_parameters=gradients.num_parameters,
+        )
+        return cls(gradients, ready)
 
 
 @lru_cache(maxsize=1)
@@ -160,56 +153,35 @@ def load_worker(settings: WorkerSettings) -> LoadedWorker:
     return LoadedWorker.of(gradients, base.digest)
 
 
-class GradientActor:
-    """A gradient worker as an actor of a Ray cluster."""
-
-    def __init__(self) -> None:
-        self._worker: LoadedWorker | None = None
-        self._step = -1
-
-    def node_id(self) -> str:
-        """Return the id of the actor's Ray node."""
-        import ray
-
-        return str(ray.get_runtime_context().get_node_id())
-
-    def load(self, settings: WorkerSettings) -> WorkerReady:
-        """Load base and data.
-
-        Raises:
-            InputError: if one of them cannot be used.
-        """
-        self._worker = load_worker(settings)
-        self._training_lock = TrainingLock(Path(settings.cache))
-        return self._worker.ready
-
-    def compute(self, values: Floats32, step: int, part: RowRange) -> Contribution:
-        """Return the gradient of a micro-batch at the weights of a step.
-
-        Raises:
-            InputError: if they do not fit into memory.
-        """
-        assert self._worker is not None
-        if step != self._step:
-            self._worker.gradients.set_weights(values)
-            self._step = step
-        with self._training_lock.hold():
-            return self._worker.gradients.compute(part)
+def preload(argument: Message) -> None:
+    """Load what a worker of these settings needs; called in the fork server."""
+    settings = load_settings(argument)
+    # The state of torch's threads does not survive a fork: then each worker loads. So it does if
+    # something cannot be loaded, and says why.
+    if settings.threads == 1:
+        with suppress(AuctuneError):
+            load_worker(settings)
 
 
-def main(parent: ParentChannel[Any], argument: Message) -> None:
+def main(parent: ParentChannel[GradientMessage], argument: Message) -> None:
     """Run a worker; the argument is its `WorkerSettings`."""
     try:
         settings = load_settings(argument)
         worker, training_lock = load_worker(settings), TrainingLock(Path(settings.cache))
-        parent.send({"kind": "ready", **asdict(worker.ready)})
+        parent.send(worker.ready)
         while (message := parent.inbox.get())["do"] == "compute":
             if "array" in message:
                 worker.gradients.set_weights(message["array"])
             with training_lock.hold():
                 result = worker.gradients.compute(RowRange(message["first"], message["stop"]))
-            sums = {"loss": result.loss, "hits": result.hits}
-            parent.send({"kind": "gradient", **sums, "array": result.gradient})
+            parent.send(
+                {
+                    "kind": "gradient",
+                    "loss": result.loss,
+                    "hits": result.hits,
+                    "array": result.gradient,
+                }
+            )
     except AuctuneError as error:
         parent.send({"kind": "failed", **error_record(error)})
         parent.exit(1)

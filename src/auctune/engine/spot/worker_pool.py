@@ -11,16 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
+from auctune.engine.runtime.channel import Message, read_error
 from auctune.engine.spot.provider import Instance
-from auctune.engine.spot.worker import (
-    SpotRunError,
-    Weights,
-    WorkerAlive,
-    WorkerExited,
-    WorkerFailed,
-    WorkerMessage,
-    WorkerReady,
-)
+from auctune.engine.spot.worker import GradientMessage, GradientReady, SpotRunError
 from auctune.train.data_parallel.batches import Contribution, RowRange
 from auctune.train.data_parallel.trainer import ElasticTrainer
 
@@ -32,10 +25,12 @@ STUCK_SECONDS = 600.0
 @dataclass(eq=False)
 class _PooledWorker:
     instance: Instance
-    # When it was started or sent its micro-batch; until it is ready, its last heartbeat.
+    # When it was started or sent its micro-batch; until it is ready, its last message.
     since: float
     ready: bool = False
     part: RowRange | None = None
+    # Of the weights that it was sent last.
+    step: int = -1
 
     @property
     def is_busy(self) -> bool:
@@ -76,10 +71,17 @@ class WorkerPool:
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._trainer = trainer
-        self._expected = WorkerReady(base_digest, trainer.data_digest, trainer.values.size)
+        self._expected = GradientReady(
+            kind="ready",
+            base_digest=base_digest,
+            data_digest=trainer.data_digest,
+            num_parameters=trainer.values.size,
+        )
         self._stuck_seconds, self._now = stuck_seconds, now
         self._workers: dict[str, _PooledWorker] = {}
-        self._inbox: queue.SimpleQueue[tuple[_PooledWorker, WorkerMessage]] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[tuple[_PooledWorker, GradientMessage | None]] = (
+            queue.SimpleQueue()
+        )
 
     @property
     def instances(self) -> list[Instance]:
@@ -92,10 +94,14 @@ class WorkerPool:
         return [worker.instance for worker in self._workers.values() if worker.ready]
 
     def add(self, instance: Instance) -> None:
-        """Use the worker of an instance from now on."""
+        """Start the worker of an instance.
+
+        Raises:
+            SpotRunError: if it cannot be started.
+        """
         worker = _PooledWorker(instance, self._now())
         self._workers[instance.id] = worker
-        instance.worker.start(partial(self._put, worker))
+        instance.start(partial(self._put, worker))
 
     def remove(self, instance: Instance) -> None:
         """Drop the worker of an instance, if it is in the pool, and requeue its micro-batch."""
@@ -119,34 +125,34 @@ class WorkerPool:
         self._kill_stuck()
         return result
 
-    def _put(self, worker: _PooledWorker, message: WorkerMessage) -> None:
+    def _put(self, worker: _PooledWorker, message: GradientMessage | None) -> None:
         self._inbox.put((worker, message))
 
     def _on_message(
-        self, worker: _PooledWorker, message: WorkerMessage, result: PollResult
+        self, worker: _PooledWorker, message: GradientMessage | None, result: PollResult
     ) -> None:
-        match message:
-            case WorkerReady():
+        if message is None:
+            self.remove(worker.instance)
+            result.exited.append(worker.instance)
+            return
+        if not worker.ready and message["kind"] != "missing":
+            worker.since = self._now()
+        match message["kind"]:
+            case "ready":
                 self._check(worker.instance, message)
                 worker.ready = True
                 result.ready.append(worker.instance)
-            case WorkerAlive():
-                if not worker.ready:
-                    worker.since = self._now()
-            case Contribution():
+            case "gradient":
                 assert worker.part is not None
                 part, worker.part = worker.part, None
                 result.delivered.append(worker.instance)
-                self._trainer.add_gradient(part, message)
-            case WorkerFailed(error):
-                raise error
-            case WorkerExited():
-                self.remove(worker.instance)
-                result.exited.append(worker.instance)
+                sums = message["array"], message["loss"], message["hits"]
+                self._trainer.add_gradient(part, Contribution(*sums))
+            case "failed":
+                raise read_error(message, SpotRunError)
 
-    def _check(self, instance: Instance, ready: WorkerReady) -> None:
-        for name in ("base_digest", "data_digest", "num_parameters"):
-            found, expected = getattr(ready, name), getattr(self._expected, name)
+    def _check(self, instance: Instance, ready: GradientReady) -> None:
+        for (name, found), expected in zip(ready.items(), self._expected.values(), strict=True):
             if found != expected:
                 raise SpotRunError(f"{instance.id}: {name} is {found!r} there, {expected!r} here")
 
@@ -158,12 +164,14 @@ class WorkerPool:
             if part is None:
                 return
             worker.part, worker.since = part, self._now()
-            weights = Weights(self._trainer.step, self._trainer.values)
-            worker.instance.worker.compute(part, weights)
+            message: Message = {"do": "compute", "first": part.first, "stop": part.stop}
+            if worker.step != self._trainer.step:
+                worker.step, message["array"] = self._trainer.step, self._trainer.values
+            worker.instance.send(message)
 
     def _kill_stuck(self) -> None:
         """Kill workers that have taken too long; their exit is a message as any other."""
         now = self._now()
         for worker in self._workers.values():
             if worker.is_busy and now - worker.since > self._stuck_seconds:
-                worker.instance.worker.kill()
+                worker.instance.kill()

@@ -95,6 +95,9 @@ class FarLink:
     def stop(self, timeout: float = 30.0) -> None:
         self.done.append("stop")
 
+    def is_lost(self) -> bool:
+        return False
+
     def kill(self) -> None:
         self.done.append("kill")
 

@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from auctune.engine.runtime.channel import OnMessage
+from auctune.engine.runtime.worker import WorkerHandle
 from auctune.engine.spot.provider import Instance, PurchaseOption
-from auctune.engine.spot.worker import WorkerAlive, WorkerMessage, WorkerReady
+from auctune.engine.spot.worker import GradientMessage
 from auctune.engine.spot.worker_pool import STUCK_SECONDS, PollResult, WorkerPool
 from auctune.train.data_parallel.trainer import ElasticTrainer
-from support.spot_runs import Requests, Site, ThreadWorker, honest, mute
+from support.spot_runs import Requests, Site, ThreadLauncher, ThreadWorker, Work, honest, mute
 
 pytest_plugins = ["support.spot_site"]
 
@@ -24,30 +26,35 @@ class Yard:
 
     def __init__(self, site: Site, trainer: ElasticTrainer) -> None:
         self._site = site
-        self._ready = WorkerReady(site.base.digest, trainer.data_digest, trainer.values.size)
+        self._ready: GradientMessage = {
+            "kind": "ready",
+            "base_digest": site.base.digest,
+            "data_digest": trainer.data_digest,
+            "num_parameters": trainer.values.size,
+        }
         self._held: list[Instance] = []
 
     def frozen(self) -> Instance:
         """One that gets ready, takes its part, and never answers."""
-        return self._hold(ThreadWorker(self._freeze))
+        return self._hold(self._freeze)
 
     def silent(self) -> Instance:
         """One that hangs while it loads."""
-        return self._hold(ThreadWorker(mute))
+        return self._hold(mute)
 
     def honest(self) -> Instance:
-        make = honest(self._site.base)
-        return self._hold(ThreadWorker(make(self._site.settings)))
+        return self._hold(honest(self._site.base)(self._site.settings))
 
     def close(self) -> None:
         for instance in self._held:
-            instance.worker.kill()
+            instance.kill()
 
-    def _hold(self, worker: ThreadWorker) -> Instance:
-        self._held.append(Instance(f"spot-{len(self._held)}", PurchaseOption.SPOT, worker))
+    def _hold(self, work: Work) -> Instance:
+        launcher = ThreadLauncher(self._site.settings, lambda _: work)
+        self._held.append(Instance(f"spot-{len(self._held)}", PurchaseOption.SPOT, launcher))
         return self._held[-1]
 
-    def _freeze(self, requests: Requests, send: Callable[[WorkerMessage], None]) -> None:
+    def _freeze(self, requests: Requests, send: Callable[[GradientMessage], None]) -> None:
         send(self._ready)
         mute(requests, send)
 
@@ -91,24 +98,27 @@ def test_a_worker_that_never_gets_ready_is_killed(
     assert until(pool, "exited").exited == [silent]
 
 
-class Loading:
-    """The worker of an instance that loads its base for as long as a test wants."""
+class Loading(ThreadWorker):
+    """A worker that loads its base for as long as a test wants."""
 
-    def __init__(self) -> None:
-        self.send: Callable[[WorkerMessage], None]
-        self.num_kills = 0
-
-    def start(self, on_message: Callable[[WorkerMessage], None]) -> None:
-        self.send = on_message
+    num_kills = 0
 
     def kill(self) -> None:
         self.num_kills += 1
 
-    def compute(self, part: object, weights: object) -> None:
-        raise AssertionError("it was never ready")
 
-    def is_lost(self) -> bool:
-        return False
+class LoadingLauncher:
+    """Has started one that loads."""
+
+    worker: Loading
+    send: OnMessage
+
+    def start(self, name: str, on_message: OnMessage) -> WorkerHandle:
+        self.send, self.worker = on_message, Loading(mute, on_message)
+        return self.worker
+
+    def close(self) -> None:
+        ThreadWorker.kill(self.worker)
 
 
 def test_a_worker_may_load_its_base_for_hours_as_long_as_it_lives(
@@ -116,16 +126,19 @@ def test_a_worker_may_load_its_base_for_hours_as_long_as_it_lives(
 ) -> None:
     clock = [0.0]
     pool = WorkerPool(trainer, site.base.digest, now=lambda: clock[0])
-    loading = Loading()
-    pool.add(Instance("spot-0", PurchaseOption.SPOT, loading))
+    launcher = LoadingLauncher()
+    pool.add(Instance("spot-0", PurchaseOption.SPOT, launcher))
     for _ in range(20):
         clock[0] += STUCK_SECONDS
-        loading.send(WorkerAlive())
+        launcher.send({"kind": "alive"})
         pool.poll(0.0)
-    assert loading.num_kills == 0
+    assert launcher.worker.num_kills == 0
+    # A place that it waits for does not count.
     clock[0] += STUCK_SECONDS + 1
+    launcher.send({"kind": "missing", "what": "no place"})
     pool.poll(0.0)
-    assert loading.num_kills == 1
+    assert launcher.worker.num_kills == 1
+    launcher.close()
 
 
 def test_what_a_worker_says_after_it_has_left_is_not_heard(
@@ -137,7 +150,7 @@ def test_what_a_worker_says_after_it_has_left_is_not_heard(
     until(pool, "ready")
     pool.poll(0.0)
     pool.remove(leaving)
-    leaving.worker.kill()
+    leaving.kill()
     for _ in range(3):
         result = pool.poll(0.05)
         assert result == PollResult()

@@ -1,91 +1,151 @@
-"""Actor of a node: starts the node's worker beside itself, and carries its messages.
+"""Actor of a Ray cluster that runs a worker in its own process.
 
-A plain class, made an actor of Ray by the agent.
+A plain class, made an actor by its driver (`auctune.engine.runtime.ray.driver`). Messages of the
+worker wait here until the driver fetches them.
 """
 
 import os
 import socket
+import sys
 import threading
 import time
-from collections.abc import Sequence
+import traceback
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, NoReturn
 
-from auctune.engine.runtime.channel import Message
-from auctune.engine.runtime.local import WorkerProcess, start_node
-from auctune.engine.runtime.messages import NodeSettings
+from auctune.engine.runtime.channel import Message, ParentChannel, run_main
+from auctune.engine.runtime.local import (
+    STDERR_TAIL,
+    device_in_child,
+    gpu_allocator,
+    open_log,
+    visible_gpu,
+)
 
 # A call waits so long for a message of the worker.
 _WAIT_SECONDS = 0.2
 
+START_SECONDS = 60.0
+"""Least lease of a worker that is not ready: to load libraries blocks all threads of a process."""
 
-class NodeActor:
-    """Holds the worker of one node, and kills it if the agent makes no calls any more.
+
+class WorkerActor:
+    """Runs a worker in this process, which ends if the driver makes no calls any more.
 
     Args:
-        settings: of the node.
-        module: of its worker.
+        module: of the worker.
+        argument: of its `main`; on a GPU, `device` of it becomes the name by which it knows it.
+        device: that it computes on, as torch names it.
         cwd: folder in which paths are relative.
-        log: file for the worker's standard error, or None.
-        lease_seconds: without a call after which the worker is killed.
+        log: file to which its standard error is appended, or "".
+        niceness: of the process.
+        lease_seconds: without a call after which the process ends; longer until it is ready.
     """
 
     def __init__(
-        self, settings: NodeSettings, module: str, cwd: str, log: Path | None, lease_seconds: float
+        self,
+        module: str,
+        argument: Any,
+        *,
+        device: str,
+        cwd: str,
+        log: str,
+        niceness: int,
+        lease_seconds: float,
     ) -> None:
         self._changed = threading.Condition()
         self._messages: list[Message] = []
         self._exit_reason: str | None = None
-        self._lease_seconds = lease_seconds
         self._called_at = time.monotonic()
-        self._worker: WorkerProcess | None = None
+        self._lease_seconds = lease_seconds
+        self._is_ready = False
+        if device != "cpu":
+            argument = {**argument, "device": device_in_child(device, os.environ)}
+        os.environ.update(visible_gpu(device, os.environ) | gpu_allocator(device, os.environ))
+        if niceness:
+            os.setpriority(os.PRIO_PROCESS, 0, niceness)
         with suppress(OSError):
             os.chdir(cwd)
-        # Messages of the worker come after the one that reports its start.
-        with self._changed:
-            try:
-                self._worker = start_node(settings, self._on_message, log=log, module=module)
-            except OSError as error:
-                self._exit_reason = f"cannot be started ({error.strerror})"
-            else:
-                pid, host = self._worker.pid, socket.gethostname()
-                self._messages.append({"kind": "started", "pid": pid, "host": host})
+        try:
+            _redirect_output(log)
+        except OSError as error:
+            self._exit_reason = f"cannot be started ({error.strerror})"
+            return
+        self._messages.append(
+            {
+                "kind": "started",
+                "pid": os.getpid(),
+                "host": socket.gethostname(),
+                "node": _ray_node_id(),
+            }
+        )
+        self._parent = ParentChannel[Any](self._transmit, self._end)
+        threading.Thread(target=self._run, args=(module, argument), daemon=True).start()
         threading.Thread(target=self._watch, daemon=True).start()
 
-    def exchange(self, requests: Sequence[Message]) -> tuple[list[Message], str | None]:
-        """Send requests to the worker; return its messages since the last call.
+    def send(self, requests: Sequence[Message]) -> None:
+        """Hand requests to the worker."""
+        self._called_at = time.monotonic()
+        if self._exit_reason is None:
+            for request in requests:
+                self._parent.receive(request)
 
-        Waits a moment if there are none. The second value is how the worker exited, or None while
-        it runs.
+    def receive(self) -> tuple[list[Message], str | None]:
+        """Return the worker's messages since the last call; wait a moment if there are none.
+
+        The second value is how the worker ended, or None while it runs.
         """
         with self._changed:
             self._called_at = time.monotonic()
-            if self._worker is not None:
-                for request in requests:
-                    self._worker.send(request)
             self._changed.wait_for(lambda: self._messages or self._exit_reason, _WAIT_SECONDS)
             messages, self._messages = self._messages, []
             return messages, self._exit_reason
 
-    def _on_message(self, message: Message | None) -> None:
-        if message is None:
-            assert self._worker is not None
-            reason = self._worker.exit_reason()
+    def _run(self, module: str, argument: Any) -> None:
+        with suppress(SystemExit):
+            run_main(module, self._parent, argument)
+
+    def _transmit(self, message: Mapping[str, object]) -> None:
+        self._is_ready |= message["kind"] == "ready"
         with self._changed:
-            if message is not None:
-                self._messages.append(message)
-            elif self._exit_reason is None:
-                self._exit_reason = reason
+            self._messages.append(dict(message))
             self._changed.notify_all()
 
-    def _watch(self) -> None:
-        """Kill the worker once the agent has made no call for the time of the lease."""
+    def _end(self, code: int) -> NoReturn:
+        """Let the driver fetch the last messages; it ends the actor then."""
+        error = sys.exception()
         with self._changed:
-            while self._exit_reason is None:
-                remaining = self._called_at + self._lease_seconds - time.monotonic()
-                if remaining <= 0:
-                    self._exit_reason = "was left alone by its market"
-                    break
-                self._changed.wait(remaining)
-        if self._worker is not None:
-            self._worker.kill()
+            if self._exit_reason is None:
+                text = f"exit code {code}" if error is None else _last_line(error)
+                self._exit_reason = text
+            self._changed.notify_all()
+        raise SystemExit(code)
+
+    def _watch(self) -> None:
+        """End the process once the driver has made no call for the time of the lease."""
+        while (left := self._called_at + self._lease - time.monotonic()) > 0:
+            time.sleep(min(left, self._lease_seconds))
+        os._exit(1)
+
+    @property
+    def _lease(self) -> float:
+        return self._lease_seconds if self._is_ready else max(self._lease_seconds, START_SECONDS)
+
+
+def _ray_node_id() -> str:
+    ray = sys.modules.get("ray")
+    # Without a cluster, Ray would start one.
+    return ray.get_runtime_context().get_node_id() if ray and ray.is_initialized() else ""
+
+
+def _last_line(error: BaseException) -> str:
+    return traceback.format_exception_only(error)[-1].strip()[:STDERR_TAIL]
+
+
+def _redirect_output(log: str) -> None:
+    if log:
+        with open_log(Path(log)) as file:
+            for stream in (1, 2):
+                os.dup2(file.fileno(), stream)

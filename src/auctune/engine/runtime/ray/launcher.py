@@ -10,8 +10,8 @@ from typing import Literal, TypedDict
 
 from auctune.atomic_files import write_atomically
 from auctune.engine.runtime.channel import Alive, Failed, Message, OnMessage
-from auctune.engine.runtime.local import NODE_WORKER, WorkerProcess
-from auctune.engine.runtime.messages import Missing, NodeSettings, WorkerMessage
+from auctune.engine.runtime.local import WorkerProcess
+from auctune.engine.runtime.messages import NODE_WORKER, Missing, NodeSettings, WorkerMessage
 from auctune.engine.runtime.ray.params import (
     RayParams,
     check_ray,
@@ -64,13 +64,16 @@ class RayNode:
         self._number = number
         self._agent = agent
         self._on_message = on_message
-        self._is_placed = False
+        self._is_placed = self._is_missing = False
         self._exit_reason = ""
         self._gone = threading.Event()
 
     @property
     def is_gone(self) -> bool:
         return self._gone.is_set()
+
+    def is_lost(self) -> bool:
+        return self._is_missing
 
     def send(self, message: Mapping[str, object]) -> None:
         self._agent.send({"do": "send", "node": self._number, "message": message})
@@ -93,8 +96,8 @@ class RayNode:
     def on_worker_message(self, message: WorkerMessage) -> None:
         """Handle a message of the worker."""
         # Until its actor runs, the agent reports that the node waits.
-        if message["kind"] == "started":
-            self._is_placed = True
+        self._is_placed |= message["kind"] == "started"
+        self._is_missing = message["kind"] == "missing"
         self._on_message(message)
 
     def on_agent_message(self, message: Alive | Missing) -> None:
@@ -129,14 +132,19 @@ class RayAgent:
         self.process = WorkerProcess(AGENT, argument, self._on_message, lock=lock, log=log)
         threading.Thread(target=self._watch, daemon=True).start()
 
-    def launch(self, on_message: OnMessage, launch: Message) -> RayNode | None:
-        """Return the handle of a new node, or None if the agent has ended."""
+    def launch(self, on_message: OnMessage, actor: Message) -> RayNode | None:
+        """Return the handle of a new node, or None if the agent has ended.
+
+        Args:
+            on_message: as of `RayNode`.
+            actor: the values of an `ActorSpec`.
+        """
         with self._lock:
             if self.has_ended:
                 return None
             number = next(self._numbers)
             node = self._nodes[number] = RayNode(number, self.process, on_message)
-        self.process.send({"do": "launch", "node": number, **launch})
+        self.process.send({"do": "launch", "node": number, "actor": actor})
         return node
 
     def _on_message(self, message: AgentMessage | None) -> None:
@@ -235,18 +243,21 @@ class RayLauncher:
             logs.mkdir(parents=True, exist_ok=True)
 
     def start(self, node: str, on_message: OnMessage) -> RayNode:
-        launch = {
-            "name": f"{self._market}:{node}",
-            "needs": self._needs[node],
-            "settings": asdict(self._settings[node]),
+        settings = self._settings[node]
+        actor = {
             "module": self._module,
+            "argument": asdict(settings),
+            "device": settings.device,
             "cwd": str(Path.cwd()),
-            "log": None if self._logs is None else str(self._logs / f"{node}.log"),
+            "log": "" if self._logs is None else str(self._logs / f"{node}.log"),
+            "niceness": settings.niceness,
             "lease_seconds": self._params.lease_seconds,
+            "needs": self._needs[node],
+            "name": f"{self._market}:{node}",
             "missing_seconds": self._params.missing_seconds,
         }
         while True:
-            handle = self._agent().launch(on_message, launch)
+            handle = self._agent().launch(on_message, actor)
             if handle is not None:
                 return handle
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from auctune.engine.base_facts import StartNode
 from auctune.engine.runtime.local import LocalLauncher
-from auctune.engine.runtime.messages import NodeSettings
+from auctune.engine.runtime.messages import NodeSettings, node_workers
 from auctune.engine.runtime.ray.launcher import RayLauncher
 from auctune.engine.runtime.ray.params import RayParams
 from auctune.engine.runtime.supervisor import Executor, OnNodeMessage
@@ -42,7 +42,7 @@ class LocalExecutorFactory(ExecutorFactory):
         self, settings: Mapping[str, NodeSettings], work: Path, logs: Path, lock: int | None
     ) -> MakeExecutor:
         return lambda on_message: Executor(
-            settings, LocalLauncher(settings, logs=logs, lock=lock), on_message
+            settings, LocalLauncher(node_workers(settings, logs), lock=lock), on_message
         )
 
 

@@ -1,15 +1,20 @@
-"""A node's actor without a cluster: it carries messages, and lives as long as it is called."""
+"""A worker's actor without a cluster: it carries messages, and lives as long as it is called."""
 
 import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from auctune.engine.runtime.channel import Message
 from auctune.engine.runtime.messages import NodeSettings
-from auctune.engine.runtime.ray.actor import NodeActor
-from support.market_runs import living
-from support.waits import poll
+from auctune.engine.runtime.ray.actor import WorkerActor
+from support.waits import WAIT_SECONDS
+
+TESTS = Path(__file__).parents[4]
 
 
 @pytest.fixture(autouse=True)
@@ -18,47 +23,69 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def make_actor(folder: Path, word: str, lease_seconds: float = 60.0) -> NodeActor:
-    settings = NodeSettings(json.dumps([word]), str(folder))
-    return NodeActor(settings, "support.scripted_node", str(folder), None, lease_seconds)
+def make_actor(folder: Path, word: str, log: str = "", lease_seconds: float = 60.0) -> WorkerActor:
+    return WorkerActor(
+        "support.scripted_node",
+        asdict(NodeSettings(json.dumps([word]), str(folder))),
+        device="cpu",
+        cwd=str(folder),
+        log=log,
+        niceness=0,
+        lease_seconds=lease_seconds,
+    )
 
 
-def received(actor: NodeActor, num_messages: int, *requests: Message) -> list[Message]:
-    """So many messages that are not heartbeats, after these requests."""
+def received(actor: WorkerActor, num_messages: int) -> list[Message]:
+    """So many messages that are not heartbeats."""
     messages: list[Message] = []
     while len(messages) < num_messages:
-        news, how = actor.exchange(requests)
+        news, how = actor.receive()
         assert how is None, how
         messages += [one for one in news if one["kind"] != "alive"]
-        requests = ()
     return messages
 
 
-def exit_reason(actor: NodeActor) -> str:
-    while (reason := actor.exchange([])[1]) is None:
+def exit_reason(actor: WorkerActor) -> str:
+    while (reason := actor.receive()[1]) is None:
         pass
     return reason
 
 
 def test_messages_go_both_ways_in_their_order_and_then_the_exit_is_known(tmp_path: Path) -> None:
     actor = make_actor(tmp_path, "good")
-    assert [message["kind"] for message in received(actor, 2)] == ["started", "ready"]
-    train: Message = {"do": "train", "slot": 0, "id": "0/alpha/1", "until": None, "tasks": []}
-    answers = received(actor, 2, train, {"do": "ping"})
-    assert [message["kind"] for message in answers] == ["trained", "pong"]
-    actor.exchange([{"do": "stop"}])
+    started, ready = received(actor, 2)
+    assert (started["kind"], started["pid"], ready["kind"]) == ("started", os.getpid(), "ready")
+    actor.send([{"do": "train", "slot": 0, "id": "0/alpha/1", "until": None, "tasks": []}])
+    actor.send([{"do": "ping"}])
+    assert [message["kind"] for message in received(actor, 2)] == ["trained", "pong"]
+    actor.send([{"do": "stop"}])
     assert exit_reason(actor) == "exit code 0"
+    # Requests after its end are ignored.
+    actor.send([{"do": "ping"}])
 
 
-def test_a_worker_is_killed_whose_actor_is_not_called_any_more(tmp_path: Path) -> None:
-    actor = make_actor(tmp_path, "idle", lease_seconds=1.0)
-    pid = received(actor, 1)[0]["pid"]
-    poll(lambda: not living([pid]))
-    assert actor.exchange([])[1] == "was left alone by its market"
+def test_a_worker_that_ends_with_a_code_or_an_error_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_reason(make_actor(tmp_path, "die")) == "exit code 3"
+    found = exit_reason(make_actor(tmp_path / "none", "good"))
+    assert found.startswith("FileNotFoundError: ")
+    # The log has all of it.
+    assert "Traceback" in capsys.readouterr().err
 
 
-def test_a_node_that_cannot_be_started_says_why(tmp_path: Path) -> None:
-    settings = NodeSettings("tiny", str(tmp_path))
-    log = tmp_path / "none" / "alpha.log"
-    actor = NodeActor(settings, "none", str(tmp_path), log, 60.0)
-    assert actor.exchange([]) == ([], "cannot be started (No such file or directory)")
+def test_a_worker_whose_log_cannot_be_written_says_why(tmp_path: Path) -> None:
+    actor = make_actor(tmp_path, "good", str(tmp_path / "none" / "alpha.log"))
+    assert actor.receive() == ([], "cannot be started (No such file or directory)")
+
+
+def test_the_process_ends_when_its_actor_is_not_called_any_more(tmp_path: Path) -> None:
+    program = f"""
+import threading
+from pathlib import Path
+from unit.engine.runtime.ray.test_actor import make_actor, received
+received(make_actor(Path({str(tmp_path)!r}), "idle", lease_seconds=1.0), 2)
+threading.Event().wait({WAIT_SECONDS})
+"""
+    child = subprocess.run([sys.executable, "-c", program], cwd=TESTS, timeout=WAIT_SECONDS)
+    assert child.returncode == 1

@@ -1,0 +1,297 @@
+"""Workers in actors of a Ray cluster, in the process that is connected to it: Ray's driver.
+
+Each worker has a thread, from its actor's placement to its end. Requests are calls of the actor,
+in their order; its messages are fetched by one call after the other.
+"""
+
+import socket
+import threading
+import time
+import traceback
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from auctune.engine.runtime.channel import Message, OnMessage
+from auctune.engine.runtime.ray.actor import START_SECONDS, WorkerActor
+
+_REQUESTS, _MESSAGES = "requests", "messages"
+_POLL_SECONDS = 1.0
+_CALL_SECONDS = 0.2
+_REPORT_SECONDS = 1.0
+# An actor may die a little before its Ray node: the node has to answer this often.
+_NODE_CHECKS, _CHECK_SECONDS = 6, 0.4
+_NODE_TIMEOUT = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActorSpec:
+    """What an actor runs, and where.
+
+    Attributes:
+        module, argument, device, cwd, log, niceness, lease_seconds: as of `WorkerActor`.
+        needs: resources that it takes of its Ray node.
+        name: of the actor; an earlier one of that name is killed first. "": it has none.
+        missing_seconds: without a place after which it is missing.
+    """
+
+    module: str
+    argument: Any
+    device: str
+    cwd: str
+    log: str
+    niceness: int = 0
+    lease_seconds: float
+    needs: Mapping[str, float]
+    name: str = ""
+    missing_seconds: float
+
+
+class ClusterResources:
+    """Resources of the cluster's live nodes, refreshed every second on a thread of its own.
+
+    The head of a cluster may go away and come back. One that does not answer for long, or no longer
+    knows the driver's own node, is another cluster: its driver has to start again.
+    """
+
+    def __init__(self) -> None:
+        import ray
+
+        self._own = ray.get_runtime_context().get_node_id()
+        self._kinds: frozenset[str] = frozenset()
+        self._seen_at = time.monotonic()
+        threading.Thread(target=self._run, daemon=True).start()
+
+    @property
+    def age(self) -> float:
+        """Seconds since the driver's own node was seen."""
+        return time.monotonic() - self._seen_at
+
+    def why_waiting(self, needs: Collection[str]) -> str:
+        """Return why an actor with such needs is not placed."""
+        for kind in needs:
+            if kind not in self._kinds:
+                return f"no Ray node with {kind!r} is in the cluster"
+        return f"no Ray node has room for {', '.join(needs)}"
+
+    def _run(self) -> None:
+        import ray
+
+        while ray.is_initialized():
+            try:
+                alive = [node for node in ray.nodes() if node["Alive"]]
+            # While the head is away, Ray raises errors of many types.
+            except Exception:
+                alive = []
+            if any(node["NodeID"] == self._own for node in alive):
+                self._seen_at = time.monotonic()
+                self._kinds = frozenset(kind for node in alive for kind in node["Resources"])
+            time.sleep(_POLL_SECONDS)
+
+
+class RayWorker:
+    """Handle of a worker in an actor; see `WorkerHandle`.
+
+    Args:
+        spec: of the actor.
+        on_message: called with each message of the worker, and with "alive" or "missing" while it
+            is not placed.
+        resources: of the cluster.
+    """
+
+    pid = None
+
+    def __init__(self, spec: ActorSpec, on_message: OnMessage, resources: ClusterResources) -> None:
+        self._spec, self._on_message, self._resources = spec, on_message, resources
+        self._lock = threading.Lock()
+        self._actor: Any = None
+        self._node: str | None = None
+        self._unsent: list[Mapping[str, object]] = []
+        self._killed, self._gone = threading.Event(), threading.Event()
+        self._is_ready = self._is_missing = False
+        self._is_lost: bool | None = None
+        self._exit_reason = ""
+        self._begun_at = self._reported_at = time.monotonic()
+
+    def start(self) -> None:
+        """Have the actor placed; does not wait for it."""
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def end(self, how: str) -> None:
+        """Record how the worker has ended."""
+        self._exit_reason = how
+        self._gone.set()
+        self._on_message(None)
+
+    @property
+    def is_gone(self) -> bool:
+        return self._gone.is_set()
+
+    def is_lost(self) -> bool:
+        if self._is_missing or not self._gone.is_set() or self._killed.is_set():
+            return self._is_missing
+        if self._is_lost is None:
+            self._is_lost = self._node is None or _is_node_lost(self._node)
+        return self._is_lost
+
+    def send(self, message: Mapping[str, object]) -> None:
+        with self._lock:
+            if self._actor is None:
+                self._unsent.append(message)
+            else:
+                self._call(message)
+
+    def exit_reason(self) -> str:
+        return self._exit_reason
+
+    def request_stop(self) -> None:
+        self.send({"do": "stop"})
+
+    def stop(self, timeout: float = 30.0) -> None:
+        self.request_stop()
+        if not self._gone.wait(timeout):
+            self.kill()
+
+    def kill(self) -> None:
+        self._killed.set()
+
+    def _run(self) -> None:
+        # While the head is away, Ray raises errors of many types; a worker whose end is not
+        # reported would never be started again.
+        try:
+            how = self._serve()
+        except Exception as error:
+            traceback.print_exc()
+            how = f"was lost with its Ray driver's call ({type(error).__name__})"
+        self.end(how)
+
+    def _serve(self) -> str:
+        """Run the worker; return how it ended."""
+        import ray
+
+        actor = self._create_actor()
+        if actor is None:
+            return "was stopped before it was placed"
+        try:
+            with self._lock:
+                self._actor = actor
+                for message in self._unsent:
+                    self._call(message)
+            return self._fetch(actor)
+        finally:
+            ray.kill(actor)
+
+    def _create_actor(self) -> Any:
+        """Return the actor; one of an earlier driver that has its name is killed first."""
+        import ray
+
+        spec, needs = self._spec, dict(self._spec.needs)
+        groups = {_REQUESTS: 1, _MESSAGES: 1}
+        options = ray.remote(concurrency_groups=groups)(WorkerActor).options(
+            name=spec.name or None,
+            num_cpus=needs.pop("CPU", 0),
+            num_gpus=needs.pop("GPU", 0),
+            resources=needs,
+            max_restarts=0,
+            max_task_retries=0,
+        )
+        while not self._killed.is_set():
+            try:
+                return options.remote(
+                    spec.module,
+                    spec.argument,
+                    device=spec.device,
+                    cwd=spec.cwd,
+                    log=spec.log,
+                    niceness=spec.niceness,
+                    lease_seconds=spec.lease_seconds,
+                )
+            except ValueError:
+                _kill_named(spec.name)
+                self._report_waiting("an earlier one is still there")
+                time.sleep(_CALL_SECONDS)
+        return None
+
+    def _call(self, message: Mapping[str, object]) -> None:
+        # A request that is lost is lost with its actor, of which the next answer tells.
+        self._actor.send.options(concurrency_group=_REQUESTS).remote([dict(message)])
+
+    def _fetch(self, actor: Any) -> str:
+        """Fetch messages until the worker has ended; return how it did."""
+        import ray
+
+        receive = actor.receive.options(concurrency_group=_MESSAGES)
+        call, answered_at = None, None
+        while not self._killed.is_set():
+            if call is None:
+                call = receive.remote()
+            ready, _ = ray.wait([call], timeout=_CALL_SECONDS)
+            now = time.monotonic()
+            if ready:
+                try:
+                    messages, how = ray.get(call)
+                # A call that was lost may have been made or not: the worker cannot be used further.
+                except ray.exceptions.RayError as error:
+                    return f"was lost with its actor ({type(error).__name__})"
+                call, answered_at = None, now
+                for message in messages:
+                    self._deliver(message)
+                if how is not None:
+                    return str(how)
+            elif answered_at is None:
+                self._report_waiting(self._resources.why_waiting(self._spec.needs))
+            elif now - answered_at > self._lease:
+                return f"did not answer for {self._lease:g} s"
+        return "was stopped"
+
+    @property
+    def _lease(self) -> float:
+        lease = self._spec.lease_seconds
+        return lease if self._is_ready else max(lease, START_SECONDS)
+
+    def _deliver(self, message: Message) -> None:
+        self._is_ready |= message["kind"] == "ready"
+        if message["kind"] == "started":
+            self._node, self._is_missing = message.pop("node"), False
+        if "array" in message:
+            # Ray's arrays are read-only views of shared memory.
+            message["array"] = np.array(message["array"])
+        self._on_message(message)
+
+    def _report_waiting(self, why: str) -> None:
+        """Report that the worker is not placed yet: after a while as missing."""
+        now = time.monotonic()
+        self._is_missing = now - self._begun_at > self._spec.missing_seconds
+        if now - self._reported_at >= _REPORT_SECONDS:
+            self._reported_at = now
+            missing = {"kind": "missing", "what": why}
+            self._on_message(missing if self._is_missing else {"kind": "alive"})
+
+
+def _kill_named(name: str) -> None:
+    import ray
+
+    try:
+        ray.kill(ray.get_actor(name))
+    except ValueError:
+        # It has ended meanwhile.
+        return
+
+
+def _is_node_lost(node_id: str) -> bool:
+    """Return whether a node is gone, or goes within the next seconds."""
+    import ray
+
+    for _ in range(_NODE_CHECKS):
+        node = next((one for one in ray.nodes() if one["NodeID"] == node_id), None)
+        if node is None or not node["Alive"]:
+            return True
+        address = node["NodeManagerAddress"], node["NodeManagerPort"]
+        try:
+            socket.create_connection(address, _NODE_TIMEOUT).close()
+        except OSError:
+            return True
+        time.sleep(_CHECK_SECONDS)
+    return False
