@@ -23,10 +23,9 @@ from auctune.service.config.models import ServiceConfig
 from auctune.service.storage.events import EventType
 from auctune.train.adapter_files import pack_adapter
 from auctune.train.base import Base, load_base
-from auctune.train.job import SampleParams
-from auctune.train.sampling import sample_text
 from support.openai_contract import violations
 from support.peft_adapters import save_adapter
+from support.plain_model import plain_text
 from support.serving import Served, make_file, make_zone, serving
 from support.waits import poll
 
@@ -82,8 +81,7 @@ def tuned(served: Served, base: Base, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def expected(base: Base, adapter: Path | None, kind: RowKind, prompt: str, count: int) -> str:
-    params = SampleParams(max_tokens=count, temperature=0.0)
-    return "".join(sample_text(base, adapter, kind, prompt, params))
+    return plain_text(base, adapter, kind, prompt, count)
 
 
 def test_a_base_answers_a_chat(served: Served, base: Base) -> None:

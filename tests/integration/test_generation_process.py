@@ -17,8 +17,7 @@ from auctune.domain.generation import (
     PromptRead,
     SamplingParams,
 )
-from auctune.engine.generation import Generator, GeneratorSettings
-from auctune.engine.inference import InferenceError
+from auctune.engine.generation import Generator, GeneratorSettings, InferenceError
 from support.peft_adapters import save_adapter
 from support.small_bases import build_base
 

@@ -12,7 +12,8 @@ import pytest
 from playwright.sync_api import expect
 
 from auctune.domain.evaluation import Evaluation
-from auctune.engine.inference import EvaluationOrder, evaluate
+from auctune.engine.generation import GeneratorSettings
+from auctune.engine.inference import evaluate
 from auctune.service.config.inference import InferenceConfig
 from auctune.service.page import evaluation_views
 from support.browser import barriers, chromium
@@ -96,10 +97,8 @@ def command(shop: Shop, cache: Path, folder: Path) -> Evaluation:
     """What `auctune evaluate` finds on the same rows."""
     data = folder / "rows.jsonl"
     data.write_text(ROWS)
-    order = EvaluationOrder(
-        base="tiny", cache=cache, adapter=shop.adapter.folder, data=data, max_rows=50, threads=1
-    )
-    return evaluate(order, lambda what, share: None)
+    settings = GeneratorSettings(base="tiny", cache=cache, threads=1)
+    return evaluate(settings, shop.adapter.folder, data, max_rows=50)
 
 
 @pytest.mark.slow

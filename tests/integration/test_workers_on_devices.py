@@ -15,7 +15,7 @@ import pytest
 from auctune.domain.generation import AnswerEnd, GenerationRequest, SamplingParams
 from auctune.engine.data import DataClient
 from auctune.engine.generation import Generator, GeneratorSettings
-from auctune.engine.inference import EvaluationOrder, SampleOrder, evaluate, sample
+from auctune.engine.inference import evaluate, sample
 from auctune.engine.pool.process import DesiredJob, PoolProcess, PoolSettings
 from auctune.engine.runtime.channel import Message
 from auctune.engine.runtime.local import start_node, start_worker
@@ -150,13 +150,10 @@ def test_the_process_of_answers_answers(device: str, base: str, tmp_path: Path) 
 
 def test_commands_sample_and_evaluate(device: str, base: str, tmp_path: Path) -> None:
     adapter = save_adapter(tmp_path / "adapter")
-    order = SampleOrder(base=base, cache=tmp_path, device=device, prompt="word1", adapter=adapter)
-    assert list(sample(order))
+    settings = GeneratorSettings(base=base, cache=tmp_path, device=device, checks_base=False)
+    assert list(sample(settings, GenerationRequest(prompt="word1", adapter=adapter)))
     rows = write_rows(tmp_path / "a.jsonl", 3, 1)
-    evaluation = EvaluationOrder(
-        base=base, cache=tmp_path, device=device, data=rows, adapter=adapter
-    )
-    assert evaluate(evaluation, lambda what, share: None).adapter.loss > 0
+    assert evaluate(settings, adapter, rows).adapter.loss > 0
 
 
 def test_the_data_process_works_beside_a_gpu(base: str, tmp_path: Path) -> None:

@@ -19,10 +19,11 @@ from auctune.domain.base_name import HUB, resolve_base
 from auctune.domain.dataset import DEFAULT_MAX_LENGTH, RowKind, find_kind
 from auctune.domain.errors import AuctuneError, InputError
 from auctune.domain.evaluation import Evaluation
+from auctune.domain.generation import GenerationRequest, SamplingParams
 from auctune.engine.base_place import base_cache
 from auctune.engine.console import RunConsole
-from auctune.engine.inference import EVALUATIONS, EvaluationOrder, SampleOrder, evaluate, sample
-from auctune.train.job import SampleParams
+from auctune.engine.generation import GeneratorSettings
+from auctune.engine.inference import EVALUATIONS, evaluate, sample
 
 Checkpoint = Annotated[
     int | None,
@@ -118,15 +119,10 @@ def try_adapter(
             record = client.job(job)
             rows = RowKind(kind) if kind else _row_kind(record, Path(space), client)
             _download_result(record, folder, client, checkpoint)
-        order = SampleOrder(
-            base=_base_of(record.record["model"], folder, base),
-            cache=base_cache(),
-            prompt=prompt,
-            adapter=None if base_alone else folder,
-            kind=rows,
-            params=SampleParams(max_tokens, temperature, seed),
-        )
-        for piece in sample(order):
+        params = SamplingParams(max_tokens=max_tokens, temperature=temperature, seed=seed)
+        adapter = None if base_alone else folder
+        request = GenerationRequest.of_prompt(rows, prompt, params, adapter)
+        for piece in sample(_settings(record.record["model"], folder, base), request):
             typer.echo(piece, nl=False)
     typer.echo()
 
@@ -188,18 +184,18 @@ def evaluate_adapter(
                 )
         if data is None:
             raise InputError("FILE", "is missing", "JSONL rows: an adapter's folder has none")
-        order = EvaluationOrder(
-            base=_base_of(model, adapter, base),
-            cache=base_cache(),
-            adapter=adapter,
-            data=data,
-            max_rows=rows,
-            max_length=max_length,
-            num_answers=answers,
-            max_tokens=max_tokens,
-        )
+        settings = _settings(model, adapter, base)
         with RunConsole(Console(stderr=True)) as shown:
-            found = evaluate(order, shown.preparing)
+            found = evaluate(
+                settings,
+                adapter,
+                data,
+                max_rows=rows,
+                max_length=max_length,
+                num_answers=answers,
+                max_tokens=max_tokens,
+                report=shown.preparing,
+            )
             shown.prepared()
     if as_json:
         print_json(EVALUATIONS.dump_python(found, mode="json"))
@@ -295,6 +291,12 @@ def _unpack(archive: Path, target: Path) -> None:
                     shutil.copyfileobj(source, file)
     except zipfile.BadZipFile:
         raise AuctuneError("the result is not a zip archive") from None
+
+
+def _settings(model: str, adapter: Path, wanted: str | None) -> GeneratorSettings:
+    # A user's own base may have other weights, as long as the adapter fits.
+    base = _base_of(model, adapter, wanted)
+    return GeneratorSettings(base=base, cache=base_cache(), checks_base=False)
 
 
 def _base_of(model: str, adapter: Path, wanted: str | None) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from auctune.domain.dataset import DEFAULT_MAX_LENGTH
+from auctune.domain.dataset import DEFAULT_MAX_LENGTH, RowKind
 from auctune.domain.evaluation import Question, Score
 
 FinishReason = Literal["stop", "length"]
@@ -55,6 +55,19 @@ class GenerationRequest:
     prompt: str | tuple[int, ...] | None = None
     params: SamplingParams = SamplingParams()
     first_answer: int = 0
+
+    @classmethod
+    def of_prompt(
+        cls, kind: RowKind, prompt: str, params: SamplingParams, adapter: Path | None = None
+    ) -> "GenerationRequest":
+        """Return a request whose prompt has the form of the rows that the adapter was trained on.
+
+        Of chats and pairs of answers it is the user's only message.
+        """
+        if kind in (RowKind.CHAT, RowKind.PREFERENCE):
+            message = {"role": "user", "content": prompt}
+            return cls(adapter=adapter, messages=(message,), params=params)
+        return cls(adapter=adapter, prompt=prompt, params=params)
 
     @property
     def num_replies(self) -> int:

@@ -17,7 +17,6 @@ from pydantic import TypeAdapter
 
 from auctune.domain import AuctuneError
 from auctune.domain.generation import AnswerEnd, Piece, Request, RequestSize, RowsScored
-from auctune.engine.inference import InferenceError, ModelPlace
 from auctune.engine.runtime.channel import Alive, ErrorRecord, Failed, OnMessage, read_error
 from auctune.engine.runtime.local import AsyncWorker, WorkerProcess
 
@@ -28,11 +27,19 @@ PIECES: TypeAdapter[Piece] = TypeAdapter(Piece)
 SIZES = TypeAdapter(list[RequestSize])
 
 
+class InferenceError(AuctuneError):
+    """The process of a model ended, or the adapter does not fit its base."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GeneratorSettings(ModelPlace):
+class GeneratorSettings:
     """The base of a process that generates answers, and its limits.
 
     Attributes:
+        base: its name.
+        cache: folder of bases that are built here.
+        device, dtype: where and how it is computed.
+        threads: of torch on a CPU; None: as many as torch chooses.
         niceness: of the process, 0 to 19: the larger, the more others come first on the CPU.
         sold_share: of the time, that it works on a CPU while something trains on this machine.
         max_batch: answers that are generated at once; the others wait.
@@ -41,6 +48,11 @@ class GeneratorSettings(ModelPlace):
         checks_base: whether adapters must have been trained on the base in this number type.
     """
 
+    base: str
+    cache: Path
+    device: str = "cpu"
+    dtype: str = "float32"
+    threads: int | None = None
     niceness: int = 0
     sold_share: float = 1.0
     max_batch: int = 16
@@ -82,6 +94,21 @@ class Refused(ErrorRecord):
 
 
 GenerationMessage = Alive | Failed | GeneratorReady | Generated | Measured | Refused
+
+
+def start_generator(
+    settings: GeneratorSettings,
+    on_message: OnMessage,
+    *,
+    lock: int | None = None,
+    log: Path | None = None,
+) -> WorkerProcess:
+    """Start a process that generates answers; arguments as of `WorkerProcess`."""
+    argument = SETTINGS.dump_python(settings, mode="json")
+    device = settings.device
+    return WorkerProcess(
+        _WORKER, argument, on_message, lock=lock, log=log, device=device, fork=True
+    )
 
 
 class Generator:
@@ -183,15 +210,7 @@ class Generator:
         return self._process
 
     def _start(self, on_message: OnMessage) -> WorkerProcess:
-        return WorkerProcess(
-            _WORKER,
-            SETTINGS.dump_python(self._settings, mode="json"),
-            on_message,
-            lock=self._lock,
-            log=self._log,
-            device=self._settings.device,
-            fork=True,
-        )
+        return start_generator(self._settings, on_message, lock=self._lock, log=self._log)
 
     def _on_message(self, message: GenerationMessage) -> None:
         if message["kind"] == "failed":

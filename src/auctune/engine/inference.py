@@ -1,156 +1,177 @@
-"""Text from an adapter, and its evaluation: each by a worker process of its own."""
+"""Text from a model, and an adapter beside its base: answers of a process that ends with the call.
+
+The process is that of the service's answers (`auctune.engine.generation`).
+"""
 
 import queue
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, TypedDict
 
 from pydantic import TypeAdapter
 
-from auctune.domain import AuctuneError
-from auctune.domain.dataset import DEFAULT_MAX_LENGTH, RowKind
-from auctune.domain.evaluation import Evaluation
-from auctune.engine.runtime.channel import Alive, Failed, Preparing, read_error
-from auctune.engine.runtime.local import WorkerProcess
-from auctune.train.job import SampleParams
+from auctune.domain import InputError
+from auctune.domain.dataset import DEFAULT_MAX_LENGTH, find_kind
+from auctune.domain.evaluation import Answer, Evaluation, Score
+from auctune.domain.generation import (
+    AnswerEnd,
+    AnswerPiece,
+    GenerationRequest,
+    Piece,
+    Request,
+    RowScored,
+    RowsRead,
+    RowsScored,
+    SamplingParams,
+    ScoreRequest,
+)
+from auctune.engine.generation import (
+    PIECES,
+    REQUESTS,
+    GenerationMessage,
+    GeneratorSettings,
+    InferenceError,
+    start_generator,
+)
+from auctune.engine.runtime.channel import read_error
 
-_WORKER = "auctune.engine.workers.inference"
-
-
-class InferenceError(AuctuneError):
-    """The worker ended, or the adapter does not fit its base."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelPlace:
-    """A base model, and where and how it is computed.
-
-    Attributes:
-        base: its name.
-        cache: folder of bases that are built here.
-        device, dtype: of the computation.
-        threads: of torch on a CPU; `None`: as many as torch chooses.
-    """
-
-    base: str
-    cache: Path
-    device: str = "cpu"
-    dtype: str = "float32"
-    threads: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SampleOrder(ModelPlace):
-    """A text to draw.
-
-    Attributes:
-        prompt: text.
-        adapter: folder in PEFT's format; `None`: the base alone.
-        kind: of the rows that the adapter was trained on, which determines the prompt's format.
-        params: how tokens are chosen.
-    """
-
-    task: Literal["sample"] = "sample"
-    prompt: str
-    adapter: Path | None = None
-    kind: RowKind = RowKind.TEXT
-    params: SampleParams = field(default_factory=SampleParams)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluationOrder(ModelPlace):
-    """An adapter to be evaluated beside its base.
-
-    Attributes:
-        adapter: folder in PEFT's format.
-        data: JSONL file of rows.
-        max_rows: first rows that count; `None`: all.
-        max_length: tokens of a row at most.
-        num_answers: rows that are answered.
-        max_tokens: of an answer.
-    """
-
-    task: Literal["evaluate"] = "evaluate"
-    adapter: Path
-    data: Path
-    max_rows: int | None = None
-    max_length: int = DEFAULT_MAX_LENGTH
-    num_answers: int = 3
-    max_tokens: int = 64
-
-
-ORDERS: TypeAdapter[SampleOrder | EvaluationOrder] = TypeAdapter(SampleOrder | EvaluationOrder)
 EVALUATIONS = TypeAdapter(Evaluation)
+Report = Callable[[str, float], None]
+"""Called with what is being done, and the share done of it, from 0 to 1."""
+
+_ALL_ROWS = 10**9
 
 
-class SampledText(TypedDict):
-    """A piece of the text."""
-
-    kind: Literal["text"]
-    text: str
-
-
-class TextEnd(TypedDict):
-    """The text is complete."""
-
-    kind: Literal["end"]
-
-
-class Evaluated(TypedDict):
-    """An evaluation is complete."""
-
-    kind: Literal["evaluated"]
-    evaluation: dict[str, Any]
-
-
-InferenceMessage = Alive | Failed | Preparing | SampledText | TextEnd | Evaluated
-
-
-def sample(order: SampleOrder) -> Iterator[str]:
-    """Yield pieces of text as they are drawn; closing the iterator ends the worker.
+def sample(settings: GeneratorSettings, request: GenerationRequest) -> Iterator[str]:
+    """Yield pieces of one answer as they are drawn; closing the iterator ends the process.
 
     Raises:
         InputError: for a base, an adapter or a prompt that cannot be used.
-        InferenceError: if the adapter is not one of the base, or the worker ends.
+        InferenceError: if the process ends.
     """
-    for message in _messages(order):
-        if message["kind"] == "text":
-            yield message["text"]
-        elif message["kind"] == "end":
-            return
+    with closing(_OwnProcess(settings)) as process:
+        for _, piece in process.replies([request]):
+            if isinstance(piece, AnswerPiece):
+                yield piece.text
 
 
-def evaluate(order: EvaluationOrder, report: Callable[[str, float], None]) -> Evaluation:
-    """Evaluate an adapter.
+def evaluate(
+    settings: GeneratorSettings,
+    adapter: Path,
+    data: Path,
+    *,
+    max_rows: int | None = None,
+    max_length: int = DEFAULT_MAX_LENGTH,
+    num_answers: int = 3,
+    max_tokens: int = 64,
+    report: Report = lambda _what, _share: None,
+) -> Evaluation:
+    """Evaluate an adapter beside its base.
 
     Args:
-        order: what to evaluate.
-        report: called with what is being done, and the share done of it.
+        settings: of the process.
+        adapter: folder in PEFT's format.
+        data: JSONL file of rows.
+        max_rows: first rows that count; None: all.
+        max_length: tokens of a row at most.
+        num_answers: first rows that are answered; rows of text have no prompt.
+        max_tokens: of an answer.
+        report: called with the progress.
 
     Raises:
         InputError: for a base, an adapter or data that cannot be used.
-        InferenceError: if the adapter is not one of the base, or the worker ends.
+        InferenceError: if the process ends.
     """
-    for message in _messages(order):
-        if message["kind"] == "preparing":
-            report(message["what"], message["share"])
-        elif message["kind"] == "evaluated":
-            return EVALUATIONS.validate_python(message["evaluation"])
-    raise AssertionError("messages end with an error")
+    report(f"loading the base {settings.base}", 0.0)
+    kind = find_kind(data)
+    score = ScoreRequest(
+        data=data,
+        max_rows=_ALL_ROWS if max_rows is None else max_rows,
+        max_length=max_length,
+        num_questions=num_answers,
+    )
+    with closing(_OwnProcess(settings)) as process:
+        scores: list[Score | None] = [None, None]
+        read: RowsRead | None = None
+        num_scored = 0
+        for model, piece in process.replies(_both(score, adapter)):
+            match piece:
+                case RowsRead():
+                    read = piece
+                case RowScored():
+                    assert read is not None
+                    num_scored += 1
+                    report("scoring the rows", num_scored / (2 * read.num_rows))
+                case RowsScored():
+                    scores[model] = piece.score
+        assert read is not None
+        texts = [["", ""] for _ in read.questions]
+        params = SamplingParams(max_tokens=max_tokens, temperature=0.0)
+        requests = [
+            request
+            for question in read.questions
+            for request in _both(GenerationRequest(prompt=question.tokens, params=params), adapter)
+        ]
+        num_answered = 0
+        for number, piece in process.replies(requests):
+            if isinstance(piece, AnswerPiece):
+                texts[number // 2][number % 2] += piece.text
+            elif isinstance(piece, AnswerEnd):
+                num_answered += 1
+                report("answering", num_answered / len(requests))
+    base_score, adapter_score = scores
+    assert kind is not None
+    assert base_score is not None
+    assert adapter_score is not None
+    return Evaluation(
+        kind=kind,
+        rows=read.num_rows,
+        targets=read.num_targets,
+        base=base_score,
+        adapter=adapter_score,
+        answers=tuple(
+            Answer(question.prompt, question.expected, *pair)
+            for question, pair in zip(read.questions, texts, strict=True)
+        ),
+    )
 
 
-def _messages(order: SampleOrder | EvaluationOrder) -> Iterator[InferenceMessage]:
-    inbox: queue.SimpleQueue[InferenceMessage | None] = queue.SimpleQueue()
-    argument = ORDERS.dump_python(order, mode="json")
-    worker = WorkerProcess(_WORKER, argument, inbox.put, device=order.device, fork=True)
-    try:
-        while True:
-            message = inbox.get()
+def _both(request: Request, adapter: Path) -> list[Request]:
+    """Return a request for the base, and for the adapter."""
+    return [replace(request, adapter=one) for one in (None, adapter)]
+
+
+class _OwnProcess:
+    """A process that generates answers for one caller, which waits for them."""
+
+    def __init__(self, settings: GeneratorSettings) -> None:
+        self._inbox: queue.SimpleQueue[GenerationMessage | None] = queue.SimpleQueue()
+        self._process = start_generator(settings, self._inbox.put)
+
+    def replies(self, requests: Sequence[Request]) -> Iterator[tuple[int, Piece]]:
+        """Yield the pieces of the replies, each with the number of its request."""
+        for number, request in enumerate(requests):
+            content = REQUESTS.dump_python(request, mode="json")
+            self._process.send({"do": "generate", "id": str(number), "request": content})
+        num_open = sum(request.num_replies for request in requests)
+        while num_open:
+            message = self._inbox.get()
             if message is None:
-                raise InferenceError(f"the process of the model ended: {worker.exit_reason()}")
-            if message["kind"] == "failed":
-                raise read_error(message, InferenceError)
-            yield message
-    finally:
-        worker.kill()
+                reason = self._process.exit_reason()
+                raise InferenceError(f"the process of the model ended: {reason}")
+            match message["kind"]:
+                case "failed":
+                    raise read_error(message, InferenceError)
+                case "refused":
+                    error = read_error(message, InferenceError)
+                    if isinstance(error, InputError) and error.place == "model":
+                        error = error.at(f"adapter {requests[int(message['id'])].adapter}")
+                    raise error
+                case "generated":
+                    piece = PIECES.validate_python(message["piece"])
+                    num_open -= isinstance(piece, AnswerEnd | RowsScored)
+                    yield int(message["id"]), piece
+
+    def close(self) -> None:
+        self._process.kill()

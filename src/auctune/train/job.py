@@ -1,11 +1,9 @@
 """Jobs of the trainer, their progress, and sampling parameters: plain values, without torch."""
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from auctune.domain.checks import check_count
 from auctune.domain.errors import InputError
 from auctune.domain.training import TrainingConfig
 
@@ -91,24 +89,3 @@ class Progress:
     validation: tuple[ValidationMeans, ...]
     state: JobState
     note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class SampleParams:
-    """Settings of sampling from a model.
-
-    Attributes:
-        max_tokens: maximum number of tokens, >= 1.
-        temperature: divides the logits, >= 0; 0: always the likeliest token.
-        seed: of the draws, >= 0.
-    """
-
-    max_tokens: int = 64
-    temperature: float = 0.0
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        check_count(self.max_tokens, "max_tokens", 1)
-        if not (math.isfinite(self.temperature) and self.temperature >= 0):
-            raise InputError("temperature", f"{self.temperature!r}", "a number >= 0")
-        check_count(self.seed, "seed", 0)

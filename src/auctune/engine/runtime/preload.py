@@ -28,7 +28,6 @@ _MODULES = (
     "auctune.engine.runtime.messages",
     "auctune.train.trainer",
     "auctune.train.profile",
-    "auctune.train.sampling",
     "auctune.train.tiny",
 )
 

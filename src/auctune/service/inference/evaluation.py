@@ -94,11 +94,7 @@ class EvaluationService:
         progress = EvaluationProgress(answers=[AnswerPair()])
         yield progress
         params = SamplingParams(max_tokens=_ANSWER_TOKENS, temperature=0.0)
-        if kind in (RowKind.CHAT, RowKind.PREFERENCE):
-            message = {"role": "user", "content": prompt}
-            request = GenerationRequest(messages=(message,), params=params)
-        else:
-            request = GenerationRequest(prompt=prompt, params=params)
+        request = GenerationRequest.of_prompt(kind, prompt, params)
         async with aclosing(self._run(progress, model, who, _both(adapter, [request]))) as pieces:
             async for _ in pieces:
                 yield progress

@@ -18,8 +18,7 @@ from auctune.domain.generation import (
     RowScored,
 )
 from auctune.domain.money import STEP, ZERO
-from auctune.engine.generation import Generator, GeneratorSettings
-from auctune.engine.inference import InferenceError
+from auctune.engine.generation import Generator, GeneratorSettings, InferenceError
 from auctune.service.accounts.budgets import BudgetExceededError, BudgetLocks
 from auctune.service.accounts.keys import Principal
 from auctune.service.accounts.limits import FairSlots

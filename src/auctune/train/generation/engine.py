@@ -10,6 +10,7 @@ over its limit, the answer that joined last gives its place up, and is read agai
 been drawn of it, once there is room.
 """
 
+import inspect
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from auctune.domain.dataset import (
     DEFAULT_MAX_ROW_CHARACTERS,
@@ -44,10 +45,10 @@ from auctune.domain.generation import (
     ScoreRequest,
 )
 from auctune.train.base import Base
-from auctune.train.evaluation import ScoreSum, check_scorable, read_questions
 from auctune.train.generation.adapter_pool import AdapterPool
 from auctune.train.generation.kv_cache import KvBatch
 from auctune.train.generation.sampler import LogprobReader, Sampler, draw_tokens
+from auctune.train.generation.scoring import ScoreSum, check_scorable, read_questions
 from auctune.train.generation.text import AnswerText
 from auctune.train.multilora.layer import Routing, Segment
 from auctune.train.rows import (
@@ -55,8 +56,8 @@ from auctune.train.rows import (
     chat_prompt_tokens,
     prompt_tokens,
     tokenize_chunk,
+    turn_end_tokens,
 )
-from auctune.train.sampling import end_tokens, last_logits
 
 # Tokens of a prompt that one step reads: about as long as a step of some answers takes on a CPU.
 _CHUNK_TOKENS = {"cpu": 128, "cuda": 2048}
@@ -170,7 +171,7 @@ class Engine:
         self._ends = end_tokens(base)
         self._logprobs = LogprobReader(base.tokenizer)
         self._chunk = _CHUNK_TOKENS[base.device.type]
-        self._options = last_logits(self._model)
+        self._options = _last_logits(self._model)
         self._waiting: deque[_Waiting] = deque()
         self._readings: deque[_Reading] = deque()
         self._scorings: deque[_Scoring] = deque()
@@ -526,3 +527,22 @@ class Engine:
         self._rows[row] = self._rows[-1]
         self._rows.pop()
         self._routing = None
+
+
+def end_tokens(base: Base) -> frozenset[int]:
+    """Return the tokens that end an answer.
+
+    They are the tokenizer's, those of the base's settings, and those that end the assistant's turn
+    in training.
+    """
+    found = [base.tokenizer.eos_token_id, *turn_end_tokens(base.tokenizer)]
+    settings = base.model.generation_config
+    of_model = None if settings is None else settings.eos_token_id
+    found += of_model if isinstance(of_model, list) else [of_model]
+    return frozenset(token for token in found if token is not None)
+
+
+def _last_logits(model: nn.Module) -> dict[str, int]:
+    """Return what has a model compute the logits after its last token alone, if it can."""
+    is_known = "logits_to_keep" in inspect.signature(model.forward).parameters
+    return {"logits_to_keep": 1} if is_known else {}

@@ -19,7 +19,7 @@ from auctune.domain.generation import (
     Request,
     RequestSize,
 )
-from auctune.engine.inference import InferenceError
+from auctune.engine.generation import InferenceError
 from auctune.service.accounts.keys import Role
 from auctune.service.accounts.registry import Budget
 from auctune.service.config.inference import InferenceConfig

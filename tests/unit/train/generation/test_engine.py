@@ -23,9 +23,8 @@ from auctune.train.adapter_files import write_record
 from auctune.train.base import Base, load_base
 from auctune.train.generation.engine import Engine, Reply
 from auctune.train.generation.token_bytes import TokenBytes
-from auctune.train.job import SampleParams
-from auctune.train.sampling import continue_tokens, load_checked_adapter
 from support.peft_adapters import save_adapter
+from support.plain_model import greedy_text, plain_model
 from support.small_bases import FAMILIES, WORDS, build_base, build_tokenizer
 
 # The bases read 64 tokens.
@@ -69,8 +68,7 @@ def request(prompt: list[int], adapter: Path | None = None, **params: Any) -> Ge
 
 def expected(base: Base, prompt: list[int], adapter: Path | None, max_tokens: int) -> str:
     """The greedy answer of plain PEFT."""
-    model = base.fresh_model() if adapter is None else load_checked_adapter(base, adapter)
-    return "".join(continue_tokens(base, model, prompt, SampleParams(max_tokens)))
+    return greedy_text(base, plain_model(base, adapter), prompt, max_tokens)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Rows that an engine scores beside answers, against `auctune evaluate`, which has plain PEFT."""
+"""Rows that an engine scores beside answers, against plain PEFT."""
 
 import json
 from dataclasses import dataclass, field
@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from auctune.domain.dataset import RowKind, read_dataset
+from auctune.domain.dataset import RowKind
 from auctune.domain.errors import AuctuneError, InputError
-from auctune.domain.evaluation import Evaluation
 from auctune.domain.generation import (
     AnswerPiece,
     GenerationRequest,
@@ -20,13 +19,10 @@ from auctune.domain.generation import (
     SamplingParams,
     ScoreRequest,
 )
-from auctune.train.base import Base
-from auctune.train.evaluation import evaluate
 from auctune.train.generation.engine import Engine, Reply
-from auctune.train.job import SampleParams
 from auctune.train.rows import tokenize_chunk
-from auctune.train.sampling import continue_tokens, load_checked_adapter
 from support.peft_adapters import save_adapter
+from support.plain_model import greedy_text, plain_evaluation, plain_model
 from support.small_bases import FAMILIES, WORDS, build_base
 
 
@@ -77,15 +73,10 @@ def write_rows(path: Path, kind: RowKind, count: int) -> Path:
     return path
 
 
-def oracle(base: Base, adapter: Path, data: Path, rows: int, max_length: int) -> Evaluation:
-    dataset = read_dataset(data, max_rows=rows)
-    return evaluate(base, adapter, dataset, max_length, num_answers=2, max_tokens=6)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("kind", [RowKind.TEXT, RowKind.COMPLETION, RowKind.CHAT])
-def test_scores_of_the_base_and_of_adapters_are_those_of_auctune_evaluate(
+def test_scores_of_the_base_and_of_adapters_are_those_of_plain_peft(
     family: str, kind: RowKind, tmp_path: Path
 ) -> None:
     base = build_base(tmp_path / "base", family)
@@ -106,7 +97,9 @@ def test_scores_of_the_base_and_of_adapters_are_those_of_auctune_evaluate(
     engine.add("t", GenerationRequest(adapter=adapters[1], prompt=(5, 6, 7), params=params))
     replies.finish(engine)
     for name, adapter in zip("ab", adapters, strict=True):
-        found = oracle(base, adapter, data, 6, 40)
+        found = plain_evaluation(
+            base, adapter, data, max_rows=6, max_length=40, num_answers=2, max_tokens=6
+        )
         read = replies.read[name]
         assert (read.num_rows, read.num_targets) == (found.rows, found.targets)
         assert len(replies.tokens[name]) == found.rows
@@ -126,8 +119,7 @@ def test_scores_of_the_base_and_of_adapters_are_those_of_auctune_evaluate(
         replies.finish(engine)
         texts = [replies.texts.get(f"{name}{number}", "") for number in range(len(read.questions))]
         assert texts == [one.adapter for one in found.answers]
-    model = load_checked_adapter(base, adapters[1])
-    alone = "".join(continue_tokens(base, model, [5, 6, 7], SampleParams(50)))
+    alone = greedy_text(base, plain_model(base, adapters[1]), [5, 6, 7], 50)
     assert replies.texts["t"] == alone
 
 
