@@ -18,6 +18,8 @@ share_kernels()
 # Threads of tiny products wait for each other far longer than they compute. Here before torch is
 # loaded, for this process and all that it starts.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# As the command does: torch's compiler is not loaded.
+os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
 # No example fails because the machine is slow or busy; what a test gets of fixtures it shares.
 settings.register_profile(
     "auctune",

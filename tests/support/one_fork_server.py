@@ -6,6 +6,7 @@ workers of Ray are forked by it, too.
 """
 
 import os
+import sys
 from collections.abc import Callable
 from multiprocessing import forkserver, get_context
 from multiprocessing.connection import Connection
@@ -47,6 +48,11 @@ def in_another_process(function: Callable[..., T], *arguments: object) -> T:
         answer: T = receiver.recv()
     process.join()
     return answer
+
+
+def is_loaded(module: str) -> bool:
+    """Whether this process has imported a module."""
+    return module in sys.modules
 
 
 def _answer(sender: Connection, function: Callable[..., object], arguments: list[object]) -> None:

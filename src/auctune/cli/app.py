@@ -1,5 +1,6 @@
 """The `auctune` command: names and help lines of its commands, which are imported on first use."""
 
+import os
 import sys
 from collections.abc import Mapping
 from typing import Annotated
@@ -90,6 +91,9 @@ def _auctune(
 
 def main() -> None:
     """Run the command line; exit with 2 on bad input, 1 on other errors."""
+    # Nothing here is compiled by torch. A library would load its compiler in each process that
+    # trains, for a quarter of the processor time that such a process takes to start.
+    os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
     try:
         # `python -m auctune` is called `auctune` too.
         code = app(prog_name="auctune", standalone_mode=False)

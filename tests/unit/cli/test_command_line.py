@@ -1,6 +1,7 @@
 """The command line as a user meets it: exit codes, one line of error, nothing half done."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from auctune.domain import CheckpointError, Cluster, InputError, Node, NodeType,
 from auctune.sim.instance import Instance
 from auctune.sim.instance_file import write_instance
 from support.command_line import all_commands
+from support.one_fork_server import in_another_process, is_loaded
 
 Run = Callable[..., tuple[int, str, list[str]]]
 
@@ -335,3 +337,19 @@ def test_an_unknown_command_is_refused_with_those_that_are_like_it(auctune: Run)
     assert auctune("jbos") == (2, "", [expected])
     expected = "auctune: No such command 'nothing'. See `auctune edge --help`."
     assert auctune("edge", "nothing") == (2, "", [expected])
+
+
+def test_processes_that_a_command_starts_do_not_load_torchs_compiler(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["auctune", "--version"])
+    # Restored after the test.
+    monkeypatch.setenv("TORCHDYNAMO_DISABLE", "")
+    monkeypatch.delenv("TORCHDYNAMO_DISABLE")
+    with pytest.raises(SystemExit, match="0"):
+        app_module.main()
+    assert capsys.readouterr().out.startswith("auctune ")
+    assert os.environ["TORCHDYNAMO_DISABLE"] == "1"
+    # The fork server of the tests has the same setting.
+    assert in_another_process(is_loaded, "peft")
+    assert not in_another_process(is_loaded, "torch._inductor.compile_fx")
