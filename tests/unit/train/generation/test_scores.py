@@ -139,6 +139,24 @@ def test_requests_take_turns_and_can_be_cancelled(tmp_path: Path) -> None:
     assert len(replies.tokens["b"]) == 1
 
 
+def test_logits_are_of_a_part_of_a_row_and_of_the_last_token_of_a_prompt(tmp_path: Path) -> None:
+    base = build_base(tmp_path / "base", "llama")
+    data = write_rows(tmp_path / "rows.jsonl", RowKind.TEXT, 4)
+    engine, replies, sizes = Engine(base), Replies(), list[int]()
+    engine._chunk = 3
+    head = base.model.get_output_embeddings()
+    assert head is not None
+    head.register_forward_hook(lambda _, __, found: sizes.append(found.shape[1]))
+    engine.add("a", ScoreRequest(data=data, max_rows=4))
+    replies.finish(engine)
+    assert max(sizes) == 3 < max(replies.tokens["a"])
+    sizes.clear()
+    params = SamplingParams(max_tokens=2, temperature=0.0)
+    engine.add("b", GenerationRequest(prompt=tuple(range(5, 25)), params=params))
+    replies.finish(engine)
+    assert set(sizes) == {1}
+
+
 def test_rows_are_tokenized_before_they_are_accepted_and_not_once_they_are_cancelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
