@@ -15,7 +15,7 @@ from typing import Any
 from auctune.domain import InputError
 from auctune.engine.runtime.channel import OnMessage
 from auctune.engine.runtime.ray.cluster import EnsureNode, open_cluster
-from auctune.engine.runtime.ray.driver import ActorSpec, ClusterResources, RayWorker
+from auctune.engine.runtime.ray.driver import ActorSpec, RayDriver, RayWorker
 from auctune.engine.runtime.ray.params import check_ray
 from auctune.engine.spot.job_config import SpotRayParams
 from auctune.engine.spot.provider import (
@@ -69,7 +69,8 @@ class RayLauncher:
                     # A node of a cluster of its own has room for all instances of a kind.
                     has = {name: max(1.0, need * max_instances) for name, need in needs.items()}
                     ensure_node(option, has)
-            self._resources = ClusterResources()
+            self._driver = RayDriver()
+            self._connection.callback(self._driver.close)
         except BaseException:
             self.close()
             raise
@@ -85,7 +86,7 @@ class RayLauncher:
             needs=self._needs[name],
             missing_seconds=self._params.missing_seconds,
         )
-        worker = RayWorker(spec, on_message, self._resources)
+        worker = self._driver.worker(spec, on_message)
         worker.start()
         return worker
 

@@ -17,7 +17,7 @@ from auctune.domain import InputError
 from auctune.engine.runtime.channel import ParentChannel, error_record
 from auctune.engine.runtime.mailbox import Mailbox
 from auctune.engine.runtime.ray.cluster import EnsureNode, open_cluster
-from auctune.engine.runtime.ray.driver import ActorSpec, ClusterResources, RayWorker
+from auctune.engine.runtime.ray.driver import ActorSpec, RayDriver, RayWorker
 from auctune.engine.runtime.ray.launcher import AgentMessage
 
 _POLL_SECONDS = 1.0
@@ -37,7 +37,7 @@ class Agent:
         self._parent = parent
         self._ensure_node = ensure_node
         self._workers: dict[int, RayWorker] = {}
-        self._resources = ClusterResources()
+        self._driver = RayDriver()
         # Ray starts nodes on the main thread alone; that takes seconds, in which requests come.
         self._starts = Mailbox()
 
@@ -48,12 +48,14 @@ class Agent:
             InputError: if the head of the cluster is lost.
         """
         threading.Thread(target=self._serve, daemon=True).start()
-        while not self._starts.is_closed:
-            if self._resources.age > _HEAD_SECONDS:
-                raise InputError(
-                    "ray.address", "the head of the cluster has gone away", "a cluster"
-                )
-            self._starts.run_pending(_POLL_SECONDS)
+        try:
+            while not self._starts.is_closed:
+                if self._driver.age > _HEAD_SECONDS:
+                    found = "the head of the cluster has gone away"
+                    raise InputError("ray.address", found, "a cluster")
+                self._starts.run_pending(_POLL_SECONDS)
+        finally:
+            self._driver.close()
 
     def _serve(self) -> None:
         try:
@@ -87,7 +89,7 @@ class Agent:
             else:
                 worker.start()
 
-        worker = self._workers[number] = RayWorker(spec, on_message, self._resources)
+        worker = self._workers[number] = self._driver.worker(spec, on_message)
         self._starts.post(start)
 
 

@@ -21,6 +21,7 @@ _REQUESTS, _MESSAGES = "requests", "messages"
 _POLL_SECONDS = 1.0
 _CALL_SECONDS = 0.2
 _REPORT_SECONDS = 1.0
+_CLOSE_SECONDS = 5.0
 # An actor may die a little before its Ray node: the node has to answer this often.
 _NODE_CHECKS, _CHECK_SECONDS = 6, 0.4
 _NODE_TIMEOUT = 5.0
@@ -49,9 +50,10 @@ class ActorSpec:
     missing_seconds: float
 
 
-class ClusterResources:
-    """Resources of the cluster's live nodes, refreshed every second on a thread of its own.
+class RayDriver:
+    """Starts workers in actors, and watches the cluster; closed before the process disconnects.
 
+    The resources of the cluster's live nodes are refreshed every second, on a thread of its own.
     The head of a cluster may go away and come back. One that does not answer for long, or no longer
     knows the driver's own node, is another cluster: its driver has to start again.
     """
@@ -62,12 +64,22 @@ class ClusterResources:
         self._own = ray.get_runtime_context().get_node_id()
         self._kinds: frozenset[str] = frozenset()
         self._seen_at = time.monotonic()
-        threading.Thread(target=self._run, daemon=True).start()
+        self._closed = threading.Event()
+        self._workers: list[RayWorker] = []
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
 
     @property
     def age(self) -> float:
         """Seconds since the driver's own node was seen."""
         return time.monotonic() - self._seen_at
+
+    def worker(self, spec: ActorSpec, on_message: OnMessage) -> "RayWorker":
+        """Return the handle of a new worker, which is yet to be started."""
+        self._workers = [one for one in self._workers if not one.is_gone]
+        worker = RayWorker(spec, on_message, self)
+        self._workers.append(worker)
+        return worker
 
     def why_waiting(self, needs: Collection[str]) -> str:
         """Return why an actor with such needs is not placed."""
@@ -76,10 +88,22 @@ class ClusterResources:
                 return f"no Ray node with {kind!r} is in the cluster"
         return f"no Ray node has room for {', '.join(needs)}"
 
-    def _run(self) -> None:
+    def close(self) -> None:
+        """Kill all workers, and wait for the threads that call Ray.
+
+        A call after the process has disconnected would start a cluster.
+        """
+        self._closed.set()
+        for worker in self._workers:
+            worker.kill()
+        for worker in self._workers:
+            worker.join(_CLOSE_SECONDS)
+        self._thread.join(_CLOSE_SECONDS)
+
+    def _watch(self) -> None:
         import ray
 
-        while ray.is_initialized():
+        while not self._closed.wait(_POLL_SECONDS):
             try:
                 alive = [node for node in ray.nodes() if node["Alive"]]
             # While the head is away, Ray raises errors of many types.
@@ -88,7 +112,6 @@ class ClusterResources:
             if any(node["NodeID"] == self._own for node in alive):
                 self._seen_at = time.monotonic()
                 self._kinds = frozenset(kind for node in alive for kind in node["Resources"])
-            time.sleep(_POLL_SECONDS)
 
 
 class RayWorker:
@@ -98,13 +121,14 @@ class RayWorker:
         spec: of the actor.
         on_message: called with each message of the worker, and with "alive" or "missing" while it
             is not placed.
-        resources: of the cluster.
+        driver: which knows why it waits.
     """
 
     pid = None
 
-    def __init__(self, spec: ActorSpec, on_message: OnMessage, resources: ClusterResources) -> None:
-        self._spec, self._on_message, self._resources = spec, on_message, resources
+    def __init__(self, spec: ActorSpec, on_message: OnMessage, driver: RayDriver) -> None:
+        self._spec, self._on_message, self._driver = spec, on_message, driver
+        self._thread = threading.Thread(target=self._run, daemon=True)
         self._lock = threading.Lock()
         self._actor: Any = None
         self._node: str | None = None
@@ -117,7 +141,12 @@ class RayWorker:
 
     def start(self) -> None:
         """Have the actor placed; does not wait for it."""
-        threading.Thread(target=self._run, daemon=True).start()
+        self._thread.start()
+
+    def join(self, timeout: float) -> None:
+        """Wait for the worker's end, if it was started."""
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
 
     def end(self, how: str) -> None:
         """Record how the worker has ended."""
@@ -181,7 +210,9 @@ class RayWorker:
                     self._call(message)
             return self._fetch(actor)
         finally:
-            ray.kill(actor)
+            # One without a cluster has ended.
+            if ray.is_initialized():
+                ray.kill(actor)
 
     def _create_actor(self) -> Any:
         """Return the actor; one of an earlier driver that has its name is killed first."""
@@ -241,7 +272,7 @@ class RayWorker:
                 if how is not None:
                     return str(how)
             elif answered_at is None:
-                self._report_waiting(self._resources.why_waiting(self._spec.needs))
+                self._report_waiting(self._driver.why_waiting(self._spec.needs))
             elif now - answered_at > self._lease:
                 return f"did not answer for {self._lease:g} s"
         return "was stopped"
