@@ -126,7 +126,9 @@ class WorkerActor:
     def _watch(self) -> None:
         """End the process once the driver has made no call for the time of the lease."""
         while (left := self._called_at + self._lease - time.monotonic()) > 0:
-            time.sleep(min(left, self._lease_seconds))
+            with self._changed:
+                if self._changed.wait_for(lambda: self._exit_reason is not None, left):
+                    return
         os._exit(1)
 
     @property
