@@ -127,7 +127,8 @@ class WorkerActor:
         """End the process once the driver has made no call for the time of the lease."""
         while (left := self._called_at + self._lease - time.monotonic()) > 0:
             with self._changed:
-                if self._changed.wait_for(lambda: self._exit_reason is not None, left):
+                pause = min(left, self._lease_seconds)
+                if self._changed.wait_for(lambda: self._exit_reason is not None, pause):
                     return
         os._exit(1)
 
