@@ -13,6 +13,7 @@ import pytest
 
 from support import spot_coordinator
 from support.elastic import is_same
+from support.one_fork_server import PLACE
 from support.spot_runs import make_site, read_adapter, read_events
 
 pytestmark = pytest.mark.slow
@@ -31,6 +32,8 @@ class Run:
             [sys.executable, str(Path(spot_coordinator.__file__)), str(site), str(folder)],
             stdout=subprocess.PIPE,
             stderr=self._errors,
+            # It has a fork server of its own, as everywhere but in tests.
+            env={name: value for name, value in os.environ.items() if name != PLACE},
         )
 
     def wait_for(self, count: int) -> int:

@@ -484,7 +484,8 @@ class _ForkedProcess:
         self.pid = self._process.pid
         # The library takes all workers of a fork server that was killed for ended ones.
         self._pidfd = _open_pidfd(self.pid)
-        weakref.finalize(self, os.close, self._pidfd)
+        # At the end of this process, a thread may still use it.
+        weakref.finalize(self, os.close, self._pidfd).atexit = False
 
     def poll(self) -> int | None:
         return self.wait() if connection.wait([self._pidfd], 0) else None
