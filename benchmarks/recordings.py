@@ -485,7 +485,7 @@ def main() -> int:
             continue
         recorded = json.loads(file.read_text())
         if one.of:
-            recorded = {"facts": recorded["facts"]}
+            recorded, facts = {"facts": recorded["facts"]}, {"facts": facts["facts"]}
         found = differences(one.name, to_text(recorded), to_text(facts))
         failed += bool(found)
         shown = found[:MAX_LINES] + [f"... {len(found)} lines"] * (len(found) > MAX_LINES)
