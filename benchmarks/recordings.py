@@ -128,17 +128,23 @@ class Program:
         # A worker that is killed once too often ends some runs, which can be resumed.
         for _ in range(KILLS):
             if child.wait(RUN_SECONDS):
-                child = self._restart(resume, arguments, out)
+                child = self._restart(resume, arguments, out, is_new=child.returncode == 2)
         assert child.wait(RUN_SECONDS) == 0, "the run does not end"
         return read_out(out)
 
     def _restart(
-        self, resume: Sequence[str], arguments: Sequence[str | Path], out: Path
+        self,
+        resume: Sequence[str],
+        arguments: Sequence[str | Path],
+        out: Path,
+        *,
+        is_new: bool = False,
     ) -> "subprocess.Popen[str]":
-        # A command that was killed before it has written anything begins again.
-        has_begun = any(out.glob("*"))
-        words: list[str | Path] = [*resume, "--resume"] if has_begun else [*arguments, "--out"]
-        return self.start(*words, out, stdout=subprocess.DEVNULL)
+        # One that was killed while it stored its inputs has nothing to resume.
+        if is_new or not out.exists():
+            shutil.rmtree(out, ignore_errors=True)
+            return self.start(*arguments, "--out", out, stdout=subprocess.DEVNULL)
+        return self.start(*resume, "--resume", out, stdout=subprocess.DEVNULL)
 
 
 def _waits(child: "subprocess.Popen[str]", seconds: float) -> bool:
@@ -346,7 +352,9 @@ def read_jobs(data: Path) -> Facts:
         known: Facts = {"status": job["status"], "error": job["error"]}
         # What a second of a pool trains depends on the machine, and so do the rows at a target.
         if market.get("target") is None:
-            known |= {"trained_tokens": job["trained_tokens"], "payment": market["payment"]}
+            known["trained_tokens"] = job["trained_tokens"]
+            # What is metered depends on the price of the hour.
+            known["payment"] = None if market.get("metered") else market["payment"]
             known["metrics"], *known["adapters"] = [
                 read_result(get(f"/v1/files/{file}/content")) for file in job["result_files"]
             ]
@@ -372,15 +380,33 @@ def exact_market(**changes: Any) -> Callable[[Path], Path]:
     return lambda folder: write_market(folder, table)
 
 
-SPOT = ("spot", "run", "examples/spot/job.toml", "--market", "examples/spot/market.csv")
+def small_rental(folder: Path) -> Path:
+    """Write the example's job for two instances, as this machine has few cores."""
+    job = tomllib.loads((EXAMPLES / "spot" / "job.toml").read_text())
+    job["job"] |= {"workload": 12, "n_max": 2}
+    job["training"]["data"] = str(EXAMPLES / "spot" / job["training"]["data"])
+    folder.mkdir()
+    file = folder / "job.toml"
+    tables = (
+        f"[{name}]\n" + "".join(f"{key} = {to_toml(value)}\n" for key, value in table.items())
+        for name, table in job.items()
+    )
+    file.write_text("".join(tables))
+    return file
+
+
+SPOT = ("--market", "examples/spot/market.csv", "--start", "297", "--model-time")
 EDGE = ("edge", "run", "examples/edge/instance.json", "--training", "examples/edge/training.toml")
 DATA = "examples/first-market/data"
 SCENARIOS = [
     *command("first-market", "run", "examples/first-market/market.toml", killed=False),
     *command("market", "run", "MARKET", market=exact_market()),
     *command("market-ray", "run", "MARKET", market=exact_market(executor="ray"), of="market"),
-    *command("spot", *SPOT, "--start", "297", "--model-time", "--warm"),
-    *command("spot-ray", *SPOT, "--start", "297", "--model-time", "--provider", "ray", of="spot"),
+    *command("spot", "spot", "run", "examples/spot/job.toml", *SPOT, "--warm", killed=False),
+    *command("rental", "spot", "run", "MARKET", *SPOT, "--warm", market=small_rental),
+    *command("rental-cold", "spot", "run", "MARKET", *SPOT, market=small_rental, of="rental"),
+    *command("rental-ray", "spot", "run", "MARKET", *SPOT, "--provider", "ray",
+             market=small_rental, of="rental"),
     *command("timeshare", "timeshare", "run", "examples/timeshare/adapters.toml"),
     *command("edge", *EDGE),
     *service(
