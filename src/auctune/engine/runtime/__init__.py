@@ -1,7 +1,7 @@
 """Worker processes: handles, messages, launchers and supervision.
 
 A worker is a module with a function `main(parent, argument)`. A launcher starts it (`local`: on
-this machine; `ray`: beside an actor of a Ray cluster), and a supervisor restarts it. torch is
+this machine; `ray`: in an actor of a Ray cluster), and a supervisor restarts it. torch is
 imported in workers alone.
 
 Launchers implement the protocols of `worker`. Which one a zone or a run uses is decided in

@@ -10,6 +10,7 @@ import gc
 import importlib
 import json
 import os
+import signal
 import socket
 import sys
 import threading
@@ -34,6 +35,8 @@ _MODULES = (
 # As the name of a module of the runtime's would be, which imports what a service does.
 _PRELOAD = "AUCTUNE_PRELOAD"
 
+# Ctrl-C in a terminal is for the process whose fork server this is; later the library ignores it.
+_on_interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
 # Locates the title in memory, which must precede any change of the environment.
 getproctitle()
 for _module in _MODULES:
@@ -41,6 +44,7 @@ for _module in _MODULES:
 _loader, _argument = json.loads(os.environ.pop(_PRELOAD, '["", null]'))
 if _loader:
     importlib.import_module(_loader).preload(_argument)
+signal.signal(signal.SIGINT, _on_interrupt)
 assert threading.active_count() == 1
 # A forked process could not use a GPU that its parent has initialized.
 assert not sys.modules["torch"].cuda.is_initialized()

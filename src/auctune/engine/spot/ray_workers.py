@@ -28,7 +28,7 @@ from auctune.engine.spot.provider import (
     worker_spec,
 )
 from auctune.engine.spot.traces import MarketTrace
-from auctune.engine.spot.worker import WorkerSettings
+from auctune.engine.spot.worker import GradientMessage, WorkerSettings
 from auctune.spot.job import SpotJob
 
 # Sums of fractions of resources.
@@ -52,7 +52,8 @@ class RayLauncher:
     def __init__(
         self, settings: WorkerSettings, log: Path, params: SpotRayParams, max_instances: int
     ) -> None:
-        self._worker = worker_spec(_portable(settings, params), log.absolute())
+        self._log = log.absolute()
+        self._worker = worker_spec(_portable(settings, params), self._log)
         self._params = params
         self._needs: dict[str, dict[str, float]] = {
             option: params.requirements(resource, settings.device, settings.threads)
@@ -86,7 +87,15 @@ class RayLauncher:
             needs=self._needs[name],
             missing_seconds=self._params.missing_seconds,
         )
-        worker = self._driver.worker(spec, on_message)
+
+        def deliver(message: GradientMessage | None) -> None:
+            if message is None and not worker.is_killed:
+                with log.open("a") as file:
+                    file.write(f"the worker {worker.exit_reason()}\n")
+            on_message(message)
+
+        log = self._log
+        worker = self._driver.worker(spec, deliver)
         worker.start()
         return worker
 

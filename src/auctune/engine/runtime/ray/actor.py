@@ -68,11 +68,6 @@ class WorkerActor:
             os.setpriority(os.PRIO_PROCESS, 0, niceness)
         with suppress(OSError):
             os.chdir(cwd)
-        try:
-            _redirect_output(log)
-        except OSError as error:
-            self._exit_reason = f"cannot be started ({error.strerror})"
-            return
         self._messages.append(
             {
                 "kind": "started",
@@ -81,6 +76,11 @@ class WorkerActor:
                 "node": _ray_node_id(),
             }
         )
+        try:
+            _redirect_output(log)
+        except OSError as error:
+            self._exit_reason = f"cannot be started ({error.strerror})"
+            return
         self._parent = ParentChannel[Any](self._transmit, self._end)
         threading.Thread(target=self._run, args=(module, argument), daemon=True).start()
         threading.Thread(target=self._watch, daemon=True).start()
@@ -104,11 +104,19 @@ class WorkerActor:
             return messages, self._exit_reason
 
     def _run(self, module: str, argument: Any) -> None:
-        with suppress(SystemExit):
-            run_main(module, self._parent, argument)
+        try:
+            with suppress(SystemExit):
+                run_main(module, self._parent, argument)
+        finally:
+            # A library of the worker's may have raised it, and not the channel.
+            with self._changed:
+                self._exit_reason = self._exit_reason or "exit code 1"
+                self._changed.notify_all()
 
     def _transmit(self, message: Mapping[str, object]) -> None:
-        self._is_ready |= message["kind"] == "ready"
+        if message["kind"] == "ready":
+            # The lease is shorter from now on.
+            self._called_at, self._is_ready = time.monotonic(), True
         with self._changed:
             self._messages.append(dict(message))
             self._changed.notify_all()

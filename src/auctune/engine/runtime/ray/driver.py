@@ -155,6 +155,11 @@ class RayWorker:
         self._on_message(None)
 
     @property
+    def is_killed(self) -> bool:
+        """Whether its end was requested."""
+        return self._killed.is_set()
+
+    @property
     def is_gone(self) -> bool:
         return self._gone.is_set()
 

@@ -50,7 +50,7 @@ AgentMessage = Alive | Failed | Missing | FromNode | NodeGone
 
 
 class RayNode:
-    """Handle of a worker beside an actor; see `WorkerHandle`.
+    """Handle of a worker in an actor; see `WorkerHandle`.
 
     Args:
         number: of its start.

@@ -76,7 +76,10 @@ def test_a_worker_that_ends_with_a_code_or_an_error_says_so(
 
 def test_a_worker_whose_log_cannot_be_written_says_why(tmp_path: Path) -> None:
     actor = make_actor(tmp_path, "good", str(tmp_path / "none" / "alpha.log"))
-    assert actor.receive() == ([], "cannot be started (No such file or directory)")
+    (started,), reason = actor.receive()
+    # Its machine is there.
+    assert started["kind"] == "started"
+    assert reason == "cannot be started (No such file or directory)"
 
 
 def test_the_process_ends_when_its_actor_is_not_called_any_more(tmp_path: Path) -> None:
