@@ -6,14 +6,13 @@ The process is that of the service's answers (`auctune.engine.generation`).
 import queue
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 from pydantic import TypeAdapter
 
 from auctune.domain import InputError
 from auctune.domain.dataset import DEFAULT_MAX_LENGTH, find_kind
-from auctune.domain.evaluation import Answer, Evaluation, Score
+from auctune.domain.evaluation import Answer, Evaluation
 from auctune.domain.generation import (
     AnswerEnd,
     AnswerPiece,
@@ -21,11 +20,11 @@ from auctune.domain.generation import (
     Piece,
     Request,
     RowScored,
-    RowsRead,
     RowsScored,
     SamplingParams,
     ScoreRequest,
 )
+from auctune.domain.paired_evaluation import EvaluationProgress, both
 from auctune.engine.generation import (
     PIECES,
     REQUESTS,
@@ -91,55 +90,35 @@ def evaluate(
         max_length=max_length,
         num_questions=num_answers,
     )
+    progress = EvaluationProgress()
     with closing(_OwnProcess(settings)) as process:
-        scores: list[Score | None] = [None, None]
-        read: RowsRead | None = None
-        num_scored = 0
-        for model, piece in process.replies(_both(score, adapter)):
-            match piece:
-                case RowsRead():
-                    read = piece
-                case RowScored():
-                    assert read is not None
-                    num_scored += 1
-                    report("scoring the rows", num_scored / (2 * read.num_rows))
-                case RowsScored():
-                    scores[model] = piece.score
-        assert read is not None
-        texts = [["", ""] for _ in read.questions]
+        for number, piece in process.replies(both(adapter, [score])):
+            progress.add(number, piece)
+            if isinstance(piece, RowScored):
+                report("scoring the rows", progress.num_scored / (2 * progress.num_rows))
+        questions = [one.question for one in progress.answers if one.question is not None]
         params = SamplingParams(max_tokens=max_tokens, temperature=0.0)
-        requests = [
-            request
-            for question in read.questions
-            for request in _both(GenerationRequest(prompt=question.tokens, params=params), adapter)
-        ]
+        prompts = [GenerationRequest(prompt=one.tokens, params=params) for one in questions]
         num_answered = 0
-        for number, piece in process.replies(requests):
-            if isinstance(piece, AnswerPiece):
-                texts[number // 2][number % 2] += piece.text
-            elif isinstance(piece, AnswerEnd):
+        for number, piece in process.replies(both(adapter, prompts)):
+            progress.add(number, piece)
+            if isinstance(piece, AnswerEnd):
                 num_answered += 1
-                report("answering", num_answered / len(requests))
-    base_score, adapter_score = scores
+                report("answering", num_answered / (2 * len(prompts)))
     assert kind is not None
-    assert base_score is not None
-    assert adapter_score is not None
+    assert progress.base is not None
+    assert progress.adapter is not None
     return Evaluation(
         kind=kind,
-        rows=read.num_rows,
-        targets=read.num_targets,
-        base=base_score,
-        adapter=adapter_score,
+        rows=progress.num_rows,
+        targets=progress.num_targets,
+        base=progress.base,
+        adapter=progress.adapter,
         answers=tuple(
-            Answer(question.prompt, question.expected, *pair)
-            for question, pair in zip(read.questions, texts, strict=True)
+            Answer(question.prompt, question.expected, pair.base, pair.adapter)
+            for question, pair in zip(questions, progress.answers, strict=True)
         ),
     )
-
-
-def _both(request: Request, adapter: Path) -> list[Request]:
-    """Return a request for the base, and for the adapter."""
-    return [replace(request, adapter=one) for one in (None, adapter)]
 
 
 class _OwnProcess:

@@ -16,12 +16,13 @@ from starlette.responses import Response
 
 from auctune.domain import AuctuneError, InputError
 from auctune.domain.dataset import RowKind, find_kind
+from auctune.domain.paired_evaluation import EvaluationProgress
 from auctune.service.http.errors import ApiError, not_found, to_api_error
 from auctune.service.http.routes import files, jobs
 from auctune.service.http.routes.answers import ClosedStream, check_enabled, while_connected
 from auctune.service.http.serializers import JSON
 from auctune.service.inference.catalog import Model, ModelNotFoundError
-from auctune.service.inference.evaluation import MAX_ROWS, NUM_QUESTIONS, EvaluationProgress
+from auctune.service.inference.evaluation import MAX_ROWS, NUM_QUESTIONS
 from auctune.service.page.auth import PageRequest, form_values
 from auctune.service.page.templates import json_of, render, render_part
 
