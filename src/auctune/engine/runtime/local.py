@@ -133,8 +133,7 @@ class WorkerProcess:
             **os.environ,
             **clock_environment(),
             **(environment or {}),
-            **visible_gpu(device, os.environ),
-            **gpu_allocator(device, os.environ),
+            **device_environment(device, os.environ),
         }
         # Open as long as the process runs, and closed with it.
         self._stderr: IO[bytes] = tempfile.TemporaryFile() if log is None else open_log(log)  # noqa: SIM115
@@ -160,9 +159,7 @@ class WorkerProcess:
                 os.setpriority(os.PRIO_PROCESS, self._process.pid, niceness)
         # A frozen worker reads nothing; messages to it must not block its parent.
         self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        if device != "cpu":
-            assert isinstance(argument, dict)
-            argument = {**argument, "device": device_in_child(device, os.environ)}
+        argument = argument_in_child(argument, device, os.environ)
         self._outbox.put(json.dumps(argument).encode())
         self._failure = ""
         self._threads: list[threading.Thread] = []
@@ -416,6 +413,18 @@ def gpu_allocator(device: str, environment: Mapping[str, str]) -> dict[str, str]
     if not device.startswith("cuda") or any(name in environment for name in _ALLOCATOR_SETTINGS):
         return {}
     return {_ALLOCATOR_SETTINGS[0]: "expandable_segments:True"}
+
+
+def device_environment(device: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a worker on a device that differ from its parent's."""
+    return visible_gpu(device, environment) | gpu_allocator(device, environment)
+
+
+def argument_in_child(argument: Any, device: str, environment: Mapping[str, str]) -> Any:
+    """Return a worker's argument, with `device` as the worker knows it if that is a GPU."""
+    if device == "cpu":
+        return argument
+    return {**argument, "device": device_in_child(device, environment)}
 
 
 def device_in_child(device: str, environment: Mapping[str, str]) -> str:

@@ -18,6 +18,8 @@ from multiprocessing import reduction
 
 from setproctitle import getproctitle
 
+from auctune.engine.runtime.local import PRELOAD
+
 _MODULES = (
     # First, as it silences a warning of PEFT's import.
     "auctune.train",
@@ -26,14 +28,10 @@ _MODULES = (
     "transformers.models.auto.modeling_auto",
     "transformers.models.gpt2.modeling_gpt2",
     "peft",
-    "auctune.engine.runtime.messages",
     "auctune.train.trainer",
     "auctune.train.profile",
     "auctune.train.tiny",
 )
-
-# As the name of a module of the runtime's would be, which imports what a service does.
-_PRELOAD = "AUCTUNE_PRELOAD"
 
 # Ctrl-C in a terminal is for the process whose fork server this is; later the library ignores it.
 _on_interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -41,7 +39,7 @@ _on_interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
 getproctitle()
 for _module in _MODULES:
     importlib.import_module(_module)
-_loader, _argument = json.loads(os.environ.pop(_PRELOAD, '["", null]'))
+_loader, _argument = json.loads(os.environ.pop(PRELOAD, '["", null]'))
 if _loader:
     importlib.import_module(_loader).preload(_argument)
 signal.signal(signal.SIGINT, _on_interrupt)

@@ -77,24 +77,19 @@ class RayLauncher:
             raise
 
     def start(self, name: str, on_message: OnMessage) -> RayWorker:
-        spec = ActorSpec(
-            module=self._worker.module,
-            argument=self._worker.argument,
-            device=self._worker.device,
-            cwd=str(Path.cwd()),
-            log=str(self._worker.log),
+        spec = ActorSpec.of(
+            self._worker,
+            self._needs[name],
             lease_seconds=_LEASE_SECONDS,
-            needs=self._needs[name],
             missing_seconds=self._params.missing_seconds,
         )
 
         def deliver(message: GradientMessage | None) -> None:
             if message is None and not worker.is_killed:
-                with log.open("a") as file:
+                with self._log.open("a") as file:
                     file.write(f"the worker {worker.exit_reason()}\n")
             on_message(message)
 
-        log = self._log
         worker = self._driver.worker(spec, deliver)
         worker.start()
         return worker

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
@@ -18,17 +18,14 @@ from typing import Any, NoReturn
 from auctune.engine.runtime.channel import Message, ParentChannel, run_main
 from auctune.engine.runtime.local import (
     STDERR_TAIL,
-    device_in_child,
-    gpu_allocator,
+    argument_in_child,
+    device_environment,
     open_log,
-    visible_gpu,
 )
 
 # A call waits so long for a message of the worker.
 _WAIT_SECONDS = 0.2
-
-START_SECONDS = 60.0
-"""Least lease of a worker that is not ready: to load libraries blocks all threads of a process."""
+_START_SECONDS = 60.0
 
 
 class WorkerActor:
@@ -61,9 +58,8 @@ class WorkerActor:
         self._called_at = time.monotonic()
         self._lease_seconds = lease_seconds
         self._is_ready = False
-        if device != "cpu":
-            argument = {**argument, "device": device_in_child(device, os.environ)}
-        os.environ.update(visible_gpu(device, os.environ) | gpu_allocator(device, os.environ))
+        argument = argument_in_child(argument, device, os.environ)
+        os.environ.update(device_environment(device, os.environ))
         if niceness:
             os.setpriority(os.PRIO_PROCESS, 0, niceness)
         with suppress(OSError):
@@ -85,12 +81,11 @@ class WorkerActor:
         threading.Thread(target=self._run, args=(module, argument), daemon=True).start()
         threading.Thread(target=self._watch, daemon=True).start()
 
-    def send(self, requests: Sequence[Message]) -> None:
-        """Hand requests to the worker."""
+    def send(self, request: Message) -> None:
+        """Hand a request to the worker."""
         self._called_at = time.monotonic()
         if self._exit_reason is None:
-            for request in requests:
-                self._parent.receive(request)
+            self._parent.receive(request)
 
     def receive(self) -> tuple[list[Message], str | None]:
         """Return the worker's messages since the last call; wait a moment if there are none.
@@ -109,9 +104,7 @@ class WorkerActor:
                 run_main(module, self._parent, argument)
         finally:
             # A library of the worker's may have raised it, and not the channel.
-            with self._changed:
-                self._exit_reason = self._exit_reason or "exit code 1"
-                self._changed.notify_all()
+            self._report_end("exit code 1")
 
     def _transmit(self, message: Mapping[str, object]) -> None:
         if message["kind"] == "ready":
@@ -124,12 +117,13 @@ class WorkerActor:
     def _end(self, code: int) -> NoReturn:
         """Let the driver fetch the last messages; it ends the actor then."""
         error = sys.exception()
-        with self._changed:
-            if self._exit_reason is None:
-                text = f"exit code {code}" if error is None else _last_line(error)
-                self._exit_reason = text
-            self._changed.notify_all()
+        self._report_end(f"exit code {code}" if error is None else _last_line(error))
         raise SystemExit(code)
+
+    def _report_end(self, reason: str) -> None:
+        with self._changed:
+            self._exit_reason = self._exit_reason or reason
+            self._changed.notify_all()
 
     def _watch(self) -> None:
         """End the process once the driver has made no call for the time of the lease."""
@@ -142,7 +136,15 @@ class WorkerActor:
 
     @property
     def _lease(self) -> float:
-        return self._lease_seconds if self._is_ready else max(self._lease_seconds, START_SECONDS)
+        return current_lease(self._lease_seconds, is_ready=self._is_ready)
+
+
+def current_lease(seconds: float, *, is_ready: bool) -> float:
+    """Return how long a worker may be without calls: longer until it is ready.
+
+    To load libraries blocks all threads of a process.
+    """
+    return seconds if is_ready else max(seconds, _START_SECONDS)
 
 
 def _ray_node_id() -> str:

@@ -85,7 +85,7 @@ class Agent:
                 self._ensure_node(spec.name, spec.needs)
             except Exception as error:
                 traceback.print_exc()
-                worker.end(f"has no Ray node ({type(error).__name__})")
+                worker.on_gone(f"has no Ray node ({type(error).__name__})")
             else:
                 worker.start()
 

@@ -8,20 +8,25 @@ import socket
 import threading
 import time
 import traceback
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from auctune.engine.runtime.channel import Message, OnMessage
-from auctune.engine.runtime.ray.actor import START_SECONDS, WorkerActor
+from auctune.engine.runtime.ray.actor import WorkerActor, current_lease
+from auctune.engine.runtime.worker import WorkerSpec
 
 _REQUESTS, _MESSAGES = "requests", "messages"
 _POLL_SECONDS = 1.0
 _CALL_SECONDS = 0.2
 _REPORT_SECONDS = 1.0
 _CLOSE_SECONDS = 5.0
+# For the report that a worker was killed.
+_KILL_SECONDS = 2.0
 # An actor may die a little before its Ray node: the node has to answer this often.
 _NODE_CHECKS, _CHECK_SECONDS = 6, 0.4
 _NODE_TIMEOUT = 5.0
@@ -29,7 +34,7 @@ _NODE_TIMEOUT = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorSpec:
-    """What an actor runs, and where.
+    """What an actor runs, and where; plain values.
 
     Attributes:
         module, argument, device, cwd, log, niceness, lease_seconds: as of `WorkerActor`.
@@ -43,11 +48,80 @@ class ActorSpec:
     device: str
     cwd: str
     log: str
-    niceness: int = 0
+    niceness: int
     lease_seconds: float
     needs: Mapping[str, float]
-    name: str = ""
+    name: str
     missing_seconds: float
+
+    @classmethod
+    def of(
+        cls,
+        worker: WorkerSpec,
+        needs: Mapping[str, float],
+        *,
+        lease_seconds: float,
+        missing_seconds: float,
+        name: str = "",
+    ) -> "ActorSpec":
+        """Return the actor that runs a worker, with paths relative to this process's folder."""
+        return cls(
+            module=worker.module,
+            argument=worker.argument,
+            device=worker.device,
+            cwd=str(Path.cwd()),
+            log="" if worker.log is None else str(worker.log),
+            niceness=worker.niceness,
+            lease_seconds=lease_seconds,
+            needs=needs,
+            name=name,
+            missing_seconds=missing_seconds,
+        )
+
+
+class RemoteHandle(ABC):
+    """What handles of workers in actors share; see `WorkerHandle`.
+
+    Args:
+        on_message: called with the worker's messages, and None once nothing more will come.
+    """
+
+    pid = None
+
+    def __init__(self, on_message: OnMessage) -> None:
+        self._on_message = on_message
+        self._exit_reason = ""
+        self._gone = threading.Event()
+
+    @property
+    def is_gone(self) -> bool:
+        return self._gone.is_set()
+
+    @abstractmethod
+    def send(self, message: Mapping[str, object]) -> None:
+        """Send a message, without waiting for it to be read."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """Have the worker killed; does not wait for it."""
+
+    def exit_reason(self) -> str:
+        return self._exit_reason
+
+    def request_stop(self) -> None:
+        self.send({"do": "stop"})
+
+    def stop(self, timeout: float = 30.0) -> None:
+        self.request_stop()
+        if not self._gone.wait(timeout):
+            self.kill()
+            self._gone.wait(_KILL_SECONDS)
+
+    def on_gone(self, how: str) -> None:
+        """Record how the worker has ended."""
+        self._exit_reason = how
+        self._gone.set()
+        self._on_message(None)
 
 
 class RayDriver:
@@ -103,7 +177,7 @@ class RayDriver:
     def _watch(self) -> None:
         import ray
 
-        while not self._closed.wait(_POLL_SECONDS):
+        while not self._closed.is_set():
             try:
                 alive = [node for node in ray.nodes() if node["Alive"]]
             # While the head is away, Ray raises errors of many types.
@@ -112,10 +186,11 @@ class RayDriver:
             if any(node["NodeID"] == self._own for node in alive):
                 self._seen_at = time.monotonic()
                 self._kinds = frozenset(kind for node in alive for kind in node["Resources"])
+            self._closed.wait(_POLL_SECONDS)
 
 
-class RayWorker:
-    """Handle of a worker in an actor; see `WorkerHandle`.
+class RayWorker(RemoteHandle):
+    """Handle of a worker in an actor, in the driver's process.
 
     Args:
         spec: of the actor.
@@ -124,19 +199,17 @@ class RayWorker:
         driver: which knows why it waits.
     """
 
-    pid = None
-
     def __init__(self, spec: ActorSpec, on_message: OnMessage, driver: RayDriver) -> None:
-        self._spec, self._on_message, self._driver = spec, on_message, driver
+        super().__init__(on_message)
+        self._spec, self._driver = spec, driver
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._lock = threading.Lock()
         self._actor: Any = None
         self._node: str | None = None
         self._unsent: list[Mapping[str, object]] = []
-        self._killed, self._gone = threading.Event(), threading.Event()
+        self._killed = threading.Event()
         self._is_ready = self._is_missing = False
         self._is_lost: bool | None = None
-        self._exit_reason = ""
         self._begun_at = self._reported_at = time.monotonic()
 
     def start(self) -> None:
@@ -148,20 +221,10 @@ class RayWorker:
         if self._thread.ident is not None:
             self._thread.join(timeout)
 
-    def end(self, how: str) -> None:
-        """Record how the worker has ended."""
-        self._exit_reason = how
-        self._gone.set()
-        self._on_message(None)
-
     @property
     def is_killed(self) -> bool:
-        """Whether its end was requested."""
+        """Return whether its end has been requested."""
         return self._killed.is_set()
-
-    @property
-    def is_gone(self) -> bool:
-        return self._gone.is_set()
 
     def is_lost(self) -> bool:
         if self._is_missing or not self._gone.is_set() or self._killed.is_set():
@@ -177,17 +240,6 @@ class RayWorker:
             else:
                 self._call(message)
 
-    def exit_reason(self) -> str:
-        return self._exit_reason
-
-    def request_stop(self) -> None:
-        self.send({"do": "stop"})
-
-    def stop(self, timeout: float = 30.0) -> None:
-        self.request_stop()
-        if not self._gone.wait(timeout):
-            self.kill()
-
     def kill(self) -> None:
         self._killed.set()
 
@@ -199,7 +251,7 @@ class RayWorker:
         except Exception as error:
             traceback.print_exc()
             how = f"was lost with its Ray driver's call ({type(error).__name__})"
-        self.end(how)
+        self.on_gone(how)
 
     def _serve(self) -> str:
         """Run the worker; return how it ended."""
@@ -252,7 +304,7 @@ class RayWorker:
 
     def _call(self, message: Mapping[str, object]) -> None:
         # A request that is lost is lost with its actor, of which the next answer tells.
-        self._actor.send.options(concurrency_group=_REQUESTS).remote([dict(message)])
+        self._actor.send.options(concurrency_group=_REQUESTS).remote(dict(message))
 
     def _fetch(self, actor: Any) -> str:
         """Fetch messages until the worker has ended; return how it did."""
@@ -278,14 +330,11 @@ class RayWorker:
                     return str(how)
             elif answered_at is None:
                 self._report_waiting(self._driver.why_waiting(self._spec.needs))
-            elif now - answered_at > self._lease:
-                return f"did not answer for {self._lease:g} s"
+            else:
+                lease = current_lease(self._spec.lease_seconds, is_ready=self._is_ready)
+                if now - answered_at > lease:
+                    return f"did not answer for {lease:g} s"
         return "was stopped"
-
-    @property
-    def _lease(self) -> float:
-        lease = self._spec.lease_seconds
-        return lease if self._is_ready else max(lease, START_SECONDS)
 
     def _deliver(self, message: Message) -> None:
         self._is_ready |= message["kind"] == "ready"

@@ -11,7 +11,14 @@ from typing import Literal, TypedDict
 from auctune.atomic_files import write_atomically
 from auctune.engine.runtime.channel import Alive, Failed, Message, OnMessage
 from auctune.engine.runtime.local import WorkerProcess
-from auctune.engine.runtime.messages import NODE_WORKER, Missing, NodeSettings, WorkerMessage
+from auctune.engine.runtime.messages import (
+    NODE_WORKER,
+    Missing,
+    NodeSettings,
+    WorkerMessage,
+    node_workers,
+)
+from auctune.engine.runtime.ray.driver import ActorSpec, RemoteHandle
 from auctune.engine.runtime.ray.params import (
     RayParams,
     check_ray,
@@ -24,8 +31,6 @@ AGENT = "auctune.engine.runtime.ray.agent"
 # An agent sends a heartbeat every second; loading Ray may hold it up.
 _HEARTBEAT_SECONDS = 60.0
 _STOP_SECONDS = 5.0
-# For the agent to report that a node was killed.
-_KILL_SECONDS = 2.0
 # Not the name of a task, whose folders are beside it.
 _ID_FILE = ".market"
 
@@ -49,46 +54,25 @@ class NodeGone(TypedDict):
 AgentMessage = Alive | Failed | Missing | FromNode | NodeGone
 
 
-class RayNode:
-    """Handle of a worker in an actor; see `WorkerHandle`.
+class RayNode(RemoteHandle):
+    """Handle of a worker in an actor, by way of the agent.
 
     Args:
         number: of its start.
         agent: forwards messages.
-        on_message: called with the worker's messages, and None once nothing more will come.
+        on_message: as of `RemoteHandle`.
     """
 
-    pid = None
-
     def __init__(self, number: int, agent: WorkerProcess, on_message: OnMessage) -> None:
-        self._number = number
-        self._agent = agent
-        self._on_message = on_message
+        super().__init__(on_message)
+        self._number, self._agent = number, agent
         self._is_placed = self._is_missing = False
-        self._exit_reason = ""
-        self._gone = threading.Event()
-
-    @property
-    def is_gone(self) -> bool:
-        return self._gone.is_set()
 
     def is_lost(self) -> bool:
         return self._is_missing
 
     def send(self, message: Mapping[str, object]) -> None:
         self._agent.send({"do": "send", "node": self._number, "message": message})
-
-    def exit_reason(self) -> str:
-        return self._exit_reason
-
-    def request_stop(self) -> None:
-        self.send({"do": "stop"})
-
-    def stop(self, timeout: float = 30.0) -> None:
-        self.request_stop()
-        if not self._gone.wait(timeout):
-            self.kill()
-            self._gone.wait(_KILL_SECONDS)
 
     def kill(self) -> None:
         self._agent.send({"do": "kill", "node": self._number})
@@ -104,12 +88,6 @@ class RayNode:
         """Handle a message of the agent itself, which concerns nodes that are not placed yet."""
         if not self._is_placed:
             self._on_message(message)
-
-    def on_gone(self, how: str) -> None:
-        """Record how the worker ended."""
-        self._exit_reason = how
-        self._gone.set()
-        self._on_message(None)
 
 
 class RayAgent:
@@ -132,19 +110,14 @@ class RayAgent:
         self.process = WorkerProcess(AGENT, argument, self._on_message, lock=lock, log=log)
         threading.Thread(target=self._watch, daemon=True).start()
 
-    def launch(self, on_message: OnMessage, actor: Message) -> RayNode | None:
-        """Return the handle of a new node, or None if the agent has ended.
-
-        Args:
-            on_message: as of `RayNode`.
-            actor: the values of an `ActorSpec`.
-        """
+    def launch(self, on_message: OnMessage, actor: ActorSpec) -> RayNode | None:
+        """Return the handle of a new node, or None if the agent has ended."""
         with self._lock:
             if self.has_ended:
                 return None
             number = next(self._numbers)
             node = self._nodes[number] = RayNode(number, self.process, on_message)
-        self.process.send({"do": "launch", "node": number, "actor": actor})
+        self.process.send({"do": "launch", "node": number, "actor": asdict(actor)})
         return node
 
     def _on_message(self, message: AgentMessage | None) -> None:
@@ -218,7 +191,7 @@ class RayLauncher:
         check_ray("executor 'ray'")
         is_external = params.address is not None
         # On an external cluster, a node sees the one GPU that Ray gives it.
-        self._settings = {
+        settings = {
             node: replace(one, device="cuda")
             if is_external and one.device.startswith("cuda")
             else one
@@ -233,29 +206,21 @@ class RayLauncher:
             names |= resources or {}
         self._needs = {
             node: resource_requirements(one, names[node], own_gpu=is_external)
-            for node, one in self._settings.items()
+            for node, one in settings.items()
         }
         self._params = params
         self._logs = None if logs is None else logs.absolute()
+        self._workers = node_workers(settings, self._logs, module)
         self._lock = lock
-        self._module = module
-        if logs is not None:
-            logs.mkdir(parents=True, exist_ok=True)
 
     def start(self, node: str, on_message: OnMessage) -> RayNode:
-        settings = self._settings[node]
-        actor = {
-            "module": self._module,
-            "argument": asdict(settings),
-            "device": settings.device,
-            "cwd": str(Path.cwd()),
-            "log": "" if self._logs is None else str(self._logs / f"{node}.log"),
-            "niceness": settings.niceness,
-            "lease_seconds": self._params.lease_seconds,
-            "needs": self._needs[node],
-            "name": f"{self._market}:{node}",
-            "missing_seconds": self._params.missing_seconds,
-        }
+        actor = ActorSpec.of(
+            self._workers[node],
+            self._needs[node],
+            lease_seconds=self._params.lease_seconds,
+            missing_seconds=self._params.missing_seconds,
+            name=f"{self._market}:{node}",
+        )
         while True:
             handle = self._agent().launch(on_message, actor)
             if handle is not None:

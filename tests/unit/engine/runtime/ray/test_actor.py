@@ -55,13 +55,13 @@ def test_messages_go_both_ways_in_their_order_and_then_the_exit_is_known(tmp_pat
     actor = make_actor(tmp_path, "good")
     started, ready = received(actor, 2)
     assert (started["kind"], started["pid"], ready["kind"]) == ("started", os.getpid(), "ready")
-    actor.send([{"do": "train", "slot": 0, "id": "0/alpha/1", "until": None, "tasks": []}])
-    actor.send([{"do": "ping"}])
+    actor.send({"do": "train", "slot": 0, "id": "0/alpha/1", "until": None, "tasks": []})
+    actor.send({"do": "ping"})
     assert [message["kind"] for message in received(actor, 2)] == ["trained", "pong"]
-    actor.send([{"do": "stop"}])
+    actor.send({"do": "stop"})
     assert exit_reason(actor) == "exit code 0"
     # Requests after its end are ignored.
-    actor.send([{"do": "ping"}])
+    actor.send({"do": "ping"})
 
 
 def test_a_worker_that_ends_with_a_code_or_an_error_says_so(
