@@ -135,6 +135,20 @@ def test_a_file_that_many_others_were_asked_for_since_is_there(served: Served) -
     assert not files.exists(file)
 
 
+def test_an_examination_that_ends_during_a_deletion_does_not_bring_the_file_back(
+    served: Served,
+) -> None:
+    files, file = served.service.files, served.upload()
+    record = served.run(lambda: files.require(file, "ada", "training_file"))
+
+    async def both() -> None:
+        await asyncio.gather(files.delete(record), files.set_error(file, "too late"))
+
+    served.run(both)
+    assert not files.exists(file)
+    assert served.run(lambda: files.get(file)) is None
+
+
 def test_a_file_whose_content_goes_while_it_is_asked_about_is_refused(served: Served) -> None:
     file = served.upload()
     served.service.files.blobs.delete(file)

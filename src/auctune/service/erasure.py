@@ -138,9 +138,7 @@ async def _erase_files(service: Service, user: str) -> int:
     count = 0
     while files := (await service.files.page(user, _PAGE, None, None, False)).items:
         for record in files:
-            # The tombstone keeps an examination in progress from storing the file again.
-            async with service.files.tombstone(record):
-                await service.files.delete(record)
+            await service.files.delete(record)
             count += 1
     return count
 

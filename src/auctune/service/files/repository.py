@@ -310,9 +310,11 @@ class FileRepository:
     async def delete(self, record: FileRecord) -> None:
         """Delete a file: mark its row and clear its name first, then delete the content."""
         row = {**record.to_row(), "filename": "", "detail": None, "deleted_at": self._now()}
-        await durable(self._committer, WriteBatch().upsert(tables.files, row))
-        self._cache.pop(record.id, None)
-        self._num_deleted += 1
+        # An examination that ends meanwhile must not write the row as it was.
+        async with self.tombstone(record):
+            await durable(self._committer, WriteBatch().upsert(tables.files, row))
+            self._cache.pop(record.id, None)
+            self._num_deleted += 1
         self.blobs.delete(record.id)
 
     def path(self, record: FileRecord) -> Path:
