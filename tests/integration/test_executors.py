@@ -185,12 +185,15 @@ def test_nodes_end_by_themselves_if_their_market_is_killed(
         cwd=Path(__file__).parents[1],
     )
     assert market.stdout is not None
-    pids = []
+    pids, is_ready = [], False
     for line in market.stdout:
         what, pid = line.split()
         if what == "ready":
+            is_ready = True
+        else:
+            pids.append(int(pid))
+        if is_ready and len(pids) == 2:
             break
-        pids.append(int(pid))
     market.kill()
     market.wait()
     market.stdout.close()

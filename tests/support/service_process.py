@@ -186,8 +186,7 @@ class ServiceProcess:
 
     def first_worker(self) -> int:
         """The first of its node processes; waits for it, as one that ended is started again."""
-        poll(lambda: bool(self.workers()), "a node's process")
-        return self.workers()[0]
+        return poll(self.workers, "a node's process")[0]
 
     def pools(self) -> list[int]:
         """The processes of its pools."""

@@ -202,6 +202,8 @@ class RayWorker(RemoteHandle):
     def __init__(self, spec: ActorSpec, on_message: OnMessage, driver: RayDriver) -> None:
         super().__init__(on_message)
         self._spec, self._driver = spec, driver
+        # Ray shows the name of a call as that of the process.
+        self._title = f"auctune -m {spec.module}"
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._lock = threading.Lock()
         self._actor: Any = None
@@ -304,13 +306,14 @@ class RayWorker(RemoteHandle):
 
     def _call(self, message: Mapping[str, object]) -> None:
         # A request that is lost is lost with its actor, of which the next answer tells.
-        self._actor.send.options(concurrency_group=_REQUESTS).remote(dict(message))
+        options = {"concurrency_group": _REQUESTS, "name": self._title}
+        self._actor.send.options(**options).remote(dict(message))
 
     def _fetch(self, actor: Any) -> str:
         """Fetch messages until the worker has ended; return how it did."""
         import ray
 
-        receive = actor.receive.options(concurrency_group=_MESSAGES)
+        receive = actor.receive.options(concurrency_group=_MESSAGES, name=self._title)
         call, answered_at = None, None
         while not self._killed.is_set():
             if call is None:
