@@ -136,7 +136,7 @@ def round_trip_seconds(weights: np.ndarray) -> float:
                 worker.send_bytes(encode(decode(worker.recv_bytes())))
 
     def send_and_receive() -> None:
-        trainer.send_bytes(encode({"do": "compute", "array": weights}))
+        trainer.send_bytes(encode({"do": "compute", "arrays": [weights]}))
         decode(trainer.recv_bytes())
 
     thread = threading.Thread(target=echo)

@@ -115,8 +115,6 @@ class Plan:
         self._stretch(rented, self._stretch_of(rented, RENTED_EPOCHS))
         self._stretch(pool, max(1.0, self._ratio(pool) / SPARE_TIME))
         self._stretch(sites, max(1.0, self._stretch_of(sites, SITE_EPOCHS) / SPARE_TIME))
-        # Two processes of a job start beside all others; it trains as soon as they are there.
-        sites["slot_seconds"] = max(sites["slot_seconds"], 2 * self._start_seconds)
 
     def settings(self, names: Sequence[str]) -> Path:
         """Write the settings of a service with these zones."""

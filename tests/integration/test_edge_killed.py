@@ -17,10 +17,7 @@ from auctune.engine.edge.state import EdgeRunState
 from auctune.engine.event_log import read_events
 from support.edge_runs import MARKET, make_inputs, make_job, train_record, write_inputs
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.ray,
-]
+pytestmark = pytest.mark.slow
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:

@@ -1,10 +1,13 @@
-"""A real run on a local Ray cluster, of which a site is lost within a slot.
+"""Real runs on this machine and on a cluster, of which a site is lost within a slot.
 
-One cluster and one run serve all tests: their processes are heavy.
+A run serves several tests: its processes are heavy.
 """
 
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from concurrent.futures import wait
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,18 +15,22 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.domain.money import ZERO
-from auctune.edge import EdgeJob, ErisParams, Site
-from auctune.engine.edge.actors import ParameterServer, SlotTask, Worker, WorkerRef
-from auctune.engine.edge.cluster import node_resources, sites_alive
+from auctune.edge import EdgeJob, ErisParams
 from auctune.engine.edge.driver import (
     EdgeDriver,
     RunEvent,
     SlotProgress,
-    run_connected,
+    run_at_sites,
 )
 from auctune.engine.edge.edge_folder import EdgeFolder
-from auctune.engine.edge.errors import SlotError
+from auctune.engine.edge.errors import SlotError, read_failure
+from auctune.engine.edge.gradient_worker import gradient_worker
 from auctune.engine.edge.inputs import EdgeRunInputs, EdgeTraining
+from auctune.engine.edge.parameter_server import parameter_server
+from auctune.engine.edge.ray_sites import RaySites, node_resources
+from auctune.engine.edge.site_store import dump_rows, load_rows
+from auctune.engine.edge.sites import LocalSites, Sites, open_sites
+from auctune.engine.edge.slot_run import PlacedWorker, SlotRun, SlotTask
 from auctune.engine.edge.state import (
     EdgeRunReport,
     EdgeRunState,
@@ -33,7 +40,9 @@ from auctune.engine.edge.state import (
 )
 from auctune.engine.edge.storage import ChunkStorage, StoredChunk
 from auctune.engine.event_log import EventLog
+from auctune.engine.runtime.ray.driver import RayDriver
 from auctune.engine.runtime.ray.local_cluster import LocalCluster
+from auctune.engine.runtime.requests import RequestWorker
 from auctune.train.data_parallel.reducer import AdapterState
 from support.edge_runs import (
     MARKET,
@@ -44,6 +53,7 @@ from support.edge_runs import (
     make_training,
     train_record,
 )
+from support.waits import poll
 
 pytestmark = [
     pytest.mark.slow,
@@ -54,12 +64,33 @@ LOST_IN = 1
 NODES = {site.id: node_resources(site) for site in MARKET.sites}
 
 
+Kill = Callable[[str], None]
+"""Cuts the power of a site."""
+
+
+@contextmanager
+def opened(kind: str, folder: EdgeFolder) -> Iterator[tuple[Sites, Kill]]:
+    """Sites of this machine, or of a cluster."""
+    if kind == "local":
+        with open_sites(MARKET.sites, "", "ray", folder) as sites:
+            assert isinstance(sites, LocalSites)
+            yield sites, sites.kill
+        return
+    with LocalCluster(NODES) as cluster:
+        driver = RayDriver()
+        yield RaySites(list(NODES), driver), cluster.kill
+        driver.close()
+
+
+KINDS = pytest.mark.parametrize("kind", ["local", "ray"])
+
+
 class LosingSite(Recorder):
     """Cuts the power of a site while a slot is trained."""
 
-    def __init__(self, cluster: LocalCluster) -> None:
+    def __init__(self, kill: Kill) -> None:
         super().__init__()
-        self._cluster = cluster
+        self._kill = kill
         self.share: float | None = None
 
     def __call__(self, event: RunEvent, state: EdgeRunState) -> None:
@@ -68,7 +99,7 @@ class LosingSite(Recorder):
             share = max(event.shares.values())
             if share > 0:
                 self.share = share
-                self._cluster.kill("b")
+                self._kill("b")
 
 
 @dataclass(frozen=True)
@@ -80,13 +111,16 @@ class Ran:
     share: float
 
 
-@pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+@pytest.fixture(scope="module", params=["local", "ray"])
+def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     folder = EdgeFolder(tmp_path_factory.mktemp("edge"))
     inputs = make_inputs(tmp_path_factory.mktemp("inputs"), make_job(epochs=6), rows_per_chunk=12)
-    with LocalCluster(NODES) as cluster, closing(EventLog(folder.event_log)) as log:
-        events = LosingSite(cluster)
-        report = run_connected(inputs, folder, log, events)
+    with (
+        opened(request.param, folder) as (sites, kill),
+        closing(EventLog(folder.event_log)) as log,
+    ):
+        events = LosingSite(kill)
+        report = run_at_sites(sites, inputs, folder, log, events)
     record = events.records["job"]
     steps = max(outcome.steps for outcome in record.trained.values())
     state = folder.read_checkpoint("job", steps)
@@ -132,25 +166,24 @@ def test_traffic_that_crossed_is_what_the_plan_counts(ran: Ran) -> None:
 
 
 def load_all(storage: ChunkStorage, job: EdgeJob, training: EdgeTraining) -> None:
-    import ray
-
     for _ in range(120):
         if storage.load(job, training):
             return
-        ray.wait(storage.pending(job.id), timeout=0.5)
+        wait(storage.pending(job.id), 0.5)
     raise AssertionError("rows are not loaded")
 
 
-def test_rows_of_a_lost_site_are_read_at_another_unless_they_may_not_move(tmp_path: Path) -> None:
+@KINDS
+def test_rows_of_a_lost_site_are_read_at_another_unless_they_may_not_move(
+    tmp_path: Path, kind: str
+) -> None:
     job = make_job(1)
     training = make_training(tmp_path, job)
     chunks = job_chunks(job, training)
     folder, alive = EdgeFolder(tmp_path / "run"), {"a", "b"}
-    with LocalCluster({**NODES, "foreign": NODES["a"]}) as cluster:
-        import ray
-
+    with opened(kind, folder) as (sites, kill):
         kept = replace(training, may_move=False)
-        storage, other = ChunkStorage(folder, alive), replace(job, id="other")
+        storage, other = ChunkStorage(folder, sites, alive), replace(job, id="other")
         load_all(storage, other, kept)
         assert len(storage.get("other", [*range(18)])) == 18
         (tmp_path / "changing").mkdir()
@@ -158,27 +191,26 @@ def test_rows_of_a_lost_site_are_read_at_another_unless_they_may_not_move(tmp_pa
         load_all(storage, changing, moved)
         with Path(moved.rows["b"]).open("a") as rows:
             rows.write("\n")
-        cluster.kill("b")
+        kill("b")
         # It is not yet known to be lost, and holds up no other site.
         assert not storage.load(job, training)
-        while "b" in sites_alive():
-            """Ray notices within two seconds."""
+        poll(lambda: "b" not in sites.alive(), "the lost site to be noticed")
         alive.discard("b")
         storage.on_site_lost("b")
         for one, how in ((job, training), (other, kept), (changing, moved)):
             load_all(storage, one, how)
         for stored in (*storage.get("job", [0, 17]), *storage.get("other", [0])):
-            assert ray.get(stored.content) == chunks[stored.chunk]
+            assert load_rows(sites.fetch(stored.content)) == chunks[stored.chunk]
         # Rows of other sites stay; a file with another content is not read in their place.
         for name in ("other", "changing"):
             assert len(storage.get(name, [0])) == 1
             with pytest.raises(SlotError, match="no place now") as lost:
                 storage.get(name, [17])
             assert lost.value.rows_lost
-        # A store may hold the rows of several sites, and none of another zone's does.
+        # A store may have read the rows of several sites.
         assert {one.host for one in storage.get("job", [17])} == {"a"}
         # What was read first is on record: a later process does not train on other rows.
-        resumed = ChunkStorage(folder, {"a"})
+        resumed = ChunkStorage(folder, sites, {"a"})
         with Path(training.rows["a"]).open("a") as rows:
             rows.write("\n")
         with pytest.raises(InputError, match=r"rows\.a: has changed"):
@@ -197,7 +229,10 @@ class Stopping(Recorder):
             raise StoppedError
 
 
-def test_a_run_goes_on_without_a_site_that_was_lost_while_no_driver_ran(tmp_path: Path) -> None:
+@KINDS
+def test_a_run_goes_on_without_a_site_that_was_lost_while_no_driver_ran(
+    tmp_path: Path, kind: str
+) -> None:
     """What was trained of the slot stands, and a job that needs rows of the site is refunded."""
     job = replace(
         make_job(1),
@@ -211,14 +246,13 @@ def test_a_run_goes_on_without_a_site_that_was_lost_while_no_driver_ran(tmp_path
     tied = replace(inputs.trainings["tied"], may_move=False)
     inputs = replace(inputs, trainings={**inputs.trainings, "tied": tied})
     folder = EdgeFolder(tmp_path / "run")
-    with LocalCluster(NODES) as cluster:
+    with opened(kind, folder) as (sites, kill):
         with closing(EventLog(folder.event_log)) as log, pytest.raises(StoppedError):
-            run_connected(inputs, folder, log, Stopping())
-        cluster.kill("b")
-        while "b" in sites_alive():
-            """Ray notices within two seconds."""
+            run_at_sites(sites, inputs, folder, log, Stopping())
+        kill("b")
+        poll(lambda: "b" not in sites.alive(), "the lost site to be noticed")
         with closing(EventLog(folder.event_log)) as log:
-            driver = EdgeDriver(inputs, folder, log, Recorder())
+            driver = EdgeDriver(sites, inputs, folder, log, Recorder())
             records = driver.state.jobs
             assert sum(0 in record.trained for record in records.values()) == 1
             for name, begins in (("job", 0), ("other", 0), ("tied", 1)):
@@ -239,17 +273,33 @@ def test_a_run_goes_on_without_a_site_that_was_lost_while_no_driver_ran(tmp_path
 
 
 def test_no_worker_computes_before_all_have_their_chunks(tmp_path: Path) -> None:
-    training = make_training(tmp_path, make_job(1))
-    with LocalCluster({"a": node_resources(Site("a", {}))}):
-        import ray
-
-        worker = ray.remote(Worker).options(num_cpus=0).remote(training, "a", "cpu")
-        server = ray.remote(ParameterServer).options(num_cpus=0).remote(training, "a")
-        # Of what it was sent nothing can be fetched: it would compute on chunks that it lacks.
-        loading = [worker.load_chunks.remote([StoredChunk(0, "a", "a", "no reference", 1)])]
-        workers = [WorkerRef(worker, "a", (0,))]
-        task = SlotTask(state=None, total_rows=100, workers=workers, loading=loading)
-        with pytest.raises(ray.exceptions.RayTaskError) as found:
-            ray.get(server.run.remote(task))
-    assert "load_chunks" in str(found.value)
-    assert "KeyError" not in str(found.value)
+    job = make_job(1)
+    training, folder = make_training(tmp_path, job), EdgeFolder(tmp_path / "run")
+    chunk = job_chunks(job, training)[0]
+    with open_sites(MARKET.sites, "", "ray", folder) as sites:
+        workers = [
+            RequestWorker(partial(sites.start, site, {}, spec), read_failure)
+            for site, spec in (
+                ("a", gradient_worker(training, "cpu")),
+                ("b", gradient_worker(training, "cpu")),
+                ("a", parameter_server(training)),
+            )
+        ]
+        # What the second one is sent it cannot load.
+        contents = (dump_rows(chunk), np.frombuffer(b"no rows", np.uint8))
+        placed = [
+            PlacedWorker(worker, site, [StoredChunk(number, site, site, content, 1)])
+            for number, (worker, site, content) in enumerate(
+                zip(workers, ("a", "b"), contents, strict=False)
+            )
+        ]
+        task = SlotTask(
+            training=training,
+            state=None,
+            total_rows=100,
+            workers=placed,
+            server=workers[2],
+            server_site="a",
+        )
+        with pytest.raises(SlotError, match="JSONDecodeError"):
+            SlotRun(task, sites.fetch).result.result()

@@ -1,4 +1,4 @@
-"""The whole path of a real run, as small as it gets: two Ray nodes, one job, two slots."""
+"""The whole path of a real run, as small as it gets: two sites, one job, two slots."""
 
 import json
 from dataclasses import replace
@@ -24,8 +24,6 @@ from support.edge_runs import (
     write_inputs,
     write_site_rows,
 )
-
-pytestmark = pytest.mark.ray
 
 MARKET = EdgeMarket(
     slots=3,

@@ -1,4 +1,4 @@
-"""Adapters trained at sites by the service, on real Ray nodes: those of one process."""
+"""Adapters trained at sites by the service, on this machine: those of one process."""
 
 import io
 import json
@@ -22,7 +22,8 @@ from typer.testing import CliRunner
 from auctune.cli.app import app
 from auctune.engine.edge.edge_folder import EdgeFolder
 from auctune.engine.edge.records import plan_record, read_decision, read_plan
-from auctune.engine.edge.storage import assign_chunks, cut_chunks
+from auctune.engine.edge.site_store import cut_chunks
+from auctune.engine.edge.storage import assign_chunks
 from auctune.service.jobs.training import Training
 from auctune.service.storage.tables import entries, events
 from auctune.sim.edge.instance_file import parse_edge_job
@@ -38,7 +39,6 @@ from support.waits import poll
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.ray,
     pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning"),
 ]
 
@@ -287,8 +287,10 @@ def test_a_killed_service_and_a_killed_site_change_neither_the_weights_nor_the_p
         slots = where["market"]["edge"]["slots"]
         begins, site = slots[0]["begins_at"], next(iter(slots[0]["workers"]))
         poll(lambda: service.ask("GET", "/v1/zones/sites")[1]["slot_ends_at"] > begins, "a slot")
-        nodes = json.loads((service.data / "work/sites/state/sites.json").read_bytes())
-        os.kill(nodes["processes"][site], signal.SIGKILL)
+        record = service.data / "work/sites/state/sites.json"
+        # A site's process starts when its rows are read first.
+        process = poll(lambda: json.loads(record.read_bytes())["processes"].get(site), "the site")
+        os.kill(process, signal.SIGKILL)
         for one in (job, other):
             done = service.wait_for_job(one, lambda found: found["status"] == "succeeded")
             assert done["status"] == "succeeded", done

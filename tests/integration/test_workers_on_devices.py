@@ -8,21 +8,26 @@ import asyncio
 import queue
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from auctune.domain.generation import AnswerEnd, GenerationRequest, SamplingParams
 from auctune.engine.data import DataClient
+from auctune.engine.edge.errors import read_failure
+from auctune.engine.edge.gradient_worker import gradient_worker
+from auctune.engine.edge.site_store import dump_rows
+from auctune.engine.edge.sites import Array
 from auctune.engine.generation import Generator, GeneratorSettings
 from auctune.engine.inference import evaluate, sample
 from auctune.engine.pool.process import DesiredJob, PoolProcess, PoolSettings
 from auctune.engine.runtime.channel import Message
 from auctune.engine.runtime.local import start_node, start_worker
 from auctune.engine.runtime.messages import NodeSettings, TaskQuota, TrainSlotRequest
+from auctune.engine.runtime.requests import RequestWorker
 from auctune.engine.spot.provider import worker_spec
 from auctune.engine.unix_time import unix_time
-from auctune.train.data_parallel.batches import ChunkRows
 from auctune.train.data_parallel.trainer import ElasticTrainer
 from auctune.train.job import LoraJob
 from support.edge_runs import job_chunks, make_job, make_training
@@ -108,26 +113,27 @@ def test_a_spot_worker_computes_gradients(device: str, warm: bool, tmp_path: Pat
     part = trainer.next_micro_batch()
     assert part is not None
     place = {"first": part.first, "stop": part.stop}
-    worker.send({"do": "compute", **place, "array": trainer.values})
+    worker.send({"do": "compute", **place, "arrays": [trainer.values]})
     assert until(found, lambda message: message["kind"] == "gradient")["loss"] > 0
     worker.kill()
 
 
 def test_an_edge_worker_computes_gradients_and_exports(device: str, tmp_path: Path) -> None:
-    # As Ray's actor has it: its class, in a process that sees one GPU.
-    from auctune.engine.edge.actors import Worker
-
     job = make_job(1)
     training = make_training(tmp_path, job)
-    worker = Worker(training, "a", device.partition(":")[0])
-    chunk = job_chunks(job, training)[0]
-    # Its own method fetches chunks from Ray's store.
-    sizes = worker._worker.load({0: chunk})
-    state = worker.first_state()
-    part = ChunkRows(chunk=0, epoch=0, first=0, stop=sizes[0])
-    (computed,) = worker.compute(state.weights, [part])
-    assert computed.loss > 0
-    assert "adapter_model.safetensors" in worker.export(state.weights)
+    spec = replace(gradient_worker(training, device), log=tmp_path / "log")
+    worker = RequestWorker(partial(start_worker, spec), read_failure)
+
+    def ask(do: str, *arrays: Array, **values: object) -> Message:
+        return worker.request({"do": do, **values, "arrays": arrays}).result(SECONDS)
+
+    chunk = dump_rows(job_chunks(job, training)[0])
+    ((number, num_rows),) = ask("load", chunk, chunks=[0], has_validation=False)["sizes"]
+    (weights,) = ask("begin")["arrays"]
+    computed = ask("compute", weights, parts=[(number, 0, 0, num_rows)])
+    assert computed["losses"][0] > 0
+    assert "adapter_model.safetensors" in ask("export", weights)["names"]
+    worker.kill()
 
 
 def test_the_process_of_answers_answers(device: str, base: str, tmp_path: Path) -> None:

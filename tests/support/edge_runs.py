@@ -9,8 +9,9 @@ from auctune.edge import EdgeJob, EdgeMarket, Logistic, Move, Site, SlotPlan
 from auctune.engine.edge.driver import RunEvent
 from auctune.engine.edge.inputs import EdgeRunInputs, EdgeTraining
 from auctune.engine.edge.records import SlotRequest
+from auctune.engine.edge.site_store import cut_chunks
 from auctune.engine.edge.state import EdgeRunState, JobRecord
-from auctune.engine.edge.storage import assign_chunks, cut_chunks
+from auctune.engine.edge.storage import assign_chunks
 from auctune.sim.edge.instance_file import EdgeInstance, write_edge_instance
 from auctune.train.base import load_base
 from auctune.train.data_parallel.chunk_worker import ChunkWorker

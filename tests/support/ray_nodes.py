@@ -102,7 +102,7 @@ def until_started(start: Callable[[], T]) -> T:
 
 def main() -> None:
     from auctune.edge import Site
-    from auctune.engine.edge.cluster import node_resources
+    from auctune.engine.edge.ray_sites import node_resources
     from auctune.engine.runtime.ray.local_cluster import LocalCluster
     from auctune.engine.runtime.ray.params import default_node_resource
 

@@ -49,15 +49,15 @@ def honest(base: Base) -> MakeWork:
         def work(requests: Requests, send: Callable[[GradientMessage], None]) -> None:
             send(worker.ready)
             while (request := requests.get()) is not None:
-                if "array" in request:
-                    worker.gradients.set_weights(request["array"])
+                if "arrays" in request:
+                    worker.gradients.set_weights(request["arrays"][0])
                 found = worker.gradients.compute(RowRange(request["first"], request["stop"]))
                 send(
                     {
                         "kind": "gradient",
                         "loss": found.loss,
                         "hits": found.hits,
-                        "array": found.gradient,
+                        "arrays": [found.gradient],
                     }
                 )
 
@@ -92,8 +92,8 @@ class ThreadWorker:
 
     def send(self, message: Mapping[str, Any]) -> None:
         # The trainer's weights change with its next step.
-        copy = {name: value.copy() for name, value in message.items() if name == "array"}
-        self._requests.put({**message, **copy})
+        arrays = [array.copy() for array in message.get("arrays", ())]
+        self._requests.put({**message, "arrays": arrays} if arrays else dict(message))
 
     def exit_reason(self) -> str:
         return "has ended"

@@ -58,7 +58,7 @@ def run(
         str | None,
         typer.Option(
             metavar="ADDRESS",
-            help="Address of a Ray cluster with a node per site. Default: start one.",
+            help="Address of a Ray cluster with a node per site. Default: this machine.",
         ),
     ] = None,
     device: Annotated[
@@ -67,9 +67,9 @@ def run(
 ) -> None:
     """Decide on bids, and train adapters at sites.
 
-    Sites are Ray nodes, all on this machine unless --ray names a cluster. A slot lasts as long as
-    its work. Resume a run that was stopped or killed with --resume. If the node of a site fails,
-    the jobs of that site are replanned, or refunded.
+    Sites are all on this machine, or nodes of a Ray cluster with --ray. A slot lasts as long as its
+    work. Resume a run that was stopped or killed with --resume. If a site fails, the jobs of that
+    site are replanned, or refunded.
     """
     required: dict[str, tuple[Path | None, str]] = {
         "INSTANCE": (instance, "an instance, or --resume DIR"),
@@ -79,7 +79,7 @@ def run(
     if device not in ("cpu", "cuda"):
         raise InputError("--device", f"{device!r}", "cpu or cuda")
     console = Console(highlight=False)
-    _check_packages()
+    _check_packages(ray)
     with resumable("edge run", folder.root, partial(has_inputs, folder)):
         resume_run, prepare = False, None
         if instance is None or training is None:
@@ -216,8 +216,10 @@ def _print_report(report: EdgeRunReport, folder: EdgeFolder) -> None:
     typer.echo(f"report: {folder.report}")
 
 
-def _check_packages() -> None:
-    missing = [name for name in ("ray", "torch", "peft") if importlib.util.find_spec(name) is None]
+def _check_packages(ray: str | None) -> None:
+    needed = ("torch", "peft") if ray is None else ("torch", "peft", "ray")
+    missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
         found = f"need {', '.join(missing)}, which are not installed"
-        raise InputError("real runs of the edge", found, install_command("train", "ray"))
+        extras = ("train",) if ray is None else ("train", "ray")
+        raise InputError("real runs of the edge", found, install_command(*extras))

@@ -19,11 +19,11 @@ from auctune.domain import AuctuneError, InputError
 from auctune.edge.decision import EdgeCommitment, EdgePlan, EdgeReplanned
 from auctune.edge.eris import Eris
 from auctune.edge.market import Site
-from auctune.engine.edge.cluster import check_device, connect
 from auctune.engine.edge.edge_folder import EdgeFolder
 from auctune.engine.edge.inputs import EdgeRunInputs
 from auctune.engine.edge.records import SlotRequest
 from auctune.engine.edge.site_trainer import JobFailed, SiteTrainer, SlotTrained
+from auctune.engine.edge.sites import Sites, check_device, open_sites
 from auctune.engine.edge.state import (
     BidDecided,
     EdgeRunReport,
@@ -76,9 +76,10 @@ class EdgeRunError(AuctuneError):
 
 
 class EdgeDriver:
-    """One run, new or resumed, on a Ray cluster to which this process is connected.
+    """One run, new or resumed.
 
     Args:
+        sites: where it trains.
         inputs: of the run.
         folder: of the run.
         log: its event log.
@@ -92,7 +93,12 @@ class EdgeDriver:
     """
 
     def __init__(
-        self, inputs: EdgeRunInputs, folder: EdgeFolder, log: EventLog, on_event: OnEvent
+        self,
+        sites: Sites,
+        inputs: EdgeRunInputs,
+        folder: EdgeFolder,
+        log: EventLog,
+        on_event: OnEvent,
     ) -> None:
         self._inputs, self._folder, self._log, self._on_event = inputs, folder, log, on_event
         self._market = inputs.instance.market
@@ -102,11 +108,10 @@ class EdgeDriver:
         self._lost_now: list[str] = []
         self._trainer = SiteTrainer(
             folder,
-            self._market.site_ids,
+            sites,
             inputs.device,
             on_site_lost=self._on_site_lost,
             on_progress=self._on_progress,
-            own_gpus=bool(inputs.ray),
         )
         for site in sorted(self._trainer.lost):
             if not log.events:
@@ -271,14 +276,14 @@ def run_edge(
     resume: bool = False,
     prepare: Callable[[], object] | None = None,
 ) -> EdgeRunReport:
-    """Run to the end, on a cluster of its own or on an existing one.
+    """Run to the end, on this machine or on a cluster.
 
     Args:
         inputs: of the run.
         folder: of the run; new or empty, unless the run is resumed.
         on_event: called with the run's progress.
         resume: whether a run in the folder is resumed.
-        prepare: called once the folder is locked, before any node is started, or None.
+        prepare: called once the folder is locked, before any worker is started, or None.
 
     Raises:
         InputError: if the folder holds a run already, or none to resume; if another process runs
@@ -298,15 +303,15 @@ def run_edge(
                 return _report(state, folder)
             if not inputs.ray:
                 check_device(inputs.device, "--device")
-            with connect(_sites(inputs, log), inputs.ray, "--ray", folder.sites):
-                return run_connected(inputs, folder, log, on_event)
+            with open_sites(_sites(inputs, log), inputs.ray, "--ray", folder) as sites:
+                return run_at_sites(sites, inputs, folder, log, on_event)
 
 
-def run_connected(
-    inputs: EdgeRunInputs, folder: EdgeFolder, log: EventLog, on_event: OnEvent
+def run_at_sites(
+    sites: Sites, inputs: EdgeRunInputs, folder: EdgeFolder, log: EventLog, on_event: OnEvent
 ) -> EdgeRunReport:
-    """Run to the end, on the cluster to which this process is connected; errors as `run_edge`."""
-    driver = EdgeDriver(inputs, folder, log, on_event)
+    """Run to the end at sites; errors as `run_edge`."""
+    driver = EdgeDriver(sites, inputs, folder, log, on_event)
     driver.run()
     return _report(driver.state, folder)
 

@@ -10,7 +10,8 @@ DIR/
   state/jobs/ID/slot-T.json outcome of slot T
   state/jobs/ID/rows.json   rows of each site, as they were read first
   state/jobs/ID/adapter/    result of a zone's job
-  state/sites.json          processes and folder of nodes that were started here
+  state/sites.json          processes of sites on this machine
+  state/workers.log         errors of their workers
   .lock                     held by the driver
 """
 
@@ -102,8 +103,13 @@ class EdgeFolder(RunDirectory):
 
     @property
     def sites(self) -> Path:
-        """Processes of local nodes."""
+        """Processes of sites on this machine."""
         return self.state / "sites.json"
+
+    @property
+    def workers_log(self) -> Path:
+        """Errors of workers on this machine."""
+        return self.state / "workers.log"
 
     @property
     def jobs(self) -> Path:

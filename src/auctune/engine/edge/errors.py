@@ -3,11 +3,14 @@
 They may be over by the job's next slot, so that only this one is lost.
 """
 
+import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
-from auctune.domain.errors import AuctuneError
+from auctune.domain.errors import AuctuneError, InputError
+from auctune.engine.runtime.channel import Message, ParentChannel, error_record, read_error
 
 _ROOM = "the sites have no room for its data now"
 _MEMORY = "there is too little memory for it now"
@@ -32,46 +35,64 @@ class SlotError(AuctuneError):
 
 @contextmanager
 def as_slot_error() -> Iterator[None]:
-    """Raise what memory, disks, PyTorch and Ray raise in the block as an error of one job.
+    """Raise what memory, disks and PyTorch raise in the block as an error of one job.
 
     Raises:
         SlotError: in its place; the error itself is written to standard error, for operators.
     """
-    import ray
-
     try:
         yield
     # PyTorch reports with a RuntimeError that memory has run out.
-    except (MemoryError, OSError, RuntimeError, ray.exceptions.RayError) as error:
+    except (MemoryError, OSError, RuntimeError) as error:
         traceback.print_exc()
-        raise SlotError(describe(error), out_of_memory=is_transient(error)) from error
+        raise to_slot_error(error) from error
 
 
-def is_transient(error: Exception) -> bool:
-    """Return whether the error of an actor's call may be over by the next slot."""
-    return describe(error) in (_ROOM, _MEMORY, _ENDED)
+def to_slot_error(error: Exception) -> SlotError:
+    """Return an error in words for a job's owner, without paths.
+
+    If memory was too small, it may be over by the next slot.
+    """
+    if "ray" in sys.modules:
+        from ray.exceptions import ObjectStoreFullError, OutOfDiskError
+
+        if isinstance(error, ObjectStoreFullError | OutOfDiskError):
+            return SlotError(_ROOM, out_of_memory=True)
+    if isinstance(error, MemoryError) or "memory" in str(error):
+        return SlotError(_MEMORY, out_of_memory=True)
+    if isinstance(error, OSError):
+        return SlotError(_FILE)
+    return SlotError(f"{_OTHER} ({type(error).__name__})")
 
 
-def describe(error: Exception) -> str:
-    """Return an error in words for a job's owner, without paths."""
-    from ray import exceptions
-
-    error = unwrap(error)
-    if isinstance(error, exceptions.ObjectStoreFullError | exceptions.OutOfDiskError):
-        return _ROOM
-    if isinstance(error, MemoryError | exceptions.OutOfMemoryError):
-        return _MEMORY
-    if "memory" in str(error):
-        # Of any process that has crashed Ray says that its memory may have run out.
-        return _ENDED if isinstance(error, exceptions.RayActorError) else _MEMORY
-    # Errors of Ray that are an OSError are not about files.
-    return _FILE if type(error).__module__ == "builtins" and isinstance(error, OSError) else _OTHER
+def worker_ended() -> SlotError:
+    """Return the error of a worker that ended: of a process that was killed nobody knows why."""
+    return SlotError(_ENDED, out_of_memory=True)
 
 
-def unwrap(error: Exception) -> Exception:
-    """Return the error that an actor's call ended with, as it was raised."""
-    from ray import exceptions
+def serve(parent: ParentChannel[Any], verbs: Mapping[str, Callable[[Message], Message]]) -> None:
+    """Answer the requests of a worker's parent, until it is to stop.
 
-    while isinstance(error, exceptions.RayTaskError):
-        error = error.cause
-    return error
+    Args:
+        parent: of the worker.
+        verbs: by what a request says is to `do`; each returns the answer.
+    """
+    while (message := parent.inbox.get())["do"] != "stop":
+        try:
+            parent.send(verbs[message["do"]](message))
+        except AuctuneError as error:
+            parent.send({"kind": "failed", **error_record(error)})
+        # Whatever a job's rows or the lack of memory bring about ends the worker of no other slot.
+        except Exception as error:
+            traceback.print_exc()
+            found = to_slot_error(error)
+            record = error_record(found) | {"out_of_memory": found.out_of_memory}
+            parent.send({"kind": "failed", **record})
+
+
+def read_failure(message: Mapping[str, Any]) -> AuctuneError:
+    """Return the error of a worker's message `failed`."""
+    error = read_error(message, SlotError)  # type: ignore[arg-type]
+    if isinstance(error, InputError):
+        return error
+    return SlotError(message["found"], out_of_memory=message.get("out_of_memory", False))

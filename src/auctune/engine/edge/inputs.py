@@ -21,8 +21,8 @@ from auctune.edge.eris import ErisPlayer
 from auctune.edge.job import EdgeJob
 from auctune.edge.prices import ErisParams
 from auctune.engine.base_place import base_cache
-from auctune.engine.edge.cluster import worker_gpus
 from auctune.engine.edge.edge_folder import EdgeFolder
+from auctune.engine.edge.ray_sites import worker_gpus
 from auctune.schema import STRICT, check_schema, hyperparameters_of, with_hyperparameters
 from auctune.sim.edge.comparison import parse_player
 from auctune.sim.edge.instance_file import EdgeInstance, read_edge_instance
@@ -182,7 +182,7 @@ class EdgeRunInputs:
         trainings: how each job trains.
         params: of Eris.
         device: of workers.
-        ray: address of an existing cluster; empty: one is started on this machine.
+        ray: address of a cluster; empty: all sites are on this machine.
     """
 
     instance: EdgeInstance

@@ -1,4 +1,4 @@
-"""Trains slots of jobs at sites: has their rows loaded, runs their actors, and saves the results.
+"""Trains slots of jobs at sites: has their rows read, runs their workers, and saves the results.
 
 Jobs are isolated: no call waits for one job. Order: checkpoint, then outcome, then report. After a
 crash a reported slot is always trained, and a trained slot is reported again rather than trained
@@ -7,22 +7,24 @@ twice.
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from auctune.domain import InputError
-from auctune.domain.errors import CheckpointError
-from auctune.engine.edge.actors import JobActors, RowProgress, SlotResult
-from auctune.engine.edge.cluster import FreeResources, sites_alive, worker_gpus
+from auctune.domain.errors import AuctuneError, CheckpointError
 from auctune.engine.edge.edge_folder import EdgeFolder, SlotOutcome
-from auctune.engine.edge.errors import SlotError, as_slot_error, describe, is_transient, unwrap
+from auctune.engine.edge.errors import SlotError, as_slot_error
+from auctune.engine.edge.job_workers import JobWorkers
 from auctune.engine.edge.records import SlotRequest
+from auctune.engine.edge.sites import Sites
+from auctune.engine.edge.slot_run import RowProgress, SlotResult, SlotRun
 from auctune.engine.edge.storage import ChunkStorage, assign_chunks
 from auctune.train.data_parallel.reducer import AdapterState
 
 _POLL_SECONDS = 0.5
-# A lost node is reported by then, if Ray was configured to check often.
+# A lost site is known by then; of a cluster if Ray was configured to check often.
 _NOTICE_SECONDS = 5.0
 _MAX_ATTEMPTS = 3
 
@@ -75,9 +77,7 @@ class _Attempt:
     Attributes:
         request: the slot.
         state: from which it goes on.
-        result: reference to its `SlotResult`; None while it does not run.
-        progress: as last reported.
-        asked: reference to the next report, or None.
+        run: of the slot; None while it does not run.
         number: of attempts, with this one.
         error: with which it ended, until the next one.
         num_sites: that were alive when it failed.
@@ -86,11 +86,9 @@ class _Attempt:
 
     request: SlotRequest
     state: AdapterState | None
-    result: Any = None
-    progress: RowProgress = field(default_factory=RowProgress)
-    asked: Any = None
+    run: SlotRun | None = None
     number: int = 1
-    error: Exception | None = None
+    error: AuctuneError | None = None
     num_sites: int = 0
     noticed_by: float = 0.0
 
@@ -100,68 +98,66 @@ def _ignore(*_: object) -> None:
 
 
 class SiteTrainer:
-    """Trains at the sites of the cluster to which this process is connected.
+    """Trains at sites.
 
     Args:
         folder: of checkpoints and results.
-        sites: all that are used; the cluster may have others.
+        sites: all that are used.
         device: of workers.
         on_site_lost: called with a site that is lost, at once.
         on_site_recovered: called with a site that has recovered.
         on_progress: called with the rows of the running slot that are trained, by job.
-        own_gpus: whether Ray gives each worker GPUs of its own, as many as its `gpu` units.
     """
 
     def __init__(
         self,
         folder: EdgeFolder,
-        sites: Collection[str],
+        sites: Sites,
         device: str,
         *,
         on_site_lost: Callable[[str], None] = _ignore,
         on_site_recovered: Callable[[str], None] = _ignore,
         on_progress: Callable[[Mapping[str, int]], None] = _ignore,
-        own_gpus: bool = False,
     ) -> None:
-        self._folder, self._device, self._own_gpus = folder, device, own_gpus
+        self._folder, self._device = folder, device
         self._on_site_lost, self._on_site_recovered = on_site_lost, on_site_recovered
         self._on_progress = on_progress
-        self._sites = frozenset(sites)
-        self._alive = {*sites_alive() & self._sites}
-        self._storage = ChunkStorage(folder, self._alive)
-        self._actors: dict[str, JobActors] = {}
+        self._sites = sites
+        self._alive = sites.alive()
+        self._storage = ChunkStorage(folder, sites, self._alive)
+        self._workers: dict[str, JobWorkers] = {}
 
     @property
     def lost(self) -> set[str]:
-        """Sites that have no node now."""
-        return {*self._sites - self._alive}
+        """Sites that are lost now."""
+        return {*self._sites.names - self._alive}
 
     def check_sites(self) -> None:
         """Report the sites that are lost, and those that have recovered."""
         self._check_lost()
-        for site in sorted(self.lost & sites_alive()):
+        for site in sorted(self.lost & self._sites.alive()):
             self._alive.add(site)
             self._storage.on_site_recovered(site)
             self._on_site_recovered(site)
 
     def retain_only(self, jobs: Collection[str]) -> None:
         """Release all other jobs."""
-        for job in self._actors.keys() - set(jobs):
-            self._actors.pop(job).release()
+        for job in self._workers.keys() - set(jobs):
+            self._workers.pop(job).release()
         self._storage.retain_only(jobs)
 
     def num_rows(self, job: str) -> int:
         """Return the rows of a job at all sites, over all epochs."""
-        actors = self._actors[job]
-        return (actors.training.num_rows or self._storage.num_rows(job)) * actors.job.epochs
+        workers = self._workers[job]
+        return (workers.training.num_rows or self._storage.num_rows(job)) * workers.job.epochs
 
     def close(self) -> None:
-        """End all actors."""
-        for actors in self._actors.values():
-            actors.release()
+        """End all workers."""
+        for workers in self._workers.values():
+            workers.release()
 
     def prestart(self, requests: Sequence[SlotRequest], *, beside: bool = False) -> None:
-        """Have the data of the next slot loaded, and start its actors.
+        """Have the data of the next slot read, and start its workers.
 
         Args:
             requests: of the slot.
@@ -171,18 +167,19 @@ class SiteTrainer:
         for one in requests:
             # What there is no room for now there may be by its slot, which reports what is wrong.
             with suppress(SlotError, InputError):
-                self._actors_of(one)
+                self._workers_of(one)
                 self._storage.load(one.job, one.training)
                 able.append(one)
         free = None
         if beside:
-            free = FreeResources.of_nodes()
-            for actors in self._actors.values():
-                actors.reserve(free, force=True)
+            free = self._sites.free()
+            for workers in self._workers.values():
+                workers.reserve(free, force=True)
         else:
             self._make_room(able)
         for one in able:
-            self._actors[one.job.id].ensure_started(one.part, free)
+            with suppress(SlotError, InputError), as_slot_error():
+                self._workers[one.job.id].ensure_started(one.part, free)
 
     def run_slot(
         self,
@@ -206,113 +203,103 @@ class SiteTrainer:
             if known is not None and known.chunks == _chunks_of(one):
                 yield SlotTrained(job, known)
                 continue
+            self._workers_of(one)
             try:
-                self._actors_of(one)
                 running[job] = _Attempt(one, self._folder.read_checkpoint(job, one.steps))
-            except InputError as error:
-                yield JobFailed(job, str(error))
             except CheckpointError:
                 # The message is for the job's owner, who is not to know the path.
                 yield JobFailed(job, f"its checkpoint of {one.steps} steps is gone, or damaged")
         self._make_room([one.request for one in running.values()])
-        for job in self._actors.keys() - running.keys():
-            self._actors[job].age()
+        for job in self._workers.keys() - running.keys():
+            self._workers[job].age()
         while running:
             for job, attempt in list(running.items()):
                 found = self._advance(slot, attempt, is_over)
                 if found is not None:
                     del running[job]
                     yield found
-            self._report_progress([one for one in running.values() if one.result is not None])
+            self._report_progress(running)
             self._wait(running)
             meanwhile()
 
-    def _actors_of(self, request: SlotRequest) -> JobActors:
-        """Return the actors of a job, none of which may have been started.
-
-        Raises:
-            InputError: if a worker is to have a GPU, and needs none.
-        """
+    def _workers_of(self, request: SlotRequest) -> JobWorkers:
+        """Return the workers of a job, none of which may have been started."""
         job = request.job
-        if job.id not in self._actors:
-            num_gpus = worker_gpus(self._device, job.worker) if self._own_gpus else 0.0
-            self._actors[job.id] = JobActors(job, request.training, self._device, num_gpus)
-        return self._actors[job.id]
+        if job.id not in self._workers:
+            self._workers[job.id] = JobWorkers(job, request.training, self._device, self._sites)
+        return self._workers[job.id]
 
     def _make_room(self, requests: Sequence[SlotRequest]) -> None:
         """Have all jobs release what they do not need before any takes more.
 
-        Actors of a lost slot stay where there is room beside.
+        Workers of a lost slot stay where there is room beside.
         """
-        free = FreeResources.of_nodes()
+        free = self._sites.free()
         parts = {one.job.id: one.part for one in requests}
         for one in requests:
             free.reserve_slot(one.job, one.part)
-        for job, actors in self._actors.items():
-            actors.release(parts.get(job), free)
+        for job, workers in self._workers.items():
+            workers.release(parts.get(job), free)
 
     def _advance(self, slot: int, one: _Attempt, is_over: Callable[[str], bool]) -> SlotEnd | None:
         """Do what a job's slot needs next; return how it ended, or None if it goes on."""
-        job, part, actors = one.request.job.id, one.request.part, self._actors[one.request.job.id]
-        if one.result is not None and _has_ended(one.result):
-            result = self._collect(one)
+        job, part, workers = one.request.job.id, one.request.part, self._workers[one.request.job.id]
+        if one.run is not None and one.run.result.done():
+            result = self._collect(one, one.run)
             if result is not None:
                 return self._save(slot, one.request, result)
-            assert one.error is not None
-            cause = unwrap(one.error)
-            if isinstance(cause, InputError):
-                actors.release()
-                return JobFailed(job, str(cause))
+            if isinstance(one.error, InputError):
+                workers.release()
+                return JobFailed(job, str(one.error))
         if not {part.server, *part.workers} <= self._alive:
-            # What waits for a node that is gone may wait for ever.
-            actors.drop_sites(self._alive)
+            # What waits for a site that is gone may wait for ever.
+            workers.drop_sites(self._alive)
             return SlotLost(job, "a site that was to train it is gone", failed=False)
-        if one.error is None and one.result is None:
+        if one.error is None and one.run is None:
             try:
                 self._start(one)
             except InputError as error:
                 return JobFailed(job, str(error))
             except SlotError as error:
-                actors.release()
+                workers.release()
                 return SlotLost(
                     job, str(error), out_of_memory=error.out_of_memory, rows_lost=error.rows_lost
                 )
         if is_over(job):
             late = None
             if one.error is None:
-                actors.cancel(was_running=one.result is not None)
-                late = one.progress
+                workers.cancel(was_running=one.run is not None)
+                late = RowProgress() if one.run is None else one.run.progress
             else:
-                actors.release()
+                workers.release()
             return SlotLost(job, "it was not finished in time", failed=False, late=late)
-        # The lost site may have had no part but its chunks: then others store them.
+        # The lost site may have had no part but its chunks: then others read them.
         is_noticed = len(self._alive) != one.num_sites or time.monotonic() >= one.noticed_by
         if one.error is not None and is_noticed:
-            actors.release()
+            workers.release()
             if one.number == _MAX_ATTEMPTS:
-                if is_transient(one.error):
-                    return SlotLost(job, describe(one.error), out_of_memory=True)
-                return JobFailed(job, _last_line(one.error))
+                if isinstance(one.error, SlotError) and one.error.out_of_memory:
+                    return SlotLost(job, str(one.error), out_of_memory=True)
+                return JobFailed(job, str(one.error))
             # A store may have ended, and its chunks with it.
             self._storage.drop(job)
             one.number, one.error = one.number + 1, None
-            one.progress, one.asked = RowProgress(), None
         return None
 
     def _start(self, one: _Attempt) -> None:
-        """Start a job's actors, and its slot once its data are loaded.
+        """Start a job's workers, and its slot once its data are read.
 
         Raises:
             InputError, SlotError: if that is not possible.
         """
         request, job = one.request, one.request.job
-        actors = self._actors[job.id]
+        workers = self._workers[job.id]
         with as_slot_error():
-            actors.ensure_started(request.part)
+            workers.ensure_started(request.part)
             if not self._storage.load(job, request.training):
                 return
             assigned = assign_chunks(job, request.part, request.taken)
-            one.result = actors.start(
+            one.run = workers.start(
                 request.part,
                 {site: self._storage.get(job.id, numbers) for site, numbers in assigned.items()},
                 one.state,
@@ -321,18 +308,16 @@ class SiteTrainer:
                 is_last=request.is_last,
             )
 
-    def _collect(self, one: _Attempt) -> SlotResult | None:
+    def _collect(self, one: _Attempt, run: SlotRun) -> SlotResult | None:
         """Return the result of a slot that has ended; None if it failed."""
-        import ray
-
-        reference, one.result = one.result, None
+        one.run = None
         try:
-            result: SlotResult = ray.get(reference)
-        except (ray.exceptions.RayError, MemoryError) as error:
+            result = run.result.result()
+        except AuctuneError as error:
             one.error, one.num_sites = error, len(self._alive)
             one.noticed_by = time.monotonic() + _NOTICE_SECONDS
             return None
-        self._actors[one.request.job.id].mark_trained()
+        self._workers[one.request.job.id].mark_trained()
         return result
 
     def _save(self, slot: int, request: SlotRequest, result: SlotResult) -> SlotTrained | SlotLost:
@@ -367,38 +352,23 @@ class SiteTrainer:
 
     def _wait(self, running: Mapping[str, _Attempt]) -> None:
         """Wait until something may have changed."""
-        import ray
-
-        awaited = [one.result for one in running.values() if one.result is not None]
+        awaited: list[Future[Any]] = []
         for job, one in running.items():
-            awaited += self._storage.pending(job) if one.result is None else ()
+            awaited += self._storage.pending(job) if one.run is None else [one.run.result]
         if awaited:
-            ray.wait(awaited, timeout=_POLL_SECONDS)
+            wait(awaited, _POLL_SECONDS, return_when=FIRST_COMPLETED)
         elif running:
             time.sleep(_POLL_SECONDS)
         self._check_lost()
 
     def _check_lost(self) -> None:
-        for site in sorted(self._alive - sites_alive()):
+        for site in sorted(self._alive - self._sites.alive()):
             self._alive.discard(site)
             self._storage.on_site_lost(site)
             self._on_site_lost(site)
 
-    def _report_progress(self, attempts: list[_Attempt]) -> None:
-        import ray
-
-        for one in attempts:
-            one.asked = one.asked or self._actors[one.request.job.id].progress()
-        calls = {one.asked: one for one in attempts}
-        ready, _ = ray.wait(list(calls), num_returns=len(calls), timeout=0.1) if calls else ([], [])
-        done: dict[str, int] = {}
-        for reference in ready:
-            # An error shows in its slot's result.
-            with suppress(ray.exceptions.RayError):
-                one = calls[reference]
-                one.asked = None
-                one.progress = ray.get(reference)
-                done[one.request.job.id] = one.progress.rows
+    def _report_progress(self, running: Mapping[str, _Attempt]) -> None:
+        done = {job: one.run.progress.rows for job, one in running.items() if one.run is not None}
         if done:
             self._on_progress(done)
 
@@ -406,17 +376,3 @@ class SiteTrainer:
 def _chunks_of(request: SlotRequest) -> tuple[int, ...]:
     assigned = assign_chunks(request.job, request.part, request.taken)
     return tuple(sorted(number for numbers in assigned.values() for number in numbers))
-
-
-def _last_line(error: Exception) -> str:
-    """Return the type and the last line of an actor's error."""
-    error = unwrap(error)
-    # Of an actor that could not be made, Ray's text is a whole trace: its last line says why.
-    lines = str(error).strip().splitlines() or [""]
-    return f"{type(error).__name__}: {lines[-1].strip()}"
-
-
-def _has_ended(reference: Any) -> bool:
-    import ray
-
-    return bool(ray.wait([reference], timeout=0)[0])

@@ -1,12 +1,12 @@
-"""Process of the sites of a zone: connects to their nodes, then trains slots until it is stopped.
+"""Process of the sites of a zone: opens them, then trains slots until it is stopped.
 
 It receives slot {slot, open, requests}, next {open, requests}, prefetch {requests} and stop, and
 sends `SiteMessage`s.
 
-`requests` are `SlotRequest`s: of a slot that has begun, or of the one that comes next, whose actors
-may be started: all of them by `next`, in the room beside a running slot by `prefetch`. `open` are
-the jobs that have not ended: the process releases all others. After `slot` it answers for each job
-of it, and sends slot_done last; a slot that was trained before is reported again.
+`requests` are `SlotRequest`s: of a slot that has begun, or of the one that comes next, whose
+workers may be started: all of them by `next`, in the room beside a running slot by `prefetch`.
+`open` are the jobs that have not ended: the process releases all others. After `slot` it answers
+for each job of it, and sends slot_done last; a slot that was trained before is reported again.
 """
 
 import queue
@@ -17,11 +17,11 @@ from typing import Any, Literal, TypedDict
 
 from auctune.domain import AuctuneError
 from auctune.edge.market import Site
-from auctune.engine.edge.actors import RowProgress
-from auctune.engine.edge.cluster import SiteNodes, check_device, connect
 from auctune.engine.edge.edge_folder import OUTCOME, EdgeFolder
 from auctune.engine.edge.records import SlotRequest, read_requests, requests_record
 from auctune.engine.edge.site_trainer import SiteTrainer, SlotLost, SlotTrained
+from auctune.engine.edge.sites import Sites, check_device, open_sites
+from auctune.engine.edge.slot_run import RowProgress
 from auctune.engine.runtime.channel import (
     Alive,
     Failed,
@@ -93,7 +93,7 @@ SiteMessage = (
     Alive | Failed | SitesReady | JobTrained | JobSlotLost | JobFailed | SlotDone | SiteLost
 )
 
-# Interval of checks whether all nodes are alive while nothing is trained.
+# Interval of checks whether all sites are alive while nothing is trained.
 _IDLE_SECONDS = 0.5
 
 
@@ -104,7 +104,7 @@ class SitesSettings:
     Attributes:
         folder: an `EdgeFolder`.
         sites: units by resource type, by site.
-        ray: address of an existing cluster; empty: one is started on this machine.
+        ray: address of a cluster; empty: all sites are on this machine.
         device: of workers.
         niceness: of the process and the workers, as of `WorkerProcess`.
     """
@@ -183,26 +183,28 @@ class SitesWorker:
             # Workers on a cluster check the device of their own machine.
             check_device(settings.device, "--device")
         sites = [Site(name, capacity) for name, capacity in settings.sites.items()]
-        with connect(sites, settings.ray, "ray.address", self._folder.sites) as nodes:
+        niceness = settings.niceness
+        with open_sites(
+            sites, settings.ray, "ray.address", self._folder, niceness=niceness
+        ) as opened:
             trainer = SiteTrainer(
                 self._folder,
-                settings.sites,
+                opened,
                 settings.device,
                 on_site_lost=lambda site: parent.send({"kind": "lost", "site": site}),
                 on_site_recovered=lambda site: parent.send({"kind": "recovered", "site": site}),
-                own_gpus=bool(settings.ray),
             )
             parent.send({"kind": "ready", "lost": sorted(trainer.lost)})
-            self._train(trainer, nodes)
+            self._train(trainer, opened)
             trainer.close()
 
-    def _train(self, trainer: SiteTrainer, nodes: SiteNodes) -> None:
+    def _train(self, trainer: SiteTrainer, sites: Sites) -> None:
         while not self._parent.stop_requested.is_set():
             try:
                 message = self._next or self._parent.inbox.get(timeout=_IDLE_SECONDS)
             except queue.Empty:
-                nodes.restart_missing()
                 trainer.check_sites()
+                sites.restart_missing()
                 continue
             self._next = None
             if message["do"] in ("slot", "next", "prefetch"):
@@ -252,7 +254,7 @@ class SitesWorker:
             self._parent.send({"kind": "slot_done", "slot": slot})
 
     def _prefetch(self, trainer: SiteTrainer) -> None:
-        """Start the actors of the next slot while one is trained."""
+        """Start the workers of the next slot while one is trained."""
         while self._next is None:
             try:
                 message = self._parent.inbox.get_nowait()

@@ -1,8 +1,8 @@
 """The worker's side: messages to and from the parent process, heartbeat and parent watchdog.
 
 A message is a JSON document in a frame of a stream socket (`multiprocessing.connection`), followed
-by the float32 array of its key `array`, if it has one. If the parent ends, its end of the socket
-closes, and the worker exits at once: what counts is on disk. A worker in an actor of a Ray cluster
+by the arrays of its key `arrays`, if it has any. If the parent ends, its end of the socket closes,
+and the worker exits at once: what counts is on disk. A worker in an actor of a Ray cluster
 exchanges the same messages by calls of the actor (`auctune.engine.runtime.ray.actor`).
 """
 
@@ -67,24 +67,29 @@ _HEARTBEAT_SECONDS = 1.0
 def encode(message: Mapping[str, Any]) -> bytes:
     """Return the frame of a message; numbers that are not finite are kept, as both ends are Python.
 
-    The message may have one array, float32 [n], in its key `array`.
+    The message may have arrays of one dimension, float32 or uint8, in its key `arrays`.
     """
-    if "array" not in message:
+    arrays = message.get("arrays", ())
+    if not arrays:
         return json.dumps(message).encode()
-    values = {name: value for name, value in message.items() if name != "array"}
+    shapes = [[str(array.dtype), array.size] for array in arrays]
     # JSON without indentation has no line break.
-    array: bytes = message["array"].tobytes()
-    return json.dumps(values).encode() + b"\n" + array
+    header = json.dumps({**message, "arrays": shapes}).encode()
+    return b"".join([header, b"\n", *(array.tobytes() for array in arrays)])
 
 
 def decode(frame: bytes) -> Message:
-    """Return the message of a frame; its array belongs to the receiver."""
-    header, line_break, body = frame.partition(b"\n")
+    """Return the message of a frame; its arrays belong to the receiver."""
+    header, _, body = frame.partition(b"\n")
     message: Message = json.loads(header)
-    if line_break:
+    if shapes := message.get("arrays"):
         import numpy as np
 
-        message["array"] = np.frombuffer(bytearray(body), dtype=np.float32)
+        buffer, offset, arrays = bytearray(body), 0, []
+        for dtype, size in shapes:
+            arrays.append(np.frombuffer(buffer, dtype, size, offset))
+            offset += arrays[-1].nbytes
+        message["arrays"] = arrays
     return message
 
 

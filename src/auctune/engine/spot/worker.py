@@ -95,12 +95,12 @@ class GradientReady(TypedDict):
 
 
 class GradientComputed(TypedDict):
-    """A micro-batch's loss and hits, with its gradient, float32 [num_parameters], as `array`."""
+    """A micro-batch's loss and hits, and its gradient, float32 [num_parameters], in `arrays`."""
 
     kind: Literal["gradient"]
     loss: float
     hits: int
-    array: Floats32
+    arrays: list[Floats32]
 
 
 GradientMessage = Alive | Started | Preparing | Missing | Failed | GradientReady | GradientComputed
@@ -170,8 +170,8 @@ def main(parent: ParentChannel[GradientMessage], argument: Message) -> None:
         worker, training_lock = load_worker(settings), TrainingLock(Path(settings.cache))
         parent.send(worker.ready)
         while (message := parent.inbox.get())["do"] == "compute":
-            if "array" in message:
-                worker.gradients.set_weights(message["array"])
+            if "arrays" in message:
+                worker.gradients.set_weights(message["arrays"][0])
             with training_lock.hold():
                 result = worker.gradients.compute(RowRange(message["first"], message["stop"]))
             parent.send(
@@ -179,7 +179,7 @@ def main(parent: ParentChannel[GradientMessage], argument: Message) -> None:
                     "kind": "gradient",
                     "loss": result.loss,
                     "hits": result.hits,
-                    "array": result.gradient,
+                    "arrays": [result.gradient],
                 }
             )
     except AuctuneError as error:

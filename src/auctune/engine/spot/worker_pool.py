@@ -146,7 +146,8 @@ class WorkerPool:
                 assert worker.part is not None
                 part, worker.part = worker.part, None
                 result.delivered.append(worker.instance)
-                sums = message["array"], message["loss"], message["hits"]
+                (gradient,) = message["arrays"]
+                sums = gradient, message["loss"], message["hits"]
                 self._trainer.add_gradient(part, Contribution(*sums))
             case "failed":
                 raise read_error(message, SpotRunError)
@@ -166,7 +167,7 @@ class WorkerPool:
             worker.part, worker.since = part, self._now()
             message: Message = {"do": "compute", "first": part.first, "stop": part.stop}
             if worker.step != self._trainer.step:
-                worker.step, message["array"] = self._trainer.step, self._trainer.values
+                worker.step, message["arrays"] = self._trainer.step, [self._trainer.values]
             worker.instance.send(message)
 
     def _kill_stuck(self) -> None:

@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from auctune.domain import InputError
 from auctune.edge import EdgeMarket, ErisParams, Site
-from auctune.engine.edge.cluster import worker_gpus
+from auctune.engine.edge.ray_sites import worker_gpus
 from auctune.engine.runtime.ray.params import ClusterAddress
 from auctune.schema import STRICT
 from auctune.service.config.fields import (
@@ -99,7 +99,7 @@ class EdgeConfig(LanguageZoneConfig):
     )
     sites: Annotated[list[SiteConfig], Field(min_length=1, max_length=1000)] = Field(
         default_factory=_two_sites,
-        description="the sites, each a Ray node. Default: `site-a` and `site-b`, with 2 CPUs each",
+        description="the sites. Default: `site-a` and `site-b`, with 2 CPUs each",
     )
     worker: Units = Field(
         default_factory=lambda: {"cpu": 1.0},
@@ -144,7 +144,7 @@ class EdgeConfig(LanguageZoneConfig):
     )
     headroom: Share = Field(
         default=0.4,
-        description="share of a slot that is not sold, for actors that start and for other "
+        description="share of a slot that is not sold, for workers that start and for other "
         "programs on the machine",
     )
     device: str = Field(
@@ -154,9 +154,9 @@ class EdgeConfig(LanguageZoneConfig):
     )
     ray: EdgeRayConfig | None = Field(
         default=None,
-        description="an existing cluster, its nodes with resources "
+        description="a Ray cluster, its nodes with resources "
         "[as `auctune edge run` has them](../how-to/run-the-edge.md#on-several-machines). Default: "
-        "the service starts one Ray node a site on this machine",
+        "all sites are on this machine, and need no Ray",
         examples=[{"address": "10.0.0.1:6379"}],
     )
 

@@ -8,7 +8,8 @@ import pytest
 from auctune.domain import InputError
 from auctune.domain.dataset import read_dataset
 from auctune.edge import Move, SlotPlan
-from auctune.engine.edge.storage import assign_chunks, chunks_at, cut_chunks
+from auctune.engine.edge.site_store import cut_chunks
+from auctune.engine.edge.storage import assign_chunks, chunks_at
 from support.edge_runs import make_job, write_site_rows
 
 JOB = make_job(3)

@@ -69,12 +69,12 @@ def test_a_worker_computes_what_would_be_computed_here_until_it_is_killed(
     part = trainer.next_micro_batch()
     assert part is not None
     place = {"first": part.first, "stop": part.stop}
-    worker.send({"do": "compute", **place, "array": trainer.values})
+    worker.send({"do": "compute", **place, "arrays": [trainer.values]})
     found = received(messages, 120)
     here = GradientWorker(site.base, settings.job)
     here.set_weights(trainer.values)
     expected = here.compute(part)
-    assert np.array_equal(found["array"], expected.gradient)
+    assert np.array_equal(found["arrays"][0], expected.gradient)
     assert (found["loss"], found["hits"]) == (expected.loss, expected.hits)
     os.kill(worker.pid, signal.SIGKILL)
     assert received(messages, 30) is None

@@ -39,6 +39,8 @@ class WorkerActor:
         log: file to which its standard error is appended, or "".
         niceness: of the process.
         lease_seconds: without a call after which the process ends; longer until it is ready.
+        keeps_arrays: whether arrays of the worker's messages stay in the object store of its
+            machine; the driver gets references, which it may send to other workers.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class WorkerActor:
         log: str,
         niceness: int,
         lease_seconds: float,
+        keeps_arrays: bool,
     ) -> None:
         self._changed = threading.Condition()
         self._messages: list[Message] = []
@@ -58,6 +61,7 @@ class WorkerActor:
         self._called_at = time.monotonic()
         self._lease_seconds = lease_seconds
         self._is_ready = False
+        self._keeps_arrays = keeps_arrays
         argument = argument_in_child(argument, device, os.environ)
         os.environ.update(device_environment(device, os.environ))
         if niceness:
@@ -84,8 +88,16 @@ class WorkerActor:
     def send(self, request: Message) -> None:
         """Hand a request to the worker."""
         self._called_at = time.monotonic()
-        if self._exit_reason is None:
-            self._parent.receive(request)
+        if self._exit_reason is not None:
+            return
+        if "arrays" in request:
+            try:
+                request["arrays"] = _fetched(request["arrays"])
+            # The worker whose array it is may have ended: Ray raises errors of many types.
+            except Exception as error:
+                self._report_end(f"could not fetch another worker's array ({_last_line(error)})")
+                return
+        self._parent.receive(request)
 
     def receive(self) -> tuple[list[Message], str | None]:
         """Return the worker's messages since the last call; wait a moment if there are none.
@@ -110,8 +122,11 @@ class WorkerActor:
         if message["kind"] == "ready":
             # The lease is shorter from now on.
             self._called_at, self._is_ready = time.monotonic(), True
+        message = dict(message)
+        if self._keeps_arrays and "arrays" in message:
+            message["arrays"] = _stored(message["arrays"])
         with self._changed:
-            self._messages.append(dict(message))
+            self._messages.append(message)
             self._changed.notify_all()
 
     def _end(self, code: int) -> NoReturn:
@@ -145,6 +160,20 @@ def current_lease(seconds: float, *, is_ready: bool) -> float:
     To load libraries blocks all threads of a process.
     """
     return seconds if is_ready else max(seconds, _START_SECONDS)
+
+
+def _stored(arrays: Any) -> list[Any]:
+    """Return references to arrays, which are put into the object store."""
+    import ray
+
+    return [ray.put(array) for array in arrays]
+
+
+def _fetched(arrays: Any) -> list[Any]:
+    """Return the arrays of a request, of which some may be references."""
+    import ray
+
+    return [ray.get(one) if isinstance(one, ray.ObjectRef) else one for one in arrays]
 
 
 def _ray_node_id() -> str:

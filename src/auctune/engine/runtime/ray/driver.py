@@ -37,7 +37,8 @@ class ActorSpec:
     """What an actor runs, and where; plain values.
 
     Attributes:
-        module, argument, device, cwd, log, niceness, lease_seconds: as of `WorkerActor`.
+        module, argument, device, cwd, log, niceness, lease_seconds, keeps_arrays: as of
+            `WorkerActor`.
         needs: resources that it takes of its Ray node.
         name: of the actor; an earlier one of that name is killed first. "": it has none.
         missing_seconds: without a place after which it is missing.
@@ -53,6 +54,7 @@ class ActorSpec:
     needs: Mapping[str, float]
     name: str
     missing_seconds: float
+    keeps_arrays: bool = False
 
     @classmethod
     def of(
@@ -63,6 +65,7 @@ class ActorSpec:
         lease_seconds: float,
         missing_seconds: float,
         name: str = "",
+        keeps_arrays: bool = False,
     ) -> "ActorSpec":
         """Return the actor that runs a worker, with paths relative to this process's folder."""
         return cls(
@@ -76,6 +79,7 @@ class ActorSpec:
             needs=needs,
             name=name,
             missing_seconds=missing_seconds,
+            keeps_arrays=keeps_arrays,
         )
 
 
@@ -297,6 +301,7 @@ class RayWorker(RemoteHandle):
                     log=spec.log,
                     niceness=spec.niceness,
                     lease_seconds=spec.lease_seconds,
+                    keeps_arrays=spec.keeps_arrays,
                 )
             except ValueError:
                 _kill_named(spec.name)
@@ -343,9 +348,9 @@ class RayWorker(RemoteHandle):
         self._is_ready |= message["kind"] == "ready"
         if message["kind"] == "started":
             self._node, self._is_missing = message.pop("node"), False
-        if "array" in message:
+        if "arrays" in message and not self._spec.keeps_arrays:
             # Ray's arrays are read-only views of shared memory.
-            message["array"] = np.array(message["array"])
+            message["arrays"] = [np.array(array) for array in message["arrays"]]
         self._on_message(message)
 
     def _report_waiting(self, why: str) -> None:

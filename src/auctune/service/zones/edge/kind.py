@@ -131,7 +131,8 @@ class EdgeKind(ZoneKind[EdgeConfig]):
     loader = EdgeLoader
 
     def check(self, entry: EdgeConfig, place: str, now: float) -> None:
-        check_ray(f"{place}.kind")
+        if entry.ray is not None:
+            check_ray(f"{place}.ray")
         read_optional_profile(entry.profile)
 
     def profile(

@@ -42,7 +42,7 @@ class SiteProcess(Protocol):
 
 _LESS_MEMORY = "reduce max_length or batch_size, or the number of rows at each site"
 
-# Sentinel: no jobs are left, the process may release its actors.
+# Sentinel: no jobs are left, the process may release its workers.
 _RELEASE_ALL = ["release all"]
 
 LoadOutcome = Callable[[str, int, int], SlotOutcome | None]
@@ -150,7 +150,7 @@ class SlotScheduler:
             self._sites.train(slot, list(zone.state.jobs), requests)
 
     def _prewarm(self, zone: EdgeZone, slot: int) -> None:
-        """Start the actors of the next slot early, even while the current slot is trained."""
+        """Start the workers of the next slot early, even while the current slot is trained."""
         jobs = [job for job in zone.state.jobs.values() if _trains_in(job, slot)]
         expected = [f"{self._is_out}:{slot}:{job.id}" for job in jobs]
         if not zone.state.jobs and not self._is_out:

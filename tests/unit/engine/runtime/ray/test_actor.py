@@ -32,6 +32,7 @@ def make_actor(folder: Path, word: str, log: str = "", lease_seconds: float = 60
         log=log,
         niceness=0,
         lease_seconds=lease_seconds,
+        keeps_arrays=False,
     )
 
 

@@ -1,10 +1,11 @@
-"""Units of sites as resources of Ray, and those that are free."""
+"""Units of sites that are free, and as resources of Ray."""
 
 import pytest
 
 from auctune.domain import InputError
 from auctune.edge import ByDuration, EdgeJob, Move, Site, SlotPlan
-from auctune.engine.edge.cluster import FreeResources, actor_resources, node_resources, worker_gpus
+from auctune.engine.edge.ray_sites import actor_resources, node_resources, worker_gpus
+from auctune.engine.edge.sites import FreeResources, capacity_units
 
 JOB = EdgeJob(
     id="job",
@@ -21,9 +22,7 @@ PART = SlotPlan(0, {"a": 2}, "b", (Move("a", "a", 2),))
 
 
 def room(**units: float) -> FreeResources:
-    return FreeResources(
-        {name: node_resources(Site(name, {"cpu": count})) for name, count in units.items()}
-    )
+    return FreeResources({name: capacity_units({"cpu": count}) for name, count in units.items()})
 
 
 def test_what_a_slot_needs_is_not_free_and_the_rest_is() -> None:

@@ -1,0 +1,91 @@
+"""Worker that reads the rows of a site, and cuts them into chunks: no torch, and no state.
+
+| to the worker | from the worker |
+| --- | --- |
+| read {source or "", site, chunks, seed, place, sha256} + content of an upload | rows {sha256, \
+num_rows, sizes} + each chunk |
+
+Chunks are DataSets as JSON, uint8 [bytes]; `sizes` are the bytes of their texts.
+"""
+
+import hashlib
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from auctune.domain import InputError
+from auctune.domain.dataset import DataSet, RowKind, read_dataset
+from auctune.engine.edge.errors import serve
+from auctune.engine.edge.sites import SITE_STORE, Array
+from auctune.engine.runtime.channel import Message, ParentChannel
+from auctune.engine.runtime.worker import WorkerSpec
+from auctune.numerics.rng import stream
+
+STORE_WORKER = WorkerSpec(SITE_STORE, {})
+
+
+def cut_chunks(path: Path, site: str, count: int, seed: int, place: str = "rows") -> list[DataSet]:
+    """Return the rows of a site as chunks, in an order that the seed draws.
+
+    Chunks differ by one row at most.
+
+    Raises:
+        InputError: naming `place`, if the file cannot be read, or has fewer rows than chunks.
+    """
+    data = read_dataset(path, place)
+    if len(data) < count:
+        raise InputError(place, f"has {len(data)} rows", f"{count} at least, one for each chunk")
+    order = stream(seed, "edge", "site", site).permutation(len(data))
+    return [
+        DataSet(data.kind, tuple(data.rows[index] for index in part))
+        for part in np.array_split(order, count)
+    ]
+
+
+def dump_rows(data: DataSet) -> Array:
+    """Return rows as JSON, uint8 [bytes]."""
+    return np.frombuffer(json.dumps([data.kind, data.rows]).encode(), np.uint8)
+
+
+def load_rows(content: Array) -> DataSet:
+    """Return the rows that `dump_rows` wrote."""
+    kind, rows = json.loads(content.tobytes())
+    return DataSet(RowKind(kind), tuple(rows))
+
+
+def main(parent: ParentChannel[Any], _: object) -> None:
+    """Run the worker; it needs no argument."""
+    parent.send({"kind": "ready"})
+    serve(parent, {"read": _read})
+
+
+def _read(message: Message) -> Message:
+    """Return the chunks of a site's rows.
+
+    Raises:
+        InputError: if the rows cannot be used, or are not those that were read before.
+    """
+    place, site = message["place"], message["site"]
+    content = message["arrays"][0].tobytes() if "arrays" in message else None
+    if content is None:
+        try:
+            content = Path(message["source"]).read_bytes()
+        except OSError as error:
+            raise InputError(place, f"cannot be read ({error.strerror})", "a JSONL file") from None
+    sha256 = hashlib.sha256(content).hexdigest()
+    if message["sha256"] not in (None, sha256):
+        raise InputError(place, "has changed", "the rows with which the job began")
+    with tempfile.NamedTemporaryFile(suffix=".jsonl") as file:
+        file.write(content)
+        file.flush()
+        chunks = cut_chunks(Path(file.name), site, message["chunks"], message["seed"], place)
+    return {
+        "kind": "rows",
+        "sha256": sha256,
+        "num_rows": sum(map(len, chunks)),
+        "sizes": [sum(len(str(row).encode()) for row in chunk.rows) for chunk in chunks],
+        "arrays": [dump_rows(chunk) for chunk in chunks],
+    }

@@ -1,0 +1,326 @@
+"""One slot of one job: has its workers compute gradients, and its parameter server take the steps.
+
+The coordinator passes handles of weights and gradients on; it sees none of their values. Workers
+compute a global batch at the same weights, each the micro-batches of its chunks, and the server
+adds them up in the batch's order.
+"""
+
+import math
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
+from dataclasses import astuple, dataclass
+from functools import cached_property
+from typing import Any
+
+from auctune.domain import InputError
+from auctune.domain.errors import AuctuneError
+from auctune.engine.edge.errors import to_slot_error, worker_ended
+from auctune.engine.edge.inputs import EdgeTraining
+from auctune.engine.edge.parameter_server import state_arrays
+from auctune.engine.edge.sites import Array
+from auctune.engine.edge.storage import StoredChunk
+from auctune.engine.runtime.channel import Message
+from auctune.engine.runtime.requests import RequestWorker, WorkerEndedError
+from auctune.train.data_parallel.batches import ChunkRows, slot_batches
+from auctune.train.data_parallel.reducer import AdapterState
+from auctune.train.job import CurvePoint
+
+_POLL_SECONDS = 0.1
+
+
+class SlotCancelledError(AuctuneError):
+    """The slot's time is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowProgress:
+    """Progress of a job's slot: rows that are trained, and seconds since its first step."""
+
+    rows: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedWorker:
+    """A worker of a slot: where it is, and the chunks that it trains."""
+
+    worker: RequestWorker
+    site: str
+    chunks: Sequence[StoredChunk]
+
+    @cached_property
+    def numbers(self) -> frozenset[int]:
+        """Numbers of its chunks."""
+        return frozenset(one.chunk for one in self.chunks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SlotTask:
+    """What a slot trains, and who computes it.
+
+    Attributes:
+        training: of the job.
+        state: from which it goes on; None before the first step.
+        total_rows: of the whole job, over all epochs.
+        workers: each chunk is one's.
+        server: the parameter server, and its site.
+        validation: rows to measure by, which the first worker evaluates, or None.
+        is_last: whether the adapter is exported after it.
+    """
+
+    training: EdgeTraining
+    state: AdapterState | None
+    total_rows: int
+    workers: Sequence[PlacedWorker]
+    server: RequestWorker
+    server_site: str
+    validation: Array | None = None
+    is_last: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotResult:
+    """Result of a job's slot.
+
+    Attributes:
+        state: after it.
+        samples: rows that were trained, over all epochs.
+        losses: of its steps; rows and tokens since the job began.
+        loss: mean over the tokens of its last epoch, as they were met; None if there were none.
+        validation_loss, validation_accuracy: at its end; None without validation data.
+        chunks_crossed, chunk_bytes: chunks that workers got from other sites.
+        parameter_bytes: weights and gradients that crossed sites.
+        seconds: from the first step to the last.
+        adapter: files in PEFT's format by name, after the last slot; else None, as where training
+            has diverged.
+    """
+
+    state: AdapterState
+    samples: int
+    losses: tuple[CurvePoint, ...]
+    loss: float | None
+    validation_loss: float | None
+    validation_accuracy: float | None
+    chunks_crossed: int
+    chunk_bytes: int
+    parameter_bytes: int
+    seconds: float
+    adapter: dict[str, bytes] | None
+
+
+class SlotRun:
+    """Trains a slot on a thread of its own.
+
+    Args:
+        task: the slot.
+        fetch: returns the array of a handle.
+        previous: run of the same workers, which has ended or was cancelled, or None.
+
+    Attributes:
+        result: future of the slot's result. It raises `InputError` if the job cannot be trained,
+            `SlotError` if the slot was not, and `SlotCancelledError`.
+    """
+
+    def __init__(
+        self, task: SlotTask, fetch: Callable[[Any], Array], previous: "SlotRun | None" = None
+    ) -> None:
+        self._task, self._fetch, self._previous = task, fetch, previous
+        self._cancelled = threading.Event()
+        self._rows, self._begun = 0, math.inf
+        self.result: Future[SlotResult] = Future()
+        threading.Thread(target=self._run, daemon=True).start()
+
+    @property
+    def progress(self) -> RowProgress:
+        """Rows that are trained so far."""
+        return RowProgress(self._rows, max(0.0, time.perf_counter() - self._begun))
+
+    def cancel(self) -> None:
+        """Cancel the slot; its workers may still compute what they were sent."""
+        self._cancelled.set()
+
+    def _run(self) -> None:
+        try:
+            if self._previous is not None:
+                # Its thread sends no more requests once it has ended.
+                self._previous.result.exception()
+                self._previous = None
+            self.result.set_result(self._train())
+        except WorkerEndedError:
+            self.result.set_exception(worker_ended())
+        except AuctuneError as error:
+            self.result.set_exception(error)
+        # Ray raises errors of many types where an array was lost with its site.
+        except Exception as error:
+            traceback.print_exc()
+            self.result.set_exception(to_slot_error(error))
+
+    def _train(self) -> SlotResult:
+        task, job = self._task, self._task.training.config
+        loaded = self._load_chunks()
+        sizes = {chunk: rows for one in loaded for chunk, rows in one["sizes"]}
+        begun = self._begin()
+        weights, num_bytes = begun["arrays"][0], 4 * begun["num_parameters"]
+        self._begun, crossed = time.perf_counter(), 0
+        losses: list[CurvePoint] = []
+        last_epoch, last_targets = 0.0, 0
+        batches = slot_batches(
+            job.seed, job.batch_size, task.training.micro_batch, sizes, job.epochs
+        )
+        for batch in batches:
+            gradients, num_copies = self._compute(weights, batch)
+            crossed += num_copies * num_bytes
+            num_rows = sum(part.num_rows for part in batch)
+            (reduced,) = self._wait(
+                [task.server.request({"do": "reduce", "num_rows": num_rows, **gradients})]
+            )
+            weights, loss = reduced["arrays"][0], reduced["loss"]
+            self._rows += num_rows
+            counts = reduced["steps"], reduced["rows"], reduced["tokens"]
+            losses.append((*counts, loss, reduced["accuracy"]))
+            if batch[0].epoch == job.epochs - 1:
+                last_epoch += sum(gradients["losses"])
+                last_targets += sum(gradients["num_targets"])
+            if not math.isfinite(loss):
+                # It has diverged, and no step will mend it.
+                last_epoch, last_targets = loss, 1
+                break
+        validation_loss = validation_accuracy = adapter = None
+        if num_rows := loaded[0]["num_validation_rows"]:
+            validation_loss, validation_accuracy = self._validate(weights, num_rows)
+        if task.is_last and math.isfinite(last_epoch + (validation_loss or 0.0)):
+            adapter = self._export(weights, sizes)
+        seconds = time.perf_counter() - self._begun
+        away = [
+            one for worker in task.workers for one in worker.chunks if one.origin != worker.site
+        ]
+        return SlotResult(
+            state=self._save(),
+            samples=self._rows,
+            losses=tuple(losses),
+            loss=last_epoch / last_targets if last_targets else None,
+            validation_loss=validation_loss,
+            validation_accuracy=validation_accuracy,
+            chunks_crossed=len(away),
+            chunk_bytes=sum(one.num_bytes for one in away),
+            parameter_bytes=crossed,
+            seconds=seconds,
+            adapter=adapter,
+        )
+
+    def _load_chunks(self) -> list[Message]:
+        """Have workers load the chunks of the slot; none computes before all have them."""
+        requests = []
+        for number, one in enumerate(self._task.workers):
+            has_validation = number == 0 and self._task.validation is not None
+            arrays = [chunk.content for chunk in one.chunks]
+            message = {
+                "do": "load",
+                "chunks": [chunk.chunk for chunk in one.chunks],
+                "has_validation": has_validation,
+                "arrays": [*arrays, self._task.validation] if has_validation else arrays,
+            }
+            requests.append(one.worker.request(message))
+        return self._wait(requests)
+
+    def _begin(self) -> Message:
+        """Give the server the state from which the slot goes on.
+
+        Raises:
+            InputError: if the workers' bases differ.
+        """
+        task, first = self._task, self._task.workers[0].worker
+        message: Message = {"do": "begin", "total_rows": task.total_rows}
+        if task.state is None:
+            (begun,) = self._wait([first.request({"do": "begin"})])
+            assert first.ready is not None
+            message |= {"base_digest": first.ready["base_digest"], "arrays": begun["arrays"]}
+        else:
+            state = task.state
+            message |= {
+                "base_digest": state.base_digest,
+                "steps": state.steps,
+                "rows": state.rows,
+                "tokens": state.tokens,
+                "arrays": state_arrays(state),
+            }
+        for one in task.workers:
+            assert one.worker.ready is not None
+            if (found := one.worker.ready["base_digest"]) != message["base_digest"]:
+                raise InputError(
+                    "base",
+                    f"of digest {found[:12]} at site {one.site}",
+                    f"{message['base_digest'][:12]}, with which the job began",
+                )
+        return self._wait([task.server.request(message)])[0]
+
+    def _compute(self, weights: Any, batch: Sequence[ChunkRows]) -> tuple[Message, int]:
+        """Return the gradients of a batch in its order, and how often arrays crossed sites.
+
+        Weights cross once to each site, as its workers share what the site has; gradients each.
+        """
+        calls, requests = [], []
+        for one in self._task.workers:
+            numbers = one.numbers
+            if mine := [part for part in batch if part.chunk in numbers]:
+                parts = [astuple(part) for part in mine]
+                message = {"do": "compute", "parts": parts, "arrays": [weights]}
+                calls.append((one, mine))
+                requests.append(one.worker.request(message))
+        names = ("arrays", "losses", "hits", "num_targets")
+        found: dict[ChunkRows, Mapping[str, Any]] = {}
+        for (_, mine), answer in zip(calls, self._wait(requests), strict=True):
+            for index, part in enumerate(mine):
+                found[part] = {name: answer[name][index] for name in names}
+        gradients = {name: [found[part][name] for part in batch] for name in names}
+        away = [(one.site, len(mine)) for one, mine in calls if one.site != self._task.server_site]
+        return gradients, len({site for site, _ in away}) + sum(count for _, count in away)
+
+    def _validate(self, weights: Any, num_rows: int) -> tuple[float, float]:
+        """Return the mean loss and accuracy on the first worker's rows to measure by."""
+        worker, size = self._task.workers[0].worker, self._task.training.micro_batch
+        loss, hits, num_targets = 0.0, 0, 0
+        for first in range(0, num_rows, size):
+            message = {"do": "validate", "first": first, "count": size, "arrays": [weights]}
+            (part,) = self._wait([worker.request(message)])
+            loss, hits = loss + part["loss"], hits + part["hits"]
+            num_targets += part["num_targets"]
+        return loss / num_targets, hits / num_targets
+
+    def _export(self, weights: Any, sizes: Mapping[int, int]) -> dict[str, bytes]:
+        """Have the first worker that has rows export the adapter, or else the first one."""
+        workers = self._task.workers
+        able = (one for one in workers if any(sizes[number] for number in one.numbers))
+        worker = next(able, workers[0]).worker
+        (files,) = self._wait([worker.request({"do": "export", "arrays": [weights]})])
+        contents = (self._fetch(handle).tobytes() for handle in files["arrays"])
+        return dict(zip(files["names"], contents, strict=True))
+
+    def _save(self) -> AdapterState:
+        (state,) = self._wait([self._task.server.request({"do": "save"})])
+        weights, exp_avg, exp_avg_sq = map(self._fetch, state["arrays"])
+        return AdapterState(
+            weights,
+            exp_avg,
+            exp_avg_sq,
+            state["base_digest"],
+            steps=state["steps"],
+            rows=state["rows"],
+            tokens=state["tokens"],
+        )
+
+    def _wait(self, requests: Sequence[Future[Message]]) -> list[Message]:
+        """Return all answers.
+
+        Raises:
+            SlotCancelledError: if the slot is cancelled meanwhile.
+            AuctuneError: if a worker could not answer.
+        """
+        while not self._cancelled.is_set():
+            done, waiting = wait(requests, _POLL_SECONDS, return_when=FIRST_EXCEPTION)
+            if not waiting or any(one.exception() for one in done):
+                return [one.result() for one in requests if one in done]
+        raise SlotCancelledError("the slot is over")

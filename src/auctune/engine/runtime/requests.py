@@ -1,0 +1,103 @@
+"""A worker that answers requests in their order: each request is a future of its answer.
+
+Such a worker handles one request after the other, and sends one message for each: the answer, or
+`failed` if that request could not be handled. Before the first it sends `ready`.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+
+from auctune.domain import AuctuneError
+from auctune.engine.runtime.channel import Message, OnMessage
+from auctune.engine.runtime.worker import WorkerHandle
+
+# Messages that answer nothing.
+_PROGRESS = ("alive", "started", "preparing", "missing")
+
+
+class WorkerEndedError(AuctuneError):
+    """The worker ended before it answered."""
+
+
+class RequestWorker:
+    """Handle of a worker that answers requests in their order. Thread-safe.
+
+    Args:
+        start: starts the worker, and is given where its messages go.
+        read_failure: returns the error of a message `failed`.
+
+    Attributes:
+        ready: the message with which the worker said that it is ready, or None.
+
+    Raises:
+        OSError, RuntimeError: if it cannot be started.
+    """
+
+    def __init__(
+        self,
+        start: Callable[[OnMessage], WorkerHandle],
+        read_failure: Callable[[Message], AuctuneError],
+    ) -> None:
+        self._read_failure = read_failure
+        self._lock = threading.Lock()
+        self._pending: deque[Future[Message]] = deque()
+        self._error: AuctuneError | None = None
+        self.ready: Message | None = None
+        # Messages wait until the handle is known.
+        with self._lock:
+            self._handle = start(self._on_message)
+
+    @property
+    def pid(self) -> int | None:
+        """Process id; None if it is a process of another machine."""
+        return self._handle.pid
+
+    @property
+    def is_starting(self) -> bool:
+        """Return whether it may become ready."""
+        return self.ready is None and self._error is None
+
+    @property
+    def has_ended(self) -> bool:
+        """Return whether it answers no more."""
+        return self._error is not None
+
+    def request(self, message: Mapping[str, object]) -> Future[Message]:
+        """Send a request; does not wait. The future raises what the worker could not do.
+
+        Raises (of the future):
+            WorkerEndedError: if the worker ended before it answered.
+        """
+        future: Future[Message] = Future()
+        with self._lock:
+            if self._error is None:
+                self._pending.append(future)
+                self._handle.send(message)
+            else:
+                future.set_exception(self._error)
+        return future
+
+    def kill(self) -> None:
+        """End the worker at once; may be called again."""
+        self._handle.kill()
+
+    def _on_message(self, message: Message | None) -> None:
+        with self._lock:
+            if message is None:
+                error = self._error or WorkerEndedError(f"a worker {self._handle.exit_reason()}")
+                self._error = error
+                while self._pending:
+                    self._pending.popleft().set_exception(error)
+            elif message["kind"] in _PROGRESS:
+                return
+            elif message["kind"] == "ready":
+                self.ready = message
+            elif message["kind"] != "failed":
+                self._pending.popleft().set_result(message)
+            elif self.ready is None:
+                # It could not start, and ends.
+                self._error = self._read_failure(message)
+            else:
+                self._pending.popleft().set_exception(self._read_failure(message))
