@@ -190,14 +190,14 @@ def test_rows_and_seconds_of_a_slot_that_was_not_finished_are_reported(
 def test_actors_that_stand_still_are_replaced_after_some_slots(
     trainer: SiteTrainer, run: Runner, results: Results, tmp_path: Path
 ) -> None:
-    from ray._private.state import actors as known
+    import ray
 
     half = replace(PART, workers={"a": 1}, moves=(Move("a", "a", 2),))
     job = replace(request_of(tmp_path, "stuck"), part=half)
     run(0, job)
     before = actors(trainer, "stuck")
     server = trainer._actors["stuck"]._server
-    os.kill(known(server._actor_id.hex())["Pid"], signal.SIGSTOP)
+    os.kill(ray.get(server.__ray_call__.remote(lambda _: os.getpid())), signal.SIGSTOP)
     for slot in range(1, 4):
         run(slot, job, is_over=lambda _: True)
         assert actors(trainer, "stuck") == before
