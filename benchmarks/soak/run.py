@@ -69,6 +69,7 @@ def soak(
         history,
         records,
         environment.fault_counts,
+        environment.missed_fault_counts,
         environment.start_seconds,
         state.num_results,
         violations,
