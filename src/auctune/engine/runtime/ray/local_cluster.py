@@ -2,8 +2,8 @@
 
 On Linux the kernel ends them with the process that started them. Only the loopback interface is
 used, and no dashboard or usage report is started. A driver of a cluster runs code as the user who
-owns the processes of its nodes: drivers need a random token, and sockets and logs are in a folder
-that no other user may enter.
+owns the processes of its nodes: drivers need a token, a random one unless the environment has one,
+and sockets and logs are in a folder that no other user may enter.
 
 Nodes are started by `ray.cluster_utils`, which Ray has for several nodes on one machine. The
 command `ray start` would not do: for a node that joins, it replaces the loopback address by the
