@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from auctune.engine.runtime.ray.local_cluster import set_ray_environment
 from support.cpu_seconds import CpuSeconds
 from support.kernel_cache import share_kernels
 from support.one_fork_server import open_fork_server
@@ -30,7 +31,8 @@ settings.load_profile("auctune")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Before any process is started."""
+    """Before any process is started and Ray is imported."""
+    set_ray_environment()
     open_fork_server()
     config.pluginmanager.register(RayClusterLimit())
     if config.getoption("durations"):

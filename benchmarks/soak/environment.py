@@ -74,7 +74,8 @@ class Environment:
         nodes_down: names of killed Ray nodes.
         nodes_drained: names of nodes that an operator has drained.
         start_seconds: duration of each start of the service.
-        fault_counts: injected faults, by name.
+        fault_counts, missed_fault_counts: faults that were injected, and those that found nothing
+            to break, by name.
         violations: unexpected exits and failed starts of the service.
         stop_requested: ends the clients, and cuts their pauses short.
     """
@@ -93,6 +94,7 @@ class Environment:
         self.nodes_drained: set[str] = set()
         self.start_seconds: list[float] = []
         self.fault_counts: Counter[str] = Counter()
+        self.missed_fault_counts: Counter[str] = Counter()
         self.violations: list[str] = []
         self.stop_requested = threading.Event()
 

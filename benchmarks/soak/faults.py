@@ -8,7 +8,9 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 
+from auctune.engine.runtime.messages import NODE_WORKER
 from soak.environment import Environment
 from support.market_runs import descendants
 from support.processes import kill
@@ -19,6 +21,10 @@ AUCTION_ZONE = "owned"
 _MEAN_SECONDS_BETWEEN = 40.0
 _MIN_SECONDS_BETWEEN = 4.0
 _POLL_SECONDS = 0.2
+
+
+class NotInjectedError(Exception):
+    """A fault has found nothing to break."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +42,8 @@ class Fault:
     Attributes:
         name: for the report.
         weight: relative frequency.
-        inject: injects it; returns its recovery, or `None` if it needs none.
+        inject: injects it; returns its recovery, or `None` if it needs none. Raises
+            `NotInjectedError` if there is nothing to break.
     """
 
     name: str
@@ -52,6 +59,8 @@ class FaultInjector:
         faults: to draw from.
         rng: of moments and faults.
         on_fault: called with the name of each fault before it is injected.
+
+    Faults that were injected and those that found nothing to break are counted by the environment.
     """
 
     def __init__(
@@ -87,8 +96,12 @@ class FaultInjector:
     def _inject(self) -> None:
         fault = self._rng.choices(self._faults, [fault.weight for fault in self._faults])[0]
         self._on_fault(fault.name)
+        try:
+            recovery = fault.inject(self._environment, self._rng)
+        except NotInjectedError:
+            self._environment.missed_fault_counts[fault.name] += 1
+            return
         self._environment.fault_counts[fault.name] += 1
-        recovery = fault.inject(self._environment, self._rng)
         if recovery is not None:
             at = time.monotonic() + recovery.after_seconds
             heapq.heappush(self._recoveries, (at, next(self._numbers), recovery.apply))
@@ -126,10 +139,10 @@ def _restart_head(environment: Environment, _rng: random.Random) -> None:
     environment.nodes_down.clear()
 
 
-def _kill_node(environment: Environment, rng: random.Random) -> Recovery | None:
+def _kill_node(environment: Environment, rng: random.Random) -> Recovery:
     """Kill a Ray node for a shorter or longer time than `missing_seconds` of the zone."""
     if len(environment.nodes_up) < 2:
-        return None
+        raise NotInjectedError
     node = rng.choice(environment.nodes_up)
     environment.nodes_down.add(node)
     environment.cluster.tell("kill", node)
@@ -143,10 +156,10 @@ def _kill_node(environment: Environment, rng: random.Random) -> Recovery | None:
     return Recovery(rng.uniform(2, 100), start)
 
 
-def _drain_node(environment: Environment, rng: random.Random) -> Recovery | None:
+def _drain_node(environment: Environment, rng: random.Random) -> Recovery:
     candidates = [node for node in environment.nodes_up if node not in environment.nodes_drained]
     if len(candidates) < 2:
-        return None
+        raise NotInjectedError
     node = rng.choice(candidates)
     environment.nodes_drained.add(node)
     route = f"/v1/zones/{AUCTION_ZONE}/nodes/{node}"
@@ -164,21 +177,21 @@ def _drain_node(environment: Environment, rng: random.Random) -> Recovery | None
 
 def _kill_node_process(environment: Environment, rng: random.Random) -> None:
     # Node processes are descendants of the cluster, not of the service.
-    _kill_child(environment.cluster.pid, b"auctune.engine.workers.node", rng)
+    _kill_child(environment.cluster.pid, NODE_WORKER, rng)
 
 
-def _kill_vendor(environment: Environment, rng: random.Random) -> Recovery | None:
+def _kill_vendor(environment: Environment, rng: random.Random) -> Recovery:
     vendor = environment.vendor
     if not vendor.is_there:
-        return None
+        raise NotInjectedError
     vendor.kill()
     return Recovery(rng.uniform(2, 30), vendor.restart)
 
 
-def _pause_vendor(environment: Environment, rng: random.Random) -> Recovery | None:
+def _pause_vendor(environment: Environment, rng: random.Random) -> Recovery:
     vendor = environment.vendor
     if not vendor.is_there:
-        return None
+        raise NotInjectedError
     vendor.freeze()
 
     def resume() -> None:
@@ -188,24 +201,28 @@ def _pause_vendor(environment: Environment, rng: random.Random) -> Recovery | No
     return Recovery(rng.uniform(2, 20), resume)
 
 
-def child_killed(process: str, program: bytes) -> Fault:
+def child_killed(process: str, module: str) -> Fault:
     """Return the SIGKILL of a child process of the service.
 
     Args:
         process: name for the report.
-        program: part of the child's command line.
+        module: of the worker that the child runs.
     """
 
+    # Else a module that was renamed would never be found.
+    assert find_spec(module) is not None, module
+
     def inject(environment: Environment, rng: random.Random) -> None:
-        _kill_child(environment.service.pid, program, rng)
+        _kill_child(environment.service.pid, module, rng)
 
     return Fault(f"{process} killed", 1.0, inject)
 
 
-def _kill_child(pid: int, program: bytes, rng: random.Random) -> None:
-    children = [child for child in descendants(pid) if program in command_line(child)]
-    if children:
-        kill(rng.choice(children))
+def _kill_child(pid: int, module: str, rng: random.Random) -> None:
+    children = [child for child in descendants(pid) if module.encode() in command_line(child)]
+    if not children:
+        raise NotInjectedError
+    kill(rng.choice(children))
 
 
 COMMON_FAULTS = (

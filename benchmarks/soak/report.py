@@ -85,7 +85,7 @@ class SoakResult:
         seed: of all draws.
         history: recorded by the service.
         clients: records of all clients.
-        fault_counts: injected faults, by name.
+        fault_counts, missed_fault_counts: as of `Environment`.
         start_seconds: duration of each start of the service.
         num_results: adapters and networks that load.
         violations: found by the audit; empty if the soak has passed.
@@ -96,6 +96,7 @@ class SoakResult:
     history: History
     clients: Sequence[ClientRecord]
     fault_counts: Counter[str]
+    missed_fault_counts: Counter[str]
     start_seconds: Sequence[float]
     num_results: int
     violations: Sequence[str]
@@ -103,7 +104,8 @@ class SoakResult:
 
 def show(result: SoakResult, console: Console) -> None:
     """Print tables of jobs and faults, a summary, and violations."""
-    for table in (_zones(result.history), _outcomes(result.history), _faults(result.fault_counts)):
+    faults = _faults(result.fault_counts, result.missed_fault_counts)
+    for table in (_zones(result.history), _outcomes(result.history), faults):
         console.print(table)
     requests = [request for client in result.clients for request in client.requests]
     starts = result.start_seconds
@@ -161,8 +163,8 @@ def _outcome(job: JobHistory) -> str:
     return str(job.end.type).removeprefix("job.")
 
 
-def _faults(counts: Counter[str]) -> Table:
-    table = Table("fault", "times", title="injected faults")
-    for name, count in counts.most_common():
-        table.add_row(name, str(count))
+def _faults(injected: Counter[str], missed: Counter[str]) -> Table:
+    table = Table("fault", "injected", "found nothing to break", title="faults")
+    for name, _ in (injected + missed).most_common():
+        table.add_row(name, str(injected[name]), str(missed[name]))
     return table

@@ -1,6 +1,5 @@
 """A soak: bids and faults, then recovery, and the audit."""
 
-import os
 import random
 import time
 from collections.abc import Iterator, Sequence
@@ -19,7 +18,7 @@ from soak.history import count_open_jobs, read_history
 from soak.report import Progress, SoakResult
 from soak.zones import DATA_SETS, ZONES
 from support.lying_vendor import lying_vendor
-from support.ray_nodes import ENVIRONMENT, ray_nodes
+from support.ray_nodes import ray_nodes
 from support.vendor_process import VendorProcess
 
 # Two clients each; the last one has a budget.
@@ -70,6 +69,7 @@ def soak(
         history,
         records,
         environment.fault_counts,
+        environment.missed_fault_counts,
         environment.start_seconds,
         state.num_results,
         violations,
@@ -78,8 +78,6 @@ def soak(
 
 @contextmanager
 def _open_environment(folder: Path, seed: int) -> Iterator[Environment]:
-    # The service is a driver of the Ray cluster.
-    os.environ |= ENVIRONMENT
     arguments = ("--price", "0.02", "--delay-seconds", "2")
     with (
         ray_nodes(*NODES) as cluster,

@@ -195,7 +195,7 @@ class SpotZone(SoakZone):
     weight = 1.5
     is_metered = True
     empty_model = staticmethod(empty_spot)
-    faults = (child_killed("the process of a spot job", b"spot.job_process"),)
+    faults = (child_killed("the process of a spot job", "auctune.engine.spot.job_process"),)
 
     def settings(self, environment: Environment) -> str:
         market = daily_market(4000, _SPOT_SLOT_SECONDS, period=12)
@@ -241,7 +241,7 @@ class TimeshareZone(SoakZone):
     weight = 1.2
     is_metered = True
     empty_model = staticmethod(empty_timeshare)
-    faults = (child_killed("the pool", b"pool.worker"),)
+    faults = (child_killed("the pool", "auctune.engine.pool.worker"),)
 
     def settings(self, environment: Environment) -> str:
         return f"""
@@ -276,7 +276,7 @@ class EdgeZone(SoakZone):
     weight = 2.0
     is_metered = False
     empty_model = staticmethod(empty_edge)
-    faults = (child_killed("the sites' process", b"run.edge.worker"),)
+    faults = (child_killed("the sites' process", "auctune.engine.edge.worker"),)
 
     def settings(self, environment: Environment) -> str:
         sites = "".join(

@@ -6,15 +6,13 @@ from pathlib import Path
 import pytest
 
 from support.executor_kinds import KINDS, ExecutorKind, Local, OnRay
-from support.ray_nodes import ENVIRONMENT, RayNodes, ray_nodes
+from support.ray_nodes import RayNodes, ray_nodes
 
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[RayNodes]:
     """A cluster with nodes alpha and beta, and one for the drivers."""
-    with pytest.MonkeyPatch.context() as patch, ray_nodes("alpha", "beta") as cluster:
-        for name, value in ENVIRONMENT.items():
-            patch.setenv(name, value)
+    with ray_nodes("alpha", "beta") as cluster:
         yield cluster
 
 

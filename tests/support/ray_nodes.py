@@ -11,8 +11,6 @@ Run as a program it is the cluster, told by lines what to do:
 | head | kills the head; as it knows nothing of before, all nodes begin anew with the next one |
 """
 
-import os
-import secrets
 import subprocess
 import sys
 import traceback
@@ -22,19 +20,12 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from auctune.engine.runtime.ray.local_cluster import LocalCluster, set_ray_environment
+
 T = TypeVar("T")
 
 CPUS = 4
 _MAX_STARTS = 10
-
-# Ray would take the machine's address for the loopback's, which these nodes have.
-# Its drivers are told the token as an operator would tell them.
-ENVIRONMENT = {
-    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_AUTH_MODE": "token",
-    "RAY_AUTH_TOKEN": secrets.token_hex(32),
-}
 
 
 class RayNodes:
@@ -45,12 +36,13 @@ class RayNodes:
     """
 
     def __init__(self, nodes: Sequence[str]) -> None:
+        # Its drivers are given the token as an operator would give it to them.
+        set_ray_environment()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "support.ray_nodes", *nodes],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=os.environ | ENVIRONMENT,
             cwd=Path(__file__).parents[1],
         )
         self.address = self._answer()
@@ -103,7 +95,6 @@ def until_started(start: Callable[[], T]) -> T:
 def main() -> None:
     from auctune.edge import Site
     from auctune.engine.edge.ray_sites import node_resources
-    from auctune.engine.runtime.ray.local_cluster import LocalCluster
     from auctune.engine.runtime.ray.params import default_node_resource
 
     has: dict[str, dict[str, float]] = {
@@ -114,10 +105,9 @@ def main() -> None:
         }
         for name in sys.argv[1:]
     }
-    token = os.environ["RAY_AUTH_TOKEN"]
 
     def start_cluster(port: int = 0) -> LocalCluster:
-        return until_started(lambda: LocalCluster(has, port=port, token=token).__enter__())
+        return until_started(lambda: LocalCluster(has, port=port).__enter__())
 
     cluster = start_cluster()
     print(cluster.address, flush=True)

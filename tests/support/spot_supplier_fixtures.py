@@ -5,16 +5,14 @@ from collections.abc import Iterator
 import pytest
 
 from support.executor_kinds import KINDS
-from support.ray_nodes import ENVIRONMENT, RayNodes, ray_nodes
+from support.ray_nodes import RayNodes, ray_nodes
 from support.spot_suppliers import ON_DEMAND, SPOT, OnRay, OnThisMachine, Supplier
 
 
 @pytest.fixture(scope="module")
 def rented_nodes() -> Iterator[RayNodes]:
     """A cluster with a node of each kind of instance, and one for the drivers."""
-    with pytest.MonkeyPatch.context() as patch, ray_nodes(SPOT, ON_DEMAND) as cluster:
-        for name, value in ENVIRONMENT.items():
-            patch.setenv(name, value)
+    with ray_nodes(SPOT, ON_DEMAND) as cluster:
         yield cluster
 
 

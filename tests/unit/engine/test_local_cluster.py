@@ -1,12 +1,52 @@
-"""A node of a local cluster that is slow to start."""
+"""A local cluster: its environment, and a node that is slow to start."""
 
+import os
 import subprocess
+import sys
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from auctune.engine.runtime.ray.local_cluster import LocalCluster, drop_folder
+from auctune.domain import InputError
+from auctune.engine.runtime.ray.local_cluster import (
+    LocalCluster,
+    drop_folder,
+    set_ray_environment,
+)
+
+TOKEN = "RAY_AUTH_TOKEN"
+
+
+@pytest.fixture
+def without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that has not imported Ray, in an environment without a token."""
+    monkeypatch.setattr(os, "environ", {"PATH": os.environ["PATH"]})
+    monkeypatch.delitem(sys.modules, "ray", raising=False)
+
+
+@pytest.mark.usefixtures("without_ray")
+def test_clusters_of_a_process_have_one_random_token_or_that_of_the_environment() -> None:
+    set_ray_environment()
+    token = os.environ.pop(TOKEN)
+    assert len(bytes.fromhex(token)) == 32
+    set_ray_environment()
+    assert os.environ[TOKEN] != token
+    os.environ |= {TOKEN: "an operator's", "RAY_AUTH_MODE": "disabled"}
+    set_ray_environment()
+    assert (os.environ[TOKEN], os.environ["RAY_AUTH_MODE"]) == ("an operator's", "token")
+
+
+@pytest.mark.usefixtures("without_ray")
+def test_ray_that_was_imported_without_the_token_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    set_ray_environment()
+    monkeypatch.setitem(sys.modules, "ray", sys)
+    set_ray_environment()
+    del os.environ[TOKEN]
+    with pytest.raises(InputError, match=f"^ray: .*imported without {TOKEN} in the environment"):
+        set_ray_environment()
 
 
 @dataclass

@@ -62,6 +62,9 @@ class Preparing(TypedDict):
 
 
 _HEARTBEAT_SECONDS = 1.0
+HEARTBEAT_TIMEOUT, STARTUP_TIMEOUT = 15.0, 60.0
+"""Seconds without a message after which a worker is given up, and those before it is ready: loading
+libraries blocks all threads of a process."""
 
 
 def encode(message: Mapping[str, Any]) -> bytes:

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from multiprocessing import connection, forkserver, reduction
 from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import IO, Any
 
@@ -47,6 +48,8 @@ _FORKING = multiprocessing.get_context("forkserver")
 # The standard library reaps all children of a process in whatever thread starts or polls one.
 _fork_lock = threading.Lock()
 _fork_server_of: int | None = None
+# What the fork server preloads, as JSON of module and argument.
+_preload = json.dumps(["", None])
 _log = logging.getLogger(__name__)
 
 
@@ -57,39 +60,67 @@ def start_fork_server(module: str = "", argument: object = None) -> None:
 
     Args:
         module: whose `preload` the fork server calls with the argument, to share with the workers
-            what it loads; "": none.
+            what it loads; "": none. A fork server that is there already does not call it, which is
+            logged: then each worker loads for itself.
         argument: plain values.
     """
-    global _fork_server_of
+    global _fork_server_of, _preload
+    preload = json.dumps([module, argument])
     if _fork_server_of == os.getpid():
+        if module and preload != _preload:
+            _log.warning(
+                "a fork server is there already: workers of %s load for themselves", module
+            )
         return
     # A worker may have workers of its own, as those of a rented job.
     multiprocessing.current_process().daemon = False
     forkserver.set_forkserver_preload(list(_PRELOAD))
-    os.environ[PRELOAD] = json.dumps([module, argument])
-    try:
-        with _use_fork_server():
-            forkserver.ensure_running()
-    finally:
-        del os.environ[PRELOAD]
+    _preload = preload
+    with _use_fork_server():
+        forkserver.ensure_running()
     _fork_server_of = os.getpid()
+
+
+def wait_for_fork_server() -> None:
+    """Wait until the fork server has preloaded everything: it forks nothing before.
+
+    Raises:
+        OSError: if it ends.
+    """
+    process = _FORKING.Process(target=_do_nothing)
+    _start_forked(process)
+    process.join()
+
+
+def _do_nothing() -> None:
+    pass
+
+
+def _start_forked(process: ForkServerProcess) -> None:
+    with _use_fork_server():
+        try:
+            process.start()
+        except EOFError:
+            raise OSError(0, "the fork server has ended") from None
 
 
 @contextmanager
 def _use_fork_server() -> Iterator[None]:
-    """Have a fork server that the block starts, again if it was killed, ignore the current folder.
+    """Set the environment of a fork server that the block starts, again if it was killed.
 
-    A file of the user's there must not shadow a module.
+    It ignores the current folder, where a file of the user's must not shadow a module.
     """
+    changes = {_SAFE_PATH: "1", PRELOAD: _preload}
     with _fork_lock:
-        before = os.environ.get(_SAFE_PATH)
-        os.environ[_SAFE_PATH] = "1"
+        before = {name: os.environ.get(name) for name in changes}
+        os.environ |= changes
         try:
             yield
         finally:
-            del os.environ[_SAFE_PATH]
-            if before is not None:
-                os.environ[_SAFE_PATH] = before
+            for name, value in before.items():
+                del os.environ[name]
+                if value is not None:
+                    os.environ[name] = value
 
 
 class WorkerProcess:
@@ -484,11 +515,7 @@ class _ForkedProcess:
             args=(module, descriptors, environment, os.getpid()),
             daemon=True,
         )
-        with _use_fork_server():
-            try:
-                self._process.start()
-            except EOFError:
-                raise OSError(0, "the fork server has ended") from None
+        _start_forked(self._process)
         assert self._process.pid is not None
         self.pid = self._process.pid
         # The library takes all workers of a fork server that was killed for ended ones.

@@ -73,8 +73,8 @@ class RequestWorker:
         future: Future[Message] = Future()
         with self._lock:
             if self._error is None:
-                self._pending.append(future)
                 self._handle.send(message)
+                self._pending.append(future)
             else:
                 future.set_exception(self._error)
         return future

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TypeGuard
 
 from auctune.domain import InputError
+from auctune.engine.runtime.channel import HEARTBEAT_TIMEOUT, STARTUP_TIMEOUT
 from auctune.engine.runtime.mailbox import Mailbox
 from auctune.engine.runtime.messages import (
     PING,
@@ -43,7 +44,7 @@ class SupervisorPolicy:
 
     Attributes:
         heartbeat_seconds: without a message after which a worker is killed.
-        startup_seconds: the same before it is ready: loading libraries blocks all its threads.
+        startup_seconds: the same before it is ready.
         overdue_seconds: after the end of a request's slot, until a worker that has not answered is
             killed.
         max_exits: exits in a row from which on a node is lost.
@@ -53,8 +54,8 @@ class SupervisorPolicy:
         stop_seconds: for a worker to save its work, at the end.
     """
 
-    heartbeat_seconds: float = 15.0
-    startup_seconds: float = 60.0
+    heartbeat_seconds: float = HEARTBEAT_TIMEOUT
+    startup_seconds: float = STARTUP_TIMEOUT
     overdue_seconds: float = 120.0
     max_exits: int = 3
     min_backoff_seconds: float = 1.0

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from auctune.domain import InputError
 from auctune.engine.runtime.channel import Message, OnMessage
-from auctune.engine.runtime.local import LocalLauncher, start_fork_server
+from auctune.engine.runtime.local import LocalLauncher, start_fork_server, wait_for_fork_server
 from auctune.engine.runtime.worker import Launcher, WorkerHandle, WorkerSpec
 from auctune.engine.spot.traces import MarketTrace
 from auctune.engine.spot.worker import WORKER, SpotRunError, WorkerSettings, dump_settings
@@ -259,6 +259,12 @@ class LocalProvider:
         worker = worker_spec(settings, log, fork=self.warm)
         if self.warm and settings.device == "cpu":
             start_fork_server(WORKER, worker.argument)
+            # The run's first slot is paid for: it begins once workers can be forked at once.
+            try:
+                wait_for_fork_server()
+            except OSError as error:
+                why = f"a worker's process cannot be started: {error.strerror}"
+                raise SpotRunError(why) from None
         launcher = LocalLauncher(dict.fromkeys(PurchaseOption, worker))
         return InstanceProvider(self.trace, launcher, TraceCapacity(self.trace))
 

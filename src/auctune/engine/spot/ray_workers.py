@@ -62,6 +62,7 @@ class RayLauncher:
                 (PurchaseOption.ON_DEMAND, params.on_demand),
             )
         }
+        self._spot: list[RayWorker] = []
         self._connection = ExitStack()
         try:
             ensure_node = self._connection.enter_context(_connect(params, log.parent))
@@ -91,15 +92,24 @@ class RayLauncher:
             on_message(message)
 
         worker = self._driver.worker(spec, deliver)
+        if name == PurchaseOption.SPOT:
+            self._spot.append(worker)
         worker.start()
         return worker
 
     def num_free(self) -> int:
-        """Return how many more spot instances fit on the cluster."""
-        from ray._private.state import available_resources_per_node
+        """Return how many more spot instances fit on the cluster.
+
+        Ray publishes what is free for the cluster as a whole alone, so that the run's own instances
+        are subtracted from what its nodes have. Those of others count only once they use up the
+        whole cluster; an instance that finds no place is preempted as missing.
+        """
+        import ray
 
         needs = self._needs[PurchaseOption.SPOT]
-        return sum(_num_fitting(has, needs) for has in available_resources_per_node().values())
+        self._spot = [worker for worker in self._spot if not worker.is_gone]
+        room = sum(_num_fitting(node["Resources"], needs) for node in ray.nodes() if node["Alive"])
+        return max(0, min(room - len(self._spot), _num_fitting(ray.available_resources(), needs)))
 
     def close(self) -> None:
         self._connection.close()

@@ -13,7 +13,7 @@ from functools import partial
 
 from auctune.engine.runtime.channel import Message, read_error
 from auctune.engine.spot.provider import Instance
-from auctune.engine.spot.worker import GradientMessage, GradientReady, SpotRunError
+from auctune.engine.spot.worker import Floats32, GradientMessage, GradientReady, SpotRunError
 from auctune.train.data_parallel.batches import Contribution, RowRange
 from auctune.train.data_parallel.trainer import ElasticTrainer
 
@@ -79,6 +79,8 @@ class WorkerPool:
         )
         self._stuck_seconds, self._now = stuck_seconds, now
         self._workers: dict[str, _PooledWorker] = {}
+        # Those that were sent last, and their step.
+        self._weights: tuple[int, Floats32 | None] = (-1, None)
         self._inbox: queue.SimpleQueue[tuple[_PooledWorker, GradientMessage | None]] = (
             queue.SimpleQueue()
         )
@@ -167,8 +169,16 @@ class WorkerPool:
             worker.part, worker.since = part, self._now()
             message: Message = {"do": "compute", "first": part.first, "stop": part.stop}
             if worker.step != self._trainer.step:
-                worker.step, message["arrays"] = self._trainer.step, [self._trainer.values]
+                worker.step, message["arrays"] = self._trainer.step, [self._current_weights()]
             worker.instance.send(message)
+
+    def _current_weights(self) -> Floats32:
+        """Return the weights of the current step: one array for all workers, never changed."""
+        step, weights = self._weights
+        if weights is None or step != self._trainer.step:
+            weights = self._trainer.values.copy()
+            self._weights = self._trainer.step, weights
+        return weights
 
     def _kill_stuck(self) -> None:
         """Kill workers that have taken too long; their exit is a message as any other."""

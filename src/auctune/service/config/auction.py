@@ -122,7 +122,7 @@ class AuctionConfig(LanguageZoneConfig):
     ray: RayParams | None = Field(
         default=None,
         description='the [Ray cluster](#zonesray); only with `executor = "ray"`',
-        examples=[{"address": "10.0.0.1:6379", "lease_seconds": 8.0, "missing_seconds": 15.0}],
+        examples=[{"address": "10.0.0.1:6379", "lease_seconds": 15.0, "missing_seconds": 15.0}],
     )
     share: Annotated[float, Field(gt=0, le=1)] = Field(
         default=0.25,

@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
+from auctune.engine.runtime import local
 from auctune.engine.runtime.channel import Message
 from auctune.engine.runtime.local import (
+    PRELOAD,
     AsyncWorker,
     WorkerProcess,
     device_in_child,
@@ -22,6 +24,7 @@ from auctune.engine.runtime.local import (
     start_fork_server,
     start_node,
     visible_gpu,
+    wait_for_fork_server,
 )
 from auctune.engine.runtime.messages import NodeSettings, TrainSlotRequest
 from support.market_runs import living, parent_of
@@ -143,6 +146,31 @@ def test_a_fork_server_that_was_killed_is_restarted_without_the_current_folder(
     worker, _ = idle(tmp_path, fork=True)
     assert own_fork_server._forkserver_pid != killed
     worker.kill()
+
+
+def test_a_fork_server_that_was_killed_preloads_again_and_one_that_runs_is_kept(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    own_fork_server: Any,
+) -> None:
+    own_fork_server.set_forkserver_preload(["support.preloaded"])
+    monkeypatch.setattr(local, "_fork_server_of", None)
+    monkeypatch.setattr(local, "_preload", local._preload)
+    os.kill(own_fork_server._forkserver_pid, signal.SIGKILL)
+    loaded = tmp_path / "loaded"
+    for count in (1, 2):
+        poll(lambda: not living([own_fork_server._forkserver_pid]))
+        start_fork_server("support.preloaded", str(loaded))
+        wait_for_fork_server()
+        assert loaded.read_text() == "loaded\n" * count
+        os.kill(own_fork_server._forkserver_pid, signal.SIGKILL)
+    assert PRELOAD not in os.environ
+    assert not caplog.records
+    start_fork_server("support.preloaded", "another")
+    assert [one.message for one in caplog.records] == [
+        "a fork server is there already: workers of support.preloaded load for themselves"
+    ]
 
 
 def test_a_forked_worker_has_the_environment_and_the_folder_of_its_parent(

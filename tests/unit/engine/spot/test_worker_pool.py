@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from auctune.engine.runtime.channel import OnMessage
@@ -96,6 +97,23 @@ def test_a_worker_that_never_gets_ready_is_killed(
     silent = yard.silent()
     pool.add(silent)
     assert until(pool, "exited").exited == [silent]
+
+
+def test_all_workers_get_the_same_array_of_a_steps_weights_which_is_not_changed_later(
+    site: Site, trainer: ElasticTrainer, yard: Yard
+) -> None:
+    pool = WorkerPool(trainer, site.base.digest)
+    weights = pool._current_weights()
+    before = weights.copy()
+    assert pool._current_weights() is weights
+    pool.add(yard.honest())
+    step = trainer.step
+    while trainer.step == step:
+        pool.poll(0.05)
+        trainer.advance()
+    np.testing.assert_array_equal(weights, before)
+    assert not np.array_equal(pool._current_weights(), before)
+    np.testing.assert_array_equal(pool._current_weights(), trainer.values)
 
 
 class Loading(ThreadWorker):

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from auctune.engine.runtime.channel import Message, ParentChannel, run_main
+from auctune.engine.runtime.channel import STARTUP_TIMEOUT, Message, ParentChannel, run_main
 from auctune.engine.runtime.local import (
     STDERR_TAIL,
     argument_in_child,
@@ -25,7 +25,8 @@ from auctune.engine.runtime.local import (
 
 # A call waits so long for a message of the worker.
 _WAIT_SECONDS = 0.2
-_START_SECONDS = 60.0
+# A worker that gets no calls outlives the lease of those who call it: they give it up first.
+_OWN_LEASES = 2.0
 
 
 class WorkerActor:
@@ -38,7 +39,9 @@ class WorkerActor:
         cwd: folder in which paths are relative.
         log: file to which its standard error is appended, or "".
         niceness: of the process.
-        lease_seconds: without a call after which the process ends; longer until it is ready.
+        lease_seconds: without an answer after which the driver gives the worker up; longer until
+            it is ready. The process ends after twice that time without a call, whether its worker
+            runs or has ended.
         keeps_arrays: whether arrays of the worker's messages stay in the object store of its
             machine; the driver gets references, which it may send to other workers.
     """
@@ -76,6 +79,7 @@ class WorkerActor:
                 "node": _ray_node_id(),
             }
         )
+        threading.Thread(target=self._watch, daemon=True).start()
         try:
             _redirect_output(log)
         except OSError as error:
@@ -83,10 +87,9 @@ class WorkerActor:
             return
         self._parent = ParentChannel[Any](self._transmit, self._end)
         threading.Thread(target=self._run, args=(module, argument), daemon=True).start()
-        threading.Thread(target=self._watch, daemon=True).start()
 
     def send(self, request: Message) -> None:
-        """Hand a request to the worker."""
+        """Hand a request to the worker; its arrays may be references."""
         self._called_at = time.monotonic()
         if self._exit_reason is not None:
             return
@@ -141,25 +144,20 @@ class WorkerActor:
             self._changed.notify_all()
 
     def _watch(self) -> None:
-        """End the process once the driver has made no call for the time of the lease."""
-        while (left := self._called_at + self._lease - time.monotonic()) > 0:
-            with self._changed:
-                pause = min(left, self._lease_seconds)
-                if self._changed.wait_for(lambda: self._exit_reason is not None, pause):
-                    return
+        """End the process once the driver has made no call for its own time."""
+        while (remaining := self._called_at + self._own_lease - time.monotonic()) > 0:
+            time.sleep(min(remaining, self._lease_seconds))
         os._exit(1)
 
     @property
-    def _lease(self) -> float:
-        return current_lease(self._lease_seconds, is_ready=self._is_ready)
+    def _own_lease(self) -> float:
+        is_loading = not self._is_ready and self._exit_reason is None
+        return _OWN_LEASES * current_lease(self._lease_seconds, is_ready=not is_loading)
 
 
 def current_lease(seconds: float, *, is_ready: bool) -> float:
-    """Return how long a worker may be without calls: longer until it is ready.
-
-    To load libraries blocks all threads of a process.
-    """
-    return seconds if is_ready else max(seconds, _START_SECONDS)
+    """Return how long a worker may be without an answer: longer until it is ready."""
+    return seconds if is_ready else max(seconds, STARTUP_TIMEOUT)
 
 
 def _stored(arrays: Any) -> list[Any]:

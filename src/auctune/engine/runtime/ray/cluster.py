@@ -14,7 +14,6 @@ from auctune.domain import InputError
 from auctune.engine.runtime.ray.local_cluster import (
     LocalCluster,
     drop_folder,
-    reread_token,
     silence_ray_output,
 )
 
@@ -58,10 +57,9 @@ def connect(address: str, place: str, namespace: str | None = None) -> Iterator[
     """
     if why := unreachable_reason(address):
         raise InputError(place, f"{address!r} does not answer ({why})", "a cluster")
+    silence_ray_output()
     import ray
 
-    silence_ray_output()
-    reread_token()
     try:
         ray.init(
             address=address, namespace=namespace, log_to_driver=False, logging_level=logging.ERROR

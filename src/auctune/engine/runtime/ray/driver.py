@@ -4,6 +4,7 @@ Each worker has a thread, from its actor's placement to its end. Requests are ca
 in their order; its messages are fetched by one call after the other.
 """
 
+import re
 import socket
 import threading
 import time
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from auctune.engine.runtime.channel import Message, OnMessage
+from auctune.engine.runtime.local import STDERR_TAIL
 from auctune.engine.runtime.ray.actor import WorkerActor, current_lease
 from auctune.engine.runtime.worker import WorkerSpec
 
@@ -30,6 +32,10 @@ _KILL_SECONDS = 2.0
 # An actor may die a little before its Ray node: the node has to answer this often.
 _NODE_CHECKS, _CHECK_SECONDS = 6, 0.4
 _NODE_TIMEOUT = 5.0
+_EXIT = re.compile(
+    r"Worker exit type: (?P<type>\w+) Worker exit detail: (?P<detail>.*?)(\. Some |$)"
+)
+_DEATH = re.compile(r"The actor (is dead|died) because (?!of an error)(?P<why>.*)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +150,8 @@ class RayDriver:
         self._seen_at = time.monotonic()
         self._closed = threading.Event()
         self._workers: list[RayWorker] = []
+        # The array that was sent last, and its reference in Ray's object store.
+        self._shared: tuple[object, Any] = (None, None)
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
 
@@ -158,6 +166,27 @@ class RayDriver:
         worker = RayWorker(spec, on_message, self)
         self._workers.append(worker)
         return worker
+
+    def share(self, arrays: Any) -> list[Any]:
+        """Return references of a message's arrays; those of other workers are references already.
+
+        An array that is sent to several workers is stored once. Only the last one is kept, by its
+        identity: an array that was sent must not be changed.
+        """
+        import ray
+
+        references = []
+        for array in arrays:
+            if isinstance(array, ray.ObjectRef):
+                references.append(array)
+                continue
+            # Other threads send other arrays meanwhile.
+            shared, reference = self._shared
+            if shared is not array:
+                reference = ray.put(array)
+                self._shared = array, reference
+            references.append(reference)
+        return references
 
     def why_waiting(self, needs: Collection[str]) -> str:
         """Return why an actor with such needs is not placed."""
@@ -311,8 +340,11 @@ class RayWorker(RemoteHandle):
 
     def _call(self, message: Mapping[str, object]) -> None:
         # A request that is lost is lost with its actor, of which the next answer tells.
-        options = {"concurrency_group": _REQUESTS, "name": self._title}
-        self._actor.send.options(**options).remote(dict(message))
+        send = self._actor.send.options(concurrency_group=_REQUESTS, name=self._title)
+        request = dict(message)
+        if "arrays" in message:
+            request["arrays"] = self._driver.share(message["arrays"])
+        send.remote(request)
 
     def _fetch(self, actor: Any) -> str:
         """Fetch messages until the worker has ended; return how it did."""
@@ -330,7 +362,7 @@ class RayWorker(RemoteHandle):
                     messages, how = ray.get(call)
                 # A call that was lost may have been made or not: the worker cannot be used further.
                 except ray.exceptions.RayError as error:
-                    return f"was lost with its actor ({type(error).__name__})"
+                    return f"was lost with its actor ({_death(error)})"
                 call, answered_at = None, now
                 for message in messages:
                     self._deliver(message)
@@ -361,6 +393,21 @@ class RayWorker(RemoteHandle):
             self._reported_at = now
             missing = {"kind": "missing", "what": why}
             self._on_message(missing if self._is_missing else {"kind": "alive"})
+
+
+def _death(error: Exception) -> str:
+    """Return what Ray knows about the end of an actor, of which its error says much on many lines.
+
+    An error of its constructor is on the last of them.
+    """
+    text = str(error).strip()
+    if found := _EXIT.search(text):
+        detail = f"{found['type']}: {found['detail']}"
+    elif found := _DEATH.search(text):
+        detail = found["why"]
+    else:
+        detail = text.rpartition("\n")[2]
+    return f"{type(error).__name__}: {detail[:STDERR_TAIL]}"
 
 
 def _kill_named(name: str) -> None:

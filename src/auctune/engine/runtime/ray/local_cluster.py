@@ -2,8 +2,12 @@
 
 On Linux the kernel ends them with the process that started them. Only the loopback interface is
 used, and no dashboard or usage report is started. A driver of a cluster runs code as the user who
-owns the processes of its nodes: drivers need a random token, and sockets and logs are in a folder
-that no other user may enter.
+owns the processes of its nodes: drivers need a token, a random one unless the environment has one,
+and sockets and logs are in a folder that no other user may enter.
+
+Nodes are started by `ray.cluster_utils`, which Ray has for several nodes on one machine. The
+command `ray start` would not do: for a node that joins, it replaces the loopback address by the
+machine's, and Ray then listens on all interfaces.
 """
 
 import contextlib
@@ -21,6 +25,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from auctune.domain import InputError
+
 _PREFIX = "auctune-ray-"
 _STORE_BYTES = 80_000_000
 _START_TRIES = 3
@@ -28,11 +34,15 @@ _DROP_TRIES = 20
 _DROP_PAUSE_SECONDS = 0.1
 _LOOPBACK = "127.0.0.1"
 _TOKEN_BYTES = 32
-_ENVIRONMENT = {
+_TOKEN = "RAY_AUTH_TOKEN"
+# Ray prints messages about lost nodes on standard output, unless a line matches this pattern.
+_QUIET = {"RAY_DEDUP_LOGS_SKIP_REGEX": "^"}
+_ENVIRONMENT = _QUIET | {
     # Loopback stays loopback, which Ray otherwise replaces by the machine's address.
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_AUTH_MODE": "token",
 }
 _SYSTEM: dict[str, Any] = {
     # By default Ray lowers the priority of its workers below that of other zones' jobs.
@@ -52,24 +62,25 @@ _COMMON: dict[str, Any] = {
 
 
 def silence_ray_output() -> None:
-    """Keep Ray's messages about lost nodes off standard output; Ray has no option for that."""
-    import ray
-
-    ray._private.worker.print_to_stdstream = _print_nothing
+    """Keep Ray's messages about lost nodes off standard output; called before Ray is imported."""
+    os.environ |= _QUIET
 
 
-def _print_nothing(*_arguments: object, **_options: object) -> None:
-    pass
+def set_ray_environment() -> None:
+    """Set the variables with which this process is the driver of local clusters, and their token.
 
+    Ray reads them once, at its import, so that they are set until the process ends, and all its
+    clusters have one token: that of the environment, or a random one.
 
-def reread_token() -> None:
-    """Have Ray read the token in the environment again; it keeps the one of its import."""
-    if "ray" in sys.modules:
-        import ray
-
-        raylet: Any = ray._raylet
-        raylet.Config.initialize("")
-        raylet.AuthenticationTokenLoader.instance().reset_cache()
+    Raises:
+        InputError: if Ray has been imported without them.
+    """
+    variables = {_TOKEN: os.environ.get(_TOKEN) or secrets.token_hex(_TOKEN_BYTES), **_ENVIRONMENT}
+    missing = [name for name, value in variables.items() if os.environ.get(name) != value]
+    if missing and "ray" in sys.modules:
+        found = f"has been imported without {', '.join(missing)} in the environment"
+        raise InputError("ray", found, "to be imported by auctune, or after they are set")
+    os.environ |= variables
 
 
 class LocalCluster:
@@ -81,7 +92,6 @@ class LocalCluster:
         nodes: resources of each node, by its name; `CPU` and `GPU` are Ray's own.
         namespace: of the driver's named actors.
         port: of the head; 0: any free port.
-        token: required of drivers; `None`: a random one.
 
     Attributes:
         folder: of sockets and logs; removed with the cluster, unless that was killed.
@@ -92,13 +102,10 @@ class LocalCluster:
         nodes: Mapping[str, Mapping[str, float]],
         namespace: str = "",
         port: int = 0,
-        token: str | None = None,
     ) -> None:
         self._resources = {name: dict(has) for name, has in nodes.items()}
         self._namespace = namespace
         self._port = port
-        self._token = secrets.token_hex(_TOKEN_BYTES) if token is None else token
-        self._before: dict[str, str | None] = {}
         self._nodes: dict[str, Any] = {}
         self._cluster: Any = None
         # Paths of sockets must be short, so the folder is not in the data folder. Ray makes the
@@ -111,20 +118,14 @@ class LocalCluster:
         return str(self._cluster.address)
 
     def __enter__(self) -> "LocalCluster":
+        set_ray_environment()
         session = self.folder / "s"
         # Ray writes the address of its newest cluster there.
         (session / "ray").mkdir(parents=True)
-        # Ray reads these at its import; its processes inherit them.
-        os.environ |= _ENVIRONMENT | {"RAY_TMPDIR": str(session)}
-        own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": self._token}
-        self._before = {name: os.environ.get(name) for name in own}
-        os.environ |= own
-        reread_token()
+        os.environ["RAY_TMPDIR"] = str(session)
         import ray
         from ray.cluster_utils import Cluster
 
-        # Ray may have been imported before.
-        ray._private.ray_constants.ENABLE_RAY_CLUSTER = False
         try:
             self._cluster = Cluster()
             self._cluster.add_node(
@@ -138,7 +139,6 @@ class LocalCluster:
             for name, resources in self._resources.items():
                 self._add(name, resources)
             self._cluster.wait_for_nodes()
-            silence_ray_output()
             ray.init(
                 address=self._cluster.address,
                 namespace=self._namespace or None,
@@ -168,11 +168,6 @@ class LocalCluster:
             self._cluster.shutdown()
             self._cluster = None
         os.environ.pop("RAY_TMPDIR", None)
-        for name, value in self._before.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value
-        reread_token()
         drop_folder(self.folder)
 
     def has(self, name: str) -> bool:

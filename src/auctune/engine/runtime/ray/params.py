@@ -6,6 +6,7 @@ from typing import Annotated
 from pydantic import BaseModel, Field, StringConstraints
 
 from auctune.domain import InputError
+from auctune.engine.runtime.channel import HEARTBEAT_TIMEOUT
 from auctune.engine.runtime.messages import NodeSettings
 from auctune.extras import install_command
 from auctune.schema import STRICT
@@ -32,10 +33,10 @@ class RayParams(BaseModel):
         "stopped with the market",
     )
     lease_seconds: _Seconds = Field(
-        default=8.0,
-        description="time without a message between market and node after which the node's worker "
-        "is killed, and its slot starts on another one. A worker that was cut off and trains on "
-        "cannot save",
+        default=HEARTBEAT_TIMEOUT,
+        description="time without an answer of a node's worker after which it is killed, and its "
+        "slot starts on another one. A worker that is cut off ends itself after twice that time; "
+        "what it trains meanwhile cannot be saved",
     )
     missing_seconds: _Seconds = Field(
         default=15.0,

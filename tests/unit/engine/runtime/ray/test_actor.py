@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from dataclasses import asdict
 from pathlib import Path
 
@@ -23,7 +24,11 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def make_actor(folder: Path, word: str, log: str = "", lease_seconds: float = 60.0) -> WorkerActor:
+# The end of a lease is the end of this process.
+NEVER = 1e6
+
+
+def make_actor(folder: Path, word: str, log: str = "", lease_seconds: float = NEVER) -> WorkerActor:
     return WorkerActor(
         "support.scripted_node",
         asdict(NodeSettings(json.dumps([word]), str(folder))),
@@ -83,13 +88,32 @@ def test_a_worker_whose_log_cannot_be_written_says_why(tmp_path: Path) -> None:
     assert reason == "cannot be started (No such file or directory)"
 
 
-def test_the_process_ends_when_its_actor_is_not_called_any_more(tmp_path: Path) -> None:
+def seconds_alive(folder: Path, word: str, wait: str, lease_seconds: float) -> float:
+    """How long after the last call of its actor a process lives."""
     program = f"""
-import threading
+import threading, time
 from pathlib import Path
-from unit.engine.runtime.ray.test_actor import make_actor, received
-received(make_actor(Path({str(tmp_path)!r}), "idle", lease_seconds=1.0), 2)
+from unit.engine.runtime.ray.test_actor import exit_reason, make_actor, received
+actor = make_actor(Path({str(folder)!r}), {word!r}, lease_seconds={lease_seconds})
+{wait}
+print(time.time() - time.monotonic() + actor._called_at, flush=True)
 threading.Event().wait({WAIT_SECONDS})
 """
-    child = subprocess.run([sys.executable, "-c", program], cwd=TESTS, timeout=WAIT_SECONDS)
-    assert child.returncode == 1
+    child = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=TESTS,
+        capture_output=True,
+        text=True,
+        timeout=WAIT_SECONDS,
+    )
+    ended = time.time()
+    assert child.returncode == 1, child.stderr
+    return ended - float(child.stdout)
+
+
+def test_the_process_ends_after_its_driver_has_given_it_up(tmp_path: Path) -> None:
+    assert seconds_alive(tmp_path, "idle", "received(actor, 2)", 1.0) >= 2.0
+
+
+def test_the_process_of_a_worker_that_has_ended_ends_without_a_driver(tmp_path: Path) -> None:
+    assert seconds_alive(tmp_path, "die", "exit_reason(actor)", 1.0) >= 2.0
