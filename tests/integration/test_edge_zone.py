@@ -287,10 +287,8 @@ def test_a_killed_service_and_a_killed_site_change_neither_the_weights_nor_the_p
         slots = where["market"]["edge"]["slots"]
         begins, site = slots[0]["begins_at"], next(iter(slots[0]["workers"]))
         poll(lambda: service.ask("GET", "/v1/zones/sites")[1]["slot_ends_at"] > begins, "a slot")
-        record = service.data / "work/sites/state/sites.json"
-        # A site's process starts when its rows are read first.
-        process = poll(lambda: json.loads(record.read_bytes())["processes"].get(site), "the site")
-        os.kill(process, signal.SIGKILL)
+        record = json.loads((service.data / "work/sites/state/sites.json").read_bytes())
+        os.kill(record["processes"][site], signal.SIGKILL)
         for one in (job, other):
             done = service.wait_for_job(one, lambda found: found["status"] == "succeeded")
             assert done["status"] == "succeeded", done

@@ -38,10 +38,9 @@ from support.chunk_training import train_alone
 from support.edge_runs import job_chunks, make_training, make_worker
 from support.waits import poll
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.ray,
-]
+pytestmark = pytest.mark.slow
+
+ON_RAY = pytest.param("ray", marks=pytest.mark.ray)
 
 SITES = [Site(name, {"cpu": 2.5}) for name in ("a", "b")]
 NODES = {site.id: node_resources(site) | {"GPU": 1.0, "unit:gpu": 1000.0} for site in SITES}
@@ -99,7 +98,7 @@ def local_sites(tmp_path: Path) -> Iterator[Sites]:
         yield sites
 
 
-@pytest.fixture(params=["local", "ray"])
+@pytest.fixture(params=["local", ON_RAY])
 def sites(request: pytest.FixtureRequest) -> Sites:
     """This machine, or the cluster, which is not started before it is needed."""
     name = "local_sites" if request.param == "local" else "cluster_sites"
@@ -108,7 +107,7 @@ def sites(request: pytest.FixtureRequest) -> Sites:
 
 
 ON_THIS_MACHINE = pytest.mark.parametrize("sites", ["local"], indirect=True)
-ON_A_CLUSTER = pytest.mark.parametrize("sites", ["ray"], indirect=True)
+ON_A_CLUSTER = pytest.mark.parametrize("sites", [ON_RAY], indirect=True)
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Figure 6's job: the chunks that Eris plans for each slot, trained in three ways.
 
 Workers and sites change from slot to slot, and weights do not depend on them: the tests show that
-of adapters trained on Ray. So one process trains here.
+of adapters trained at sites. So one process trains here.
 """
 
 from collections.abc import Iterator

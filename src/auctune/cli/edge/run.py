@@ -1,4 +1,4 @@
-"""`auctune edge run`: train the admitted jobs of an edge market on Ray."""
+"""`auctune edge run`: train the admitted jobs of an edge market at their sites."""
 
 import importlib.util
 from functools import partial

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from auctune.domain.errors import AuctuneError, InputError
+from auctune.domain.errors import AuctuneError
 from auctune.engine.runtime.channel import Message, ParentChannel, error_record, read_error
+from auctune.engine.runtime.requests import WorkerEndedError
 
 _ROOM = "the sites have no room for its data now"
 _MEMORY = "there is too little memory for it now"
@@ -35,24 +36,30 @@ class SlotError(AuctuneError):
 
 @contextmanager
 def as_slot_error() -> Iterator[None]:
-    """Raise what memory, disks and PyTorch raise in the block as an error of one job.
+    """Raise whatever memory, disks, PyTorch and Ray raise in the block as an error of one job.
 
     Raises:
         SlotError: in its place; the error itself is written to standard error, for operators.
     """
     try:
         yield
-    # PyTorch reports with a RuntimeError that memory has run out.
-    except (MemoryError, OSError, RuntimeError) as error:
-        traceback.print_exc()
+    except WorkerEndedError as error:
+        raise to_slot_error(error) from error
+    except AuctuneError:
+        raise
+    except Exception as error:
         raise to_slot_error(error) from error
 
 
 def to_slot_error(error: Exception) -> SlotError:
-    """Return an error in words for a job's owner, without paths.
+    """Return an error in words for a job's owner, without paths; print it, for operators.
 
     If memory was too small, it may be over by the next slot.
     """
+    traceback.print_exception(error)
+    if isinstance(error, WorkerEndedError):
+        # Of a process that was killed nobody knows why.
+        return SlotError(_ENDED, out_of_memory=True)
     if "ray" in sys.modules:
         from ray.exceptions import ObjectStoreFullError, OutOfDiskError
 
@@ -60,14 +67,27 @@ def to_slot_error(error: Exception) -> SlotError:
             return SlotError(_ROOM, out_of_memory=True)
     if isinstance(error, MemoryError) or "memory" in str(error):
         return SlotError(_MEMORY, out_of_memory=True)
-    if isinstance(error, OSError):
+    # Errors of Ray that are an OSError are not about files.
+    if isinstance(error, OSError) and type(error).__module__ == "builtins":
         return SlotError(_FILE)
     return SlotError(f"{_OTHER} ({type(error).__name__})")
 
 
-def worker_ended() -> SlotError:
-    """Return the error of a worker that ended: of a process that was killed nobody knows why."""
-    return SlotError(_ENDED, out_of_memory=True)
+def failed_message(error: Exception) -> Message:
+    """Return the message with which a worker reports an error of a job."""
+    if not isinstance(error, AuctuneError):
+        error = to_slot_error(error)
+    record = {"kind": "failed", **error_record(error)}
+    if isinstance(error, SlotError):
+        record["out_of_memory"] = error.out_of_memory
+    return record
+
+
+def read_failure(message: Message) -> AuctuneError:
+    """Return the error of a worker's message `failed`."""
+    if message["place"]:
+        return read_error(message, SlotError)  # type: ignore[arg-type]
+    return SlotError(message["found"], out_of_memory=message.get("out_of_memory", False))
 
 
 def serve(parent: ParentChannel[Any], verbs: Mapping[str, Callable[[Message], Message]]) -> None:
@@ -80,19 +100,6 @@ def serve(parent: ParentChannel[Any], verbs: Mapping[str, Callable[[Message], Me
     while (message := parent.inbox.get())["do"] != "stop":
         try:
             parent.send(verbs[message["do"]](message))
-        except AuctuneError as error:
-            parent.send({"kind": "failed", **error_record(error)})
         # Whatever a job's rows or the lack of memory bring about ends the worker of no other slot.
         except Exception as error:
-            traceback.print_exc()
-            found = to_slot_error(error)
-            record = error_record(found) | {"out_of_memory": found.out_of_memory}
-            parent.send({"kind": "failed", **record})
-
-
-def read_failure(message: Mapping[str, Any]) -> AuctuneError:
-    """Return the error of a worker's message `failed`."""
-    error = read_error(message, SlotError)  # type: ignore[arg-type]
-    if isinstance(error, InputError):
-        return error
-    return SlotError(message["found"], out_of_memory=message.get("out_of_memory", False))
+            parent.send(failed_message(error))

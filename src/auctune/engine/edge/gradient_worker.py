@@ -21,11 +21,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import TypeAdapter
 
-from auctune.domain.errors import AuctuneError
-from auctune.engine.edge.errors import serve
+from auctune.engine.edge.errors import failed_message, serve
 from auctune.engine.edge.inputs import EdgeTraining
 from auctune.engine.edge.site_store import load_rows
-from auctune.engine.runtime.channel import Message, ParentChannel, error_record
+from auctune.engine.runtime.channel import Message, ParentChannel
 from auctune.engine.runtime.worker import WorkerSpec
 from auctune.train.data_parallel.batches import ChunkRows
 
@@ -57,8 +56,8 @@ def main(parent: ParentChannel[Any], argument: Message) -> None:
     """Run the worker; the argument has its `training` and `device`."""
     try:
         worker = _load(load_training(argument["training"]), argument["device"])
-    except AuctuneError as error:
-        parent.send({"kind": "failed", **error_record(error)})
+    except Exception as error:
+        parent.send(failed_message(error))
         parent.exit(1)
     parent.send({"kind": "ready", "base_digest": worker.base_digest})
     verbs = {"load": _load_chunks, "begin": _begin, "compute": _compute}

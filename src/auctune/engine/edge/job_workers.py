@@ -1,6 +1,7 @@
 """The workers of a job and its parameter server, kept from slot to slot."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import wait
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -61,6 +62,8 @@ class JobWorkers:
         for site, workers in list(self.workers.items()):
             _end(workers[needed.get(site, 0) :])
             self.workers[site] = workers[: needed.get(site, 0)]
+        if part is None:
+            self._cancel_run()
         self.workers = {site: workers for site, workers in self.workers.items() if workers}
         if part is None or part.server != self._server_site:
             self._end_server()
@@ -70,7 +73,15 @@ class JobWorkers:
         steps; workers keep nothing."""
         for site in set(self.workers) - set(alive):
             _end(self.workers.pop(site))
+        self._cancel_run()
         self._end_server()
+
+    def close(self, timeout: float) -> None:
+        """End all workers, and wait so many seconds for what still fetches their arrays."""
+        run = self._run
+        self.release()
+        if run is not None:
+            wait([run.result], timeout)
 
     def cancel(self, *, was_running: bool) -> None:
         """Cancel the overdue slot, but keep its workers for the next one, also those that still
@@ -175,6 +186,12 @@ class JobWorkers:
 
     def _start(self, site: str, needs: Mapping[str, float], worker: WorkerSpec) -> RequestWorker:
         return RequestWorker(partial(self.sites.start, site, needs, worker), read_failure)
+
+    def _cancel_run(self) -> None:
+        """Cancel the slot's run, whose server ends: no other run is to wait for it."""
+        if self._run is not None:
+            self._run.cancel()
+            self._run = None
 
     def _end_server(self) -> None:
         if self.server is not None:

@@ -44,12 +44,7 @@ class ParameterServer:
 
     def begin(self, message: Message) -> Message:
         """Go on from a state, or begin with weights alone."""
-        arrays = message["arrays"]
-        if len(arrays) == 1:
-            state = AdapterState.first(arrays[0], message["base_digest"])
-        else:
-            state = AdapterState(*arrays, *(message[name] for name in _COUNTS))
-        self._reducer = AdapterReducer(self._job, state, message["total_rows"])
+        self._reducer = AdapterReducer(self._job, read_state(message), message["total_rows"])
         weights = self._reducer.weights
         return {"kind": "weights", "num_parameters": weights.size, "arrays": [weights]}
 
@@ -76,14 +71,21 @@ class ParameterServer:
     def save(self, _: Message) -> Message:
         """Return all that training goes on from."""
         assert self._reducer is not None
-        state = self._reducer.state()
-        counts = {name: getattr(state, name) for name in _COUNTS}
-        return {"kind": "state", **counts, "arrays": state_arrays(state)}
+        return {"kind": "state", **state_record(self._reducer.state())}
 
 
-def state_arrays(state: AdapterState) -> list[Any]:
-    """Return the arrays of a state, as messages have them."""
-    return [state.weights, state.exp_avg, state.exp_avg_sq]
+def state_record(state: AdapterState) -> Message:
+    """Return a state as messages have it."""
+    arrays = [state.weights, state.exp_avg, state.exp_avg_sq]
+    return {**{name: getattr(state, name) for name in _COUNTS}, "arrays": arrays}
+
+
+def read_state(message: Message) -> AdapterState:
+    """Return the state of a message: that before the first step, if it has weights alone."""
+    weights, *moments = message["arrays"]
+    if not moments:
+        return AdapterState.first(weights, message["base_digest"])
+    return AdapterState(weights, *moments, **{name: message[name] for name in _COUNTS})
 
 
 def main(parent: ParentChannel[Any], argument: Message) -> None:

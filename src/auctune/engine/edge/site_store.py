@@ -19,12 +19,13 @@ import numpy as np
 from auctune.domain import InputError
 from auctune.domain.dataset import DataSet, RowKind, read_dataset
 from auctune.engine.edge.errors import serve
-from auctune.engine.edge.sites import SITE_STORE, Array
+from auctune.engine.edge.sites import Array
 from auctune.engine.runtime.channel import Message, ParentChannel
 from auctune.engine.runtime.worker import WorkerSpec
 from auctune.numerics.rng import stream
 
-STORE_WORKER = WorkerSpec(SITE_STORE, {})
+STORE_WORKER = WorkerSpec("auctune.engine.edge.site_store", {})
+"""What the store of a site runs."""
 
 
 def cut_chunks(path: Path, site: str, count: int, seed: int, place: str = "rows") -> list[DataSet]:

@@ -27,6 +27,7 @@ _POLL_SECONDS = 0.5
 # A lost site is known by then; of a cluster if Ray was configured to check often.
 _NOTICE_SECONDS = 5.0
 _MAX_ATTEMPTS = 3
+_CLOSE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +155,7 @@ class SiteTrainer:
     def close(self) -> None:
         """End all workers."""
         for workers in self._workers.values():
-            workers.release()
+            workers.close(_CLOSE_SECONDS)
 
     def prestart(self, requests: Sequence[SlotRequest], *, beside: bool = False) -> None:
         """Have the data of the next slot read, and start its workers.

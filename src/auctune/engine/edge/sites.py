@@ -1,18 +1,16 @@
 """Sites of the edge: where workers of jobs run, and which of a site's units are free.
 
-Without a cluster all sites are on this machine (`LocalSites`), and a worker is a process. On a
-cluster (`auctune.engine.edge.ray_sites`) a site is a Ray node, or a set of them, and a worker is an
-actor there. What workers send each other passes through the coordinator as handles: on a cluster
-those are references, and arrays go from site to site directly.
+Without a cluster all sites are on this machine (`LocalSites`), and a worker is a process of it.
+On a cluster (`auctune.engine.edge.ray_sites`) a site is a Ray node, or a set of them, and a worker
+is an actor there. What workers send each other passes through the coordinator as handles: on a
+cluster those are references, and arrays go from site to site directly.
 """
 
 import json
 import math
-import os
-import signal
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,18 +23,16 @@ from auctune.edge.decision import SlotPlan
 from auctune.edge.job import EdgeJob
 from auctune.edge.market import Site
 from auctune.engine.edge.edge_folder import EdgeFolder
-from auctune.engine.runtime.channel import OnMessage
+from auctune.engine.runtime.channel import OnMessage, ParentChannel
 from auctune.engine.runtime.local import WorkerProcess, start_fork_server, start_worker
 from auctune.engine.runtime.worker import WorkerHandle, WorkerSpec
 
 Array = NDArray[Any]
 
-SITE_STORE = "auctune.engine.edge.site_store"
-"""Worker module that reads the rows of a site."""
-
 _THOUSANDTHS = 1000
 # Rounding errors of a product of decimals are not a thousandth.
 _SLACK = 1e-6
+_SITE_PROCESS = WorkerSpec("auctune.engine.edge.sites", {})
 
 
 def capacity_units(capacity: Mapping[str, float]) -> dict[str, float]:
@@ -66,6 +62,7 @@ class FreeResources:
 
     def __init__(self, free: Mapping[str, Mapping[str, float]]) -> None:
         self._free = {site: dict(units) for site, units in free.items()}
+        self._known = frozenset(free)
 
     def reserve(self, site: str, needs: Mapping[str, float], *, force: bool = False) -> bool:
         """Take a worker's units if they are free, and return whether they were.
@@ -75,9 +72,9 @@ class FreeResources:
             needs: of the market, by resource type.
             force: take them in any case, as the plan has it.
         """
-        is_known = site in self._free
         free, units = self._free.setdefault(site, {}), needed_units(needs)
-        fits = is_known and all(free.get(kind, 0.0) >= count for kind, count in units.items())
+        has_room = all(free.get(kind, 0.0) >= count for kind, count in units.items())
+        fits = has_room and site in self._known
         if fits or force:
             for kind, count in units.items():
                 free[kind] = free.get(kind, 0.0) - count
@@ -133,85 +130,82 @@ class Sites(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class _LocalSite:
-    """A site of this machine: its store, and all workers there that may run."""
-
-    store: WorkerProcess | None
-    workers: list[WorkerProcess]
-
-
 class LocalSites:
-    """`Sites` on this machine. A site is lost when its store is killed, and its workers with it.
+    """`Sites` on this machine: a site is a process that does nothing, and is lost with it.
 
     Args:
         sites: all of them.
-        record: file of the processes of the stores.
-        log: file to which workers' errors are appended.
-        niceness: of the workers, as of `WorkerSpec`.
+        record: file of the sites' processes.
+        log: file to which errors of workers are appended.
+        niceness: of the processes, as of `WorkerSpec`.
     """
 
     def __init__(
         self, sites: Sequence[Site], record: Path, log: Path, *, niceness: int = 0
     ) -> None:
         self._capacity = {site.id: capacity_units(site.capacity) for site in sites}
-        self._sites = {site.id: _LocalSite(None, []) for site in sites}
         self._record, self._log, self._niceness = record, log, niceness
         log.parent.mkdir(parents=True, exist_ok=True)
-        # Those of a process that was killed are gone.
-        self._write()
+        self._workers: dict[str, list[WorkerProcess]] = {}
+        self._processes: dict[str, WorkerProcess] = {}
+        self.restart_missing()
 
     @property
     def names(self) -> frozenset[str]:
-        return frozenset(self._sites)
+        return frozenset(self._capacity)
 
     def alive(self) -> set[str]:
-        lost = {name for name, site in self._sites.items() if site.store and site.store.is_gone}
-        for name in lost:
-            for worker in self._sites[name].workers:
-                worker.kill()
-            self._sites[name].workers.clear()
-        return {*self._sites} - lost
+        alive = {site for site, process in self._processes.items() if not process.is_gone}
+        for site in self.names - alive:
+            self._end(site)
+        return alive
 
     def free(self) -> FreeResources:
-        return FreeResources(self._capacity)
+        return FreeResources({site: self._capacity[site] for site in self.alive()})
 
     def restart_missing(self) -> None:
-        alive = self.alive()
-        for name in self._sites.keys() - alive:
-            self._sites[name].store = None
+        missing = self.names - self.alive()
+        for site in missing:
+            self._processes[site] = self._start_process(_SITE_PROCESS, _ignore)
+        if missing:
+            processes = {site: process.pid for site, process in self._processes.items()}
+            text = json.dumps({"processes": processes}, indent=2)
+            write_atomically(self._record, f"{text}\n".encode())
 
     def start(
         self, site: str, needs: Mapping[str, float], worker: WorkerSpec, on_message: OnMessage
     ) -> WorkerHandle:
-        here = self._sites[site]
-        spec = replace(worker, log=self._log, niceness=self._niceness)
-        process = start_worker(spec, on_message)
-        here.workers = [one for one in here.workers if not one.is_gone] + [process]
-        if worker.module == SITE_STORE:
-            here.store = process
-            self._write()
+        process = self._start_process(worker, on_message)
+        running = [one for one in self._workers.get(site, ()) if not one.is_gone]
+        self._workers[site] = [*running, process]
         return process
 
     def fetch(self, handle: Any) -> Array:
         return np.asarray(handle)
 
     def close(self) -> None:
-        """End all workers."""
-        for site in self._sites.values():
-            for worker in site.workers:
-                worker.kill()
+        """End all processes."""
+        for site in self.names:
+            self._end(site)
 
-    def kill(self, site: str) -> None:
-        """Kill a site's store, as if the site had lost its power."""
-        store = self._sites[site].store
-        if store is not None:
-            with suppress(ProcessLookupError):
-                os.kill(store.pid, signal.SIGKILL)
+    def _start_process(self, worker: WorkerSpec, on_message: OnMessage) -> WorkerProcess:
+        spec = replace(worker, log=self._log, niceness=self._niceness)
+        return start_worker(spec, on_message)
 
-    def _write(self) -> None:
-        processes = {name: one.store.pid for name, one in self._sites.items() if one.store}
-        write_atomically(self._record, json.dumps({"processes": processes}, indent=2).encode())
+    def _end(self, site: str) -> None:
+        for worker in self._workers.pop(site, ()):
+            worker.kill()
+        if site in self._processes:
+            self._processes[site].kill()
+
+
+def main(parent: ParentChannel[Any], _: object) -> None:
+    """Run the process of a site."""
+    parent.stop_requested.wait()
+
+
+def _ignore(_: object) -> None:
+    pass
 
 
 @contextmanager

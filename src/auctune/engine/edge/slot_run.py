@@ -8,7 +8,6 @@ adds them up in the batch's order.
 import math
 import threading
 import time
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from dataclasses import astuple, dataclass
@@ -17,13 +16,13 @@ from typing import Any
 
 from auctune.domain import InputError
 from auctune.domain.errors import AuctuneError
-from auctune.engine.edge.errors import to_slot_error, worker_ended
+from auctune.engine.edge.errors import as_slot_error
 from auctune.engine.edge.inputs import EdgeTraining
-from auctune.engine.edge.parameter_server import state_arrays
+from auctune.engine.edge.parameter_server import read_state, state_record
 from auctune.engine.edge.sites import Array
 from auctune.engine.edge.storage import StoredChunk
 from auctune.engine.runtime.channel import Message
-from auctune.engine.runtime.requests import RequestWorker, WorkerEndedError
+from auctune.engine.runtime.requests import RequestWorker
 from auctune.train.data_parallel.batches import ChunkRows, slot_batches
 from auctune.train.data_parallel.reducer import AdapterState
 from auctune.train.job import CurvePoint
@@ -127,7 +126,7 @@ class SlotRun:
     def __init__(
         self, task: SlotTask, fetch: Callable[[Any], Array], previous: "SlotRun | None" = None
     ) -> None:
-        self._task, self._fetch, self._previous = task, fetch, previous
+        self._task, self._fetch_array, self._previous = task, fetch, previous
         self._cancelled = threading.Event()
         self._rows, self._begun = 0, math.inf
         self.result: Future[SlotResult] = Future()
@@ -148,15 +147,12 @@ class SlotRun:
                 # Its thread sends no more requests once it has ended.
                 self._previous.result.exception()
                 self._previous = None
-            self.result.set_result(self._train())
-        except WorkerEndedError:
-            self.result.set_exception(worker_ended())
-        except AuctuneError as error:
-            self.result.set_exception(error)
-        # Ray raises errors of many types where an array was lost with its site.
+            # Ray raises errors of many types where an array was lost with its site.
+            with as_slot_error():
+                result = self._train()
+            self.result.set_result(result)
         except Exception as error:
-            traceback.print_exc()
-            self.result.set_exception(to_slot_error(error))
+            self.result.set_exception(error)
 
     def _train(self) -> SlotResult:
         task, job = self._task, self._task.training.config
@@ -239,14 +235,7 @@ class SlotRun:
             assert first.ready is not None
             message |= {"base_digest": first.ready["base_digest"], "arrays": begun["arrays"]}
         else:
-            state = task.state
-            message |= {
-                "base_digest": state.base_digest,
-                "steps": state.steps,
-                "rows": state.rows,
-                "tokens": state.tokens,
-                "arrays": state_arrays(state),
-            }
+            message |= state_record(task.state)
         for one in task.workers:
             assert one.worker.ready is not None
             if (found := one.worker.ready["base_digest"]) != message["base_digest"]:
@@ -300,17 +289,13 @@ class SlotRun:
         return dict(zip(files["names"], contents, strict=True))
 
     def _save(self) -> AdapterState:
-        (state,) = self._wait([self._task.server.request({"do": "save"})])
-        weights, exp_avg, exp_avg_sq = map(self._fetch, state["arrays"])
-        return AdapterState(
-            weights,
-            exp_avg,
-            exp_avg_sq,
-            state["base_digest"],
-            steps=state["steps"],
-            rows=state["rows"],
-            tokens=state["tokens"],
-        )
+        (saved,) = self._wait([self._task.server.request({"do": "save"})])
+        return read_state(saved | {"arrays": [self._fetch(one) for one in saved["arrays"]]})
+
+    def _fetch(self, handle: Any) -> Array:
+        if self._cancelled.is_set():
+            raise SlotCancelledError("the slot is over")
+        return self._fetch_array(handle)
 
     def _wait(self, requests: Sequence[Future[Message]]) -> list[Message]:
         """Return all answers.

@@ -20,7 +20,7 @@ from auctune.domain import InputError
 from auctune.edge.decision import SlotPlan
 from auctune.edge.job import EdgeJob
 from auctune.engine.edge.edge_folder import EdgeFolder, SiteRows
-from auctune.engine.edge.errors import SlotError, as_slot_error, read_failure, worker_ended
+from auctune.engine.edge.errors import SlotError, as_slot_error, read_failure
 from auctune.engine.edge.inputs import EdgeTraining
 from auctune.engine.edge.site_store import STORE_WORKER, dump_rows
 from auctune.engine.edge.sites import Array, Sites
@@ -259,7 +259,7 @@ class ChunkStorage:
             if (store := self._stores.pop(reading.host, None)) is not None:
                 store.kill()
             if reading.attempt == _MAX_ATTEMPTS:
-                raise worker_ended() from None
+                raise
             reading.attempt += 1
             reading.answer = self._read(data, site, reading.host)
         else:

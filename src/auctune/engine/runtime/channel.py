@@ -48,7 +48,7 @@ class ErrorRecord(TypedDict):
 
 
 class Failed(ErrorRecord):
-    """The worker cannot do what its argument says, and exits."""
+    """The worker cannot do what its argument says, and exits; or what one request says."""
 
     kind: Literal["failed"]
 

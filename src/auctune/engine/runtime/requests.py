@@ -1,7 +1,7 @@
 """A worker that answers requests in their order: each request is a future of its answer.
 
-Such a worker handles one request after the other, and sends one message for each: the answer, or
-`failed` if that request could not be handled. Before the first it sends `ready`.
+Such a worker sends `ready`, or `failed` if it cannot start. It handles one request after the other,
+and sends one message for each: the answer, or `failed` if it could not do this one.
 """
 
 import threading
@@ -42,17 +42,20 @@ class RequestWorker:
     ) -> None:
         self._read_failure = read_failure
         self._lock = threading.Lock()
+        self._handle: WorkerHandle | None = None
+        self._has_handle = threading.Event()
         self._pending: deque[Future[Message]] = deque()
         self._error: AuctuneError | None = None
         self.ready: Message | None = None
-        # Messages wait until the handle is known.
-        with self._lock:
+        try:
             self._handle = start(self._on_message)
+        finally:
+            self._has_handle.set()
 
     @property
     def pid(self) -> int | None:
         """Process id; None if it is a process of another machine."""
-        return self._handle.pid
+        return None if self._handle is None else self._handle.pid
 
     @property
     def is_starting(self) -> bool:
@@ -73,6 +76,7 @@ class RequestWorker:
         future: Future[Message] = Future()
         with self._lock:
             if self._error is None:
+                assert self._handle is not None
                 self._handle.send(message)
                 self._pending.append(future)
             else:
@@ -81,13 +85,15 @@ class RequestWorker:
 
     def kill(self) -> None:
         """End the worker at once; may be called again."""
+        assert self._handle is not None
         self._handle.kill()
 
     def _on_message(self, message: Message | None) -> None:
+        # One that could not be started has none, and nobody asks.
+        self._has_handle.wait()
         with self._lock:
             if message is None:
-                error = self._error or WorkerEndedError(f"a worker {self._handle.exit_reason()}")
-                self._error = error
+                error = self._error = self._error or self._end()
                 while self._pending:
                     self._pending.popleft().set_exception(error)
             elif message["kind"] in _PROGRESS:
@@ -101,3 +107,7 @@ class RequestWorker:
                 self._error = self._read_failure(message)
             else:
                 self._pending.popleft().set_exception(self._read_failure(message))
+
+    def _end(self) -> WorkerEndedError:
+        how = "did not start" if self._handle is None else self._handle.exit_reason()
+        return WorkerEndedError(f"a worker {how}")

@@ -199,7 +199,7 @@ _SECTIONS = (
         "[[zones]]",
         EdgeConfig,
         "Sites whose rows stay there: a job trains an adapter where its rows are, for a price that "
-        "is known at once. Each site is a Ray node. The keys base, dtype, threads, cores, "
+        "is known at once. The keys base, dtype, threads, cores, "
         "max_length and measure_seconds are those of the auction.",
         {"kind": "edge", "name": "sites"},
         _own_keys(EdgeConfig, "name", "slot_seconds"),

@@ -168,7 +168,7 @@ def test_a_cluster_that_does_not_answer_leaves_no_folder(tmp_path: Path) -> None
     assert not place.root.exists()
 
 
-def test_a_device_that_is_not_there_is_said_before_nodes_are_started(tmp_path: Path) -> None:
+def test_a_device_that_is_not_there_is_said_before_sites_are_opened(tmp_path: Path) -> None:
     inputs = replace(INPUTS, device="cuda:99")
     place = EdgeFolder(tmp_path / "out")
     with pytest.raises(InputError, match="--device: 'cuda:99'"):

@@ -171,7 +171,10 @@ def _fetched(arrays: Any) -> list[Any]:
     """Return the arrays of a request, of which some may be references."""
     import ray
 
-    return [ray.get(one) if isinstance(one, ray.ObjectRef) else one for one in arrays]
+    references = [one for one in arrays if isinstance(one, ray.ObjectRef)]
+    # One call, as each waits for another machine.
+    values = iter(ray.get(references))
+    return [next(values) if isinstance(one, ray.ObjectRef) else one for one in arrays]
 
 
 def _ray_node_id() -> str:

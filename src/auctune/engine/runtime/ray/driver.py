@@ -300,6 +300,7 @@ class RayWorker(RemoteHandle):
                 self._actor = actor
                 for message in self._unsent:
                     self._call(message)
+                self._unsent.clear()
             return self._fetch(actor)
         finally:
             # One without a cluster has ended.
