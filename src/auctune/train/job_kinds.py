@@ -27,9 +27,7 @@ _MEMBERS = tuple(name for name in vars(PreemptibleJob) if not name.startswith("_
 
 
 # The epochs and the schedule of a job that trains until it has its loss are given.
-@with_hyperparameters(
-    without=("method", "beta", "epochs", "schedule", "warmup_ratio", "seed", "patience")
-)
+@with_hyperparameters(without=("epochs", "schedule", "warmup_ratio", "seed", "patience"))
 class LoraSettings(BaseModel):
     """Settings of the kind `lora`."""
 

@@ -95,7 +95,8 @@ class TrainLoop:
         values: dict[int, float] = {}
         with reference_adapters({id(task): task for task, _, _ in missing}.values()) as adapters:
             compute = partial(self.step.references, adapters=adapters)
-            for batch in self.batcher.split([row for _, _, rows in missing for row in rows]):
+            pairs = [row for _, _, rows in missing for row in rows]
+            for batch in self.batcher.split_references(pairs):
                 found = run_or_out_of_memory(compute, batch)
                 if found is None:
                     return batch

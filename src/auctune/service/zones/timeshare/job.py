@@ -1,11 +1,12 @@
 """Jobs of a timeshare zone: loss curves, open, cancelled and completed jobs."""
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from auctune.domain import Money
 from auctune.domain.data_size import DataSize
 from auctune.domain.money import ZERO
+from auctune.domain.training import Method
 from auctune.service.jobs.training import Training
 from auctune.service.zones.core.job import MeteredJob
 
@@ -70,7 +71,7 @@ class Features:
 
     Attributes:
         rows, mean_tokens: of the data.
-        learning_rate, rank, batch_size: of the training.
+        learning_rate, rank, batch_size, method: of the training.
     """
 
     rows: int
@@ -78,6 +79,7 @@ class Features:
     learning_rate: float
     rank: int
     batch_size: int
+    method: Method = "supervised"
 
     @classmethod
     def of(cls, training: Training, size: DataSize) -> "Features":
@@ -87,14 +89,24 @@ class Features:
             training.learning_rate,
             training.rank,
             training.batch_size,
+            training.method,
         )
 
     def distance(self, other: "Features") -> float:
-        """Return the sum of the differences of their logarithms, >= 0."""
+        """Return the sum of the differences of their logarithms, >= 0.
+
+        It is infinite if they are trained by different methods: their losses do not compare.
+        """
+        if self.method != other.method:
+            return math.inf
         return math.fsum(
             abs(math.log(mine / its))
-            for mine, its in zip(asdict(self).values(), asdict(other).values(), strict=True)
+            for mine, its in zip(self._numbers, other._numbers, strict=True)
         )
+
+    @property
+    def _numbers(self) -> tuple[float, ...]:
+        return self.rows, self.mean_tokens, self.learning_rate, self.rank, self.batch_size
 
     @property
     def batch_tokens(self) -> float:

@@ -56,6 +56,12 @@ def test_what_was_seen_of_jobs_alike_narrows_it() -> None:
     assert far.success_probability == pytest.approx(0.5, abs=0.01)
 
 
+def test_jobs_of_another_method_narrow_nothing() -> None:
+    pairs = replace(LIKE, method="dpo")
+    evidence = ForecastData(tuple(past(pairs) for _ in range(9)), ())
+    assert forecast(QUESTION, TERMS, evidence) == forecast(QUESTION, TERMS, NOTHING)
+
+
 @pytest.mark.parametrize("by", ["time", "cap", "rivals", "loss"])
 def test_a_job_that_does_not_fit_is_said_to_fail(by: str) -> None:
     evidence = ForecastData(tuple(past() for _ in range(9)), ())
