@@ -2,7 +2,7 @@
 
 | kind | job |
 | --- | --- |
-| lora | an adapter on a base: settings `base`, `data`, and those of the training |
+| lora | an adapter on a base: settings `base`, `data`, `start_from` and those of the training |
 | MODULE:FUNCTION | what the function returns for (seed, device, **settings): a `PreemptibleJob` |
 """
 
@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from auctune.domain.base_name import resolve_base
 from auctune.domain.errors import InputError
 from auctune.schema import STRICT, check_schema, hyperparameters_of, with_hyperparameters
+from auctune.train.adapter_files import read_start
 from auctune.train.base import load_base
 from auctune.train.job import LoraJob
 from auctune.train.preemptible import LoraJobFactory, PreemptibleJob
@@ -35,6 +36,30 @@ class LoraSettings(BaseModel):
 
     base: str = "tiny"
     data: str
+    start_from: str | None = None
+
+    def job(self, name: str, seed: int, beside: Path) -> LoraJob:
+        """Return the training job.
+
+        Args:
+            name: its id.
+            seed: of all draws.
+            beside: folder that paths start from.
+
+        Raises:
+            InputError: if the adapter that it starts from cannot be used.
+        """
+        path = None if self.start_from is None else beside / self.start_from
+        start = None if path is None else read_start(path, "start_from")[0]
+        return LoraJob(
+            name,
+            beside / self.data,
+            start_from=path,
+            start_digest=None if start is None else start.digest,
+            seed=seed,
+            schedule="constant",
+            **hyperparameters_of(self, start),
+        )
 
 
 class JobKinds:
@@ -65,11 +90,10 @@ class JobKinds:
         if kind == "lora":
             try:
                 lora = check_schema(LoraSettings, dict(settings), "")
+                job = lora.job(name, seed, self._beside)
             except InputError as error:
                 place = f"settings.{error.place}"
                 raise InputError(place, error.found, error.expected) from None
-            data = self._beside / lora.data
-            job = LoraJob(name, data, seed=seed, schedule="constant", **hyperparameters_of(lora))
             return partial(self._make_lora, job, lora.base)
         if ":" not in kind:
             raise InputError("kind", repr(kind), "lora or MODULE:FUNCTION")

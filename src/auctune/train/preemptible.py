@@ -22,12 +22,13 @@ import torch
 from torch import Tensor
 
 from auctune.domain.errors import AuctuneError, CheckpointError, InputError
+from auctune.train.adapter_files import EPOCHS
 from auctune.train.base import Base
 from auctune.train.checkpoint import Checkpoint
 from auctune.train.job import LoraJob
 from auctune.train.multilora.task import TrainingTask, capture_state, restore_state
 from auctune.train.time_budget import NO_TIME_LIMIT, TimeBudget
-from auctune.train.trainer import MultiLoraTrainer
+from auctune.train.trainer import KEPT_EPOCHS, MultiLoraTrainer
 
 MANY_EPOCHS = 1_000_000
 """Epochs of a LoRA job: it ends at a loss or a deadline instead."""
@@ -155,7 +156,9 @@ class LoraJobFactory:
 
     def __init__(self, base: Base, max_step_seconds: float | None = None) -> None:
         budget = _PASS_TOKENS[base.device.type]
-        self._trainer = MultiLoraTrainer(base, mode="exact", exact_budget=budget)
+        self._trainer = MultiLoraTrainer(
+            base, mode="exact", exact_budget=budget, kept_epochs=KEPT_EPOCHS
+        )
         self._max_step_seconds = max_step_seconds
 
     def make(self, job: LoraJob, folder: Path) -> "PreemptibleLoraJob":
@@ -279,8 +282,12 @@ class PreemptibleLoraJob:
         self._failed_batches = checkpoint.state["failed_batches"]
 
     def save_result(self, folder: Path) -> None:
-        """Write the adapter in PEFT's format to `folder`/adapter, verified by loading it."""
+        """Write the adapter in PEFT's format to `folder`/adapter, verified by loading it.
+
+        Beside it are those of the last epochs, each in `folder`/epochs/N.
+        """
         self._trainer.export(self._job, folder / "adapter")
+        self._trainer.write_epochs(self._job, folder / EPOCHS)
 
     def _time_budget(self) -> TimeBudget:
         if self._max_step_seconds is None:

@@ -261,7 +261,7 @@ class MultiLoraTrainer:
         if attempt is not None:
             check_attempt(place.folder, attempt)
         if self._kept_epochs:
-            self._write_epochs(place)
+            self._save_epochs(place)
         checkpoint = capture_state(place.task, self.base.digest, self.mode)
         return save_checkpoint(place.folder / CHECKPOINTS, number, checkpoint)
 
@@ -282,12 +282,14 @@ class MultiLoraTrainer:
             trained_logits=lambda row: self.loop.step.logits(name, row),
         )
 
-    def _write_epochs(self, place: _LoadedJob) -> None:
-        """Write the adapters of epochs since the last checkpoint; remove those not to be kept.
+    def write_epochs(self, job_id: str, folder: Path) -> None:
+        """Write the adapters of a job's last epochs that were not written by `save`.
 
-        A process that was killed before its checkpoint leaves epochs that are trained again.
+        Args:
+            job_id: of a loaded job.
+            folder: in which each gets a folder by its number.
         """
-        task, folder = place.task, place.folder / EPOCHS
+        task = self._place(job_id).task
         folder.mkdir(parents=True, exist_ok=True)
         clean_staging(folder)
         validation = {epoch: (loss, accuracy) for epoch, loss, accuracy in task.validation}
@@ -302,6 +304,14 @@ class MultiLoraTrainer:
                 config = self.adapted.config(task.weights.name)
                 write_adapter(self.base, config, weights, unfinished, metrics)
                 commit_folder(unfinished, target)
+
+    def _save_epochs(self, place: _LoadedJob) -> None:
+        """Write the adapters of epochs since the last checkpoint; remove those not to be kept.
+
+        A process that was killed before its checkpoint leaves epochs that are trained again.
+        """
+        task, folder = place.task, place.folder / EPOCHS
+        self.write_epochs(task.job.id, folder)
         task.epoch_adapters = []
         for epoch, path in epoch_folders(folder):
             if not task.num_ended_epochs - self._kept_epochs < epoch <= task.num_ended_epochs:

@@ -6,8 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from auctune.domain.errors import InputError
+from auctune.train.adapter_files import read_epochs
 from auctune.train.base import Base
 from auctune.train.job import LoraJob
 from auctune.train.preemptible import LoraJobFactory, PreemptibleLoraJob, StepTooLongError
@@ -173,3 +175,29 @@ def test_memory_of_a_job_counts_the_adapter_that_pairs_are_compared_with(
     sizes = [factory.make(one, tmp_path / one.id).resting_bytes for one in (supervised, pairs)]
     # Weights, gradients and two moments; the weights at the start beside them.
     assert sizes[1] - sizes[0] == pytest.approx(sizes[0] / 4, abs=64)
+
+
+def test_adapters_of_the_last_epochs_are_those_of_the_trainer_whatever_interrupts_a_job(
+    base: Base, job: LoraJob, tmp_path: Path
+) -> None:
+    # 5 epochs of 3 batches, each in one go.
+    alone = MultiLoraTrainer(base, mode="exact", kept_epochs=3)
+    alone.load(replace(job, epochs=5), tmp_path / "alone")
+    alone.train({job.id: 35}, lambda _: None)
+    alone.save(job.id, 1)
+    first = LoraJobFactory(base).make(job, tmp_path / "a")
+    first.step(10)
+    written = first.state()
+    # Another one, whose own epochs are forgotten.
+    again = LoraJobFactory(base).make(job, tmp_path / "b")
+    again.step(4)
+    again.restore(written)
+    again.step(6)
+    (tmp_path / "result").mkdir()
+    again.save_result(tmp_path / "result")
+    found, expected = (read_epochs(tmp_path / name) for name in ("result", "alone"))
+    assert [metrics.epoch for metrics, _ in found] == [3, 4, 5]
+    for (metrics, path), (known, other) in zip(found, expected, strict=True):
+        assert metrics == known
+        weights = [load_file(one / "adapter_model.safetensors") for one in (path, other)]
+        assert all(torch.equal(tensor, weights[1][name]) for name, tensor in weights[0].items())

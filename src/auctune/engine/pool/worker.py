@@ -62,7 +62,8 @@ class LoraJobs:
 
     def make(self, job: str, settings: Mapping[str, Any]) -> PreemptibleLoraJob:
         values = dict(settings)
-        values["data"] = self._beside / values["data"]
+        for name in values.keys() & {"data", "start_from"}:
+            values[name] = self._beside / values[name]
         values["target_modules"] = tuple(values.get("target_modules", ()))
         try:
             lora_job = LoraJob(id=job, schedule="constant", **values)

@@ -18,10 +18,9 @@ A checkpoint has all that the result of a job depends on:
 | random state | the seed in `job` and the position: masks are keyed by them |
 | sums and tokens of the batch so far, totals, curve, validation | under their names |
 | rows and sums of a validation that is under way | `validating` |
+| adapters of the last epochs that were not written yet | `epoch/NUMBER/PARAMETER`, `epochs` |
 | what it must match again | `job` with the digest of the adapter that it started from, \
 `base_digest`, `data_digest`; `versions` only warn |
-
-The adapters of the last epochs are no part of it: each is written into a folder of its own before.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -87,7 +86,7 @@ class TrainingTask:
         best: float32 [num_parameters], on the CPU: weights of the epoch of lowest validation loss,
             of a job with patience; else `None`.
         kept_epochs: number of the last epochs whose adapters are kept.
-        epoch_adapters: those that have not been written yet.
+        epoch_adapters: those that have not been written yet, the oldest first.
     """
 
     job: LoraJob
@@ -462,6 +461,9 @@ def capture_state(task: TrainingTask, base_digest: str, mode: str) -> Checkpoint
         "curve": task.curve,
         "validation": task.validation,
         **_validating_state(task),
+        "epochs": [
+            [one.epoch, one.step, one.train_loss, one.train_accuracy] for one in task.epoch_adapters
+        ],
         "state": task.state,
         "note": task.note,
     }
@@ -511,6 +513,13 @@ def _restore(
         _check_same(f"job.{name}", state["job"][name], value)
     if any(name.startswith("best/") for name in checkpoint.tensors):
         task.best = torch.empty_like(task.weights.values, device="cpu")
+    # Of those of an earlier release, all had been written.
+    task.epoch_adapters = [
+        EpochAdapter(
+            epoch, step, loss, accuracy, torch.empty_like(task.weights.values, device="cpu")
+        )
+        for epoch, step, loss, accuracy in state.get("epochs", ())
+    ]
     _copy_tensors(task, checkpoint)
     task.sampler.restore(state["cursor"])
     task.steps = state["steps"]
@@ -551,6 +560,7 @@ def _flat_tensors(task: TrainingTask) -> dict[str, Tensor]:
         "exp_avg_sq": moments["exp_avg_sq"],
         "gradient": task.weights.gradients,
     }
+    tensors |= {f"epoch/{one.epoch}": one.values for one in task.epoch_adapters}
     return tensors if task.best is None else tensors | {"best": task.best}
 
 

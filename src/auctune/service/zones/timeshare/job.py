@@ -72,6 +72,7 @@ class Features:
     Attributes:
         rows, mean_tokens: of the data.
         learning_rate, rank, batch_size, method: of the training.
+        has_start: whether it starts from an adapter.
     """
 
     rows: int
@@ -80,6 +81,7 @@ class Features:
     rank: int
     batch_size: int
     method: Method = "supervised"
+    has_start: bool = False
 
     @classmethod
     def of(cls, training: Training, size: DataSize) -> "Features":
@@ -90,14 +92,16 @@ class Features:
             training.rank,
             training.batch_size,
             training.method,
+            training.start_from is not None,
         )
 
     def distance(self, other: "Features") -> float:
         """Return the sum of the differences of their logarithms, >= 0.
 
-        It is infinite if they are trained by different methods: their losses do not compare.
+        It is infinite where losses do not compare: of different methods, or where one job alone
+        starts from an adapter.
         """
-        if self.method != other.method:
+        if (self.method, self.has_start) != (other.method, other.has_start):
             return math.inf
         return math.fsum(
             abs(math.log(mine / its))
