@@ -25,7 +25,7 @@ from auctune.train.base import Base
 from auctune.train.checkpoint import load_latest, save_checkpoint
 from auctune.train.export import Exported, export_adapter, write_adapter
 from auctune.train.job import CurvePoint, Loaded, LoraJob, Progress
-from auctune.train.multilora.adapters import AdaptedModel, load_start, lora_config
+from auctune.train.multilora.adapters import AdaptedModel, lora_config
 from auctune.train.multilora.backends import Backend, choose_backend
 from auctune.train.multilora.batching import (
     OVERHEAD_TOKENS,
@@ -186,11 +186,8 @@ class MultiLoraTrainer:
         weights = self.adapted.add(name, lora_config(job, self.adapted.model), job.seed)
         try:
             task = TrainingTask(job, weights, data, validation, kept_epochs=self._kept_epochs)
-            has_reference = job.method == "dpo" and job.start_from is not None
-            if found is None or has_reference:
-                load_start(weights, job, self.base.digest)
-            if has_reference:
-                task.start = weights.values.clone()
+            if found is None or task.has_pairs:
+                task.load_start(self.base.digest)
             if found is not None:
                 checkpoint, _, damaged = found
                 warnings += damaged

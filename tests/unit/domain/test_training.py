@@ -94,11 +94,7 @@ def test_defaults_are_in_range_and_those_of_every_file() -> None:
     defaults = TrainingConfig().hyperparameters()
     assert defaults == {name: parameter.default for name, parameter in PARAMETERS.items()}
     assert check_schema(BidEntry, BID, "bid").job(**FILES).hyperparameters() == defaults
-    assert TrainingEntry.model_fields.keys() & PARAMETERS.keys() == PARAMETERS.keys() - {
-        "method",
-        "beta",
-        "patience",
-    }
+    assert TrainingEntry.model_fields.keys() & PARAMETERS.keys() == PARAMETERS.keys() - {"patience"}
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ from auctune.train.checkpoint import Checkpoint
 from auctune.train.epoch_sampler import EpochSampler
 from auctune.train.host import training_libraries
 from auctune.train.job import CurvePoint, JobState, LoraJob
-from auctune.train.multilora.adapters import AdapterWeights
+from auctune.train.multilora.adapters import AdapterWeights, load_start
 from auctune.train.multilora.batching import BatchRow
 from auctune.train.multilora.dropout import row_key
 from auctune.train.multilora.optimizer import AdapterOptimizer
@@ -220,13 +220,10 @@ class TrainingTask:
         if self.is_validating:
             return self._next_validation_rows(count)
         assert 0 < count <= self.batch_remaining
-        indices = self._batch_indices()
         weight = 1 / self.num_batch_targets
-        first = self.sampler.done
-        offset = first - self.batch_start
         return [
             row
-            for place, index in enumerate(indices[offset : offset + count], first)
+            for place, index in enumerate(self._indices(count), self.sampler.done)
             for row in self._batch_rows(index, self.data.rows[index], place, weight)
         ]
 
@@ -251,9 +248,7 @@ class TrainingTask:
         if self.is_validating:
             rows = self._validation_rows(count)
         else:
-            offset = self.sampler.done - self.batch_start
-            indices = self._batch_indices()[offset : offset + count]
-            rows = {index: self.data.rows[index] for index in indices}
+            rows = {index: self.data.rows[index] for index in self._indices(count)}
         return {
             index: self._pair_rows(row, (0, 0), 1.0, (0.0, 0.0))
             for index, row in rows.items()
@@ -265,12 +260,21 @@ class TrainingTask:
         counts = split_rows(row, len(self.data), self.num_validation_rows)
         self.sampler.done, self.num_validated = counts
 
-    def advance(self, rows: list[BatchRow]) -> bool:
-        """Count rows as trained; return whether they complete their batch."""
-        count = len(rows) // 2 if self.has_pairs else len(rows)
+    def load_start(self, base_digest: str) -> None:
+        """Take over the weights of the adapter that the job starts from, if there is one.
+
+        Raises:
+            InputError: as `auctune.train.multilora.adapters.load_start`.
+        """
+        load_start(self.weights, self.job, base_digest)
+        if self.has_pairs and self.job.start_from is not None:
+            self.start = self.weights.values.clone()
+
+    def advance(self, count: int) -> bool:
+        """Count the next `count` rows as trained; return whether they complete their batch."""
         remaining = self.batch_remaining - count
+        self.batch_tokens += sum(len(self.data.rows[index]) for index in self._indices(count))
         self.sampler.done += count
-        self.batch_tokens += sum(map(len, rows))
         return remaining == 0
 
     def restart_batch(self, start: int) -> None:
@@ -381,6 +385,11 @@ class TrainingTask:
         if self.has_pairs:
             return self.batch_size
         return sum(self.data.rows[index].num_trained_tokens for index in self._batch_indices())
+
+    def _indices(self, count: int) -> tuple[int, ...]:
+        """Return the places in the data of the next `count` rows, all of the current batch."""
+        offset = self.sampler.done - self.batch_start
+        return self._batch_indices()[offset : offset + count]
 
     def _batch_indices(self) -> tuple[int, ...]:
         start = self.batch_start

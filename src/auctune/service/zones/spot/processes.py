@@ -127,7 +127,7 @@ class JobProcessPool:
     def _config(self, job: SpotJobState) -> SpotJobConfig:
         entry, supply, training = self._entry, self._supply, job.training
         history = supply.market.history(job.first - 1)
-        validation = training.validation
+        validation, start = training.validation, training.start_from
         return SpotJobConfig(
             job=job.terms,
             policy=job.policy,
@@ -153,4 +153,6 @@ class JobProcessPool:
             warm=entry.prefork,
             saved_every=entry.checkpoint_seconds,
             ray=entry.cluster,
+            start_from=None if start is None else str(self._content(start)),
+            start_digest=training.start_digest,
         )
