@@ -69,10 +69,14 @@ class JobKinds:
         device: "cpu", "cuda" or "cuda:N".
         beside: folder that relative paths in settings start from.
         cache: folder of bases that are built here.
+        gradient_checkpointing: of adapters, as of `MultiLoraTrainer`'s `checkpointing`.
     """
 
-    def __init__(self, device: str, beside: Path, cache: Path) -> None:
+    def __init__(
+        self, device: str, beside: Path, cache: Path, gradient_checkpointing: bool = False
+    ) -> None:
         self._device, self._beside, self._cache = device, beside, cache
+        self._gradient_checkpointing = gradient_checkpointing
         self._factories: dict[str, LoraJobFactory] = {}
 
     def maker(self, name: str, kind: str, seed: int, settings: Mapping[str, Any]) -> MakeJob:
@@ -103,7 +107,8 @@ class JobKinds:
         if base not in self._factories:
             name = resolve_base(base, self._beside)
             loaded = load_base(name, cache=self._cache, device=self._device)
-            self._factories[base] = LoraJobFactory(loaded)
+            checkpointing = self._gradient_checkpointing
+            self._factories[base] = LoraJobFactory(loaded, gradient_checkpointing=checkpointing)
         # The pool writes the checkpoints, not the trainer.
         return self._factories[base].make(job, self._cache / "none")
 

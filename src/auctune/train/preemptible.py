@@ -152,12 +152,21 @@ class LoraJobFactory:
     Args:
         base: in memory already.
         max_step_seconds: after which a batch is stopped; `None`: not limited.
+        gradient_checkpointing: as of `MultiLoraTrainer`'s `checkpointing`.
     """
 
-    def __init__(self, base: Base, max_step_seconds: float | None = None) -> None:
-        budget = _PASS_TOKENS[base.device.type]
+    def __init__(
+        self,
+        base: Base,
+        max_step_seconds: float | None = None,
+        gradient_checkpointing: bool = False,
+    ) -> None:
         self._trainer = MultiLoraTrainer(
-            base, mode="exact", exact_budget=budget, kept_epochs=KEPT_EPOCHS
+            base,
+            mode="exact",
+            exact_budget=_PASS_TOKENS[base.device.type],
+            checkpointing=gradient_checkpointing,
+            kept_epochs=KEPT_EPOCHS,
         )
         self._max_step_seconds = max_step_seconds
 

@@ -77,6 +77,19 @@ def test_turns_and_company_change_no_bit_of_an_adapter(
     assert all(torch.equal(one.tensors[name], two.tensors[name]) for name in two.tensors)
 
 
+def test_activations_that_are_computed_again_change_no_bit(
+    base: Base, job: LoraJob, tmp_path: Path
+) -> None:
+    kept, again = LoraJobFactory(base), LoraJobFactory(base, gradient_checkpointing=True)
+    assert again._trainer.adapted.model.is_activation_checkpointing
+    one, two = kept.make(job, tmp_path / "a"), again.make(job, tmp_path / "b")
+    assert one.step(4) == two.step(4)
+    weights = _weights(kept._trainer, job)
+    assert all(
+        torch.equal(tensor, weights[name]) for name, tensor in _weights(again._trainer, job).items()
+    )
+
+
 def test_a_job_that_diverged_has_no_loss_and_keeps_counting(
     base: Base, job: LoraJob, tmp_path: Path
 ) -> None:

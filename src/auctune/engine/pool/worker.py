@@ -100,7 +100,8 @@ class PoolWorker:
         self._digest = base.digest
         self._training_lock = TrainingLock(cache)
         max_step_seconds = MAX_STEP_QUANTA * settings.quantum_seconds
-        self._jobs = LoraJobs(LoraJobFactory(base, max_step_seconds), Path(settings.folder))
+        factory = LoraJobFactory(base, max_step_seconds, settings.gradient_checkpointing)
+        self._jobs = LoraJobs(factory, Path(settings.folder))
 
     def run(self) -> None:
         """Train until it is stopped.

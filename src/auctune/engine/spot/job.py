@@ -71,6 +71,7 @@ class SpotRunConfig:
         micro_batch: rows that go through the model together on one instance.
         device, dtype: where and how workers compute; the coordinator computes on the CPU.
         threads: of torch on a CPU, in each process.
+        gradient_checkpointing: of workers; the adapter does not depend on it.
     """
 
     job: SpotJob
@@ -80,6 +81,7 @@ class SpotRunConfig:
     device: str = "cpu"
     dtype: str = "float32"
     threads: int = 1
+    gradient_checkpointing: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.micro_batch <= self.training.batch_size:
@@ -113,6 +115,7 @@ class SpotRunConfig:
             device=self.device,
             dtype=self.dtype,
             threads=self.threads,
+            gradient_checkpointing=self.gradient_checkpointing,
         )
 
 
@@ -356,6 +359,7 @@ def make_config(file: JobFile, inputs: RunInputs, copies: RunInputs) -> SpotRunC
         device=settings.device,
         dtype=settings.dtype,
         threads=settings.threads,
+        gradient_checkpointing=training.gradient_checkpointing,
     )
 
 

@@ -245,6 +245,7 @@ class SpotJobConfig:
         cap: maximum cost, in units of the on-demand price.
         warm: fork workers from a process that has everything loaded.
         saved_every: seconds between checkpoints within a slot.
+        gradient_checkpointing: of the workers.
         ray: cluster on which instances run; None: they are processes of this machine.
     """
 
@@ -271,6 +272,7 @@ class SpotJobConfig:
     ray: SpotRayParams | None = None
     start_from: str | None = None
     start_digest: str | None = None
+    gradient_checkpointing: bool = False
 
 
 _CONFIG = TypeAdapter(SpotJobConfig)

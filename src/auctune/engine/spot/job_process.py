@@ -222,6 +222,7 @@ def _run_config(config: SpotJobConfig) -> SpotRunConfig:
         device=config.device,
         dtype=config.dtype,
         threads=config.threads,
+        gradient_checkpointing=config.gradient_checkpointing,
     )
 
 

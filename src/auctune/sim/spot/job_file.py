@@ -121,6 +121,7 @@ class TrainingEntry(BaseModel):
     data: str
     start_from: str | None = None
     micro_batch: Count = 1
+    gradient_checkpointing: bool = False
 
     @model_validator(mode="after")
     def _micro_batches_fit(self) -> "TrainingEntry":

@@ -34,6 +34,7 @@ class AdapterGradients:
         base: the model that is adapted; its weights are shared, not copied.
         job: settings of the adapter.
         threads: of torch on a CPU; the same for all workers, as sums depend on them.
+        gradient_checkpointing: as of `ForwardBackward`'s `checkpointing`.
 
     Attributes:
         adapted, step, weights: the model, its passes, and the adapter's parameters.
@@ -43,12 +44,14 @@ class AdapterGradients:
         InputError: if the base has no such modules.
     """
 
-    def __init__(self, base: Base, job: LoraJob, *, threads: int = 1) -> None:
+    def __init__(
+        self, base: Base, job: LoraJob, *, threads: int = 1, gradient_checkpointing: bool = False
+    ) -> None:
         prepare_deterministic()
         self.adapted = AdaptedModel(
             base.fresh_model(), choose_backend("auto", base.device, base.dtype)
         )
-        self.step = ForwardBackward(self.adapted)
+        self.step = ForwardBackward(self.adapted, checkpointing=gradient_checkpointing)
         self.weights = self.adapted.add(NAME, lora_config(job, self.adapted.model), job.seed)
         self.max_length = min(job.max_length, base.context_tokens or job.max_length)
         self._threads = threads
@@ -121,14 +124,18 @@ class GradientWorker:
     Args:
         base: the model that is adapted.
         job: whose rows and adapter; `batch_size` is the global batch.
-        threads: of torch on a CPU.
+        threads, gradient_checkpointing: as of `AdapterGradients`.
 
     Raises:
         InputError: if the job or its data cannot be used.
     """
 
-    def __init__(self, base: Base, job: LoraJob, *, threads: int = 1) -> None:
-        self._adapter = AdapterGradients(base, job, threads=threads)
+    def __init__(
+        self, base: Base, job: LoraJob, *, threads: int = 1, gradient_checkpointing: bool = False
+    ) -> None:
+        self._adapter = AdapterGradients(
+            base, job, threads=threads, gradient_checkpointing=gradient_checkpointing
+        )
         limits = self._adapter.max_length, base.context_tokens
         data = read_rows(job.data, base.tokenizer, *limits)
         validation = None

@@ -278,6 +278,16 @@ def test_preferences_by_pairs_of_one_length_are_the_bits_of_exact_mode(
     assert np.allclose(found, expected, rtol=1e-6, atol=0)
 
 
+def test_activations_that_are_computed_again_change_no_bit(
+    base: Base, job: LoraJob, alone: dict[str, Tensor], tmp_path: Path
+) -> None:
+    trainer = new_trainer(base, job, tmp_path)
+    worker = GradientWorker(base, job, gradient_checkpointing=True)
+    assert worker._adapter.adapted.model.is_activation_checkpointing
+    train_with(trainer, [worker, GradientWorker(base, job)], stream(0))
+    assert is_same(weights_of(trainer), alone)
+
+
 def test_adapters_of_the_last_epochs_are_kept(base: Base, job: LoraJob, tmp_path: Path) -> None:
     long = replace(job, epochs=4)
     trainer = new_trainer(base, long, tmp_path)

@@ -139,6 +139,7 @@ class JobProcessPool:
             device=entry.device,
             dtype=entry.dtype,
             threads=entry.worker_threads,
+            gradient_checkpointing=entry.gradient_checkpointing,
             cache=str(self._dirs.cache),
             micro_batch=min(entry.micro_batch, training.batch_size),
             trace=supply.market.trace(job.first, job.terms.deadline + 1),
