@@ -470,9 +470,7 @@ def capture_state(task: TrainingTask, base_digest: str, mode: str) -> Checkpoint
         "curve": task.curve,
         "validation": task.validation,
         **_validating_state(task),
-        "epochs": [
-            [one.epoch, one.step, one.train_loss, one.train_accuracy] for one in task.epoch_adapters
-        ],
+        **_epochs_state(task),
         "state": task.state,
         "note": task.note,
     }
@@ -486,6 +484,14 @@ def _validating_state(task: TrainingTask) -> dict[str, Any]:
     rows = task.num_validated % task.num_validation_rows
     digest = task.validation_data.digest
     return {"validating": {"rows": rows, "sums": task.validation_sums, "digest": digest}}
+
+
+def _epochs_state(task: TrainingTask) -> dict[str, Any]:
+    """Return the metrics of adapters that were not written yet; empty if there are none."""
+    epochs = [
+        [one.epoch, one.step, one.train_loss, one.train_accuracy] for one in task.epoch_adapters
+    ]
+    return {"epochs": epochs} if epochs else {}
 
 
 def restore_state(
@@ -522,7 +528,6 @@ def _restore(
         _check_same(f"job.{name}", state["job"][name], value)
     if any(name.startswith("best/") for name in checkpoint.tensors):
         task.best = torch.empty_like(task.weights.values, device="cpu")
-    # Of those of an earlier release, all had been written.
     task.epoch_adapters = [
         EpochAdapter(
             epoch, step, loss, accuracy, torch.empty_like(task.weights.values, device="cpu")
