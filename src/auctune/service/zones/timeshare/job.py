@@ -2,6 +2,9 @@
 
 import math
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from pydantic import Field
 
 from auctune.domain import Money
 from auctune.domain.data_size import DataSize
@@ -80,8 +83,11 @@ class Features:
     learning_rate: float
     rank: int
     batch_size: int
-    method: Method = "supervised"
-    has_start: bool = False
+    # Left out of snapshots as far as earlier releases have no word for it.
+    method: Annotated[Method, Field(exclude_if=lambda method: method == "supervised")] = (
+        "supervised"
+    )
+    has_start: Annotated[bool, Field(exclude_if=lambda has_start: not has_start)] = False
 
     @classmethod
     def of(cls, training: Training, size: DataSize) -> "Features":
