@@ -24,6 +24,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, core_schema
 
 from auctune.domain import InputError
+from auctune.domain.start_adapter import StartAdapter
 from auctune.domain.training import PARAMETERS, Parameter
 
 M = TypeVar("M", bound=BaseModel)
@@ -65,9 +66,21 @@ def with_hyperparameters(without: Collection[str] = ()) -> Callable[[type[M]], t
     return extend
 
 
-def hyperparameters_of(model: BaseModel) -> dict[str, Any]:
-    """Return the hyperparameters that a model has, by name."""
-    return {name: getattr(model, name) for name in PARAMETERS if name in type(model).model_fields}
+def hyperparameters_of(model: BaseModel, start: StartAdapter | None = None) -> dict[str, Any]:
+    """Return the hyperparameters that a model has, by name.
+
+    Args:
+        model: as of `with_hyperparameters`.
+        start: adapter that the job starts from, some of whose settings are the job's.
+
+    Raises:
+        InputError: naming a hyperparameter that was given and contradicts the adapter.
+    """
+    found = {name: getattr(model, name) for name in PARAMETERS if name in type(model).model_fields}
+    if start is None:
+        return found
+    given = {name: found[name] for name in found if name in model.model_fields_set}
+    return found | start.settings(given)
 
 
 def _field_of(parameter: Parameter) -> tuple[Any, Any]:

@@ -50,13 +50,20 @@ def test_a_job_starts_from_the_model_of_an_earlier_one(served: Served, tmp_path:
     client = served.client()
     first, model = trained(served, client, pack(tmp_path))
     file = served.upload()
-    # Of two zones with the base, the pool does not take it.
+    # Of two zones with the base, the pool needs a target loss.
     job = client.fine_tuning.jobs.create(
         model=model, training_file=file, suffix="more", extra_body={"market": TERMS}
     )
     assert (job.status, job.model, job.market["start_from"]) == ("queued", "tiny", model)
     lora = job.market["lora"]
     assert [lora[name] for name in ("rank", "alpha", "target_modules")] == [2, 3.0, ["q_proj"]]
+    pooled = client.fine_tuning.jobs.create(
+        model=model,
+        training_file=file,
+        extra_body={"market": {**TERMS, "zone": "pool", "target_loss": 1}},
+    )
+    assert (pooled.market["zone"], pooled.market["start_from"]) == ("pool", model)
+    client.fine_tuning.jobs.cancel(pooled.id)
     body = served.service.queries.job(job.id)
     assert body is not None
     archive = client.fine_tuning.jobs.retrieve(first).result_files[-1]
@@ -163,7 +170,6 @@ def test_what_is_no_model_of_the_owner_or_contradicts_it_is_refused(
         (None, model, {**market, "lora": {"rank": 8}}, "market.lora.rank: 8, where the adapter"),
         (None, other_base, market, "was trained on another base"),
         (None, broken, market, "is neither a folder nor a whole zip archive"),
-        (None, model, {**TERMS, "zone": "pool", "target_loss": 1}, "is a fine-tuned model"),
     ):
         with pytest.raises(openai.BadRequestError) as refused:
             served.client(who).fine_tuning.jobs.create(

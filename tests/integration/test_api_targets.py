@@ -124,7 +124,13 @@ def test_a_job_is_paused_resumed_charged_and_seen(
     unit = served.service.zones["pool"].clock.slot()
     send_pool_event(served, 1, joined(job, unit))
     event = quantum(
-        unit, {job: 0.75}, batches=[400], losses=[2.5], seconds=[40.0], read=[(32, 320)]
+        unit,
+        {job: 0.75},
+        batches=[400],
+        losses=[2.5],
+        seconds=[40.0],
+        read=[(32, 320)],
+        accuracies=[0.25],
     )
     for _ in range(2):
         # Told again, as after a restart.
@@ -137,6 +143,8 @@ def test_a_job_is_paused_resumed_charged_and_seen(
     assert target["finish"] == served.clock() + 3.5 * 60
     told = [one["message"] for one in http.get(f"{path}/events").json()["data"]]
     assert told[0] == "400 batches trained, loss 2.5"
+    metrics = http.get(f"{path}/events").json()["data"][0]["data"]
+    assert (metrics["train_loss"], metrics["train_mean_token_accuracy"]) == (2.5, 0.25)
     with served.http(served.operator) as operator:
         shares = operator.get("/v1/zones/pool/state").json()
         assert shares["units"] == [

@@ -3,9 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from peft import PeftModel
@@ -14,14 +12,13 @@ from torch.nn.functional import logsigmoid
 
 from auctune.domain.dataset import read_dataset
 from auctune.domain.errors import InputError
-from auctune.train.adapter_files import read_start
 from auctune.train.base import Base
 from auctune.train.epoch_sampler import EpochSampler
 from auctune.train.job import LoraJob
 from auctune.train.multilora.dropout import row_key
 from auctune.train.rows import TokenizedRow, split_pair, tokenize
 from auctune.train.trainer import MultiLoraTrainer
-from support.peft_adapters import save_adapter
+from support.peft_adapters import start_of
 from support.peft_alone import (
     assert_close,
     plain_peft,
@@ -30,7 +27,7 @@ from support.peft_alone import (
     trained_parameters,
     weights_of,
 )
-from support.small_bases import FAMILIES, WORDS, build_base, write_rows
+from support.small_bases import FAMILIES, build_base, write_pairs, write_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
 
@@ -40,27 +37,6 @@ NUM_PAIRS = 10
 @pytest.fixture(scope="module")
 def bases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Base]:
     return {family: build_base(tmp_path_factory.mktemp(family), family) for family in FAMILIES}
-
-
-def write_pairs(path: Path, count: int, seed: int = 0) -> Path:
-    generator = np.random.default_rng(seed)
-
-    def words(most: int) -> str:
-        return " ".join(generator.choice(WORDS, size=generator.integers(1, most)))
-
-    def answer() -> list[dict[str, str]]:
-        return [{"role": "assistant", "content": words(9)}]
-
-    rows = [
-        {
-            "input": {"messages": [{"role": "user", "content": words(7)}]},
-            "preferred_output": answer(),
-            "non_preferred_output": answer(),
-        }
-        for _ in range(count)
-    ]
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    return path
 
 
 def make_job(folder: Path, **changes: object) -> LoraJob:
@@ -94,13 +70,6 @@ def reference_of(base: Base, job: LoraJob) -> nn.Module:
     """The model that a job of pairs keeps close to."""
     model: nn.Module = base.fresh_model()
     return model if job.start_from is None else PeftModel.from_pretrained(model, job.start_from)
-
-
-def start_of(folder: Path, base: Base, family: str) -> dict[str, Any]:
-    """The fields of a job that starts from an adapter."""
-    path = save_adapter(folder / "start", family, base.fresh_model())
-    adapter, _ = read_start(path, "start_from")
-    return {"start_from": path, "start_digest": adapter.digest, **adapter.settings({})}
 
 
 def train_pairs_alone(

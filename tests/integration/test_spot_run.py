@@ -50,8 +50,10 @@ from auctune.spot import (
 )
 from auctune.spot.forecasts.forecast import make_forecasts
 from auctune.spot.forecasts.naive import PerfectForecaster
+from auctune.train.adapter_files import read_epochs
 from support.elastic import is_same
-from support.small_bases import build_base
+from support.peft_adapters import start_of
+from support.small_bases import build_base, write_pairs
 from support.spot_policies import fixed
 from support.spot_runs import (
     Requests,
@@ -62,6 +64,7 @@ from support.spot_runs import (
     Work,
     adapter_of,
     honest,
+    read_adapter,
     read_events,
 )
 
@@ -178,6 +181,31 @@ def test_an_instance_taken_away_in_mid_slot_costs_its_slot_and_no_weights(
     assert report.outcome.slot_cost == pytest.approx(0.3 * 8 + 2 * 3)
     assert report.num_preempted == 5
     assert is_same(adapter_of(report), alone)
+
+
+def test_preferences_are_learnt_from_an_adapter_whatever_is_taken_away(
+    site: Site, tmp_path: Path
+) -> None:
+    training = replace(
+        site.order.training,
+        data=write_pairs(tmp_path / "pairs.jsonl", 48),
+        method="dpo",
+        beta=0.3,
+        **start_of(tmp_path, site.base, "gpt2"),
+    )
+    order = replace(site.with_job(overhead=Overhead(1.0, 1.0)), training=training)
+    trace = MarketTrace(np.array([0.0, 0.5, 1.0]), np.full(3, 0.3), np.array([4, 1, 4]))
+    policy = fixed((0, 4), (0, 2), (0, 2), (2, 0), (2, 0), (2, 0))
+    folder = tmp_path / "run"
+    report = site.run(folder, policy, site.supply(trace), order=order)
+    assert report.num_preempted == 3
+    assert is_same(adapter_of(report), site.undisturbed(tmp_path / "alone", order))
+    kept = read_epochs(folder)
+    assert [(metrics.epoch, metrics.step) for metrics, _ in kept] == [(1, 6), (2, 12)]
+    assert is_same(read_adapter(kept[-1][1]), adapter_of(report))
+    # Reported again, they are where they were.
+    assert site.run(folder, policy, site.supply(trace), order=order, resume=True) == report
+    assert read_epochs(folder) == kept
 
 
 @pytest.mark.parametrize(("lost_at", "back_at"), [(0.5, 1.0), (0.5, 0.75), (0.9999, 0.99999)])

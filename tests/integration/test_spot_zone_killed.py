@@ -1,4 +1,7 @@
-"""A job rented by the service, with kill -9 of everything: same adapter, each slot charged once."""
+"""A job rented by the service, with kill -9 of everything: same adapter, each slot charged once.
+
+Another one starts from its adapter.
+"""
 
 import io
 import json
@@ -10,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import create_engine, select
+from sqlalchemy import Connection, create_engine, select
 
 from auctune.numerics.rng import stream
 from auctune.service.storage.tables import entries, events
@@ -28,7 +31,7 @@ pytest_plugins = ["support.tiny_bases"]
 pytestmark = pytest.mark.slow
 
 ROWS, EPOCHS = 40, 16
-SETTINGS: dict[str, Any] = {"rank": 4, "learning_rate": 0.01}
+SETTINGS: dict[str, Any] = {"rank": 4, "learning_rate": 0.01, "target_modules": ["c_attn"]}
 REQUEST: dict[str, Any] = {
     "model": "tiny",
     "hyperparameters": {"n_epochs": EPOCHS, "batch_size": 4},
@@ -42,8 +45,9 @@ def undisturbed(base: Base, folder: Path) -> bytes:
     folder.mkdir()
     data = folder / "data.jsonl"
     data.write_bytes(rows_of(ROWS))
+    settings = {**SETTINGS, "target_modules": tuple(SETTINGS["target_modules"])}
     job = LoraJob(
-        id="job", data=data, epochs=EPOCHS, batch_size=4, seed=7, max_length=512, **SETTINGS
+        id="job", data=data, epochs=EPOCHS, batch_size=4, seed=7, max_length=512, **settings
     )
     trainer = ElasticTrainer(base, job, folder / "work", micro_batch=4)
     train_with(trainer, [GradientWorker(base, job)], stream(0))
@@ -122,27 +126,42 @@ def test_a_killed_rented_job_ends_as_an_undisturbed_one_and_its_bill_is_the_ledg
         adapter = next(one for one in archive.namelist() if one.endswith(".safetensors"))
         assert archive.read(adapter) == undisturbed(tiny_base, tmp_path / "alone")
         assert done["market"]["metered"]["held"] == "0.0000"
+        _, epochs = service.ask("GET", f"/v1/fine_tuning/jobs/{name}/checkpoints")
+        assert [one["epoch"] for one in epochs["data"]] == [EPOCHS, EPOCHS - 1, EPOCHS - 2]
+        further = start_from(service, file, epochs["data"][1]["fine_tuned_model_checkpoint"])
         rented = service.ask("GET", "/v1/zones/rented/state")[1]
         assert any(one["spot"] + one["on_demand"] for one in rented["slots"])
         assert service.stop() == 0
-    charged = check_log(data, name)
+    charged = check_log(data, name, further)
     assert Decimal(done["market"]["metered"]["cost"]) == charged
     assert done["market"]["payment"] == str(charged)
     again = replayed(data, config, "rented", monkeypatch, capsys)
-    assert again["num_decisions"] == 1
+    assert again["num_decisions"] == 2
     assert again["num_charges"] > 1
 
 
-def check_log(data: Path, job: str) -> Decimal:
-    """That each slot is on record once and the ledger balances; what the job was charged."""
+def start_from(service: ServiceProcess, file: str, model: str) -> str:
+    """A job of one epoch from an adapter, which begins with lower losses than from the base."""
+    body = {**REQUEST, "model": model, "training_file": file}
+    body["hyperparameters"] = {"n_epochs": 1, "batch_size": 4}
+    status, job = service.ask("POST", "/v1/fine_tuning/jobs", body)
+    assert (status, job["market"]["start_from"]) == (200, model), job
+    name: str = job["id"]
+    done = service.wait_for_job(name, lambda one: one["status"] == "succeeded")
+    assert done["status"] == "succeeded", done
+    losses = [
+        float(line.split(",")[1])
+        for line in service.download(done["result_files"][0]).decode().splitlines()[1:]
+    ]
+    assert len(losses) == ROWS // 4
+    assert losses[0] < 1.0
+    return name
+
+
+def check_log(data: Path, job: str, further: str) -> Decimal:
+    """That each slot is on record once and the ledger balances; what the first job was charged."""
     engine = create_engine(f"sqlite:///{data / 'auctune.db'}")
     with engine.connect() as connection:
-        found = [
-            json.loads(row.body)
-            for row in connection.execute(
-                select(events.c.body).where(events.c.job == job, events.c.type == "job.metered")
-            )
-        ]
         starts = [
             json.loads(row.body)["seconds"]
             for row in connection.execute(
@@ -151,27 +170,39 @@ def check_log(data: Path, job: str) -> Decimal:
                 )
             )
         ]
-        # Of slots in which this machine was slower than its profile.
-        trained = select(events.c.body).where(events.c.job == job, events.c.type == "job.trained")
-        refunds = [
-            Decimal(json.loads(row.body).get("refund", "0")) for row in connection.execute(trained)
-        ]
         sums: dict[str, int] = {}
         for row in connection.execute(select(entries.c.account, entries.c.amount)):
             sums[row.account] = sums.get(row.account, 0) + row.amount
+        charges = [charged_to(connection, one) for one in (job, further)]
     engine.dispose()
-    numbers = [one["slot"] for one in found]
-    assert numbers == list(range(len(numbers)))
     # Its process was started at least twice.
     assert len(starts) > 1
     assert all(seconds > 0.0 for seconds in starts)
-    charged = sum((Decimal(one["amount"]) for one in found), Decimal(0)) - sum(refunds)
-    cost = sum((Decimal(one["cost"]) for one in found), Decimal(0))
     assert sum(sums.values()) == 0
     assert sums["held"] == sums["hold:operator"] == 0
+    charged, cost = (sum(parts) for parts in zip(*charges, strict=True))
     # On a machine that was never as fast as it was sold, all of it came back.
     assert Decimal(sums.get("user:operator", 0)).scaleb(-4) == charged
+    assert Decimal(sums["provider:rented"]).scaleb(-4) == -cost
+    return charges[0][0]
+
+
+def charged_to(connection: Connection, job: str) -> tuple[Decimal, Decimal]:
+    """What a job was charged and what it cost the service, each slot once."""
+    found = [
+        json.loads(row.body)
+        for row in connection.execute(
+            select(events.c.body).where(events.c.job == job, events.c.type == "job.metered")
+        )
+    ]
+    # Of slots in which this machine was slower than its profile.
+    trained = select(events.c.body).where(events.c.job == job, events.c.type == "job.trained")
+    refunds = [
+        Decimal(json.loads(row.body).get("refund", "0")) for row in connection.execute(trained)
+    ]
+    numbers = [one["slot"] for one in found]
+    assert numbers == list(range(len(numbers)))
     in_time = [one for one in found if one["price"] is not None]
     assert all(Decimal(one["amount"]) >= Decimal(one["cost"]) for one in in_time)
-    assert Decimal(sums["provider:rented"]).scaleb(-4) == -cost
-    return charged
+    charged = sum((Decimal(one["amount"]) for one in found), Decimal(0)) - sum(refunds)
+    return charged, sum((Decimal(one["cost"]) for one in found), Decimal(0))

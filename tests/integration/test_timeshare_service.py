@@ -1,7 +1,7 @@
 """A timeshare zone of a real service: three jobs, two of whose targets cannot be reached.
 
 One of these is cancelled just before the pool, the service or both are killed: no unit is lost or
-charged twice.
+charged twice. A fourth job starts from the adapter of the one that reached its target.
 """
 
 import io
@@ -36,12 +36,14 @@ pytestmark = pytest.mark.slow
 VICTIMS, SECONDS = (("pool", "service", "both"), 50) if THOROUGH else (("both",), 14)
 
 TARGET = 0.8
-LORA = {"rank": 4, "learning_rate": 0.01}
+LORA = {"rank": 4, "learning_rate": 0.01, "target_modules": ["c_attn"]}
 
 
-def submit(service: ServiceProcess, file: str, target: float, deadline: str) -> str:
+def submit(
+    service: ServiceProcess, file: str, target: float, deadline: str, model: str = "tiny"
+) -> str:
     market = {"target_loss": target, "deadline": deadline, "max_cost": "1", "lora": LORA}
-    body = {"model": "tiny", "training_file": file, "seed": 7, "market": market}
+    body = {"model": model, "training_file": file, "seed": 7, "market": market}
     body["hyperparameters"] = {"batch_size": 4}
     status, answer = service.ask("POST", "/v1/fine_tuning/jobs", body)
     assert status == 200, answer
@@ -57,6 +59,11 @@ def steps_beyond(steps: int) -> Callable[[Answer], bool]:
 def steps_of(job: Answer) -> int:
     progress = job["market"]["progress"]
     return 0 if progress is None else int(progress["steps"])
+
+
+def last_epochs(job: Answer) -> list[int]:
+    """The newest of the last three epochs comes first; 40 rows are 10 batches."""
+    return list(range(steps_of(job) // 10, 0, -1))[:3]
 
 
 def has_adapter(service: ServiceProcess, job: Answer) -> bool:
@@ -94,6 +101,14 @@ def test_targets_are_met_or_not_and_each_unit_is_charged_once_whatever_is_killed
         assert done["status"] == "succeeded", done["error"]
         assert done["market"]["target"]["curve"][-1][1] <= TARGET
         assert has_adapter(service, done)
+        _, epochs = service.ask("GET", f"/v1/fine_tuning/jobs/{reached}/checkpoints")
+        assert [one["epoch"] for one in epochs["data"]] == last_epochs(done)
+        # It is below the target from its first unit on.
+        continued = submit(service, file, TARGET, "+10m", done["fine_tuned_model"])
+        further = service.wait_for_job(continued, lambda job: False)
+        assert further["status"] == "succeeded", further["error"]
+        assert further["market"]["start_from"] == done["fine_tuned_model"]
+        assert further["market"]["target"]["curve"][0][1] <= TARGET
         failed = service.wait_for_job(hopeless, lambda job: False)
         assert failed["error"]["code"] == "target_not_reached"
         assert has_adapter(service, failed)
@@ -109,11 +124,12 @@ def test_targets_are_met_or_not_and_each_unit_is_charged_once_whatever_is_killed
             hopeless,
             reached,
             dropped,
+            continued,
         }
         assert service.stop() == 0
-    check_charges(tmp_path / "data", {hopeless, reached, dropped})
+    check_charges(tmp_path / "data", {hopeless, reached, dropped, continued})
     again = replayed(tmp_path / "data", config, "pool", monkeypatch, capsys)
-    assert again["num_decisions"] == 3
+    assert again["num_decisions"] == 4
     assert again["num_charges"] > 2
 
 

@@ -8,6 +8,8 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import PreTrainedModel
 
+from auctune.train.adapter_files import read_start
+from auctune.train.base import Base
 from support.small_bases import build_model
 
 TARGETS: dict[str, list[str] | str] = {
@@ -32,3 +34,10 @@ def save_adapter(
             torch.nn.init.normal_(parameter, std=0.1)
     adapted.save_pretrained(str(folder))
     return folder
+
+
+def start_of(folder: Path, base: Base, family: str) -> dict[str, Any]:
+    """The fields of a job that starts from an adapter."""
+    path = save_adapter(folder / "start", family, base.fresh_model())
+    adapter, _ = read_start(path, "start_from")
+    return {"start_from": path, "start_digest": adapter.digest, **adapter.settings({})}

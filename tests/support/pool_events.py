@@ -22,6 +22,7 @@ def quantum(
     losses: Sequence[float],
     seconds: Sequence[float],
     read: Sequence[tuple[int, int]],
+    accuracies: Sequence[float] = (),
 ) -> QuantumTrained:
     """A quantum of jobs with these shares."""
     return QuantumTrained(
@@ -35,6 +36,7 @@ def quantum(
         seconds=list(seconds),
         rates=[9.0] * len(shares),
         read=list(read),
+        accuracies=list(accuracies),
     )
 
 

@@ -79,3 +79,25 @@ def write_rows(path: Path, count: int, seed: int, longest: int = 12) -> Path:
             )
             lines.write(json.dumps({"prompt": prompt + " ", "completion": completion}) + "\n")
     return path
+
+
+def write_pairs(path: Path, count: int, seed: int = 0) -> Path:
+    """A file of prompts with a preferred and another answer."""
+    generator = np.random.default_rng(seed)
+
+    def words(most: int) -> str:
+        return " ".join(generator.choice(WORDS, size=generator.integers(1, most)))
+
+    def answer() -> list[dict[str, str]]:
+        return [{"role": "assistant", "content": words(9)}]
+
+    rows = [
+        {
+            "input": {"messages": [{"role": "user", "content": words(7)}]},
+            "preferred_output": answer(),
+            "non_preferred_output": answer(),
+        }
+        for _ in range(count)
+    ]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return path

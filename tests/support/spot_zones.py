@@ -47,6 +47,7 @@ max_jobs = 1
 profile = "profile.json"
 start_seconds = 0.0
 checkpoint_seconds = 0.3
+gradient_checkpointing = true
 """
     )
     return file

@@ -2,7 +2,7 @@
 
 | kind | job |
 | --- | --- |
-| lora | an adapter on a base: settings `base`, `data`, and those of the training |
+| lora | an adapter on a base: settings `base`, `data`, `start_from` and those of the training |
 | MODULE:FUNCTION | what the function returns for (seed, device, **settings): a `PreemptibleJob` |
 """
 
@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from auctune.domain.base_name import resolve_base
 from auctune.domain.errors import InputError
 from auctune.schema import STRICT, check_schema, hyperparameters_of, with_hyperparameters
+from auctune.train.adapter_files import read_start
 from auctune.train.base import load_base
 from auctune.train.job import LoraJob
 from auctune.train.preemptible import LoraJobFactory, PreemptibleJob
@@ -27,9 +28,7 @@ _MEMBERS = tuple(name for name in vars(PreemptibleJob) if not name.startswith("_
 
 
 # The epochs and the schedule of a job that trains until it has its loss are given.
-@with_hyperparameters(
-    without=("method", "beta", "epochs", "schedule", "warmup_ratio", "seed", "patience")
-)
+@with_hyperparameters(without=("epochs", "schedule", "warmup_ratio", "seed", "patience"))
 class LoraSettings(BaseModel):
     """Settings of the kind `lora`."""
 
@@ -37,6 +36,30 @@ class LoraSettings(BaseModel):
 
     base: str = "tiny"
     data: str
+    start_from: str | None = None
+
+    def job(self, name: str, seed: int, beside: Path) -> LoraJob:
+        """Return the training job.
+
+        Args:
+            name: its id.
+            seed: of all draws.
+            beside: folder that paths start from.
+
+        Raises:
+            InputError: if the adapter that it starts from cannot be used.
+        """
+        path = None if self.start_from is None else beside / self.start_from
+        start = None if path is None else read_start(path, "start_from")[0]
+        return LoraJob(
+            name,
+            beside / self.data,
+            start_from=path,
+            start_digest=None if start is None else start.digest,
+            seed=seed,
+            schedule="constant",
+            **hyperparameters_of(self, start),
+        )
 
 
 class JobKinds:
@@ -46,10 +69,14 @@ class JobKinds:
         device: "cpu", "cuda" or "cuda:N".
         beside: folder that relative paths in settings start from.
         cache: folder of bases that are built here.
+        gradient_checkpointing: of adapters, as of `MultiLoraTrainer`'s `checkpointing`.
     """
 
-    def __init__(self, device: str, beside: Path, cache: Path) -> None:
+    def __init__(
+        self, device: str, beside: Path, cache: Path, gradient_checkpointing: bool = False
+    ) -> None:
         self._device, self._beside, self._cache = device, beside, cache
+        self._gradient_checkpointing = gradient_checkpointing
         self._factories: dict[str, LoraJobFactory] = {}
 
     def maker(self, name: str, kind: str, seed: int, settings: Mapping[str, Any]) -> MakeJob:
@@ -67,11 +94,10 @@ class JobKinds:
         if kind == "lora":
             try:
                 lora = check_schema(LoraSettings, dict(settings), "")
+                job = lora.job(name, seed, self._beside)
             except InputError as error:
                 place = f"settings.{error.place}"
                 raise InputError(place, error.found, error.expected) from None
-            data = self._beside / lora.data
-            job = LoraJob(name, data, seed=seed, schedule="constant", **hyperparameters_of(lora))
             return partial(self._make_lora, job, lora.base)
         if ":" not in kind:
             raise InputError("kind", repr(kind), "lora or MODULE:FUNCTION")
@@ -81,7 +107,8 @@ class JobKinds:
         if base not in self._factories:
             name = resolve_base(base, self._beside)
             loaded = load_base(name, cache=self._cache, device=self._device)
-            self._factories[base] = LoraJobFactory(loaded)
+            checkpointing = self._gradient_checkpointing
+            self._factories[base] = LoraJobFactory(loaded, gradient_checkpointing=checkpointing)
         # The pool writes the checkpoints, not the trainer.
         return self._factories[base].make(job, self._cache / "none")
 

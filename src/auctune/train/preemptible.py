@@ -22,12 +22,13 @@ import torch
 from torch import Tensor
 
 from auctune.domain.errors import AuctuneError, CheckpointError, InputError
+from auctune.train.adapter_files import EPOCHS
 from auctune.train.base import Base
 from auctune.train.checkpoint import Checkpoint
 from auctune.train.job import LoraJob
 from auctune.train.multilora.task import TrainingTask, capture_state, restore_state
 from auctune.train.time_budget import NO_TIME_LIMIT, TimeBudget
-from auctune.train.trainer import MultiLoraTrainer
+from auctune.train.trainer import KEPT_EPOCHS, MultiLoraTrainer
 
 MANY_EPOCHS = 1_000_000
 """Epochs of a LoRA job: it ends at a loss or a deadline instead."""
@@ -45,7 +46,9 @@ class StepTooLongError(AuctuneError):
 class PreemptibleJob(Protocol):
     """Training job that can be paused after any batch.
 
-    It may have an attribute `notes`: sentences for its owner, such as on truncated rows.
+    It may have attributes of its data: `notes`, sentences for its owner, such as on truncated rows;
+    `learned`, the rows and tokens of the batches trained so far; `accuracy`, the mean accuracy of
+    the batches of the last call of `step`, as of a point of `LoraJob`'s curve.
     """
 
     @property
@@ -149,11 +152,22 @@ class LoraJobFactory:
     Args:
         base: in memory already.
         max_step_seconds: after which a batch is stopped; `None`: not limited.
+        gradient_checkpointing: as of `MultiLoraTrainer`'s `checkpointing`.
     """
 
-    def __init__(self, base: Base, max_step_seconds: float | None = None) -> None:
-        budget = _PASS_TOKENS[base.device.type]
-        self._trainer = MultiLoraTrainer(base, mode="exact", exact_budget=budget)
+    def __init__(
+        self,
+        base: Base,
+        max_step_seconds: float | None = None,
+        gradient_checkpointing: bool = False,
+    ) -> None:
+        self._trainer = MultiLoraTrainer(
+            base,
+            mode="exact",
+            exact_budget=_PASS_TOKENS[base.device.type],
+            checkpointing=gradient_checkpointing,
+            kept_epochs=KEPT_EPOCHS,
+        )
         self._max_step_seconds = max_step_seconds
 
     def make(self, job: LoraJob, folder: Path) -> "PreemptibleLoraJob":
@@ -198,6 +212,7 @@ class PreemptibleLoraJob:
         self.notes = notes
         self._trainer, self._job, self._max_step_seconds = trainer, job, max_step_seconds
         self._offload = HostOffload()
+        self._accuracy = math.nan
         # Batches requested after training had failed.
         self._failed_batches = 0
 
@@ -207,7 +222,10 @@ class PreemptibleLoraJob:
 
     @property
     def resting_bytes(self) -> int:
-        return 0 if self._offload.is_offloaded else self._task.optimizer.num_bytes
+        if self._offload.is_offloaded:
+            return 0
+        start = self._task.start
+        return self._task.optimizer.num_bytes + (0 if start is None else start.nbytes)
 
     @property
     def memory_bytes(self) -> int:
@@ -222,6 +240,11 @@ class PreemptibleLoraJob:
         _, rows, tokens, *_ = self._task.curve[-1]
         return rows, tokens
 
+    @property
+    def accuracy(self) -> float:
+        """Mean accuracy of the batches of the last call of `step`; NaN if training failed."""
+        return self._accuracy
+
     def step(self, batches: int) -> float:
         assert not self._offload.is_offloaded, "an offloaded job cannot train"
         first = self._task.steps
@@ -233,16 +256,20 @@ class PreemptibleLoraJob:
                     f"a batch of {self._task.batch_size} rows was stopped after"
                     f" {self._max_step_seconds:g} s"
                 )
-        losses = [loss for *_, loss, _ in self._task.curve[first:]]
-        self._failed_batches += batches - len(losses)
-        return math.fsum(losses) / batches if len(losses) == batches else math.nan
+        points = self._task.curve[first:]
+        self._failed_batches += batches - len(points)
+        if len(points) < batches:
+            self._accuracy = math.nan
+            return math.nan
+        *_, losses, accuracies = zip(*points, strict=True)
+        self._accuracy = math.fsum(accuracies) / batches
+        return math.fsum(losses) / batches
 
     def suspend(self) -> None:
         moments = self._task.optimizer.moments
-        weights = self._task.weights
-        self._offload.offload(
-            [weights.values, weights.gradients, moments["exp_avg"], moments["exp_avg_sq"]]
-        )
+        weights, start = self._task.weights, self._task.start
+        tensors = [weights.values, weights.gradients, moments["exp_avg"], moments["exp_avg_sq"]]
+        self._offload.offload(tensors if start is None else [*tensors, start])
 
     def resume(self) -> None:
         self._offload.reload()
@@ -264,8 +291,12 @@ class PreemptibleLoraJob:
         self._failed_batches = checkpoint.state["failed_batches"]
 
     def save_result(self, folder: Path) -> None:
-        """Write the adapter in PEFT's format to `folder`/adapter, verified by loading it."""
+        """Write the adapter in PEFT's format to `folder`/adapter, verified by loading it.
+
+        Beside it are those of the last epochs, each in `folder`/epochs/N.
+        """
         self._trainer.export(self._job, folder / "adapter")
+        self._trainer.write_epochs(self._job, folder / EPOCHS)
 
     def _time_budget(self) -> TimeBudget:
         if self._max_step_seconds is None:

@@ -25,7 +25,7 @@ from auctune.train.base import Base
 from auctune.train.checkpoint import load_latest, save_checkpoint
 from auctune.train.export import Exported, export_adapter, write_adapter
 from auctune.train.job import CurvePoint, Loaded, LoraJob, Progress
-from auctune.train.multilora.adapters import AdaptedModel, load_start, lora_config
+from auctune.train.multilora.adapters import AdaptedModel, lora_config
 from auctune.train.multilora.backends import Backend, choose_backend
 from auctune.train.multilora.batching import (
     OVERHEAD_TOKENS,
@@ -186,11 +186,8 @@ class MultiLoraTrainer:
         weights = self.adapted.add(name, lora_config(job, self.adapted.model), job.seed)
         try:
             task = TrainingTask(job, weights, data, validation, kept_epochs=self._kept_epochs)
-            has_reference = job.method == "dpo" and job.start_from is not None
-            if found is None or has_reference:
-                load_start(weights, job, self.base.digest)
-            if has_reference:
-                task.start = weights.values.clone()
+            if found is None or task.has_pairs:
+                task.load_start(self.base.digest)
             if found is not None:
                 checkpoint, _, damaged = found
                 warnings += damaged
@@ -261,7 +258,7 @@ class MultiLoraTrainer:
         if attempt is not None:
             check_attempt(place.folder, attempt)
         if self._kept_epochs:
-            self._write_epochs(place)
+            self._save_epochs(place)
         checkpoint = capture_state(place.task, self.base.digest, self.mode)
         return save_checkpoint(place.folder / CHECKPOINTS, number, checkpoint)
 
@@ -282,12 +279,14 @@ class MultiLoraTrainer:
             trained_logits=lambda row: self.loop.step.logits(name, row),
         )
 
-    def _write_epochs(self, place: _LoadedJob) -> None:
-        """Write the adapters of epochs since the last checkpoint; remove those not to be kept.
+    def write_epochs(self, job_id: str, folder: Path) -> None:
+        """Write the adapters of a job's last epochs that were not written by `save`.
 
-        A process that was killed before its checkpoint leaves epochs that are trained again.
+        Args:
+            job_id: of a loaded job.
+            folder: in which each gets a folder by its number.
         """
-        task, folder = place.task, place.folder / EPOCHS
+        task = self._place(job_id).task
         folder.mkdir(parents=True, exist_ok=True)
         clean_staging(folder)
         validation = {epoch: (loss, accuracy) for epoch, loss, accuracy in task.validation}
@@ -302,6 +301,14 @@ class MultiLoraTrainer:
                 config = self.adapted.config(task.weights.name)
                 write_adapter(self.base, config, weights, unfinished, metrics)
                 commit_folder(unfinished, target)
+
+    def _save_epochs(self, place: _LoadedJob) -> None:
+        """Write the adapters of epochs since the last checkpoint; remove those not to be kept.
+
+        A process that was killed before its checkpoint leaves epochs that are trained again.
+        """
+        task, folder = place.task, place.folder / EPOCHS
+        self.write_epochs(task.job.id, folder)
         task.epoch_adapters = []
         for epoch, path in epoch_folders(folder):
             if not task.num_ended_epochs - self._kept_epochs < epoch <= task.num_ended_epochs:

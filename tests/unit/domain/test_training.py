@@ -75,7 +75,7 @@ def test_a_hyperparameter_gets_from_each_file_to_the_trainer(parameter: Paramete
     assert getattr(bid.job(**FILES), name) == value
     for model in (TrainingEntry, LoraSettings):
         if name in model.model_fields:
-            body = {"base": "tiny", "data": "a.jsonl", name: plain(value)}
+            body = {"base": "tiny", "data": "a.jsonl"} | with_others(name, plain(value))
             job = LoraJob("a", **FILES, **hyperparameters_of(check_schema(model, body, "entry")))
             assert getattr(job, name) == value
 
@@ -94,11 +94,7 @@ def test_defaults_are_in_range_and_those_of_every_file() -> None:
     defaults = TrainingConfig().hyperparameters()
     assert defaults == {name: parameter.default for name, parameter in PARAMETERS.items()}
     assert check_schema(BidEntry, BID, "bid").job(**FILES).hyperparameters() == defaults
-    assert TrainingEntry.model_fields.keys() & PARAMETERS.keys() == PARAMETERS.keys() - {
-        "method",
-        "beta",
-        "patience",
-    }
+    assert TrainingEntry.model_fields.keys() & PARAMETERS.keys() == PARAMETERS.keys() - {"patience"}
 
 
 @pytest.mark.parametrize(

@@ -142,13 +142,10 @@ class BidEntry(BaseModel):
         Raises:
             InputError: for a setting that contradicts another one, or the adapter.
         """
-        settings = hyperparameters_of(self)
-        if start is None:
-            return LoraJob(self.id, data, validation, **settings)
-        path, adapter = start
-        given = {name: settings[name] for name in settings if name in self.model_fields_set}
-        settings |= adapter.settings(given)
-        return LoraJob(self.id, data, validation, path, adapter.digest, **settings)
+        path, adapter = start or (None, None)
+        settings = hyperparameters_of(self, adapter)
+        digest = None if adapter is None else adapter.digest
+        return LoraJob(self.id, data, validation, path, digest, **settings)
 
 
 class MarketFile(BaseModel):

@@ -207,7 +207,7 @@ def read_bundle(file: BundleFile, path: Path, beside: Path, cache: Path, every: 
     """
     pool = file.pool
     check_device(pool.device, "float32")
-    kinds = JobKinds(pool.device, beside, cache)
+    kinds = JobKinds(pool.device, beside, cache, pool.gradient_checkpointing)
     jobs = []
     for index, entry in enumerate(file.thread):
         try:

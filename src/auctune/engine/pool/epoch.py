@@ -120,7 +120,8 @@ class Epoch:
         due = state.due(shares, quantum.span)
         fitted = clock.fit(quantum, due, state.rates)
         target = whole_batches(due, fitted, state.rates, quantum.span)
-        batches, losses, seconds = self._train_slices(quantum, target, np.maximum(fitted, target))
+        slices = self._train_slices(quantum, target, np.maximum(fitted, target))
+        batches, losses, accuracies, seconds = slices
         is_new = state.samples == 0
         rates = clock.update_rates(state.rates, batches.astype(np.float64), seconds, is_new)
         return QuantumTrained(
@@ -134,6 +135,7 @@ class Epoch:
             seconds=seconds.tolist(),
             rates=rates.tolist(),
             read=[getattr(self._jobs[name], "learned", (0, 0)) for name in state.names],
+            accuracies=accuracies.tolist(),
         )
 
     def apply(self, quantum: QuantumTrained) -> list[str]:
@@ -168,8 +170,8 @@ class Epoch:
 
     def _train_slices(
         self, quantum: Quantum, target: Ints, expected: Floats
-    ) -> tuple[Ints, Floats, Floats]:
-        """Return [k] batches, mean losses and seconds of each job's time slice.
+    ) -> tuple[Ints, Floats, Floats, Floats]:
+        """Return [k] batches, mean losses and accuracies, and seconds of each job's time slice.
 
         Args:
             quantum: that is trained.
@@ -178,7 +180,8 @@ class Epoch:
         """
         state = self.state
         batches = np.zeros(len(target), dtype=np.int64)
-        sums, seconds = np.zeros(len(target)), np.zeros(len(target))
+        # Of losses and accuracies.
+        sums, seconds = np.zeros((2, len(target))), np.zeros(len(target))
         self.too_slow = {}
         order = self._order(target)
         for place, index in enumerate(order):
@@ -198,15 +201,16 @@ class Epoch:
                     break
                 try:
                     with job_errors(name, f"in unit {quantum.time}"):
-                        sums[index] += job.step(1)
+                        loss = job.step(1)
+                        sums[:, index] += loss, getattr(job, "accuracy", math.nan)
                 except StepTooLongError as error:
                     self.too_slow[name] = str(error)
                     break
                 batches[index] += 1
             seconds[index] = self._now() - begun
-        losses = np.full(len(target), np.nan)
-        np.divide(sums, batches, out=losses, where=batches > 0)
-        return batches, losses, seconds
+        means = np.full_like(sums, np.nan)
+        np.divide(sums, batches, out=means, where=batches > 0)
+        return batches, means[0], means[1], seconds
 
     def _order(self, target: Ints) -> list[int]:
         """Return the jobs that train, resident ones first.

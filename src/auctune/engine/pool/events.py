@@ -161,6 +161,7 @@ class QuantumTrained:
         seconds: that training took.
         rates: estimates of batches per quantum after it.
         read: rows and tokens that each has trained so far; zeros if it does not count them.
+        accuracies: means over the batches; NaN where there are none. Older logs have none.
     """
 
     time: int
@@ -173,6 +174,7 @@ class QuantumTrained:
     seconds: list[float]
     rates: list[float]
     read: list[tuple[int, int]]
+    accuracies: list[float] = field(default_factory=list)
     type: Literal["quantum"] = "quantum"
 
 
@@ -238,7 +240,7 @@ _ADAPTER: TypeAdapter[PoolEvent] = TypeAdapter(Annotated[PoolEvent, Field(discri
 
 
 def event_record(event: PoolEvent) -> EventRecord:
-    """Return an event as JSON values; losses may be NaN."""
+    """Return an event as JSON values; losses and accuracies may be NaN."""
     return asdict(event)
 
 

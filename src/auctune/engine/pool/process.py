@@ -46,6 +46,7 @@ class PoolSettings:
         after: number of the newest event that the owner has.
         device, dtype: where and how it computes.
         threads: of torch on a CPU.
+        gradient_checkpointing: as of `MultiLoraTrainer`'s `checkpointing`.
         memory_bytes: that adapters may take on the device together, or None for all.
         niceness: of the process, as of `WorkerProcess`.
     """
@@ -60,6 +61,7 @@ class PoolSettings:
     device: str = "cpu"
     dtype: str = "float32"
     threads: int = 1
+    gradient_checkpointing: bool = False
     memory_bytes: int | None = None
     niceness: int = 0
 

@@ -62,7 +62,8 @@ class LoraJobs:
 
     def make(self, job: str, settings: Mapping[str, Any]) -> PreemptibleLoraJob:
         values = dict(settings)
-        values["data"] = self._beside / values["data"]
+        for name in values.keys() & {"data", "start_from"}:
+            values[name] = self._beside / values[name]
         values["target_modules"] = tuple(values.get("target_modules", ()))
         try:
             lora_job = LoraJob(id=job, schedule="constant", **values)
@@ -99,7 +100,8 @@ class PoolWorker:
         self._digest = base.digest
         self._training_lock = TrainingLock(cache)
         max_step_seconds = MAX_STEP_QUANTA * settings.quantum_seconds
-        self._jobs = LoraJobs(LoraJobFactory(base, max_step_seconds), Path(settings.folder))
+        factory = LoraJobFactory(base, max_step_seconds, settings.gradient_checkpointing)
+        self._jobs = LoraJobs(factory, Path(settings.folder))
 
     def run(self) -> None:
         """Train until it is stopped.

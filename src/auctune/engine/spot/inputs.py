@@ -2,14 +2,17 @@
 
 DIR/
   adapter/                in PEFT's format, once the job is done
+  epochs/N/               the same of the last epochs
   bill.json               allocations and payments, by slot
   inputs/job.toml         the job
   inputs/market           the market's file, gzipped or not
   inputs/prices           the prices' file, if they came from another one
   inputs/data             the training rows
+  inputs/start.zip        the adapter that the job starts from, if there is one
   inputs/settings.json    `RunSettings`
   state/journal.jsonl     event log (auctune.engine.spot.state)
   state/checkpoints/
+  state/epochs/           adapters of the last epochs, until the job is done
   state/workers.log       standard error of the workers
   .lock                   held by the coordinator
 
@@ -25,7 +28,7 @@ from pathlib import Path
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from auctune.atomic_files import write_atomically
+from auctune.atomic_files import commit_folder, write_atomically
 from auctune.domain import InputError
 from auctune.engine.event_log import EventRecord, read_events
 from auctune.engine.run_directory import RunDirectory
@@ -35,6 +38,7 @@ from auctune.sim.spot.job_file import JobFile, read_job_file
 from auctune.sim.spot.trace import FixedPrice, FromFile, MarketRecipe, read_market
 from auctune.spot.market import SpotMarket
 from auctune.spot.play import PastSlot
+from auctune.train.adapter_files import EPOCHS, pack_adapter
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,12 @@ class SpotFolder(RunDirectory):
     def adapter(self) -> Path:
         """The result."""
         return self.root / "adapter"
+
+    def publish_epochs(self) -> None:
+        """Move the adapters of the last epochs beside the result, unless they are there."""
+        kept = self.state / EPOCHS
+        if kept.is_dir():
+            commit_folder(kept, self.root / EPOCHS)
 
     @property
     def bill(self) -> Path:
@@ -104,6 +114,7 @@ class RunSettings:
 
 
 _SETTINGS = TypeAdapter(RunSettings)
+_START = "start.zip"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +124,7 @@ class RunInputs:
     Attributes:
         job, market, prices, data: the files; `prices` is None if the market's file has them.
         settings: how it is run.
+        start_from: adapter that the job starts from, as of `read_start`, or None.
     """
 
     job: Path
@@ -120,6 +132,7 @@ class RunInputs:
     prices: Path | None
     data: Path
     settings: RunSettings
+    start_from: Path | None = None
 
     def read_job(self) -> JobFile:
         """Read the job's file.
@@ -148,7 +161,7 @@ def find_inputs(job: Path, market: Path, prices: Path | None, settings: RunSetti
     """Return the inputs of a new run, with data and base found beside the job's file.
 
     Raises:
-        InputError: if the job has no training section, or its data do not exist.
+        InputError: if the job has no training section, or its data or adapter do not exist.
     """
     training = read_job_file(job).training
     if training is None:
@@ -156,10 +169,14 @@ def find_inputs(job: Path, market: Path, prices: Path | None, settings: RunSetti
     data = job.parent / training.data
     if not data.is_file():
         raise InputError(f"{job}: training.data", f"{training.data!r} is no file", "training rows")
+    start_from = None if training.start_from is None else job.parent / training.start_from
+    if start_from is not None and not start_from.exists():
+        found = f"there is no folder {training.start_from!r}"
+        raise InputError(f"{job}: training.start_from", found, "an adapter's folder")
     base = training.base
     if base != "tiny" and (job.parent / base).is_dir():
         base = str((job.parent / base).resolve())
-    return RunInputs(job, market, prices, data, replace(settings, base=base))
+    return RunInputs(job, market, prices, data, replace(settings, base=base), start_from)
 
 
 def copy_inputs(inputs: RunInputs, place: SpotFolder) -> RunInputs:
@@ -168,13 +185,16 @@ def copy_inputs(inputs: RunInputs, place: SpotFolder) -> RunInputs:
     Raises:
         InputError: if a file cannot be read or the folder cannot be written.
     """
-    copies = inputs_in(place, inputs.settings, has_prices=inputs.prices is not None)
+    copies = copies_of(inputs, place)
     try:
         place.inputs.mkdir(parents=True, exist_ok=True)
         for name in ("job", "market", "prices", "data"):
             source, target = getattr(inputs, name), getattr(copies, name)
             if source is not None:
                 shutil.copyfile(source, target)
+        if inputs.start_from is not None:
+            assert copies.start_from is not None
+            pack_adapter(inputs.start_from, copies.start_from)
         # Written last: a folder without it holds no run.
         write_atomically(place.settings, _SETTINGS.dump_json(inputs.settings, indent=2) + b"\n")
     except OSError as error:
@@ -200,14 +220,31 @@ def read_inputs(place: SpotFolder) -> RunInputs:
         raise InputError(str(place.root), found, "the folder of a run that was started") from None
     except ValidationError:
         raise InputError(str(place.settings), "is damaged", "the settings of a run") from None
-    return inputs_in(place, settings, has_prices=(place.inputs / "prices").exists())
+    copies = _all_copies(place, settings)
+    has_prices, has_start = (place.inputs / "prices").exists(), (place.inputs / _START).exists()
+    return replace(
+        copies,
+        prices=copies.prices if has_prices else None,
+        start_from=copies.start_from if has_start else None,
+    )
 
 
-def inputs_in(place: SpotFolder, settings: RunSettings, *, has_prices: bool) -> RunInputs:
-    """Return the paths of the copies in a run's folder."""
-    folder = place.inputs
-    prices = folder / "prices" if has_prices else None
-    return RunInputs(folder / "job.toml", folder / "market", prices, folder / "data", settings)
+def copies_of(inputs: RunInputs, place: SpotFolder) -> RunInputs:
+    """Return the paths of the copies of a new run's inputs in its folder."""
+    copies = _all_copies(place, inputs.settings)
+    return replace(
+        copies,
+        prices=None if inputs.prices is None else copies.prices,
+        start_from=None if inputs.start_from is None else copies.start_from,
+    )
+
+
+def _all_copies(place: SpotFolder, settings: RunSettings) -> RunInputs:
+    """Return the paths of copies in a run's folder, also of those that a run need not have."""
+    job, market, prices, data, start = (
+        place.inputs / name for name in ("job.toml", "market", "prices", "data", _START)
+    )
+    return RunInputs(job, market, prices, data, settings, start)
 
 
 @dataclass(frozen=True, slots=True)

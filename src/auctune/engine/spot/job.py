@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -20,8 +20,8 @@ from auctune.engine.spot.coordinator import Coordinator, ForecastSource, no_fore
 from auctune.engine.spot.inputs import (
     RunInputs,
     SpotFolder,
+    copies_of,
     copy_inputs,
-    inputs_in,
     read_inputs,
 )
 from auctune.engine.spot.job_config import SpotRayParams, read_policy
@@ -39,6 +39,7 @@ from auctune.engine.spot.state import (
 from auctune.engine.spot.traces import MarketTrace, make_trace
 from auctune.engine.spot.worker import WorkerSettings
 from auctune.engine.spot.worker_pool import WorkerPool
+from auctune.schema import hyperparameters_of
 from auctune.sim.spot.forecasts import parse_forecaster
 from auctune.sim.spot.job_file import JobFile
 from auctune.sim.spot.trace import read_market
@@ -46,6 +47,7 @@ from auctune.spot.forecasts.forecast import Forecast, Forecaster
 from auctune.spot.job import SpotJob
 from auctune.spot.market import SpotMarket
 from auctune.spot.policy import Policy, SpotObservation
+from auctune.train.adapter_files import read_start
 from auctune.train.base import load_base
 from auctune.train.data_parallel.trainer import ElasticTrainer
 from auctune.train.job import LoraJob
@@ -69,6 +71,7 @@ class SpotRunConfig:
         micro_batch: rows that go through the model together on one instance.
         device, dtype: where and how workers compute; the coordinator computes on the CPU.
         threads: of torch on a CPU, in each process.
+        gradient_checkpointing: of workers; the adapter does not depend on it.
     """
 
     job: SpotJob
@@ -78,6 +81,7 @@ class SpotRunConfig:
     device: str = "cpu"
     dtype: str = "float32"
     threads: int = 1
+    gradient_checkpointing: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.micro_batch <= self.training.batch_size:
@@ -91,6 +95,8 @@ class SpotRunConfig:
         # Files may move; their contents are compared by digests.
         for name in ("data", "validation"):
             del training[name]
+        # Logs of earlier releases have the key.
+        training["start_from"] = None
         return {
             "job": repr(self.job),
             "training": training | {"target_modules": list(self.training.target_modules)},
@@ -109,6 +115,7 @@ class SpotRunConfig:
             device=self.device,
             dtype=self.dtype,
             threads=self.threads,
+            gradient_checkpointing=self.gradient_checkpointing,
         )
 
 
@@ -184,6 +191,7 @@ def run_spot_job(
                     # The adapter is written before the end is recorded.
                     if trainer.progress().state == "done":
                         trainer.export(place.adapter)
+                        place.publish_epochs()
                     coordinator.end()
             state = SpotRunState.fold(log.events)
             report = make_report(state, config.job, trainer.total_rows, place.adapter)
@@ -253,8 +261,7 @@ def start_run(inputs: RunInputs, folder: Path, *, cache: Path, on_event: OnEvent
         SpotRunError: as of `run_spot_job`.
     """
     place = SpotFolder(folder)
-    copies = inputs_in(place, inputs.settings, has_prices=inputs.prices is not None)
-    run = prepare_run(replace(inputs, data=copies.data))
+    run = prepare_run(inputs, copies_of(inputs, place))
     # Errors name the user's file, not its copy.
     read_dataset(inputs.data)
     return run(folder, cache=cache, on_event=on_event, prepare=lambda: copy_inputs(inputs, place))
@@ -274,12 +281,17 @@ def resume_run(folder: Path, *, cache: Path, on_event: OnEvent) -> SpotRunReport
         SpotRunError: as of `run_spot_job`.
     """
     place = SpotFolder(folder)
-    run = prepare_run(read_inputs(place))
+    inputs = read_inputs(place)
+    run = prepare_run(inputs, inputs)
     return run(folder, cache=cache, on_event=on_event, resume=place.has_started)
 
 
-def prepare_run(inputs: RunInputs) -> Callable[..., SpotRunReport]:
+def prepare_run(inputs: RunInputs, copies: RunInputs) -> Callable[..., SpotRunReport]:
     """Return `run_spot_job` with what the files and settings of a run say.
+
+    Args:
+        inputs: read now.
+        copies: read by the run, once they are there.
 
     Raises:
         InputError: naming the file or the setting.
@@ -287,7 +299,7 @@ def prepare_run(inputs: RunInputs) -> Callable[..., SpotRunReport]:
     file, settings = inputs.read_job(), inputs.settings
     recipe = inputs.recipe(file)
     market = read_market(recipe)
-    config = make_config(file, inputs)
+    config = make_config(file, inputs, copies)
     job, policy = config.job, read_policy(settings.policy)
     forecaster = parse_forecaster(settings.forecast, "forecast")
 
@@ -316,23 +328,38 @@ def prepare_run(inputs: RunInputs) -> Callable[..., SpotRunReport]:
     )
 
 
-def make_config(file: JobFile, inputs: RunInputs) -> SpotRunConfig:
-    """Return what is to be run.
+def make_config(file: JobFile, inputs: RunInputs, copies: RunInputs) -> SpotRunConfig:
+    """Return what is to be run; arguments as of `prepare_run`.
 
     Raises:
-        InputError: if the job has no training section.
+        InputError: if the job has no training section, or the adapter that it starts from cannot
+            be used.
     """
     training, settings = file.training, inputs.settings
     if training is None:
         raise InputError(f"{inputs.job}: training", "is missing", "[training], for a real run")
+    start = None
+    if inputs.start_from is not None:
+        start, _ = read_start(inputs.start_from, f"{inputs.job}: training.start_from")
+    try:
+        hyperparameters = hyperparameters_of(training, start)
+    except InputError as error:
+        raise error.at(f"{inputs.job}: training.{error.place}") from None
     return SpotRunConfig(
         job=file.spot_job(),
-        training=LoraJob("job", inputs.data, **training.hyperparameters()),
+        training=LoraJob(
+            "job",
+            copies.data,
+            start_from=copies.start_from,
+            start_digest=None if start is None else start.digest,
+            **hyperparameters,
+        ),
         base=settings.base,
         micro_batch=training.micro_batch,
         device=settings.device,
         dtype=settings.dtype,
         threads=settings.threads,
+        gradient_checkpointing=training.gradient_checkpointing,
     )
 
 

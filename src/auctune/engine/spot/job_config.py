@@ -234,7 +234,7 @@ class SpotJobConfig:
         job: bounds, deadline and value.
         policy, forecast: see `SpotStrategy`.
         training: settings of a `LoraJob`, without files.
-        data, validation: files.
+        data, validation, start_from: files; `start_digest` is the adapter's, as of `LoraJob`.
         base, device, dtype, threads, cache: what workers load, and where they compute.
         micro_batch: rows that go through the model together.
         trace: of the market, from the job's first slot on.
@@ -245,6 +245,7 @@ class SpotJobConfig:
         cap: maximum cost, in units of the on-demand price.
         warm: fork workers from a process that has everything loaded.
         saved_every: seconds between checkpoints within a slot.
+        gradient_checkpointing: of the workers.
         ray: cluster on which instances run; None: they are processes of this machine.
     """
 
@@ -269,6 +270,9 @@ class SpotJobConfig:
     warm: bool
     saved_every: float
     ray: SpotRayParams | None = None
+    start_from: str | None = None
+    start_digest: str | None = None
+    gradient_checkpointing: bool = False
 
 
 _CONFIG = TypeAdapter(SpotJobConfig)

@@ -213,6 +213,8 @@ def _run_config(config: SpotJobConfig) -> SpotRunConfig:
             id="job",
             data=Path(config.data),
             validation=None if config.validation is None else Path(config.validation),
+            start_from=None if config.start_from is None else Path(config.start_from),
+            start_digest=config.start_digest,
             **training,
         ),
         base=config.base,
@@ -220,6 +222,7 @@ def _run_config(config: SpotJobConfig) -> SpotRunConfig:
         device=config.device,
         dtype=config.dtype,
         threads=config.threads,
+        gradient_checkpointing=config.gradient_checkpointing,
     )
 
 

@@ -61,6 +61,7 @@ class WorkerSettings:
         job: to train; its data are read by the worker.
         device, dtype: where and how it computes.
         threads: of torch on a CPU.
+        gradient_checkpointing: as of `GradientWorker`.
     """
 
     base: str
@@ -69,6 +70,7 @@ class WorkerSettings:
     device: str = "cpu"
     dtype: str = "float32"
     threads: int = 1
+    gradient_checkpointing: bool = False
 
 
 _SETTINGS = TypeAdapter(WorkerSettings)
@@ -149,7 +151,12 @@ def load_worker(settings: WorkerSettings) -> LoadedWorker:
         device=settings.device,
         dtype=settings.dtype,
     )
-    gradients = GradientWorker(base, settings.job, threads=settings.threads)
+    gradients = GradientWorker(
+        base,
+        settings.job,
+        threads=settings.threads,
+        gradient_checkpointing=settings.gradient_checkpointing,
+    )
     return LoadedWorker.of(gradients, base.digest)
 
 

@@ -111,7 +111,7 @@ class MarketEntry(BaseModel):
     slot_seconds: Positive = 1800.0
 
 
-@with_hyperparameters(without=("method", "beta", "patience"))
+@with_hyperparameters(without=("patience",))
 class TrainingEntry(BaseModel):
     """[training]: for a real run."""
 
@@ -119,19 +119,17 @@ class TrainingEntry(BaseModel):
 
     base: str
     data: str
+    start_from: str | None = None
     micro_batch: Count = 1
+    gradient_checkpointing: bool = False
 
     @model_validator(mode="after")
     def _micro_batches_fit(self) -> "TrainingEntry":
-        batch_size = self.hyperparameters()["batch_size"]
+        batch_size = hyperparameters_of(self)["batch_size"]
         if self.micro_batch > batch_size:
             expected = f"at most batch_size = {batch_size}"
             raise InputError("micro_batch", f"{self.micro_batch}", expected)
         return self
-
-    def hyperparameters(self) -> dict[str, Any]:
-        """Return the hyperparameters by name."""
-        return hyperparameters_of(self)
 
 
 class JobFile(BaseModel):

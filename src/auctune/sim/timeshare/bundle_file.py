@@ -37,6 +37,7 @@ class PoolEntry(BaseModel):
     unit_seconds: Positive | None = None
     memory_gb: Positive | None = None
     cpu_threads: Annotated[int, Field(ge=1, le=1024)] = 1
+    gradient_checkpointing: bool = False
     allocator: AllocatorName = DEFAULT_ALLOCATOR
 
 

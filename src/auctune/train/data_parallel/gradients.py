@@ -1,7 +1,8 @@
 """The gradient of a micro-batch of rows at given weights: what a worker computes.
 
-A worker keeps nothing from one micro-batch to the next but the weights that it was last given, so
-nothing is lost with it but what it is at.
+A worker keeps nothing from one micro-batch to the next but the weights that it was last given, and
+the references of pairs, which any other computes to the same bits. So nothing is lost with it but
+what it is at.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,10 +17,10 @@ from auctune.train.data_parallel.batches import Contribution, Floats, RowRange
 from auctune.train.job import LoraJob
 from auctune.train.multilora.adapters import AdaptedModel, lora_config
 from auctune.train.multilora.backends import choose_backend
-from auctune.train.multilora.batching import BatchRow, MicroBatch
+from auctune.train.multilora.batching import BatchRow, MicroBatch, units_of
 from auctune.train.multilora.step import ForwardBackward
 from auctune.train.multilora.task import TrainingTask
-from auctune.train.multilora.train_loop import run_or_out_of_memory
+from auctune.train.multilora.train_loop import compute_references, run_or_out_of_memory
 from auctune.train.reproducible import deterministic, prepare_deterministic
 from auctune.train.tokenized_file import read_rows
 
@@ -33,6 +34,7 @@ class AdapterGradients:
         base: the model that is adapted; its weights are shared, not copied.
         job: settings of the adapter.
         threads: of torch on a CPU; the same for all workers, as sums depend on them.
+        gradient_checkpointing: as of `ForwardBackward`'s `checkpointing`.
 
     Attributes:
         adapted, step, weights: the model, its passes, and the adapter's parameters.
@@ -42,12 +44,14 @@ class AdapterGradients:
         InputError: if the base has no such modules.
     """
 
-    def __init__(self, base: Base, job: LoraJob, *, threads: int = 1) -> None:
+    def __init__(
+        self, base: Base, job: LoraJob, *, threads: int = 1, gradient_checkpointing: bool = False
+    ) -> None:
         prepare_deterministic()
         self.adapted = AdaptedModel(
             base.fresh_model(), choose_backend("auto", base.device, base.dtype)
         )
-        self.step = ForwardBackward(self.adapted)
+        self.step = ForwardBackward(self.adapted, checkpointing=gradient_checkpointing)
         self.weights = self.adapted.add(NAME, lora_config(job, self.adapted.model), job.seed)
         self.max_length = min(job.max_length, base.context_tokens or job.max_length)
         self._threads = threads
@@ -86,6 +90,19 @@ class AdapterGradients:
         """
         return self._run(self.step.evaluate, rows)
 
+    def compute_references(self, task: TrainingTask, count: int) -> None:
+        """Compute what is missing of the references of a task's next `count` rows.
+
+        Each pair is computed alone, so that they do not depend on which ones a worker has seen.
+
+        Raises:
+            MemoryError: if a pair does not fit into memory.
+        """
+        with deterministic(self._threads):
+            failed = compute_references([(task, count)], self.step, _pairs_alone)
+        if failed is not None:
+            raise MemoryError("a pair of rows does not fit into memory")
+
     def _run(
         self, run: Callable[[MicroBatch], dict[str, Tensor]], rows: Sequence[BatchRow]
     ) -> tuple[float, int]:
@@ -97,26 +114,35 @@ class AdapterGradients:
         return loss, int(hits)
 
 
+def _pairs_alone(rows: Sequence[BatchRow]) -> list[MicroBatch]:
+    return [MicroBatch(pair, max(map(len, pair))) for pair in units_of(rows)]
+
+
 class GradientWorker:
     """Computes micro-batches of one job, whose rows are in one file.
 
     Args:
         base: the model that is adapted.
         job: whose rows and adapter; `batch_size` is the global batch.
-        threads: of torch on a CPU.
+        threads, gradient_checkpointing: as of `AdapterGradients`.
 
     Raises:
         InputError: if the job or its data cannot be used.
     """
 
-    def __init__(self, base: Base, job: LoraJob, *, threads: int = 1) -> None:
-        self._adapter = AdapterGradients(base, job, threads=threads)
+    def __init__(
+        self, base: Base, job: LoraJob, *, threads: int = 1, gradient_checkpointing: bool = False
+    ) -> None:
+        self._adapter = AdapterGradients(
+            base, job, threads=threads, gradient_checkpointing=gradient_checkpointing
+        )
         limits = self._adapter.max_length, base.context_tokens
         data = read_rows(job.data, base.tokenizer, *limits)
         validation = None
         if job.validation is not None:
             validation = read_rows(job.validation, base.tokenizer, *limits)
         self._task = TrainingTask(job, self._adapter.weights, data, validation)
+        self._task.load_start(base.digest)
 
     @property
     def data_digest(self) -> str:
@@ -142,8 +168,9 @@ class GradientWorker:
             InputError: if it does not fit into memory.
         """
         self._task.seek(part.first)
-        rows = self._task.next_rows(part.num_rows)
         try:
+            self._adapter.compute_references(self._task, part.num_rows)
+            rows = self._task.next_rows(part.num_rows)
             if self._task.is_validating:
                 return Contribution(np.zeros(0, np.float32), *self._adapter.evaluate(rows))
             return Contribution(*self._adapter.compute(rows))

@@ -17,7 +17,7 @@ from auctune.train.data_parallel.batches import Contribution, RowRange, cut_batc
 from auctune.train.export import Exported
 from auctune.train.job import Loaded, LoraJob, Progress
 from auctune.train.reproducible import deterministic
-from auctune.train.trainer import MultiLoraTrainer
+from auctune.train.trainer import KEPT_EPOCHS, MultiLoraTrainer
 
 
 class ElasticTrainer:
@@ -26,7 +26,7 @@ class ElasticTrainer:
     Args:
         base: the model that is adapted.
         job: to train; `batch_size` is the global batch.
-        folder: of its checkpoints; it goes on from the newest whole one.
+        folder: of its checkpoints and epochs; it goes on from the newest whole checkpoint.
         micro_batch: rows that go through the model together on a worker.
         threads: of torch on a CPU, for optimizer steps.
 
@@ -45,7 +45,7 @@ class ElasticTrainer:
             raise InputError(
                 "micro_batch", f"{micro_batch!r}", f"1 to batch_size = {job.batch_size} rows"
             )
-        self._node = MultiLoraTrainer(base, mode="exact")
+        self._node = MultiLoraTrainer(base, mode="exact", kept_epochs=KEPT_EPOCHS)
         self._job = job
         self._micro_batch = micro_batch
         self._threads = threads
@@ -134,23 +134,26 @@ class ElasticTrainer:
             if not task.validation_remaining:
                 self._open_batch()
             return num_rows
-        rows = task.next_rows(min(self._micro_batch, task.batch_remaining))
+        num_rows = min(self._micro_batch, task.batch_remaining)
         gradients = task.weights.gradients
         gradients.add_(torch.from_numpy(contribution.gradient).to(gradients.device))
         sums = [contribution.loss, contribution.hits]
         task.batch_sums.add_(torch.tensor(sums, device=gradients.device))
-        if task.advance(rows):
+        if task.advance(num_rows):
             with deterministic(self._threads):
                 self._node.loop.optimizer_step([task], [self._targets])
             self._open_batch()
-        return len(rows)
+        return num_rows
 
     def progress(self) -> Progress:
         """Where the job stands."""
         return self._node.progress(self._job.id)
 
     def save(self) -> Path:
-        """Write a checkpoint; its number is that of the rows trained."""
+        """Write a checkpoint, whose number is that of the rows trained.
+
+        Adapters of the last epochs are written beside it.
+        """
         return self._node.save(self._job.id, self.rows)
 
     def export(self, folder: Path) -> Exported:

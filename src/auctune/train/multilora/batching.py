@@ -93,6 +93,9 @@ class MicroBatcher(Protocol):
     def split(self, rows: Sequence[BatchRow]) -> list[MicroBatch]:
         """Return micro-batches of all `rows`, which are in each job's own order."""
 
+    def split_references(self, rows: Sequence[BatchRow]) -> list[MicroBatch]:
+        """Return micro-batches of pairs whose references are computed, once for all epochs."""
+
     def reduce_budget(self, failed: MicroBatch) -> None:
         """Make micro-batches smaller than the one that did not fit into memory."""
 
@@ -126,6 +129,9 @@ class TokenBudgetBatcher:
             )
             for part in parts
         ]
+
+    def split_references(self, rows: Sequence[BatchRow]) -> list[MicroBatch]:
+        return self.split(rows)
 
     def reduce_budget(self, failed: MicroBatch) -> None:
         self.budget = max(1, min(self.budget, failed.num_tokens) // 2)
@@ -166,6 +172,10 @@ class RowBatcher:
                 MicroBatch(own[first : first + count], width) for first in range(0, len(own), count)
             ]
         return batches
+
+    def split_references(self, rows: Sequence[BatchRow]) -> list[MicroBatch]:
+        # Each pair alone: after a restart others are missing beside it than before.
+        return [batch for pair in units_of(rows) for batch in self.split(pair)]
 
     def reduce_budget(self, failed: MicroBatch) -> None:
         # The bits of what follows are those of smaller passes: memory is part of the device.

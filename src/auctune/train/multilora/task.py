@@ -18,10 +18,9 @@ A checkpoint has all that the result of a job depends on:
 | random state | the seed in `job` and the position: masks are keyed by them |
 | sums and tokens of the batch so far, totals, curve, validation | under their names |
 | rows and sums of a validation that is under way | `validating` |
+| adapters of the last epochs that were not written yet | `epoch/NUMBER/PARAMETER`, `epochs` |
 | what it must match again | `job` with the digest of the adapter that it started from, \
 `base_digest`, `data_digest`; `versions` only warn |
-
-The adapters of the last epochs are no part of it: each is written into a folder of its own before.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -38,7 +37,7 @@ from auctune.train.checkpoint import Checkpoint
 from auctune.train.epoch_sampler import EpochSampler
 from auctune.train.host import training_libraries
 from auctune.train.job import CurvePoint, JobState, LoraJob
-from auctune.train.multilora.adapters import AdapterWeights
+from auctune.train.multilora.adapters import AdapterWeights, load_start
 from auctune.train.multilora.batching import BatchRow
 from auctune.train.multilora.dropout import row_key
 from auctune.train.multilora.optimizer import AdapterOptimizer
@@ -87,7 +86,7 @@ class TrainingTask:
         best: float32 [num_parameters], on the CPU: weights of the epoch of lowest validation loss,
             of a job with patience; else `None`.
         kept_epochs: number of the last epochs whose adapters are kept.
-        epoch_adapters: those that have not been written yet.
+        epoch_adapters: those that have not been written yet, the oldest first.
     """
 
     job: LoraJob
@@ -221,13 +220,10 @@ class TrainingTask:
         if self.is_validating:
             return self._next_validation_rows(count)
         assert 0 < count <= self.batch_remaining
-        indices = self._batch_indices()
         weight = 1 / self.num_batch_targets
-        first = self.sampler.done
-        offset = first - self.batch_start
         return [
             row
-            for place, index in enumerate(indices[offset : offset + count], first)
+            for place, index in enumerate(self._indices(count), self.sampler.done)
             for row in self._batch_rows(index, self.data.rows[index], place, weight)
         ]
 
@@ -252,9 +248,7 @@ class TrainingTask:
         if self.is_validating:
             rows = self._validation_rows(count)
         else:
-            offset = self.sampler.done - self.batch_start
-            indices = self._batch_indices()[offset : offset + count]
-            rows = {index: self.data.rows[index] for index in indices}
+            rows = {index: self.data.rows[index] for index in self._indices(count)}
         return {
             index: self._pair_rows(row, (0, 0), 1.0, (0.0, 0.0))
             for index, row in rows.items()
@@ -266,12 +260,21 @@ class TrainingTask:
         counts = split_rows(row, len(self.data), self.num_validation_rows)
         self.sampler.done, self.num_validated = counts
 
-    def advance(self, rows: list[BatchRow]) -> bool:
-        """Count rows as trained; return whether they complete their batch."""
-        count = len(rows) // 2 if self.has_pairs else len(rows)
+    def load_start(self, base_digest: str) -> None:
+        """Take over the weights of the adapter that the job starts from, if there is one.
+
+        Raises:
+            InputError: as `auctune.train.multilora.adapters.load_start`.
+        """
+        load_start(self.weights, self.job, base_digest)
+        if self.has_pairs and self.job.start_from is not None:
+            self.start = self.weights.values.clone()
+
+    def advance(self, count: int) -> bool:
+        """Count the next `count` rows as trained; return whether they complete their batch."""
         remaining = self.batch_remaining - count
+        self.batch_tokens += sum(len(self.data.rows[index]) for index in self._indices(count))
         self.sampler.done += count
-        self.batch_tokens += sum(map(len, rows))
         return remaining == 0
 
     def restart_batch(self, start: int) -> None:
@@ -383,6 +386,11 @@ class TrainingTask:
             return self.batch_size
         return sum(self.data.rows[index].num_trained_tokens for index in self._batch_indices())
 
+    def _indices(self, count: int) -> tuple[int, ...]:
+        """Return the places in the data of the next `count` rows, all of the current batch."""
+        offset = self.sampler.done - self.batch_start
+        return self._batch_indices()[offset : offset + count]
+
     def _batch_indices(self) -> tuple[int, ...]:
         start = self.batch_start
         if self._batch[0] != start:
@@ -462,6 +470,7 @@ def capture_state(task: TrainingTask, base_digest: str, mode: str) -> Checkpoint
         "curve": task.curve,
         "validation": task.validation,
         **_validating_state(task),
+        **_epochs_state(task),
         "state": task.state,
         "note": task.note,
     }
@@ -475,6 +484,14 @@ def _validating_state(task: TrainingTask) -> dict[str, Any]:
     rows = task.num_validated % task.num_validation_rows
     digest = task.validation_data.digest
     return {"validating": {"rows": rows, "sums": task.validation_sums, "digest": digest}}
+
+
+def _epochs_state(task: TrainingTask) -> dict[str, Any]:
+    """Return the metrics of adapters that were not written yet; empty if there are none."""
+    epochs = [
+        [one.epoch, one.step, one.train_loss, one.train_accuracy] for one in task.epoch_adapters
+    ]
+    return {"epochs": epochs} if epochs else {}
 
 
 def restore_state(
@@ -511,6 +528,12 @@ def _restore(
         _check_same(f"job.{name}", state["job"][name], value)
     if any(name.startswith("best/") for name in checkpoint.tensors):
         task.best = torch.empty_like(task.weights.values, device="cpu")
+    task.epoch_adapters = [
+        EpochAdapter(
+            epoch, step, loss, accuracy, torch.empty_like(task.weights.values, device="cpu")
+        )
+        for epoch, step, loss, accuracy in state.get("epochs", ())
+    ]
     _copy_tensors(task, checkpoint)
     task.sampler.restore(state["cursor"])
     task.steps = state["steps"]
@@ -551,6 +574,7 @@ def _flat_tensors(task: TrainingTask) -> dict[str, Tensor]:
         "exp_avg_sq": moments["exp_avg_sq"],
         "gradient": task.weights.gradients,
     }
+    tensors |= {f"epoch/{one.epoch}": one.values for one in task.epoch_adapters}
     return tensors if task.best is None else tensors | {"best": task.best}
 
 

@@ -61,7 +61,7 @@ class TrainLoop:
         shares = cap_rows(allocate_rows(targets), max_rows)
         if not shares:
             return None
-        failed = self._read_references(shares)
+        failed = compute_references(shares, self.step, self.batcher.split_references)
         if failed is not None:
             return self._handle_out_of_memory(failed, [task for task, _ in shares])
         validating = [(task, count) for task, count in shares if task.is_validating]
@@ -79,30 +79,9 @@ class TrainLoop:
                 task.restart_batch(start)
             return self._handle_out_of_memory(failed, [task for task, _ in shares])
         targets_of = {id(task): task.num_batch_targets for task, _ in shares}
-        full = [task for (task, _), part in zip(shares, rows, strict=True) if task.advance(part)]
+        full = [task for task, count in shares if task.advance(count)]
         self.optimizer_step(full, [targets_of[id(task)] for task in full])
         return full
-
-    def _read_references(self, shares: Sequence[tuple[TrainingTask, int]]) -> MicroBatch | None:
-        """Compute what is missing of references; arguments and result as of `_train`."""
-        missing = [
-            (task, index, rows)
-            for task, count in shares
-            for index, rows in task.rows_without_reference(count).items()
-        ]
-        if not missing:
-            return None
-        values: dict[int, float] = {}
-        with reference_adapters({id(task): task for task, _, _ in missing}.values()) as adapters:
-            compute = partial(self.step.references, adapters=adapters)
-            for batch in self.batcher.split([row for _, _, rows in missing for row in rows]):
-                found = run_or_out_of_memory(compute, batch)
-                if found is None:
-                    return batch
-                values |= zip(map(id, batch.rows), found.tolist(), strict=True)
-        for task, index, (better, worse) in missing:
-            task.references[index] = values[id(better)], values[id(worse)]
-        return None
 
     def _train(self, rows: list[BatchRow], tasks: list[TrainingTask]) -> MicroBatch | None:
         """Run all rows; return the micro-batch that did not fit into memory, or None."""
@@ -163,6 +142,41 @@ class TrainLoop:
         unit = "pair of rows" if task.has_pairs else "row"
         task.fail(f"out of memory with a single {unit} of {failed.width} tokens")
         return [task]
+
+
+def compute_references(
+    shares: Sequence[tuple[TrainingTask, int]],
+    step: ForwardBackward,
+    split: Callable[[Sequence[BatchRow]], list[MicroBatch]],
+) -> MicroBatch | None:
+    """Compute what is missing of the references of the next rows.
+
+    Args:
+        shares: numbers of rows, by task.
+        step: runs micro-batches.
+        split: into micro-batches.
+
+    Returns:
+        The micro-batch that did not fit into memory, or `None`.
+    """
+    missing = [
+        (task, index, rows)
+        for task, count in shares
+        for index, rows in task.rows_without_reference(count).items()
+    ]
+    if not missing:
+        return None
+    values: dict[int, float] = {}
+    with reference_adapters({id(task): task for task, _, _ in missing}.values()) as adapters:
+        compute = partial(step.references, adapters=adapters)
+        for batch in split([row for _, _, rows in missing for row in rows]):
+            found = run_or_out_of_memory(compute, batch)
+            if found is None:
+                return batch
+            values |= zip(map(id, batch.rows), found.tolist(), strict=True)
+    for task, index, (better, worse) in missing:
+        task.references[index] = values[id(better)], values[id(worse)]
+    return None
 
 
 def run_or_out_of_memory(run: Callable[[MicroBatch], T], batch: MicroBatch) -> T | None:

@@ -11,6 +11,7 @@ from auctune.engine.spot.inputs import (
     RunInputs,
     RunSettings,
     SpotFolder,
+    copies_of,
     copy_inputs,
     find_inputs,
     read_inputs,
@@ -18,6 +19,8 @@ from auctune.engine.spot.inputs import (
 from auctune.engine.spot.job import make_config, prepare_run
 from auctune.engine.spot.traces import make_trace
 from auctune.sim.spot.trace import read_market
+from auctune.train.adapter_files import read_start
+from support.peft_adapters import save_adapter
 from support.spot_files import JOB, TRAINING, daily_market, write_job, write_market, write_rows
 
 SETTINGS = RunSettings(
@@ -62,11 +65,35 @@ def test_what_is_kept_is_what_was_given(given: RunInputs, tmp_path: Path, has_pr
     for name in ("job", "market", "data", *(["prices"] if has_prices else [])):
         assert getattr(kept, name).read_bytes() == getattr(given, name).read_bytes()
     assert (kept.prices is not None) == has_prices
-    before = make_config(given.read_job(), given)
-    after = make_config(kept.read_job(), kept)
+    before = make_config(given.read_job(), given, given)
+    after = make_config(kept.read_job(), kept, kept)
     assert after.identity() == before.identity()
     market = read_market(kept.recipe(kept.read_job()))
     assert np.allclose(market.price, daily_market(20).price * (2 if has_prices else 1))
+
+
+def test_the_adapter_that_a_job_starts_from_is_kept_and_its_settings_are_the_jobs(
+    given: RunInputs, tmp_path: Path
+) -> None:
+    save_adapter(tmp_path / "start")
+    text = JOB + TRAINING + 'start_from = "start"\nmethod = "dpo"\n'
+    job = write_job(tmp_path / "job.toml", text)
+    found = find_inputs(job, given.market, None, SETTINGS)
+    place = SpotFolder(tmp_path / "run")
+    before = make_config(found.read_job(), found, copies_of(found, place))
+    kept = copy_inputs(found, place)
+    assert kept == read_inputs(place) == copies_of(found, place)
+    after = make_config(kept.read_job(), kept, kept)
+    assert before == after
+    assert (after.training.rank, after.training.method) == (3, "dpo")
+    start, _ = read_start(after.training.start_from or Path(), "start_from")
+    assert after.training.start_digest == start.digest
+    write_job(job, text + "rank = 8\n")
+    with pytest.raises(InputError, match=r"job\.toml: training\.rank: 8, where the adapter"):
+        make_config(found.read_job(), found, found)
+    write_job(job, text.replace('"start"', '"nowhere"'))
+    with pytest.raises(InputError, match=r"training\.start_from: there is no folder 'nowhere'"):
+        find_inputs(job, given.market, None, SETTINGS)
 
 
 def test_a_base_beside_the_job_is_found_from_anywhere(given: RunInputs, tmp_path: Path) -> None:
@@ -106,10 +133,11 @@ def test_a_trace_is_as_fine_as_its_file_and_begins_with_the_job(
 def test_what_cannot_be_run_is_refused_before_anything_is_kept(
     given: RunInputs, changes: dict[str, object], says: str
 ) -> None:
-    prepare_run(given)
+    prepare_run(given, given)
     settings = replace(given.settings, **changes)  # type: ignore[arg-type]
+    changed = replace(given, settings=settings)
     with pytest.raises(InputError) as refused:
-        prepare_run(replace(given, settings=settings))
+        prepare_run(changed, changed)
     assert says in str(refused.value)
 
 

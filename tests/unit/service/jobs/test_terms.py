@@ -14,7 +14,7 @@ from auctune.service.zones.timeshare.gateway import TimeshareGateway
 
 # A request for each kind that it takes.
 TAKEN: dict[type, dict[str, Any]] = {
-    AuctionGateway: {"market": {"deadline": "+1h", "bid": "1", "repair": True}},
+    AuctionGateway: {"market": {"deadline": "+1h", "bid": "1"}},
     SpotGateway: {"market": {"deadline": "+1h", "max_cost": "1"}},
     TimeshareGateway: {"market": {"deadline": "+1h", "target_loss": 0.5}},
     EdgeGateway: {"market": {"sites": {"a": "file-a"}, "lora": {"learning_rate": 0.1}}},
@@ -30,6 +30,7 @@ FIELDS: dict[str, dict[str, Any]] = {
     "market.lora.patience": {"market": {"lora": {"patience": 2}}},
     "market.lora.warmup_ratio": {"market": {"lora": {"warmup_ratio": 0.1}}},
     "validation_file": {"validation_file": "file-v"},
+    "method.dpo": {"method": {"type": "dpo"}},
     "hyperparameters.n_epochs": {"hyperparameters": {"n_epochs": 3}},
 }
 

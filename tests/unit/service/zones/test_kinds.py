@@ -8,14 +8,19 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.service.config.models import AnyZone, read_config
+from auctune.service.config.timeshare import TimeshareConfig
 from auctune.service.settings_check import check_service
 from auctune.service.storage.events import EventType
 from auctune.service.zones.auction.events import AuctionEventType
+from auctune.service.zones.core.dependencies import DataDirs
 from auctune.service.zones.edge.events import EdgeEventType
 from auctune.service.zones.kinds import KINDS, find_kind
 from auctune.service.zones.spot.events import SpotEventType
+from auctune.service.zones.spot.kind import instance_settings
 from auctune.service.zones.timeshare.events import TimeshareEventType
+from auctune.service.zones.timeshare.kind import pool_settings
 from support.packages import install
+from support.spot_zones import spot_zone
 
 
 def test_each_kind_that_settings_may_name_is_one_that_can_be_opened() -> None:
@@ -23,6 +28,17 @@ def test_each_kind_that_settings_may_name_is_one_that_can_be_opened() -> None:
     assert by_kind.models == {name: kind.config for name, kind in KINDS.items()}
     fields = {name: model.model_fields["kind"] for name, model in by_kind.models.items()}
     assert all(field.default == name for name, field in fields.items())
+
+
+def test_adapters_of_metered_zones_compute_as_the_settings_say(tmp_path: Path) -> None:
+    dirs = DataDirs(tmp_path, tmp_path)
+    pool = TimeshareConfig(gradient_checkpointing=True)
+    assert pool_settings(pool, dirs).gradient_checkpointing
+    assert not pool_settings(TimeshareConfig(), dirs).gradient_checkpointing
+    rented = spot_zone(tmp_path)
+    assert not instance_settings(rented, dirs).gradient_checkpointing
+    again = rented.model_copy(update={"gradient_checkpointing": True})
+    assert instance_settings(again, dirs).gradient_checkpointing
 
 
 @pytest.mark.parametrize("kind", KINDS)

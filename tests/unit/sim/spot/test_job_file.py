@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from auctune.domain import InputError
+from auctune.schema import hyperparameters_of
 from auctune.sim.spot.job_file import read_job_file
 from auctune.spot import InstanceStart, LinearScaling, Overhead, SpotJob, TableScaling
 
@@ -58,7 +59,7 @@ def test_a_whole_file_says_all(tmp_path: Path) -> None:
     )
     assert (file.market.on_demand_price, file.market.slot_seconds) == (3.06, 900.0)
     assert file.training is not None
-    training = file.training.hyperparameters()
+    training = hyperparameters_of(file.training)
     assert (training["batch_size"], file.training.micro_batch) == (16, 4)
     assert training["target_modules"] == ("q_proj",)
 

@@ -1,15 +1,18 @@
 """An elastic job's weights depend on its rows and settings, and on nothing that workers do."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.torch import load_file
 from torch import Tensor
 
 from auctune.domain.errors import CheckpointError, InputError
 from auctune.engine.data.examiner import Examiner
 from auctune.numerics.rng import stream
+from auctune.train.adapter_files import read_epochs
 from auctune.train.base import Base
 from auctune.train.data_parallel.batches import Contribution
 from auctune.train.data_parallel.gradients import GradientWorker
@@ -17,8 +20,9 @@ from auctune.train.data_parallel.trainer import ElasticTrainer
 from auctune.train.job import LoraJob
 from auctune.train.trainer import MultiLoraTrainer
 from support.elastic import is_same, train_with, weights_of
+from support.peft_adapters import start_of
 from support.peft_alone import assert_close, train_alone
-from support.small_bases import FAMILIES, build_base, write_rows
+from support.small_bases import FAMILIES, build_base, write_pairs, write_rows
 
 ROWS, MICRO = 22, 3
 
@@ -209,6 +213,92 @@ def test_the_adapter_is_handed_out_and_checked(base: Base, job: LoraJob, tmp_pat
     trainer = new_trainer(base, job, tmp_path)
     train_with(trainer, [GradientWorker(base, job)], stream(0))
     assert trainer.export(tmp_path / "adapter").difference < 1e-4
+
+
+@pytest.fixture(params=[False, True], ids=["from_the_base", "from_an_adapter"])
+def pairs(request: pytest.FixtureRequest, base: Base, job: LoraJob, tmp_path: Path) -> LoraJob:
+    """A job that learns preferences, with validation data."""
+    family = "gpt2" if base.model.config.model_type == "gpt2" else "llama"
+    return replace(
+        job,
+        data=write_pairs(tmp_path / "pairs.jsonl", 11),
+        validation=write_pairs(tmp_path / "validation.jsonl", 4, seed=1),
+        method="dpo",
+        beta=0.3,
+        batch_size=4,
+        **(start_of(tmp_path, base, family) if request.param else {}),
+    )
+
+
+@pytest.mark.parametrize(
+    "num_workers", [pytest.param(count, marks=pytest.mark.slow) for count in (2, 4)] + [8]
+)
+def test_preferences_are_the_same_bits_for_any_number_of_workers_that_die(
+    base: Base, pairs: LoraJob, tmp_path: Path, num_workers: int
+) -> None:
+    alone = new_trainer(base, pairs, tmp_path / "alone")
+    train_with(alone, [GradientWorker(base, pairs)], stream(0))
+    trainer = new_trainer(base, pairs, tmp_path)
+    # Those of the second half have none of the references that the others computed.
+    half = num_workers // 2
+    first = [GradientWorker(base, pairs) for _ in range(half)]
+    train_with(trainer, first, stream(num_workers), deaths=0.3, rows=15)
+    trainer.save()
+    again = new_trainer(base, pairs, tmp_path)
+    workers = first + [GradientWorker(base, pairs) for _ in range(half)]
+    train_with(again, workers, stream(num_workers), deaths=0.3)
+    assert is_same(weights_of(again), weights_of(alone))
+    assert replace(again.progress(), losses=(), tokens_per_second=0) == replace(
+        alone.progress(), losses=(), tokens_per_second=0
+    )
+
+
+def test_preferences_by_pairs_of_one_length_are_the_bits_of_exact_mode(
+    base: Base, pairs: LoraJob, tmp_path: Path
+) -> None:
+    # All chats have one length, as exact mode pads to the longest.
+    rows = [
+        {
+            "input": {"messages": [{"role": "user", "content": f"word{n} word2"}]},
+            "preferred_output": [{"role": "assistant", "content": f"word{n + 9} word3"}],
+            "non_preferred_output": [{"role": "assistant", "content": f"word4 word{n}"}],
+        }
+        for n in range(7)
+    ]
+    data = tmp_path / "even.jsonl"
+    data.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    even = replace(pairs, data=data, validation=data)
+    node = MultiLoraTrainer(base, mode="exact")
+    node.load(even, tmp_path / "node")
+    node.train({even.id: 10**6}, lambda progress: None)
+    trainer = new_trainer(base, even, tmp_path / "elastic", 1)
+    train_with(trainer, [GradientWorker(base, even) for _ in range(2)], stream(1))
+    assert is_same(weights_of(trainer), node.weights(even.id))
+    found, expected = trainer.progress().validation, node.progress(even.id).validation
+    assert np.allclose(found, expected, rtol=1e-6, atol=0)
+
+
+def test_activations_that_are_computed_again_change_no_bit(
+    base: Base, job: LoraJob, alone: dict[str, Tensor], tmp_path: Path
+) -> None:
+    trainer = new_trainer(base, job, tmp_path)
+    worker = GradientWorker(base, job, gradient_checkpointing=True)
+    assert worker._adapter.adapted.model.is_activation_checkpointing
+    train_with(trainer, [worker, GradientWorker(base, job)], stream(0))
+    assert is_same(weights_of(trainer), alone)
+
+
+def test_adapters_of_the_last_epochs_are_kept(base: Base, job: LoraJob, tmp_path: Path) -> None:
+    long = replace(job, epochs=4)
+    trainer = new_trainer(base, long, tmp_path)
+    worker = GradientWorker(base, long)
+    for rows in (2 * ROWS, 4 * ROWS):
+        train_with(trainer, [worker], stream(0), rows=rows)
+        trainer.save()
+    kept = read_epochs(tmp_path)
+    assert [metrics.epoch for metrics, _ in kept] == [2, 3, 4]
+    last = load_file(kept[-1][1] / "adapter_model.safetensors")
+    assert is_same(last, {f"base_model.model.{k}": v for k, v in weights_of(trainer).items()})
 
 
 def test_rows_that_are_truncated_or_left_out_are_noted_as_the_market_notes_them(

@@ -201,11 +201,9 @@ def _sold_profile(entry: AuctionConfig, profiles: BaseProfiles, name: str) -> Pr
 def training_settings(entry: AuctionConfig, node_type: str, dirs: DataDirs) -> NodeSettings:
     """Return the settings of a node's process, apart from those that a measurement tunes."""
     device = entry.node_types[node_type].device
-    return replace(
-        node_settings(entry, dirs, device, entry.mode),
-        backend=entry.backend,
-        gradient_checkpointing=entry.gradient_checkpointing,
-    )
+    checkpointing = entry.gradient_checkpointing
+    settings = node_settings(entry, dirs, device, entry.mode, gradient_checkpointing=checkpointing)
+    return replace(settings, backend=entry.backend)
 
 
 def _tuned(settings: NodeSettings, base: BaseFacts) -> NodeSettings:

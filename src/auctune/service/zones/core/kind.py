@@ -56,6 +56,8 @@ def node_settings(
     dirs: DataDirs,
     device: str,
     mode: Literal["fused", "exact"] = "exact",
+    *,
+    gradient_checkpointing: bool = False,
 ) -> NodeSettings:
     """Return the settings of a process that trains or measures the base of a zone."""
     return NodeSettings(
@@ -67,6 +69,7 @@ def node_settings(
         threads=entry.worker_threads,
         niceness=entry.niceness,
         measure_seconds=entry.measure_seconds,
+        gradient_checkpointing=gradient_checkpointing,
     )
 
 

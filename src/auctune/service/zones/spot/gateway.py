@@ -34,7 +34,7 @@ class SpotGateway(EstimateGateway[SpotZone, SpotBid, EstimateInputs]):
     kind = SPOT
     terms = Terms(
         required={"market.deadline": DEADLINE},
-        unsupported=("market.target_loss", "market.sites", "market.repair", "method.dpo", "model"),
+        unsupported=("market.target_loss", "market.sites", "market.repair"),
     )
     estimates_depend_on_cap = False
 

@@ -139,7 +139,8 @@ def instance_settings(entry: SpotConfig, dirs: DataDirs) -> NodeSettings:
     """
     is_measured = entry.profile is None
     device = entry.device if is_measured or not entry.uses_external_cluster else "cpu"
-    return node_settings(entry, dirs, device)
+    checkpointing = entry.gradient_checkpointing
+    return node_settings(entry, dirs, device, gradient_checkpointing=checkpointing)
 
 
 def _scaling(entry: SpotConfig) -> tuple[float, ...] | None:

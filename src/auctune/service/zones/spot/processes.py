@@ -127,7 +127,7 @@ class JobProcessPool:
     def _config(self, job: SpotJobState) -> SpotJobConfig:
         entry, supply, training = self._entry, self._supply, job.training
         history = supply.market.history(job.first - 1)
-        validation = training.validation
+        validation, start = training.validation, training.start_from
         return SpotJobConfig(
             job=job.terms,
             policy=job.policy,
@@ -139,6 +139,7 @@ class JobProcessPool:
             device=entry.device,
             dtype=entry.dtype,
             threads=entry.worker_threads,
+            gradient_checkpointing=entry.gradient_checkpointing,
             cache=str(self._dirs.cache),
             micro_batch=min(entry.micro_batch, training.batch_size),
             trace=supply.market.trace(job.first, job.terms.deadline + 1),
@@ -153,4 +154,6 @@ class JobProcessPool:
             warm=entry.prefork,
             saved_every=entry.checkpoint_seconds,
             ray=entry.cluster,
+            start_from=None if start is None else str(self._content(start)),
+            start_digest=training.start_digest,
         )

@@ -51,8 +51,6 @@ class TimeshareGateway(EstimateGateway[TimeshareZone, TimeshareBid, EstimateInpu
             "market.lora.patience",
             "market.lora.warmup_ratio",
             "hyperparameters.n_epochs",
-            "method.dpo",
-            "model",
         ),
         reason="trains to a loss",
     )

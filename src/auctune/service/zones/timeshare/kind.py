@@ -71,6 +71,7 @@ class TimeshareLoader(LanguageZoneLoader[TimeshareConfig, TimeshareZone, Timesha
             device=node.device,
             dtype=node.dtype,
             threads=node.threads,
+            gradient_checkpointing=node.gradient_checkpointing,
             niceness=node.niceness,
             memory_bytes=None if memory_gb is None else int(memory_gb * 1e9),
         )
@@ -96,4 +97,5 @@ class TimeshareKind(ZoneKind[TimeshareConfig]):
 
 def pool_settings(entry: TimeshareConfig, dirs: DataDirs) -> NodeSettings:
     """Return the settings of the pool's process, and of the process that measures its base."""
-    return node_settings(entry, dirs, entry.device)
+    checkpointing = entry.gradient_checkpointing
+    return node_settings(entry, dirs, entry.device, gradient_checkpointing=checkpointing)

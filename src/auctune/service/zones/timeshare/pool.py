@@ -74,7 +74,7 @@ def _joined(zone: TimeshareZone, number: int, event: JobJoined, job: TimeshareJo
     )
     zone.record(joined, job.id)
     if job.departure is None and event.seconds:
-        _meter(zone, job, event.time, _Row(0, math.nan, event.seconds, (0, 0), 0.0), {})
+        _meter(zone, job, event.time, _Row(0, math.nan, math.nan, event.seconds, (0, 0), 0.0), {})
 
 
 class _Row(NamedTuple):
@@ -82,6 +82,7 @@ class _Row(NamedTuple):
 
     batches: int
     loss: float
+    accuracy: float
     seconds: float
     read: tuple[int, int]
     share: float
@@ -90,7 +91,8 @@ class _Row(NamedTuple):
 def _quantum(zone: TimeshareZone, number: int, event: QuantumTrained, outlooks: Outlooks) -> None:
     shares = dict(zip(event.jobs, event.shares, strict=True))
     zone.record(UnitTrained(number=number, unit=event.time, span=event.span, shares=shares))
-    columns = (event.batches, event.losses, event.seconds, event.read, event.shares)
+    accuracies = event.accuracies or [math.nan] * len(event.jobs)
+    columns = (event.batches, event.losses, accuracies, event.seconds, event.read, event.shares)
     for name, *values in zip(event.jobs, *columns, strict=True):
         job, row = zone.state.charged_job(name), _Row(*values)
         if job is not None and job.departure is None and row.seconds:
@@ -111,8 +113,7 @@ def _trained(
         "tokens": tokens,
         "steps": steps,
         "state": "training",
-        # The pool's jobs report the mean loss of their batches, and no accuracy.
-        "losses": [] if loss is None else [[steps, rows, tokens, loss, None]],
+        "losses": [] if loss is None else [[steps, rows, tokens, loss, _finite(row.accuracy)]],
         "validation": [],
         "note": "",
     }
@@ -120,11 +121,15 @@ def _trained(
     zone.record(trained, job.id)
 
 
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
 def _meter(
     zone: TimeshareZone, job: TimeshareJob, unit: int, row: _Row, outlook: Mapping[str, Any]
 ) -> float | None:
     """Charge a job for seconds of the pool; return its loss, or None if it is not finite."""
-    loss = row.loss if math.isfinite(row.loss) else None
+    loss = _finite(row.loss)
     sold, charged_seconds = row.batches * zone.batch_seconds(job), None
     if 0.0 < sold < (1.0 - MAX_SHORTFALL) * row.seconds:
         charged_seconds = sold

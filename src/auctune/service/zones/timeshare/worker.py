@@ -118,9 +118,10 @@ class TimeshareWorker(ZoneWorker[TimeshareZone]):
         training = job.training.hyperparameters()
         settings = {key: value for key, value in training.items() if key not in _UNUSED_SETTINGS}
         settings["target_modules"] = list(settings["target_modules"])
-        # Relative, so that a data folder can be moved with its pools.
-        data = self._files.blobs.path(job.training.data)
-        settings["data"] = os.path.relpath(data, self._directory.root)
+        settings["data"] = self._relative_path(job.training.data)
+        if job.training.start_from is not None:
+            settings["start_from"] = self._relative_path(job.training.start_from)
+            settings["start_digest"] = job.training.start_digest
         status = DesiredStatus.PAUSED if job.phase is Phase.PAUSED else DesiredStatus.RUNNING
         if job.is_cap_reached and price:
             status = DesiredStatus.STOPPED
@@ -133,6 +134,10 @@ class TimeshareWorker(ZoneWorker[TimeshareZone]):
             / step_seconds(job.training, job.size, self._profile),
             status=status,
         )
+
+    def _relative_path(self, file: str) -> str:
+        """Return the path of a file's content from the pool's folder: both may be moved."""
+        return os.path.relpath(self._files.blobs.path(file), self._directory.root)
 
 
 def _is_progress(message: PoolMessage) -> bool:

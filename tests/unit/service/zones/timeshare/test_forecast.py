@@ -4,6 +4,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
+from pydantic import TypeAdapter
 
 from auctune.service.zones.timeshare.forecast import (
     CompetingJob,
@@ -54,6 +55,23 @@ def test_what_was_seen_of_jobs_alike_narrows_it() -> None:
     unlike = replace(LIKE, rows=100 * 50, learning_rate=1e-1)
     far = forecast(QUESTION, TERMS, ForecastData(tuple(past(unlike) for _ in range(9)), ()))
     assert far.success_probability == pytest.approx(0.5, abs=0.01)
+
+
+def test_jobs_of_another_method_narrow_nothing() -> None:
+    pairs = replace(LIKE, method="dpo")
+    evidence = ForecastData(tuple(past(pairs) for _ in range(9)), ())
+    assert forecast(QUESTION, TERMS, evidence) == forecast(QUESTION, TERMS, NOTHING)
+
+
+@pytest.mark.parametrize("features", [LIKE, replace(LIKE, method="dpo", has_start=True)])
+def test_what_jobs_are_alike_by_survives_a_snapshot(features: Features) -> None:
+    kept = TypeAdapter(Features)
+    saved = kept.dump_python(features, mode="json")
+    assert kept.validate_python(saved) == features
+    # As an earlier release wrote it.
+    assert (features is LIKE) == (
+        saved.keys() == {"rows", "mean_tokens", "learning_rate", "rank", "batch_size"}
+    )
 
 
 @pytest.mark.parametrize("by", ["time", "cap", "rivals", "loss"])
