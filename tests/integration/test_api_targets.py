@@ -1,5 +1,6 @@
 """Jobs with a loss target by the API: an auction and a pool side by side; nobody trains here."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -83,6 +84,26 @@ def test_what_has_no_meaning_in_the_pool_is_refused_by_name(
     answer = ask(http, "/v1/fine_tuning/jobs", file, {**market, "zone": "pool"}, **more)
     assert answer.status_code == 400
     assert answer.json()["error"]["param"] == param
+
+
+def test_a_target_that_pairs_have_before_they_are_learnt_is_refused(
+    served: Served, http: httpx2.Client
+) -> None:
+    def answer(text: str) -> list[dict[str, str]]:
+        return [{"role": "assistant", "content": text}]
+
+    row = {
+        "input": {"messages": [{"role": "user", "content": "Is it open?"}]},
+        "preferred_output": answer("Yes, until six."),
+        "non_preferred_output": answer("Look it up."),
+    }
+    pairs = served.upload(rows="".join(f"{json.dumps(row)}\n" for _ in range(20)))
+    for target, status in ((0.69, 200), (0.7, 400)):
+        terms = {**TARGET, "zone": "pool", "target_loss": target}
+        found = ask(http, "/v1/quotes", pairs, terms, method={"type": "dpo"})
+        assert found.status_code == status, found.text
+    assert found.json()["error"]["param"] == "market.target_loss"
+    assert "below 0.693, the loss of pairs" in found.json()["error"]["message"]
 
 
 @pytest.mark.parametrize("zone", ["pool", "default"])

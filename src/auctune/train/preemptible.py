@@ -6,8 +6,9 @@ after a pause as before it.
 
 A LoRA job trains an adapter by the multi-LoRA trainer. A batch is an optimizer batch, its loss the
 mean over the batch's target tokens. The base is held once for all jobs of a pool and never leaves
-the device; an offloaded job takes along its adapter, gradient and moments. Training is in the
-trainer's exact mode, so that an adapter does not depend on how its turns fell.
+the device; an offloaded job takes along its adapter, gradient and moments, and the weights that it
+started from if its rows are pairs. Training is in the trainer's exact mode, so that an adapter does
+not depend on how its turns fell.
 """
 
 import math

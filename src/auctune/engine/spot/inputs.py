@@ -171,8 +171,8 @@ def find_inputs(job: Path, market: Path, prices: Path | None, settings: RunSetti
         raise InputError(f"{job}: training.data", f"{training.data!r} is no file", "training rows")
     start_from = None if training.start_from is None else job.parent / training.start_from
     if start_from is not None and not start_from.exists():
-        found = f"there is no folder {training.start_from!r}"
-        raise InputError(f"{job}: training.start_from", found, "an adapter's folder")
+        found = f"there is no {training.start_from!r}"
+        raise InputError(f"{job}: training.start_from", found, "an adapter's folder or archive")
     base = training.base
     if base != "tiny" and (job.parent / base).is_dir():
         base = str((job.parent / base).resolve())
@@ -187,7 +187,10 @@ def copy_inputs(inputs: RunInputs, place: SpotFolder) -> RunInputs:
     """
     copies = copies_of(inputs, place)
     try:
-        place.inputs.mkdir(parents=True, exist_ok=True)
+        # A run that was stopped before its start may have had others.
+        if place.inputs.exists():
+            shutil.rmtree(place.inputs)
+        place.inputs.mkdir(parents=True)
         for name in ("job", "market", "prices", "data"):
             source, target = getattr(inputs, name), getattr(copies, name)
             if source is not None:

@@ -1,8 +1,7 @@
 """The gradient of a micro-batch of rows at given weights: what a worker computes.
 
-A worker keeps nothing from one micro-batch to the next but the weights that it was last given, and
-the references of pairs, which any other computes to the same bits. So nothing is lost with it but
-what it is at.
+A worker keeps nothing from one micro-batch to the next but the weights that it was last given, so
+nothing is lost with it but what it is at.
 """
 
 from collections.abc import Callable, Sequence
@@ -91,31 +90,38 @@ class AdapterGradients:
         return self._run(self.step.evaluate, rows)
 
     def compute_references(self, task: TrainingTask, count: int) -> None:
-        """Compute what is missing of the references of a task's next `count` rows.
+        """Compute the references of a task's next `count` rows, in one micro-batch as they train.
 
-        Each pair is computed alone, so that they do not depend on which ones a worker has seen.
+        They are not kept: an epoch takes the same work, and comes to the same bits, for a worker
+        that has seen its pairs and for one that has not.
 
         Raises:
-            MemoryError: if a pair does not fit into memory.
+            MemoryError: if they do not fit into memory.
         """
+        task.references.clear()
         with deterministic(self._threads):
-            failed = compute_references([(task, count)], self.step, _pairs_alone)
+            failed = compute_references([(task, count)], self.step, _together)
         if failed is not None:
-            raise MemoryError("a pair of rows does not fit into memory")
+            raise _too_large(failed.rows)
 
     def _run(
         self, run: Callable[[MicroBatch], dict[str, Tensor]], rows: Sequence[BatchRow]
     ) -> tuple[float, int]:
         with deterministic(self._threads):
-            sums = run_or_out_of_memory(run, MicroBatch(tuple(rows), max(map(len, rows))))
+            (batch,) = _together(rows)
+            sums = run_or_out_of_memory(run, batch)
         if sums is None:
-            raise MemoryError(f"{len(rows)} rows do not fit into memory")
+            raise _too_large(rows)
         loss, hits = sums[NAME].tolist()
         return loss, int(hits)
 
 
-def _pairs_alone(rows: Sequence[BatchRow]) -> list[MicroBatch]:
-    return [MicroBatch(pair, max(map(len, pair))) for pair in units_of(rows)]
+def _together(rows: Sequence[BatchRow]) -> list[MicroBatch]:
+    return [MicroBatch(tuple(rows), max(map(len, rows)))]
+
+
+def _too_large(rows: Sequence[BatchRow]) -> MemoryError:
+    return MemoryError(f"{len(units_of(rows))} rows do not fit into memory")
 
 
 class GradientWorker:
@@ -142,7 +148,9 @@ class GradientWorker:
         if job.validation is not None:
             validation = read_rows(job.validation, base.tokenizer, *limits)
         self._task = TrainingTask(job, self._adapter.weights, data, validation)
-        self._task.load_start(base.digest)
+        if self._task.has_pairs:
+            # Their references are those of the adapter that the job starts from.
+            self._task.load_start(base.digest)
 
     @property
     def data_digest(self) -> str:
@@ -175,4 +183,5 @@ class GradientWorker:
                 return Contribution(np.zeros(0, np.float32), *self._adapter.evaluate(rows))
             return Contribution(*self._adapter.compute(rows))
         except MemoryError as error:
-            raise InputError("micro_batch", str(error), "fewer rows") from None
+            expected = "fewer rows" if part.num_rows > 1 else "shorter rows: a smaller max_length"
+            raise InputError("micro_batch", str(error), expected) from None

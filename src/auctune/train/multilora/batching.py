@@ -88,13 +88,18 @@ def units_of(rows: Sequence[BatchRow]) -> list[tuple[BatchRow, ...]]:
 
 
 class MicroBatcher(Protocol):
-    """Strategy that splits rows into micro-batches."""
+    """Strategy that splits rows into micro-batches.
+
+    Attributes:
+        keeps_references: whether references of pairs are kept for later epochs. Where bits must not
+            depend on which are known, as after a restart, they are computed anew beside each
+            micro-batch, in its shape.
+    """
+
+    keeps_references: bool
 
     def split(self, rows: Sequence[BatchRow]) -> list[MicroBatch]:
         """Return micro-batches of all `rows`, which are in each job's own order."""
-
-    def split_references(self, rows: Sequence[BatchRow]) -> list[MicroBatch]:
-        """Return micro-batches of pairs whose references are computed, once for all epochs."""
 
     def reduce_budget(self, failed: MicroBatch) -> None:
         """Make micro-batches smaller than the one that did not fit into memory."""
@@ -110,6 +115,8 @@ class TokenBudgetBatcher:
     more than half of it, since what was short may have been short for a moment only: another job's
     memory, or fragments of it. Each shortage doubles that number.
     """
+
+    keeps_references = True
 
     def __init__(self, budget: int, overhead: int = OVERHEAD_TOKENS) -> None:
         self.budget = self._max_budget = budget
@@ -129,9 +136,6 @@ class TokenBudgetBatcher:
             )
             for part in parts
         ]
-
-    def split_references(self, rows: Sequence[BatchRow]) -> list[MicroBatch]:
-        return self.split(rows)
 
     def reduce_budget(self, failed: MicroBatch) -> None:
         self.budget = max(1, min(self.budget, failed.num_tokens) // 2)
@@ -157,6 +161,8 @@ class RowBatcher:
         budget: maximum tokens of a micro-batch, unless it is a single row; 0: single rows.
     """
 
+    keeps_references = False
+
     def __init__(self, widths: dict[str, int], budget: int = 0) -> None:
         self.widths = widths
         self.budget = budget
@@ -172,10 +178,6 @@ class RowBatcher:
                 MicroBatch(own[first : first + count], width) for first in range(0, len(own), count)
             ]
         return batches
-
-    def split_references(self, rows: Sequence[BatchRow]) -> list[MicroBatch]:
-        # Each pair alone: after a restart others are missing beside it than before.
-        return [batch for pair in units_of(rows) for batch in self.split(pair)]
 
     def reduce_budget(self, failed: MicroBatch) -> None:
         # The bits of what follows are those of smaller passes: memory is part of the device.

@@ -81,8 +81,8 @@ class TrainingTask:
             else `None`.
         references: log-probabilities of the targets of both answers of pairs under the base, with
             the adapter of `start` if there is one, by place in the data; those of the validation
-            data follow after the last row's place. They are constants, computed when they are first
-            needed, also after a restart.
+            data follow after the last row's place. They are constants, computed when they are
+            needed and unknown, as after a restart.
         best: float32 [num_parameters], on the CPU: weights of the epoch of lowest validation loss,
             of a job with patience; else `None`.
         kept_epochs: number of the last epochs whose adapters are kept.

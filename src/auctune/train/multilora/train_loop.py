@@ -61,7 +61,10 @@ class TrainLoop:
         shares = cap_rows(allocate_rows(targets), max_rows)
         if not shares:
             return None
-        failed = compute_references(shares, self.step, self.batcher.split_references)
+        if not self.batcher.keeps_references:
+            for task, _ in shares:
+                task.references.clear()
+        failed = compute_references(shares, self.step, self.batcher.split)
         if failed is not None:
             return self._handle_out_of_memory(failed, [task for task, _ in shares])
         validating = [(task, count) for task, count in shares if task.is_validating]

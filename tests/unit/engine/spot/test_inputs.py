@@ -88,11 +88,16 @@ def test_the_adapter_that_a_job_starts_from_is_kept_and_its_settings_are_the_job
     assert (after.training.rank, after.training.method) == (3, "dpo")
     start, _ = read_start(after.training.start_from or Path(), "start_from")
     assert after.training.start_digest == start.digest
+    # A run that was stopped before its start may be started again with other inputs.
+    write_job(job, text.replace('start_from = "start"\n', ""))
+    changed = copy_inputs(find_inputs(job, given.market, None, SETTINGS), place)
+    assert changed.start_from is None
+    assert read_inputs(place) == changed
     write_job(job, text + "rank = 8\n")
     with pytest.raises(InputError, match=r"job\.toml: training\.rank: 8, where the adapter"):
         make_config(found.read_job(), found, found)
     write_job(job, text.replace('"start"', '"nowhere"'))
-    with pytest.raises(InputError, match=r"training\.start_from: there is no folder 'nowhere'"):
+    with pytest.raises(InputError, match=r"training\.start_from: there is no 'nowhere'"):
         find_inputs(job, given.market, None, SETTINGS)
 
 

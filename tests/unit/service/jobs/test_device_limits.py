@@ -54,6 +54,13 @@ def test_an_adapter_that_fits_into_no_memory_is_refused() -> None:
         check_adapter(Training("file", rank=4096), replace(tiny_profile(), origin=ODD), 0.09)
 
 
+def test_pairs_from_an_adapter_need_memory_for_its_weights_too() -> None:
+    pairs = Training("file", rank=8, method="dpo", start_from="file-a")
+    alone = check_adapter(replace(pairs, start_from=None), tiny_profile(), 24.0)
+    assert check_adapter(replace(pairs, method="supervised"), tiny_profile(), 24.0) == alone
+    assert check_adapter(pairs, tiny_profile(), 24.0) == 1.25 * alone
+
+
 ODD = replace(made_up_profile().origin, dtype="of tomorrow")
 
 

@@ -1,6 +1,7 @@
 """An elastic job's weights depend on its rows and settings, and on nothing that workers do."""
 
 import json
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,10 +15,11 @@ from auctune.engine.data.examiner import Examiner
 from auctune.numerics.rng import stream
 from auctune.train.adapter_files import read_epochs
 from auctune.train.base import Base
-from auctune.train.data_parallel.batches import Contribution
+from auctune.train.data_parallel.batches import Contribution, RowRange
 from auctune.train.data_parallel.gradients import GradientWorker
 from auctune.train.data_parallel.trainer import ElasticTrainer
 from auctune.train.job import LoraJob
+from auctune.train.multilora.batching import MicroBatch
 from auctune.train.trainer import MultiLoraTrainer
 from support.elastic import is_same, train_with, weights_of
 from support.peft_adapters import start_of
@@ -239,7 +241,6 @@ def test_preferences_are_the_same_bits_for_any_number_of_workers_that_die(
     alone = new_trainer(base, pairs, tmp_path / "alone")
     train_with(alone, [GradientWorker(base, pairs)], stream(0))
     trainer = new_trainer(base, pairs, tmp_path)
-    # Those of the second half have none of the references that the others computed.
     half = num_workers // 2
     first = [GradientWorker(base, pairs) for _ in range(half)]
     train_with(trainer, first, stream(num_workers), deaths=0.3, rows=15)
@@ -251,6 +252,25 @@ def test_preferences_are_the_same_bits_for_any_number_of_workers_that_die(
     assert replace(again.progress(), losses=(), tokens_per_second=0) == replace(
         alone.progress(), losses=(), tokens_per_second=0
     )
+
+
+def test_references_of_pairs_are_computed_in_each_epoch_as_that_is_sold(
+    base: Base, pairs: LoraJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker, widths = GradientWorker(base, pairs), []
+    compute = worker._adapter.step.references
+
+    def counted(batch: MicroBatch, adapters: Collection[str]) -> Tensor:
+        widths.append(batch.num_tokens)
+        return compute(batch, adapters)
+
+    monkeypatch.setattr(worker._adapter.step, "references", counted)
+    worker.set_weights(new_trainer(base, pairs, tmp_path).values)
+    for _ in range(2):
+        worker.compute(RowRange(0, MICRO))
+    # One pass each, of the shape of the micro-batch.
+    assert len(widths) == 2
+    assert widths[0] == widths[1]
 
 
 def test_preferences_by_pairs_of_one_length_are_the_bits_of_exact_mode(

@@ -64,8 +64,9 @@ def _copy(curve: LossCurve) -> LossCurve:
 # Each job in the history yields the batches that it needed to that loss: as observed, or as the
 # mixture (auctune.timeshare.estimators.mixture) predicts from its curve, with deciles. Its seconds
 # per batch are scaled by tokens per batch. Its weight is e^-d, where d is the sum of the
-# differences of the logarithms of rows, mean tokens, learning rate, rank and batch size. All jobs
-# of another owner together weigh at most as much as one job, so that no owner can decide the
+# differences of the logarithms of rows, mean tokens, learning rate, rank and batch size; jobs of
+# another method, or that start from an adapter where this one does not, have none. All jobs of
+# another owner together weigh at most as much as one job, so that no owner can decide the
 # forecasts of others.
 #
 # The time that the pool has for the job is what remains until its deadline after the predicted
@@ -163,6 +164,8 @@ def _demand(question: ForecastRequest, evidence: ForecastData) -> Iterator[tuple
     for seen, weight in zip(evidence.history, weights, strict=True):
         of_owner[seen.owner] = of_owner.get(seen.owner, 0.0) + weight
     for seen, weight in zip(evidence.history, weights, strict=True):
+        if not weight:
+            continue
         if seen.owner != question.owner:
             weight /= max(1.0, of_owner[seen.owner])
         pace = seen.curve.seconds / seen.curve.batches

@@ -1,6 +1,7 @@
 """Request side of a timeshare zone: jobs with a loss target that share a pool."""
 
 import asyncio
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -88,6 +89,7 @@ class TimeshareGateway(EstimateGateway[TimeshareZone, TimeshareBid, EstimateInpu
         self, submission: Submission, data: DatasetQuote
     ) -> tuple[Estimate, EstimateInputs]:
         training, record, clock = submission.training, submission.record, self.clock
+        _check_target(training, record["target_loss"])
         deadline_unit = self._deadline_unit(record["deadline"])
         check_batch(training, data.size)
         check_adapter(training, self._profile, self._room_gb)
@@ -169,3 +171,13 @@ class TimeshareGateway(EstimateGateway[TimeshareZone, TimeshareBid, EstimateInpu
                 {**unit, "begins_at": clock.slot_start(unit["unit"])} for unit in state.units
             ],
         }
+
+
+def _check_target(training: Training, target_loss: float) -> None:
+    """Refuse a target that a job with pairs has met before it learns anything.
+
+    Before the first step the adapter is its own reference: the loss of every pair is ln 2.
+    """
+    if training.method == "dpo" and target_loss >= math.log(2):
+        expected = f"below {math.log(2):.3f}, the loss of pairs before anything is learnt"
+        raise InputError("market.target_loss", f"{target_loss:g}", expected)

@@ -83,7 +83,7 @@ class Features:
     learning_rate: float
     rank: int
     batch_size: int
-    # Left out of snapshots as far as earlier releases have no word for it.
+    # Omitted from snapshots at the default, so that those of earlier releases stay the same.
     method: Annotated[Method, Field(exclude_if=lambda method: method == "supervised")] = (
         "supervised"
     )
