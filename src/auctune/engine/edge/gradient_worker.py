@@ -74,7 +74,12 @@ def _load(training: EdgeTraining, device: str) -> "ChunkWorker":
 
     torch.set_num_threads(training.threads)
     base = load_base(training.base, cache=Path(training.cache), device=device, dtype=training.dtype)
-    return ChunkWorker(base, training.config, threads=training.threads)
+    return ChunkWorker(
+        base,
+        training.config,
+        threads=training.threads,
+        gradient_checkpointing=training.gradient_checkpointing,
+    )
 
 
 def _load_chunks(worker: "ChunkWorker", message: Message) -> Message:

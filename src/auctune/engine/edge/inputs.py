@@ -51,6 +51,7 @@ class EdgeTraining:
         threads: of a worker on a CPU.
         micro_batch: rows that go through the model together, all of one chunk; it divides the
             batch size (`micro_batch_of`).
+        gradient_checkpointing: of workers; the adapter does not depend on it.
     """
 
     base: str
@@ -64,6 +65,7 @@ class EdgeTraining:
     dtype: BaseDtype = "float32"
     threads: int = 1
     micro_batch: int = 4
+    gradient_checkpointing: bool = False
 
     def __post_init__(self) -> None:
         if self.micro_batch < 1:
@@ -112,6 +114,7 @@ class TrainingTable(BaseModel):
     dtype: BaseDtype = "float32"
     threads: int = 1
     micro_batch: Annotated[int, Field(ge=1)] = 4
+    gradient_checkpointing: bool = False
     rows_move: bool = False
 
 
@@ -163,6 +166,7 @@ def _training(job: EdgeJob, table: TrainingTable, folder: Path) -> EdgeTraining:
         dtype=table.dtype,
         threads=table.threads,
         micro_batch=micro_batch_of(config.batch_size, table.micro_batch),
+        gradient_checkpointing=table.gradient_checkpointing,
     )
 
 

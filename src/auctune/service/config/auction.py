@@ -11,7 +11,6 @@ from auctune.domain import InputError
 from auctune.engine.runtime.ray.params import RayParams, Resource
 from auctune.schema import STRICT
 from auctune.service.config.fields import (
-    GradientCheckpointing,
     Name,
     NonNegative,
     Positive,
@@ -105,7 +104,6 @@ class AuctionConfig(LanguageZoneConfig):
         description="`fused`: several adapters in one pass, faster; `exact`: an adapter is "
         "bit-identical whatever shares its node. See [The trainer](../explanation/training.md)",
     )
-    gradient_checkpointing: GradientCheckpointing = False
     backend: Literal["auto", "loop", "bmm", "grouped"] = Field(
         default="auto",
         description="how tokens meet the matrices of their adapters: `auto` chooses by device. See "

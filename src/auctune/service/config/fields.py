@@ -19,13 +19,6 @@ Positive = Annotated[float, Field(gt=0, le=MAX_NUMBER)]
 NonNegative = Annotated[float, Field(ge=0, le=MAX_NUMBER)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Count = Annotated[int, Field(ge=1, le=MAX_NUMBER)]
-GradientCheckpointing = Annotated[
-    bool,
-    Field(
-        description="compute activations again in the backward pass instead of keeping them: less "
-        "memory, and passes about a third longer"
-    ),
-]
 
 
 def _resolve(path: str, info: ValidationInfo) -> str:

@@ -180,7 +180,8 @@ _SECTIONS = (
         SpotConfig,
         "A zone that rents: jobs run on instances that come and go with their price. They are "
         "charged what they use, up to a cap. The market is a recording that is replayed. The keys "
-        "base, dtype, threads, cores, max_length and measure_seconds are those of the auction.",
+        "base, dtype, threads, cores, max_length, measure_seconds and gradient_checkpointing are "
+        "those of the auction.",
         {"kind": "spot", "name": "rented"},
         _own_keys(SpotConfig, "name", "slot_seconds"),
         is_left_out=True,
@@ -189,8 +190,8 @@ _SECTIONS = (
         "[[zones]]",
         TimeshareConfig,
         "A pool that jobs share, each trained to a target loss by its deadline and charged by the "
-        "second. The keys base, dtype, threads, cores, max_length and measure_seconds are those of "
-        "the auction.",
+        "second. The keys base, dtype, threads, cores, max_length, measure_seconds and "
+        "gradient_checkpointing are those of the auction.",
         {"kind": "timeshare", "name": "pool"},
         _own_keys(TimeshareConfig, "name", "slot_seconds"),
         is_left_out=True,
@@ -200,7 +201,7 @@ _SECTIONS = (
         EdgeConfig,
         "Sites whose rows stay there: a job trains an adapter where its rows are, for a price that "
         "is known at once. The keys base, dtype, threads, cores, "
-        "max_length and measure_seconds are those of the auction.",
+        "max_length, measure_seconds and gradient_checkpointing are those of the auction.",
         {"kind": "edge", "name": "sites"},
         _own_keys(EdgeConfig, "name", "slot_seconds"),
         is_left_out=True,

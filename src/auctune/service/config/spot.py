@@ -11,7 +11,6 @@ from auctune.engine.spot.job_config import SpotRayParams, SpotStrategy
 from auctune.schema import STRICT
 from auctune.service.config.fields import (
     Count,
-    GradientCheckpointing,
     NonNegative,
     Positive,
     RelativePath,
@@ -165,7 +164,6 @@ class SpotConfig(LanguageZoneConfig):
     micro_batch: Count = Field(
         default=4, description="rows that go through the model together on one instance"
     )
-    gradient_checkpointing: GradientCheckpointing = False
     profile: RelativePath | None = Field(
         default=None,
         description="a file of [`auctune profile`](command-line.md#auctune-profile); required if "

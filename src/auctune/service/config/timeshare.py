@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from auctune.service.config.fields import Amount, GradientCheckpointing, Positive, RelativePath
+from auctune.service.config.fields import Amount, Positive, RelativePath
 from auctune.service.config.zone import DeviceRequirement, LanguageZoneConfig, ZoneRequirements
 from auctune.timeshare.named import DEFAULT_ALLOCATOR, AllocatorName
 
@@ -36,7 +36,6 @@ class TimeshareConfig(LanguageZoneConfig):
         examples=[8.0],
     )
     device: str = Field(default="cpu", description="`cpu`, `cuda` or `cuda:N`")
-    gradient_checkpointing: GradientCheckpointing = False
     profile: RelativePath | None = Field(
         default=None,
         description="a file of [`auctune profile`](command-line.md#auctune-profile). Default: the "

@@ -30,7 +30,7 @@ class ChunkWorker:
     Args:
         base: the model that is adapted.
         job: settings of the adapter; its data are the chunks.
-        threads: of torch on a CPU; the same for all workers, as sums depend on them.
+        threads, gradient_checkpointing: as of `AdapterGradients`.
 
     Attributes:
         first_weights: of the adapter, before the first step.
@@ -39,9 +39,13 @@ class ChunkWorker:
         InputError: if the base has no such modules.
     """
 
-    def __init__(self, base: Base, job: LoraJob, *, threads: int = 1) -> None:
+    def __init__(
+        self, base: Base, job: LoraJob, *, threads: int = 1, gradient_checkpointing: bool = False
+    ) -> None:
         self._base, self._job = base, job
-        self._adapter = AdapterGradients(base, job, threads=threads)
+        self._adapter = AdapterGradients(
+            base, job, threads=threads, gradient_checkpointing=gradient_checkpointing
+        )
         self.first_weights: Floats = self._adapter.weights.values.to("cpu", copy=True).numpy()
         self._chunks: dict[int, Sequence[TokenizedRow]] = {}
         self._validation: Sequence[TokenizedRow] = ()

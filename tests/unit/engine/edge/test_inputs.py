@@ -24,6 +24,7 @@ ROWS = '[default]\nrows = { a = "a.jsonl", b = "there/b.jsonl" }\n'
 def test_a_job_has_the_defaults_and_its_own_keys(tmp_path: Path) -> None:
     file = tmp_path / "training.toml"
     own = '[jobs."x 1"]\nlearning_rate = 1\ntarget_modules = ["q_proj"]\nmicro_batch = 2\n'
+    own += "gradient_checkpointing = true\n"
     file.write_text(f'{ROWS}rank = 2\nvalidation = "v.jsonl"\n{own}')
     found = read_training(file, [replace(JOB, id="x 1"), replace(JOB, id="y")])
     plain = LoraJob(id="y", data=Path(), epochs=3, rank=2)
@@ -35,6 +36,7 @@ def test_a_job_has_the_defaults_and_its_own_keys(tmp_path: Path) -> None:
     assert found["y"].rows["b"] == str(tmp_path / "there/b.jsonl")
     assert found["y"].validation == str(tmp_path / "v.jsonl")
     assert not found["y"].are_uploads
+    assert [found[name].gradient_checkpointing for name in ("y", "x 1")] == [False, True]
 
 
 @pytest.mark.parametrize(

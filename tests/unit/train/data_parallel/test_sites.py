@@ -70,6 +70,13 @@ def alone(base: Base, job: LoraJob, chunks: list[DataSet]) -> AdapterState:
     return train_alone(job, MICRO, ChunkWorker(base, job), chunks, SLOTS, total(chunks))
 
 
+def test_activations_that_are_computed_again_change_no_bit(
+    base: Base, job: LoraJob, chunks: list[DataSet], alone: AdapterState
+) -> None:
+    worker = ChunkWorker(base, job, gradient_checkpointing=True)
+    assert is_same(train_alone(job, MICRO, worker, chunks, SLOTS, total(chunks)), alone)
+
+
 @pytest.mark.slow
 def test_workers_at_two_sites_come_to_the_bits_of_one_process(
     base: Base, job: LoraJob, chunks: list[DataSet], alone: AdapterState, tmp_path: Path

@@ -201,8 +201,7 @@ def _sold_profile(entry: AuctionConfig, profiles: BaseProfiles, name: str) -> Pr
 def training_settings(entry: AuctionConfig, node_type: str, dirs: DataDirs) -> NodeSettings:
     """Return the settings of a node's process, apart from those that a measurement tunes."""
     device = entry.node_types[node_type].device
-    checkpointing = entry.gradient_checkpointing
-    settings = node_settings(entry, dirs, device, entry.mode, gradient_checkpointing=checkpointing)
+    settings = node_settings(entry, dirs, device, entry.mode)
     return replace(settings, backend=entry.backend)
 
 

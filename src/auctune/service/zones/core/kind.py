@@ -56,8 +56,6 @@ def node_settings(
     dirs: DataDirs,
     device: str,
     mode: Literal["fused", "exact"] = "exact",
-    *,
-    gradient_checkpointing: bool = False,
 ) -> NodeSettings:
     """Return the settings of a process that trains or measures the base of a zone."""
     return NodeSettings(
@@ -69,7 +67,7 @@ def node_settings(
         threads=entry.worker_threads,
         niceness=entry.niceness,
         measure_seconds=entry.measure_seconds,
-        gradient_checkpointing=gradient_checkpointing,
+        gradient_checkpointing=entry.gradient_checkpointing,
     )
 
 

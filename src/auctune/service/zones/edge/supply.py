@@ -259,4 +259,5 @@ class EdgeSupply:
             dtype=self.entry.dtype,
             threads=self.entry.worker_threads,
             micro_batch=self.micro_batch(training),
+            gradient_checkpointing=self.entry.gradient_checkpointing,
         )

@@ -139,8 +139,7 @@ def instance_settings(entry: SpotConfig, dirs: DataDirs) -> NodeSettings:
     """
     is_measured = entry.profile is None
     device = entry.device if is_measured or not entry.uses_external_cluster else "cpu"
-    checkpointing = entry.gradient_checkpointing
-    return node_settings(entry, dirs, device, gradient_checkpointing=checkpointing)
+    return node_settings(entry, dirs, device)
 
 
 def _scaling(entry: SpotConfig) -> tuple[float, ...] | None:

@@ -97,5 +97,4 @@ class TimeshareKind(ZoneKind[TimeshareConfig]):
 
 def pool_settings(entry: TimeshareConfig, dirs: DataDirs) -> NodeSettings:
     """Return the settings of the pool's process, and of the process that measures its base."""
-    checkpointing = entry.gradient_checkpointing
-    return node_settings(entry, dirs, entry.device, gradient_checkpointing=checkpointing)
+    return node_settings(entry, dirs, entry.device)
