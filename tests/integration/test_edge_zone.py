@@ -131,12 +131,16 @@ class Shop:
         poll(is_offered, "the sites")
         return str(lines[-1]["price"])
 
-    def submit_by_client(self) -> str:
-        """A job, for a bid above what a quote shows; its deadline leaves room for slots anew."""
+    def submit_by_client(self, model: str | None = None) -> str:
+        """A job, for a bid above what a quote shows; its deadline leaves room for slots anew.
+
+        It starts from `model`, or from the base.
+        """
         price = self.quoted()
         terms = {"sites": self.sites, "deadline": DEADLINE, "bid": str(2 * Decimal(price))}
         with self.client() as client:
-            job = client.fine_tuning.jobs.create(**self.work, extra_body={"market": terms})
+            work = self.work if model is None else {**self.work, "model": model}
+            job = client.fine_tuning.jobs.create(**work, extra_body={"market": terms})
         assert job.market["payment"] == price
         return str(job.id)
 
@@ -203,13 +207,18 @@ class Shop:
         assert sum(sums.values()) == sums["held"] == 0
         return [(row.type, json.loads(row.body)) for row in rows]
 
-    def alone(self, job: str) -> dict[str, bytes]:
-        """The adapter of the same chunks, slot by slot, in one process by one worker."""
+    def alone(self, job: str, start: Path | None = None) -> dict[str, bytes]:
+        """The adapter of the same chunks, slot by slot, in one process by one worker.
+
+        It starts from the adapter in a folder, or is a new one.
+        """
         log = self.log(job)
         decided = next(body for kind, body in log if kind == "job.decided")
         edge_job = parse_edge_job(decided["job"])
         training = TypeAdapter(Training).validate_python(decided["training"])
-        config = LoraJob(id=job, data=Path(), **training.hyperparameters())
+        config = LoraJob(
+            id=job, data=Path(), start_digest=training.start_digest, **training.hyperparameters()
+        )
         chunks = [
             chunk
             for site, count in edge_job.chunks.items()
@@ -228,6 +237,8 @@ class Shop:
                 taken[move.origin] += move.chunks
         assert dict(taken) == dict(edge_job.chunks)
         worker = ChunkWorker(load_base(self.base, cache=Path(self.base)), config)
+        if start is not None:
+            worker.start_from(start)
         total = 2 * ROWS * EPOCHS
         state = train_alone(config, MICRO, worker, chunks, slots, total)
         worker.set_weights(state.weights)
@@ -300,8 +311,11 @@ def test_a_killed_service_and_a_killed_site_change_neither_the_weights_nor_the_p
             "the site to be there again",
         )
         assert service.job(job)["market"]["payment"] == paid
-        found = {one: shop.adapter(one) for one in (job, other)}
+        further = shop.submit_by_client(model=service.job(job)["fine_tuned_model"])
+        done = service.wait_for_job(further, lambda found: found["status"] == "succeeded")
+        assert done["market"]["start_from"] == service.job(job)["fine_tuned_model"], done
+        found = {one: shop.adapter(one) for one in (job, other, further)}
         assert service.stop() == 0
     for one, files in found.items():
-        assert files == shop.alone(one)
+        assert files == shop.alone(one, tmp_path / job if one == further else None)
         shop.check_adapter(files, tmp_path / one)

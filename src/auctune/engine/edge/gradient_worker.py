@@ -4,7 +4,8 @@
 | --- | --- |
 | load {chunks, has_validation} + each chunk, and rows to measure by | loaded {sizes, \
 num_validation_rows} |
-| begin | begun + weights before the first step |
+| begin + an archive of the adapter to start from, if there is one | begun + weights before the \
+first step |
 | compute {parts} + weights | gradients {losses, hits, num_targets} + the gradient of each part |
 | validate {first, count} + weights | validated {loss, hits, num_targets} |
 | export + weights | exported {names} + the content of each file |
@@ -13,6 +14,7 @@ First it sends ready {base_digest}. Weights and gradients are float32 [num_param
 of a row leaves it than gradients, losses and counts.
 """
 
+import tempfile
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -93,7 +95,12 @@ def _load_chunks(worker: "ChunkWorker", message: Message) -> Message:
     }
 
 
-def _begin(worker: "ChunkWorker", _: Message) -> Message:
+def _begin(worker: "ChunkWorker", message: Message) -> Message:
+    if message["arrays"]:
+        with tempfile.NamedTemporaryFile(suffix=".zip") as file:
+            file.write(message["arrays"][0].tobytes())
+            file.flush()
+            worker.start_from(Path(file.name))
     return {"kind": "begun", "arrays": [worker.first_weights]}
 
 

@@ -27,6 +27,7 @@ from auctune.schema import STRICT, check_schema, hyperparameters_of, with_hyperp
 from auctune.sim.edge.comparison import parse_player
 from auctune.sim.edge.instance_file import EdgeInstance, read_edge_instance
 from auctune.sim.toml_file import read_toml
+from auctune.train.adapter_files import read_start
 from auctune.train.job import LoraJob
 
 VERSION = 5
@@ -40,7 +41,8 @@ class EdgeTraining:
     Attributes:
         base: name of the base model, as `resolve_base` returns it.
         cache: folder of bases that are built on a site's machine.
-        config: settings of the adapter and its optimizer; its data are the sites' rows.
+        config: settings of the adapter and its optimizer; its data are the sites' rows, and the
+            adapter that it starts from is here.
         rows: JSONL file by site.
         are_uploads: whether the files are here, and their sites receive them; otherwise each is
             read at its site, and no other process sees its rows.
@@ -97,9 +99,24 @@ def micro_batch_of(batch_size: int, limit: int) -> int:
     return next(rows for rows in range(min(limit, batch_size), 0, -1) if batch_size % rows == 0)
 
 
-def adapter_settings(job: str, settings: Mapping[str, Any]) -> LoraJob:
-    """Return the settings of a job's adapter, whose data are the sites' rows."""
-    return LoraJob(id=job, data=Path(), **settings)
+def adapter_settings(
+    job: str,
+    settings: Mapping[str, Any],
+    *,
+    start_from: Path | None = None,
+    start_digest: str | None = None,
+) -> LoraJob:
+    """Return the settings of a job's adapter, whose data are the sites' rows.
+
+    Args:
+        job: its id.
+        settings: hyperparameters.
+        start_from: adapter that it starts from, which is here, or None.
+        start_digest: of that adapter.
+    """
+    return LoraJob(
+        id=job, data=Path(), start_from=start_from, start_digest=start_digest, **settings
+    )
 
 
 @with_hyperparameters(without=("method", "beta", "epochs", "patience"))
@@ -110,6 +127,7 @@ class TrainingTable(BaseModel):
 
     base: str = "tiny"
     rows: dict[str, str] = {}
+    start_from: str = ""
     validation: str = ""
     dtype: BaseDtype = "float32"
     threads: int = 1
@@ -155,7 +173,14 @@ def _training(job: EdgeJob, table: TrainingTable, folder: Path) -> EdgeTraining:
     for site, count in job.chunks.items():
         if count and site not in table.rows:
             raise InputError(f"rows.{site}", "is missing", "the file of rows at this site")
-    config = adapter_settings(job.id, {"epochs": job.epochs, **hyperparameters_of(table)})
+    path = Path(resolve(table.start_from)) if table.start_from else None
+    start = None if path is None else read_start(path, "start_from")[0]
+    config = adapter_settings(
+        job.id,
+        {"epochs": job.epochs, **hyperparameters_of(table, start)},
+        start_from=path,
+        start_digest=None if start is None else start.digest,
+    )
     return EdgeTraining(
         base=resolve_base(table.base, folder),
         cache=str(base_cache()),

@@ -5,6 +5,7 @@ Only gradients, losses and counts leave it, and in the end the adapter.
 
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from auctune.train.data_parallel.batches import ChunkRows, Contribution, Floats
 from auctune.train.data_parallel.gradients import NAME, AdapterGradients
 from auctune.train.export import export_adapter
 from auctune.train.job import LoraJob
+from auctune.train.multilora.adapters import load_start
 from auctune.train.multilora.batching import BatchRow
 from auctune.train.multilora.dropout import row_key
 from auctune.train.rows import TokenizedRow, tokenize, tokenize_chunk
@@ -33,7 +35,8 @@ class ChunkWorker:
         threads, gradient_checkpointing: as of `AdapterGradients`.
 
     Attributes:
-        first_weights: of the adapter, before the first step.
+        first_weights: of the adapter, before the first step; of a new one unless `start_from` was
+            called.
 
     Raises:
         InputError: if the base has no such modules.
@@ -49,6 +52,19 @@ class ChunkWorker:
         self.first_weights: Floats = self._adapter.weights.values.to("cpu", copy=True).numpy()
         self._chunks: dict[int, Sequence[TokenizedRow]] = {}
         self._validation: Sequence[TokenizedRow] = ()
+
+    def start_from(self, adapter: Path) -> None:
+        """Have `first_weights` be those of the adapter that the job starts from.
+
+        Args:
+            adapter: its folder, or a zip archive of one.
+
+        Raises:
+            InputError: if it is not the adapter that the job names, or not one of the base.
+        """
+        weights, job = self._adapter.weights, replace(self._job, start_from=adapter)
+        load_start(weights, job, self._base.digest)
+        self.first_weights = weights.values.to("cpu", copy=True).numpy()
 
     @property
     def base_digest(self) -> str:

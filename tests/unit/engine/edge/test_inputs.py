@@ -14,8 +14,10 @@ from auctune.engine.edge.inputs import (
     read_inputs,
     read_training,
 )
+from auctune.train.adapter_files import read_start
 from auctune.train.job import LoraJob
 from support.edge_runs import make_inputs, make_job, write_inputs
+from support.peft_adapters import save_adapter
 
 JOB = make_job(3)
 ROWS = '[default]\nrows = { a = "a.jsonl", b = "there/b.jsonl" }\n'
@@ -37,6 +39,18 @@ def test_a_job_has_the_defaults_and_its_own_keys(tmp_path: Path) -> None:
     assert found["y"].validation == str(tmp_path / "v.jsonl")
     assert not found["y"].are_uploads
     assert [found[name].gradient_checkpointing for name in ("y", "x 1")] == [False, True]
+
+
+def test_a_job_that_starts_from_an_adapter_has_its_settings(tmp_path: Path) -> None:
+    start, _ = read_start(save_adapter(tmp_path / "start"), "start_from")
+    file = tmp_path / "training.toml"
+    file.write_text(f'{ROWS}start_from = "start"\n')
+    config = read_training(file, [JOB])["job"].config
+    assert (config.start_from, config.start_digest) == (tmp_path / "start", start.digest)
+    assert (config.rank, config.alpha) == (start.rank, start.alpha)
+    file.write_text(f'{ROWS}start_from = "start"\nrank = 8\n')
+    with pytest.raises(InputError, match=r"job job: rank: 8, where the adapter"):
+        read_training(file, [JOB])
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from torch import nn
 from transformers import get_scheduler
 
 from auctune.domain.dataset import DataSet, RowKind, read_dataset
-from auctune.domain.errors import CheckpointError
+from auctune.domain.errors import CheckpointError, InputError
 from auctune.train.base import Base
 from auctune.train.checkpoint import load_checkpoint, save_checkpoint
 from auctune.train.data_parallel.batches import ChunkRows, Contribution, slot_batches
@@ -25,7 +25,9 @@ from auctune.train.data_parallel.reducer import AdapterReducer, AdapterState
 from auctune.train.job import LoraJob
 from auctune.train.multilora.dropout import row_key
 from auctune.train.rows import tokenize
+from auctune.train.trainer import MultiLoraTrainer
 from support.chunk_training import train_alone, train_slot
+from support.peft_adapters import start_of
 from support.peft_alone import batch_loss, plain_peft, replace_dropouts, trained_parameters
 from support.small_bases import FAMILIES, WORDS, build_base, write_rows
 
@@ -68,6 +70,25 @@ def is_same(one: AdapterState, other: AdapterState) -> bool:
 @pytest.fixture(scope="module")
 def alone(base: Base, job: LoraJob, chunks: list[DataSet]) -> AdapterState:
     return train_alone(job, MICRO, ChunkWorker(base, job), chunks, SLOTS, total(chunks))
+
+
+def test_a_job_that_starts_from_an_adapter_begins_with_its_weights(
+    base: Base, job: LoraJob, chunks: list[DataSet], tmp_path: Path
+) -> None:
+    family = "gpt2" if base.model.config.model_type == "gpt2" else "llama"
+    start = start_of(tmp_path, base, family)
+    path = start.pop("start_from")
+    worker = ChunkWorker(base, replace(job, **start))
+    new = worker.first_weights.copy()
+    worker.start_from(path)
+    trainer = MultiLoraTrainer(base, mode="exact")
+    data = write_rows(tmp_path / "rows.jsonl", 6, seed=1)
+    trainer.load(replace(job, data=data, start_from=path, **start), tmp_path / "work")
+    expected = trainer.task(job.id).weights.values.numpy()
+    np.testing.assert_array_equal(worker.first_weights, expected)
+    assert not np.array_equal(worker.first_weights, new)
+    with pytest.raises(InputError, match="start_from: is not the adapter"):
+        ChunkWorker(base, replace(job, **{**start, "start_digest": "0"})).start_from(path)
 
 
 def test_activations_that_are_computed_again_change_no_bit(

@@ -39,7 +39,6 @@ class EdgeGateway(MenuGateway[EdgeZone, EdgeBid, SiteDatasets, EdgeMenuLine]):
             "market.repair",
             "market.lora.patience",
             "method.dpo",
-            "model",
         ),
     )
 

@@ -77,7 +77,11 @@ class EdgeLoader(LanguageZoneLoader[EdgeConfig, EdgeZone, EdgeModel]):
 
     def _gateway(self, actor: ZoneActor[EdgeZone]) -> EdgeGateway:
         shared, supply, base = self.dependencies, self.supply, self._base
-        defaults = Defaults(max_length=self.entry.max_length, context_tokens=base.context_tokens)
+        defaults = Defaults(
+            max_length=self.entry.max_length,
+            context_tokens=base.context_tokens,
+            base_digest=base.digest,
+        )
         inspector = DatasetInspector(self.entry.base_source, shared.data, shared.files)
         sizes = FileSizes(shared.files, base.digest, inspector, defaults.length)
         context = GatewayContext(

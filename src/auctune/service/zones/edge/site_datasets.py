@@ -72,7 +72,8 @@ class SiteDatasetResolver:
         self._files, self._sizes = files, sizes
 
     def ensure_not_deleted(self, submission: Submission) -> None:
-        for file, place in _files(submission):
+        start = submission.training.start_from
+        for file, place in (*_files(submission), *(() if start is None else [(start, "model")])):
             if not self._files.exists(file):
                 raise InputError(place, f"{file!r} is being deleted", "a file that is not deleted")
 

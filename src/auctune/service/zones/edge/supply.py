@@ -246,11 +246,16 @@ class EdgeSupply:
             sites: file ids by site.
             content: returns the path of a file, by its id.
         """
-        validation = training.validation
+        validation, start = training.validation, training.start_from
         return EdgeTraining(
             base=self.entry.base_source,
             cache=self.cache,
-            config=adapter_settings(job, training.hyperparameters()),
+            config=adapter_settings(
+                job,
+                training.hyperparameters(),
+                start_from=None if start is None else content(start),
+                start_digest=training.start_digest,
+            ),
             rows={site: str(content(file)) for site, file in sites.items()},
             are_uploads=True,
             may_move=self.entry.rows_move,
