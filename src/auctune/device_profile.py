@@ -252,13 +252,20 @@ class Profile:
         return min(alone / sample_tokens, share * compute)
 
     def task_memory_gb(
-        self, rank: int, target_modules: Collection[str] = (), optimizer: str = "adamw"
+        self,
+        rank: int,
+        target_modules: Collection[str] = (),
+        optimizer: str = "adamw",
+        *,
+        keeps_start: bool = False,
     ) -> float:
         """r_i: memory of one task's adapter, gradients and optimizer.
 
         Args:
             target_modules: names, or ends of names, of modules; none: all but the output layer.
             optimizer: "adamw" or "sgd".
+            keeps_start: whether the weights that it starts from are kept beside, as for the
+                references of pairs.
 
         Raises:
             InputError: if the base has no such module, or the optimizer is unknown.
@@ -266,7 +273,7 @@ class Profile:
         if optimizer not in OPTIMIZER_WORDS:
             known = ", ".join(map(repr, OPTIMIZER_WORDS))
             raise InputError("optimizer", f"{optimizer!r} is unknown", f"one of {known}")
-        words = OPTIMIZER_WORDS[optimizer] / OPTIMIZER_WORDS["adamw"]
+        words = (OPTIMIZER_WORDS[optimizer] + keeps_start) / OPTIMIZER_WORDS["adamw"]
         features = self.adapted_features(target_modules)
         return rank * features * self.bytes_per_parameter * words / 1e9
 

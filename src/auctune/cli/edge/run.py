@@ -19,7 +19,13 @@ from auctune.edge import EdgeDecision, EdgePlan
 from auctune.edge.search.forward import plan_cost
 from auctune.engine.edge.driver import RunEvent, SiteGone, SlotBegun, SlotProgress, run_edge
 from auctune.engine.edge.edge_folder import EdgeFolder
-from auctune.engine.edge.inputs import copy_inputs, has_inputs, read_copied_inputs, read_inputs
+from auctune.engine.edge.inputs import (
+    copies_of,
+    copy_inputs,
+    has_inputs,
+    read_copied_inputs,
+    read_inputs,
+)
 from auctune.engine.edge.state import (
     BidDecided,
     EdgeRunReport,
@@ -88,6 +94,7 @@ def run(
         else:
             inputs = read_inputs(instance, training, mechanism, device, ray or "")
             prepare = partial(copy_inputs, instance, inputs, folder)
+            inputs = copies_of(inputs, folder)
         warn_compiling(plan_cost, "the edge's")
         with RunDisplay(console) as display:
             report = run_edge(inputs, folder, display.on_event, resume=resume_run, prepare=prepare)

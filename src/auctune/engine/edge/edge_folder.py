@@ -120,6 +120,10 @@ class EdgeFolder(RunDirectory):
         """Return the folder of a job, whose id may have any characters."""
         return self.jobs / quote(job, safe="")
 
+    def start(self, job: str) -> Path:
+        """Return the archive of the adapter that a run's job starts from."""
+        return self.inputs / f"start-{quote(job, safe='')}.zip"
+
     def result(self, job: str) -> Path:
         """Return the folder of what a run's job leaves for people."""
         return self.root / "jobs" / quote(job, safe="")

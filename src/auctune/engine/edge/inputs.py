@@ -7,7 +7,7 @@ all jobs, [jobs.ID] those of one. A run is resumed from the copies alone.
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,7 +27,7 @@ from auctune.schema import STRICT, check_schema, hyperparameters_of, with_hyperp
 from auctune.sim.edge.comparison import parse_player
 from auctune.sim.edge.instance_file import EdgeInstance, read_edge_instance
 from auctune.sim.toml_file import read_toml
-from auctune.train.adapter_files import read_start
+from auctune.train.adapter_files import pack_adapter, read_start
 from auctune.train.job import LoraJob
 
 VERSION = 5
@@ -42,7 +42,7 @@ class EdgeTraining:
         base: name of the base model, as `resolve_base` returns it.
         cache: folder of bases that are built on a site's machine.
         config: settings of the adapter and its optimizer; its data are the sites' rows, and the
-            adapter that it starts from is here.
+            adapter that it starts from is here: an archive, once the run has its copies.
         rows: JSONL file by site.
         are_uploads: whether the files are here, and their sites receive them; otherwise each is
             read at its site, and no other process sees its rows.
@@ -265,16 +265,34 @@ def read_inputs(
     return EdgeRunInputs(market, trainings, player.params, device, ray)
 
 
+def copies_of(inputs: EdgeRunInputs, folder: EdgeFolder) -> EdgeRunInputs:
+    """Return the inputs of a run that starts from its own copies of adapters, as archives."""
+
+    def with_copy(job: str, training: EdgeTraining) -> EdgeTraining:
+        config = training.config
+        if config.start_from is None:
+            return training
+        return replace(training, config=replace(config, start_from=folder.start(job)))
+
+    trainings = {job: with_copy(job, training) for job, training in inputs.trainings.items()}
+    return replace(inputs, trainings=trainings)
+
+
 def copy_inputs(instance: Path, inputs: EdgeRunInputs, folder: EdgeFolder) -> None:
     """Write a run's inputs into its folder; the settings come last, and make them complete.
 
     Raises:
         InputError: if the folder cannot be written.
     """
-    settings = _Settings(VERSION, inputs.trainings, inputs.params, inputs.device, inputs.ray)
+    trainings = copies_of(inputs, folder).trainings
+    settings = _Settings(VERSION, trainings, inputs.params, inputs.device, inputs.ray)
     try:
         folder.inputs.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(instance, folder.inputs / "instance.json")
+        for job, training in inputs.trainings.items():
+            source, target = training.config.start_from, trainings[job].config.start_from
+            if source is not None and target is not None:
+                pack_adapter(source, target)
         write_atomically(folder.settings, _SETTINGS.dump_json(settings, indent=2) + b"\n")
     except OSError as error:
         found = f"cannot be written ({error.strerror})"

@@ -6,14 +6,12 @@ adds them up in the batch's order.
 """
 
 import math
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from dataclasses import astuple, dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +25,6 @@ from auctune.engine.edge.sites import Array
 from auctune.engine.edge.storage import StoredChunk
 from auctune.engine.runtime.channel import Message
 from auctune.engine.runtime.requests import RequestWorker
-from auctune.train.adapter_files import pack_adapter
 from auctune.train.data_parallel.batches import ChunkRows, slot_batches
 from auctune.train.data_parallel.reducer import AdapterState
 from auctune.train.job import CurvePoint
@@ -237,7 +234,7 @@ class SlotRun:
         message: Message = {"do": "begin", "total_rows": task.total_rows}
         if task.state is None:
             start = task.training.config.start_from
-            arrays = [] if start is None else [read_archive(start)]
+            arrays = [] if start is None else [np.fromfile(start, np.uint8)]
             (begun,) = self._wait([first.request({"do": "begin", "arrays": arrays})])
             assert first.ready is not None
             message |= {"base_digest": first.ready["base_digest"], "arrays": begun["arrays"]}
@@ -316,15 +313,3 @@ class SlotRun:
             if not waiting or any(one.exception() for one in done):
                 return [one.result() for one in requests if one in done]
         raise SlotCancelledError("the slot is over")
-
-
-def read_archive(adapter: Path) -> Array:
-    """Return an adapter, a folder or an archive, as the bytes of an archive, uint8 [bytes].
-
-    Raises:
-        InputError: if it cannot be read.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        archive = Path(folder) / "start.zip"
-        pack_adapter(adapter, archive)
-        return np.fromfile(archive, np.uint8)

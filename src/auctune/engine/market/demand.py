@@ -185,7 +185,11 @@ def _task(
         work=size.samples(training.epochs, market.sample_tokens),
         # A task may run on any type, and is sold the same memory on each.
         memory_gb=max(
-            profile.task_memory_gb(training.rank, training.target_modules)
+            profile.task_memory_gb(
+                training.rank,
+                training.target_modules,
+                keeps_start=training.method == "dpo" and training.start_from is not None,
+            )
             for profile in profiles.values()
         ),
         bid=entry.bid,

@@ -187,10 +187,12 @@ def copy_inputs(inputs: RunInputs, place: SpotFolder) -> RunInputs:
     """
     copies = copies_of(inputs, place)
     try:
-        # A run that was stopped before its start may have had others.
-        if place.inputs.exists():
-            shutil.rmtree(place.inputs)
-        place.inputs.mkdir(parents=True)
+        place.inputs.mkdir(parents=True, exist_ok=True)
+        # A run that was stopped before its start may have had what this one has not.
+        every = _all_copies(place, inputs.settings)
+        for left, kept in ((every.prices, copies.prices), (every.start_from, copies.start_from)):
+            if left is not None and kept is None:
+                left.unlink(missing_ok=True)
         for name in ("job", "market", "prices", "data"):
             source, target = getattr(inputs, name), getattr(copies, name)
             if source is not None:

@@ -123,7 +123,6 @@ class LanguageZoneConfig(ZoneConfig):
         "[what is left out](../how-to/profile-a-device.md#read-it) sells too little rather than "
         "too much",
     )
-
     gradient_checkpointing: bool = Field(
         default=False,
         description="compute activations again in the backward pass instead of keeping them: less "

@@ -27,14 +27,15 @@ def check_adapter(training: Training, profile: Profile, room_gb: float) -> float
             size, or a target module does not exist in the base.
     """
     try:
-        memory_gb = profile.task_memory_gb(training.rank, training.target_modules)
+        memory_gb = profile.task_memory_gb(
+            training.rank,
+            training.target_modules,
+            keeps_start=training.method == "dpo" and training.start_from is not None,
+        )
     except InputError as error:
         # The profile names its own argument, not the field of the request.
         place = f"market.lora.{error.place}"
         raise InputError(place, error.found, error.expected) from None
-    if training.method == "dpo" and training.start_from is not None:
-        # Weights, gradients and two moments, and beside them the weights of the references.
-        memory_gb *= 5 / 4
     if memory_gb > room_gb:
         found = f"{training.rank} needs {memory_gb:.3g} GB, more than any node has free"
         raise InputError("market.lora.rank", found, f"an adapter of at most {room_gb:.3g} GB")

@@ -121,7 +121,9 @@ def _together(rows: Sequence[BatchRow]) -> list[MicroBatch]:
 
 
 def _too_large(rows: Sequence[BatchRow]) -> MemoryError:
-    return MemoryError(f"{len(units_of(rows))} rows do not fit into memory")
+    count, what = len(units_of(rows)), "pair" if rows[0].beta else "row"
+    does = f"{count} {what}s do" if count > 1 else f"a single {what} does"
+    return MemoryError(f"{does} not fit into memory")
 
 
 class GradientWorker:

@@ -9,6 +9,7 @@ from auctune.domain import InputError
 from auctune.engine.edge.edge_folder import EdgeFolder
 from auctune.engine.edge.inputs import (
     VERSION,
+    copies_of,
     copy_inputs,
     read_copied_inputs,
     read_inputs,
@@ -48,6 +49,18 @@ def test_a_job_that_starts_from_an_adapter_has_its_settings(tmp_path: Path) -> N
     config = read_training(file, [JOB])["job"].config
     assert (config.start_from, config.start_digest) == (tmp_path / "start", start.digest)
     assert (config.rank, config.alpha) == (start.rank, start.alpha)
+    # A run keeps its own copy, of which it goes on also when the adapter is gone.
+    inputs = make_inputs(tmp_path, JOB)
+    training = replace(inputs.trainings["job"], config=config)
+    inputs = replace(inputs, trainings={"job": training})
+    instance, _ = write_inputs(inputs, tmp_path)
+    folder = EdgeFolder(tmp_path / "out")
+    copy_inputs(instance, inputs, folder)
+    copies = read_copied_inputs(folder)
+    assert copies.trainings == copies_of(inputs, folder).trainings
+    kept = copies.trainings["job"].config.start_from
+    assert kept is not None
+    assert read_start(kept, "start_from")[0].digest == start.digest
     file.write_text(f'{ROWS}start_from = "start"\nrank = 8\n')
     with pytest.raises(InputError, match=r"job job: rank: 8, where the adapter"):
         read_training(file, [JOB])
