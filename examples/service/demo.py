@@ -176,17 +176,18 @@ class Plan:
         zone = self._zones["rented"]
         value = f"40@{self.seconds('rented', 20)}..{self.seconds('rented', 40)}"
         return [
+            # First: while one that fits runs, the zone takes no other.
+            DemoJob(
+                "spot instances, with too low a cap: the rejection names a sufficient one",
+                (data("garden"), "--name", "thrifty", "--zone", "rented", "--max-cost", "0.05",
+                 "--deadline", self.seconds("rented", 20), "--set", "epochs=4",
+                 "--set", f"seed={SEED}"),
+            ),
             DemoJob(
                 "spot instances: value 40 until a deadline, and 0 later; costs at most 15",
                 (data("support"), "--name", "support-rented", "--zone", "rented", "--max-cost",
                  "15", "--value", value, "--set", f"epochs={self.epochs(zone, RENTED_EPOCHS)}",
                  "--set", "learning_rate=0.005", "--set", f"seed={SEED}"),
-            ),
-            DemoJob(
-                "the same with too low a cap: the rejection names a sufficient one",
-                (data("garden"), "--name", "thrifty", "--zone", "rented", "--max-cost", "0.05",
-                 "--deadline", self.seconds("rented", 20), "--set", "epochs=4",
-                 "--set", f"seed={SEED}"),
             ),
         ]  # fmt: skip
 
