@@ -1,6 +1,5 @@
 """The official client, strict and not, does with the service what it does with OpenAI's."""
 
-import json
 from decimal import Decimal
 from typing import Any
 
@@ -239,15 +238,7 @@ def test_a_wrong_key_is_an_authentication_error(served: Served) -> None:
 
 
 def test_a_job_learns_from_pairs(served: Served, client: openai.OpenAI) -> None:
-    def answer(text: str) -> list[dict[str, str]]:
-        return [{"role": "assistant", "content": text}]
-
-    row = {
-        "input": {"messages": [{"role": "user", "content": "Is it open?"}]},
-        "preferred_output": answer("Yes, until six."),
-        "non_preferred_output": answer("Look it up."),
-    }
-    pairs = served.upload(rows="".join(f"{json.dumps(row)}\n" for _ in range(20)))
+    pairs = served.upload_pairs()
     texts = served.upload()
     terms = {"market": {"bid": "12.50", "deadline": "+10m"}}
 

@@ -1,6 +1,5 @@
 """Jobs with a loss target by the API: an auction and a pool side by side; nobody trains here."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -89,15 +88,7 @@ def test_what_has_no_meaning_in_the_pool_is_refused_by_name(
 def test_a_target_that_pairs_have_before_they_are_learnt_is_refused(
     served: Served, http: httpx2.Client
 ) -> None:
-    def answer(text: str) -> list[dict[str, str]]:
-        return [{"role": "assistant", "content": text}]
-
-    row = {
-        "input": {"messages": [{"role": "user", "content": "Is it open?"}]},
-        "preferred_output": answer("Yes, until six."),
-        "non_preferred_output": answer("Look it up."),
-    }
-    pairs = served.upload(rows="".join(f"{json.dumps(row)}\n" for _ in range(20)))
+    pairs = served.upload_pairs()
     for target, status in ((0.69, 200), (0.7, 400)):
         terms = {**TARGET, "zone": "pool", "target_loss": target}
         found = ask(http, "/v1/quotes", pairs, terms, method={"type": "dpo"})

@@ -6,6 +6,7 @@ words. Everything else is what `auctune serve` runs.
 
 import asyncio
 import functools
+import json
 import logging
 import tempfile
 import threading
@@ -247,6 +248,19 @@ class Served:
         file = client.files.create(file=(name, rows.encode()), purpose="fine-tune")
         done = client.files.wait_for_processing(file.id, poll_interval=0.05, max_wait_seconds=30)
         return str(done.id)
+
+    def upload_pairs(self) -> str:
+        """Upload twenty pairs of answers; the id of their file."""
+
+        def answer(text: str) -> list[dict[str, str]]:
+            return [{"role": "assistant", "content": text}]
+
+        row = {
+            "input": {"messages": [{"role": "user", "content": "Is it open?"}]},
+            "preferred_output": answer("Yes, until six."),
+            "non_preferred_output": answer("Look it up."),
+        }
+        return self.upload(rows="".join(f"{json.dumps(row)}\n" for _ in range(20)))
 
     def bid(self, client: openai.OpenAI, file: str, bid: str | None = "100", **terms: Any) -> Any:
         """A job of this client's; what its market says is in `job.market`."""

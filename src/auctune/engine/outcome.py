@@ -24,6 +24,7 @@ from auctune.engine.records import loss_record, receipt_record
 from auctune.engine.state import RunState, TaskRecord
 from auctune.engine.vendors import RepairReport
 from auctune.sim.result_file import decision_json
+from auctune.train.adapter_files import publish_epochs
 
 
 def write_decisions(folder: MarketDirectory, state: RunState) -> None:
@@ -36,7 +37,7 @@ def write_task(folder: MarketDirectory, bid: Bid, record: TaskRecord) -> None:
     """Write a finished task's receipt, loss curve and vendor's report beside its adapters."""
     place = folder.result(bid.task.id)
     folder.write_json(place / "receipt.json", receipt_record(make_receipt(bid, record)))
-    folder.publish_epochs(bid.task.id)
+    publish_epochs(folder.work(bid.task.id), folder.result(bid.task.id))
     points = [json.dumps(loss_record(point), allow_nan=False) for point in record.losses]
     write_atomically(place / "losses.jsonl", "".join(f"{x}\n" for x in points).encode())
     if record.repair is not None:

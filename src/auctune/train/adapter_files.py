@@ -26,6 +26,7 @@ import safetensors
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
+from auctune.atomic_files import commit_folder
 from auctune.domain.epoch_metrics import EpochMetrics
 from auctune.domain.errors import InputError
 from auctune.domain.start_adapter import START_SETTINGS, StartAdapter
@@ -153,6 +154,13 @@ def epoch_folders(folder: Path) -> list[tuple[int, Path]]:
 def adapter_paths(folder: Path) -> list[Path]:
     """Return the files of an adapter in a folder, those that are there."""
     return [path for name in (CONFIG, WEIGHTS, RECORD) if (path := folder / name).is_file()]
+
+
+def publish_epochs(work: Path, result: Path) -> None:
+    """Move the adapters of a job's last epochs beside its result, unless they are there."""
+    kept = work / EPOCHS
+    if kept.is_dir():
+        commit_folder(kept, result / EPOCHS)
 
 
 def pack_adapter(source: Path, target: Path) -> None:

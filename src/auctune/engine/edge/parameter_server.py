@@ -19,11 +19,10 @@ from auctune.engine.edge.inputs import EdgeTraining
 from auctune.engine.runtime.channel import Message, ParentChannel
 from auctune.engine.runtime.worker import WorkerSpec
 from auctune.train.data_parallel.batches import Contribution
-from auctune.train.data_parallel.reducer import AdapterReducer, AdapterState
+from auctune.train.data_parallel.reducer import COUNTS, AdapterReducer, AdapterState
 from auctune.train.job import LoraJob
 
 _WORKER = "auctune.engine.edge.parameter_server"
-_COUNTS = ("base_digest", "steps", "rows", "tokens")
 
 
 def parameter_server(training: EdgeTraining) -> WorkerSpec:
@@ -77,7 +76,7 @@ class ParameterServer:
 def state_record(state: AdapterState) -> Message:
     """Return a state as messages have it."""
     arrays = [state.weights, state.exp_avg, state.exp_avg_sq]
-    return {**{name: getattr(state, name) for name in _COUNTS}, "arrays": arrays}
+    return {**{name: getattr(state, name) for name in COUNTS}, "arrays": arrays}
 
 
 def read_state(message: Message) -> AdapterState:
@@ -85,7 +84,7 @@ def read_state(message: Message) -> AdapterState:
     weights, *moments = message["arrays"]
     if not moments:
         return AdapterState.first(weights, message["base_digest"])
-    return AdapterState(weights, *moments, **{name: message[name] for name in _COUNTS})
+    return AdapterState(weights, *moments, **{name: message[name] for name in COUNTS})
 
 
 def main(parent: ParentChannel[Any], argument: Message) -> None:

@@ -27,11 +27,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from auctune.atomic_files import commit_folder, sync_path, write_atomically
+from auctune.atomic_files import sync_path, write_atomically
 from auctune.domain import InputError
 from auctune.engine.event_log import EventLog, EventRecord
 from auctune.engine.run_directory import RunDirectory, lock_file
-from auctune.train.adapter_files import EPOCHS, adapter_paths, pack_adapter
+from auctune.train.adapter_files import adapter_paths, pack_adapter
 
 STAGING = ".state.new"
 REPORTS = ("decisions.jsonl", "report.json", "report.html")
@@ -124,12 +124,6 @@ class MarketDirectory(RunDirectory):
         """Return the copy of a file that the market file names; the market file is ""."""
         names: dict[str, str] = json.loads((self.inputs / "names.json").read_bytes())
         return self.inputs / names[given]
-
-    def publish_epochs(self, task: str) -> None:
-        """Move the adapters of a task's last epochs beside its result, unless they are there."""
-        kept = self.work(task) / EPOCHS
-        if kept.is_dir():
-            commit_folder(kept, self.result(task) / EPOCHS)
 
     def exists(self) -> bool:
         """Return whether a run was started here; its event log may be damaged."""

@@ -28,7 +28,7 @@ from pathlib import Path
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from auctune.atomic_files import commit_folder, write_atomically
+from auctune.atomic_files import write_atomically
 from auctune.domain import InputError
 from auctune.engine.event_log import EventRecord, read_events
 from auctune.engine.run_directory import RunDirectory
@@ -38,7 +38,7 @@ from auctune.sim.spot.job_file import JobFile, read_job_file
 from auctune.sim.spot.trace import FixedPrice, FromFile, MarketRecipe, read_market
 from auctune.spot.market import SpotMarket
 from auctune.spot.play import PastSlot
-from auctune.train.adapter_files import EPOCHS, pack_adapter
+from auctune.train.adapter_files import pack_adapter
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +49,6 @@ class SpotFolder(RunDirectory):
     def adapter(self) -> Path:
         """The result."""
         return self.root / "adapter"
-
-    def publish_epochs(self) -> None:
-        """Move the adapters of the last epochs beside the result, unless they are there."""
-        kept = self.state / EPOCHS
-        if kept.is_dir():
-            commit_folder(kept, self.root / EPOCHS)
 
     @property
     def bill(self) -> Path:

@@ -47,7 +47,7 @@ from auctune.spot.forecasts.forecast import Forecast, Forecaster
 from auctune.spot.job import SpotJob
 from auctune.spot.market import SpotMarket
 from auctune.spot.policy import Policy, SpotObservation
-from auctune.train.adapter_files import read_start
+from auctune.train.adapter_files import publish_epochs, read_start
 from auctune.train.base import load_base
 from auctune.train.data_parallel.trainer import ElasticTrainer
 from auctune.train.job import LoraJob
@@ -191,7 +191,7 @@ def run_spot_job(
                     # The adapter is written before the end is recorded.
                     if trainer.progress().state == "done":
                         trainer.export(place.adapter)
-                        place.publish_epochs()
+                        publish_epochs(place.state, place.root)
                     coordinator.end()
             state = SpotRunState.fold(log.events)
             report = make_report(state, config.job, trainer.total_rows, place.adapter)

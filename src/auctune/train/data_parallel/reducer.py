@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from auctune.train.checkpoint import Checkpoint
 
 _ARRAYS = ("weights", "exp_avg", "exp_avg_sq")
-_COUNTS = ("base_digest", "steps", "rows", "tokens")
+COUNTS = ("base_digest", "steps", "rows", "tokens")
+"""Names of what an `AdapterState` holds beside its arrays."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,7 +54,7 @@ class AdapterState:
         from auctune.train.checkpoint import Checkpoint
 
         tensors = {name: _tensor(getattr(self, name)) for name in _ARRAYS}
-        return Checkpoint(tensors, {name: getattr(self, name) for name in _COUNTS})
+        return Checkpoint(tensors, {name: getattr(self, name) for name in COUNTS})
 
     @classmethod
     def from_checkpoint(cls, checkpoint: "Checkpoint") -> "AdapterState":
@@ -64,7 +65,7 @@ class AdapterState:
         """
         try:
             values: dict[str, Any] = {name: checkpoint.tensors[name].numpy() for name in _ARRAYS}
-            return cls(**values, **{name: checkpoint.state[name] for name in _COUNTS})
+            return cls(**values, **{name: checkpoint.state[name] for name in COUNTS})
         except KeyError as error:
             raise CheckpointError(f"the checkpoint has no {error}") from None
 
