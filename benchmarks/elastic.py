@@ -27,6 +27,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from auctune.engine.elastic.gradient_worker import WORKER, WorkerSettings, gradient_worker
 from auctune.engine.event_log import EventLog
 from auctune.engine.runtime.channel import decode, encode
 from auctune.engine.runtime.local import start_fork_server, start_worker
@@ -34,14 +35,13 @@ from auctune.engine.runtime.worker import WorkerSpec
 from auctune.engine.spot.clock import WallClock
 from auctune.engine.spot.job import SpotRunConfig, run_spot_job
 from auctune.engine.spot.overhead import MeasuredOverhead, measure_overhead
-from auctune.engine.spot.provider import LocalProvider, worker_spec
+from auctune.engine.spot.provider import LocalProvider
 from auctune.engine.spot.state import OvertimeStarted, SpotEvent, SpotRunState
 from auctune.engine.spot.traces import MarketTrace
-from auctune.engine.spot.worker import WORKER, WorkerSettings, dump_settings
 from auctune.spot import SpotAllocation, SpotJob, SpotMarket, SpotObservation
 from auctune.train.base import load_base
-from auctune.train.data_parallel.gradients import GradientWorker
-from auctune.train.data_parallel.trainer import ElasticTrainer
+from auctune.train.data_parallel.batches import RowRange
+from auctune.train.data_parallel.gradient_worker import GradientWorker
 from auctune.train.job import LoraJob
 from random_gpt2 import random_gpt2_small
 
@@ -152,13 +152,10 @@ def measure_micro_batch(folder: Path) -> tuple[float, float, int]:
     """Return seconds of a micro-batch on GPT-2 small and of its round trip, and parameters."""
     job = make_job(folder, 128)
     base = random_gpt2_small(folder)
-    trainer = ElasticTrainer(base, job, folder / "trainer", micro_batch=4)
     worker = GradientWorker(base, job)
-    worker.set_weights(trainer.values)
-    part = trainer.next_micro_batch()
-    assert part is not None
-    seconds = median_seconds(lambda: worker.compute(part), 5)
-    return seconds, round_trip_seconds(trainer.values.copy()), trainer.values.size
+    weights = worker.first_weights
+    seconds = median_seconds(lambda: worker.compute(RowRange(0, 4)), 5)
+    return seconds, round_trip_seconds(weights), weights.size
 
 
 def format_share(share: float | None) -> str:
@@ -176,9 +173,9 @@ def main() -> None:
         folder = Path(name)
         base = load_base("tiny", cache=folder)
         settings = WorkerSettings(base.source, str(folder), make_job(folder, 32))
-        start_fork_server(WORKER, dump_settings(settings))
+        start_fork_server(WORKER, gradient_worker(settings).argument)
         for warm in (False, True):
-            seconds = seconds_to_start(worker_spec(settings, folder / "log", fork=warm))
+            seconds = seconds_to_start(gradient_worker(settings, folder / "log", fork=warm))
             table.add_row(f"start of a worker, {'warm' if warm else 'cold'}", f"{seconds:.3f} s")
         overhead = measure_run(folder, slot_seconds)
         longer = overhead.at(LONG_SLOT_SECONDS / slot_seconds)

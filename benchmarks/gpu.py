@@ -180,7 +180,7 @@ def exported(
                 config,
                 weights,
                 folder,
-                rows=task.data.rows,
+                rows=task.rows.data.rows,
                 trained_logits=lambda row: trainer.loop.step.logits(name, row),
             )
         except ExportError as error:

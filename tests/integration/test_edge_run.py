@@ -26,12 +26,8 @@ from auctune.engine.edge.driver import (
     run_at_sites,
 )
 from auctune.engine.edge.edge_folder import EdgeFolder
-from auctune.engine.edge.errors import SlotError, read_failure
-from auctune.engine.edge.gradient_worker import gradient_worker
 from auctune.engine.edge.inputs import EdgeRunInputs, EdgeTraining
-from auctune.engine.edge.parameter_server import parameter_server
 from auctune.engine.edge.ray_sites import RaySites, node_resources
-from auctune.engine.edge.site_store import dump_rows, load_rows
 from auctune.engine.edge.sites import Sites, open_sites
 from auctune.engine.edge.slot_run import PlacedWorker, SlotRun, SlotTask
 from auctune.engine.edge.state import (
@@ -42,11 +38,14 @@ from auctune.engine.edge.state import (
     make_report,
 )
 from auctune.engine.edge.storage import ChunkStorage, StoredChunk
+from auctune.engine.elastic.errors import SlotError, read_failure
+from auctune.engine.elastic.gradient_worker import dump_rows, gradient_worker, load_rows
+from auctune.engine.elastic.reducer import reducer_worker
 from auctune.engine.event_log import EventLog
 from auctune.engine.runtime.ray.driver import RayDriver
 from auctune.engine.runtime.ray.local_cluster import LocalCluster
 from auctune.engine.runtime.requests import RequestWorker
-from auctune.train.data_parallel.reducer import AdapterState
+from auctune.train.checkpoint import Checkpoint
 from support.edge_runs import (
     MARKET,
     Recorder,
@@ -109,7 +108,7 @@ class Ran:
     inputs: EdgeRunInputs
     report: EdgeRunReport
     record: JobRecord
-    state: AdapterState
+    state: Checkpoint
     share: float
 
 
@@ -151,7 +150,7 @@ def test_weights_are_those_of_one_worker_whoever_computed_them(ran: Ran) -> None
     workers = {tuple(part.workers.items()) for part in ran.record.plan.slots}
     assert len(workers) > 1
     alone = train_record(ran.record, ran.inputs.trainings["job"])
-    np.testing.assert_array_equal(ran.state.weights, alone.weights)
+    np.testing.assert_array_equal(ran.state.tensors["adapter"], alone.tensors["adapter"])
     outcomes = [outcome for _, outcome in sorted(ran.record.trained.items())]
     *_, untrained, _ = outcomes[0].losses[0]
     assert outcomes[-1].validation_loss is not None
@@ -288,9 +287,9 @@ def test_no_worker_computes_before_all_have_their_chunks(tmp_path: Path) -> None
         workers = [
             RequestWorker(partial(sites.start, site, {}, spec), read_failure)
             for site, spec in (
-                ("a", gradient_worker(training, "cpu")),
-                ("b", gradient_worker(training, "cpu")),
-                ("a", parameter_server(training)),
+                ("a", gradient_worker(training.worker_settings("cpu"))),
+                ("b", gradient_worker(training.worker_settings("cpu"))),
+                ("a", reducer_worker(training.config)),
             )
         ]
         # What the second one is sent it cannot load.

@@ -28,7 +28,7 @@ from auctune.service.jobs.training import Training
 from auctune.service.storage.tables import entries, events
 from auctune.sim.edge.instance_file import parse_edge_job
 from auctune.train.base import load_base
-from auctune.train.data_parallel.chunk_worker import ChunkWorker
+from auctune.train.data_parallel.gradient_worker import GradientWorker
 from auctune.train.job import LoraJob
 from support.chunk_training import train_alone
 from support.edge_runs import write_base
@@ -236,12 +236,12 @@ class Shop:
             for move in part.moves:
                 taken[move.origin] += move.chunks
         assert dict(taken) == dict(edge_job.chunks)
-        worker = ChunkWorker(load_base(self.base, cache=Path(self.base)), config)
+        worker = GradientWorker(load_base(self.base, cache=Path(self.base)), config)
         if start is not None:
             worker.start_from(start)
         total = 2 * ROWS * EPOCHS
         state = train_alone(config, MICRO, worker, chunks, slots, total)
-        worker.set_weights(state.weights)
+        worker.set_weights(state.tensors["adapter"].numpy())
         return worker.export()
 
 

@@ -16,9 +16,9 @@ from auctune.engine.runtime.local import LocalLauncher
 from auctune.engine.runtime.messages import NodeSettings, TaskQuota, node_workers
 from auctune.engine.runtime.supervisor import Executor, SupervisorPolicy
 from auctune.train.base import load_base
-from auctune.train.checkpoint import load_latest
+from auctune.train.checkpoint import CHECKPOINTS, load_latest
 from auctune.train.job import LoraJob
-from auctune.train.trainer import CHECKPOINTS, MultiLoraTrainer
+from auctune.train.trainer import MultiLoraTrainer
 from support.executor_kinds import ExecutorKind
 from support.heard import Heard, closing
 from support.market_runs import living

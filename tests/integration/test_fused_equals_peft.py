@@ -260,7 +260,6 @@ def test_the_gradient_of_a_batch_partly_trained_is_its_share_of_the_whole_mean(
     share = sum(row.num_trained_tokens for row in batch[:3])
     whole = sum(row.num_trained_tokens for row in batch)
     torch.autograd.backward(batch_loss(model, batch[:3]) * (share / whole))
+    gradients = trainer.task(job.id).weights.named(found[0].tensors["gradient"])
     for name, parameter in parameters.items():
-        torch.testing.assert_close(
-            found[0].tensors[f"gradient/{name}"], parameter.grad, rtol=1e-4, atol=1e-6
-        )
+        torch.testing.assert_close(gradients[name], parameter.grad, rtol=1e-4, atol=1e-6)

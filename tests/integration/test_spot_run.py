@@ -6,18 +6,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from torch import Tensor
 
 from auctune.domain import InputError
+from auctune.engine.elastic.gradient_worker import WorkerSettings
 from auctune.engine.event_log import EventRecord
-from auctune.engine.runtime.channel import OnMessage, error_record
+from auctune.engine.runtime.channel import OnMessage, ParentChannel, error_record
 from auctune.engine.runtime.worker import WorkerHandle
 from auctune.engine.spot.job import forecast_source
 from auctune.engine.spot.provider import (
     InstanceProvider,
+    SpotRunError,
     TraceCapacity,
 )
 from auctune.engine.spot.state import (
@@ -30,7 +33,6 @@ from auctune.engine.spot.state import (
     Warned,
 )
 from auctune.engine.spot.traces import MarketTrace
-from auctune.engine.spot.worker import GradientMessage, SpotRunError, WorkerSettings
 from auctune.spot import (
     Ahanp,
     Ahap,
@@ -51,17 +53,14 @@ from auctune.spot import (
 from auctune.spot.forecasts.forecast import make_forecasts
 from auctune.spot.forecasts.naive import PerfectForecaster
 from auctune.train.adapter_files import read_epochs
-from support.elastic import is_same
+from support.elastic import ThreadWorker, Work, is_same
 from support.peft_adapters import start_of
 from support.small_bases import build_base, write_pairs
 from support.spot_policies import fixed
 from support.spot_runs import (
-    Requests,
     Site,
     ThreadLauncher,
     ThreadProvider,
-    ThreadWorker,
-    Work,
     adapter_of,
     honest,
     read_adapter,
@@ -375,7 +374,7 @@ def with_workers(site: Site, wrong: Work, *, of: Callable[[int], bool]) -> Threa
     return ThreadProvider(MarketTrace.of_slots(MARKET), make)
 
 
-def dying(requests: Requests, send: object) -> None:
+def dying(parent: ParentChannel[Any]) -> None:
     """A worker that ends at once."""
 
 
@@ -401,7 +400,7 @@ class LostWorker(ThreadWorker):
     def is_lost(self) -> bool:
         return self._lost.is_set()
 
-    def _vanish(self, requests: Requests, send: object) -> None:
+    def _vanish(self, parent: ParentChannel[Any]) -> None:
         # Others bring in what this one would have.
         self._lost.set()
 
@@ -470,8 +469,8 @@ def test_a_worker_on_another_base_is_refused(site: Site, tmp_path: Path) -> None
 
 
 def test_what_a_worker_cannot_use_is_said_as_input(site: Site, tmp_path: Path) -> None:
-    def refuse(requests: Requests, send: Callable[[GradientMessage], None]) -> None:
-        send({"kind": "failed", **error_record(InputError("base", "nowhere", "a base"))})
+    def refuse(parent: ParentChannel[Any]) -> None:
+        parent.send({"kind": "failed", **error_record(InputError("base", "nowhere", "a base"))})
 
     supply = ThreadProvider(MarketTrace.of_slots(MARKET), lambda settings: refuse)
     with pytest.raises(InputError, match="nowhere"):

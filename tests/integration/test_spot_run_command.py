@@ -17,11 +17,11 @@ from auctune.engine.spot.job import make_config
 from auctune.numerics.rng import stream
 from auctune.sim.spot.job_file import read_job_file
 from auctune.spot import SpotFirst, SpotMarket, play
+from auctune.train.adapter_files import write_adapter_files
 from auctune.train.base import Base
-from auctune.train.data_parallel.gradients import GradientWorker
-from auctune.train.data_parallel.trainer import ElasticTrainer
+from auctune.train.data_parallel.gradient_worker import GradientWorker
 from support.command_line import run_auctune
-from support.elastic import train_with
+from support.elastic import new_trainer, train_with
 from support.spot_files import JOB, TRAINING, write_job, write_market, write_rows
 from support.spot_runs import read_events
 
@@ -123,9 +123,11 @@ def test_on_a_cluster_of_its_own_a_run_costs_and_learns_the_same(
     inputs = read_inputs(SpotFolder(site / "out"))
     config = make_config(inputs.read_job(), inputs, inputs)
     training, micro_batch = config.training, config.micro_batch
-    trainer = ElasticTrainer(tiny_base, training, site / "alone", micro_batch=micro_batch)
-    train_with(trainer, [GradientWorker(tiny_base, training)], stream(0))
-    trainer.export(site / "alone" / "adapter")
+    trainer = new_trainer(tiny_base, training, site / "alone", micro_batch)
+    worker = GradientWorker(tiny_base, training)
+    train_with(trainer, [worker], stream(0))
+    worker.set_weights(trainer.weights)
+    write_adapter_files(site / "alone" / "adapter", worker.export())
     alone = weights(site / "alone")
     found = weights(site / "out")
     assert set(found) == set(alone)

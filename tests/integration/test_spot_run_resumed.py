@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from auctune.domain import InputError
+from auctune.engine.elastic.trainer import ElasticTrainer
 from auctune.engine.event_log import EventLog
 from auctune.engine.spot import job
 from auctune.engine.spot.report import SpotRunReport
 from auctune.engine.spot.state import RowsTrained, SlotStarted, SpotEvent, SpotRunState, Warned
 from auctune.spot import InstanceStart, SpotFirst, SpotMarket
-from auctune.train.data_parallel.trainer import ElasticTrainer
 from support.elastic import is_same
 from support.spot_policies import fixed
 from support.spot_runs import Site, adapter_of, read_events

@@ -18,10 +18,9 @@ from sqlalchemy import Connection, create_engine, select
 from auctune.numerics.rng import stream
 from auctune.service.storage.tables import entries, events
 from auctune.train.base import Base
-from auctune.train.data_parallel.gradients import GradientWorker
-from auctune.train.data_parallel.trainer import ElasticTrainer
+from auctune.train.data_parallel.gradient_worker import GradientWorker
 from auctune.train.job import LoraJob
-from support.elastic import train_with
+from support.elastic import new_trainer, train_with
 from support.replayed import replayed
 from support.service_process import ServiceProcess, rows_of, running
 from support.spot_zones import write_spot_service
@@ -49,10 +48,11 @@ def undisturbed(base: Base, folder: Path) -> bytes:
     job = LoraJob(
         id="job", data=data, epochs=EPOCHS, batch_size=4, seed=7, max_length=512, **settings
     )
-    trainer = ElasticTrainer(base, job, folder / "work", micro_batch=4)
-    train_with(trainer, [GradientWorker(base, job)], stream(0))
-    trainer.export(folder / "adapter")
-    return (folder / "adapter/adapter_model.safetensors").read_bytes()
+    trainer = new_trainer(base, job, folder / "work", 4)
+    worker = GradientWorker(base, job)
+    train_with(trainer, [worker], stream(0))
+    worker.set_weights(trainer.weights)
+    return worker.export()["adapter_model.safetensors"]
 
 
 def children(pid: int) -> list[int]:

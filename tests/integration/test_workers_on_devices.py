@@ -15,10 +15,9 @@ import pytest
 
 from auctune.domain.generation import AnswerEnd, GenerationRequest, SamplingParams
 from auctune.engine.data import DataClient
-from auctune.engine.edge.errors import read_failure
-from auctune.engine.edge.gradient_worker import gradient_worker
-from auctune.engine.edge.site_store import dump_rows
-from auctune.engine.edge.sites import Array
+from auctune.engine.elastic.errors import read_failure
+from auctune.engine.elastic.gradient_worker import Array, dump_rows, gradient_worker
+from auctune.engine.elastic.trainer import read_facts
 from auctune.engine.generation import Generator, GeneratorSettings
 from auctune.engine.inference import evaluate, sample
 from auctune.engine.pool.process import DesiredJob, PoolProcess, PoolSettings
@@ -26,9 +25,7 @@ from auctune.engine.runtime.channel import Message
 from auctune.engine.runtime.local import start_node, start_worker
 from auctune.engine.runtime.messages import NodeSettings, TaskQuota, TrainSlotRequest
 from auctune.engine.runtime.requests import RequestWorker
-from auctune.engine.spot.provider import worker_spec
 from auctune.engine.unix_time import unix_time
-from auctune.train.data_parallel.trainer import ElasticTrainer
 from auctune.train.job import LoraJob
 from support.edge_runs import job_chunks, make_job, make_training
 from support.peft_adapters import save_adapter
@@ -103,25 +100,20 @@ def test_a_pool_trains_a_job(device: str, base: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("warm", [False, True])
 def test_a_spot_worker_computes_gradients(device: str, warm: bool, tmp_path: Path) -> None:
-    site = make_site(tmp_path)
-    trainer = ElasticTrainer(site.base, site.settings.job, tmp_path, micro_batch=2)
-    settings = replace(site.settings, device=device)
-    inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
-    worker = start_worker(worker_spec(settings, tmp_path / "log", fork=warm), inbox.put)
-    found = messages(inbox)
-    until(found, lambda message: message["kind"] == "ready")
-    part = trainer.next_micro_batch()
-    assert part is not None
-    place = {"first": part.first, "stop": part.stop}
-    worker.send({"do": "compute", **place, "arrays": [trainer.values]})
-    assert until(found, lambda message: message["kind"] == "gradient")["loss"] > 0
+    settings = replace(make_site(tmp_path).settings, device=device)
+    spec = gradient_worker(settings, tmp_path / "log", fork=warm)
+    worker = RequestWorker(partial(start_worker, spec), read_failure)
+    facts = read_facts(worker)
+    assert facts.counts.num_rows == 48
+    message = {"do": "compute", "parts": [[0, 2]], "arrays": [facts.first_weights]}
+    assert worker.request(message).result(SECONDS)["losses"][0] > 0
     worker.kill()
 
 
 def test_an_edge_worker_computes_gradients_and_exports(device: str, tmp_path: Path) -> None:
     job = make_job(1)
     training = make_training(tmp_path, job)
-    spec = replace(gradient_worker(training, device), log=tmp_path / "log")
+    spec = gradient_worker(training.worker_settings(device), tmp_path / "log")
     worker = RequestWorker(partial(start_worker, spec), read_failure)
 
     def ask(do: str, *arrays: Array, **values: object) -> Message:

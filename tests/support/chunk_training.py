@@ -2,54 +2,67 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import torch
+
 from auctune.domain.dataset import DataSet
+from auctune.train.checkpoint import Checkpoint
 from auctune.train.data_parallel.batches import slot_batches
-from auctune.train.data_parallel.chunk_worker import ChunkWorker
-from auctune.train.data_parallel.reducer import AdapterReducer, AdapterState
+from auctune.train.data_parallel.gradient_worker import GradientWorker
+from auctune.train.data_parallel.reducer import PlanReducer
 from auctune.train.job import LoraJob
+from auctune.train.multilora.optimizer import FlatAdapter
+
+
+def new_reducer(job: LoraJob, worker: GradientWorker, total_rows: int) -> PlanReducer:
+    """Return the reducer of a new job."""
+    values = torch.tensor(worker.first_weights)
+    weights = FlatAdapter(worker.weights.shapes, values, torch.zeros_like(values))
+    return PlanReducer(job, total_rows, weights, worker.base_digest)
 
 
 def train_slot(
     job: LoraJob,
     micro_batch: int,
-    state: AdapterState | None,
-    workers: Sequence[tuple[ChunkWorker, Mapping[int, DataSet]]],
+    state: Checkpoint | None,
+    workers: Sequence[tuple[GradientWorker, Mapping[int, DataSet]]],
     total_rows: int,
-) -> tuple[AdapterState, list[float]]:
+) -> tuple[Checkpoint, list[float]]:
     """Train the chunks of a slot, each by the worker that has it.
 
     Returns:
         The state after it, and the loss of each step.
     """
-    holder: dict[int, ChunkWorker] = {}
+    holder: dict[int, GradientWorker] = {}
     sizes: dict[int, int] = {}
     for worker, chunks in workers:
-        sizes |= worker.load(chunks)
+        sizes |= worker.load_chunks(chunks)
         holder |= dict.fromkeys(chunks, worker)
-    first = workers[0][0]
-    if state is None:
-        state = AdapterState.first(first.first_weights, first.base_digest)
-    reducer, losses = AdapterReducer(job, state, total_rows), []
+    reducer, losses = new_reducer(job, workers[0][0], total_rows), list[float]()
+    if state is not None:
+        reducer.restore(state)
     for batch in slot_batches(job.seed, job.batch_size, micro_batch, sizes, job.epochs):
         for worker, _ in workers:
             worker.set_weights(reducer.weights)
         # Whoever answers first, contributions are added in the batch's order.
         found = {part: holder[part.chunk].compute(part) for part in reversed(batch)}
-        rows = sum(part.num_rows for part in batch)
-        losses.append(reducer.reduce([found[part] for part in batch], rows)[0])
-    return reducer.state(), losses
+        for part in batch:
+            reducer.add(found[part], part.num_rows)
+        point = reducer.step()
+        assert point is not None
+        losses.append(point[3])
+    return reducer.capture(), losses
 
 
 def train_alone(
     job: LoraJob,
     micro_batch: int,
-    worker: ChunkWorker,
+    worker: GradientWorker,
     chunks: Sequence[DataSet],
     slots: Iterable[Iterable[int]],
     total_rows: int,
-) -> AdapterState:
+) -> Checkpoint:
     """Train the chunks of several slots by one worker."""
-    state: AdapterState | None = None
+    state: Checkpoint | None = None
     for numbers in slots:
         mine = {number: chunks[number] for number in numbers}
         state, _ = train_slot(job, micro_batch, state, [(worker, mine)], total_rows)

@@ -14,8 +14,8 @@ from auctune.engine.edge.state import EdgeRunState, JobRecord
 from auctune.engine.edge.storage import assign_chunks
 from auctune.sim.edge.instance_file import EdgeInstance, write_edge_instance
 from auctune.train.base import load_base
-from auctune.train.data_parallel.chunk_worker import ChunkWorker
-from auctune.train.data_parallel.reducer import AdapterState
+from auctune.train.checkpoint import Checkpoint
+from auctune.train.data_parallel.gradient_worker import GradientWorker
 from auctune.train.job import LoraJob
 from support.chunk_training import train_alone
 from support.small_bases import WORDS, build_model, build_tokenizer
@@ -134,13 +134,13 @@ def job_chunks(job: EdgeJob, training: EdgeTraining) -> list[DataSet]:
     ]
 
 
-def make_worker(training: EdgeTraining) -> ChunkWorker:
+def make_worker(training: EdgeTraining) -> GradientWorker:
     """A worker of this process."""
     base = load_base(training.base, cache=Path(training.cache))
-    return ChunkWorker(base, training.config)
+    return GradientWorker(base, training.config)
 
 
-def train_record(record: JobRecord, training: EdgeTraining) -> AdapterState:
+def train_record(record: JobRecord, training: EdgeTraining) -> Checkpoint:
     """The chunks of a job's slots, in their order, in one process by one worker."""
     assert record.plan is not None
     job, chunks = record.job, job_chunks(record.job, training)

@@ -1,14 +1,110 @@
-"""Elastic training within one process: workers that take turns as a generator says."""
+"""Elastic training within one process: workers in threads, and workers that take turns."""
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from auctune.engine.elastic import reducer
+from auctune.engine.elastic.errors import read_failure, serve
+from auctune.engine.elastic.gradient_worker import gradient_verbs
+from auctune.engine.elastic.reducer import reducer_worker
+from auctune.engine.elastic.trainer import ElasticTrainer, JobFacts
+from auctune.engine.runtime.channel import OnMessage, ParentChannel
+from auctune.engine.runtime.requests import RequestWorker
+from auctune.engine.runtime.training_lock import TrainingLock
+from auctune.train.base import Base
 from auctune.train.data_parallel.batches import RowRange
-from auctune.train.data_parallel.gradients import GradientWorker
-from auctune.train.data_parallel.trainer import ElasticTrainer
+from auctune.train.data_parallel.gradient_worker import GradientWorker
+from auctune.train.job import LoraJob
+from auctune.train.multilora.optimizer import FlatAdapter
+
+Work = Callable[[ParentChannel[Any]], object]
+"""What a worker does with the requests of its parent, until it returns."""
+
+
+class ThreadWorker:
+    """Handle of a worker in a thread."""
+
+    pid = None
+
+    def __init__(self, work: Work, on_message: OnMessage) -> None:
+        self._work, self._on_message = work, on_message
+        self._parent: ParentChannel[Any] = ParentChannel(on_message, _end)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    @property
+    def is_gone(self) -> bool:
+        return not self._thread.is_alive()
+
+    def is_lost(self) -> bool:
+        return False
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        # A process gets copies.
+        arrays = [array.copy() for array in message.get("arrays", ())]
+        self._parent.receive({**message, "arrays": arrays} if arrays else dict(message))
+
+    def exit_reason(self) -> str:
+        return "has ended"
+
+    def request_stop(self) -> None:
+        self._parent.receive({"do": "stop"})
+
+    def stop(self, timeout: float = 30.0) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        self.request_stop()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _run(self) -> None:
+        self._work(self._parent)
+        self._on_message(None)
+
+
+def _end(code: int) -> NoReturn:
+    raise SystemExit(code)
+
+
+def gradient_work(worker: GradientWorker, job: LoraJob, cache: Path) -> Work:
+    """Compute what is requested."""
+
+    def work(parent: ParentChannel[Any]) -> None:
+        parent.send({"kind": "ready", "base_digest": worker.base_digest})
+        serve(parent, gradient_verbs(worker, job, TrainingLock(cache)))
+
+    return work
+
+
+def facts_of(worker: GradientWorker) -> JobFacts:
+    """Return what a worker finds of its job."""
+    return JobFacts(
+        base_digest=worker.base_digest,
+        counts=worker.load_file().cursor.counts,
+        parameters=list(worker.weights.shapes.items()),
+        first_weights=worker.first_weights,
+        notes=worker.notes(),
+    )
+
+
+def new_trainer(base: Base, job: LoraJob, folder: Path, micro_batch: int) -> ElasticTrainer:
+    """Return the trainer of a job, whose reducer is a thread that ends with the process."""
+    worker = GradientWorker(base, job)
+    if job.start_from is not None:
+        worker.start_from(job.start_from)
+    argument = reducer_worker(job).argument
+    start = partial(ThreadWorker, partial(reducer.main, argument=argument))
+    return ElasticTrainer(
+        job, facts_of(worker), RequestWorker(start, read_failure), folder, micro_batch
+    )
 
 
 def train_with(
@@ -33,7 +129,7 @@ def train_with(
     while not trainer.is_done and (rows is None or trainer.rows < rows):
         for number in range(len(workers)):
             if number not in busy and (part := trainer.next_micro_batch()):
-                workers[number].set_weights(trainer.values)
+                workers[number].set_weights(trainer.weights)
                 busy[number] = part
         number = int(draw.choice(list(busy)))
         part = busy.pop(number)
@@ -49,7 +145,9 @@ def train_with(
 
 def weights_of(trainer: ElasticTrainer) -> dict[str, Tensor]:
     """Copies of the adapter's weights, by their names in the base."""
-    return {name: tensor.clone() for name, tensor in trainer.weights.items()}
+    shapes = {name: tuple(shape) for name, shape in trainer.facts.parameters}
+    flat = torch.tensor(trainer.weights)
+    return FlatAdapter(shapes, flat, flat).named(flat)
 
 
 def is_same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:

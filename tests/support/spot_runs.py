@@ -1,8 +1,6 @@
 """Small elastic jobs on made-up markets, with workers that are threads of the test's process."""
 
-import queue
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +8,9 @@ from typing import Any
 from safetensors.torch import load_file
 from torch import Tensor
 
+from auctune.engine.elastic.gradient_worker import WorkerSettings
 from auctune.engine.event_log import EventLog, EventRecord
-from auctune.engine.runtime.channel import Message, OnMessage
+from auctune.engine.runtime.channel import OnMessage, ParentChannel
 from auctune.engine.runtime.worker import WorkerHandle
 from auctune.engine.spot.clock import ModelClock, SlotClock
 from auctune.engine.spot.job import SpotRunConfig, run_spot_job
@@ -19,22 +18,20 @@ from auctune.engine.spot.provider import InstanceProvider, ProviderFactory, Trac
 from auctune.engine.spot.report import SpotRunReport
 from auctune.engine.spot.state import OnEvent, ignore_event
 from auctune.engine.spot.traces import MarketTrace
-from auctune.engine.spot.worker import GradientMessage, LoadedWorker, WorkerSettings
 from auctune.numerics.rng import stream
 from auctune.spot import Policy, SpotJob, SpotMarket
 from auctune.train.base import Base
-from auctune.train.data_parallel.batches import RowRange
-from auctune.train.data_parallel.gradients import GradientWorker
-from auctune.train.data_parallel.trainer import ElasticTrainer
+from auctune.train.data_parallel.gradient_worker import GradientWorker
 from auctune.train.job import LoraJob
-from support.elastic import train_with, weights_of
+from support.elastic import (
+    ThreadWorker,
+    Work,
+    gradient_work,
+    new_trainer,
+    train_with,
+    weights_of,
+)
 from support.small_bases import build_base, write_rows
-
-Requests = queue.SimpleQueue[Message | None]
-"""Requests as a worker's process gets them; None ends the worker."""
-
-Work = Callable[[Requests, Callable[[GradientMessage], None]], object]
-"""What a worker does with its requests, and a function that sends messages, until it returns."""
 
 MakeWork = Callable[[WorkerSettings], Work]
 """Called in the test's own thread, as transformers and PEFT do not load in several at once."""
@@ -44,73 +41,15 @@ def honest(base: Base) -> MakeWork:
     """Workers that compute what they are sent."""
 
     def make(settings: WorkerSettings) -> Work:
-        worker = LoadedWorker.of(GradientWorker(base, settings.job), base.digest)
-
-        def work(requests: Requests, send: Callable[[GradientMessage], None]) -> None:
-            send(worker.ready)
-            while (request := requests.get()) is not None:
-                if "arrays" in request:
-                    worker.gradients.set_weights(request["arrays"][0])
-                found = worker.gradients.compute(RowRange(request["first"], request["stop"]))
-                send(
-                    {
-                        "kind": "gradient",
-                        "loss": found.loss,
-                        "hits": found.hits,
-                        "arrays": [found.gradient],
-                    }
-                )
-
-        return work
+        worker = GradientWorker(base, settings.job)
+        return gradient_work(worker, settings.job, Path(settings.cache))
 
     return make
 
 
-def mute(requests: Requests, send: object) -> None:
+def mute(parent: ParentChannel[Any]) -> None:
     """A worker that receives everything and never answers."""
-    while requests.get() is not None:
-        pass
-
-
-class ThreadWorker:
-    """A worker in a thread."""
-
-    pid = None
-
-    def __init__(self, work: Work, on_message: OnMessage) -> None:
-        self._work, self._on_message = work, on_message
-        self._requests: Requests = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    @property
-    def is_gone(self) -> bool:
-        return not self._thread.is_alive()
-
-    def is_lost(self) -> bool:
-        return False
-
-    def send(self, message: Mapping[str, Any]) -> None:
-        # The trainer's weights change with its next step.
-        arrays = [array.copy() for array in message.get("arrays", ())]
-        self._requests.put({**message, "arrays": arrays} if arrays else dict(message))
-
-    def exit_reason(self) -> str:
-        return "has ended"
-
-    def request_stop(self) -> None:
-        self._requests.put(None)
-
-    def stop(self, timeout: float = 30.0) -> None:
-        self.kill()
-
-    def kill(self) -> None:
-        self._requests.put(None)
-        self._thread.join()
-
-    def _run(self) -> None:
-        self._work(self._requests, self._on_message)
-        self._on_message(None)
+    parent.stop_requested.wait()
 
 
 @dataclass
@@ -139,6 +78,9 @@ class ThreadProvider:
 
     def identity(self) -> dict[str, Any]:
         return {"trace": self.trace.digest}
+
+    def is_warm(self, settings: WorkerSettings) -> bool:
+        return False
 
     def open(self, settings: WorkerSettings, log: Path) -> InstanceProvider:
         launcher = ThreadLauncher(settings, self.make)
@@ -199,7 +141,7 @@ class Site:
         """The adapter's weights after training in this process, with nothing in the way."""
         order = order or self.order
         base = self.base
-        trainer = ElasticTrainer(base, order.training, folder, micro_batch=order.micro_batch)
+        trainer = new_trainer(base, order.training, folder, order.micro_batch)
         train_with(trainer, [GradientWorker(base, order.training)], stream(0))
         return weights_of(trainer)
 

@@ -26,7 +26,7 @@ import safetensors
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
-from auctune.atomic_files import commit_folder
+from auctune.atomic_files import clean_staging, commit_folder, staging_folder
 from auctune.domain.epoch_metrics import EpochMetrics
 from auctune.domain.errors import InputError
 from auctune.domain.start_adapter import START_SETTINGS, StartAdapter
@@ -133,6 +133,16 @@ def write_record(base_digest: str, folder: Path, metrics: EpochMetrics | None = 
     """Write which base the adapter in a folder was trained on, and the metrics of its epoch."""
     record = _RECORDS.dump_json(AdapterRecord(base_digest, metrics), exclude_none=True)
     (folder / RECORD).write_bytes(record + b"\n")
+
+
+def write_adapter_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write the files of an adapter into a folder, all or none of them; what is there goes."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    clean_staging(folder.parent, f"{folder.name}-")
+    with staging_folder(folder) as unfinished:
+        for name, content in files.items():
+            (unfinished / name).write_bytes(content)
+        commit_folder(unfinished, folder)
 
 
 def read_epochs(folder: Path) -> list[tuple[EpochMetrics, Path]]:

@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pydantic import TypeAdapter
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
-from torch import Tensor
+from safetensors import numpy as arrays_file
 
 from auctune.atomic_files import (
     BACKUP,
@@ -33,7 +33,11 @@ from auctune.atomic_files import (
 )
 from auctune.domain.errors import CheckpointError
 
-FORMAT = 7
+FORMAT = 8
+# Those before it have each parameter of an adapter as a tensor of its own.
+_READABLE = (7, FORMAT)
+CHECKPOINTS = "checkpoints"
+"""Folder of a job's checkpoints in the job's own."""
 TENSORS = "tensors.safetensors"
 STATE = "state.json"
 MANIFEST = "manifest.json"
@@ -46,9 +50,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class Checkpoint:
-    """All that a job needs to continue: tensors by name, and state that JSON can hold."""
+    """All that a job needs to continue: tensors by name, and state that JSON can hold.
 
-    tensors: dict[str, Tensor] = field(default_factory=dict)
+    Tensors are torch's, or arrays of NumPy where torch is not needed.
+    """
+
+    tensors: dict[str, Any] = field(default_factory=dict)
     state: dict[str, Any] = field(default_factory=dict)
 
 
@@ -107,8 +114,14 @@ def save_checkpoint(folder: Path, number: int, checkpoint: Checkpoint, keep: int
     return place
 
 
-def load_latest(folder: Path) -> tuple[Checkpoint, int, list[str]] | None:
+def load_latest(
+    folder: Path, *, as_arrays: bool = False
+) -> tuple[Checkpoint, int, list[str]] | None:
     """Return the newest undamaged checkpoint, on the CPU.
+
+    Args:
+        folder: of the job's checkpoints.
+        as_arrays: whether its tensors are arrays of NumPy.
 
     Returns:
         The checkpoint, its number, and one line for each newer one that is damaged, saying what
@@ -122,7 +135,7 @@ def load_latest(folder: Path) -> tuple[Checkpoint, int, list[str]] | None:
     damaged: list[str] = []
     for number, place in _checkpoints(folder):
         try:
-            return _read(place, number), number, damaged
+            return _read(place, number, as_arrays), number, damaged
         except DamagedCheckpointError as error:
             # Messages are for the job's owner, who is not to know the path.
             _log.warning("%s: %s", place, error)
@@ -132,8 +145,8 @@ def load_latest(folder: Path) -> tuple[Checkpoint, int, list[str]] | None:
     return None
 
 
-def load_checkpoint(folder: Path, number: int) -> Checkpoint:
-    """Return one checkpoint, on the CPU.
+def load_checkpoint(folder: Path, number: int, *, as_arrays: bool = False) -> Checkpoint:
+    """Return one checkpoint, on the CPU; `as_arrays` as of `load_latest`.
 
     Raises:
         CheckpointError: if it is missing or damaged.
@@ -141,7 +154,7 @@ def load_checkpoint(folder: Path, number: int) -> Checkpoint:
     place = dict(_checkpoints(folder)).get(number)
     if place is None:
         raise CheckpointError(f"there is no checkpoint {number}")
-    return _read(place, number)
+    return _read(place, number, as_arrays)
 
 
 def discard_newer(folder: Path, number: int) -> None:
@@ -169,7 +182,7 @@ def _drop_damaged_above(folder: Path, number: int) -> None:
         if newer <= number:
             break
         try:
-            _read(place, newer)
+            _check(place, newer)
         except DamagedCheckpointError:
             remove_folder(place)
         else:
@@ -177,27 +190,41 @@ def _drop_damaged_above(folder: Path, number: int) -> None:
 
 
 def _write(folder: Path, number: int, checkpoint: Checkpoint) -> None:
-    # Copies, as safetensors refuses tensors that share memory.
-    tensors = {
-        name: tensor.detach().to("cpu", copy=True).contiguous()
-        for name, tensor in checkpoint.tensors.items()
-    }
     # Not by way of the file's bytes, gigabytes of large adapters.
-    save_file(tensors, folder / TENSORS)
+    if all(isinstance(one, np.ndarray) for one in checkpoint.tensors.values()):
+        arrays_file.save_file(checkpoint.tensors, folder / TENSORS)
+    else:
+        from safetensors.torch import save_file
+
+        # Copies, as safetensors refuses tensors that share memory.
+        tensors = {
+            name: tensor.detach().to("cpu", copy=True).contiguous()
+            for name, tensor in checkpoint.tensors.items()
+        }
+        save_file(tensors, folder / TENSORS)
     (folder / STATE).write_text(json.dumps(checkpoint.state))
     files = {name: _File.at(folder / name) for name in (TENSORS, STATE)}
     record = _MANIFEST.dump_python(_Manifest(FORMAT, number, files))
     (folder / MANIFEST).write_text(json.dumps({**record, _CHECKSUM: _checksum(record)}))
 
 
-def _read(place: Path, number: int) -> Checkpoint:
+def _check(place: Path, number: int) -> None:
     files = _read_manifest(place, number).files
     for name in (TENSORS, STATE):
         _check_file(place / name, files[name])
+
+
+def _read(place: Path, number: int, as_arrays: bool) -> Checkpoint:
+    _check(place, number)
     try:
         # Mapped, not by way of the file's bytes, gigabytes of large adapters: its pages were read
         # for the checksum just now.
-        return Checkpoint(load_file(place / TENSORS), json.loads((place / STATE).read_bytes()))
+        state = json.loads((place / STATE).read_bytes())
+        if as_arrays:
+            return Checkpoint(arrays_file.load_file(place / TENSORS), state)
+        from safetensors.torch import load_file
+
+        return Checkpoint(load_file(place / TENSORS), state)
     except (SafetensorError, ValueError) as error:
         raise DamagedCheckpointError(f"cannot be read ({error})") from None
 
@@ -212,7 +239,7 @@ def _read_manifest(place: Path, number: int) -> _Manifest:
         is_damaged = True
     if is_damaged:
         raise DamagedCheckpointError(f"{MANIFEST} is damaged")
-    if record["format"] != FORMAT:
+    if record["format"] not in _READABLE:
         _log.warning("%s is of format %s", place, record["format"])
         raise CheckpointError(f"checkpoint {number} is of format {record['format']}, not {FORMAT}")
     if record["number"] != number:

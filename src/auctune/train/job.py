@@ -70,11 +70,11 @@ class Progress:
         steps: of the optimizer.
         loss: of the last step, the mean over its target tokens; `None` before the first.
         losses: of the steps since the last report; as the result of a call, of the whole call.
-        tokens_per_second: of this job, over the running call.
-        memory_gb: of the job's own parameters, gradients and moments.
         validation: at the end of each epoch so far.
         state: "done" also if it stopped early.
         note: why it failed or stopped early.
+        tokens_per_second: of a node's job, over the running call.
+        memory_gb: of a node's job: its own parameters, gradients and moments.
     """
 
     job: str
@@ -84,8 +84,8 @@ class Progress:
     steps: int
     loss: float | None
     losses: tuple[CurvePoint, ...]
-    tokens_per_second: float
-    memory_gb: float
     validation: tuple[ValidationMeans, ...]
     state: JobState
     note: str = ""
+    tokens_per_second: float = 0.0
+    memory_gb: float = 0.0

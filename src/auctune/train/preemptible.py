@@ -27,9 +27,10 @@ from auctune.train.adapter_files import EPOCHS
 from auctune.train.base import Base
 from auctune.train.checkpoint import Checkpoint
 from auctune.train.job import LoraJob
-from auctune.train.multilora.task import TrainingTask, capture_state, restore_state
+from auctune.train.multilora.task import TrainingTask
+from auctune.train.task_state import KEPT_EPOCHS, capture_state, restore_state
 from auctune.train.time_budget import NO_TIME_LIMIT, TimeBudget
-from auctune.train.trainer import KEPT_EPOCHS, MultiLoraTrainer
+from auctune.train.trainer import MultiLoraTrainer
 
 MANY_EPOCHS = 1_000_000
 """Epochs of a LoRA job: it ends at a loss or a deadline instead."""
@@ -225,7 +226,7 @@ class PreemptibleLoraJob:
     def resting_bytes(self) -> int:
         if self._offload.is_offloaded:
             return 0
-        start = self._task.start
+        start = self._task.rows.start
         return self._task.optimizer.num_bytes + (0 if start is None else start.nbytes)
 
     @property
@@ -268,7 +269,7 @@ class PreemptibleLoraJob:
 
     def suspend(self) -> None:
         moments = self._task.optimizer.moments
-        weights, start = self._task.weights, self._task.start
+        weights, start = self._task.weights, self._task.rows.start
         tensors = [weights.values, weights.gradients, moments["exp_avg"], moments["exp_avg_sq"]]
         self._offload.offload(tensors if start is None else [*tensors, start])
 

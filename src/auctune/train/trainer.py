@@ -22,7 +22,7 @@ from auctune.domain.errors import InputError
 from auctune.train.adapter_files import EPOCHS, epoch_folders
 from auctune.train.attempts import check_attempt
 from auctune.train.base import Base
-from auctune.train.checkpoint import load_latest, save_checkpoint
+from auctune.train.checkpoint import CHECKPOINTS, load_latest, save_checkpoint
 from auctune.train.export import Exported, export_adapter, write_adapter
 from auctune.train.job import CurvePoint, Loaded, LoraJob, Progress
 from auctune.train.multilora.adapters import AdaptedModel, lora_config
@@ -34,16 +34,13 @@ from auctune.train.multilora.batching import (
     TokenBudgetBatcher,
 )
 from auctune.train.multilora.step import ForwardBackward
-from auctune.train.multilora.task import TrainingTask, capture_state, restore_state
+from auctune.train.multilora.task import TrainingTask, data_size
 from auctune.train.multilora.train_loop import TrainLoop
 from auctune.train.reproducible import deterministic, prepare_deterministic
 from auctune.train.rows import TokenizedDataSet
+from auctune.train.task_state import capture_state, restore_state
 from auctune.train.time_budget import NO_TIME_LIMIT, TimeBudget
 from auctune.train.tokenized_file import FileTokenizer, read_rows
-
-CHECKPOINTS = "checkpoints"
-KEPT_EPOCHS = 3
-"""Number of the last epochs whose adapters are kept, as at OpenAI."""
 
 
 @dataclass
@@ -186,8 +183,8 @@ class MultiLoraTrainer:
         weights = self.adapted.add(name, lora_config(job, self.adapted.model), job.seed)
         try:
             task = TrainingTask(job, weights, data, validation, kept_epochs=self._kept_epochs)
-            if found is None or task.has_pairs:
-                task.load_start(self.base.digest)
+            if found is None or task.rows.has_pairs:
+                task.rows.load_start(self.base.digest)
             if found is not None:
                 checkpoint, _, damaged = found
                 warnings += damaged
@@ -199,7 +196,7 @@ class MultiLoraTrainer:
         longest = max(data.longest, 0 if validation is None else validation.longest)
         self._widths[name] = min(self._max_length(job), longest)
         self._places[job.id] = _LoadedJob(task, folder)
-        notes = task.size(self.base.context_tokens).notes(job.max_length)
+        notes = data_size(data, validation, self.base.context_tokens).notes(job.max_length)
         return Loaded(task.done_rows, task.total_rows, tuple(warnings), notes)
 
     def train(
@@ -275,7 +272,7 @@ class MultiLoraTrainer:
             self.adapted.config(name),
             self.weights(job_id),
             folder,
-            rows=task.data.rows,
+            rows=task.rows.data.rows,
             trained_logits=lambda row: self.loop.step.logits(name, row),
         )
 
@@ -380,7 +377,7 @@ class MultiLoraTrainer:
             tokens_per_second=(tokens - call.first_tokens) / seconds,
             memory_gb=task.optimizer.num_bytes / 1e9,
             validation=tuple(
-                (epoch, epoch * len(task.data), loss, accuracy)
+                (epoch, epoch * task.counts.num_rows, loss, accuracy)
                 for epoch, loss, accuracy in task.validation
             ),
             state=task.state,

@@ -16,7 +16,7 @@ from auctune.train.base import Base
 from auctune.train.job import LoraJob
 from auctune.train.multilora.backends import choose_backend
 from auctune.train.multilora.batching import TokenBudgetBatcher
-from auctune.train.multilora.task import capture_state, restore_state
+from auctune.train.task_state import capture_state, restore_state
 from auctune.train.trainer import MultiLoraTrainer
 from support.fake_cuda import CUDA, fake_base, fake_cuda
 from support.small_bases import write_rows
@@ -145,7 +145,7 @@ def test_matrices_of_more_jobs_are_gathered_in_as_many_launches(
             trainer = MultiLoraTrainer(fake_base())
             _load(trainer, tmp_path, ranks)
             tasks = [trainer.task(f"job-{number}") for number in range(len(ranks))]
-            rows = [row for task in tasks for row in task.next_rows(1)]
+            rows = [row for task in tasks for row in task.rows.take(1)]
             (batch,) = TokenBudgetBatcher(10**6, 10**6).split(rows)
             with _Operations() as operations:
                 trainer.loop.step.evaluate(batch)

@@ -28,7 +28,7 @@ def make_weights() -> AdapterWeights:
     for value, gradient, (name, shape) in views:
         parameters[name] = nn.Parameter(value.view(shape))
         parameters[name].grad = gradient.view(shape)
-    return AdapterWeights("job", parameters, values, gradients)
+    return AdapterWeights(SHAPES, values, gradients, "job", parameters)
 
 
 @pytest.mark.parametrize("warmup", [0, 1, 4])

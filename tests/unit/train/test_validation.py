@@ -8,11 +8,10 @@ import pytest
 from auctune.numerics.rng import stream
 from auctune.train.adapter_files import read_epochs
 from auctune.train.base import Base
-from auctune.train.data_parallel.gradients import GradientWorker
-from auctune.train.data_parallel.trainer import ElasticTrainer
+from auctune.train.data_parallel.gradient_worker import GradientWorker
 from auctune.train.job import LoraJob, Progress
 from auctune.train.trainer import MultiLoraTrainer
-from support.elastic import is_same, train_with
+from support.elastic import is_same, new_trainer, train_with
 from support.small_bases import build_base, write_rows
 
 ROWS, VALIDATION_ROWS, EPOCHS = 5, 7, 2
@@ -156,12 +155,12 @@ def test_validation_data_that_have_changed_are_evaluated_anew(
 def test_workers_validate_as_one_does(
     base: Base, job: LoraJob, whole: MultiLoraTrainer, tmp_path: Path, stop: int | None
 ) -> None:
-    trainer = ElasticTrainer(base, job, tmp_path, micro_batch=1)
+    trainer = new_trainer(base, job, tmp_path, 1)
     workers = [GradientWorker(base, job) for _ in range(3)]
     if stop is not None:
         train_with(trainer, workers, stream(2), rows=stop)
         trainer.save()
-        trainer = ElasticTrainer(base, job, tmp_path, micro_batch=1)
+        trainer = new_trainer(base, job, tmp_path, 1)
     train_with(trainer, workers, stream(1), deaths=0.2)
     found, expected = trainer.progress(), whole.progress(job.id)
     assert trainer.rows == trainer.total_rows == TOTAL

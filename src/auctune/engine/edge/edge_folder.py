@@ -24,9 +24,15 @@ from urllib.parse import quote
 
 from pydantic import TypeAdapter
 
-from auctune.atomic_files import commit_folder, staging_folder, write_atomically
+from auctune.atomic_files import write_atomically
 from auctune.engine.run_directory import RunDirectory
-from auctune.train.data_parallel.reducer import AdapterState
+from auctune.train.checkpoint import (
+    CHECKPOINTS,
+    Checkpoint,
+    discard_newer,
+    load_checkpoint,
+    save_checkpoint,
+)
 from auctune.train.job import CurvePoint
 
 
@@ -132,34 +138,22 @@ class EdgeFolder(RunDirectory):
         """Return the folder of a job's adapter, once its last slot is trained."""
         return self.job(job) / "adapter"
 
-    def write_adapter(self, job: str, files: dict[str, bytes]) -> None:
-        """Write the files of a job's adapter, all or none of them."""
-        with staging_folder(self.adapter(job)) as folder:
-            for name, content in files.items():
-                (folder / name).write_bytes(content)
-            commit_folder(folder, self.adapter(job))
-
-    def write_checkpoint(self, job: str, state: AdapterState, before: int) -> None:
+    def write_checkpoint(self, job: str, checkpoint: Checkpoint, before: int) -> None:
         """Write a job's state, to which training came from the one of `before` steps."""
-        # Only who trains needs torch.
-        from auctune.train.checkpoint import discard_newer, save_checkpoint
-
         folder = self._checkpoints(job)
         # A slot that is trained again may take fewer steps than the attempt that was not recorded.
         discard_newer(folder, before)
-        save_checkpoint(folder, state.steps, state.to_checkpoint())
+        save_checkpoint(folder, checkpoint.state["steps"], checkpoint)
 
-    def read_checkpoint(self, job: str, steps: int) -> AdapterState | None:
-        """Return a job's state after a number of steps; None before the first.
+    def read_checkpoint(self, job: str, steps: int) -> Checkpoint | None:
+        """Return a job's state after a number of steps, as arrays; None before the first.
 
         Raises:
             CheckpointError: if it is missing or damaged.
         """
         if steps == 0:
             return None
-        from auctune.train.checkpoint import load_checkpoint
-
-        return AdapterState.from_checkpoint(load_checkpoint(self._checkpoints(job), steps))
+        return load_checkpoint(self._checkpoints(job), steps, as_arrays=True)
 
     def write_outcome(self, job: str, slot: int, outcome: SlotOutcome) -> None:
         """Write the outcome of a slot, so that it can be reported again."""
@@ -186,7 +180,7 @@ class EdgeFolder(RunDirectory):
             return {}
 
     def _checkpoints(self, job: str) -> Path:
-        return self.job(job) / "checkpoints"
+        return self.job(job) / CHECKPOINTS
 
     def _outcome(self, job: str, slot: int) -> Path:
         return self.job(job) / f"slot-{slot}.json"

@@ -23,6 +23,7 @@ from auctune.edge.prices import ErisParams
 from auctune.engine.base_place import base_cache
 from auctune.engine.edge.edge_folder import EdgeFolder
 from auctune.engine.edge.ray_sites import worker_gpus
+from auctune.engine.elastic.gradient_worker import WorkerSettings
 from auctune.schema import STRICT, check_schema, hyperparameters_of, with_hyperparameters
 from auctune.sim.edge.comparison import parse_player
 from auctune.sim.edge.instance_file import EdgeInstance, read_edge_instance
@@ -77,6 +78,18 @@ class EdgeTraining:
             raise InputError("batch_size", f"{self.config.batch_size}", expected)
         if self.threads < 1:
             raise InputError("threads", f"{self.threads}", "threads >= 1")
+
+    def worker_settings(self, device: str) -> WorkerSettings:
+        """Return the settings of workers on a device."""
+        return WorkerSettings(
+            base=self.base,
+            cache=self.cache,
+            job=self.config,
+            device=device,
+            dtype=self.dtype,
+            threads=self.threads,
+            gradient_checkpointing=self.gradient_checkpointing,
+        )
 
     def place_of(self, site: str) -> str:
         """Return where the user names the rows of a site: in a request, or in TRAINING.toml."""

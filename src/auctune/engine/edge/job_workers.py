@@ -7,16 +7,16 @@ from functools import partial
 
 from auctune.edge.decision import SlotPlan
 from auctune.edge.job import EdgeJob
-from auctune.engine.edge.errors import read_failure
-from auctune.engine.edge.gradient_worker import gradient_worker
 from auctune.engine.edge.inputs import EdgeTraining
-from auctune.engine.edge.parameter_server import parameter_server
-from auctune.engine.edge.sites import Array, FreeResources, Sites
+from auctune.engine.edge.sites import FreeResources, Sites
 from auctune.engine.edge.slot_run import PlacedWorker, SlotRun, SlotTask
 from auctune.engine.edge.storage import StoredChunk
+from auctune.engine.elastic.errors import read_failure
+from auctune.engine.elastic.gradient_worker import Array, gradient_worker
+from auctune.engine.elastic.reducer import reducer_worker
 from auctune.engine.runtime.requests import RequestWorker
 from auctune.engine.runtime.worker import WorkerSpec
-from auctune.train.data_parallel.reducer import AdapterState
+from auctune.train.checkpoint import Checkpoint
 
 # A job whose slot was lost has another soon, or there is no room for it for long.
 _WARM_SLOTS = 3
@@ -116,7 +116,7 @@ class JobWorkers:
         self,
         part: SlotPlan,
         stored: Mapping[str, Sequence[StoredChunk]],
-        state: AdapterState | None,
+        state: Checkpoint | None,
         total_rows: int,
         *,
         validation: Array | None = None,
@@ -161,7 +161,7 @@ class JobWorkers:
             InputError: if a site cannot have such a worker.
             OSError, RuntimeError: if one cannot be started.
         """
-        worker = gradient_worker(self.training, self.device)
+        worker = gradient_worker(self.training.worker_settings(self.device))
         for site, count in part.workers.items():
             here = self.workers.setdefault(site, [])
             for ended in [one for one in here if one.has_ended]:
@@ -172,7 +172,7 @@ class JobWorkers:
         if self.server is not None and self.server.has_ended:
             self._end_server()
         if self.server is None and _is_free(free, part.server, self.job.server):
-            server = parameter_server(self.training)
+            server = reducer_worker(self.training.config)
             self.server = self._start(part.server, self.job.server, server)
             self._server_site = part.server
 

@@ -14,7 +14,8 @@ import numpy as np
 
 from auctune.domain import InputError
 from auctune.edge.market import Site
-from auctune.engine.edge.sites import Array, FreeResources, capacity_units, needed_units
+from auctune.engine.edge.sites import FreeResources, capacity_units, needed_units
+from auctune.engine.elastic.gradient_worker import Array
 from auctune.engine.runtime.channel import OnMessage
 from auctune.engine.runtime.ray.cluster import connect
 from auctune.engine.runtime.ray.driver import ActorSpec, RayDriver, RayWorker

@@ -9,7 +9,6 @@ Chunks are DataSets as JSON, uint8 [bytes]; `sizes` are the bytes of their texts
 """
 
 import hashlib
-import json
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from auctune.domain import InputError
-from auctune.domain.dataset import DataSet, RowKind, read_dataset
-from auctune.engine.edge.errors import serve
-from auctune.engine.edge.sites import Array
+from auctune.domain.dataset import DataSet, read_dataset
+from auctune.engine.elastic.errors import serve
+from auctune.engine.elastic.gradient_worker import dump_rows
 from auctune.engine.runtime.channel import Message, ParentChannel
 from auctune.engine.runtime.worker import WorkerSpec
 from auctune.numerics.rng import stream
@@ -44,17 +43,6 @@ def cut_chunks(path: Path, site: str, count: int, seed: int, place: str = "rows"
         DataSet(data.kind, tuple(data.rows[index] for index in part))
         for part in np.array_split(order, count)
     ]
-
-
-def dump_rows(data: DataSet) -> Array:
-    """Return rows as JSON, uint8 [bytes]."""
-    return np.frombuffer(json.dumps([data.kind, data.rows]).encode(), np.uint8)
-
-
-def load_rows(content: Array) -> DataSet:
-    """Return the rows that `dump_rows` wrote."""
-    kind, rows = json.loads(content.tobytes())
-    return DataSet(RowKind(kind), tuple(rows))
 
 
 def main(parent: ParentChannel[Any], _: object) -> None:

@@ -15,13 +15,14 @@ from typing import Any
 from auctune.domain import InputError
 from auctune.domain.errors import AuctuneError, CheckpointError
 from auctune.engine.edge.edge_folder import EdgeFolder, SlotOutcome
-from auctune.engine.edge.errors import SlotError, as_slot_error
 from auctune.engine.edge.job_workers import JobWorkers
 from auctune.engine.edge.records import SlotRequest
 from auctune.engine.edge.sites import Sites
 from auctune.engine.edge.slot_run import RowProgress, SlotResult, SlotRun
 from auctune.engine.edge.storage import ChunkStorage, assign_chunks
-from auctune.train.data_parallel.reducer import AdapterState
+from auctune.engine.elastic.errors import SlotError, as_slot_error
+from auctune.train.adapter_files import write_adapter_files
+from auctune.train.checkpoint import Checkpoint
 
 _POLL_SECONDS = 0.5
 # A lost site is known by then; of a cluster if Ray was configured to check often.
@@ -86,7 +87,7 @@ class _Attempt:
     """
 
     request: SlotRequest
-    state: AdapterState | None
+    state: Checkpoint | None
     run: SlotRun | None = None
     number: int = 1
     error: AuctuneError | None = None
@@ -326,10 +327,10 @@ class SiteTrainer:
         job, part = request.job.id, request.part
         outcome = SlotOutcome(
             before=request.steps,
-            steps=result.state.steps,
+            steps=result.state.state["steps"],
             chunks=_chunks_of(request),
             samples=result.samples,
-            tokens=result.state.tokens,
+            tokens=result.state.state["tokens"],
             losses=result.losses,
             first_loss=result.losses[0][3] if result.losses else None,
             loss=result.loss,
@@ -345,7 +346,7 @@ class SiteTrainer:
             with as_slot_error():
                 self._folder.write_checkpoint(job, result.state, request.steps)
                 if result.adapter is not None:
-                    self._folder.write_adapter(job, result.adapter)
+                    write_adapter_files(self._folder.adapter(job), result.adapter)
                 self._folder.write_outcome(job, slot, outcome)
         except SlotError as error:
             return SlotLost(job, str(error), out_of_memory=error.out_of_memory)

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from auctune.atomic_files import write_atomically
 from auctune.domain import InputError
@@ -23,11 +22,10 @@ from auctune.edge.decision import SlotPlan
 from auctune.edge.job import EdgeJob
 from auctune.edge.market import Site
 from auctune.engine.edge.edge_folder import EdgeFolder
+from auctune.engine.elastic.gradient_worker import Array
 from auctune.engine.runtime.channel import OnMessage, ParentChannel
 from auctune.engine.runtime.local import WorkerProcess, start_fork_server, start_worker
 from auctune.engine.runtime.worker import WorkerHandle, WorkerSpec
-
-Array = NDArray[Any]
 
 _THOUSANDTHS = 1000
 # Rounding errors of a product of decimals are not a thousandth.

@@ -18,15 +18,15 @@ import numpy as np
 
 from auctune.domain import InputError
 from auctune.domain.errors import AuctuneError
-from auctune.engine.edge.errors import as_slot_error
 from auctune.engine.edge.inputs import EdgeTraining
-from auctune.engine.edge.parameter_server import read_state, state_record
-from auctune.engine.edge.sites import Array
 from auctune.engine.edge.storage import StoredChunk
+from auctune.engine.elastic.errors import as_slot_error
+from auctune.engine.elastic.gradient_worker import Array
+from auctune.engine.elastic.reducer import checkpoint_record, read_checkpoint
 from auctune.engine.runtime.channel import Message
 from auctune.engine.runtime.requests import RequestWorker
+from auctune.train.checkpoint import Checkpoint
 from auctune.train.data_parallel.batches import ChunkRows, slot_batches
-from auctune.train.data_parallel.reducer import AdapterState
 from auctune.train.job import CurvePoint
 
 _POLL_SECONDS = 0.1
@@ -73,7 +73,7 @@ class SlotTask:
     """
 
     training: EdgeTraining
-    state: AdapterState | None
+    state: Checkpoint | None
     total_rows: int
     workers: Sequence[PlacedWorker]
     server: RequestWorker
@@ -99,7 +99,7 @@ class SlotResult:
             has diverged.
     """
 
-    state: AdapterState
+    state: Checkpoint
     samples: int
     losses: tuple[CurvePoint, ...]
     loss: float | None
@@ -171,14 +171,12 @@ class SlotRun:
         for batch in batches:
             gradients, num_copies = self._compute(weights, batch)
             crossed += num_copies * num_bytes
-            num_rows = sum(part.num_rows for part in batch)
-            (reduced,) = self._wait(
-                [task.server.request({"do": "reduce", "num_rows": num_rows, **gradients})]
-            )
-            weights, loss = reduced["arrays"][0], reduced["loss"]
-            self._rows += num_rows
-            counts = reduced["steps"], reduced["rows"], reduced["tokens"]
-            losses.append((*counts, loss, reduced["accuracy"]))
+            num_rows = [part.num_rows for part in batch]
+            request = {"do": "reduce", "is_last": True, "num_rows": num_rows, **gradients}
+            (reduced,) = self._wait([task.server.request(request)])
+            weights, loss = reduced["arrays"][0], reduced["point"][3]
+            self._rows += sum(num_rows)
+            losses.append(tuple(reduced["point"]))
             if batch[0].epoch == job.epochs - 1:
                 last_epoch += sum(gradients["losses"])
                 last_targets += sum(gradients["num_targets"])
@@ -238,8 +236,11 @@ class SlotRun:
             (begun,) = self._wait([first.request({"do": "begin", "arrays": arrays})])
             assert first.ready is not None
             message |= {"base_digest": first.ready["base_digest"], "arrays": begun["arrays"]}
+            message["num_parameters"] = sum(math.prod(shape) for _, shape in begun["parameters"])
         else:
-            message |= state_record(task.state)
+            message |= checkpoint_record(task.state)
+            message["base_digest"] = task.state.state["base_digest"]
+            message["num_parameters"] = task.state.tensors["exp_avg"].size
         for one in task.workers:
             assert one.worker.ready is not None
             if (found := one.worker.ready["base_digest"]) != message["base_digest"]:
@@ -263,7 +264,7 @@ class SlotRun:
                 message = {"do": "compute", "parts": parts, "arrays": [weights]}
                 calls.append((one, mine))
                 requests.append(one.worker.request(message))
-        names = ("arrays", "losses", "hits", "num_targets")
+        names = ("arrays", "losses", "hits", "num_targets", "num_tokens")
         found: dict[ChunkRows, Mapping[str, Any]] = {}
         for (_, mine), answer in zip(calls, self._wait(requests), strict=True):
             for index, part in enumerate(mine):
@@ -292,9 +293,9 @@ class SlotRun:
         contents = (self._fetch(handle).tobytes() for handle in files["arrays"])
         return dict(zip(files["names"], contents, strict=True))
 
-    def _save(self) -> AdapterState:
+    def _save(self) -> Checkpoint:
         (saved,) = self._wait([self._task.server.request({"do": "save"})])
-        return read_state(saved | {"arrays": [self._fetch(one) for one in saved["arrays"]]})
+        return read_checkpoint(saved, [self._fetch(one) for one in saved["arrays"]])
 
     def _fetch(self, handle: Any) -> Array:
         if self._cancelled.is_set():

@@ -20,10 +20,11 @@ from auctune.domain import InputError
 from auctune.edge.decision import SlotPlan
 from auctune.edge.job import EdgeJob
 from auctune.engine.edge.edge_folder import EdgeFolder, SiteRows
-from auctune.engine.edge.errors import SlotError, as_slot_error, read_failure
 from auctune.engine.edge.inputs import EdgeTraining
-from auctune.engine.edge.site_store import STORE_WORKER, dump_rows
-from auctune.engine.edge.sites import Array, Sites
+from auctune.engine.edge.site_store import STORE_WORKER
+from auctune.engine.edge.sites import Sites
+from auctune.engine.elastic.errors import SlotError, as_slot_error, read_failure
+from auctune.engine.elastic.gradient_worker import Array, dump_rows
 from auctune.engine.runtime.channel import Message
 from auctune.engine.runtime.requests import RequestWorker, WorkerEndedError
 

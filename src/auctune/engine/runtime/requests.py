@@ -5,6 +5,7 @@ and sends one message for each: the answer, or `failed` if it could not do this 
 """
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -27,9 +28,11 @@ class RequestWorker:
     Args:
         start: starts the worker, and is given where its messages go.
         read_failure: returns the error of a message `failed`.
+        now: monotonic clock.
 
     Attributes:
         ready: the message with which the worker said that it is ready, or None.
+        heard_at: when its last message came, by `now`; that it has no place yet is none.
 
     Raises:
         OSError, RuntimeError: if it cannot be started.
@@ -39,14 +42,16 @@ class RequestWorker:
         self,
         start: Callable[[OnMessage], WorkerHandle],
         read_failure: Callable[[Message], AuctuneError],
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._read_failure = read_failure
+        self._read_failure, self._now = read_failure, now
         self._lock = threading.Lock()
         self._handle: WorkerHandle | None = None
         self._has_handle = threading.Event()
         self._pending: deque[Future[Message]] = deque()
         self._error: AuctuneError | None = None
         self.ready: Message | None = None
+        self.heard_at = now()
         try:
             self._handle = start(self._on_message)
         finally:
@@ -96,9 +101,12 @@ class RequestWorker:
                 error = self._error = self._error or self._end()
                 while self._pending:
                     self._pending.popleft().set_exception(error)
-            elif message["kind"] in _PROGRESS:
                 return
-            elif message["kind"] == "ready":
+            if message["kind"] != "missing":
+                self.heard_at = self._now()
+            if message["kind"] in _PROGRESS:
+                return
+            if message["kind"] == "ready":
                 self.ready = message
             elif message["kind"] != "failed":
                 self._pending.popleft().set_result(message)

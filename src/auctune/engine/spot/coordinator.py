@@ -12,10 +12,11 @@ from dataclasses import replace
 from math import floor, inf
 
 from auctune.domain import AuctuneError, InputError
+from auctune.engine.elastic.trainer import ElasticTrainer
 from auctune.engine.event_log import EventLog
 from auctune.engine.spot.clock import SlotClock
 from auctune.engine.spot.overhead import ReadinessTracker
-from auctune.engine.spot.provider import Instance, InstanceProvider, PurchaseOption
+from auctune.engine.spot.provider import Instance, InstanceProvider, PurchaseOption, SpotRunError
 from auctune.engine.spot.state import (
     InstancesPreempted,
     OnEvent,
@@ -28,14 +29,12 @@ from auctune.engine.spot.state import (
     Warned,
     to_record,
 )
-from auctune.engine.spot.worker import SpotRunError
 from auctune.engine.spot.worker_pool import WorkerPool
 from auctune.spot.forecasts.forecast import Forecast
 from auctune.spot.job import SpotJob
 from auctune.spot.play import HeldInstances
 from auctune.spot.policy import IDLE, Policy, SpotAllocation, SpotObservation, check
 from auctune.spot.terms import job_constants
-from auctune.train.data_parallel.trainer import ElasticTrainer
 from auctune.train.job import CurvePoint
 
 ForecastSource = Callable[[Sequence[SpotObservation], SpotObservation], Forecast | None]

@@ -1,8 +1,8 @@
 """One job from its files, or its configuration, to its adapter and its bill; new or resumed."""
 
-from collections.abc import Callable, Sequence
-from contextlib import closing
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -14,7 +14,15 @@ from auctune.atomic_files import clean_temp_files
 from auctune.domain import InputError
 from auctune.domain.checks import check_count
 from auctune.domain.dataset import read_dataset
+from auctune.engine.elastic.errors import read_failure
+from auctune.engine.elastic.gradient_worker import WORKER, WorkerSettings, gradient_worker
+from auctune.engine.elastic.reducer import reducer_worker
+from auctune.engine.elastic.trainer import ElasticTrainer, JobFacts, read_facts
 from auctune.engine.event_log import EventLog
+from auctune.engine.runtime.channel import Message
+from auctune.engine.runtime.local import start_fork_server, start_worker
+from auctune.engine.runtime.requests import RequestWorker, WorkerEndedError
+from auctune.engine.runtime.worker import WorkerSpec
 from auctune.engine.spot.clock import ModelClock, SlotClock, WallClock
 from auctune.engine.spot.coordinator import Coordinator, ForecastSource, no_forecast
 from auctune.engine.spot.inputs import (
@@ -37,7 +45,6 @@ from auctune.engine.spot.state import (
     ignore_event,
 )
 from auctune.engine.spot.traces import MarketTrace, make_trace
-from auctune.engine.spot.worker import WorkerSettings
 from auctune.engine.spot.worker_pool import WorkerPool
 from auctune.schema import hyperparameters_of
 from auctune.sim.spot.forecasts import parse_forecaster
@@ -47,14 +54,13 @@ from auctune.spot.forecasts.forecast import Forecast, Forecaster
 from auctune.spot.job import SpotJob
 from auctune.spot.market import SpotMarket
 from auctune.spot.policy import Policy, SpotObservation
-from auctune.train.adapter_files import publish_epochs, read_start
-from auctune.train.base import load_base
-from auctune.train.data_parallel.trainer import ElasticTrainer
+from auctune.train.adapter_files import EPOCHS, read_start, write_adapter_files
+from auctune.train.checkpoint import CHECKPOINTS, load_latest
 from auctune.train.job import LoraJob
+from auctune.train.row_cursor import RowCursor
 
-# Gradients are summed and adapters written on the CPU: the coordinator may be on a head without a
-# GPU, and would occupy one with a base that it hardly uses. Workers check their own device.
-_COORDINATOR_DEVICE = "cpu"
+# Of the reducer, which goes on from the newest checkpoint.
+_MAX_ATTEMPTS = 3
 
 MakeClock = Callable[[int], SlotClock]
 """Rows of the whole workload -> the clock of the run."""
@@ -69,7 +75,7 @@ class SpotRunConfig:
         training: the adapter; a batch is that of all instances.
         base: the base model's name.
         micro_batch: rows that go through the model together on one instance.
-        device, dtype: where and how workers compute; the coordinator computes on the CPU.
+        device, dtype: where and how workers compute.
         threads: of torch on a CPU, in each process.
         gradient_checkpointing: of workers; the adapter does not depend on it.
     """
@@ -165,85 +171,146 @@ def run_spot_job(
     with place.open(resume=resume):
         prepare()
         with closing(EventLog(place.event_log)) as log:
-            trainer, base_digest = _begin(log, place, config, policy, factory, cache)
-            for warning in trainer.loaded.warnings:
-                on_event(Warned(warning))
-            for note in trainer.loaded.notes:
+            identity = {
+                "version": VERSION,
+                "policy": policy.name,
+                **config.identity(),
+                **factory.identity(),
+            }
+            place.check_version(log.events)
+            log.check_identity(identity)
+            settings = config.worker_settings(cache)
+            local = _LocalWorkers(config, settings, place, factory.is_warm(settings))
+            facts = local.read_facts()
+            for note in facts.notes:
                 on_event(DataNoted(note))
-            if SpotRunState.fold(log.events).ended is None:
-                settings = config.worker_settings(cache)
-                with closing(factory.open(settings, place.log)) as provider:
-                    coordinator = Coordinator(
-                        job=config.job,
-                        policy=policy,
-                        forecast=forecast,
-                        trainer=trainer,
-                        pool=WorkerPool(trainer, base_digest),
-                        provider=provider,
-                        clock=make_clock(trainer.total_rows),
-                        log=log,
-                        on_event=on_event,
-                        saved_every=saved_every,
-                        cap=cap,
-                        should_stop=should_stop,
-                    )
-                    coordinator.run()
-                    # The adapter is written before the end is recorded.
-                    if trainer.progress().state == "done":
-                        trainer.export(place.adapter)
-                        publish_epochs(place.state, place.root)
-                    coordinator.end()
+            _begin(log, place, identity, facts)
+            for attempt in range(_MAX_ATTEMPTS):
+                if SpotRunState.fold(log.events).ended is not None:
+                    break
+                try:
+                    with (
+                        closing(factory.open(settings, place.log)) as provider,
+                        local.reducer() as reducer,
+                    ):
+                        trainer = ElasticTrainer(
+                            config.training, facts, reducer, place.state, config.micro_batch
+                        )
+                        for warning in trainer.warnings:
+                            on_event(Warned(warning))
+                        pool = WorkerPool(trainer)
+                        coordinator = Coordinator(
+                            job=config.job,
+                            policy=policy,
+                            forecast=forecast,
+                            trainer=trainer,
+                            pool=pool,
+                            provider=provider,
+                            clock=make_clock(trainer.total_rows),
+                            log=log,
+                            on_event=on_event,
+                            saved_every=saved_every,
+                            cap=cap,
+                            should_stop=should_stop,
+                        )
+                        coordinator.run()
+                        # The adapter is written before the end is recorded.
+                        if trainer.is_done and trainer.state == "done":
+                            _write_adapters(trainer, pool, local, place)
+                        coordinator.end()
+                except WorkerEndedError as error:
+                    if attempt == _MAX_ATTEMPTS - 1:
+                        raise
+                    # All but its newest steps is in a checkpoint.
+                    on_event(Warned(f"the reducer has ended ({error}); it is started again"))
             state = SpotRunState.fold(log.events)
-            report = make_report(state, config.job, trainer.total_rows, place.adapter)
+            total_rows = RowCursor(config.training, facts.counts).total_rows
+            report = make_report(state, config.job, total_rows, place.adapter)
             clean_temp_files(place.bill)
             write_bill(place.bill, state, config.job, report)
             return report
 
 
-def _begin(
-    log: EventLog,
-    place: SpotFolder,
-    config: SpotRunConfig,
-    policy: Policy,
-    factory: ProviderFactory,
-    cache: Path,
-) -> tuple[ElasticTrainer, str]:
-    """Load the training state, and record the identity of a new run.
+class _LocalWorkers:
+    """Workers of a run that are processes beside it, and are not rented.
 
-    Returns:
-        The trainer, and its base's digest.
+    Args:
+        config, place: of the run.
+        settings: of gradient workers.
+        is_warm: whether the fork server is to load base and data.
+    """
+
+    def __init__(
+        self, config: SpotRunConfig, settings: WorkerSettings, place: SpotFolder, is_warm: bool
+    ) -> None:
+        # It may be the head of a cluster, without a GPU.
+        self._gradients = gradient_worker(replace(settings, device="cpu"), place.log)
+        self._reducer = reducer_worker(config.training, config.threads, place.log)
+        start_fork_server(*((WORKER, self._gradients.argument) if is_warm else ()))
+
+    def read_facts(self) -> JobFacts:
+        """Return what there is to train."""
+        with self.gradients() as worker:
+            return read_facts(worker)
+
+    def gradients(self) -> AbstractContextManager[RequestWorker]:
+        """Start a gradient worker for a block."""
+        return _started(self._gradients)
+
+    def reducer(self) -> AbstractContextManager[RequestWorker]:
+        """Start the reducer for a block."""
+        return _started(self._reducer)
+
+
+@contextmanager
+def _started(spec: WorkerSpec) -> Iterator[RequestWorker]:
+    worker = RequestWorker(partial(start_worker, spec), read_failure)
+    try:
+        yield worker
+    finally:
+        worker.kill()
+
+
+def _begin(log: EventLog, place: SpotFolder, identity: Mapping[str, Any], facts: JobFacts) -> None:
+    """Record the identity of a new run.
 
     Raises:
         InputError: if another run is in the folder.
     """
-    identity = {
-        "version": VERSION,
-        "policy": policy.name,
-        **config.identity(),
-        **factory.identity(),
-    }
-    place.check_version(log.events)
-    log.check_identity(identity)
-    base = load_base(config.base, cache=cache, device=_COORDINATOR_DEVICE, dtype=config.dtype)
-    trainer = ElasticTrainer(
-        base,
-        config.training,
-        place.state,
-        micro_batch=config.micro_batch,
-        threads=config.threads,
-    )
-    digests = {"base_digest": base.digest, "data_digest": trainer.data_digest}
+    digests = {"base_digest": facts.base_digest, "data_digest": facts.counts.digest}
     log.check_identity(digests)
-    if not log.events:
-        if trainer.rows:
-            # What was paid for these rows is not known.
-            found = f"has no whole event beside checkpoints of {trainer.rows} rows"
-            raise InputError(
-                str(place.event_log), found, "the event log of the run, or a new folder"
-            )
-        inputs = {"inputs": place.input_digests()}
-        log.append({"type": "begun", "time": 0.0, **identity, **digests, **inputs})
-    return trainer, base.digest
+    if log.events:
+        return
+    found = load_latest(place.state / CHECKPOINTS, as_arrays=True)
+    if found is not None:
+        # What was paid for these rows is not known.
+        what = f"has no whole event beside checkpoints of {found[1]} rows"
+        raise InputError(str(place.event_log), what, "the event log of the run, or a new folder")
+    inputs = {"inputs": place.input_digests()}
+    log.append({"type": "begun", "time": 0.0, **identity, **digests, **inputs})
+
+
+def _write_adapters(
+    trainer: ElasticTrainer, pool: WorkerPool, local: _LocalWorkers, place: SpotFolder
+) -> None:
+    """Write the adapter, and those of the last epochs: a rented worker makes the files, if any can.
+
+    Raises:
+        AuctuneError: if no worker can.
+    """
+    for metrics, weights in trainer.adapters():
+        request: Message = {"do": "export", "arrays": [weights]}
+        folder = place.adapter
+        if metrics is not None:
+            request["metrics"] = asdict(metrics)
+            folder = place.root / EPOCHS / f"{metrics.epoch}"
+        answer = pool.export(request)
+        if answer is None:
+            with local.gradients() as worker:
+                answers = [worker.request({"do": "load_file"}), worker.request(request)]
+                answer = answers[-1].result()
+        contents = (array.tobytes() for array in answer["arrays"])
+        write_adapter_files(folder, dict(zip(answer["names"], contents, strict=True)))
 
 
 def start_run(inputs: RunInputs, folder: Path, *, cache: Path, on_event: OnEvent) -> SpotRunReport:

@@ -4,6 +4,7 @@ It sends `SpotMessage`s. The event log in its folder is the truth: a resumed pro
 what is recorded again, with the same numbers, in case the service was killed before it received it.
 """
 
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from auctune.domain import AuctuneError
 from auctune.engine.event_log import read_events
 from auctune.engine.runtime.channel import ParentChannel, error_record
+from auctune.engine.runtime.requests import WorkerEndedError
 from auctune.engine.spot.clock import UnixClock
 from auctune.engine.spot.coordinator import CapReachedError, ForecastSource, StoppedError
 from auctune.engine.spot.inputs import SpotFolder
@@ -153,6 +155,10 @@ def main(parent: ParentChannel[SpotMessage], folder: str) -> None:
         parent.send({"kind": "stopped"})
     except CapReachedError as error:
         parent.send({"kind": "capped", "rate": error.rate})
+    except WorkerEndedError:
+        # It is started again, and goes on from its newest checkpoint.
+        traceback.print_exc()
+        parent.exit(1)
     except AuctuneError as error:
         parent.send({"kind": "failed", **error_record(error)})
 

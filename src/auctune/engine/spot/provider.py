@@ -10,13 +10,17 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
-from auctune.domain import InputError
-from auctune.engine.runtime.channel import Message, OnMessage
+from auctune.domain import AuctuneError, InputError
+from auctune.engine.elastic.gradient_worker import WORKER, WorkerSettings, gradient_worker
+from auctune.engine.runtime.channel import OnMessage
 from auctune.engine.runtime.local import LocalLauncher, start_fork_server, wait_for_fork_server
-from auctune.engine.runtime.worker import Launcher, WorkerHandle, WorkerSpec
+from auctune.engine.runtime.worker import Launcher, WorkerHandle
 from auctune.engine.spot.traces import MarketTrace
-from auctune.engine.spot.worker import WORKER, SpotRunError, WorkerSettings, dump_settings
 from auctune.spot.job import SpotJob
+
+
+class SpotRunError(AuctuneError):
+    """The workers of a run cannot do its work."""
 
 
 class PurchaseOption(StrEnum):
@@ -42,7 +46,7 @@ class SpotQuote:
 
 
 class Instance:
-    """A rented machine with a gradient worker, whose messages are `GradientMessage`s.
+    """A rented machine with a gradient worker.
 
     Args:
         id: unique within a run.
@@ -55,23 +59,19 @@ class Instance:
         self._launcher = launcher
         self._worker: WorkerHandle | None = None
 
-    def start(self, on_message: OnMessage) -> None:
-        """Start its worker, once; does not wait until it is ready.
+    def start(self, on_message: OnMessage) -> WorkerHandle:
+        """Start its worker, once, and return it; does not wait until it is ready.
 
         Raises:
             SpotRunError: if it cannot be started.
         """
         try:
             self._worker = self._launcher.start(self.option, on_message)
+            return self._worker
         # The system has no process or no thread left.
         except (OSError, RuntimeError) as error:
             why = error.strerror if isinstance(error, OSError) else error
             raise SpotRunError(f"a worker's process cannot be started: {why}") from None
-
-    def send(self, message: Message) -> None:
-        """Send its worker a message; one that is gone ignores it."""
-        assert self._worker is not None
-        self._worker.send(message)
 
     def is_lost(self) -> bool:
         """Return whether it is gone, and not its worker alone."""
@@ -214,6 +214,10 @@ class ProviderFactory(Protocol):
         """Return what must be the same when a run is resumed, as JSON can hold it."""
         ...
 
+    def is_warm(self, settings: WorkerSettings) -> bool:
+        """Return whether workers are forked by a fork server that has base and data loaded."""
+        ...
+
     def open(self, settings: WorkerSettings, log: Path) -> InstanceProvider:
         """Open the provider of a job.
 
@@ -255,9 +259,12 @@ class LocalProvider:
     def identity(self) -> dict[str, Any]:
         return {"provider": "market", "trace": self.trace.digest}
 
+    def is_warm(self, settings: WorkerSettings) -> bool:
+        return self.warm and settings.device == "cpu"
+
     def open(self, settings: WorkerSettings, log: Path) -> InstanceProvider:
-        worker = worker_spec(settings, log, fork=self.warm)
-        if self.warm and settings.device == "cpu":
+        worker = gradient_worker(settings, log, fork=self.warm)
+        if self.is_warm(settings):
             start_fork_server(WORKER, worker.argument)
             # The run's first slot is paid for: it begins once workers can be forked at once.
             try:
@@ -267,8 +274,3 @@ class LocalProvider:
                 raise SpotRunError(why) from None
         launcher = LocalLauncher(dict.fromkeys(PurchaseOption, worker))
         return InstanceProvider(self.trace, launcher, TraceCapacity(self.trace))
-
-
-def worker_spec(settings: WorkerSettings, log: Path, *, fork: bool = False) -> WorkerSpec:
-    """Return what the worker of an instance runs."""
-    return WorkerSpec(WORKER, dump_settings(settings), settings.device, log, fork=fork)

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from auctune.domain import InputError
-from auctune.engine.runtime.channel import OnMessage
+from auctune.engine.elastic.gradient_worker import WorkerSettings, gradient_worker
+from auctune.engine.runtime.channel import Message, OnMessage
 from auctune.engine.runtime.ray.cluster import EnsureNode, open_cluster
 from auctune.engine.runtime.ray.driver import ActorSpec, RayDriver, RayWorker
 from auctune.engine.runtime.ray.params import check_ray
@@ -25,10 +26,8 @@ from auctune.engine.spot.provider import (
     PurchaseOption,
     TraceCapacity,
     check_trace_length,
-    worker_spec,
 )
 from auctune.engine.spot.traces import MarketTrace
-from auctune.engine.spot.worker import GradientMessage, WorkerSettings
 from auctune.spot.job import SpotJob
 
 # Sums of fractions of resources.
@@ -53,7 +52,7 @@ class RayLauncher:
         self, settings: WorkerSettings, log: Path, params: SpotRayParams, max_instances: int
     ) -> None:
         self._log = log.absolute()
-        self._worker = worker_spec(_portable(settings, params), self._log)
+        self._worker = gradient_worker(_portable(settings, params), self._log)
         self._params = params
         self._needs: dict[str, dict[str, float]] = {
             option: params.requirements(resource, settings.device, settings.threads)
@@ -85,7 +84,7 @@ class RayLauncher:
             missing_seconds=self._params.missing_seconds,
         )
 
-        def deliver(message: GradientMessage | None) -> None:
+        def deliver(message: Message | None) -> None:
             if message is None and not worker.is_killed:
                 with self._log.open("a") as file:
                     file.write(f"the worker {worker.exit_reason()}\n")
@@ -145,13 +144,14 @@ def _portable(settings: WorkerSettings, params: SpotRayParams) -> WorkerSettings
     """Return settings that do not depend on where a worker is started."""
     base, job = Path(settings.base), settings.job
     validation = None if job.validation is None else job.validation.absolute()
+    start = None if job.start_from is None else job.start_from.absolute()
     # On a cluster that exists already, an instance sees the one GPU that Ray assigns to it.
     assigned = params.address is not None and settings.device.startswith("cuda")
     return replace(
         settings,
         base=str(base.absolute()) if base.is_dir() else settings.base,
         cache=str(Path(settings.cache).absolute()),
-        job=replace(job, data=job.data.absolute(), validation=validation),
+        job=replace(job, data=job.data.absolute(), validation=validation, start_from=start),
         device="cuda" if assigned else settings.device,
     )
 
@@ -173,6 +173,9 @@ class RayProvider:
     def check(self, job: SpotJob) -> None:
         check_ray("provider 'ray'")
         check_trace_length(self.trace, job)
+
+    def is_warm(self, settings: WorkerSettings) -> bool:
+        return False
 
     def identity(self) -> dict[str, Any]:
         # A resumed run may use another cluster.

@@ -7,15 +7,18 @@ faster workers do more. The micro-batch of a worker that exits goes to another.
 import queue
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 
-from auctune.engine.runtime.channel import Message, read_error
-from auctune.engine.spot.provider import Instance
-from auctune.engine.spot.worker import Floats32, GradientMessage, GradientReady, SpotRunError
+from auctune.domain import AuctuneError, InputError
+from auctune.engine.elastic.errors import read_failure
+from auctune.engine.elastic.trainer import ElasticTrainer
+from auctune.engine.runtime.channel import Message
+from auctune.engine.runtime.requests import RequestWorker
+from auctune.engine.spot.provider import Instance, SpotRunError
 from auctune.train.data_parallel.batches import Contribution, RowRange
-from auctune.train.data_parallel.trainer import ElasticTrainer
+from auctune.train.row_cursor import DataCounts
 
 # A worker that takes longer for one micro-batch is stuck, and is killed. So is one that is not
 # ready and sends no heartbeat for so long: to load a large base may take any time.
@@ -25,16 +28,17 @@ STUCK_SECONDS = 600.0
 @dataclass(eq=False)
 class _PooledWorker:
     instance: Instance
-    # When it was started or sent its micro-batch; until it is ready, its last message.
-    since: float
-    ready: bool = False
+    requests: RequestWorker
+    is_ready: bool = False
     part: RowRange | None = None
+    # When it was sent its micro-batch.
+    since: float = 0.0
     # Of the weights that it was sent last.
     step: int = -1
 
     @property
-    def is_busy(self) -> bool:
-        return self.part is not None or not self.ready
+    def is_idle(self) -> bool:
+        return self.is_ready and self.part is None
 
 
 @dataclass
@@ -56,8 +60,7 @@ class WorkerPool:
     """All workers of a trainer.
 
     Args:
-        trainer: whose micro-batches they compute.
-        base_digest: of its base, which theirs must equal.
+        trainer: whose micro-batches they compute; what they find of its job must be the same.
         stuck_seconds: how long a worker may take for one micro-batch, and for a heartbeat until it
             is ready.
         now: monotonic clock.
@@ -66,22 +69,13 @@ class WorkerPool:
     def __init__(
         self,
         trainer: ElasticTrainer,
-        base_digest: str,
         stuck_seconds: float = STUCK_SECONDS,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._trainer = trainer
-        self._expected = GradientReady(
-            kind="ready",
-            base_digest=base_digest,
-            data_digest=trainer.data_digest,
-            num_parameters=trainer.values.size,
-        )
         self._stuck_seconds, self._now = stuck_seconds, now
         self._workers: dict[str, _PooledWorker] = {}
-        # Those that were sent last, and their step.
-        self._weights: tuple[int, Floats32 | None] = (-1, None)
-        self._inbox: queue.SimpleQueue[tuple[_PooledWorker, GradientMessage | None]] = (
+        self._answers: queue.SimpleQueue[tuple[_PooledWorker, Future[Message]]] = (
             queue.SimpleQueue()
         )
 
@@ -93,7 +87,7 @@ class WorkerPool:
     @property
     def ready(self) -> list[Instance]:
         """Instances whose workers can compute."""
-        return [worker.instance for worker in self._workers.values() if worker.ready]
+        return [worker.instance for worker in self._workers.values() if worker.is_ready]
 
     def add(self, instance: Instance) -> None:
         """Start the worker of an instance.
@@ -101,9 +95,9 @@ class WorkerPool:
         Raises:
             SpotRunError: if it cannot be started.
         """
-        worker = _PooledWorker(instance, self._now())
+        worker = _PooledWorker(instance, RequestWorker(instance.start, read_failure, self._now))
         self._workers[instance.id] = worker
-        instance.start(partial(self._put, worker))
+        self._request(worker, {"do": "load_file"})
 
     def remove(self, instance: Instance) -> None:
         """Drop the worker of an instance, if it is in the pool, and requeue its micro-batch."""
@@ -112,7 +106,7 @@ class WorkerPool:
             self._trainer.requeue(worker.part)
 
     def poll(self, seconds: float) -> PollResult:
-        """Send micro-batches to idle workers, and wait at most `seconds` for one message.
+        """Send micro-batches to idle workers, and wait at most `seconds` for one answer.
 
         Raises:
             SpotRunError: if a worker computes something else than the trainer.
@@ -121,68 +115,87 @@ class WorkerPool:
         result = PollResult()
         self._send_parts()
         with suppress(queue.Empty):
-            worker, message = self._inbox.get(timeout=seconds)
+            worker, answer = self._answers.get(timeout=seconds)
             if self._workers.get(worker.instance.id) is worker:
-                self._on_message(worker, message, result)
+                self._take(worker, answer, result)
+        for worker in list(self._workers.values()):
+            # Of others there is an answer, if only that it has ended.
+            if worker.is_idle and worker.requests.has_ended:
+                self._drop(worker, result)
         self._kill_stuck()
         return result
 
-    def _put(self, worker: _PooledWorker, message: GradientMessage | None) -> None:
-        self._inbox.put((worker, message))
+    def export(self, request: Message) -> Message | None:
+        """Have a worker export an adapter; return None if no worker is ready, or none can.
 
-    def _on_message(
-        self, worker: _PooledWorker, message: GradientMessage | None, result: PollResult
-    ) -> None:
-        if message is None:
-            self.remove(worker.instance)
-            result.exited.append(worker.instance)
+        Called once nothing more is to be computed.
+        """
+        for worker in self._workers.values():
+            if worker.is_idle:
+                with suppress(AuctuneError):
+                    return worker.requests.request(request).result()
+        return None
+
+    def _request(self, worker: _PooledWorker, message: Message) -> None:
+        answer = worker.requests.request(message)
+        answer.add_done_callback(lambda done: self._answers.put((worker, done)))
+
+    def _take(self, worker: _PooledWorker, answer: Future[Message], result: PollResult) -> None:
+        try:
+            message = answer.result()
+        except InputError:
+            raise
+        except AuctuneError:
+            # It has ended, or cannot go on: what it wrote is in the log of workers.
+            worker.instance.kill()
+            self._drop(worker, result)
             return
-        if not worker.ready and message["kind"] != "missing":
-            worker.since = self._now()
-        match message["kind"]:
-            case "ready":
-                self._check(worker.instance, message)
-                worker.ready = True
-                result.ready.append(worker.instance)
-            case "gradient":
-                assert worker.part is not None
-                part, worker.part = worker.part, None
-                result.delivered.append(worker.instance)
-                (gradient,) = message["arrays"]
-                sums = gradient, message["loss"], message["hits"]
-                self._trainer.add_gradient(part, Contribution(*sums))
-            case "failed":
-                raise read_error(message, SpotRunError)
+        if message["kind"] == "file":
+            self._check(worker, DataCounts(**message["counts"]))
+            worker.is_ready = True
+            result.ready.append(worker.instance)
+            return
+        assert worker.part is not None
+        part, worker.part = worker.part, None
+        result.delivered.append(worker.instance)
+        names = ("arrays", "losses", "hits", "num_targets", "num_tokens")
+        self._trainer.add_gradient(part, Contribution(*(message[name][0] for name in names)))
 
-    def _check(self, instance: Instance, ready: GradientReady) -> None:
-        for (name, found), expected in zip(ready.items(), self._expected.values(), strict=True):
-            if found != expected:
-                raise SpotRunError(f"{instance.id}: {name} is {found!r} there, {expected!r} here")
+    def _drop(self, worker: _PooledWorker, result: PollResult) -> None:
+        self.remove(worker.instance)
+        result.exited.append(worker.instance)
+
+    def _check(self, worker: _PooledWorker, counts: DataCounts) -> None:
+        assert worker.requests.ready is not None
+        found = worker.requests.ready["base_digest"]
+        for name, there, here in (
+            ("base_digest", found, self._trainer.facts.base_digest),
+            ("data", counts, self._trainer.facts.counts),
+        ):
+            if there != here:
+                raise SpotRunError(
+                    f"{worker.instance.id}: {name} is {there!r} there, {here!r} here"
+                )
 
     def _send_parts(self) -> None:
-        for worker in list(self._workers.values()):
-            if worker.is_busy:
+        for worker in self._workers.values():
+            if not worker.is_idle:
                 continue
             part = self._trainer.next_micro_batch()
             if part is None:
                 return
             worker.part, worker.since = part, self._now()
-            message: Message = {"do": "compute", "first": part.first, "stop": part.stop}
+            message: Message = {"do": "compute", "parts": [[part.first, part.stop]]}
             if worker.step != self._trainer.step:
-                worker.step, message["arrays"] = self._trainer.step, [self._current_weights()]
-            worker.instance.send(message)
-
-    def _current_weights(self) -> Floats32:
-        """Return the weights of the current step: one array for all workers, never changed."""
-        step, weights = self._weights
-        if weights is None or step != self._trainer.step:
-            weights = self._trainer.values.copy()
-            self._weights = self._trainer.step, weights
-        return weights
+                worker.step, message["arrays"] = self._trainer.step, [self._trainer.weights]
+            self._request(worker, message)
 
     def _kill_stuck(self) -> None:
         """Kill workers that have taken too long; their exit is a message as any other."""
         now = self._now()
         for worker in self._workers.values():
-            if worker.is_busy and now - worker.since > self._stuck_seconds:
+            if worker.is_idle:
+                continue
+            since = worker.since if worker.is_ready else worker.requests.heard_at
+            if now - since > self._stuck_seconds:
                 worker.instance.kill()

@@ -98,8 +98,9 @@ class NodeWorker:
 
         from auctune.train.base import load_base
         from auctune.train.multilora.batching import OVERHEAD_TOKENS
+        from auctune.train.task_state import KEPT_EPOCHS
         from auctune.train.tiny import tiny_folder
-        from auctune.train.trainer import KEPT_EPOCHS, MultiLoraTrainer
+        from auctune.train.trainer import MultiLoraTrainer
 
         torch.set_num_threads(settings.threads)
         self._parent, self._settings = parent, settings
@@ -287,8 +288,7 @@ class NodeWorker:
         """Load a task; from its first row, if all its checkpoints are damaged."""
         from auctune.atomic_files import remove_folder
         from auctune.train.attempts import check_attempt
-        from auctune.train.checkpoint import DamagedCheckpointError
-        from auctune.train.trainer import CHECKPOINTS
+        from auctune.train.checkpoint import CHECKPOINTS, DamagedCheckpointError
 
         try:
             return self._trainer.load(task.job, task.folder).warnings

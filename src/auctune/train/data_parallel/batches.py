@@ -107,10 +107,13 @@ class Contribution:
         gradient: float32 [num_parameters]; empty if the rows are only evaluated.
         loss: sum of the losses of its trained tokens, a float32.
         hits: its trained tokens that were the likeliest one.
-        num_targets: trained tokens of it; 0 where the sum is weighted already.
+        num_targets: T: trained tokens, or pairs. Of a file's rows those of their whole batch, by
+            which the gradient is divided already; of a chunk's those of the micro-batch.
+        num_tokens: its tokens, prompts included; 0 of rows that are only evaluated.
     """
 
     gradient: Floats
     loss: float
     hits: int
-    num_targets: int = 0
+    num_targets: int
+    num_tokens: int = 0

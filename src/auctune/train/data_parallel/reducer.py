@@ -1,156 +1,239 @@
-"""The parameter server's part: gradients added in a fixed order, and steps of the optimizer.
+"""Gradients added in a fixed order, and the steps of the optimizer: who reduces has no rows.
 
-It has neither rows nor a model: only gradients, losses and counts reach it. The learning rate of a
-step follows from the rows trained before it, as the number of steps of a job depends on its plan:
-with n of N rows trained and batches of B rows, it is the rate of step n // B of ceil(N / B).
+Neither rows nor a base are needed for it: gradients, losses and counts reach it alone.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import torch
 
 from auctune.domain.errors import CheckpointError
+from auctune.train.checkpoint import Checkpoint
 from auctune.train.data_parallel.batches import Contribution, Floats
-from auctune.train.job import LoraJob
+from auctune.train.job import CurvePoint, LoraJob
+from auctune.train.multilora.optimizer import AdapterOptimizer, FlatAdapter
+from auctune.train.reproducible import deterministic
+from auctune.train.row_cursor import DataCounts
+from auctune.train.task_state import (
+    KEPT_EPOCHS,
+    TaskState,
+    capture_state,
+    restore_state,
+    take_steps,
+)
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from auctune.train.checkpoint import Checkpoint
-
-_ARRAYS = ("weights", "exp_avg", "exp_avg_sq")
-COUNTS = ("base_digest", "steps", "rows", "tokens")
-"""Names of what an `AdapterState` holds beside its arrays."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class AdapterState:
-    """All that training goes on from.
-
-    Attributes:
-        weights, exp_avg, exp_avg_sq: float32 [num_parameters]: the adapter, and AdamW's moments.
-        steps, rows, tokens: taken and trained so far, over all epochs.
-        base_digest: of the base that is adapted.
-    """
-
-    weights: Floats
-    exp_avg: Floats
-    exp_avg_sq: Floats
-    base_digest: str
-    steps: int = 0
-    rows: int = 0
-    tokens: int = 0
-
-    @classmethod
-    def first(cls, weights: Floats, base_digest: str) -> "AdapterState":
-        """Return the state before the first step."""
-        return cls(weights, np.zeros_like(weights), np.zeros_like(weights), base_digest)
-
-    def to_checkpoint(self) -> "Checkpoint":
-        """Return the checkpoint that holds it."""
-        from auctune.train.checkpoint import Checkpoint
-
-        tensors = {name: _tensor(getattr(self, name)) for name in _ARRAYS}
-        return Checkpoint(tensors, {name: getattr(self, name) for name in COUNTS})
-
-    @classmethod
-    def from_checkpoint(cls, checkpoint: "Checkpoint") -> "AdapterState":
-        """Return the state that `to_checkpoint` gave.
-
-        Raises:
-            CheckpointError: if the checkpoint is of something else.
-        """
-        try:
-            values: dict[str, Any] = {name: checkpoint.tensors[name].numpy() for name in _ARRAYS}
-            return cls(**values, **{name: checkpoint.state[name] for name in COUNTS})
-        except KeyError as error:
-            raise CheckpointError(f"the checkpoint has no {error}") from None
+_MODE = "exact"
+_NO_GRADIENT = np.zeros(0, np.float32)
 
 
-class AdapterReducer:
-    """Adds the gradients of an adapter in a fixed order, and takes its optimizer's steps.
+class Reducer(ABC):
+    """Weights and optimizer of a job.
 
     Args:
-        job: settings of the optimizer.
-        state: from which it goes on; it is not changed.
-        total_rows: of the whole job, over all epochs.
+        base_digest: of the base that is adapted.
+        threads: of torch, in steps.
     """
 
-    def __init__(self, job: LoraJob, state: AdapterState, total_rows: int) -> None:
-        # Who only reads states needs no torch.
-        import torch
-
-        from auctune.train.multilora.optimizer import AdapterOptimizer
-
-        self._job, self._base_digest = job, state.base_digest
-        self._values = torch.tensor(state.weights)
-        self._gradients = torch.zeros_like(self._values)
-        num_steps = max(1, math.ceil(total_rows / job.batch_size))
-        self._optimizer = AdapterOptimizer(job, self._values, self._gradients, num_steps)
-        moments = self._optimizer.moments
-        moments["step"].fill_(state.steps)
-        moments["exp_avg"].copy_(torch.tensor(state.exp_avg))
-        moments["exp_avg_sq"].copy_(torch.tensor(state.exp_avg_sq))
-        self._steps, self._rows, self._tokens = state.steps, state.rows, state.tokens
-
-    @property
-    def counts(self) -> tuple[int, int, int]:
-        """Steps, rows and tokens so far."""
-        return self._steps, self._rows, self._tokens
+    def __init__(self, weights: FlatAdapter, base_digest: str, threads: int) -> None:
+        self._weights, self._base_digest, self._threads = weights, base_digest, threads
 
     @property
     def weights(self) -> Floats:
-        """The weights as they are now, copied."""
-        copied: Floats = self._values.numpy().copy()
+        """The weights as they are now, float32 [num_parameters], copied."""
+        copied: Floats = self._weights.values.numpy().copy()
         return copied
 
-    def state(self) -> AdapterState:
-        """Return the state as it is now."""
-        moments = self._optimizer.moments
-        return AdapterState(
-            self.weights,
-            moments["exp_avg"].numpy().copy(),
-            moments["exp_avg_sq"].numpy().copy(),
-            self._base_digest,
-            *self.counts,
-        )
+    def add(self, one: Contribution, num_rows: int) -> None:
+        """Add the next micro-batch, of so many rows, to the current batch."""
+        self._weights.gradients.add_(_tensor(one.gradient))
+        self._count(one, num_rows)
 
-    def reduce(self, contributions: Sequence[Contribution], num_rows: int) -> tuple[float, float]:
-        """Take a step, unless it would not be finite or the batch has nothing to learn.
+    @abstractmethod
+    def _count(self, one: Contribution, num_rows: int) -> None:
+        """Count a micro-batch that was added."""
 
-        Args:
-            contributions: of the micro-batches of a global batch, in their order.
-            num_rows: of the batch.
+    def step(self) -> CurvePoint | None:
+        """Take a step with the current batch, unless it would not be finite.
 
         Returns:
-            The mean loss and accuracy over its trained tokens, before the step; the loss is NaN if
-            the training diverged.
+            Its point of the curve; `None`, or one whose loss is NaN, if no step was taken and the
+            job has failed.
         """
-        from auctune.train.reproducible import deterministic
+        with deterministic(self._threads):
+            return self._step()
 
-        num_targets = sum(one.num_targets for one in contributions)
-        loss = float(np.sum([one.loss for one in contributions])) / max(1, num_targets)
-        accuracy = sum(one.hits for one in contributions) / max(1, num_targets)
-        with deterministic(1):
-            for one in contributions:
-                self._gradients.add_(_tensor(one.gradient))
-            self._gradients.div_(max(1, num_targets))
-            norm = float(self._optimizer.clip())
-            if not (math.isfinite(loss) and math.isfinite(norm)):
-                self._gradients.zero_()
-                return math.nan, accuracy
+    @abstractmethod
+    def _step(self) -> CurvePoint | None: ...
+
+    @property
+    def curve(self) -> Sequence[CurvePoint]:
+        """Points of all steps that are known here."""
+        return ()
+
+    def count_validated(self, one: Contribution, num_rows: int) -> None:
+        """Count rows of the validation data; the last of them end an epoch."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def progress(self) -> dict[str, Any]:
+        """Return state, note, steps, rows and tokens, as JSON can hold them."""
+
+    @abstractmethod
+    def capture(self) -> Checkpoint:
+        """Return all that training goes on from."""
+
+    @abstractmethod
+    def restore(self, checkpoint: Checkpoint) -> tuple[str, ...]:
+        """Go on from a checkpoint; return warnings.
+
+        Raises:
+            CheckpointError: if it is of something else.
+        """
+
+
+class FileReducer(Reducer):
+    """Reducer of a job whose rows are in a file, in the order of its epochs.
+
+    Attributes:
+        task: its state.
+    """
+
+    def __init__(
+        self,
+        job: LoraJob,
+        counts: DataCounts,
+        weights: FlatAdapter,
+        base_digest: str,
+        threads: int = 1,
+    ) -> None:
+        super().__init__(weights, base_digest, threads)
+        self.task = TaskState(job, counts, weights, KEPT_EPOCHS)
+        self._num_targets = 0
+
+    @property
+    def curve(self) -> Sequence[CurvePoint]:
+        return self.task.curve
+
+    def _count(self, one: Contribution, num_rows: int) -> None:
+        self.task.batch_sums.add_(torch.tensor([one.loss, one.hits]))
+        self.task.count_trained(num_rows, one.num_tokens)
+        self._num_targets = one.num_targets
+
+    def _step(self) -> CurvePoint | None:
+        take_steps([self.task], [self._num_targets])
+        return None if self.task.state == "failed" else self.task.curve[-1]
+
+    def count_validated(self, one: Contribution, num_rows: int) -> None:
+        self.task.count_validated(num_rows, one.loss, one.hits)
+
+    def progress(self) -> dict[str, Any]:
+        task = self.task
+        return {
+            "state": task.state,
+            "note": task.note,
+            "steps": task.steps,
+            "rows": task.done_rows,
+            "tokens": task.tokens + task.batch_tokens,
+            "validation": task.validation,
+        }
+
+    def capture(self) -> Checkpoint:
+        return capture_state(self.task, self._base_digest, _MODE)
+
+    def restore(self, checkpoint: Checkpoint) -> tuple[str, ...]:
+        return restore_state(self.task, checkpoint, self._base_digest, _MODE)
+
+
+class PlanReducer(Reducer):
+    """Reducer of a job whose rows are chunks at sites, in the order of its plan's slots.
+
+    The learning rate of a step follows from the rows trained before it, as the number of steps of
+    a job depends on its plan: with n of N rows trained and batches of B rows, it is the rate of
+    step n // B of ceil(N / B).
+
+    Args:
+        total_rows: of the whole job, over all epochs.
+    """
+
+    def __init__(
+        self, job: LoraJob, total_rows: int, weights: FlatAdapter, base_digest: str
+    ) -> None:
+        super().__init__(weights, base_digest, threads=1)
+        num_steps = max(1, math.ceil(total_rows / job.batch_size))
+        self._optimizer = AdapterOptimizer(job, weights.values, weights.gradients, num_steps)
+        self._job = job
+        self._steps = self._rows = self._tokens = 0
+        self._has_diverged = False
+        # Of the current batch.
+        self._added: list[tuple[Contribution, int]] = []
+
+    def _count(self, one: Contribution, num_rows: int) -> None:
+        self._added.append((replace(one, gradient=_NO_GRADIENT), num_rows))
+
+    def _step(self) -> CurvePoint:
+        added, self._added = self._added, []
+        num_targets = sum(one.num_targets for one, _ in added)
+        loss = sum(one.loss for one, _ in added) / max(1, num_targets)
+        accuracy = sum(one.hits for one, _ in added) / max(1, num_targets)
+        self._weights.gradients.div_(max(1, num_targets))
+        norm = float(self._optimizer.clip())
+        if math.isfinite(loss) and math.isfinite(norm):
             self._optimizer.step(self._rows // self._job.batch_size)
-        self._steps += 1
-        self._rows += num_rows
-        self._tokens += num_targets
-        return loss, accuracy
+            self._steps += 1
+            self._rows += sum(num_rows for _, num_rows in added)
+            self._tokens += num_targets
+        else:
+            self._weights.gradients.zero_()
+            self._has_diverged, loss = True, math.nan
+        return self._steps, self._rows, self._tokens, loss, accuracy
+
+    def progress(self) -> dict[str, Any]:
+        return {
+            "state": "failed" if self._has_diverged else "training",
+            "note": "",
+            "steps": self._steps,
+            "rows": self._rows,
+            "tokens": self._tokens,
+        }
+
+    def capture(self) -> Checkpoint:
+        moments = self._optimizer.moments
+        tensors = {
+            "adapter": self._weights.values,
+            "exp_avg": moments["exp_avg"],
+            "exp_avg_sq": moments["exp_avg_sq"],
+        }
+        state = {
+            "base_digest": self._base_digest,
+            "steps": self._steps,
+            "rows": self._rows,
+            "tokens": self._tokens,
+        }
+        return Checkpoint(tensors, state)
+
+    @torch.no_grad()
+    def restore(self, checkpoint: Checkpoint) -> tuple[str, ...]:
+        moments, tensors, state = self._optimizer.moments, checkpoint.tensors, checkpoint.state
+        try:
+            # Those of format 7 call the adapter so.
+            adapter = tensors["weights"] if "weights" in tensors else tensors["adapter"]
+            self._weights.values.copy_(adapter)
+            moments["exp_avg"].copy_(tensors["exp_avg"])
+            moments["exp_avg_sq"].copy_(tensors["exp_avg_sq"])
+            self._steps, self._rows, self._tokens = (
+                state[name] for name in ("steps", "rows", "tokens")
+            )
+        except KeyError as error:
+            raise CheckpointError(f"the checkpoint has no {error}") from None
+        moments["step"].fill_(self._steps)
+        return ()
 
 
-def _tensor(values: Floats) -> "Tensor":
-    import torch
-
+def _tensor(values: Floats) -> torch.Tensor:
     # What comes out of an object store may not be written to, of which torch warns.
     return torch.tensor(values)

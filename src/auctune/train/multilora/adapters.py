@@ -27,6 +27,7 @@ from auctune.train.job import LoraJob
 from auctune.train.multilora.backends import Backend
 from auctune.train.multilora.frozen import patch_frozen_linears
 from auctune.train.multilora.layer import MultiLoraLinear, RoutingContext, custom_modules
+from auctune.train.multilora.optimizer import FlatAdapter
 
 # Tokens of a row of the pass that finds out which modules see whole rows.
 _DRY_WIDTH = 8
@@ -35,29 +36,17 @@ _DRY_RTOL = 0.05
 
 
 @dataclass(frozen=True)
-class AdapterWeights:
-    """One adapter's parameters.
+class AdapterWeights(FlatAdapter):
+    """One adapter on a model.
 
     Attributes:
         name: PEFT's name for the adapter.
-        parameters: by their names in the model, the adapter's own name left out.
-        values, gradients: float32 [num_parameters], the memory behind `parameters`.
+        parameters: PEFT's, views of `values`, by their names in the model, the adapter's own name
+            left out.
     """
 
     name: str
     parameters: dict[str, nn.Parameter]
-    values: Tensor
-    gradients: Tensor
-
-    def named(self, flat: Tensor) -> dict[str, Tensor]:
-        """Views of a flat tensor like `values`, by the names of the parameters."""
-        sizes = [parameter.numel() for parameter in self.parameters.values()]
-        return {
-            name: part.view(parameter.shape)
-            for (name, parameter), part in zip(
-                self.parameters.items(), torch.split(flat, sizes), strict=True
-            )
-        }
 
 
 @torch.no_grad()
@@ -75,8 +64,7 @@ def load_start(adapter: AdapterWeights, job: LoraJob, base_digest: str) -> None:
         found = "is not the adapter that the job was accepted with: its files have changed"
         raise InputError(place, found, "files that stay as they are")
     start.check_base(base_digest, place)
-    shapes = {name: tuple(one.shape) for name, one in adapter.parameters.items()}
-    start.check_shapes(shapes, place)
+    start.check_shapes(adapter.shapes, place)
     for name, parameter in adapter.parameters.items():
         parameter.copy_(torch.from_numpy(weights[name]))
 
@@ -245,7 +233,8 @@ class AdaptedModel:
         total = sum(parameter.numel() for parameter in found.values())
         device = next(iter(found.values())).device
         values = torch.empty(total, device=device)
-        adapter = AdapterWeights(name, found, values, torch.zeros_like(values))
+        shapes = {key: tuple(parameter.shape) for key, parameter in found.items()}
+        adapter = AdapterWeights(shapes, values, torch.zeros_like(values), name, found)
         places, gradients = adapter.named(adapter.values), adapter.named(adapter.gradients)
         for key, parameter in found.items():
             parameter.data = places[key].copy_(parameter.data)

@@ -8,7 +8,6 @@ goes on in the next call where this one ends. What goes wrong with one job ends 
 memory that runs out makes micro-batches smaller.
 """
 
-import math
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -18,7 +17,8 @@ import torch
 
 from auctune.train.multilora.batching import BatchRow, MicroBatch, MicroBatcher
 from auctune.train.multilora.step import ForwardBackward
-from auctune.train.multilora.task import TrainingTask, reference_adapters
+from auctune.train.multilora.task import TaskRows, TrainingTask, reference_adapters
+from auctune.train.task_state import take_steps
 
 # Messages of a plain RuntimeError when memory runs out: by torch of a CPU, by CUDA's runtime
 # (torch.AcceleratorError), and by cuBLAS, cuDNN and their like, which allocate for themselves.
@@ -63,8 +63,10 @@ class TrainLoop:
             return None
         if not self.batcher.keeps_references:
             for task, _ in shares:
-                task.references.clear()
-        failed = compute_references(shares, self.step, self.batcher.split)
+                task.rows.references.clear()
+        failed = compute_references(
+            [(task.rows, count) for task, count in shares], self.step, self.batcher.split
+        )
         if failed is not None:
             return self._handle_out_of_memory(failed, [task for task, _ in shares])
         validating = [(task, count) for task, count in shares if task.is_validating]
@@ -74,16 +76,18 @@ class TrainLoop:
     def _train_round(self, shares: Sequence[tuple[TrainingTask, int]]) -> list[TrainingTask]:
         """Train rows of tasks; return the tasks that took a step, or ended."""
         starts = [task.batch_start for task, _ in shares]
-        rows = [task.next_rows(count) for task, count in shares]
+        rows = [task.rows.take(count) for task, count in shares]
         failed = self._train([row for part in rows for row in part], [task for task, _ in shares])
         if failed is not None:
             # Some gradients of the failed pass have been added, others not.
             for (task, _), start in zip(shares, starts, strict=True):
                 task.restart_batch(start)
             return self._handle_out_of_memory(failed, [task for task, _ in shares])
-        targets_of = {id(task): task.num_batch_targets for task, _ in shares}
-        full = [task for task, count in shares if task.advance(count)]
-        self.optimizer_step(full, [targets_of[id(task)] for task in full])
+        targets_of = {id(task): task.rows.num_batch_targets for task, _ in shares}
+        full = [
+            task for task, count in shares if task.count_trained(count, task.rows.num_tokens(count))
+        ]
+        take_steps(full, [targets_of[id(task)] for task in full])
         return full
 
     def _train(self, rows: list[BatchRow], tasks: list[TrainingTask]) -> MicroBatch | None:
@@ -101,29 +105,10 @@ class TrainLoop:
             self.padding = (padding + unused, total + batch.num_tokens)
         return None
 
-    def optimizer_step(self, full: Sequence[TrainingTask], num_targets: Sequence[int]) -> None:
-        """Take the optimizer step of tasks whose batch is full, unless it would not be finite.
-
-        Args:
-            full: the tasks.
-            num_targets: target tokens of each one's batch.
-        """
-        if not full:
-            return
-        # One transfer for all: on a GPU each would wait for the device.
-        parts = [torch.stack((*task.batch_sums, task.optimizer.clip())) for task in full]
-        numbers = torch.stack(parts).tolist()
-        for task, targets, (loss, hits, norm) in zip(full, num_targets, numbers, strict=True):
-            if not (math.isfinite(loss) and math.isfinite(norm)):
-                what = f"gradient norm {norm}" if math.isfinite(loss) else f"loss {loss}"
-                task.fail(f"{what} in step {task.steps + 1}")
-                continue
-            task.take_step(loss / targets, hits / targets)
-
     def _validate(self, shares: Sequence[tuple[TrainingTask, int]]) -> list[TrainingTask]:
         """Evaluate rows of validation data; return the tasks, or one that has ended."""
         sums = {task.weights.name: (0.0, 0.0) for task, _ in shares}
-        for batch in self.batcher.split([row for task, n in shares for row in task.next_rows(n)]):
+        for batch in self.batcher.split([row for task, n in shares for row in task.rows.take(n)]):
             found = run_or_out_of_memory(self.step.evaluate, batch)
             if found is None:
                 return self._handle_out_of_memory(batch, [task for task, _ in shares])
@@ -142,20 +127,20 @@ class TrainLoop:
             self.batcher.reduce_budget(failed)
             return []
         (task,) = (task for task in tasks if task.weights.name == failed.rows[0].adapter)
-        unit = "pair of rows" if task.has_pairs else "row"
+        unit = "pair of rows" if task.rows.has_pairs else "row"
         task.fail(f"out of memory with a single {unit} of {failed.width} tokens")
         return [task]
 
 
 def compute_references(
-    shares: Sequence[tuple[TrainingTask, int]],
+    shares: Sequence[tuple[TaskRows, int]],
     step: ForwardBackward,
     split: Callable[[Sequence[BatchRow]], list[MicroBatch]],
 ) -> MicroBatch | None:
     """Compute what is missing of the references of the next rows.
 
     Args:
-        shares: numbers of rows, by task.
+        shares: rows of jobs, and how many are next.
         step: runs micro-batches.
         split: into micro-batches.
 
@@ -163,22 +148,22 @@ def compute_references(
         The micro-batch that did not fit into memory, or `None`.
     """
     missing = [
-        (task, index, rows)
-        for task, count in shares
-        for index, rows in task.rows_without_reference(count).items()
+        (job, index, rows)
+        for job, count in shares
+        for index, rows in job.without_reference(count).items()
     ]
     if not missing:
         return None
     values: dict[int, float] = {}
-    with reference_adapters({id(task): task for task, _, _ in missing}.values()) as adapters:
+    with reference_adapters({id(job): job for job, _, _ in missing}.values()) as adapters:
         compute = partial(step.references, adapters=adapters)
         for batch in split([row for _, _, rows in missing for row in rows]):
             found = run_or_out_of_memory(compute, batch)
             if found is None:
                 return batch
             values |= zip(map(id, batch.rows), found.tolist(), strict=True)
-    for task, index, (better, worse) in missing:
-        task.references[index] = values[id(better)], values[id(worse)]
+    for job, index, (better, worse) in missing:
+        job.references[index] = values[id(better)], values[id(worse)]
     return None
 
 

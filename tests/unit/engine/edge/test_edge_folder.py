@@ -7,15 +7,16 @@ import pytest
 
 from auctune.domain.errors import CheckpointError
 from auctune.engine.edge.edge_folder import EdgeFolder, SiteRows
-from auctune.train.data_parallel.reducer import AdapterState
+from auctune.train.checkpoint import Checkpoint
 from support.edge_runs import make_request
 from support.edge_zones import outcome_of
 
 VALUES = np.arange(5, dtype=np.float32)
 
 
-def state_of(steps: int) -> AdapterState:
-    return AdapterState(VALUES * steps, VALUES, VALUES, "digest", steps, 8)
+def state_of(steps: int) -> Checkpoint:
+    tensors = {"adapter": VALUES * steps, "exp_avg": VALUES, "exp_avg_sq": VALUES}
+    return Checkpoint(tensors, {"base_digest": "digest", "steps": steps, "rows": 8})
 
 
 def test_a_state_is_read_as_it_was_written_and_older_ones_go(tmp_path: Path) -> None:
@@ -24,8 +25,8 @@ def test_a_state_is_read_as_it_was_written_and_older_ones_go(tmp_path: Path) -> 
         folder.write_checkpoint("a/b", state_of(steps), before)
     found = folder.read_checkpoint("a/b", 7)
     assert found is not None
-    np.testing.assert_array_equal(found.weights, VALUES * 7)
-    assert (found.base_digest, found.steps, found.rows) == ("digest", 7, 8)
+    np.testing.assert_array_equal(found.tensors["adapter"], VALUES * 7)
+    assert found.state == {"base_digest": "digest", "steps": 7, "rows": 8}
     assert folder.read_checkpoint("a/b", 0) is None
     folder.write_checkpoint("a/b", state_of(9), 7)
     with pytest.raises(CheckpointError, match="no checkpoint 3"):

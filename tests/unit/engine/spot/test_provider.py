@@ -5,10 +5,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from auctune.engine.elastic.gradient_worker import WorkerSettings
 from auctune.engine.spot import provider
-from auctune.engine.spot.provider import ClusterCapacity, LocalProvider, TraceCapacity
+from auctune.engine.spot.provider import (
+    ClusterCapacity,
+    LocalProvider,
+    SpotRunError,
+    TraceCapacity,
+)
 from auctune.engine.spot.traces import MarketTrace
-from auctune.engine.spot.worker import SpotRunError, WorkerSettings
 from auctune.train.job import LoraJob
 
 

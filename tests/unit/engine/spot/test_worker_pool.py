@@ -1,38 +1,34 @@
 """Workers that are slow, stuck or gone."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from auctune.engine.runtime.channel import OnMessage
+from auctune.engine.elastic.trainer import ElasticTrainer
+from auctune.engine.runtime.channel import OnMessage, ParentChannel
 from auctune.engine.runtime.worker import WorkerHandle
 from auctune.engine.spot.provider import Instance, PurchaseOption
-from auctune.engine.spot.worker import GradientMessage
 from auctune.engine.spot.worker_pool import STUCK_SECONDS, PollResult, WorkerPool
-from auctune.train.data_parallel.trainer import ElasticTrainer
-from support.spot_runs import Requests, Site, ThreadLauncher, ThreadWorker, Work, honest, mute
+from support.elastic import ThreadWorker, Work, new_trainer
+from support.spot_runs import Site, ThreadLauncher, honest, mute
 
 pytest_plugins = ["support.spot_site"]
 
 
 @pytest.fixture
 def trainer(site: Site, tmp_path: Path) -> ElasticTrainer:
-    return ElasticTrainer(site.base, site.order.training, tmp_path, micro_batch=2)
+    return new_trainer(site.base, site.order.training, tmp_path, 2)
 
 
 class Yard:
     """Instances of a test."""
 
     def __init__(self, site: Site, trainer: ElasticTrainer) -> None:
-        self._site = site
-        self._ready: GradientMessage = {
-            "kind": "ready",
-            "base_digest": site.base.digest,
-            "data_digest": trainer.data_digest,
-            "num_parameters": trainer.values.size,
-        }
+        self._site, self._trainer = site, trainer
         self._held: list[Instance] = []
 
     def frozen(self) -> Instance:
@@ -55,9 +51,12 @@ class Yard:
         self._held.append(Instance(f"spot-{len(self._held)}", PurchaseOption.SPOT, launcher))
         return self._held[-1]
 
-    def _freeze(self, requests: Requests, send: Callable[[GradientMessage], None]) -> None:
-        send(self._ready)
-        mute(requests, send)
+    def _freeze(self, parent: ParentChannel[Any]) -> None:
+        facts = self._trainer.facts
+        parent.send({"kind": "ready", "base_digest": facts.base_digest})
+        parent.inbox.get()
+        parent.send({"kind": "file", "counts": asdict(facts.counts), "notes": []})
+        mute(parent)
 
 
 @pytest.fixture
@@ -78,12 +77,12 @@ def until(pool: WorkerPool, what: str) -> PollResult:
 def test_a_worker_that_is_stuck_is_killed_and_its_part_goes_to_another(
     site: Site, trainer: ElasticTrainer, yard: Yard
 ) -> None:
-    pool = WorkerPool(trainer, site.base.digest, stuck_seconds=0.0)
+    pool = WorkerPool(trainer, stuck_seconds=0.0)
     stuck = yard.frozen()
     pool.add(stuck)
     assert until(pool, "exited").exited == [stuck]
     assert pool.instances == []
-    patient = WorkerPool(trainer, site.base.digest)
+    patient = WorkerPool(trainer)
     patient.add(yard.honest())
     while trainer.rows < 2:
         patient.poll(0.05)
@@ -93,7 +92,7 @@ def test_a_worker_that_is_stuck_is_killed_and_its_part_goes_to_another(
 def test_a_worker_that_never_gets_ready_is_killed(
     site: Site, trainer: ElasticTrainer, yard: Yard
 ) -> None:
-    pool = WorkerPool(trainer, site.base.digest, stuck_seconds=0.0)
+    pool = WorkerPool(trainer, stuck_seconds=0.0)
     silent = yard.silent()
     pool.add(silent)
     assert until(pool, "exited").exited == [silent]
@@ -102,18 +101,17 @@ def test_a_worker_that_never_gets_ready_is_killed(
 def test_all_workers_get_the_same_array_of_a_steps_weights_which_is_not_changed_later(
     site: Site, trainer: ElasticTrainer, yard: Yard
 ) -> None:
-    pool = WorkerPool(trainer, site.base.digest)
-    weights = pool._current_weights()
+    pool = WorkerPool(trainer)
+    weights = trainer.weights
     before = weights.copy()
-    assert pool._current_weights() is weights
     pool.add(yard.honest())
     step = trainer.step
     while trainer.step == step:
         pool.poll(0.05)
+        assert trainer.weights is weights
         trainer.advance()
     np.testing.assert_array_equal(weights, before)
-    assert not np.array_equal(pool._current_weights(), before)
-    np.testing.assert_array_equal(pool._current_weights(), trainer.values)
+    assert not np.array_equal(trainer.weights, before)
 
 
 class Loading(ThreadWorker):
@@ -143,7 +141,7 @@ def test_a_worker_may_load_its_base_for_hours_as_long_as_it_lives(
     site: Site, trainer: ElasticTrainer
 ) -> None:
     clock = [0.0]
-    pool = WorkerPool(trainer, site.base.digest, now=lambda: clock[0])
+    pool = WorkerPool(trainer, now=lambda: clock[0])
     launcher = LoadingLauncher()
     pool.add(Instance("spot-0", PurchaseOption.SPOT, launcher))
     for _ in range(20):
@@ -162,7 +160,7 @@ def test_a_worker_may_load_its_base_for_hours_as_long_as_it_lives(
 def test_what_a_worker_says_after_it_has_left_is_not_heard(
     site: Site, trainer: ElasticTrainer, yard: Yard
 ) -> None:
-    pool = WorkerPool(trainer, site.base.digest)
+    pool = WorkerPool(trainer)
     leaving = yard.honest()
     pool.add(leaving)
     until(pool, "ready")
@@ -178,7 +176,7 @@ def test_what_a_worker_says_after_it_has_left_is_not_heard(
 def test_the_quicker_worker_does_what_the_frozen_one_does_not(
     site: Site, trainer: ElasticTrainer, yard: Yard
 ) -> None:
-    pool = WorkerPool(trainer, site.base.digest)
+    pool = WorkerPool(trainer)
     frozen, quick = yard.frozen(), yard.honest()
     pool.add(frozen)
     until(pool, "ready")

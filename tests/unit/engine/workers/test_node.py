@@ -20,11 +20,11 @@ from auctune.engine.unix_time import SteadyClock, since_boot
 from auctune.engine.workers.node import NodeWorker
 from auctune.train import checkpoint, tokenized_file
 from auctune.train.attempts import begin_attempt
-from auctune.train.checkpoint import Checkpoint, save_checkpoint
+from auctune.train.checkpoint import CHECKPOINTS, Checkpoint, save_checkpoint
 from auctune.train.job import LoraJob
 from auctune.train.stored_tokens import tokens_folder
 from auctune.train.tokenizer import load_tokenizer
-from auctune.train.trainer import CHECKPOINTS, MultiLoraTrainer
+from auctune.train.trainer import MultiLoraTrainer
 from support.small_bases import build_base, write_rows
 
 OUT_OF_MEMORY = "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"
@@ -200,7 +200,7 @@ def test_what_is_said_of_a_checkpoint_names_no_path_of_the_server(
         os.truncate(newest, 9)
     market = Market()
     trained = train(base, [replace(job, number=3) for job in jobs.values()], market=market)
-    assert trained["refused"]["other"]["found"] == "checkpoint 2 is of format 99, not 7"
+    assert trained["refused"]["other"]["found"] == "checkpoint 2 is of format 99, not 8"
     notes = {one["task"]: one["text"] for one in market.said if one["kind"] == "noted"}
     assert notes["torn"].startswith("checkpoint 2: tensors.safetensors has 9 of ")
     assert notes["gone"].startswith("no checkpoint is whole: checkpoint 1: tensors.safetensors has")

@@ -18,15 +18,14 @@ from transformers import get_scheduler
 from auctune.domain.dataset import DataSet, RowKind, read_dataset
 from auctune.domain.errors import CheckpointError, InputError
 from auctune.train.base import Base
-from auctune.train.checkpoint import load_checkpoint, save_checkpoint
+from auctune.train.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from auctune.train.data_parallel.batches import ChunkRows, Contribution, slot_batches
-from auctune.train.data_parallel.chunk_worker import ChunkWorker
-from auctune.train.data_parallel.reducer import AdapterReducer, AdapterState
+from auctune.train.data_parallel.gradient_worker import GradientWorker
 from auctune.train.job import LoraJob
 from auctune.train.multilora.dropout import row_key
 from auctune.train.rows import tokenize
 from auctune.train.trainer import MultiLoraTrainer
-from support.chunk_training import train_alone, train_slot
+from support.chunk_training import new_reducer, train_alone, train_slot
 from support.peft_adapters import start_of
 from support.peft_alone import batch_loss, plain_peft, replace_dropouts, trained_parameters
 from support.small_bases import FAMILIES, WORDS, build_base, write_rows
@@ -61,15 +60,15 @@ def total(chunks: list[DataSet]) -> int:
     return EPOCHS * sum(map(len, chunks))
 
 
-def is_same(one: AdapterState, other: AdapterState) -> bool:
-    arrays = ("weights", "exp_avg", "exp_avg_sq")
-    same = all(np.array_equal(getattr(one, name), getattr(other, name)) for name in arrays)
-    return same and (one.steps, one.rows, one.tokens) == (other.steps, other.rows, other.tokens)
+def is_same(one: Checkpoint, other: Checkpoint) -> bool:
+    assert set(one.tensors) == {"adapter", "exp_avg", "exp_avg_sq"}
+    same = all(torch.equal(one.tensors[name], other.tensors[name]) for name in one.tensors)
+    return same and one.state == other.state
 
 
 @pytest.fixture(scope="module")
-def alone(base: Base, job: LoraJob, chunks: list[DataSet]) -> AdapterState:
-    return train_alone(job, MICRO, ChunkWorker(base, job), chunks, SLOTS, total(chunks))
+def alone(base: Base, job: LoraJob, chunks: list[DataSet]) -> Checkpoint:
+    return train_alone(job, MICRO, GradientWorker(base, job), chunks, SLOTS, total(chunks))
 
 
 def test_a_job_that_starts_from_an_adapter_begins_with_its_weights(
@@ -78,7 +77,7 @@ def test_a_job_that_starts_from_an_adapter_begins_with_its_weights(
     family = "gpt2" if base.model.config.model_type == "gpt2" else "llama"
     start = start_of(tmp_path, base, family)
     path = start.pop("start_from")
-    worker = ChunkWorker(base, replace(job, **start))
+    worker = GradientWorker(base, replace(job, **start))
     new = worker.first_weights.copy()
     worker.start_from(path)
     trainer = MultiLoraTrainer(base, mode="exact")
@@ -88,52 +87,52 @@ def test_a_job_that_starts_from_an_adapter_begins_with_its_weights(
     np.testing.assert_array_equal(worker.first_weights, expected)
     assert not np.array_equal(worker.first_weights, new)
     with pytest.raises(InputError, match="start_from: is not the adapter"):
-        ChunkWorker(base, replace(job, **{**start, "start_digest": "0"})).start_from(path)
+        GradientWorker(base, replace(job, **{**start, "start_digest": "0"})).start_from(path)
 
 
 def test_activations_that_are_computed_again_change_no_bit(
-    base: Base, job: LoraJob, chunks: list[DataSet], alone: AdapterState
+    base: Base, job: LoraJob, chunks: list[DataSet], alone: Checkpoint
 ) -> None:
-    worker = ChunkWorker(base, job, gradient_checkpointing=True)
+    worker = GradientWorker(base, job, gradient_checkpointing=True)
     assert is_same(train_alone(job, MICRO, worker, chunks, SLOTS, total(chunks)), alone)
 
 
 @pytest.mark.slow
 def test_workers_at_two_sites_come_to_the_bits_of_one_process(
-    base: Base, job: LoraJob, chunks: list[DataSet], alone: AdapterState, tmp_path: Path
+    base: Base, job: LoraJob, chunks: list[DataSet], alone: Checkpoint, tmp_path: Path
 ) -> None:
-    north, south = ChunkWorker(base, job), ChunkWorker(base, job)
-    state: AdapterState | None = None
+    north, south = GradientWorker(base, job), GradientWorker(base, job)
+    state: Checkpoint | None = None
     for first, second in SLOTS:
         parts = [(south, {second: chunks[second]}), (north, {first: chunks[first]})]
         state, _ = train_slot(job, MICRO, state, parts, total(chunks))
         # A checkpoint between slots changes nothing.
-        save_checkpoint(tmp_path, state.steps, state.to_checkpoint())
-        state = AdapterState.from_checkpoint(load_checkpoint(tmp_path, state.steps))
+        save_checkpoint(tmp_path, state.state["steps"], state)
+        state = load_checkpoint(tmp_path, state.state["steps"])
     assert state is not None
     assert is_same(state, alone)
-    assert state.base_digest == base.digest
-    assert state.rows == total(chunks)
+    assert state.state["base_digest"] == base.digest
+    assert state.state["rows"] == total(chunks)
 
 
 def test_a_batch_of_one_site_after_the_other_is_not_that_of_both(
-    base: Base, job: LoraJob, chunks: list[DataSet], alone: AdapterState
+    base: Base, job: LoraJob, chunks: list[DataSet], alone: Checkpoint
 ) -> None:
     """The plan decides which rows meet in a batch, so it decides the weights."""
-    worker = ChunkWorker(base, job)
+    worker = GradientWorker(base, job)
     other = train_alone(job, MICRO, worker, chunks, ((0,), (2,), (1, 3)), total(chunks))
     assert not is_same(other, alone)
 
 
 @pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
 def test_weights_are_those_of_plain_peft_on_the_same_batches(
-    base: Base, job: LoraJob, chunks: list[DataSet], alone: AdapterState
+    base: Base, job: LoraJob, chunks: list[DataSet], alone: Checkpoint
 ) -> None:
-    worker = ChunkWorker(base, job)
+    worker = GradientWorker(base, job)
     model = plain_peft(base, job)
     weights = trained_parameters(model)
     worker.set_weights(worker.first_weights)
-    start = worker._adapter.weights.named(worker._adapter.weights.values)
+    start = worker.weights.named(worker.weights.values)
     for name, parameter in weights.items():
         parameter.data.copy_(start[name])
     dropouts = replace_dropouts(model, job)
@@ -164,8 +163,8 @@ def test_weights_are_those_of_plain_peft_on_the_same_batches(
             optimizer.param_groups[0]["lr"] = rates[done // job.batch_size]
             optimizer.step()
             done += len(picked)
-    worker.set_weights(alone.weights)
-    found = worker._adapter.weights.named(worker._adapter.weights.values)
+    worker.set_weights(alone.tensors["adapter"].numpy())
+    found = worker.weights.named(worker.weights.values)
     for name, parameter in weights.items():
         torch.testing.assert_close(found[name], parameter.detach(), rtol=0, atol=1e-5)
 
@@ -173,13 +172,14 @@ def test_weights_are_those_of_plain_peft_on_the_same_batches(
 def test_only_gradients_losses_and_counts_leave_a_worker(
     base: Base, job: LoraJob, chunks: list[DataSet]
 ) -> None:
-    worker = ChunkWorker(base, job)
-    sizes = worker.load(dict(enumerate(chunks)))
+    worker = GradientWorker(base, job)
+    sizes = worker.load_chunks(dict(enumerate(chunks)))
     rows = [row for chunk in chunks for row in tokenize(chunk, base.tokenizer, 24).rows]
     part = ChunkRows(0, 0, 0, MICRO)
     found = worker.compute(part)
     assert {name: type(getattr(found, name)) for name in found.__slots__} == {
         "gradient": np.ndarray, "loss": float, "hits": int, "num_targets": int,
+        "num_tokens": int,
     }  # fmt: skip
     assert found.gradient.shape == worker.first_weights.shape
     sent = pickle.dumps((sizes, found, worker.base_digest))
@@ -192,21 +192,26 @@ def test_only_gradients_losses_and_counts_leave_a_worker(
 def test_rows_with_nothing_to_learn_are_left_out_and_a_chunk_may_have_no_others(
     base: Base, job: LoraJob, chunks: list[DataSet]
 ) -> None:
-    worker = ChunkWorker(base, job)
+    worker = GradientWorker(base, job)
     row = {"prompt": "word1 " * 40, "completion": "word2"}
     empty = DataSet(chunks[0].kind, (row,) * 3)
     mixed = DataSet(chunks[0].kind, chunks[0].rows + empty.rows)
-    assert worker.load({7: mixed, 8: empty}) == {7: len(chunks[0]), 8: 0}
+    assert worker.load_chunks({7: mixed, 8: empty}) == {7: len(chunks[0]), 8: 0}
 
 
 def test_a_step_that_is_not_finite_is_not_taken(
-    base: Base, job: LoraJob, alone: AdapterState
+    base: Base, job: LoraJob, alone: Checkpoint
 ) -> None:
-    reducer = AdapterReducer(job, alone, 100)
+    reducer = new_reducer(job, GradientWorker(base, job), 100)
+    reducer.restore(alone)
     for gradient, loss in ((np.nan, 1.0), (0.0, np.nan)):
-        wrong = Contribution(np.full_like(alone.weights, gradient), loss, 0, 3)
-        assert np.isnan(reducer.reduce([wrong], 2)[0])
-    assert is_same(reducer.state(), alone)
+        wrong = Contribution(np.full_like(reducer.weights, gradient), loss, 0, 3)
+        reducer.add(wrong, 2)
+        point = reducer.step()
+        assert point is not None
+        assert np.isnan(point[3])
+        assert reducer.progress()["state"] == "failed"
+    assert is_same(reducer.capture(), alone)
 
 
 @pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
@@ -220,12 +225,12 @@ def test_the_adapter_is_loaded_by_plain_peft_and_lowers_the_loss_on_held_out_row
     )
     *chunks, held_out = (DataSet(RowKind.COMPLETION, rows[n : n + 6]) for n in (0, 6, 12))
     quick = replace(job, epochs=4, learning_rate=0.02, dropout=0.0, weight_decay=0.0)
-    worker = ChunkWorker(base, quick)
-    worker.load({}, held_out)
+    worker = GradientWorker(base, quick)
+    worker.load_chunks({}, held_out)
     before = worker.validate(0, 6)
     state = train_alone(quick, MICRO, worker, chunks, ((0, 1),), 4 * 12)
-    worker.set_weights(state.weights)
-    worker.load({}, held_out)
+    worker.set_weights(state.tensors["adapter"].numpy())
+    worker.load_chunks({}, held_out)
     after = worker.validate(0, 6)
     assert after.num_targets == before.num_targets
     assert after.loss < 0.8 * before.loss
@@ -237,11 +242,23 @@ def test_the_adapter_is_loaded_by_plain_peft_and_lowers_the_loss_on_held_out_row
     assert isinstance(PeftModel.from_pretrained(base.fresh_model(), str(tmp_path)), PeftModel)
 
 
-def test_a_checkpoint_of_something_else_is_refused(alone: AdapterState) -> None:
-    checkpoint = alone.to_checkpoint()
-    del checkpoint.tensors["exp_avg"]
+def test_a_checkpoint_of_something_else_is_refused(
+    base: Base, job: LoraJob, alone: Checkpoint
+) -> None:
+    tensors = {name: one for name, one in alone.tensors.items() if name != "exp_avg"}
+    reducer = new_reducer(job, GradientWorker(base, job), 100)
     with pytest.raises(CheckpointError, match="exp_avg"):
-        AdapterState.from_checkpoint(checkpoint)
+        reducer.restore(Checkpoint(tensors, alone.state))
+
+
+def test_a_checkpoint_of_the_format_before_is_that_of_this_one(
+    base: Base, job: LoraJob, alone: Checkpoint
+) -> None:
+    tensors = dict(alone.tensors)
+    tensors["weights"] = tensors.pop("adapter")
+    reducer = new_reducer(job, GradientWorker(base, job), 100)
+    reducer.restore(Checkpoint(tensors, alone.state))
+    assert is_same(reducer.capture(), alone)
 
 
 @given(

@@ -90,12 +90,15 @@ def read_failure(message: Message) -> AuctuneError:
     return SlotError(message["found"], out_of_memory=message.get("out_of_memory", False))
 
 
-def serve(parent: ParentChannel[Any], verbs: Mapping[str, Callable[[Message], Message]]) -> None:
+Verbs = Mapping[str, Callable[[Message], Message]]
+"""By what a request says is to `do`; each returns the answer."""
+
+
+def serve(parent: ParentChannel[Any], verbs: Verbs) -> None:
     """Answer the requests of a worker's parent, until it is to stop.
 
     Args:
-        parent: of the worker.
-        verbs: by what a request says is to `do`; each returns the answer.
+        parent, verbs: of the worker.
     """
     while (message := parent.inbox.get())["do"] != "stop":
         try:
