@@ -1,6 +1,6 @@
 """A coordinator as a process: `spot_coordinator.py SITE RUN`, resumed where RUN is there.
 
-It says a line whenever rows have been trained.
+It says a line whenever rows have been trained, and another whenever it is warned.
 """
 
 import json
@@ -13,7 +13,7 @@ import torch
 from auctune.engine.spot.clock import ModelClock
 from auctune.engine.spot.job import SpotRunConfig, run_spot_job
 from auctune.engine.spot.provider import LocalProvider
-from auctune.engine.spot.state import RowsTrained, SpotEvent
+from auctune.engine.spot.state import RowsTrained, SpotEvent, Warned
 from auctune.engine.spot.traces import MarketTrace
 from auctune.spot import SpotFirst, SpotJob
 from auctune.train.job import LoraJob
@@ -45,11 +45,13 @@ def make_trace() -> MarketTrace:
     )
 
 
-def print_rows(event: SpotEvent) -> None:
-    """Print a line whenever rows were trained."""
-    if isinstance(event, RowsTrained):
-        line = {"rows": event.progress.rows, "workers": event.num_workers}
-        print(json.dumps(line), flush=True)
+def print_event(event: SpotEvent) -> None:
+    """Print a line whenever rows were trained, and warnings."""
+    match event:
+        case RowsTrained(_, num_workers, progress):
+            print(json.dumps({"rows": progress.rows, "workers": num_workers}), flush=True)
+        case Warned(text):
+            print(json.dumps({"warning": text}), flush=True)
 
 
 def is_begun(folder: Path) -> bool:
@@ -68,7 +70,7 @@ def main(site: Path, folder: Path) -> None:
         folder,
         cache=site,
         make_clock=lambda rows: ModelClock(order.job, rows),
-        on_event=print_rows,
+        on_event=print_event,
         resume=is_begun(folder),
         saved_every=0.2,
     )

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -59,8 +59,9 @@ from auctune.train.checkpoint import CHECKPOINTS, load_latest
 from auctune.train.job import LoraJob
 from auctune.train.row_cursor import RowCursor
 
-# Of the reducer, which goes on from the newest checkpoint.
-_MAX_ATTEMPTS = 3
+_MAX_FAILURES = 3
+
+T = TypeVar("T")
 
 MakeClock = Callable[[int], SlotClock]
 """Rows of the whole workload -> the clock of the run."""
@@ -181,54 +182,74 @@ def run_spot_job(
             log.check_identity(identity)
             settings = config.worker_settings(cache)
             local = _LocalWorkers(config, settings, place, factory.is_warm(settings))
-            facts = local.read_facts()
+            facts = _persist(local.read_facts, lambda: 0, on_event)
             for note in facts.notes:
                 on_event(DataNoted(note))
             _begin(log, place, identity, facts)
-            for attempt in range(_MAX_ATTEMPTS):
-                if SpotRunState.fold(log.events).ended is not None:
-                    break
-                try:
-                    with (
-                        closing(factory.open(settings, place.log)) as provider,
-                        local.reducer() as reducer,
-                    ):
-                        trainer = ElasticTrainer(
-                            config.training, facts, reducer, place.state, config.micro_batch
-                        )
-                        for warning in trainer.warnings:
-                            on_event(Warned(warning))
-                        pool = WorkerPool(trainer)
-                        coordinator = Coordinator(
-                            job=config.job,
-                            policy=policy,
-                            forecast=forecast,
-                            trainer=trainer,
-                            pool=pool,
-                            provider=provider,
-                            clock=make_clock(trainer.total_rows),
-                            log=log,
-                            on_event=on_event,
-                            saved_every=saved_every,
-                            cap=cap,
-                            should_stop=should_stop,
-                        )
-                        coordinator.run()
-                        # The adapter is written before the end is recorded.
-                        if trainer.is_done and trainer.state == "done":
-                            _write_adapters(trainer, pool, local, place)
-                        coordinator.end()
-                except WorkerEndedError as error:
-                    if attempt == _MAX_ATTEMPTS - 1:
-                        raise
-                    # All but its newest steps is in a checkpoint.
-                    on_event(Warned(f"the reducer has ended ({error}); it is started again"))
+
+            def train() -> None:
+                with (
+                    closing(factory.open(settings, place.log)) as provider,
+                    local.reducer() as reducer,
+                ):
+                    trainer = ElasticTrainer(
+                        config.training, facts, reducer, place.state, config.micro_batch
+                    )
+                    for warning in trainer.warnings:
+                        on_event(Warned(warning))
+                    pool = WorkerPool(trainer)
+                    coordinator = Coordinator(
+                        job=config.job,
+                        policy=policy,
+                        forecast=forecast,
+                        trainer=trainer,
+                        pool=pool,
+                        provider=provider,
+                        clock=make_clock(trainer.total_rows),
+                        log=log,
+                        on_event=on_event,
+                        saved_every=saved_every,
+                        cap=cap,
+                        should_stop=should_stop,
+                    )
+                    coordinator.run()
+                    # The adapter is written before the end is recorded.
+                    if trainer.state == "done":
+                        _write_adapters(trainer, pool, local, place)
+                    coordinator.end()
+
+            if SpotRunState.fold(log.events).ended is None:
+                _persist(train, lambda: SpotRunState.fold(log.events).rows, on_event)
             state = SpotRunState.fold(log.events)
             total_rows = RowCursor(config.training, facts.counts).total_rows
             report = make_report(state, config.job, total_rows, place.adapter)
             clean_temp_files(place.bill)
             write_bill(place.bill, state, config.job, report)
             return report
+
+
+def _persist(action: Callable[[], T], progress: Callable[[], int], on_event: OnEvent) -> T:
+    """Return what an action returns; while its own workers end, and it gets on, do it again.
+
+    Args:
+        action: resumes where it was.
+        progress: returns how far it has come.
+        on_event: called with what has ended.
+
+    Raises:
+        WorkerEndedError: if it comes no further in some attempts in a row.
+    """
+    before, num_failures = progress(), 0
+    while True:
+        try:
+            return action()
+        except WorkerEndedError as error:
+            now = progress()
+            num_failures = 1 if now > before else num_failures + 1
+            before = now
+            if num_failures == _MAX_FAILURES:
+                raise
+            on_event(Warned(f"a process of the run has ended and is started again: {error}"))
 
 
 class _LocalWorkers:

@@ -11,11 +11,11 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from auctune.domain import AuctuneError, InputError
-from auctune.engine.elastic.errors import read_failure
+from auctune.domain import AuctuneError
+from auctune.engine.elastic.errors import SlotError, read_failure
 from auctune.engine.elastic.trainer import ElasticTrainer
 from auctune.engine.runtime.channel import Message
-from auctune.engine.runtime.requests import RequestWorker
+from auctune.engine.runtime.requests import RequestWorker, WorkerEndedError
 from auctune.engine.spot.provider import Instance, SpotRunError
 from auctune.train.data_parallel.batches import Contribution, RowRange
 from auctune.train.row_cursor import DataCounts
@@ -143,10 +143,11 @@ class WorkerPool:
     def _take(self, worker: _PooledWorker, answer: Future[Message], result: PollResult) -> None:
         try:
             message = answer.result()
-        except InputError:
-            raise
-        except AuctuneError:
-            # It has ended, or cannot go on: what it wrote is in the log of workers.
+        except WorkerEndedError:
+            self._drop(worker, result)
+            return
+        except SlotError:
+            # What it wrote is in the log of workers.
             worker.instance.kill()
             self._drop(worker, result)
             return
