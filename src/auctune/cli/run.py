@@ -7,7 +7,6 @@ import typer
 from rich.console import Console
 
 from auctune.cli._support.runs import NewRunFolder, Resume, resumable, run_folder
-from auctune.engine.market.directory import MarketDirectory
 from auctune.engine.market.market_file import read_market
 
 
@@ -36,9 +35,10 @@ def run(
     console = Console(highlight=False)
     with console.status("starting"):
         from auctune.engine.console import render_summary
-        from auctune.engine.main_job import resume_market, run_market
+        from auctune.standalone.folder import RunFolder
+        from auctune.standalone.market import resume_market, run_market
 
-    with resumable("run", folder, MarketDirectory(folder).exists):
+    with resumable("run", folder, RunFolder(folder).exists):
         if market is None:
             report = resume_market(folder, console)
         else:

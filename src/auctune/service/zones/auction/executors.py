@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from auctune.engine.base_facts import StartNode
+from auctune.engine.market.market_file import MarketFile
 from auctune.engine.runtime.local import LocalLauncher
 from auctune.engine.runtime.messages import NodeSettings, node_workers
 from auctune.engine.runtime.ray.launcher import RayLauncher
 from auctune.engine.runtime.ray.params import RayParams
-from auctune.engine.runtime.supervisor import Executor, OnNodeMessage
+from auctune.engine.runtime.supervisor import Executor, OnNodeMessage, SupervisorPolicy
 from auctune.service.config.auction import AuctionConfig
 from auctune.service.zones.core.scheduler import MakeExecutor
 
@@ -21,7 +22,12 @@ class ExecutorFactory(ABC):
 
     @abstractmethod
     def executor(
-        self, settings: Mapping[str, NodeSettings], work: Path, logs: Path, lock: int | None
+        self,
+        settings: Mapping[str, NodeSettings],
+        work: Path,
+        logs: Path,
+        lock: int | None,
+        policy: SupervisorPolicy | None = None,
     ) -> MakeExecutor:
         """Return a function that makes the executor, given the callback for its messages.
 
@@ -39,10 +45,15 @@ class LocalExecutorFactory(ExecutorFactory):
     """Nodes are child processes."""
 
     def executor(
-        self, settings: Mapping[str, NodeSettings], work: Path, logs: Path, lock: int | None
+        self,
+        settings: Mapping[str, NodeSettings],
+        work: Path,
+        logs: Path,
+        lock: int | None,
+        policy: SupervisorPolicy | None = None,
     ) -> MakeExecutor:
         return lambda on_message: Executor(
-            settings, LocalLauncher(node_workers(settings, logs), lock=lock), on_message
+            settings, LocalLauncher(node_workers(settings, logs), lock=lock), on_message, policy
         )
 
 
@@ -54,13 +65,18 @@ class RayExecutorFactory(ExecutorFactory):
     resources: Mapping[str, str]
 
     def executor(
-        self, settings: Mapping[str, NodeSettings], work: Path, logs: Path, lock: int | None
+        self,
+        settings: Mapping[str, NodeSettings],
+        work: Path,
+        logs: Path,
+        lock: int | None,
+        policy: SupervisorPolicy | None = None,
     ) -> MakeExecutor:
         def make(on_message: OnNodeMessage) -> Executor:
             launcher = RayLauncher(
                 settings, work, params=self.params, resources=self.resources, logs=logs, lock=lock
             )
-            return Executor(settings, launcher, on_message)
+            return Executor(settings, launcher, on_message, policy)
 
         return make
 
@@ -77,8 +93,8 @@ class RayExecutorFactory(ExecutorFactory):
             launcher.close()
 
 
-def executor_factory(entry: AuctionConfig) -> ExecutorFactory:
-    """Return the factory that the settings of a zone name."""
+def executor_factory(entry: AuctionConfig | MarketFile) -> ExecutorFactory:
+    """Return the factory that the settings of a zone, or a market file, name."""
     if entry.executor == "local":
         return LocalExecutorFactory()
     resources = {node.id: node.resource for node in entry.nodes if node.resource is not None}
