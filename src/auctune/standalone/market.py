@@ -489,7 +489,7 @@ class MarketRun:
         if ended:
             self._zone.call(lambda zone: zone.end_jobs(ended))
         for name in ended:
-            write_task(self._folder, report_task(self._bids[name], self._zone.by_job[name]))
+            write_task(self._folder, report_task(self._bids[name].task, self._zone.by_job[name]))
 
     def _last_result(self, name: str) -> Mapping[str, Any] | None:
         """Return the result of the newest slot in which a job was trained."""
@@ -518,7 +518,7 @@ class MarketRun:
                 self._console.training(slot, name, result["rows"], result["total_rows"], loss)
                 self._note_slow(slot, body["node"], body["seconds"])
             case EventType.FINISHED | EventType.FAILED:
-                self._console.finished(slot, report_task(bid, events))
+                self._console.finished(slot, report_task(bid.task, events))
 
     def _note_slow(self, slot: int, node: str, seconds: float) -> None:
         """Show once for each node that a slot was too long; the report counts all such slots."""

@@ -9,7 +9,6 @@ from decimal import Decimal
 from auctune.atomic_files import write_atomically
 from auctune.domain import Decision, MarketState, Receipt, Schedule, Task, round_money
 from auctune.domain.money import ZERO
-from auctune.engine.market.demand import Bid
 from auctune.engine.market.report import write_report
 from auctune.engine.market.report_data import (
     LossPoint,
@@ -81,7 +80,7 @@ def write_outcome(
     """
     write_decisions(folder, by_job)
     tasks = [
-        report_task(bid, by_job[bid.task.id])
+        report_task(bid.task, by_job[bid.task.id])
         for bid in sorted(prepared.bids, key=lambda bid: bid.task.arrival)
         if bid.task.id in by_job
     ]
@@ -117,9 +116,9 @@ def write_outcome(
     return report
 
 
-def report_task(bid: Bid, events: Events) -> ReportTask:
-    """Return a bid, its decision and its training, by the events about it."""
-    task, decision = bid.task, decision_of(events)
+def report_task(task: Task, events: Events) -> ReportTask:
+    """Return a task, its decision and its training, by the events about it."""
+    decision = decision_of(events)
     vendor = None if decision.schedule is None else decision.schedule.vendor
     quote = next((quote for quote in task.quotes if quote.vendor == vendor), None)
     trained = [event for event in events if event.type == EventType.TRAINED]
