@@ -47,9 +47,11 @@ from auctune.service.zones.auction.state import AuctionModel, AuctionState
 from auctune.service.zones.auction.supply import Bid as ZoneBid
 from auctune.service.zones.auction.supply import Supply
 from auctune.service.zones.auction.zone import AuctionZone
+from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import JobNoted
 from auctune.service.zones.core.scheduler import SlotScheduler
 from auctune.service.zones.core.snapshots import replay_until
+from auctune.service.zones.core.zone import EventWriter
 from auctune.standalone.folder import RunFolder
 from auctune.standalone.preparation import (
     Prepared,
@@ -170,6 +172,7 @@ def _created_record(prepared: Prepared, staged: RunFolder) -> dict[str, Any]:
         "profiles": {name: profile.to_json() for name, profile in prepared.profiles.items()},
         "mechanism": mechanism,
         "settings": settings,
+        "rolls": False,
         "sample_tokens": prepared.market.sample_tokens,
         "epoch": time.time(),
         "slot_seconds": prepared.market.slot_seconds,
@@ -178,21 +181,26 @@ def _created_record(prepared: Prepared, staged: RunFolder) -> dict[str, Any]:
 
 
 class MarketZone(AuctionZone):
-    """Auction zone of a market file: a bid is for slots from its arrival on, none after the last.
+    """Auction zone of a market file, whose bids are for slots from their arrival on.
 
     Args:
         tasks: of all bids, by job.
+        supply, model, clock, writer: as of `AuctionZone`.
     """
 
-    def __init__(self, tasks: Mapping[str, Task], supply: Supply, *zone: Any) -> None:
-        super().__init__(ZONE, supply, *zone)
+    def __init__(
+        self,
+        tasks: Mapping[str, Task],
+        supply: Supply,
+        model: AuctionModel,
+        clock: SlotClock,
+        writer: EventWriter,
+    ) -> None:
+        super().__init__(ZONE, supply, model, clock, writer)
         self._tasks = tasks
 
     def task(self, bid: ZoneBid) -> Task:
         return self._tasks[bid.job]
-
-    def _last_slot(self) -> int:
-        return self.supply.cluster.slots - 1
 
     def end_jobs(self, failures: Mapping[str, str | None]) -> None:
         """End jobs whose training is over: None, or why it could not go on.

@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from decimal import Decimal
+from typing import Any
 
 from auctune.atomic_files import write_atomically
 from auctune.domain import Decision, MarketState, Receipt, Schedule, Task, round_money
@@ -153,8 +154,10 @@ def report_task(task: Task, events: Events) -> ReportTask:
         rows=0 if last is None else last["rows"],
         tokens=0 if last is None else last["tokens"],
         steps=0 if last is None else last["steps"],
-        losses=tuple(_loss_point(losses[step]) for step in sorted(losses)),
-        validation=() if last is None else tuple(map(_validation_point, last["validation"])),
+        losses=tuple(LossPoint(*_numbers(losses[step])) for step in sorted(losses)),
+        validation=()
+        if last is None
+        else tuple(ValidationPoint(*_numbers(point)) for point in last["validation"]),
         adapter=f"tasks/{task.id}/adapter" if last is not None and last["exported"] else None,
         repair=repair,
         notes=tuple(event.body["text"] for event in events if event.type == EventType.NOTE_ADDED),
@@ -187,18 +190,6 @@ def _slow_nodes(prepared: Prepared, events: Iterator[ZoneEvent]) -> Iterator[str
             )
 
 
-# JSON has no numbers that are not finite: a loss that is none is null in the log.
-
-
-def _loss_point(point: Sequence[float]) -> LossPoint:
-    step, rows, tokens, loss, accuracy = point
-    return LossPoint(int(step), int(rows), int(tokens), _loss(loss), accuracy)
-
-
-def _validation_point(point: Sequence[float]) -> ValidationPoint:
-    epoch, rows, loss, accuracy = point
-    return ValidationPoint(int(epoch), int(rows), _loss(loss), accuracy)
-
-
-def _loss(value: float | None) -> float:
-    return math.nan if value is None else value
+def _numbers(point: Sequence[Any]) -> Iterator[Any]:
+    """Yield the numbers of a point; JSON has null for a loss that is not finite."""
+    return (math.nan if number is None else number for number in point)
