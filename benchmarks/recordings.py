@@ -42,6 +42,7 @@ from auctune.service.config.generator import to_toml
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from support.market_runs import descendants, with_change, write_market
+from support.market_runs import read_events as read_log
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
@@ -50,7 +51,7 @@ EXAMPLES = ROOT / "examples"
 VOLATILE = frozenset({
     "seconds", "switch_seconds", "moment", "overhead", "switching", "measured", "inputs", "notes",
     "most_bytes", "max_bytes", "suspended", "resumed", "host", "pid", "trace", "created_at",
-    "finished_at", "time_unix", "estimated_finish", "version",
+    "finished_at", "time_unix", "estimated_finish", "version", "epoch",
 })  # fmt: skip
 # Lines of progress, which come as often as there is time for.
 PROGRESS = re.compile(
@@ -217,9 +218,10 @@ def read_out(out: Path) -> Facts:
 def read_events(out: Path) -> list[Any]:
     """Return the events of a run; nodes that train side by side are in the order of names."""
     journal = out / "state" / "journal.jsonl"
-    if not journal.exists():
-        return []
-    events = [scrub(json.loads(line.partition(b" ")[2])) for line in journal.open("rb")]
+    if journal.exists():
+        events = [scrub(json.loads(line.partition(b" ")[2])) for line in journal.open("rb")]
+    else:
+        events = scrub(read_log(out))
     groups = groupby(events, key=lambda event: event["type"])
     return [event for _, group in groups for event in sorted(group, key=to_text)]
 
