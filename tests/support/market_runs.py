@@ -26,7 +26,7 @@ from auctune.engine.market.report_data import MarketReport
 from auctune.service.storage import EventLog, open_readonly
 from auctune.service.zones.core.snapshots import read_event
 from auctune.standalone.folder import RunFolder
-from auctune.standalone.market import ZONE
+from auctune.standalone.market_zone import ZONE
 from auctune.standalone.preparation import Prepared, Report, input_files, prepare
 from support.waits import WAIT_SECONDS, poll
 
