@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from auctune.atomic_files import write_atomically
-from auctune.domain import Decision, MarketState, Receipt, Schedule, Task, round_money
+from auctune.domain import Decision, MarketState, Schedule, Task, round_money
 from auctune.domain.money import ZERO
 from auctune.engine.market.report import write_report
 from auctune.engine.market.report_data import (
@@ -20,7 +20,7 @@ from auctune.engine.market.report_data import (
     TaskState,
     ValidationPoint,
 )
-from auctune.engine.records import read_decision, receipt_record
+from auctune.engine.records import Record, read_decision, schedule_record
 from auctune.engine.vendors import RepairReport
 from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.service.zones.auction.events import AuctionEventType
@@ -42,25 +42,29 @@ def write_decisions(folder: RunFolder, by_job: Mapping[str, Events]) -> None:
 def write_task(folder: RunFolder, task: ReportTask) -> None:
     """Write a finished task's receipt, loss curve and vendor's report beside its adapters."""
     place = folder.result(task.id)
-    receipt = Receipt(
-        task=task.id,
-        payment=task.payment,
-        vendor_price=task.vendor_price,
-        operating_cost=task.operating_cost,
-        schedule=Schedule(task.schedule, task.vendor),
-        outcome=task.state,
-        rows=task.rows,
-        tokens=task.tokens,
-        steps=task.steps,
-        first_loss=task.losses[0].loss if task.losses else None,
-        last_loss=task.losses[-1].loss if task.losses else None,
-    )
-    write_json(place / "receipt.json", receipt_record(receipt))
+    write_json(place / "receipt.json", receipt_record(task))
     publish_epochs(folder.work / task.id, place)
     points = [json.dumps(asdict(point), allow_nan=False) for point in task.losses]
     write_atomically(place / "losses.jsonl", "".join(f"{x}\n" for x in points).encode())
     if task.repair is not None:
         write_json(place / "repair.json", task.repair.to_json())
+
+
+def receipt_record(task: ReportTask) -> Record:
+    """Return the account of a finished task, as its owner gets it; money as text."""
+    return {
+        "task": task.id,
+        "payment": str(task.payment),
+        "vendor_price": str(task.vendor_price),
+        "operating_cost": str(task.operating_cost),
+        "schedule": schedule_record(Schedule(task.schedule, task.vendor)),
+        "outcome": task.state,
+        "rows": task.rows,
+        "tokens": task.tokens,
+        "steps": task.steps,
+        "first_loss": task.losses[0].loss if task.losses else None,
+        "last_loss": task.losses[-1].loss if task.losses else None,
+    }
 
 
 def write_outcome(
