@@ -51,7 +51,7 @@ EXAMPLES = ROOT / "examples"
 VOLATILE = frozenset({
     "seconds", "switch_seconds", "moment", "overhead", "switching", "measured", "inputs", "notes",
     "most_bytes", "max_bytes", "suspended", "resumed", "host", "pid", "trace", "created_at",
-    "finished_at", "time_unix", "estimated_finish", "version", "epoch",
+    "finished_at", "time_unix", "estimated_finish", "version",
 })  # fmt: skip
 # Lines of progress, which come as often as there is time for.
 PROGRESS = re.compile(
@@ -221,7 +221,8 @@ def read_events(out: Path) -> list[Any]:
     if journal.exists():
         events = [scrub(json.loads(line.partition(b" ")[2])) for line in journal.open("rb")]
     else:
-        events = scrub(read_log(out))
+        # The first one has the time of the start.
+        events = scrub(read_log(out)[1:])
     groups = groupby(events, key=lambda event: event["type"])
     return [event for _, group in groups for event in sorted(group, key=to_text)]
 

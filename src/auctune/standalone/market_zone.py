@@ -42,6 +42,11 @@ class MarketZone(AuctionZone):
         super().__init__(ZONE, supply, model, clock, writer)
         self._tasks = tasks
 
+    def begin_slots(self) -> None:
+        # Idle ones as well, as in a simulation: prices learn at the beginning of each.
+        for slot in range(self.state.slot + 1, self.clock.slot() + 1):
+            self.begin_slot(slot)
+
     def task(self, bid: ZoneBid) -> Task:
         return self._tasks[bid.job]
 

@@ -19,7 +19,7 @@ from auctune.service.metrics import Metrics
 from auctune.service.notifier import Notifier
 from auctune.service.storage import Committer, EventLog, Store, open_readonly, open_store
 from auctune.service.storage.events import ZoneEvent
-from auctune.service.zones.core.actor import ZoneActor
+from auctune.service.zones.core.actor import ZoneActor, ZoneUnavailableError
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.snapshots import created_event, read_event
 from auctune.service.zones.core.zone import AnyZone, EventWriter
@@ -73,9 +73,13 @@ class ZoneRun(Generic[Z]):
         """Run a command on the zone; return its answer once its events are on disk.
 
         Raises:
-            ZoneUnavailableError: if the log cannot be written.
+            StoreError: if the log cannot be written.
         """
-        answer = self._actor.submit(run).result()
+        try:
+            answer = self._actor.submit(run).result()
+        except ZoneUnavailableError as error:
+            # Its message is for users of a service, who may not see the reason.
+            raise error.__cause__ or error from None
         self._follow(self._actor.name)
         return answer
 
