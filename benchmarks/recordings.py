@@ -42,6 +42,7 @@ from auctune.service.config.generator import to_toml
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from support.market_runs import descendants, with_change, write_market
+from support.market_runs import read_events as read_log
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
@@ -217,9 +218,11 @@ def read_out(out: Path) -> Facts:
 def read_events(out: Path) -> list[Any]:
     """Return the events of a run; nodes that train side by side are in the order of names."""
     journal = out / "state" / "journal.jsonl"
-    if not journal.exists():
-        return []
-    events = [scrub(json.loads(line.partition(b" ")[2])) for line in journal.open("rb")]
+    if journal.exists():
+        events = [scrub(json.loads(line.partition(b" ")[2])) for line in journal.open("rb")]
+    else:
+        # The first one has the time of the start.
+        events = scrub(read_log(out)[1:])
     groups = groupby(events, key=lambda event: event["type"])
     return [event for _, group in groups for event in sorted(group, key=to_text)]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from auctune.engine.main_job import run_market
+from auctune.standalone.market import run_market
 from auctune.train.tiny import tiny_folder
 from support.adapted import losses
 from support.market_runs import EXAMPLE, quiet, read_decisions, read_events, report_of
@@ -53,8 +53,8 @@ def test_every_payment_is_at_most_the_bid_and_the_same_everywhere(first_market: 
 
 def test_every_task_is_done_within_its_plan(first_market: Path) -> None:
     for event in read_events(first_market):
-        if event["type"] == "trained":
-            assert all(result["rows"] > 0 for result in event["results"].values())
+        if event["type"] == "job.trained":
+            assert event["result"]["rows"] > 0
     for task in report_of(first_market).tasks:
         if task.admitted:
             assert task.finished_slot is not None

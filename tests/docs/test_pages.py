@@ -13,13 +13,13 @@ from rich.console import Console
 
 from auctune import registry
 from auctune.engine.console import RunConsole
-from auctune.engine.main_job import run_market
-from auctune.engine.market.market_file import BidEntry, MarketFile, NodeTypeEntry
-from auctune.engine.prepared import prepare
+from auctune.engine.market.market_file import BidEntry, MarketFile, NodeTypeEntry, read_market
 from auctune.parameter_text import parse_label
 from auctune.service.config.models import ServiceConfig
 from auctune.sim.spot.forecasts import forecaster_names, parse_forecaster
 from auctune.sim.timeshare.bundle_file import BundleFile
+from auctune.standalone.market import run_market
+from auctune.standalone.preparation import prepare
 from auctune.train import profile
 from auctune.train.cost_model import MARGIN_QUANTILE
 from auctune.train.profile import Effort
@@ -220,7 +220,8 @@ def example_lines(tiny_cache: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def _decisions(market: Path, cache: Path) -> list[str]:
-    prepared = prepare(market, lambda given: EXAMPLE / given, cache, {}, lambda *_: None)
+    table, place = read_market(market), str(market)
+    prepared = prepare(table, place, table.base, EXAMPLE.joinpath, cache, {}, lambda *_: None)
     console = Console(record=True, width=200, file=io.StringIO())
     shown = RunConsole(console)
     for bid in sorted(prepared.bids, key=lambda bid: bid.task.arrival):

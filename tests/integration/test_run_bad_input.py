@@ -10,10 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from auctune.domain import InputError
-from auctune.engine.base_place import base_cache
-from auctune.engine.prepared import beside, prepare
 from support.command_line import run_auctune
-from support.market_runs import small_market, to_toml, with_change, write_market
+from support.market_runs import prepare_market, small_market, to_toml, with_change, write_market
 from support.thorough import drawn
 
 pytest_plugins = ["support.market_fixtures", "support.tiny_bases"]
@@ -258,7 +256,7 @@ def test_whatever_is_changed_in_a_market_it_works_or_is_refused_by_name(
     market.write_text(to_toml(table))
     refusal = f"{market}: "
     try:
-        prepared = prepare(market, beside(market), base_cache(), {}, lambda what, share: None)
+        prepared = prepare_market(market)
         for bid in sorted(prepared.bids, key=lambda bid: bid.task.arrival):
             prepared.mechanism.offer(bid.task, bid.task.arrival)
     except InputError as error:
@@ -272,6 +270,6 @@ def test_a_wrong_setting_of_the_auction_shows_before_anything_is_loaded(tmp_path
     said: list[str] = []
 
     with pytest.raises(InputError, match=r"auction: colour: is not a setting of this mechanism"):
-        prepare(market, beside(market), base_cache(), {}, lambda what, _: said.append(what))
+        prepare_market(market, report=lambda what, _: said.append(what))
 
     assert said == []

@@ -1,16 +1,19 @@
-"""What a disk may do to a run: damaged checkpoints, a torn journal, inputs that were changed."""
+"""What a disk may do to a run: damaged checkpoints, a torn log, inputs that were changed."""
 
 import shutil
 import signal
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from auctune.cli._support.errors import exit_code_of
 from auctune.domain import InputError
-from auctune.engine.main_job import resume_market
 from auctune.engine.market.report_data import MarketReport
+from auctune.service.storage.engine import FILE_NAME
+from auctune.standalone.market import resume_market
 from auctune.train.checkpoint import load_latest
 from support.market_runs import (
     VALIDATION_ROWS,
@@ -36,7 +39,7 @@ def stopped(cache_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     table = small_market() | {"nodes": small_market()["nodes"][:1]}
     market = write_market(folder / "market", table)
     child = commands.start("run", market, "--out", folder / "out")
-    child.poll(lambda: count_events(folder / "out", "slot_done") == 2)
+    child.poll(lambda: count_events(folder / "out", "slot.started") == 3)
     child.kill_group(signal.SIGKILL)
     commands.clear()
     shutil.rmtree(folder / "market")
@@ -50,15 +53,13 @@ def out(stopped: Path, tmp_path: Path, in_cache: Path) -> Path:
     return tmp_path / "out"
 
 
-def test_a_damaged_checkpoint_and_half_an_event_are_passed_over_and_said(out: Path) -> None:
+def test_damaged_checkpoints_are_passed_over_and_said(out: Path) -> None:
     before = read_events(out)
     sums, mood = _checkpoints(out, "sums"), _checkpoints(out, "mood")
     assert len(sums) == len(mood) == 2
     _flip(sums[-1] / "tensors.safetensors")
     state = mood[-1] / "state.json"
     state.write_bytes(state.read_bytes()[:-7])
-    with (out / "state" / "journal.jsonl").open("ab") as journal:
-        journal.write(b'1234abcd {"type": "tra')
 
     report, text = _resume(out)
 
@@ -76,8 +77,8 @@ def test_a_task_whose_checkpoints_are_all_damaged_is_trained_from_its_first_row(
     for folder in _checkpoints(out, "sums"):
         (folder / "manifest.json").unlink()
     # The last event was not yet whole on disk either.
-    journal = out / "state" / "journal.jsonl"
-    journal.write_bytes(journal.read_bytes()[:-9])
+    log = out / "state" / "auctune.db-wal"
+    log.write_bytes(log.read_bytes()[:-9])
     before = read_events(out)
 
     report, text = _resume(out)
@@ -95,13 +96,15 @@ def test_damage_that_cannot_be_mended_is_one_line_and_changes_nothing(out: Path)
 
         return apply
 
+    def change_event(state: Path) -> None:
+        with closing(sqlite3.connect(state / FILE_NAME)) as database, database:
+            database.execute("DROP TRIGGER IF EXISTS events_refuse_update")
+            database.execute("UPDATE events SET slot = 9 WHERE type = 'job.decided'")
+
     for number, (damage, expected) in enumerate(
         (
-            (
-                edit("journal.jsonl", lambda b: b.replace(b"decided", b"dezided", 1)),
-                "line 2: is",
-            ),
-            (edit("journal.jsonl", lambda b: b""), "is empty; expected"),
+            (change_event, "does not match its checksum"),
+            (edit(FILE_NAME, lambda b: b""), "is empty; expected"),
             (edit("inputs/000-market.toml", lambda b: b + b"\n"), "market.toml: is not as it was"),
             (edit("inputs/names.json", lambda b: b"{}"), "names.json: is not as it was when"),
             (
@@ -112,6 +115,7 @@ def test_damage_that_cannot_be_mended_is_one_line_and_changes_nothing(out: Path)
     ):
         copy = out.parent / f"damaged-{number}"
         shutil.copytree(out, copy)
+        read_events(copy)
         damage(copy / "state")
         before = _contents(copy)
 
@@ -142,7 +146,7 @@ def _contents(out: Path) -> dict[str, bytes]:
     return {
         path.relative_to(out).as_posix(): path.read_bytes()
         for path in out.rglob("*")
-        if path.is_file() and path.name != ".lock"
+        if path.is_file() and not path.name.endswith((".lock", "-wal", "-shm"))
     }
 
 

@@ -9,16 +9,16 @@ import pytest
 
 from auctune.device_profile import Profile, read_profile
 from auctune.domain import Reason
-from auctune.engine.base_place import base_cache
-from auctune.engine.main_job import resume_market, run_market
 from auctune.engine.market.report_data import TaskState
-from auctune.engine.prepared import Prepared, beside, prepare
 from auctune.sim.result_file import decision_json
+from auctune.standalone.market import resume_market, run_market
+from auctune.standalone.preparation import Prepared
 from support.command_line import run_auctune
 from support.market_runs import (
     Commands,
     Table,
     count_events,
+    prepare_market,
     quiet,
     read_decisions,
     read_events,
@@ -36,7 +36,7 @@ def test_cells_of_a_task_that_stops_early_go_to_a_later_bid_and_nan_ends_its_own
 ) -> None:
     market, out = write_market(tmp_path / "market", _crowded_market()), tmp_path / "out"
     # Without what is given back there would be no room for the later bid.
-    reasons = {line["task"]: line["reason"] for line in _decide_alone(_prepare(market, {}))}
+    reasons = {line["task"]: line["reason"] for line in _decide_alone(prepare_market(market))}
     assert reasons == {"stuck": None, "late": Reason.NO_CAPACITY, "astray": None}
 
     console = quiet()
@@ -44,9 +44,9 @@ def test_cells_of_a_task_that_stops_early_go_to_a_later_bid_and_nan_ends_its_own
 
     decisions = {line["task"]: line for line in read_decisions(out)}
     released = {
-        event["task"]: {cell["slot"] for cell in event["cells"]}
+        event["job"]: {cell["slot"] for cell in event["given_up"]}
         for event in read_events(out)
-        if event["type"] == "released"
+        if event["type"] == "job.released"
     }
     assert decisions["late"]["admitted"]
     used = {cell["slot"] for cell in decisions["late"]["schedule"]}
@@ -77,20 +77,18 @@ def test_a_measured_profile_is_kept_and_what_is_resumed_decides_by_it(
     table |= {"nodes": table["nodes"][:1], "bids": table["bids"][:2], "slot_seconds": 5}
     market, out = write_market(tmp_path / "market", table), tmp_path / "out"
     child = auctune.start("run", market, "--out", out)
-    assert child.poll(lambda: count_events(out, "decided") > 0), child.text
+    assert child.poll(lambda: count_events(out, "job.decided") > 0), child.text
     child.kill_group(signal.SIGKILL)
     child.wait()
-    path = out / "state" / "profiles" / "slow.json"
-    kept = read_profile(path)
+    kept = Profile.from_json(read_events(out)[0]["profiles"]["slow"], "profile")
 
     resume_market(out, quiet())
 
-    assert read_profile(path) == kept
     mine = [_work(line) for line in read_decisions(out)]
-    assert mine == [_work(line) for line in _decide_alone(_prepare(market, {"slow": kept}))]
+    assert mine == [_work(line) for line in _decide_alone(prepare_market(market, {"slow": kept}))]
     # Measured a moment later, the same machine would have promised something else.
     again = replace(kept, token_seconds=1.01 * kept.token_seconds)
-    assert mine != [_work(line) for line in _decide_alone(_prepare(market, {"slow": again}))]
+    assert mine != [_work(line) for line in _decide_alone(prepare_market(market, {"slow": again}))]
 
 
 def test_profile_measures_the_tiny_base_into_a_file(
@@ -155,10 +153,6 @@ def _crowded_market() -> Table:
          "schedule": "constant"},
     ]  # fmt: skip
     return table
-
-
-def _prepare(market: Path, known: dict[str, Profile]) -> Prepared:
-    return prepare(market, beside(market), base_cache(), known, lambda what, share: None)
 
 
 def _decide_alone(prepared: Prepared) -> list[Table]:

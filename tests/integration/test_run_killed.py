@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from auctune.engine.main_job import resume_market, run_market
+from auctune.standalone.market import resume_market, run_market
 from auctune.train.checkpoint import load_latest
 from support.market_runs import (
     Child,
@@ -114,7 +114,7 @@ def _progressed(child: Child, out: Path, more: int) -> bool:
 
 
 def _trained(out: Path) -> int:
-    return sum(event["type"] == "trained" for event in read_events(out))
+    return sum(event["type"] == "job.trained" for event in read_events(out))
 
 
 def _kill(child: Child, victim: str, draw: random.Random) -> None:

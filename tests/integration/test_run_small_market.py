@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from auctune.domain import InputError
-from auctune.engine.main_job import resume_market, run_market
 from auctune.engine.market.report_data import TaskState
+from auctune.standalone.market import resume_market, run_market
 from auctune.train.adapter_files import read_start
 from auctune.train.checkpoint import load_latest
 from support.market_runs import (
@@ -134,21 +134,21 @@ def test_loss_curves_are_whole_and_fall(finished: Path) -> None:
 
 def test_validation_repair_and_released_cells_are_on_record(finished: Path) -> None:
     tasks = {task.id: task for task in report_of(finished).tasks}
-    released = [event for event in read_events(finished) if event["type"] == "released"]
+    released = [event for event in read_events(finished) if event["type"] == "job.released"]
 
     assert [point.epoch for point in tasks["sums"].validation] == [1, 2, 3]
     assert tasks["codes"].repair is not None
     assert tasks["codes"].repair.rows_out < tasks["codes"].repair.rows_in == 24
     assert (finished / "tasks" / "codes" / "repair.json").is_file()
     # Its rows were fewer after the repair than before.
-    assert [event["task"] for event in released] == ["codes"]
+    assert [event["job"] for event in released] == ["codes"]
     assert (finished / "report.html").read_text().startswith("<!doctype html>")
 
 
 def test_resuming_a_finished_run_only_writes_its_report_again(
     finished: Path, in_cache: Path
 ) -> None:
-    journal = (finished / "state" / "journal.jsonl").read_bytes()
+    events = read_events(finished)
     report = (finished / "report.json").read_bytes()
     adapter = (finished / "tasks" / "sums" / "adapter").stat()
     (finished / "report.html").unlink()
@@ -156,7 +156,7 @@ def test_resuming_a_finished_run_only_writes_its_report_again(
 
     resume_market(finished, quiet())
 
-    assert (finished / "state" / "journal.jsonl").read_bytes() == journal
+    assert read_events(finished) == events
     assert (finished / "report.json").read_bytes() == report
     assert (finished / "tasks" / "sums" / "adapter").stat() == adapter
     assert (finished / "report.html").is_file()
@@ -168,7 +168,7 @@ def test_ctrl_c_stops_at_once_and_the_run_goes_on_without_its_inputs(
 ) -> None:
     market, out = write_market(tmp_path / "market"), tmp_path / "out"
     child = auctune.start("run", market, "--out", out)
-    assert child.poll(lambda: count_events(out, "trained") > 0), child.text
+    assert child.poll(lambda: count_events(out, "job.trained") > 0), child.text
     nodes = child.nodes()
 
     with pytest.raises(InputError, match="in use by another process"):

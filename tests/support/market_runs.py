@@ -19,8 +19,15 @@ from rich.console import Console
 from safetensors.torch import load_file
 from torch import Tensor
 
-from auctune.engine.event_log import EventLog
+from auctune.device_profile import Profile
+from auctune.engine.base_place import base_cache
+from auctune.engine.market.market_file import read_market
 from auctune.engine.market.report_data import MarketReport
+from auctune.service.storage import EventLog, open_readonly
+from auctune.service.zones.core.snapshots import read_event
+from auctune.standalone.folder import RunFolder
+from auctune.standalone.market_zone import ZONE
+from auctune.standalone.preparation import Prepared, Report, input_files, prepare
 from support.waits import WAIT_SECONDS, poll
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "first-market"
@@ -86,6 +93,15 @@ def write_market(folder: Path, table: Table | None = None) -> Path:
     market = folder / "market.toml"
     market.write_text(to_toml(small_market() if table is None else table))
     return market
+
+
+def prepare_market(
+    market: Path, known: Mapping[str, Profile] | None = None, report: Report = lambda *_: None
+) -> Prepared:
+    """Prepare a market where its files are."""
+    table = read_market(market)
+    base, files = input_files(table, market)
+    return prepare(table, str(market), base, files.__getitem__, base_cache(), known or {}, report)
 
 
 def to_toml(table: Mapping[str, Any]) -> str:
@@ -192,14 +208,15 @@ class Commands:
 
 
 def read_events(out: Path) -> list[Table]:
-    journal = out / "state" / "journal.jsonl"
-    if not journal.exists():
+    """Events in the log of a run: type, job and slot, and the fields of the body."""
+    if not RunFolder(out).log.exists():
         return []
-    copy = out.parent / f"{out.name}-journal"
-    copy.write_bytes(journal.read_bytes())
-    reader = EventLog(copy)
-    reader.close()
-    return reader.events
+    with open_readonly(out / "state") as reader:
+        events = map(read_event, EventLog(reader).read_zone(ZONE))
+        return [
+            {"type": event.type, "job": event.job, "slot": event.slot} | event.body
+            for event in events
+        ]
 
 
 def read_decisions(out: Path) -> list[Table]:

@@ -1,5 +1,6 @@
 """`auctune run`: run a market file, from bids to trained adapters."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -7,8 +8,9 @@ import typer
 from rich.console import Console
 
 from auctune.cli._support.runs import NewRunFolder, Resume, resumable, run_folder
-from auctune.engine.market.directory import MarketDirectory
+from auctune.domain import InputError
 from auctune.engine.market.market_file import read_market
+from auctune.extras import install_command
 
 
 def run(
@@ -33,12 +35,17 @@ def run(
     if market is not None:
         # Report errors in the file before the slow import of torch.
         read_market(market)
+    missing = [name for name in ("torch", "peft", "sqlalchemy") if find_spec(name) is None]
+    if missing:
+        found = f"needs {', '.join(missing)}, not installed"
+        raise InputError("auctune run", found, install_command("train", "service"))
     console = Console(highlight=False)
     with console.status("starting"):
         from auctune.engine.console import render_summary
-        from auctune.engine.main_job import resume_market, run_market
+        from auctune.standalone.folder import RunFolder
+        from auctune.standalone.market import resume_market, run_market
 
-    with resumable("run", folder, MarketDirectory(folder).exists):
+    with resumable("run", folder, RunFolder(folder).exists):
         if market is None:
             report = resume_market(folder, console)
         else:

@@ -8,7 +8,7 @@ from auctune.domain.cluster import (
     RepeatedEnergy,
     check_task,
 )
-from auctune.domain.decision import Cell, Decision, MenuLine, PriceMenu, Reason, Receipt, Schedule
+from auctune.domain.decision import Cell, Decision, MenuLine, PriceMenu, Reason, Schedule
 from auctune.domain.errors import AuctuneError, CheckpointError, InputError
 from auctune.domain.events import (
     Commitment,
@@ -53,7 +53,6 @@ __all__ = [
     "PricesLearned",
     "Quote",
     "Reason",
-    "Receipt",
     "Released",
     "RepeatedEnergy",
     "Replanned",

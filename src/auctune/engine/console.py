@@ -15,7 +15,6 @@ from auctune.domain.money import format_money
 if TYPE_CHECKING:
     from auctune.engine.market.demand import Bid
     from auctune.engine.market.report_data import MarketReport, ReportTask
-    from auctune.engine.state import TaskRecord
 
 LINE_SECONDS = 10.0
 """Time between two lines on the progress of one step."""
@@ -120,21 +119,16 @@ class RunConsole:
             facts += f"  loss {loss:.3f}"
         self._bars.update(self._tasks[task], completed=rows, total=total, facts=facts)
 
-    def finished(self, slot: int, bid: "Bid", record: "TaskRecord") -> None:
+    def finished(self, slot: int, task: "ReportTask") -> None:
         """Print a line for a task whose training has ended."""
-        if task := self._tasks.pop(bid.task.id, None):
-            self._bars.remove_task(task)
-        assert record.result is not None
+        if bar := self._tasks.pop(task.id, None):
+            self._bars.remove_task(bar)
         line = Text(f"slot {slot:>3} ")
-        if record.result.state == "done":
-            line.append(f" {bid.task.id} ", style="bold")
-            line.append("done", style="green")
-        else:
-            line.append(f" {bid.task.id} ", style="bold")
-            line.append("failed", style="red")
-        if record.losses:
-            line.append(f": loss {record.losses[0][3]:.3f} to {record.losses[-1][3]:.3f}")
-            line.append(f" in {record.result.steps} steps")
+        line.append(f" {task.id} ", style="bold")
+        line.append(str(task.state), style=_STYLES[task.state])
+        if task.losses:
+            line.append(f": loss {task.losses[0].loss:.3f} to {task.losses[-1].loss:.3f}")
+            line.append(f" in {task.steps} steps")
         self.console.print(line, soft_wrap=True)
 
     def noted(self, text: str) -> None:

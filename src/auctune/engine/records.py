@@ -1,10 +1,9 @@
-"""Decisions, schedules and receipts as plain JSON values, and back, without loss."""
+"""Decisions and schedules as plain JSON values, and back, without loss."""
 
-from dataclasses import asdict
 from decimal import Decimal
 from typing import Any
 
-from auctune.domain import Cell, Decision, Reason, Receipt, Schedule
+from auctune.domain import Cell, Decision, Reason, Schedule
 from auctune.train.job import CurvePoint
 
 Record = dict[str, Any]
@@ -56,12 +55,3 @@ def read_schedule(record: Record) -> Schedule:
 def loss_record(point: CurvePoint) -> Record:
     """A line of a loss curve."""
     return dict(zip(("step", "rows", "tokens", "loss", "token_accuracy"), point, strict=True))
-
-
-def receipt_record(receipt: Receipt) -> Record:
-    """A receipt as its owner gets it; money as text."""
-    record = asdict(receipt)
-    for name in ("payment", "vendor_price", "operating_cost"):
-        record[name] = str(record[name])
-    record["schedule"] = schedule_record(receipt.schedule)
-    return record

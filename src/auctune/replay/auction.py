@@ -13,12 +13,10 @@ from auctune.domain import (
     PricesLearned,
     Reason,
     Released,
-    RepeatedEnergy,
     Replanned,
 )
 from auctune.domain.decision import MenuLine
 from auctune.engine.records import decision_record, read_decision, read_schedule
-from auctune.registry import build
 from auctune.replay.auction_outcome import AuctionOutcome, outcome_under, recorded_outcome
 from auctune.replay.compare import Progress, ReplayInput, Tick, ZoneReplay
 from auctune.replay.verify import Body, Difference, LogVerifier, Rule, noop
@@ -32,6 +30,7 @@ from auctune.service.zones.auction.job import (
 from auctune.service.zones.auction.state import (
     AuctionModel,
     AuctionState,
+    build_mechanism,
     empty_model,
     mechanism_event_data,
 )
@@ -108,13 +107,12 @@ class AuctionVerifier(LogVerifier[AuctionState, Admission]):
             if taken is None:
                 return None
             decision = taken
-        last = slot + self.state.cluster.slots - 1
         is_over = decision.reason is Reason.OVER_BUDGET
         return {
             **body,
             "decision": decision_record(decision),
             "budget_remaining": str(task.budget) if is_over else None,
-            "earliest": earliest_feasible_slot(mechanism, task, decision, slot, last),
+            "earliest": earliest_feasible_slot(mechanism, task, decision, slot),
         }
 
     def _advance(self, slot: int) -> None:
@@ -233,5 +231,4 @@ class AuctionReplay(ZoneReplay[AuctionOutcome]):
         return progress(label, self.log.count(EventType.DECIDED)) or noop
 
     def _build(self, contender: Contender) -> Admission:
-        energy = RepeatedEnergy(self._cluster)
-        return build(contender.mechanism, self._cluster, contender.settings, energy=energy)
+        return build_mechanism(self.log.opened, contender.mechanism, contender.settings)

@@ -5,5 +5,5 @@ this machine; `ray`: in an actor of a Ray cluster), and a supervisor restarts it
 imported in workers alone.
 
 Launchers implement the protocols of `worker`. Which one a zone or a run uses is decided in
-`auctune.service.zones.auction.executors` and `auctune.engine.main_job`, by the setting `executor`.
+`auctune.service.zones.auction.executors`, by the setting `executor`.
 """

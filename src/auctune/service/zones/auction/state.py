@@ -224,10 +224,22 @@ def empty_model(opened: Mapping[str, Any], energy: EnergyForecast | None = None)
 
     `energy` is what slots cost that are not recorded yet, or None to repeat the first window.
     """
+    mechanism = build_mechanism(opened, opened["mechanism"], opened["settings"], energy)
+    return ZoneModel(AuctionState(cluster=read_cluster(opened["cluster"])), mechanism)
+
+
+def build_mechanism(
+    opened: Mapping[str, Any],
+    name: str,
+    settings: Mapping[str, str],
+    energy: EnergyForecast | None = None,
+) -> Admission:
+    """Return a mechanism for the empty market of a zone, otherwise as `empty_model`."""
     cluster = read_cluster(opened["cluster"])
-    forecast = RepeatedEnergy(cluster) if energy is None else energy
-    mechanism = build(opened["mechanism"], cluster, opened["settings"], energy=forecast)
-    return ZoneModel(AuctionState(cluster=cluster), mechanism)
+    # A market without a service ends with its last slot; the window of a service's zone rolls.
+    if energy is None and opened.get("rolls", True):
+        energy = RepeatedEnergy(cluster)
+    return build(name, cluster, settings, energy=energy)
 
 
 def mechanism_event_data(event: Event) -> AuctionSlotStarted | PricesUpdated:

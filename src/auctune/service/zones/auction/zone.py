@@ -55,15 +55,17 @@ _TOO_LATE = (Reason.NO_CAPACITY, Reason.NO_FEASIBLE_SCHEDULE)
 
 
 def earliest_feasible_slot(
-    mechanism: Admission, task: Task, decision: Decision, now: int, last: int
+    mechanism: Admission, task: Task, decision: Decision, now: int
 ) -> int | None:
     """Return the earliest slot by whose end a task could finish that misses its deadline.
 
-    Found by bisection up to the slot `last`: what can finish by a deadline can finish by every
-    later one. The mechanism is not changed.
+    Found by bisection up to the market's last slot: what can finish by a deadline can finish by
+    every later one. The mechanism is not changed.
     """
     if decision.reason not in _TOO_LATE:
         return None
+    market = mechanism.state()
+    last = market.first_slot + len(market.compute_price) - 1
 
     def can_be_done(deadline: int) -> bool:
         return mechanism.preview(replace(task, deadline=deadline), now).reason not in _TOO_LATE
@@ -300,11 +302,9 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
 
         On nodes slower than their profile it has more work, and so more slots.
         """
-        task = self.supply.task(bid, self.clock, self.state.slot + 1, self._last_slot())
+        last = self.state.slot + self.supply.cluster.slots - 1
+        task = self.supply.task(bid, self.clock, self.state.slot + 1, last)
         return replace(task, work=task.work / self.speed.speed)
-
-    def _last_slot(self) -> int:
-        return self.state.slot + self.supply.cluster.slots - 1
 
     def _advance(self, slot: int) -> None:
         self._has_unrecorded_change = True
@@ -324,7 +324,6 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
     def _decision_data(
         self, bid: Bid, task: Task, decision: Decision, line: MenuLine | None = None
     ) -> AuctionDecided:
-        slot, last = self.state.slot, self._last_slot()
         return AuctionDecided(
             owner=bid.owner,
             request=bid.request,
@@ -335,7 +334,7 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
             offers={offer.vendor: offer.reference for offer in bid.offers if offer.reference},
             decision=decision,
             budget_remaining=task.budget if decision.reason is Reason.OVER_BUDGET else None,
-            earliest=earliest_feasible_slot(self.mechanism, task, decision, slot, last),
+            earliest=earliest_feasible_slot(self.mechanism, task, decision, self.state.slot),
             line=None
             if line is None
             else {"deadline": line.deadline, "schedule": schedule_record(line.schedule)},

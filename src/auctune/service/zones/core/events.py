@@ -186,7 +186,7 @@ class JobFailed(EventData):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobNoted(EventData):
-    """Something was noted for a job's owner."""
+    """Something was noted for a job's owner; about no job, for the operator of a run."""
 
     type = EventType.NOTE_ADDED
 

@@ -79,6 +79,10 @@ class SlotScheduler(ABC, Generic[Z, J]):
     def _training_file(self, job: J) -> str:
         return job.training.data
 
+    def _slot_end(self, zone: Z) -> float | None:
+        """Return when the current slot ends, in unix time; None: once its targets are reached."""
+        return zone.clock.slot_end(zone.event_slot)
+
     def _on_slot_begun(self, zone: Z) -> None:
         """Handle jobs that are not in flight after the dispatch of a slot."""
 
@@ -138,7 +142,7 @@ class SlotScheduler(ABC, Generic[Z, J]):
             requests = [self._request(zone, job) for job in jobs if self._can_train(zone, job)]
             if requests:
                 self._in_flight[slot, node] = frozenset(one.job.id for one in requests)
-                self._executor.train(slot, node, requests, zone.clock.slot_end(slot))
+                self._executor.train(slot, node, requests, self._slot_end(zone))
 
     def _request(self, zone: Z, job: J) -> TaskQuota:
         training = job.training

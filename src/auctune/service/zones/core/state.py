@@ -132,7 +132,7 @@ class ZoneState(ABC, Generic[J]):
         return Effects((self.projection.open(event, job),), job.admission_entries())
 
     def _noted(self, event: ZoneEvent, data: JobNoted) -> Effects:
-        job = self.jobs.get(job_of(event))
+        job = None if event.job is None else self.jobs.get(event.job)
         if job is None:
             return Effects()
         job.notes.append(data.text)

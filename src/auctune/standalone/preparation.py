@@ -1,22 +1,18 @@
-"""Everything that a market run needs before its first slot: read, measured and checked.
-
-Nothing is written here: a market that is wrong anywhere leaves nothing behind.
-"""
+"""Everything that a market run needs before its first slot: read, measured and checked."""
 
 import queue
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from auctune.device_profile import Profile, read_profile
+from auctune.device_profile import Profile
 from auctune.domain import Admission, Cluster, InputError, Task
 from auctune.domain.base_name import resolve_base
 from auctune.engine.data.examiner import Examiner
 from auctune.engine.market.demand import Appraiser, Bid, Request, make_bids
-from auctune.engine.market.directory import InputFile
-from auctune.engine.market.market_file import MarketFile, Resolve, read_market
+from auctune.engine.market.market_file import MarketFile, Resolve
 from auctune.engine.market.supply import make_cluster, threads_per_node
 from auctune.engine.runtime.local import start_node
 from auctune.engine.runtime.messages import NodeError, NodeSettings, WorkerMessage, measure_request
@@ -29,7 +25,7 @@ from auctune.train.multilora.adapters import check_start
 from auctune.train.tiny import tiny_folder
 
 Report = Callable[[str, float], None]
-"""Told what is being done, and the share of it done, from 0 to 1."""
+"""Called with the step in progress, and the share of it that is done, from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +34,6 @@ class Prepared:
 
     Attributes:
         market: the file.
-        files: it and those that it names, as they were before they were read.
         cluster: the supply.
         profiles: by node type.
         bids: in file order.
@@ -51,7 +46,6 @@ class Prepared:
     """
 
     market: MarketFile
-    files: tuple[InputFile, ...]
     cluster: Cluster
     profiles: dict[str, Profile]
     bids: tuple[Bid, ...]
@@ -64,48 +58,41 @@ class Prepared:
 
 
 def prepare(
-    path: Path,
+    market: MarketFile,
+    place: str,
+    base: str,
     resolve: Resolve,
     cache: Path,
-    known_profiles: dict[str, Profile],
+    known_profiles: Mapping[str, Profile],
     report: Report,
-    place: str | None = None,
-    base: str | None = None,
 ) -> Prepared:
-    """Read a market file and all that it names, and measure the nodes that ask for it.
+    """Read all that a market file names, and measure the nodes that ask for it; write nothing.
 
     Args:
-        path: the market file.
+        market: the file.
+        place: its name in errors.
+        base: name of its base, as of `input_files`.
         resolve: finds the files that it names.
         cache: folder of bases that are built here.
         known_profiles: measured earlier in this run, by node type.
-        report: told how far it is.
-        place: how errors call the market file; none: by its path.
-        base: where the base is; none: as the market file says.
+        report: called with the progress.
 
     Raises:
         InputError: for the first thing that is wrong.
     """
-    place = place or str(path)
-    # A file that is not there is read_market's to name.
-    own = [InputFile.note("", path)] if _is_file(path) else []
-    market = read_market(path, place)
     vendors: dict[str, RepairVendor] = {v.name: RepairVendor(v.params()) for v in market.vendors}
     try:
-        _check_auction(market)
-        files = (*own, *_note_files(market, resolve))
         given = _read_profiles(market, resolve)
         _check_devices(market)
-        name = base or resolve_base(market.base, resolve("."))
-        loaded = _load_base(name, market.dtype, cache, report)
+        loaded = _load_base(base, market.dtype, cache, report)
         report("reading the data sets", 0.0)
         examiner = Examiner(loaded.tokenizer, loaded.context_tokens)
         appraiser = Appraiser(examiner, tuple(vendors.values()), resolve)
         requests = appraiser.requests(market.bids, partial(check_start, loaded))
-        profiles = given | known_profiles
+        profiles = {**given, **known_profiles}
         for kind in market.node_types:
             if kind not in profiles:
-                profiles[kind] = _measure(market, kind, name, cache, report)
+                profiles[kind] = _measure(market, kind, base, cache, report)
         cluster = make_cluster(market, profiles)
         bids = tuple(make_bids(market, cluster, profiles, requests))
         report("readying the auction (compiled once on this machine)", 0.0)
@@ -114,12 +101,11 @@ def prepare(
         raise error.within(place) from None
     return Prepared(
         market=market,
-        files=files,
         cluster=cluster,
         profiles=profiles,
         bids=bids,
         vendors=vendors,
-        base=name,
+        base=base,
         base_digest=loaded.digest,
         appraiser=appraiser,
         mechanism=mechanism,
@@ -132,50 +118,54 @@ def prepare(
     )
 
 
-def beside(market: Path) -> Resolve:
-    """Finds files as a market file names them: by paths from its own folder."""
+def input_files(market: MarketFile, path: Path) -> tuple[str, dict[str, Path]]:
+    """Return the name of a market's base, and the files that it names, with itself as "".
 
-    def resolve(given: str) -> Path:
-        path = Path(given)
-        try:
-            return market.parent / path.expanduser()
-        except RuntimeError:
-            # There is no user of that name, so "~name" is a file's.
-            return market.parent / path
+    Paths in it start from its own folder. Nothing is read.
 
-    return resolve
+    Args:
+        market: the file.
+        path: where it is.
 
-
-def relocate(prepared: Prepared, resolve: Resolve) -> Prepared:
-    """The same market with its data read from elsewhere."""
-
-    def moved(bid: Bid) -> Bid:
-        entry = bid.request.entry
-        job = replace(
-            bid.job,
-            data=resolve(entry.data),
-            validation=None if entry.validation is None else resolve(entry.validation),
-            start_from=None if entry.start_from is None else resolve(entry.start_from),
-        )
-        return replace(bid, request=replace(bid.request, job=job))
-
-    return replace(prepared, bids=tuple(map(moved, prepared.bids)))
+    Raises:
+        InputError: if there is no such base or file, or a setting of the auction is wrong.
+    """
+    files, place = {"": path}, str(path)
+    try:
+        # A mistyped setting shows now, and not after minutes of measuring.
+        _check_auction(market)
+        for field, given in _named_files(market):
+            files[given] = found = _beside(path, given)
+            if field.endswith(".start_from"):
+                if not (_is_file(found) or found.is_dir()):
+                    raise InputError(field, f"there is no folder {given!r}", "an adapter's folder")
+            elif not _is_file(found):
+                raise InputError(field, f"there is no file {given!r}", "the path of a file")
+        return resolve_base(market.base, path.parent), files
+    except InputError as error:
+        raise error.within(place) from None
 
 
-def _named_files(market: MarketFile) -> list[tuple[str, str]]:
-    """Every file that a market names: its field, and the path as given."""
-    files = [
-        (f"node_types.{name}.profile", entry.profile)
-        for name, entry in market.node_types.items()
-        if entry.profile is not None
-    ]
+def _beside(market: Path, given: str) -> Path:
+    path = Path(given)
+    try:
+        return market.parent / path.expanduser()
+    except RuntimeError:
+        # There is no user of that name, so "~name" is a file's.
+        return market.parent / path
+
+
+def _named_files(market: MarketFile) -> Iterable[tuple[str, str]]:
+    """Yield every file that a market names: its field, and the path as given."""
+    for name, entry in market.node_types.items():
+        if entry.profile is not None:
+            yield f"node_types.{name}.profile", entry.profile
     for index, bid in enumerate(market.bids):
-        files.append((f"bids[{index}].data", bid.data))
+        yield f"bids[{index}].data", bid.data
         if bid.validation is not None:
-            files.append((f"bids[{index}].validation", bid.validation))
+            yield f"bids[{index}].validation", bid.validation
         if bid.start_from is not None:
-            files.append((f"bids[{index}].start_from", bid.start_from))
-    return files
+            yield f"bids[{index}].start_from", bid.start_from
 
 
 def node_settings(
@@ -202,17 +192,6 @@ def node_settings(
     )
 
 
-def _note_files(market: MarketFile, resolve: Resolve) -> Iterator[InputFile]:
-    for field, given in _named_files(market):
-        path = resolve(given)
-        if field.endswith(".start_from"):
-            if not (_is_file(path) or path.is_dir()):
-                raise InputError(field, f"there is no folder {given!r}", "an adapter's folder")
-        elif not _is_file(path):
-            raise InputError(field, f"there is no file {given!r}", "the path of a file")
-        yield InputFile.note(given, path)
-
-
 def _is_file(path: Path) -> bool:
     # Where a name is too long, or a folder may not be read, there is no file for us.
     with suppress(OSError):
@@ -220,15 +199,15 @@ def _is_file(path: Path) -> bool:
     return False
 
 
-def _auction_settings(market: MarketFile) -> tuple[str, dict[str, str]]:
+def auction_settings(market: MarketFile) -> tuple[str, dict[str, str]]:
+    """Return name and settings of a market's mechanism."""
     settings = {key: str(value) for key, value in market.auction.items()}
     return settings.pop("mechanism", "pdftsp"), settings
 
 
 def _check_auction(market: MarketFile) -> None:
-    """Find a mistyped setting now, and not after minutes of measuring."""
     try:
-        check_settings(*_auction_settings(market))
+        check_settings(*auction_settings(market))
     except InputError as error:
         raise error.within("auction") from None
 
@@ -247,10 +226,8 @@ def _read_profiles(market: MarketFile, resolve: Resolve) -> dict[str, Profile]:
     profiles = {}
     for name, entry in market.node_types.items():
         if entry.profile is not None:
-            try:
-                profiles[name] = read_profile(resolve(entry.profile))
-            except InputError as error:
-                raise error.within(f"node_types.{name}.profile") from None
+            text, place = resolve(entry.profile).read_bytes(), f"node_types.{name}.profile"
+            profiles[name] = Profile.from_json(text, place)
     return profiles
 
 
@@ -294,7 +271,7 @@ def _ready_mechanism(market: MarketFile, cluster: Cluster, bids: tuple[Bid, ...]
 
 
 def _build_mechanism(market: MarketFile, cluster: Cluster, tasks: tuple[Task, ...]) -> Admission:
-    name, settings = _auction_settings(market)
+    name, settings = auction_settings(market)
     try:
         return build(name, cluster, settings, tasks)
     except InputError as error:

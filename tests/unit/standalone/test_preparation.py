@@ -5,16 +5,13 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.engine.base_place import base_cache
-from auctune.engine.prepared import Prepared, beside, prepare
+from auctune.engine.market.market_file import read_market
+from auctune.standalone.preparation import Prepared, input_files
 from auctune.train.tiny import tiny_folder
-from support.market_runs import with_change, write_market
+from support.market_runs import prepare_market, with_change, write_market
 from support.tiny_architecture import tiny_architecture
 
 pytest_plugins = ["support.market_fixtures", "support.tiny_bases"]
-
-
-def _prepare(market: Path) -> Prepared:
-    return prepare(market, beside(market), base_cache(), {}, lambda what, share: None)
 
 
 def _other_notes(prepared: Prepared) -> list[str]:
@@ -29,10 +26,10 @@ def test_a_base_is_looked_for_beside_the_market_file_and_known_by_its_absolute_p
     shutil.copytree(tiny_folder(base_cache()), tmp_path / "market" / "models" / "mine")
     monkeypatch.chdir(tmp_path)
 
-    prepared = _prepare(Path("market") / market.name)
+    prepared = prepare_market(Path("market") / market.name)
 
     assert prepared.base == str(tmp_path / "market" / "models" / "mine")
-    named = _prepare(write_market(tmp_path / "other"))
+    named = prepare_market(write_market(tmp_path / "other"))
     assert (named.base, named.base_digest) == ("tiny", prepared.base_digest)
     assert _other_notes(prepared) == []
 
@@ -40,7 +37,7 @@ def test_a_base_is_looked_for_beside_the_market_file_and_known_by_its_absolute_p
 def test_work_is_counted_in_samples_of_tokens_over_all_epochs(
     in_cache: Path, tmp_path: Path
 ) -> None:
-    prepared = _prepare(write_market(tmp_path / "market"))
+    prepared = prepare_market(write_market(tmp_path / "market"))
     (bid, unvalidated, *_, repaired) = prepared.bids
     size, validation = bid.request.size, bid.request.size.validation
 
@@ -64,16 +61,14 @@ def test_work_is_counted_in_samples_of_tokens_over_all_epochs(
     assert repaired.request.size.rows == 24
 
 
-def test_files_are_noted_before_they_are_read(in_cache: Path, tmp_path: Path) -> None:
+def test_all_files_that_a_market_names_are_its_inputs_and_itself(tmp_path: Path) -> None:
     market = write_market(tmp_path / "market")
-    prepared = _prepare(market)
 
-    assert {file.given for file in prepared.files} == {
-        "", "sums.jsonl", "mood.jsonl", "codes.jsonl", "check.jsonl", "slow.json",
-    }  # fmt: skip
-    market.write_text(market.read_text() + "\n")
-    with pytest.raises(InputError, match=r"market.toml: was changed while the market was prep"):
-        prepared.files[0].check_unchanged()
+    base, files = input_files(read_market(market), market)
+
+    names = {"sums.jsonl", "mood.jsonl", "codes.jsonl", "check.jsonl", "slow.json"}
+    assert base == "tiny"
+    assert files == {"": market} | {name: market.parent / name for name in names}
 
 
 def test_a_profile_of_another_base_is_noted(in_cache: Path, tmp_path: Path) -> None:
@@ -82,7 +77,7 @@ def test_a_profile_of_another_base_is_noted(in_cache: Path, tmp_path: Path) -> N
     text = profile.read_text()
     profile.write_text(text.replace(tiny_architecture(), "0" * 64))
 
-    (note,) = _other_notes(_prepare(market))
+    (note,) = _other_notes(prepare_market(market))
     assert "profile slow was measured with another base" in note
 
 
@@ -93,7 +88,7 @@ def test_rows_that_lose_their_ends_are_noted_and_many_are_refused_unless_their_o
     data = tmp_path / "market" / "sums.jsonl"
     long = '{"prompt": "Add.", "completion": "' + " 1234567" * 400 + '"}\n'
     data.write_text(data.read_text() + long)
-    (note,) = _other_notes(_prepare(market))
+    (note,) = _other_notes(prepare_market(market))
     assert note.startswith(
         "sums: rows longer than the base's context of 512 are truncated: 1 of 41; "
     )
@@ -104,8 +99,8 @@ def test_rows_that_lose_their_ends_are_noted_and_many_are_refused_unless_their_o
         r"bids\[0\] \(sums\): data sums.jsonl: rows longer than .* would be truncated: 10 of 50; "
     )
     with pytest.raises(InputError, match=found):
-        _prepare(market)
+        prepare_market(market)
     insisting = write_market(tmp_path / "other", with_change(("bids", 0, "truncate"), True))
     shutil.copy(data, tmp_path / "other" / "sums.jsonl")
-    (note,) = _other_notes(_prepare(insisting))
+    (note,) = _other_notes(prepare_market(insisting))
     assert "are truncated: 10 of 50" in note

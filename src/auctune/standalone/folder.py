@@ -1,0 +1,178 @@
+"""Folder of a run without a service: its layout, copies of its inputs, and how a run starts in it.
+
+DIR/
+  tasks/ID/               results of a job
+  state/                  what a resumed run needs; nothing in it is for people
+    inputs/               the run's file and every file that it names
+    auctune.db            log of the zone's events; without it there is no run
+    work/ID/              checkpoints of a job, and its repaired data
+    nodes/ID.log          what a node's process wrote on standard error
+  .lock                   held by the process of the run, and by its workers
+
+A run starts completely or not at all. Its inputs are copied to a staging folder and checked there,
+and the log is created beside them. An earlier run is moved into the staging folder; then the staged
+state folder is renamed to its place. A start that was killed leaves its staging folder, by which
+the next one knows that other files there are of a run.
+"""
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from auctune.atomic_files import sync_path, write_atomically
+from auctune.domain import InputError
+from auctune.engine.run_directory import RunDirectory, lock_file
+from auctune.service.storage.engine import FILE_NAME
+from auctune.train.adapter_files import pack_adapter
+
+STAGING = ".state.new"
+REPORTS = ("decisions.jsonl", "report.json", "report.html")
+
+
+class RunFolder(RunDirectory):
+    """Folder of one run."""
+
+    @property
+    def inputs(self) -> Path:
+        """Copies of the run's file and of the files that it names."""
+        return self.state / "inputs"
+
+    @property
+    def log(self) -> Path:
+        """Database with the log of the zone's events."""
+        return self.state / FILE_NAME
+
+    @property
+    def worker_logs(self) -> Path:
+        """Standard error of the nodes' workers."""
+        return self.state / "nodes"
+
+    @property
+    def work(self) -> Path:
+        """Folder of checkpoints and repaired data, by job."""
+        return self.state / "work"
+
+    def repaired(self, job: str) -> Path:
+        """Return a job's data as its vendor repaired them."""
+        return self.work / job / "data.jsonl"
+
+    def result(self, job: str) -> Path:
+        """Return the folder of a job's result."""
+        return self.root / "tasks" / job
+
+    def resolve(self, given: str) -> Path:
+        """Return the copy of a file that the run's file names; that file itself is ""."""
+        names: dict[str, str] = json.loads((self.inputs / "names.json").read_bytes())
+        return self.inputs / names[given]
+
+    def exists(self) -> bool:
+        """Return whether a run was started here, by this release or an earlier one."""
+        return self.log.exists() or self.event_log.exists()
+
+    def check_new(self, *, fresh: bool) -> None:
+        """Refuse a folder that holds an earlier run (unless it may be deleted), or anything else.
+
+        Raises:
+            InputError: naming the folder.
+        """
+        root = self.root
+        if root.exists() and not root.is_dir():
+            raise InputError(f"--out {root}", "is a file", "a folder that is new or empty")
+        if self.exists():
+            if fresh:
+                return
+            raise InputError(
+                f"--out {root}",
+                "holds a run already",
+                f"--resume {root} to go on with it, --fresh to delete it, or another folder",
+            )
+        names = {path.name for path in root.iterdir()} if root.exists() else set()
+        of_a_run = {STAGING, "tasks", *REPORTS} if STAGING in names else set()
+        if names - {self.lock.name} - of_a_run:
+            raise InputError(f"--out {root}", "holds other files", "a folder that is new or empty")
+
+    @contextmanager
+    def locked(self) -> Iterator[int]:
+        """Lock the folder for this process; a new one in which no run starts is removed again.
+
+        Yields:
+            Descriptor of the lock, which workers inherit.
+
+        Raises:
+            InputError: if another process holds it.
+        """
+        is_new = not self.root.exists()
+        self.root.mkdir(parents=True, exist_ok=True)
+        with lock_file(self.lock, str(self.root)) as descriptor:
+            try:
+                yield descriptor
+            finally:
+                if is_new and [*self.root.iterdir()] == [self.lock]:
+                    shutil.rmtree(self.root)
+
+    @contextmanager
+    def staged(self, files: Mapping[str, Path]) -> Iterator["RunFolder"]:
+        """Start a run, in place of an earlier one; an error leaves the folder as it was.
+
+        Args:
+            files: what the run reads, by the names in its file; a folder is that of an adapter.
+
+        Yields:
+            The staged folder: the inputs are in it, and the log is to be created in it.
+        """
+        staging = RunFolder(self.root / STAGING)
+        _empty(staging.root)
+        try:
+            staging._copy(files)
+            yield staging
+        except BaseException:
+            shutil.rmtree(staging.root)
+            raise
+        for path in (staging.state, *staging.state.rglob("*")):
+            sync_path(path)
+        self._put_aside(staging.root / "earlier")
+        staging.state.replace(self.state)
+        sync_path(self.root)
+        shutil.rmtree(staging.root)
+
+    def clean_temp_files(self) -> None:
+        """Remove temporary files of reports and results whose writers were killed."""
+        for pattern in (*(f".{name}.*" for name in REPORTS), "tasks/*/.*.json*"):
+            for path in self.root.glob(pattern):
+                path.unlink()
+
+    def _copy(self, files: Mapping[str, Path]) -> None:
+        self.inputs.mkdir(parents=True)
+        names = {}
+        for index, (given, path) in enumerate(files.items()):
+            names[given] = f"{index:03d}-{path.name[-60:]}"
+            copy = pack_adapter if path.is_dir() else shutil.copyfile
+            copy(path, self.inputs / names[given])
+        (self.inputs / "names.json").write_text(json.dumps(names, indent=1))
+
+    def _put_aside(self, place: Path) -> None:
+        place.mkdir()
+        self.clean_temp_files()
+        # The state first: without it the rest is not a run.
+        for name in ("state", "tasks", *REPORTS):
+            if (self.root / name).exists():
+                (self.root / name).rename(place / name)
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write a JSON file that appears complete or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False)
+    write_atomically(path, text.encode() + b"\n")
+
+
+def _empty(folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    # The folder itself stays throughout: it marks a start that is in progress.
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()

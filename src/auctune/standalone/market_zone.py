@@ -1,0 +1,164 @@
+"""Zone of a market file, and the scheduler of its slots, which end when all is trained."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from auctune.domain import InputError, Task
+from auctune.engine.runtime.channel import ErrorRecord
+from auctune.engine.runtime.messages import NodeError, NodeMessage, TaskQuota, Trained
+from auctune.engine.runtime.supervisor import Executor
+from auctune.service.zones.auction.job import AuctionJob
+from auctune.service.zones.auction.state import AuctionModel
+from auctune.service.zones.auction.supply import Bid as ZoneBid
+from auctune.service.zones.auction.supply import Supply
+from auctune.service.zones.auction.zone import AuctionZone
+from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.events import JobNoted
+from auctune.service.zones.core.scheduler import SlotScheduler
+from auctune.service.zones.core.zone import EventWriter
+from auctune.standalone.folder import RunFolder
+
+ZONE = "market"
+"""Name of a market's zone in its log."""
+
+
+class MarketZone(AuctionZone):
+    """Auction zone of a market file, whose bids are for slots from their arrival on.
+
+    Args:
+        tasks: of all bids, by job.
+        supply, model, clock, writer: as of `AuctionZone`.
+    """
+
+    def __init__(
+        self,
+        tasks: Mapping[str, Task],
+        supply: Supply,
+        model: AuctionModel,
+        clock: SlotClock,
+        writer: EventWriter,
+    ) -> None:
+        super().__init__(ZONE, supply, model, clock, writer)
+        self._tasks = tasks
+
+    def begin_slots(self) -> None:
+        # Idle ones as well, as in a simulation: prices learn at the beginning of each.
+        for slot in range(self.state.slot + 1, self.clock.slot() + 1):
+            self.begin_slot(slot)
+
+    def task(self, bid: ZoneBid) -> Task:
+        return self._tasks[bid.job]
+
+    def end_jobs(self, failures: Mapping[str, str | None]) -> None:
+        """End jobs whose training is over: None, or why it could not go on.
+
+        Released cells move prices: in the order of decisions, not of the nodes' messages.
+        """
+        for name, failure in failures.items():
+            self.release_capacity(self.admitted_jobs[name])
+            if failure is None:
+                self.finish(name, [])
+            else:
+                self.fail(name, "training_diverged", failure, None, refund=False)
+
+
+class MarketScheduler(SlotScheduler[MarketZone, AuctionJob]):
+    """Scheduler of a market: slots last until their quotas are trained, and nodes are waited for.
+
+    Args:
+        folder: of the run.
+        executor: of the nodes.
+    """
+
+    def __init__(self, folder: RunFolder, executor: Executor) -> None:
+        super().__init__(executor, folder.work, folder.resolve)
+        self._folder = folder
+        # How nodes exited that have not answered since.
+        self._exits: dict[str, str] = {}
+
+    @property
+    def waiting(self) -> set[str]:
+        """Nodes that have not answered yet in the current slot."""
+        return {node for _, node in self._in_flight}
+
+    def on_message(self, zone: MarketZone, node: str, message: NodeMessage) -> None:
+        """Handle a message of a node.
+
+        Raises:
+            NodeError: if the node's worker exits again and again.
+            InputError: if a task cannot be trained as it stands.
+        """
+        slot, is_waiting = zone.event_slot, node in self.waiting
+        match message["kind"]:
+            case "failed":
+                # A worker that could not start answers no request.
+                if not message["request"] or not message.get("stale"):
+                    raise _node_failure(node, message)
+            case "ended":
+                self._exits[node] = f"ended {message['exits']} times in a row: {message['how']}"
+                if is_waiting:
+                    _note(zone, f"slot {slot}: node {node} ended ({message['how']})")
+            case "lost" if message["missing"]:
+                # Its worker ended with its machine.
+                self._exits.pop(node, None)
+                _note(zone, f"node {node} is lost ({message['how']}), and is waited for")
+            case "not_completed":
+                if is_waiting and node in self._exits:
+                    raise NodeError(f"node {node} {self._exits[node]}")
+            case "recovered" if is_waiting:
+                del self._in_flight[slot, node]
+                self._dispatch(zone)
+            case _:
+                super().on_message(zone, node, message)
+
+    def _assignments(self, zone: MarketZone) -> Mapping[str, Sequence[AuctionJob]]:
+        return zone.state.cells_of(zone.state.slot)
+
+    def _slot_end(self, zone: MarketZone) -> None:
+        return None
+
+    def _request(self, zone: MarketZone, job: AuctionJob) -> TaskQuota:
+        quota = super()._request(zone, job)
+        if job.repaired is not None:
+            quota = replace(quota, job=replace(quota.job, data=self._folder.repaired(job.id)))
+        return replace(quota, adapter=self._folder.result(job.id) / "adapter")
+
+    def _target(self, zone: MarketZone, job: AuctionJob) -> int:
+        """Return the rows that the plan has sold up to the end of this slot."""
+        slot, epochs = zone.state.slot, job.training.epochs
+        if slot == job.cells[-1].slot:
+            return job.total_rows
+        sold = sum(
+            job.task.throughput[zone.state.node_type(cell.node)]
+            for cell in job.cells
+            if cell.slot <= slot
+        )
+        return job.size.rows_of(sold * zone.supply.sample_tokens, epochs)
+
+    def _on_trained(self, zone: MarketZone, node: str, message: Trained) -> None:
+        self._exits.pop(node, None)
+        slot = message["slot"]
+        for name, error in message["refused"].items():
+            if not error.get("out_of_memory"):
+                raise _node_failure(node, error)
+            # A run that is resumed tries the slot again.
+            if not zone.admitted_jobs[name].cells_from(slot + 1):
+                raise NodeError(f"node {node}: {name}: {error['found']}, in its last slot")
+            zone.note(name, f"slot {slot}: {error['found']}; its next slot trains what is left")
+        super()._on_trained(zone, node, {**message, "refused": {}})
+
+    def _on_result(self, zone: MarketZone, job: AuctionJob, result: Mapping[str, Any]) -> None:
+        if result["note"]:
+            zone.note(job.id, result["note"])
+
+
+def _note(zone: MarketZone, text: str) -> None:
+    """Record a note for the operator."""
+    zone.record(JobNoted(text=text))
+
+
+def _node_failure(node: str, message: ErrorRecord) -> Exception:
+    if not message["place"]:
+        return NodeError(f"node {node}: {message['found']}")
+    return InputError(f"node {node}: {message['place']}", message["found"], message["expected"])

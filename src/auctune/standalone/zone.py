@@ -1,0 +1,125 @@
+"""A zone without a service: its log in a run's folder, its actor called synchronously, its clock.
+
+All that a command shows follows from the events of the log, which it reads once they are committed:
+a resumed run begins with those that it has.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from auctune.domain import InputError
+from auctune.service.accounts.budgets import BudgetTracker
+from auctune.service.accounts.limits import JobQuota
+from auctune.service.accounts.registry import AccountRegistry
+from auctune.service.event_writer import LogWriter
+from auctune.service.metrics import Metrics
+from auctune.service.notifier import Notifier
+from auctune.service.storage import Committer, EventLog, Store, open_readonly, open_store
+from auctune.service.storage.events import ZoneEvent
+from auctune.service.zones.core.actor import ZoneActor, ZoneUnavailableError
+from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.snapshots import created_event, read_event
+from auctune.service.zones.core.zone import AnyZone, EventWriter
+
+OWNER = "local"
+"""Owner of all jobs of a run."""
+
+T = TypeVar("T")
+Z = TypeVar("Z", bound=AnyZone)
+
+
+class LogicalClock:
+    """Clock of a run: it is always the beginning of the slot that the run has reached.
+
+    Attributes:
+        slot: that slot.
+        slots: the clock as its zone sees it.
+    """
+
+    def __init__(self, epoch: float, slot_seconds: float) -> None:
+        self.slot = 0
+        self.slots = SlotClock(epoch, slot_seconds, lambda: self.slots.slot_start(self.slot))
+
+
+class ZoneRun(Generic[Z]):
+    """A zone, and its events so far. Use as a context manager; for one thread.
+
+    Args:
+        zone: restored from the log.
+        clock: of the zone.
+        store: with its log.
+        writer: of the log.
+        on_event: called with each event, in order, once it is committed.
+
+    Attributes:
+        by_job: events about each job, in the order of the jobs' first events.
+        about_none: the other events.
+    """
+
+    def __init__(self, zone: Z, clock: LogicalClock, store: Store, writer: EventWriter) -> None:
+        self.clock = clock
+        self.by_job: dict[str, list[ZoneEvent]] = {}
+        self.about_none: list[ZoneEvent] = []
+        self.on_event: Callable[[ZoneEvent], None] = _ignore
+        self._log = EventLog(store.reader)
+        self._seq = 0
+        self._follow(zone.name)
+        self._actor = ZoneActor(zone, writer)
+
+    def call(self, run: Callable[[Z], T]) -> T:
+        """Run a command on the zone; return its answer once its events are on disk.
+
+        Raises:
+            StoreError: if the log cannot be written.
+        """
+        try:
+            answer = self._actor.submit(run).result()
+        except ZoneUnavailableError as error:
+            # Its message is for users of a service, who may not see the reason.
+            raise error.__cause__ or error from None
+        self._follow(self._actor.name)
+        return answer
+
+    def close(self) -> None:
+        self._actor.close()
+
+    def _follow(self, zone: str) -> None:
+        for event in map(read_event, self._log.read_zone(zone, self._seq)):
+            self._seq = event.seq
+            events = self.about_none if event.job is None else self.by_job.setdefault(event.job, [])
+            events.append(event)
+            self.on_event(event)
+
+
+@contextmanager
+def open_log(folder: Path) -> Iterator[tuple[Store, EventWriter]]:
+    """Open the log in a run's state folder, and own it until the context ends; yield its writer.
+
+    Raises:
+        InputError: if it is damaged, or of another release.
+    """
+    with open_store(folder) as store, Committer(store) as committer:
+        quota = JobQuota(sys.maxsize)
+        accounts = AccountRegistry(store.reader, committer)
+        budgets = BudgetTracker(accounts, lambda: 0.0, store.reader)
+        yield store, LogWriter(committer, budgets, quota, Metrics(quota), Notifier())
+
+
+def read_created(folder: Path, zone: str) -> dict[str, Any]:
+    """Return the settings that a run's zone was created with, of the log in a state folder.
+
+    Raises:
+        InputError: if it is damaged, or of another release.
+    """
+    with open_readonly(folder) as reader:
+        created = created_event(zone, EventLog(reader))
+    if created is None:
+        raise InputError(str(folder), f"has a log without zone {zone}", "the log of a run")
+    return created.body
+
+
+def _ignore(_: ZoneEvent) -> None:
+    """Ignore an event."""
