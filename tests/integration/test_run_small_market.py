@@ -11,6 +11,9 @@ import torch
 
 from auctune.domain import InputError
 from auctune.engine.market.report_data import TaskState
+from auctune.sim.engine import simulate
+from auctune.sim.instance import Instance
+from auctune.sim.result_file import decision_json
 from auctune.standalone.market import resume_market, run_market
 from auctune.train.adapter_files import read_start
 from auctune.train.checkpoint import load_latest
@@ -19,6 +22,7 @@ from support.market_runs import (
     Commands,
     count_events,
     living,
+    prepare_market,
     quiet,
     read_decisions,
     read_events,
@@ -143,6 +147,31 @@ def test_validation_repair_and_released_cells_are_on_record(finished: Path) -> N
     # Its rows were fewer after the repair than before.
     assert [event["job"] for event in released] == ["codes"]
     assert (finished / "report.html").read_text().startswith("<!doctype html>")
+
+
+def test_the_log_of_a_run_is_verified_by_a_replay(finished: Path, auctune: Commands) -> None:
+    code, text = auctune.run("replay", "--data", finished / "state")
+
+    assert code == 0, text
+    assert "identical under pdftsp: 4 decisions" in text
+
+
+def test_learned_prices_are_those_of_a_simulation(in_cache: Path, tmp_path: Path) -> None:
+    # Nothing arrives in slots 1 to 4, while a task trains.
+    sums, mood = small_market()["bids"][:2]
+    bids = [sums | {"id": f"sums-{slot}", "arrival": slot, "deadline": 9} for slot in (0, 0, 5, 8)]
+    for number, bid in enumerate(bids):
+        bid |= {"id": f"sums-{number}", "epochs": 1}
+    table = with_change(("bids",), [*bids, mood | {"epochs": 2}])
+    market = write_market(tmp_path / "market", table | {"auction": {"pricing": "learned"}})
+
+    run_market(market, tmp_path / "out", quiet())
+
+    prepared = prepare_market(market)
+    tasks = tuple(bid.task for bid in prepared.bids)
+    simulated = simulate(Instance(prepared.cluster, tasks), prepared.mechanism)
+    assert read_decisions(tmp_path / "out") == [*map(decision_json, simulated.decisions)]
+    assert sum(decision.admitted for decision in simulated.decisions) > 2
 
 
 def test_resuming_a_finished_run_only_writes_its_report_again(

@@ -45,18 +45,18 @@ class LogicalClock:
 
 
 class ZoneRun(Generic[Z]):
-    """A zone, and its events so far. Use as a context manager; for one thread.
+    """A zone, and its events so far; for one thread.
 
     Args:
         zone: restored from the log.
         clock: of the zone.
         store: with its log.
         writer: of the log.
-        on_event: called with each event, in order, once it is committed.
 
     Attributes:
         by_job: events about each job, in the order of the jobs' first events.
         about_none: the other events.
+        on_event: called with each new event, in order, once it is committed.
     """
 
     def __init__(self, zone: Z, clock: LogicalClock, store: Store, writer: EventWriter) -> None:
