@@ -27,6 +27,7 @@ from auctune.engine.pool.device import (
     LoadJob,
     PoolDevice,
     PoolReply,
+    ReleaseJob,
     StartPool,
     TimeSlice,
     TrainQuantum,
@@ -112,13 +113,13 @@ def test_a_pool_trains_a_job(device: str, base: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="batch_size"):
         pool.load(LoadJob("b", fields | {"batch_size": 0}))
     trained = pool.train(TrainQuantum(0, None, [TimeSlice("a", 2, 60.0, best=(0.0, 100.0))]))
-    assert trained.slices["a"].batches == 2
-    assert 0.0 < trained.slices["a"].loss < 100.0
+    assert trained["a"].batches == 2
+    assert 0.0 < trained["a"].loss < 100.0
     assert pool.memory.resident == ("a",)
     assert pool.export(ExportJob("a", best=2))
     folder = OpenPoolDirectory(tmp_path / "pool")
     assert (folder.result("a") / "adapter" / "adapter_model.safetensors").is_file()
-    pool.release("a")
+    pool.release(ReleaseJob("a"))
     assert not [*folder.best.iterdir()]
     worker.kill()
 

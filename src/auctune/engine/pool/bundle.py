@@ -29,7 +29,7 @@ from auctune.engine.pool.events import (
     event_record,
     read_event,
 )
-from auctune.engine.pool.pool import NewJob, Pool
+from auctune.engine.pool.pool import Pool
 from auctune.engine.pool.report import PoolReport, make_report, write_report
 from auctune.engine.workers.pool_jobs import PoolJobs
 from auctune.sim.timeshare.bundle_file import BundleFile, read_bundle_file
@@ -165,14 +165,12 @@ def _run(bundle: Bundle, directory: PoolDirectory, log: EventLog, on_event: OnEv
     params = bundle.params
     seconds = params.quantum_seconds
     clock = Clock() if seconds is None else WallClock(seconds)
-    for begun in log.events[:1]:
-        check_version(begun, directory)
     jobs = PoolJobs(bundle, directory, params.memory_bytes, params.saved_every)
     state = PoolState.fold(map(read_event, log.events))
     pool = Pool(params, PoolDevice(jobs.handle), clock, state, record)
     pool.restore()
     new = [job for job in bundle.jobs if job.thread.id not in state.members]
-    joined = [pool.load(NewJob(job.thread, job.settings, job.rate)) for job in new]
+    joined = [pool.load(job.thread, job.settings, job.rate) for job in new]
     if not log.events:
         pool.record(replace(bundle.started(), inputs=directory.input_digests()))
     for event in joined:

@@ -8,7 +8,7 @@ nothing: the pool does, in the process that holds its log.
 | --- | --- |
 | `StartPool` | None; no job is loaded |
 | `LoadJob` | `LoadedJob` |
-| `TrainQuantum` | `QuantumResult` |
+| `TrainQuantum` | `SliceResult` by job; one for which there was no time is missing |
 | `ExportJob` | whether the job has a result |
 | `ReleaseJob` | None |
 
@@ -166,28 +166,16 @@ class SliceResult:
         batches: trained.
         loss, accuracy: means over them; NaN where there are none.
         seconds: that training took.
+        read: rows and tokens trained so far; zeros if it does not count them.
+        too_slow: why its last batch was stopped; empty if it was not.
     """
 
     batches: int = 0
     loss: float = math.nan
     accuracy: float = math.nan
     seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class QuantumResult:
-    """What was trained in a quantum.
-
-    Attributes:
-        slices: by job; one for which there was no time is missing.
-        too_slow: jobs whose batch was stopped, with the reason.
-        read: rows and tokens that each job has trained so far; a job that does not count them is
-            missing.
-    """
-
-    slices: dict[str, SliceResult]
-    too_slow: dict[str, str]
-    read: dict[str, tuple[int, int]]
+    read: tuple[int, int] = (0, 0)
+    too_slow: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +214,7 @@ class PoolReply(TypedDict):
 _REQUESTS: TypeAdapter[PoolRequest] = TypeAdapter(Annotated[PoolRequest, Field(discriminator="do")])
 _MEMORY = TypeAdapter(MemoryState)
 _LOADED = TypeAdapter(LoadedJob)
-_TRAINED = TypeAdapter(QuantumResult)
+_TRAINED = TypeAdapter(dict[str, SliceResult])
 
 
 def read_request(message: Mapping[str, object]) -> PoolRequest:
@@ -261,11 +249,10 @@ class PoolDevice:
         self.memory = MemoryState()
 
     def start(self, request: StartPool) -> None:
-        """Start the pool."""
         self._request(request)
 
     def load(self, request: LoadJob) -> LoadedJob:
-        """Load a job, which is on the device afterwards unless memory is limited.
+        """Load a job.
 
         Raises:
             InputError: if it cannot be trained, or is too large for the device.
@@ -273,17 +260,14 @@ class PoolDevice:
         """
         return _LOADED.validate_python(self._request(request))
 
-    def train(self, request: TrainQuantum) -> QuantumResult:
-        """Train a quantum."""
+    def train(self, request: TrainQuantum) -> dict[str, SliceResult]:
         return _TRAINED.validate_python(self._request(request))
 
     def export(self, request: ExportJob) -> bool:
-        """Write the result of a job; return whether it has one."""
         return bool(self._request(request))
 
-    def release(self, job: str) -> None:
-        """Forget a job, if it is loaded, and remove its checkpoints."""
-        self._request(ReleaseJob(job))
+    def release(self, request: ReleaseJob) -> None:
+        self._request(request)
 
     def _request(self, request: PoolRequest) -> Any:
         reply = self._send(asdict(request))

@@ -125,8 +125,11 @@ class Epoch:
                 self._slices(target, np.maximum(fitted, target)),
             )
         )
-        self.too_slow = trained.too_slow
-        slices = [trained.slices.get(name, SliceResult()) for name in state.names]
+        self.too_slow = {name: one.too_slow for name, one in trained.items() if one.too_slow}
+        slices = [
+            trained.get(name, SliceResult(read=read))
+            for name, read in zip(state.names, state.read, strict=True)
+        ]
         batches, seconds = [one.batches for one in slices], [one.seconds for one in slices]
         rates = clock.update_rates(
             state.rates, np.array(batches, dtype=np.float64), np.array(seconds), state.samples == 0
@@ -141,7 +144,7 @@ class Epoch:
             losses=[one.loss for one in slices],
             seconds=seconds,
             rates=rates.tolist(),
-            read=[trained.read.get(name, (0, 0)) for name in state.names],
+            read=[one.read for one in slices],
             accuracies=[one.accuracy for one in slices],
         )
 
@@ -291,6 +294,7 @@ class JobSetState:
         last: newest quantum, or None.
         shares, batches, losses, seconds: [k] of the newest quantum.
         last_losses: [k] of the last quantum in which each trained.
+        read: [k] rows and tokens that each has trained.
     """
 
     def __init__(self, members: Sequence[Member]) -> None:
@@ -304,6 +308,7 @@ class JobSetState:
         self.shares, self.seconds = np.zeros(num), np.zeros(num)
         self.batches = np.zeros(num, dtype=np.int64)
         self.losses, self.last_losses = np.full(num, np.nan), np.full(num, np.nan)
+        self.read = [(0, 0)] * num
 
     def is_over(self, time: int) -> bool:
         """Return whether no job can train in that quantum or later."""
@@ -348,7 +353,7 @@ class JobSetState:
         self.finish[reached] = quantum.time + 1.0
         for index, row in enumerate(rows):
             if row is not None:
-                self.rates[index] = quantum.rates[row]
+                self.rates[index], self.read[index] = quantum.rates[row], quantum.read[row]
         return np.flatnonzero(reached)
 
 

@@ -24,6 +24,7 @@ from auctune.engine.pool.device import (
     JobFailedError,
     LoadJob,
     PoolDevice,
+    ReleaseJob,
     StartPool,
 )
 from auctune.engine.pool.epoch import MAX_STEP_QUANTA, Epoch, PoolParams
@@ -115,21 +116,6 @@ class JoinBudget:
             self._seconds -= self._now() - begun
 
 
-@dataclass(frozen=True, slots=True)
-class NewJob:
-    """A job that joins a pool.
-
-    Attributes:
-        thread: its id, target and quanta.
-        settings: what it trains.
-        rate: batches per quantum, or None if they are to be measured.
-    """
-
-    thread: LearningThread
-    settings: dict[str, Any]
-    rate: float | None
-
-
 class Pool:
     """A pool whose jobs are fixed; their result is written when they reach their targets.
 
@@ -173,27 +159,32 @@ class Pool:
         for name in list(self.state.members):
             self._restore_job(name)
 
-    def load(self, new: NewJob) -> JobJoined:
+    def load(
+        self, thread: LearningThread, settings: dict[str, Any], rate: float | None
+    ) -> JobJoined:
         """Load a new job; it joins when the event is recorded.
+
+        Args:
+            thread: its id, target and quanta.
+            settings: what it trains.
+            rate: batches per quantum, or None if they are to be measured.
 
         Raises:
             InputError: if it cannot be trained, or is too large for the device.
             JobFailedError: if its code raises an error.
         """
-        name, seconds = new.thread.id, self._params.quantum_seconds
-        loaded = self.device.load(LoadJob(name, new.settings, measured=not self.keeps_best))
-        self.notes[name] = loaded.notes
-        rate = new.rate
+        loaded = self.device.load(LoadJob(thread.id, settings, measured=not self.keeps_best))
+        self.notes[thread.id] = loaded.notes
         if rate is None:
-            assert seconds is not None
+            assert self._params.quantum_seconds is not None
             assert loaded.batches_per_second is not None
-            rate = loaded.batches_per_second * seconds
+            rate = loaded.batches_per_second * self._params.quantum_seconds
         return JobJoined(
-            id=name,
-            time=new.thread.start,
-            deadline=new.thread.deadline,
-            threshold=new.thread.threshold,
-            settings=new.settings,
+            id=thread.id,
+            time=thread.start,
+            deadline=thread.deadline,
+            threshold=thread.threshold,
+            settings=settings,
             rate=rate,
             memory_bytes=loaded.memory_bytes,
             seconds=loaded.seconds,
@@ -371,7 +362,7 @@ class OpenPool(Pool):
     def _load_new(self, new: DesiredJob, time: int) -> None:
         thread = LearningThread(new.id, time, new.deadline, new.threshold)
         try:
-            event = self.load(NewJob(thread, new.settings, new.batches_per_quantum))
+            event = self.load(thread, new.settings, new.batches_per_quantum)
         except AuctuneError as error:
             record = error_record(error)
             self.record(JobRejected(new.id, record["place"], record["found"], record["expected"]))
@@ -396,7 +387,7 @@ class OpenPool(Pool):
                 self.record(JobNoted(name, str(error)))
                 has_result = False
             self.record(JobLeft(name, reason, why, best if has_result else None))
-            self.device.release(name)
+            self.device.release(ReleaseJob(name))
 
     def _export(self, name: str, reason: ExitReason, best: int) -> bool:
         """Write the result of a job that leaves; return whether it has one."""

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from auctune.domain import AuctuneError, InputError
 from auctune.domain.errors import CheckpointError, OutOfMemoryError
 from auctune.engine.pool.device import POOL_VERBS, JobFailedError, StartPool, read_request
+from auctune.engine.pool.events import OpenPoolDirectory
 from auctune.engine.runtime.channel import ErrorRecord, Message, ParentChannel, error_record
 from auctune.engine.runtime.messages import (
     NodeSettings,
@@ -192,26 +193,31 @@ class NodeWorker:
         self._parent.send({"kind": "measuring", "what": what, "share": share})
 
     def _handle_pool_request(self, message: Message) -> None:
-        from auctune.engine.workers.pool_jobs import PoolJobs
         from auctune.train.reproducible import deterministic
 
         request = read_request(message)
         if isinstance(request, StartPool):
-            self._pool = PoolJobs.of_base(
-                request,
-                self.base,
-                self._settings.gradient_checkpointing,
-                self._parent.stop_requested.is_set,
-            )
+            self._pool = self._make_pool(request)
         assert self._pool is not None, "no pool was started"
         trains = message["do"] == "train_quantum"
         try:
             with self._training_lock.hold() if trains else nullcontext(), deterministic():
-                reply = self._pool.handle(message)
+                self._parent.send(self._pool.handle(message))
         except JobFailedError as error:
             self._parent.send({**request_failed("", error), "job": error.job})
-        else:
-            self._parent.send(reply)
+
+    def _make_pool(self, request: StartPool) -> "PoolJobs":
+        from auctune.engine.workers.pool_jobs import LoraJobs, PoolJobs
+        from auctune.train.preemptible import LoraJobFactory
+
+        checkpointing = self._settings.gradient_checkpointing
+        return PoolJobs(
+            LoraJobs(LoraJobFactory(self.base, request.max_step_seconds, checkpointing)),
+            OpenPoolDirectory(Path(request.folder)),
+            request.memory_bytes,
+            request.saved_every,
+            should_stop=self._parent.stop_requested.is_set,
+        )
 
     def _train(self, message: Message) -> None:
         with self._training_lock.hold():

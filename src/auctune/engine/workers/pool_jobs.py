@@ -25,7 +25,6 @@ from auctune.engine.pool.device import (
     LoadJob,
     MemoryState,
     PoolReply,
-    QuantumResult,
     ReleaseJob,
     SliceResult,
     StartPool,
@@ -33,9 +32,8 @@ from auctune.engine.pool.device import (
     TrainQuantum,
     read_request,
 )
-from auctune.engine.pool.events import OpenPoolDirectory, PoolDirectory
+from auctune.engine.pool.events import PoolDirectory
 from auctune.engine.runtime.channel import Message
-from auctune.train.base import Base
 from auctune.train.checkpoint import discard_newer, load_latest, save_checkpoint
 from auctune.train.job import LoraJob
 from auctune.train.preemptible import (
@@ -76,14 +74,11 @@ class LoraJobs:
         self._factory = factory
 
     def make(self, job: str, settings: Mapping[str, Any]) -> PreemptibleLoraJob:
-        values = dict(settings)
-        for name in values.keys() & {"data", "start_from"}:
-            values[name] = Path(values[name])
-        values["target_modules"] = tuple(values.get("target_modules", ()))
-        try:
-            lora_job = LoraJob(id=job, schedule="constant", **values)
-        except TypeError as error:
-            raise InputError("settings", str(error), "settings of a job") from None
+        values = {"target_modules": (), **settings}
+        for name, kind in (("data", Path), ("start_from", Path), ("target_modules", tuple)):
+            if name in values:
+                values[name] = kind(values[name])
+        lora_job = LoraJob(id=job, schedule="constant", **values)
         # The trainer's own checkpoints are never written: the pool's are.
         return self._factory.make(lora_job, lora_job.data.parent / "none")
 
@@ -148,36 +143,6 @@ class PoolJobs:
         # Batches of each job's newest checkpoint, and when it was written.
         self._saved: dict[str, tuple[int, float]] = {}
 
-    @classmethod
-    def of_base(
-        cls,
-        request: StartPool,
-        base: Base,
-        gradient_checkpointing: bool,
-        should_stop: Callable[[], bool],
-    ) -> "PoolJobs":
-        """Return an open pool whose jobs adapt one base; no job is loaded.
-
-        Args:
-            request: as of which it is started.
-            base: in memory already.
-            gradient_checkpointing: as of `MultiLoraTrainer`'s `checkpointing`.
-            should_stop: whether no further batch should be begun.
-        """
-        factory = LoraJobFactory(base, request.max_step_seconds, gradient_checkpointing)
-        directory = OpenPoolDirectory(Path(request.folder))
-        for parent in (directory.checkpoints, directory.best):
-            for folder in list(parent.iterdir()) if parent.is_dir() else ():
-                if folder.name not in request.jobs:
-                    remove_folder(folder)
-        return cls(
-            LoraJobs(factory),
-            directory,
-            request.memory_bytes,
-            request.saved_every,
-            should_stop=should_stop,
-        )
-
     def handle(self, message: Message) -> PoolReply:
         """Do what a request says.
 
@@ -187,31 +152,36 @@ class PoolJobs:
         """
         result: Any = None
         match read_request(message):
+            case StartPool() as request:
+                self._remove_other_checkpoints(request.jobs)
             case LoadJob() as request:
                 result = asdict(self._load(request))
             case TrainQuantum() as request:
-                result = asdict(self._train(request))
+                result = {name: asdict(one) for name, one in self._train(request).items()}
             case ExportJob() as request:
                 result = self._export(request)
             case ReleaseJob() as request:
                 self._release(request.job)
-            case StartPool():
-                # Whoever made this object has done it.
-                pass
+        memory = MemoryState(
+            tuple(self._resident),
+            self._suspended,
+            self._resumed,
+            self._swap_seconds,
+            self._max_bytes,
+        )
         return {
             "kind": "pool_reply",
             "do": message["do"],
             "result": result,
-            "memory": asdict(
-                MemoryState(
-                    tuple(self._resident),
-                    self._suspended,
-                    self._resumed,
-                    self._swap_seconds,
-                    self._max_bytes,
-                )
-            ),
+            "memory": asdict(memory),
         }
+
+    def _remove_other_checkpoints(self, jobs: Collection[str]) -> None:
+        """Remove those of jobs that left as the pool was killed, or never joined."""
+        for parent in (self._directory.checkpoints, self._directory.best):
+            for folder in list(parent.iterdir()) if parent.is_dir() else ():
+                if folder.name not in jobs:
+                    remove_folder(folder)
 
     def _load(self, request: LoadJob) -> LoadedJob:
         begun, name = self._now(), request.job
@@ -288,12 +258,11 @@ class PoolJobs:
             notes.append("batches that were trained again gave other losses than before")
         return "; ".join(notes)
 
-    def _train(self, request: TrainQuantum) -> QuantumResult:
+    def _train(self, request: TrainQuantum) -> dict[str, SliceResult]:
         for name in self._resident:
             self._save_if_due(name)
         end = math.inf if request.seconds is None else self._now() + request.seconds
         results: dict[str, SliceResult] = {}
-        too_slow: dict[str, str] = {}
         slices = sorted(request.slices, key=lambda one: one.job not in self._resident)
         for place, one in enumerate(slices):
             self._swap_in(one.job, [later.job for later in slices[place + 1 :]])
@@ -301,39 +270,38 @@ class PoolJobs:
             self._save_if_due(one.job)
             if results and self._is_over(end):
                 break
-            result = results[one.job] = SliceResult()
-            try:
-                with job_errors(one.job, f"in unit {request.time}"):
-                    self._train_slice(one, end, result)
-            except StepTooLongError as error:
-                too_slow[one.job] = str(error)
+            with job_errors(one.job, f"in unit {request.time}"):
+                results[one.job] = self._train_slice(one, end)
         for one in slices:
-            if one.best is None or one.job not in results:
-                continue
-            low, high = one.best
-            if low < results[one.job].loss < high:
-                self._swap_in(one.job)
-                job = self._jobs[one.job]
-                save_checkpoint(self._directory.best / one.job, job.batches, job.state())
-        read = {name: job.learned for name, job in self._jobs.items() if hasattr(job, "learned")}
-        return QuantumResult(results, too_slow, read)
+            if one.best is not None and one.job in results:
+                low, high = one.best
+                if low < results[one.job].loss < high:
+                    self._swap_in(one.job)
+                    job = self._jobs[one.job]
+                    save_checkpoint(self._directory.best / one.job, job.batches, job.state())
+        return results
 
-    def _train_slice(self, one: TimeSlice, end: float, result: SliceResult) -> None:
+    def _train_slice(self, one: TimeSlice, end: float) -> SliceResult:
         """Train one batch at a time: a quantum, and a slice, is overrun by one at most."""
-        job, begun, losses, accuracies = self._jobs[one.job], self._now(), 0.0, 0.0
-        try:
-            while result.batches < one.batches:
-                is_late = self._is_over(end) or self._now() - begun > one.max_seconds
-                if result.batches and is_late:
-                    break
+        job, begun, result = self._jobs[one.job], self._now(), SliceResult()
+        losses = accuracies = 0.0
+        while result.batches < one.batches:
+            is_late = self._is_over(end) or self._now() - begun > one.max_seconds
+            if result.batches and is_late:
+                break
+            try:
                 losses += job.step(1)
-                accuracies += getattr(job, "accuracy", math.nan)
-                result.batches += 1
-        finally:
-            result.seconds = self._now() - begun
-            if result.batches:
-                result.loss = losses / result.batches
-                result.accuracy = accuracies / result.batches
+            except StepTooLongError as error:
+                result.too_slow = str(error)
+                break
+            accuracies += getattr(job, "accuracy", math.nan)
+            result.batches += 1
+        result.seconds = self._now() - begun
+        result.read = getattr(job, "learned", (0, 0))
+        if result.batches:
+            result.loss = losses / result.batches
+            result.accuracy = accuracies / result.batches
+        return result
 
     def _is_over(self, end: float) -> bool:
         return self._should_stop() or self._now() >= end

@@ -5,12 +5,12 @@ The zone's log is the truth of what was trained: a quantum that is not recorded 
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from auctune.domain import Money
 from auctune.engine.pool.clock import Clock
+from auctune.engine.pool.device import SliceResult
 from auctune.engine.pool.events import (
     JobJoined,
     JobLeft,
@@ -170,19 +170,7 @@ def _joined(zone: TimeshareZone, number: int, event: JobJoined, job: TimeshareJo
     )
     zone.record(joined, job.id)
     if job.departure is None and event.seconds:
-        row = _Row(0, math.nan, math.nan, event.seconds, (0, 0), 0.0)
-        _meter(zone, job, event.time, row, None)
-
-
-class _Row(NamedTuple):
-    """What a job had of a quantum."""
-
-    batches: int
-    loss: float
-    accuracy: float
-    seconds: float
-    read: tuple[int, int]
-    share: float
+        _meter(zone, job, event.time, SliceResult(seconds=event.seconds))
 
 
 def _quantum(
@@ -191,17 +179,22 @@ def _quantum(
     shares = dict(zip(event.jobs, event.shares, strict=True))
     zone.record(UnitTrained(number=number, unit=event.time, span=event.span, shares=shares))
     accuracies = event.accuracies or [math.nan] * len(event.jobs)
-    columns = (event.batches, event.losses, accuracies, event.seconds, event.read, event.shares)
+    columns = (event.batches, event.losses, accuracies, event.seconds, event.read)
     for name, *values in zip(event.jobs, *columns, strict=True):
-        job, row = zone.state.charged_job(name), _Row(*values)
+        job, row = zone.state.charged_job(name), SliceResult(*values)
         if job is not None and job.departure is None and row.seconds:
-            _trained(zone, job, event.time, row, outlooks.get(name))
+            _trained(zone, job, event.time, row, shares[name], outlooks.get(name))
 
 
 def _trained(
-    zone: TimeshareZone, job: TimeshareJob, unit: int, row: _Row, outlook: JobOutlook | None
+    zone: TimeshareZone,
+    job: TimeshareJob,
+    unit: int,
+    row: SliceResult,
+    share: float,
+    outlook: JobOutlook | None,
 ) -> None:
-    loss = _meter(zone, job, unit, row, outlook)
+    loss = _meter(zone, job, unit, row, share, outlook)
     if not row.batches or job.id in zone.state.cancelled:
         return
     steps = job.progress.steps + row.batches
@@ -225,7 +218,12 @@ def _finite(value: float) -> float | None:
 
 
 def _meter(
-    zone: TimeshareZone, job: TimeshareJob, unit: int, row: _Row, outlook: JobOutlook | None
+    zone: TimeshareZone,
+    job: TimeshareJob,
+    unit: int,
+    row: SliceResult,
+    share: float = 0.0,
+    outlook: JobOutlook | None = None,
 ) -> float | None:
     """Charge a job for seconds of the pool; return its loss, or None if it is not finite."""
     loss = _finite(row.loss)
@@ -246,7 +244,7 @@ def _meter(
         seconds=row.seconds,
         batches=row.batches,
         loss=loss,
-        share=row.share,
+        share=share,
         finish=None if outlook is None else outlook.finish,
         verdict=None if outlook is None else outlook.status.value,
         charged_seconds=charged_seconds,
