@@ -32,7 +32,6 @@ from auctune.engine.pool.device import (
     TimeSlice,
     TrainQuantum,
 )
-from auctune.engine.pool.device import read_failure as read_pool_failure
 from auctune.engine.pool.events import OpenPoolDirectory
 from auctune.engine.runtime.channel import Message
 from auctune.engine.runtime.local import start_node, start_worker
@@ -101,7 +100,7 @@ def test_a_node_measures_its_device(device: str, base: str, tmp_path: Path) -> N
 def test_a_pool_trains_a_job(device: str, base: str, tmp_path: Path) -> None:
     data = write_rows(tmp_path / "a.jsonl", 6, 1)
     settings = NodeSettings(base, str(tmp_path), device=device, mode="exact")
-    worker = RequestWorker(partial(start_node, settings), read_pool_failure)
+    worker = RequestWorker(partial(start_node, settings), read_failure)
 
     def send(message: Message) -> PoolReply:
         return worker.request(message).result(SECONDS)  # type: ignore[return-value]

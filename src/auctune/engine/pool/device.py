@@ -18,12 +18,12 @@ Each reply comes with the state of the device's memory (`MemoryState`).
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict, cast
 
 from pydantic import Field, TypeAdapter
 
 from auctune.domain import AuctuneError
-from auctune.engine.runtime.channel import ErrorRecord, Message, read_error
+from auctune.engine.runtime.channel import ErrorRecord, Message, error_record, read_error
 
 
 class JobFailedError(AuctuneError):
@@ -202,13 +202,20 @@ class MemoryState:
         return mean_seconds * sum(job not in self.resident for job in jobs)
 
 
+class PoolError(ErrorRecord):
+    """An error as plain values; `job` is given if the code of this job raised it."""
+
+    job: NotRequired[str]
+
+
 class PoolReply(TypedDict):
-    """Reply to a request of a pool."""
+    """Reply to the request `do` of a pool: a result and the state of the memory, or an error."""
 
     kind: Literal["pool_reply"]
     do: str
-    result: Any
-    memory: dict[str, Any]
+    result: NotRequired[Any]
+    memory: NotRequired[dict[str, Any]]
+    error: NotRequired[PoolError]
 
 
 _REQUESTS: TypeAdapter[PoolRequest] = TypeAdapter(Annotated[PoolRequest, Field(discriminator="do")])
@@ -222,11 +229,17 @@ def read_request(message: Mapping[str, object]) -> PoolRequest:
     return _REQUESTS.validate_python(message)
 
 
-def read_failure(message: Message) -> AuctuneError:
-    """Return the error of a message `failed`, which has the key `job` if its code raised it."""
-    if "job" in message:
-        return JobFailedError(message["job"], message["found"])
-    record: ErrorRecord = message  # type: ignore[assignment]
+def failed_reply(do: str, error: AuctuneError) -> PoolReply:
+    """Return the reply to a request that failed."""
+    record = cast(PoolError, error_record(error))
+    if isinstance(error, JobFailedError):
+        record["job"] = error.job
+    return {"kind": "pool_reply", "do": do, "error": record}
+
+
+def _read_error(record: PoolError) -> AuctuneError:
+    if "job" in record:
+        return JobFailedError(record["job"], record["found"])
     return read_error(record, AuctuneError)
 
 
@@ -271,5 +284,7 @@ class PoolDevice:
 
     def _request(self, request: PoolRequest) -> Any:
         reply = self._send(asdict(request))
+        if "error" in reply:
+            raise _read_error(reply["error"])
         self.memory = _MEMORY.validate_python(reply["memory"])
         return reply["result"]

@@ -5,7 +5,7 @@
 | ping | pong; before: preparing, ready, alive |
 | measure | measuring, measured |
 | train: `TrainSlotRequest` | progress, noted, and at last trained or failed |
-| requests of a pool (`auctune.engine.pool.device`) | pool_reply or failed |
+| requests of a pool (`auctune.engine.pool.device`) | pool_reply |
 | stop | |
 
 Times are unix seconds. `request` is the id of the request that a message answers. A supervisor
@@ -267,8 +267,6 @@ class RequestFailed(ErrorRecord, _AboutRequest):
     slot: NotRequired[int]
     """Set by the supervisor, like `why`, if it is of the current request."""
     why: NotRequired[str]
-    job: NotRequired[str]
-    """Set if the code of this job of a pool raised the error."""
 
 
 class NotCompleted(TypedDict):

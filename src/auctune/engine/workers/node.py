@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from auctune.domain import AuctuneError, InputError
 from auctune.domain.errors import CheckpointError, OutOfMemoryError
-from auctune.engine.pool.device import POOL_VERBS, JobFailedError, StartPool, read_request
+from auctune.engine.pool.device import POOL_VERBS, StartPool, failed_reply, read_request
 from auctune.engine.pool.events import OpenPoolDirectory
 from auctune.engine.runtime.channel import ErrorRecord, Message, ParentChannel, error_record
 from auctune.engine.runtime.messages import (
@@ -202,9 +202,10 @@ class NodeWorker:
         trains = message["do"] == "train_quantum"
         try:
             with self._training_lock.hold() if trains else nullcontext(), deterministic():
-                self._parent.send(self._pool.handle(message))
-        except JobFailedError as error:
-            self._parent.send({**request_failed("", error), "job": error.job})
+                reply = self._pool.handle(message)
+        except AuctuneError as error:
+            reply = failed_reply(message["do"], error)
+        self._parent.send(reply)
 
     def _make_pool(self, request: StartPool) -> "PoolJobs":
         from auctune.engine.workers.pool_jobs import LoraJobs, PoolJobs

@@ -2,22 +2,25 @@
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
+
+import structlog
 
 from auctune.device_profile import Profile
-from auctune.domain import Money
+from auctune.domain import AuctuneError, Money
 from auctune.engine.pool.clock import WallClock
-from auctune.engine.pool.device import JobFailedError, PoolDevice, PoolReply, read_failure
+from auctune.engine.pool.device import PoolDevice, PoolReply
 from auctune.engine.pool.epoch import PoolParams
 from auctune.engine.pool.events import JobOutlook, OpenPoolDirectory, PoolEvent
 from auctune.engine.pool.pool import DesiredJob, DesiredStatus, OpenPool, load_kernels
 from auctune.engine.runtime.channel import Message, OnMessage
 from auctune.engine.runtime.local import WorkerProcess, start_worker
-from auctune.engine.runtime.messages import NodeSettings, adapter_folder, node_worker
+from auctune.engine.runtime.messages import NodeError, NodeSettings, adapter_folder, node_worker
 from auctune.engine.runtime.requests import RequestWorker, WorkerEndedError
 from auctune.service.jobs.device_limits import step_seconds
+from auctune.service.storage.batch import StoreError
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.dependencies import ZoneDependencies
@@ -29,14 +32,18 @@ from auctune.service.zones.timeshare.job import TimeshareJob
 from auctune.service.zones.timeshare.pool import read_pool_state, record_event
 from auctune.service.zones.timeshare.zone import TimeshareZone
 
+T = TypeVar("T")
+
+_log = structlog.get_logger(__name__)
+
 # Not settings of a job in a pool: it trains until its target, and keeps its best training loss.
 _UNUSED_SETTINGS = ("epochs", "schedule", "warmup_ratio", "patience")
 # How often deadlines are checked that pass while no job trains, and whether a process is silent.
 _IDLE_SECONDS = 1.0
 
 
-class _DeviceLostError(Exception):
-    """The process that trains has ended: the pool is restored from the zone's log."""
+class _InterruptedError(Exception):
+    """The process that trains has ended, or the worker stops: the zone's log has what counts."""
 
 
 class TimeshareWorker(ZoneWorker[TimeshareZone]):
@@ -115,10 +122,16 @@ class TimeshareWorker(ZoneWorker[TimeshareZone]):
                         requests = self._requests
                         pool = self._start_pool()
                     is_idle = not self._run_quantum(pool)
-                except _DeviceLostError:
+                except _InterruptedError:
                     pool = None
-                except JobFailedError:
-                    # Other jobs may have trained in the quantum, which is not recorded.
+                except StoreError as error:
+                    _log.warning("a pool waits for the database", reason=str(error))
+                    pool = None
+                except AuctuneError as error:
+                    if self._actor.failure is not None:
+                        raise
+                    # Jobs may have trained in the quantum, which is not recorded.
+                    _log.warning("a pool is restarted", zone=self._actor.name, why=str(error))
                     assert self._process is not None
                     self._process.kill()
                 if is_idle:
@@ -128,8 +141,8 @@ class TimeshareWorker(ZoneWorker[TimeshareZone]):
 
     def _start_pool(self) -> OpenPool:
         if self._requests is None or self._requests.has_ended:
-            raise _DeviceLostError
-        members, last = self._actor.submit(self._members).result()
+            raise _InterruptedError
+        members, last = self._call(self._members)
         first = min((self._events.read_job(job, limit=1)[0].seq for job in members), default=None)
         rows = () if first is None else self._events.read_zone(self._actor.name, first - 1)
         clock = WallClock(
@@ -142,14 +155,25 @@ class TimeshareWorker(ZoneWorker[TimeshareZone]):
 
     def _run_quantum(self, pool: OpenPool) -> bool:
         """Have jobs join and leave, and train a quantum; return whether there was work."""
-        desired, seq, has_cancelled = self._actor.submit(self._desired_jobs).result()
+        desired, seq, has_cancelled = self._call(self._desired_jobs)
         is_complete = pool.reconcile({job.id: job for job in desired})
         if has_cancelled:
-            self._actor.submit(lambda zone: zone.settle_dropped(seq)).result()
+            self._call(lambda zone: zone.settle_dropped(seq))
         return pool.run_quantum() or not is_complete
 
     def _record(self, event: PoolEvent, outlooks: Sequence[JobOutlook]) -> None:
-        self._actor.submit(lambda zone: record_event(zone, event, outlooks)).result()
+        self._call(lambda zone: record_event(zone, event, outlooks))
+
+    def _call(self, command: Callable[[TimeshareZone], T]) -> T:
+        """Run a command on the actor, and wait until its events are on disk."""
+        answer = self._actor.submit(command)
+        while True:
+            try:
+                return answer.result(_IDLE_SECONDS)
+            except TimeoutError:
+                # The database may be away for long.
+                if self._stopping.is_set():
+                    raise _InterruptedError from None
 
     def _send(self, message: Message) -> PoolReply:
         assert self._requests is not None
@@ -162,7 +186,7 @@ class TimeshareWorker(ZoneWorker[TimeshareZone]):
                 # Kills a process that is silent.
                 self._supervisor.poll()
             except WorkerEndedError:
-                raise _DeviceLostError from None
+                raise _InterruptedError from None
 
     def _launch(self, on_message: OnMessage) -> WorkerProcess:
         def start(on_reply: OnMessage) -> WorkerProcess:
@@ -174,7 +198,7 @@ class TimeshareWorker(ZoneWorker[TimeshareZone]):
             self._process = start_worker(self._process_spec, handle, lock=self._lock)
             return self._process
 
-        self._requests = RequestWorker(start, read_failure)
+        self._requests = RequestWorker(start, lambda message: NodeError(message["found"]))
         assert self._process is not None
         return self._process
 
@@ -215,7 +239,7 @@ class TimeshareWorker(ZoneWorker[TimeshareZone]):
 
 
 def _is_progress(message: Message) -> bool:
-    return bool(message["kind"] == "pool_reply" and message["do"] == "train_quantum")
+    return message.get("do") == "train_quantum" and "error" not in message
 
 
 def _fail_overdue(zone: TimeshareZone) -> None:
