@@ -241,7 +241,7 @@ class TimeshareZone(SoakZone):
     weight = 1.2
     is_metered = True
     empty_model = staticmethod(empty_timeshare)
-    faults = (child_killed("the pool", "auctune.engine.pool.worker"),)
+    faults = (child_killed("the pool", "auctune.engine.workers.node"),)
 
     def settings(self, environment: Environment) -> str:
         return f"""

@@ -176,11 +176,11 @@ def test_charges_of_a_metered_job_count_to_its_key_for_a_period(tmp_path: Path) 
             extra_body={"market": {"max_cost": "8", "deadline": "+20m", "target_loss": 0.5}},
         ).id
         unit = served.service.zones["pool"].clock.slot()
-        send_pool_event(served, 1, joined(job, unit))
+        send_pool_event(served, joined(job, unit))
         trained = quantum(
             unit, {job: 0.75}, batches=[400], losses=[2.5], seconds=[40.0], read=[(32, 320)]
         )
-        send_pool_event(served, 2, trained)
+        send_pool_event(served, trained)
         assert spent() == ("8.0000", "0.0000")
         client.fine_tuning.jobs.cancel(job)
         settle_dropped(served)

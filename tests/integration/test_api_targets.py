@@ -7,6 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from auctune.engine.pool.events import JobOutlook, JobStatus
 from support.pool_events import joined, quantum, send_pool_event, settle_dropped
 from support.serving import Served, make_file, make_pool, make_zone, serving
 
@@ -134,7 +135,7 @@ def test_a_job_is_paused_resumed_charged_and_seen(
     assert http.post(f"{path}/pause").status_code == 400
     assert http.post(f"{path}/resume").json()["market"]["state"] == "planned"
     unit = served.service.zones["pool"].clock.slot()
-    send_pool_event(served, 1, joined(job, unit))
+    send_pool_event(served, joined(job, unit))
     event = quantum(
         unit,
         {job: 0.75},
@@ -144,9 +145,8 @@ def test_a_job_is_paused_resumed_charged_and_seen(
         read=[(32, 320)],
         accuracies=[0.25],
     )
-    for _ in range(2):
-        # Told again, as after a restart.
-        send_pool_event(served, 2, event, {job: {"finish": unit + 3.5, "status": "in time"}})
+    outlook = JobOutlook(job, 0.75, 400, 2.5, 0.5, unit + 20, unit + 3.5, JobStatus.IN_TIME)
+    send_pool_event(served, event, [outlook])
     market = http.get(path).json()["market"]
     assert market["metered"]["cost"] == "0.4000"
     target = market["target"]
@@ -168,7 +168,7 @@ def test_a_job_is_paused_resumed_charged_and_seen(
     metered = http.get(path).json()["market"]["metered"]
     assert (metered["cost"], metered["held"]) == ("0.4000", "1.6000")
     # The pool was still training it.
-    send_pool_event(served, 3, replace(event, time=unit + 1, seconds=[20.0]))
+    send_pool_event(served, replace(event, time=unit + 1, seconds=[20.0]))
     settle_dropped(served)
     found = http.get(path).json()
     metered = found["market"]["metered"]

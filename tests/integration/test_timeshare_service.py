@@ -9,13 +9,12 @@ import zipfile
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
 from sqlalchemy import create_engine, select
 
-from auctune.engine.event_log import read_events
-from auctune.engine.pool.events import JobJoined, OpenPoolDirectory, QuantumTrained, read_event
 from auctune.service.storage.tables import entries, events
 from support.processes import kill
 from support.replayed import replayed
@@ -28,7 +27,6 @@ from support.service_process import (
 )
 from support.thorough import THOROUGH
 from support.tiny_architecture import tiny_architecture
-from support.waits import poll
 
 pytestmark = pytest.mark.slow
 
@@ -92,7 +90,7 @@ def test_targets_are_met_or_not_and_each_unit_is_charged_once_whatever_is_killed
                 status, answer = service.ask("POST", f"/v1/fine_tuning/jobs/{dropped}/cancel")
                 assert (status, answer["status"]) == (200, "cancelled")
             if victim != "service":
-                kill(service.pools()[0])
+                kill(service.first_worker())
             if victim != "pool":
                 service.kill()
                 service.start()
@@ -119,7 +117,7 @@ def test_targets_are_met_or_not_and_each_unit_is_charged_once_whatever_is_killed
         cancelled = service.job(dropped)["market"]["metered"]
         assert cancelled["held"] == "0.0000"
         assert Decimal(cancelled["cost"]) > 0
-        poll(lambda: bool(service.pools()), "the pool to be there")
+        service.first_worker()
         _, shares = service.ask("GET", "/v1/zones/pool/state")
         assert {job for unit in shares["units"] for job in unit["shares"]} == {
             hopeless,
@@ -135,30 +133,29 @@ def test_targets_are_met_or_not_and_each_unit_is_charged_once_whatever_is_killed
 
 
 def check_charges(data: Path, jobs: set[str]) -> None:
-    """What the service recorded and charged is what the pool's log says."""
-    trained = []
-    for event in map(read_event, read_events(OpenPoolDirectory(data / "work" / "pool").event_log)):
-        if isinstance(event, JobJoined):
-            trained.append((event.time, event.id, event.seconds))
-        elif isinstance(event, QuantumTrained):
-            rows = zip(event.jobs, event.seconds, strict=True)
-            trained += [(event.time, name, seconds) for name, seconds in rows if seconds]
+    """Each unit of a job is recorded and charged once, and all of its batches are."""
     engine = create_engine(f"sqlite:///{data / 'auctune.db'}")
     with engine.connect() as connection:
-        bodies = [
-            (orjson.loads(row.body), row.job)
-            for row in connection.execute(
-                select(events).where(events.c.type == "job.metered").order_by(events.c.seq)
-            )
-        ]
+
+        def bodies_of(type_: str) -> list[tuple[Any, str]]:
+            query = select(events).where(events.c.type == type_).order_by(events.c.seq)
+            return [(orjson.loads(row.body), row.job) for row in connection.execute(query)]
+
+        bodies, trained = bodies_of("job.metered"), bodies_of("job.trained")
+        units = [body["unit"] for body, _ in bodies_of("pool.unit_trained")]
+        refunded = {job for body, job in bodies_of("job.failed") if body["refund"]}
         amounts = list(connection.execute(select(entries.c.account, entries.c.amount)))
-        ended = select(events).where(events.c.type == "job.failed")
-        refunded = {
-            row.job for row in connection.execute(ended) if orjson.loads(row.body)["refund"]
-        }
     engine.dispose()
-    assert [(body["unit"], job, body["seconds"]) for body, job in bodies] == trained
-    assert {name for _, name, _ in trained} == jobs
+    assert units == sorted(set(units))
+    charged_units = [(body["unit"], job) for body, job in bodies if body["batches"]]
+    assert len(charged_units) == len(set(charged_units))
+    assert {job for _, job in charged_units} == jobs
+    for job in jobs:
+        batches = sum(body["batches"] for body, name in bodies if name == job)
+        steps = [body["result"]["steps"] for body, name in trained if name == job]
+        assert steps == sorted(set(steps))
+        # A cancelled job's last units are charged, but are no progress.
+        assert steps[-1] <= batches
     sums: dict[str, int] = {}
     for account, amount in amounts:
         sums[account] = sums.get(account, 0) + amount
@@ -169,4 +166,4 @@ def check_charges(data: Path, jobs: set[str]) -> None:
     seconds = [(body.get("charged_seconds", body["seconds"]), job) for body, job in bodies]
     assert all(one <= body["seconds"] for (one, _), (body, _) in zip(seconds, bodies, strict=True))
     charged = sum(round(0.01 * one * 10_000) for one, job in seconds if job not in refunded)
-    assert abs(sums["user:operator"] - charged) <= len(trained)
+    assert abs(sums["user:operator"] - charged) <= len(bodies)

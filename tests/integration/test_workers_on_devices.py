@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from auctune.domain import InputError
 from auctune.domain.generation import AnswerEnd, GenerationRequest, SamplingParams
 from auctune.engine.data import DataClient
 from auctune.engine.elastic.errors import read_failure
@@ -20,12 +21,21 @@ from auctune.engine.elastic.gradient_worker import Array, dump_rows, gradient_wo
 from auctune.engine.elastic.trainer import read_facts
 from auctune.engine.generation import Generator, GeneratorSettings
 from auctune.engine.inference import evaluate, sample
-from auctune.engine.pool.process import DesiredJob, PoolProcess, PoolSettings
+from auctune.engine.pool.device import (
+    ExportJob,
+    LoadJob,
+    PoolDevice,
+    PoolReply,
+    ReleaseJob,
+    StartPool,
+    TimeSlice,
+    TrainQuantum,
+)
+from auctune.engine.pool.events import OpenPoolDirectory
 from auctune.engine.runtime.channel import Message
 from auctune.engine.runtime.local import start_node, start_worker
 from auctune.engine.runtime.messages import NodeSettings, TaskQuota, TrainSlotRequest
 from auctune.engine.runtime.requests import RequestWorker
-from auctune.engine.unix_time import unix_time
 from auctune.train.job import LoraJob
 from support.edge_runs import job_chunks, make_job, make_training
 from support.peft_adapters import save_adapter
@@ -86,16 +96,28 @@ def test_a_node_measures_its_device(device: str, base: str, tmp_path: Path) -> N
 
 def test_a_pool_trains_a_job(device: str, base: str, tmp_path: Path) -> None:
     data = write_rows(tmp_path / "a.jsonl", 6, 1)
-    inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
-    settings = PoolSettings(str(tmp_path / "pool"), base, str(tmp_path), unix_time(), 1.0)
-    pool = PoolProcess(replace(settings, device=device), inbox.put)
-    found = messages(inbox)
-    until(found, lambda message: message["kind"] == "ready")
+    settings = NodeSettings(base, str(tmp_path), device=device, mode="exact")
+    worker = RequestWorker(partial(start_node, settings), read_failure)
+
+    def send(message: Message) -> PoolReply:
+        return worker.request(message).result(SECONDS)  # type: ignore[return-value]
+
+    pool = PoolDevice(send)
+    pool.start(StartPool(str(tmp_path / "pool"), [], None, 60.0, 0.0))
     fields = {"data": str(data), "rank": 2, "batch_size": 3}
-    pool.reconcile([DesiredJob("a", 10**6, 1e-9, fields, 1.0)], 1)
-    quantum = until(found, lambda it: it["kind"] == "event" and it["event"]["type"] == "quantum")
-    assert quantum["number"] > 0
-    pool.stop()
+    assert pool.load(LoadJob("a", fields)).memory_bytes > 0
+    with pytest.raises(InputError, match="batch_size"):
+        pool.load(LoadJob("b", fields | {"batch_size": 0}))
+    trained = pool.train(TrainQuantum(0, None, [TimeSlice("a", 2, 60.0, best=(0.0, 100.0))]))
+    assert trained["a"].batches == 2
+    assert 0.0 < trained["a"].loss < 100.0
+    assert pool.memory.resident == ("a",)
+    assert pool.export(ExportJob("a", best=2))
+    folder = OpenPoolDirectory(tmp_path / "pool")
+    assert (folder.result("a") / "adapter" / "adapter_model.safetensors").is_file()
+    pool.release(ReleaseJob("a"))
+    assert not [*folder.best.iterdir()]
+    worker.kill()
 
 
 @pytest.mark.parametrize("warm", [False, True])

@@ -14,7 +14,7 @@ from auctune.service.zones.spot.job import SpotJobState
 from auctune.service.zones.spot.worker import on_message
 from auctune.service.zones.spot.zone import SpotZone
 from auctune.service.zones.timeshare.gateway import TimeshareGateway
-from auctune.service.zones.timeshare.pool import on_event
+from auctune.service.zones.timeshare.pool import record_event
 from auctune.service.zones.timeshare.zone import TimeshareZone
 from support.pool_events import joined, quantum
 from support.serving import SLOT_SECONDS, Served
@@ -135,7 +135,6 @@ class Pool:
         assert isinstance(zone, TimeshareGateway)
         self.actor: ZoneActor[TimeshareZone] = zone.actor
         self.actor.submit(_forget_profile).result(60)
-        self._number = 0
         self._learned: dict[str, int] = {}
 
     def join(self, job: str) -> None:
@@ -161,8 +160,4 @@ class Pool:
 
     def _send(self, make: Callable[[int], PoolEvent]) -> None:
         """Send the event that `make` returns for the quantum of now."""
-        self._number += 1
-        number = self._number
-        self.actor.submit(lambda zone: on_event(zone, number, make(zone.clock.slot()), {})).result(
-            60
-        )
+        self.actor.submit(lambda zone: record_event(zone, make(zone.clock.slot()))).result(60)

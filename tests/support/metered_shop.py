@@ -9,7 +9,7 @@ from auctune.engine.pool.events import PoolEvent
 from auctune.service.zones.spot.gateway import SpotGateway
 from auctune.service.zones.spot.worker import on_message
 from auctune.service.zones.timeshare.gateway import TimeshareGateway
-from auctune.service.zones.timeshare.pool import on_event
+from auctune.service.zones.timeshare.pool import record_event
 from support.pool_events import joined, quantum
 from support.serving import Served, make_file, make_pool, make_zone, serving
 from support.spot_zones import spot_zone
@@ -55,11 +55,11 @@ def rented_slot(served: Served, job: str, number: int, on_demand: int, spot: int
 
 
 class Pool:
-    """What the pool says, with rising numbers."""
+    """What the pool says."""
 
     def __init__(self, served: Served) -> None:
         self._served = served
-        self._number = 0
+        self._num_events = 0
 
     def join(self, job: str) -> None:
         self._send(joined(job, self._unit()))
@@ -72,7 +72,7 @@ class Pool:
             batches=[round(10 * seconds)] * count,
             losses=[loss] * count,
             seconds=[seconds] * count,
-            read=[(32 * self._number, 320 * self._number)] * count,
+            read=[(32 * self._num_events, 320 * self._num_events)] * count,
         )
         self._send(event)
 
@@ -82,6 +82,5 @@ class Pool:
     def _send(self, event: PoolEvent) -> None:
         zone = self._served.service.zones[POOL]
         assert isinstance(zone, TimeshareGateway)
-        self._number += 1
-        number = self._number
-        zone.actor.submit(lambda actor: on_event(actor, number, event, {})).result(600)
+        self._num_events += 1
+        zone.actor.submit(lambda actor: record_event(actor, event)).result(600)

@@ -1,25 +1,17 @@
 """Open pools of lines whose desired jobs follow a script, stopped in the middle."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from auctune.engine.event_log import EventLog
 from auctune.engine.pool.clock import Clock
+from auctune.engine.pool.device import PoolDevice
 from auctune.engine.pool.epoch import PoolParams
-from auctune.engine.pool.events import (
-    VERSION,
-    OpenPoolDirectory,
-    PoolEvent,
-    PoolStarted,
-    PoolUpdate,
-    read_event,
-)
-from auctune.engine.pool.jobs import JobFactory
-from auctune.engine.pool.pool import OpenPool
-from auctune.engine.pool.process import DesiredJobs
+from auctune.engine.pool.events import JobOutlook, OpenPoolDirectory, PoolEvent, PoolState
+from auctune.engine.pool.pool import DesiredJobs, OpenPool
+from auctune.engine.workers.pool_jobs import JobFactory, PoolJobs
 from support.pool_threads import ReadingLine, make_line
 
 Script = Callable[[int], DesiredJobs]
@@ -61,34 +53,41 @@ class LineFactory:
 
 
 @dataclass
-class Updates:
-    """Events that a pool reported, by number; stops it after so many."""
+class Record:
+    """Log of a pool, which outlives it; stops it after so many events.
+
+    Attributes:
+        left: events until then.
+        is_lost: whether the event at which it stops was not recorded.
+        events: that were recorded.
+    """
 
     left: int = 10**9
-    events: dict[int, PoolEvent] = field(default_factory=dict)
+    is_lost: bool = False
+    events: list[PoolEvent] = field(default_factory=list)
 
-    def __call__(self, update: PoolUpdate) -> None:
-        """Keep it."""
+    def __call__(self, event: PoolEvent, outlooks: Sequence[JobOutlook]) -> None:
+        """Record an event."""
         self.left -= 1
+        if not (self.is_lost and self.left <= 0):
+            self.events.append(event)
         if self.left <= 0:
             raise KeyboardInterrupt
-        assert update.number not in self.events
-        self.events[update.number] = update.event
 
 
 def open_pool(
     params: PoolParams,
     directory: OpenPoolDirectory,
-    log: EventLog,
+    record: Record,
     clock: Clock,
     factory: JobFactory,
-    updates: Updates,
     now: Callable[[], float] = time.perf_counter,
 ) -> OpenPool:
     """Return a pool that was restored from its log."""
-    started = PoolStarted(VERSION, params.allocator.name)
-    pool = OpenPool(params, factory, clock, directory, log, started, updates, now)
-    pool.restore()
+    jobs = PoolJobs(factory, directory, params.memory_bytes, params.saved_every, now)
+    state = PoolState.fold(record.events)
+    pool = OpenPool(params, PoolDevice(jobs.handle), clock, state, record, now)
+    pool.start(directory.root)
     return pool
 
 
@@ -97,24 +96,18 @@ def play_pool(
     root: Path,
     script: Script,
     factory: JobFactory | None = None,
-    updates: Updates | None = None,
+    record: Record | None = None,
 ) -> list[PoolEvent]:
     """Run a pool until its script desires no job any more, or it is stopped; return its log.
 
     Raises:
         KeyboardInterrupt: if it was stopped.
     """
-    directory = OpenPoolDirectory(root)
-    log = EventLog(directory.event_log)
-    try:
-        pool = open_pool(
-            params, directory, log, Clock(), factory or LineFactory(), updates or Updates()
-        )
-        while pool.state.last < MAX_QUANTA:
-            desired = script(pool.state.last + 1)
-            pool.reconcile(desired)
-            if not pool.run_quantum() and not desired.keys() - pool.state.gone:
-                return [read_event(record) for record in log.events]
-        raise AssertionError("the pool never came to its end")
-    finally:
-        log.close()
+    record = record or Record()
+    pool = open_pool(params, OpenPoolDirectory(root), record, Clock(), factory or LineFactory())
+    while pool.state.last < MAX_QUANTA:
+        desired = script(pool.state.last + 1)
+        pool.reconcile(desired)
+        if not pool.run_quantum() and not desired.keys() - pool.state.gone:
+            return record.events
+    raise AssertionError("the pool never came to its end")

@@ -1,11 +1,10 @@
 """Events that a timeshare zone's pool might have sent."""
 
 from collections.abc import Sequence
-from typing import Any
 
-from auctune.engine.pool.events import JobJoined, PoolEvent, QuantumTrained
+from auctune.engine.pool.events import JobJoined, JobOutlook, PoolEvent, QuantumTrained
 from auctune.service.zones.timeshare.gateway import TimeshareGateway
-from auctune.service.zones.timeshare.pool import on_event
+from auctune.service.zones.timeshare.pool import record_event
 from support.serving import Served
 
 
@@ -40,10 +39,10 @@ def quantum(
     )
 
 
-def send_pool_event(served: Served, number: int, event: PoolEvent, outlooks: Any = None) -> None:
+def send_pool_event(served: Served, event: PoolEvent, outlooks: Sequence[JobOutlook] = ()) -> None:
     """Apply an event of the pool to the zone `pool` of a market."""
     actor = _pool(served).actor
-    actor.submit(lambda zone: on_event(zone, number, event, outlooks or {})).result(600)
+    actor.submit(lambda zone: record_event(zone, event, outlooks)).result(600)
 
 
 def settle_dropped(served: Served) -> None:

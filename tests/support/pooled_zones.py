@@ -7,13 +7,15 @@ import numpy as np
 
 from auctune.domain import InputError, write_snapshot
 from auctune.domain.data_size import DataSize
-from auctune.engine.pool.events import ExitReason, JobLeft, JobNoted, PoolEvent
+from auctune.engine.pool.clock import Clock
+from auctune.engine.pool.events import ExitReason, JobLeft, JobNoted, PoolEvent, PoolState
+from auctune.engine.pool.pool import DesiredJob
 from auctune.service.jobs.training import Training
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.metered import Estimate
 from auctune.service.zones.timeshare.decision import EstimateInputs, TimeshareBid
-from auctune.service.zones.timeshare.pool import on_event
+from auctune.service.zones.timeshare.pool import read_pool_state, record_event
 from auctune.service.zones.timeshare.state import TimeshareModel, empty_model
 from auctune.service.zones.timeshare.zone import TimeshareZone
 from support.pool_events import joined, quantum
@@ -36,8 +38,6 @@ class PooledZone:
         self.clock = SlotClock(EPOCH, SECONDS, self.now)
         self.log = MemoryLog()
         self.pool_log: list[PoolEvent] = []
-        # Whether the service is gone while its pool goes on to the end of a unit, or two.
-        self.is_away = False
         self._open(empty_model({}))
         self.zone.record_created({"version": 1})
         self.keep()
@@ -58,12 +58,17 @@ class PooledZone:
         return memory
 
     def restart(self) -> None:
-        """Go on from the log, and have the pool tell again what is not on record."""
+        """Go on from the log."""
         self._open(self.folded())
-        self.is_away = False
-        for number, event in enumerate(self.pool_log, start=1):
-            on_event(self.zone, number, event, {})
-        self.keep()
+
+    def pool_state(self) -> PoolState:
+        """The pool's state that the log alone gives."""
+        jobs = {
+            job.id: DesiredJob(job.id, job.deadline_unit, job.target_loss, {}, 9.0)
+            for job in self.zone.state.jobs.values()
+            if job.has_joined and job.departure is None
+        }
+        return read_pool_state(self.log.read(), jobs, -1, Clock())
 
     def asked(
         self, job: str, cap: str = "50", owner: str = "ann", left: Decimal | None = None
@@ -90,22 +95,17 @@ class PooledZone:
         self.zone.decide(self.asked(job, cap, owner))
         self.keep()
 
-    def says(self, event: PoolEvent, *, heard: bool = True) -> None:
-        """The pool puts something on record; the service is gone from here on if it is not heard.
-
-        It hears of it after its restart.
-        """
+    def says(self, event: PoolEvent) -> None:
+        """The pool records something."""
         self.pool_log.append(event)
-        self.is_away |= not heard
-        if not self.is_away:
-            on_event(self.zone, len(self.pool_log), event, {})
-            self.keep()
+        record_event(self.zone, event)
+        self.keep()
 
-    def joins(self, job: str, *, heard: bool = True) -> None:
+    def joins(self, job: str) -> None:
         """It joins."""
-        self.says(joined(job, self.clock.slot(), 0.5), heard=heard)
+        self.says(joined(job, self.clock.slot(), 0.5))
 
-    def trains(self, jobs: dict[str, tuple[int, float, float]], *, heard: bool = True) -> None:
+    def trains(self, jobs: dict[str, tuple[int, float, float]]) -> None:
         """A unit: batches, loss and seconds by job."""
         batches, losses, seconds = zip(*jobs.values(), strict=True)
         event = quantum(
@@ -116,7 +116,7 @@ class PooledZone:
             seconds=seconds,
             read=[(40, 1200)] * len(jobs),
         )
-        self.says(event, heard=heard)
+        self.says(event)
         self.now.time += SECONDS
 
     def drops(self, members: Iterable[str]) -> None:
@@ -132,12 +132,10 @@ class PooledZone:
         self.zone.settle_dropped(seq)
         self.keep()
 
-    def leaves(
-        self, job: str, reason: ExitReason, *, has_best: bool = True, heard: bool = True
-    ) -> None:
+    def leaves(self, job: str, reason: ExitReason, *, has_best: bool = True) -> None:
         """It leaves."""
         best = (3, 0.4) if has_best else None
-        self.says(JobLeft(job, reason, "", best), heard=heard)
+        self.says(JobLeft(job, reason, "", best))
 
     def ends(self, job: str, files: list[str]) -> None:
         """Its adapter is packed."""
@@ -178,8 +176,6 @@ class PoolPlayer:
             self.restart,
             self.snapshot,
         )
-        if self.made.is_away:
-            commands = (self.unit, self.leave, self.restart, self.restart)
         command = commands[int(self.rng.integers(len(commands)))]
         try:
             command()
@@ -201,6 +197,19 @@ class PoolPlayer:
             assert memory.state == state
         assert all(sum(entry.amount for entry in entries) == 0 for _, entries in made.log.entries)
         self._check_money()
+        self._check_pool()
+
+    def _check_pool(self) -> None:
+        """The pool goes on from the log of the zone as from its own events."""
+        found, expected = self.made.pool_state(), PoolState.fold(self.made.pool_log)
+        assert list(found.members) == [name for name in expected.members if name in found.members]
+        for name, member in found.members.items():
+            # As text, in which NaN equals itself.
+            assert str(found.quanta_of(name)) == str(expected.quanta_of(name))
+            assert (member.batches, member.best) == (
+                expected.members[name].batches,
+                expected.members[name].best,
+            )
 
     def _check_money(self) -> None:
         made, sums, state = self.made, self.made.log.balances(), self.made.zone.state
@@ -230,9 +239,6 @@ class PoolPlayer:
         jobs = self.made.zone.state.jobs.values()
         return [job.id for job in jobs if not phases or job.phase in phases]
 
-    def _is_heard(self) -> bool:
-        return bool(self.rng.random() < 0.8)
-
     def ask(self) -> None:
         self.count += 1
         left = None if self.rng.random() < 0.8 else Decimal(str(round(self.rng.random() * 2, 4)))
@@ -260,7 +266,7 @@ class PoolPlayer:
         job = self._some([one for one in there if one not in self.joined])
         self.joined.add(job)
         self.members.append(job)
-        self.made.joins(job, heard=self._is_heard())
+        self.made.joins(job)
 
     def unit(self) -> None:
         if not self.members:
@@ -273,14 +279,14 @@ class PoolPlayer:
             )
             for job in self.members
         }
-        self.made.trains(drawn, heard=self._is_heard())
+        self.made.trains(drawn)
 
     def leave(self) -> None:
         job = self._some(self.members)
         self.members.remove(job)
         reasons = [one for one in ExitReason if one is not ExitReason.CANCELLED]
         reason = reasons[int(self.rng.integers(len(reasons)))]
-        self.made.leaves(job, reason, has_best=self.rng.random() < 0.8, heard=self._is_heard())
+        self.made.leaves(job, reason, has_best=self.rng.random() < 0.8)
 
     def follow(self) -> None:
         self.made.drops(self.members)
@@ -308,7 +314,7 @@ class PoolPlayer:
 
     def note(self) -> None:
         job = self._some(self.members)
-        self.made.says(JobNoted(job, "slow"), heard=self._is_heard())
+        self.made.says(JobNoted(job, "slow"))
 
     def restart(self) -> None:
         self.made.restart()

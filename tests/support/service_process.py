@@ -181,16 +181,12 @@ class ServiceProcess:
         return self._process.wait(seconds)
 
     def workers(self) -> list[int]:
-        """Its node processes, wherever on this machine they were started."""
+        """Its processes of nodes and pools, wherever on this machine they were started."""
         return self._children_of(b"auctune.engine.workers.node")
 
     def first_worker(self) -> int:
         """The first of its node processes; waits for it, as one that ended is started again."""
         return poll(self.workers, "a node's process")[0]
-
-    def pools(self) -> list[int]:
-        """The processes of its pools."""
-        return self._children_of(b"auctune.engine.pool.worker")
 
     def ask(
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None

@@ -17,7 +17,7 @@ from auctune.engine.pool.events import (
     JobNoted,
     JobOutlook,
     PoolDirectory,
-    PoolUpdate,
+    PoolEvent,
     QuantumTrained,
 )
 from auctune.sim.timeshare.bundle_file import read_bundle_file
@@ -62,7 +62,7 @@ def run(
             report = runs.run_bundle(
                 job_set,
                 directory.root,
-                on_update=display,
+                on_event=display,
                 # A run that was stopped before its start starts now.
                 resume=bundle is None and directory.has_started,
                 prepare=partial(runs.store_bundle_file, bundle, directory) if bundle else None,
@@ -90,12 +90,11 @@ class RunDisplay:
         if self._console.is_terminal:
             self._live.stop()
 
-    def __call__(self, update: PoolUpdate) -> None:
-        event = update.event
+    def __call__(self, event: PoolEvent, outlooks: Sequence[JobOutlook]) -> None:
         if isinstance(event, JobNoted):
             self._console.print(f"{event.id}: {event.text}", style="yellow", markup=False)
         elif isinstance(event, QuantumTrained):
-            self._show_quantum(event.time, update.outlooks)
+            self._show_quantum(event.time, outlooks)
 
     def _show_quantum(self, time: int, outlooks: Sequence[JobOutlook]) -> None:
         if self._console.is_terminal:

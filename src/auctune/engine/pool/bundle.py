@@ -13,20 +13,25 @@ from auctune.domain import InputError
 from auctune.domain.checks import check_positive
 from auctune.engine.event_log import EventLog, read_events
 from auctune.engine.pool.clock import Clock, WallClock
+from auctune.engine.pool.device import PoolDevice
 from auctune.engine.pool.epoch import PoolParams
 from auctune.engine.pool.events import (
     VERSION,
     JobNoted,
-    OnUpdate,
+    JobOutlook,
+    OnEvent,
     PoolDirectory,
     PoolEnded,
+    PoolEvent,
     PoolStarted,
+    PoolState,
     check_version,
     event_record,
     read_event,
 )
-from auctune.engine.pool.pool import NewJob, Pool
+from auctune.engine.pool.pool import Pool
 from auctune.engine.pool.report import PoolReport, make_report, write_report
+from auctune.engine.workers.pool_jobs import PoolJobs
 from auctune.sim.timeshare.bundle_file import BundleFile, read_bundle_file
 from auctune.timeshare.named import make_estimator
 from auctune.timeshare.thread import LearningThread, bundle_arrays
@@ -114,7 +119,7 @@ def run_bundle(
     bundle: Bundle,
     folder: Path,
     *,
-    on_update: OnUpdate | None = None,
+    on_event: OnEvent | None = None,
     resume: bool = False,
     prepare: Callable[[], object] | None = None,
 ) -> PoolReport:
@@ -123,7 +128,7 @@ def run_bundle(
     Args:
         bundle: what is run.
         folder: of the run (`PoolDirectory`); new or empty, unless it is resumed.
-        on_update: called with each event, if not None.
+        on_event: called with each event, if not None.
         resume: resume the run in `folder`.
         prepare: called once the folder is locked, before the jobs are made; None does nothing.
 
@@ -145,40 +150,48 @@ def run_bundle(
             log.check_identity(identity)
             if not (log.events and log.events[-1]["type"] == "ended"):
                 with deterministic(threads=bundle.params.cpu_threads):
-                    _run(bundle, directory, log, on_update)
+                    _run(bundle, directory, log, on_event)
             report = make_report([read_event(record) for record in log.events])
             write_report(report, directory.root)
             return report
 
 
-def _run(
-    bundle: Bundle, directory: PoolDirectory, log: EventLog, on_update: OnUpdate | None
-) -> None:
-    seconds = bundle.params.quantum_seconds
+def _run(bundle: Bundle, directory: PoolDirectory, log: EventLog, on_event: OnEvent | None) -> None:
+    def record(event: PoolEvent, outlooks: Sequence[JobOutlook]) -> None:
+        log.append(event_record(event))
+        if on_event is not None:
+            on_event(event, outlooks)
+
+    params = bundle.params
+    seconds = params.quantum_seconds
     clock = Clock() if seconds is None else WallClock(seconds)
-    started = replace(bundle.started(), inputs=directory.input_digests())
-    pool = Pool(bundle.params, bundle, clock, directory, log, started, on_update)
+    jobs = PoolJobs(bundle, directory, params.memory_bytes, params.saved_every)
+    state = PoolState.fold(map(read_event, log.events))
+    pool = Pool(params, PoolDevice(jobs.handle), clock, state, record)
     pool.restore()
-    new = [job for job in bundle.jobs if job.thread.id not in pool.state.members]
-    if new:
-        pool.join([NewJob(job.thread, job.settings, job.rate) for job in new])
+    new = [job for job in bundle.jobs if job.thread.id not in state.members]
+    joined = [pool.load(job.thread, job.settings, job.rate) for job in new]
+    if not log.events:
+        pool.record(replace(bundle.started(), inputs=directory.input_digests()))
+    for event in joined:
+        pool.record(event)
     _record_notes(pool, log)
-    for name, member in pool.state.members.items():
+    for name, member in state.members.items():
         # A run that was killed between recording a quantum and writing a result.
         if member.is_done and not directory.result(name).exists():
             pool.export(name)
     starts = [thread.start for thread in bundle.threads]
-    clock.start(pool.state.moment if pool.state.quanta else float(min(starts)))
+    clock.start(state.moment if state.quanta else float(min(starts)))
     while pool.run_quantum():
         pass
-    swaps = pool.device.swaps
+    memory = pool.device.memory
     pool.record(
         PoolEnded(
             moment=clock.moment(),
-            suspended=swaps.suspended,
-            resumed=swaps.resumed,
-            switch_seconds=swaps.seconds,
-            max_bytes=pool.device.max_bytes,
+            suspended=memory.suspended,
+            resumed=memory.resumed,
+            switch_seconds=memory.seconds,
+            max_bytes=memory.max_bytes,
         )
     )
 
@@ -186,8 +199,8 @@ def _run(
 def _record_notes(pool: Pool, log: EventLog) -> None:
     """Record what jobs note on their data, once."""
     recorded = [(event["id"], event["text"]) for event in log.events if event["type"] == "noted"]
-    for name, job in pool.jobs.items():
-        for note in getattr(job, "notes", ()):
+    for name, notes in pool.notes.items():
+        for note in notes:
             if (name, note) not in recorded:
                 pool.record(JobNoted(name, note))
 

@@ -59,9 +59,9 @@ class Clock:
         """Return [k] how much of the batches that are due the quantum has time for."""
         return due
 
-    def is_over(self, quantum: Quantum) -> bool:
-        """Return whether the quantum has ended, so that no more should be trained in it."""
-        return False
+    def remaining_seconds(self, quantum: Quantum) -> float | None:
+        """Return the seconds until the quantum ends; None if it ends when all is trained."""
+        return None
 
     def update_rates(
         self, rates: Floats, batches: Floats, seconds: Floats, is_new: Bools
@@ -85,7 +85,7 @@ class WallClock(Clock):
     Args:
         quantum_seconds: > 0.
         origin: when quantum 0 began, by `now`; by default now.
-        stop: ends quanta and waiting when it is set.
+        stop: ends waiting when it is set.
         now: returns seconds.
         wait: lets seconds pass; by default until `stop` is set.
     """
@@ -124,8 +124,8 @@ class WallClock(Clock):
         needed = float((due / rates).sum())
         return due if needed <= quantum.span else due * (quantum.span / needed)
 
-    def is_over(self, quantum: Quantum) -> bool:
-        return self._stop.is_set() or self.moment() >= quantum.time + 1
+    def remaining_seconds(self, quantum: Quantum) -> float | None:
+        return (quantum.time + 1 - self.moment()) * self._seconds
 
     def update_rates(
         self, rates: Floats, batches: Floats, seconds: Floats, is_new: Bools

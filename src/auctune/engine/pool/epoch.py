@@ -1,7 +1,7 @@
 """Epoch of a pool: quanta in which the same jobs share it, under one run of the allocator."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -9,21 +9,23 @@ import numpy as np
 
 from auctune.domain.checks import check_positive
 from auctune.engine.pool.clock import Clock, Quantum
-from auctune.engine.pool.events import (
-    JobOutlook,
-    JobStatus,
-    Member,
-    QuantumTrained,
-)
-from auctune.engine.pool.jobs import DeviceMemory, JobCheckpoints, Jobs, job_errors
+from auctune.engine.pool.device import PoolDevice, SliceResult, TimeSlice, TrainQuantum
+from auctune.engine.pool.events import JobOutlook, JobStatus, Member, QuantumTrained
 from auctune.numerics.arrays import Floats, Ints
 from auctune.timeshare.allocator import Allocator, InfeasibleSharesError, Observation
 from auctune.timeshare.estimators.estimator import Estimator
 from auctune.timeshare.thread import bundle_arrays
-from auctune.train.preemptible import StepTooLongError
 
 # A job that is slower than its rate says ends its time slice after this many times its share.
 SLICE_SLACK = 1.5
+
+MAX_STEP_QUANTA = 4.0
+"""Quanta for which a batch may hold the pool, which checks deadlines and cancellations between
+batches. A batch that by the profile takes a quantum is admitted: this leaves room for its error."""
+
+MAX_OVERRUN_QUANTA = 1.0 + MAX_STEP_QUANTA
+"""Quanta that one may last: it is overrun by one batch at most."""
+
 # A share that is to buy a whole batch misses it by rounding.
 _ROUNDING = 1e-9
 
@@ -61,14 +63,12 @@ class Epoch:
 
     Args:
         params: settings of the pool.
-        jobs: all loaded jobs of the pool, by id.
-        device: that they share.
-        checkpoints: of the jobs.
+        device: on which the jobs are loaded.
         clock: of the pool.
-        now: monotonic clock, in seconds.
         members: the jobs of the epoch, brought to where the log says.
         quanta: recorded quanta, which the allocator sees again; those without any of the jobs are
             left out.
+        keeps_best: whether a checkpoint of each job's best quantum is kept.
 
     Attributes:
         state: of the jobs.
@@ -78,16 +78,14 @@ class Epoch:
     def __init__(
         self,
         params: PoolParams,
-        jobs: Jobs,
-        device: DeviceMemory,
-        checkpoints: JobCheckpoints,
+        device: PoolDevice,
         clock: Clock,
-        now: Callable[[], float],
         members: Sequence[Member],
         quanta: Sequence[QuantumTrained],
+        keeps_best: bool,
     ) -> None:
-        self._params, self._jobs, self._device = params, jobs, device
-        self._checkpoints, self._clock, self._now = checkpoints, clock, now
+        self._params, self._device, self._clock = params, device, clock
+        self._members, self._keeps_best = members, keeps_best
         self.state = JobSetState(members)
         self.too_slow: dict[str, str] = {}
         self._threads = [member.thread for member in members]
@@ -120,22 +118,34 @@ class Epoch:
         due = state.due(shares, quantum.span)
         fitted = clock.fit(quantum, due, state.rates)
         target = whole_batches(due, fitted, state.rates, quantum.span)
-        slices = self._train_slices(quantum, target, np.maximum(fitted, target))
-        batches, losses, accuracies, seconds = slices
-        is_new = state.samples == 0
-        rates = clock.update_rates(state.rates, batches.astype(np.float64), seconds, is_new)
+        trained = self._device.train(
+            TrainQuantum(
+                quantum.time,
+                clock.remaining_seconds(quantum),
+                self._slices(target, np.maximum(fitted, target)),
+            )
+        )
+        self.too_slow = {name: one.too_slow for name, one in trained.items() if one.too_slow}
+        slices = [
+            trained.get(name, SliceResult(read=read))
+            for name, read in zip(state.names, state.read, strict=True)
+        ]
+        batches, seconds = [one.batches for one in slices], [one.seconds for one in slices]
+        rates = clock.update_rates(
+            state.rates, np.array(batches, dtype=np.float64), np.array(seconds), state.samples == 0
+        )
         return QuantumTrained(
             time=quantum.time,
             moment=clock.moment(),
             span=quantum.span,
             jobs=list(state.names),
             shares=shares.tolist(),
-            batches=batches.tolist(),
-            losses=losses.tolist(),
-            seconds=seconds.tolist(),
+            batches=batches,
+            losses=[one.loss for one in slices],
+            seconds=seconds,
             rates=rates.tolist(),
-            read=[getattr(self._jobs[name], "learned", (0, 0)) for name in state.names],
-            accuracies=accuracies.tolist(),
+            read=[one.read for one in slices],
+            accuracies=[one.accuracy for one in slices],
         )
 
     def apply(self, quantum: QuantumTrained) -> list[str]:
@@ -165,68 +175,30 @@ class Epoch:
         if seconds is None:
             return quantum
         names = [self.state.names[index] for index in np.flatnonzero(shares)]
-        cost = self._device.swap_seconds(names)
+        cost = self._device.memory.swap_seconds(names)
         return Quantum(quantum.time, max(0.0, quantum.span - cost / seconds))
 
-    def _train_slices(
-        self, quantum: Quantum, target: Ints, expected: Floats
-    ) -> tuple[Ints, Floats, Floats, Floats]:
-        """Return [k] batches, mean losses and accuracies, and seconds of each job's time slice.
+    def _slices(self, target: Ints, expected: Floats) -> list[TimeSlice]:
+        """Return the time slices of a quantum.
+
+        The job with the most carry-over is first, so that it is not always the same for which time
+        runs out.
 
         Args:
-            quantum: that is trained.
             target: [k] batches.
             expected: [k] batches, with a fraction, whose time a slice may take.
         """
-        state = self.state
-        batches = np.zeros(len(target), dtype=np.int64)
-        # Of losses and accuracies.
-        sums, seconds = np.zeros((2, len(target))), np.zeros(len(target))
-        self.too_slow = {}
-        order = self._order(target)
-        for place, index in enumerate(order):
-            name = state.names[index]
-            job = self._jobs[name]
-            self._device.swap_in(name, [state.names[one] for one in order[place + 1 :]])
-            # Now, and not when it leaves: no checkpoint may be ahead of the log.
-            self._checkpoints.save_if_due(name, job)
-            if seconds.any() and self._clock.is_over(quantum):
-                break
-            begun = self._now()
-            max_seconds = self._max_slice_seconds(expected[index] / state.rates[index])
-            # One batch at a time: a quantum, and a slice, is overrun by one at most.
-            while batches[index] < target[index]:
-                is_late = self._clock.is_over(quantum) or self._now() - begun > max_seconds
-                if batches[index] and is_late:
-                    break
-                try:
-                    with job_errors(name, f"in unit {quantum.time}"):
-                        loss = job.step(1)
-                        sums[:, index] += loss, getattr(job, "accuracy", math.nan)
-                except StepTooLongError as error:
-                    self.too_slow[name] = str(error)
-                    break
-                batches[index] += 1
-            seconds[index] = self._now() - begun
-        means = np.full_like(sums, np.nan)
-        np.divide(sums, batches, out=means, where=batches > 0)
-        return batches, means[0], means[1], seconds
-
-    def _order(self, target: Ints) -> list[int]:
-        """Return the jobs that train, resident ones first.
-
-        Among these the one with the most carry-over is first, so that it is not always the same
-        for which time runs out.
-        """
-        state = self.state
-        behind = state.carry_over / state.rates
-        order = sorted(np.flatnonzero(target).tolist(), key=lambda index: -behind[index])
-        return sorted(order, key=lambda index: not self._device.is_resident(state.names[index]))
-
-    def _max_slice_seconds(self, quanta: float) -> float:
-        """Return how long a time slice may last that should take so many quanta."""
-        seconds = self._params.quantum_seconds
-        return math.inf if seconds is None else SLICE_SLACK * quanta * seconds
+        state, seconds = self.state, self._params.quantum_seconds
+        behind, quanta = state.carry_over / state.rates, expected / state.rates
+        return [
+            TimeSlice(
+                job=state.names[index],
+                batches=int(target[index]),
+                max_seconds=math.inf if seconds is None else SLICE_SLACK * quanta[index] * seconds,
+                best=self._members[index].best_bounds if self._keeps_best else None,
+            )
+            for index in sorted(np.flatnonzero(target).tolist(), key=lambda index: -behind[index])
+        ]
 
     def _outlook(self, index: int, time: int, need: float) -> JobOutlook:
         state, thread = self.state, self._threads[index]
@@ -322,6 +294,7 @@ class JobSetState:
         last: newest quantum, or None.
         shares, batches, losses, seconds: [k] of the newest quantum.
         last_losses: [k] of the last quantum in which each trained.
+        read: [k] rows and tokens that each has trained.
     """
 
     def __init__(self, members: Sequence[Member]) -> None:
@@ -335,6 +308,7 @@ class JobSetState:
         self.shares, self.seconds = np.zeros(num), np.zeros(num)
         self.batches = np.zeros(num, dtype=np.int64)
         self.losses, self.last_losses = np.full(num, np.nan), np.full(num, np.nan)
+        self.read = [(0, 0)] * num
 
     def is_over(self, time: int) -> bool:
         """Return whether no job can train in that quantum or later."""
@@ -379,7 +353,7 @@ class JobSetState:
         self.finish[reached] = quantum.time + 1.0
         for index, row in enumerate(rows):
             if row is not None:
-                self.rates[index] = quantum.rates[row]
+                self.rates[index], self.read[index] = quantum.rates[row], quantum.read[row]
         return np.flatnonzero(reached)
 
 

@@ -131,22 +131,6 @@ class JobRejected:
 
 
 @dataclass(frozen=True, slots=True)
-class JobPaused:
-    """A job has no share until it is resumed."""
-
-    id: str
-    type: Literal["paused"] = "paused"
-
-
-@dataclass(frozen=True, slots=True)
-class JobResumed:
-    """A paused job has shares again."""
-
-    id: str
-    type: Literal["resumed"] = "resumed"
-
-
-@dataclass(frozen=True, slots=True)
 class QuantumTrained:
     """A quantum was trained; lists are in the order of `jobs`.
 
@@ -224,17 +208,7 @@ class PoolEnded:
     type: Literal["ended"] = "ended"
 
 
-PoolEvent = (
-    PoolStarted
-    | JobJoined
-    | JobRejected
-    | JobPaused
-    | JobResumed
-    | QuantumTrained
-    | JobLeft
-    | JobNoted
-    | PoolEnded
-)
+PoolEvent = PoolStarted | JobJoined | JobRejected | QuantumTrained | JobLeft | JobNoted | PoolEnded
 
 _ADAPTER: TypeAdapter[PoolEvent] = TypeAdapter(Annotated[PoolEvent, Field(discriminator="type")])
 
@@ -299,23 +273,8 @@ class JobOutlook:
     status: JobStatus
 
 
-@dataclass(frozen=True, slots=True)
-class PoolUpdate:
-    """An event that has just been recorded.
-
-    Attributes:
-        number: of the event.
-        event: the event.
-        outlooks: of the jobs of a quantum; empty for other events.
-    """
-
-    number: int
-    event: PoolEvent
-    outlooks: Sequence[JobOutlook] = ()
-
-
-OnUpdate = Callable[[PoolUpdate], None]
-"""Called with each event once it is on disk, by the thread that trains: it should be quick."""
+OnEvent = Callable[[PoolEvent, Sequence[JobOutlook]], None]
+"""Called with each event, and with the outlooks of the jobs of a quantum; none for other events."""
 
 
 @dataclass
@@ -349,10 +308,10 @@ class Member:
             self.best = (self.batches, loss)
         self.is_done |= loss <= self.thread.threshold
 
-    def improves(self, batches: int, loss: float) -> bool:
-        """Return whether a quantum that is not recorded yet is the best, and not the last."""
-        best_loss = math.inf if self.best is None else self.best[1]
-        return batches > 0 and self.thread.threshold < loss < best_loss
+    @property
+    def best_bounds(self) -> tuple[float, float]:
+        """Bounds of the loss of a quantum that is the best so far, and not the last."""
+        return self.thread.threshold, math.inf if self.best is None else self.best[1]
 
 
 @dataclass
@@ -396,8 +355,6 @@ class PoolState:
                 )
             case JobRejected():
                 self.gone.add(event.id)
-            case JobPaused() | JobResumed():
-                self.members[event.id].is_paused = isinstance(event, JobPaused)
             case QuantumTrained():
                 self._add_quantum(event)
             case JobLeft():

@@ -1,58 +1,90 @@
-"""Pool of jobs that share a device: one whose jobs are fixed, and one that they join and leave."""
+"""Pool of jobs that share a device: one whose jobs are fixed, and one that they join and leave.
+
+A pool decides who trains what, and when a job joins, leaves and has a result; it runs where its
+events are recorded. The jobs are on its device (`PoolDevice`), which may be another process.
+"""
 
 import math
 import time
-import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
 
 from auctune.domain import AuctuneError
-from auctune.engine.event_log import EventLog
+from auctune.domain.checks import check_positive
 from auctune.engine.pool.clock import Clock
-from auctune.engine.pool.epoch import Epoch, PoolParams
+from auctune.engine.pool.device import (
+    ExportJob,
+    JobFailedError,
+    LoadJob,
+    PoolDevice,
+    ReleaseJob,
+    StartPool,
+)
+from auctune.engine.pool.epoch import MAX_STEP_QUANTA, Epoch, PoolParams
 from auctune.engine.pool.events import (
     ExitReason,
     JobJoined,
     JobLeft,
     JobNoted,
     JobOutlook,
-    JobPaused,
     JobRejected,
-    JobResumed,
-    Member,
-    OnUpdate,
-    PoolDirectory,
+    OnEvent,
     PoolEvent,
-    PoolStarted,
     PoolState,
-    PoolUpdate,
-    QuantumTrained,
-    check_version,
-    event_record,
-    read_event,
 )
-from auctune.engine.pool.jobs import (
-    DeviceMemory,
-    JobCheckpoints,
-    JobFactory,
-    JobFailedError,
-    export_result,
-    job_errors,
-)
-from auctune.engine.pool.process import DesiredJob, DesiredJobs, DesiredStatus
 from auctune.engine.runtime.channel import error_record
-from auctune.timeshare.thread import LearningThread
-from auctune.train.preemptible import PreemptibleJob
-
-# Batches of a new job that are timed, and taken back; the first ones warm up.
-WARM_UP, TIMED = 2, 5
+from auctune.timeshare.play import play
+from auctune.timeshare.thread import LearningThread, LossCurve
 
 # Of the pool's time, what joins and leaves may take from the jobs that train; and of a quantum,
 # how much of that at once.
 _JOIN_SHARE, _JOIN_BURST = 0.1, 0.5
+
+
+class DesiredStatus(StrEnum):
+    """What the owner of a job wants of it."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    """No share until it is to run again; its deadline stays."""
+    STOPPED = "stopped"
+    """Leave with the best result so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredJob:
+    """A job that an open pool should have; a job that is not desired any more is cancelled.
+
+    Attributes:
+        id: unique for ever, and fit for a folder's name.
+        deadline: the quantum by whose beginning it must be done.
+        threshold: target loss of a quantum, > 0.
+        settings: what it trains, as the pool's job factory reads it; JSON values.
+        batches_per_quantum: estimate, corrected by what it trains.
+        status: what its owner wants of it.
+    """
+
+    id: str
+    deadline: int
+    threshold: float
+    settings: dict[str, Any]
+    batches_per_quantum: float
+    status: DesiredStatus = DesiredStatus.RUNNING
+
+    def __post_init__(self) -> None:
+        check_positive(self.threshold, "threshold", "a loss > 0")
+        check_positive(self.batches_per_quantum, "batches_per_quantum", "a number > 0")
+
+
+DesiredJobs = Mapping[str, DesiredJob]
+"""All jobs that an open pool should have, by id."""
 
 
 class JoinBudget:
@@ -84,63 +116,38 @@ class JoinBudget:
             self._seconds -= self._now() - begun
 
 
-@dataclass(frozen=True, slots=True)
-class NewJob:
-    """A job that joins a pool.
-
-    Attributes:
-        thread: its id, target and quanta.
-        settings: what it trains.
-        rate: batches per quantum, or None if they are to be measured.
-    """
-
-    thread: LearningThread
-    settings: dict[str, Any]
-    rate: float | None
-
-
 class Pool:
     """A pool whose jobs are fixed; their result is written when they reach their targets.
 
     Args:
         params: settings.
-        factory: makes its jobs.
+        device: on which no job is loaded.
         clock: of its quanta.
-        directory: which is this pool's alone.
-        log: of the directory.
-        started: first event of a new pool.
-        on_update: called with each event from now on, if not None.
+        state: after all recorded events.
+        record: records an event: when it returns, the event is on disk.
         now: monotonic clock, in seconds.
 
     Attributes:
         state: of the pool.
-        device: memory that the jobs share.
-        jobs: that are loaded, by id.
-
-    Raises:
-        InputError: if the log is of another release.
+        device: on which its jobs are.
+        notes: on the data of its jobs, by id.
     """
+
+    keeps_best: ClassVar[bool] = False
+    """Whether a checkpoint of each job's best quantum is kept."""
 
     def __init__(
         self,
         params: PoolParams,
-        factory: JobFactory,
+        device: PoolDevice,
         clock: Clock,
-        directory: PoolDirectory,
-        log: EventLog,
-        started: PoolStarted,
-        on_update: OnUpdate | None = None,
+        state: PoolState,
+        record: OnEvent,
         now: Callable[[], float] = time.perf_counter,
     ) -> None:
-        for begun in log.events[:1]:
-            check_version(begun, directory)
-        self.state = PoolState.fold(map(read_event, log.events))
-        self.jobs: dict[str, PreemptibleJob] = {}
-        self.device = DeviceMemory(params.memory_bytes, now)
-        self._params, self._factory, self._clock = params, factory, clock
-        self._directory, self._log, self._started = directory, log, started
-        self._on_update, self._now = on_update, now
-        self._checkpoints = JobCheckpoints(directory, params.saved_every)
+        self.state, self.device = state, device
+        self.notes: dict[str, Sequence[str]] = {}
+        self._params, self._clock, self._record, self._now = params, clock, record, now
         self._epoch: Epoch | None = None
 
     def restore(self) -> None:
@@ -152,18 +159,36 @@ class Pool:
         for name in list(self.state.members):
             self._restore_job(name)
 
-    def join(self, new: Sequence[NewJob]) -> None:
-        """Add jobs; they are recorded once all of them have been loaded.
+    def load(
+        self, thread: LearningThread, settings: dict[str, Any], rate: float | None
+    ) -> JobJoined:
+        """Load a new job; it joins when the event is recorded.
+
+        Args:
+            thread: its id, target and quanta.
+            settings: what it trains.
+            rate: batches per quantum, or None if they are to be measured.
 
         Raises:
-            InputError: if a job cannot be trained, or is too large for the device.
-            JobFailedError: if the code of a job raises an error.
+            InputError: if it cannot be trained, or is too large for the device.
+            JobFailedError: if its code raises an error.
         """
-        events = [self._load(one) for one in new]
-        self.record_start()
-        for event in events:
-            self.record(event)
-        self._epoch = None
+        loaded = self.device.load(LoadJob(thread.id, settings, measured=not self.keeps_best))
+        self.notes[thread.id] = loaded.notes
+        if rate is None:
+            assert self._params.quantum_seconds is not None
+            assert loaded.batches_per_second is not None
+            rate = loaded.batches_per_second * self._params.quantum_seconds
+        return JobJoined(
+            id=thread.id,
+            time=thread.start,
+            deadline=thread.deadline,
+            threshold=thread.threshold,
+            settings=settings,
+            rate=rate,
+            memory_bytes=loaded.memory_bytes,
+            seconds=loaded.seconds,
+        )
 
     def run_quantum(self) -> bool:
         """Train the next quantum; return False if there is no job that can train.
@@ -182,118 +207,46 @@ class Pool:
         if quantum is None:
             return False
         event = epoch.train(quantum)
-        self._before_record(event)
-        self._append(event)
         reached = epoch.apply(event)
-        self._publish(event)
+        self.record(event, epoch.outlooks(event.time))
         for name in reached:
-            self._finish(name)
-        for name, batches in zip(event.jobs, event.batches, strict=True):
-            if batches and self.device.is_resident(name):
-                self._checkpoints.save_if_due(name, self.jobs[name])
+            self.export(name)
         for name, why in epoch.too_slow.items():
             self._handle_too_slow(name, why)
         return True
 
     def export(self, name: str) -> None:
-        """Write the result of a job.
+        """Write the result of a job that is done."""
+        self.device.export(ExportJob(name))
 
-        Raises:
-            JobFailedError: if its code raises an error.
-        """
-        self.device.swap_in(name)
-        export_result(name, self.jobs[name], self._directory.result(name))
-
-    def record_start(self) -> None:
-        """Record that the pool was started, unless its log says so."""
-        if not self._log.events:
-            self.record(self._started)
-
-    def record(self, event: PoolEvent) -> None:
-        """Record an event, and report it."""
-        self._append(event)
-        self._publish(event)
-
-    def _append(self, event: PoolEvent) -> None:
-        self._log.append(event_record(event))
+    def record(self, event: PoolEvent, outlooks: Sequence[JobOutlook] = ()) -> None:
+        """Record an event, and apply it."""
+        self._record(event, outlooks)
         self.state.apply(event)
-
-    def _publish(self, event: PoolEvent) -> None:
-        if self._on_update is not None:
-            outlooks: Sequence[JobOutlook] = ()
-            if isinstance(event, QuantumTrained):
-                assert self._epoch is not None
-                outlooks = self._epoch.outlooks(event.time)
-            self._on_update(PoolUpdate(len(self._log.events), event, outlooks))
-
-    def _load(self, new: NewJob) -> JobJoined:
-        name, begun = new.thread.id, self._now()
-        with job_errors(name, "while it was made"):
-            job = self.jobs[name] = self._factory.make(name, new.settings)
-            rate, memory_bytes = self._measure(job, new.rate)
-        self._add(name, job, memory_bytes)
-        return JobJoined(
-            id=name,
-            time=new.thread.start,
-            deadline=new.thread.deadline,
-            threshold=new.thread.threshold,
-            settings=new.settings,
-            rate=rate,
-            memory_bytes=memory_bytes,
-            seconds=self._now() - begun,
-        )
+        if isinstance(event, JobJoined | JobLeft):
+            self._epoch = None
 
     def _restore_job(self, name: str) -> None:
         member = self.state.members[name]
-        with job_errors(name, "while it was restored"):
-            job = self.jobs[name] = self._factory.make(name, member.settings)
-            note = self._checkpoints.restore(name, job, self.state.quanta_of(name))
-        self._add(name, job, member.memory_bytes)
-        if note:
-            self.record(JobNoted(name, note))
-
-    def _add(self, name: str, job: PreemptibleJob, memory_bytes: int) -> None:
-        self._checkpoints.add(name, job)
-        self.device.add(name, job, memory_bytes)
-
-    def _measure(self, job: PreemptibleJob, rate: float | None) -> tuple[float, int]:
-        """Return rate and memory of a new job, which is as new afterwards."""
-        before = job.state()
-        job.step(WARM_UP)
-        begun = self._now()
-        job.step(TIMED)
-        seconds = self._now() - begun
-        memory_bytes = job.memory_bytes
-        job.restore(before)
-        if rate is not None:
-            return rate, memory_bytes
-        assert self._params.quantum_seconds is not None
-        return TIMED * self._params.quantum_seconds / seconds, memory_bytes
+        loaded = self.device.load(
+            LoadJob(name, member.settings, member.memory_bytes, self.state.quanta_of(name))
+        )
+        self.notes[name] = loaded.notes
+        if loaded.warning:
+            self.record(JobNoted(name, loaded.warning))
 
     def _start_epoch(self) -> Epoch:
         return Epoch(
             self._params,
-            self.jobs,
             self.device,
-            self._checkpoints,
             self._clock,
-            self._now,
             members=[self.state.members[name] for name in self.state.active],
             quanta=self.state.quanta,
+            keeps_best=self.keeps_best,
         )
 
-    def _finish(self, name: str) -> None:
-        """Write the result of a job that is done, which leaves the device."""
-        self.device.swap_in(name)
-        self._checkpoints.save(name, self.jobs[name])
-        self.export(name)
-        self.device.suspend(name)
-
-    def _before_record(self, event: QuantumTrained) -> None:
-        """Write what must be on disk before a quantum is recorded."""
-
     def _handle_too_slow(self, name: str, why: str) -> None:
-        raise JobFailedError(name, f"in its newest unit: {why}")
+        raise JobFailedError(name, f"{name} failed in its newest unit: {why}")
 
 
 class OpenPool(Pool):
@@ -304,21 +257,32 @@ class OpenPool(Pool):
     train (`JoinBudget`). Arguments are those of `Pool`.
     """
 
+    keeps_best = True
+
     @cached_property
     def _join_budget(self) -> JoinBudget:
         return JoinBudget(self._params.quantum_seconds, self._now)
 
-    def restore(self) -> None:
-        """Load all members; those that cannot be restored leave."""
-        self.record_start()
-        self._checkpoints.remove_others(self.state.members)
-        for name, member in list(self.state.members.items()):
-            self._checkpoints.discard_unrecorded_best(name, member.batches)
+    def start(self, folder: Path) -> None:
+        """Start the pool on its device, and load all members; one that cannot be restored leaves.
+
+        Args:
+            folder: of the pool (`OpenPoolDirectory`).
+        """
+        params, seconds = self._params, self._params.quantum_seconds
+        self.device.start(
+            StartPool(
+                folder=str(folder),
+                jobs=list(self.state.members),
+                memory_bytes=params.memory_bytes,
+                max_step_seconds=math.inf if seconds is None else MAX_STEP_QUANTA * seconds,
+                saved_every=params.saved_every,
+            )
+        )
+        for name in list(self.state.members):
             try:
                 self._restore_job(name)
             except AuctuneError as error:
-                # The log has the paths that its owner is not to know.
-                traceback.print_exc()
                 self._leave(name, ExitReason.FAILED, str(error))
 
     def reconcile(self, desired: DesiredJobs) -> bool:
@@ -368,7 +332,7 @@ class OpenPool(Pool):
 
     def _set_paused(self, name: str, *, is_paused: bool) -> None:
         if self.state.members[name].is_paused != is_paused:
-            self.record(JobPaused(name) if is_paused else JobResumed(name))
+            self.state.members[name].is_paused = is_paused
             self._epoch = None
 
     def _start_epoch(self) -> Epoch:
@@ -396,26 +360,18 @@ class OpenPool(Pool):
         return True
 
     def _load_new(self, new: DesiredJob, time: int) -> None:
-        name, thread = new.id, LearningThread(new.id, time, new.deadline, new.threshold)
+        thread = LearningThread(new.id, time, new.deadline, new.threshold)
         try:
-            self.join([NewJob(thread, new.settings, new.batches_per_quantum)])
+            event = self.load(thread, new.settings, new.batches_per_quantum)
         except AuctuneError as error:
-            self._release(name)
             record = error_record(error)
-            self.record(JobRejected(name, record["place"], record["found"], record["expected"]))
+            self.record(JobRejected(new.id, record["place"], record["found"], record["expected"]))
+        else:
+            self.record(event)
 
-    def _measure(self, job: PreemptibleJob, rate: float | None) -> tuple[float, int]:
-        """Nothing is trained before a job's first quantum, which is charged."""
-        assert rate is not None
-        return rate, job.memory_bytes
-
-    def _before_record(self, event: QuantumTrained) -> None:
-        """Write the best checkpoints of the quantum's jobs."""
-        for name, batches, loss in zip(event.jobs, event.batches, event.losses, strict=True):
-            member = self.state.members[name]
-            if member.improves(batches, loss):
-                self.device.swap_in(name)
-                self._checkpoints.save_best(name, self.jobs[name], member.batches + batches)
+    def export(self, name: str) -> None:
+        # It leaves, and its result is written then.
+        pass
 
     def _handle_too_slow(self, name: str, why: str) -> None:
         # One that reached its target in batches before that one leaves as such.
@@ -423,33 +379,29 @@ class OpenPool(Pool):
             self._leave(name, ExitReason.TOO_SLOW, why)
 
     def _leave(self, name: str, reason: ExitReason, why: str = "") -> None:
-        member = self.state.members[name]
+        best = self.state.members[name].best
         with self._join_budget.spend():
             try:
-                has_result = self._export_best(name, member, reason)
+                has_result = best is not None and self._export(name, reason, best[0])
             except AuctuneError as error:
                 self.record(JobNoted(name, str(error)))
                 has_result = False
-            best = member.best if has_result else None
-            self.record(JobLeft(name, reason, why, best))
-            self._release(name)
-        self._epoch = None
+            self.record(JobLeft(name, reason, why, best if has_result else None))
+            self.device.release(ReleaseJob(name))
 
-    def _export_best(self, name: str, member: Member, reason: ExitReason) -> bool:
+    def _export(self, name: str, reason: ExitReason, best: int) -> bool:
         """Write the result of a job that leaves; return whether it has one."""
-        is_reached = reason is ExitReason.TARGET_REACHED
         if reason in (ExitReason.CANCELLED, ExitReason.FAILED):
             return False
-        if is_reached and self._directory.result(name).exists():
-            return True
-        self.device.swap_in(name)
-        if not is_reached and not self._checkpoints.restore_best(member, self.jobs[name]):
-            return False
-        self.export(name)
-        return True
+        is_reached = reason is ExitReason.TARGET_REACHED
+        return self.device.export(ExportJob(name, None if is_reached else best))
 
-    def _release(self, name: str) -> None:
-        if self.jobs.pop(name, None) is not None:
-            self.device.remove(name)
-            self._factory.release(name)
-        self._checkpoints.remove(name)
+
+def load_kernels(params: PoolParams) -> None:
+    """Compile the kernels of allocator and estimator now, and not in the first jobs' time."""
+    curve = LossCurve(np.array([1.0, 500.0]), np.array([9.0, 0.5]))
+    threads = [LearningThread(name, 0, 30, 0.6) for name in ("one", "other")]
+    play(params.allocator, threads, [curve] * 2, [8.0] * 2)
+    bank = params.estimator.start_bank(1)
+    bank.observe(np.array([8.0]), np.array([2.0]), np.array([True]))
+    bank.needs(np.array([1.0]))

@@ -5,6 +5,7 @@
 | ping | pong; before: preparing, ready, alive |
 | measure | measuring, measured |
 | train: `TrainSlotRequest` | progress, noted, and at last trained or failed |
+| requests of a pool (`auctune.engine.pool.device`) | pool_reply |
 | stop | |
 
 Times are unix seconds. `request` is the id of the request that a message answers. A supervisor
@@ -20,6 +21,7 @@ from pydantic import TypeAdapter
 
 from auctune.domain import AuctuneError
 from auctune.domain.epoch_metrics import EpochMetrics
+from auctune.engine.pool.device import PoolReply
 from auctune.engine.runtime.channel import Alive, ErrorRecord, Message, Preparing, error_record
 from auctune.engine.runtime.worker import WorkerSpec
 from auctune.train.adapter_files import read_epochs
@@ -303,7 +305,16 @@ class Recovered(TypedDict):
 
 RequestMessage = Progress | Noted | Trained | RequestFailed
 WorkerMessage = (
-    Alive | Started | Preparing | Missing | Ready | Pong | Measuring | Measured | RequestMessage
+    Alive
+    | Started
+    | Preparing
+    | Missing
+    | Ready
+    | Pong
+    | Measuring
+    | Measured
+    | PoolReply
+    | RequestMessage
 )
 NodeMessage = WorkerMessage | NotCompleted | Ended | Lost | Recovered
 

@@ -8,6 +8,8 @@ alone.
 At most half of a slot goes into tokenizing, in equal shares: a task whose data need more trains in
 a later slot, in which tokenizing continues, and the others train in this one. The tokens are kept
 from one slot to the next.
+
+It also trains the jobs of a pool, by the requests of `auctune.engine.pool.device`.
 """
 
 import math
@@ -15,14 +17,16 @@ import threading
 import time
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from auctune.domain import AuctuneError, InputError
 from auctune.domain.errors import CheckpointError, OutOfMemoryError
+from auctune.engine.pool.device import POOL_VERBS, StartPool, failed_reply, read_request
+from auctune.engine.pool.events import OpenPoolDirectory
 from auctune.engine.runtime.channel import ErrorRecord, Message, ParentChannel, error_record
 from auctune.engine.runtime.messages import (
     NodeSettings,
@@ -35,6 +39,9 @@ from auctune.engine.runtime.messages import (
 from auctune.engine.runtime.training_lock import TrainingLock
 from auctune.engine.unix_time import unix_time
 from auctune.train.time_budget import NO_TIME_LIMIT, ThroughputEstimator, TimeBudget
+
+if TYPE_CHECKING:
+    from auctune.engine.workers.pool_jobs import PoolJobs
 
 # Progress is for people: a few lines a second are enough.
 _REPORT_SECONDS = 0.2
@@ -114,6 +121,7 @@ class NodeWorker:
         )
         self._throughput = ThroughputEstimator(unix_time)
         self._training_lock = TrainingLock(cache)
+        self._pool: PoolJobs | None = None
         self._trainer = MultiLoraTrainer(
             self.base,
             backend=settings.backend,
@@ -139,7 +147,12 @@ class NodeWorker:
                 "origin": origin_of(self.base, **self._options).key,
             }
         )
-        work = {"ping": self._answer, "measure": self._measure, "train": self._train}
+        work = {
+            "ping": self._answer,
+            "measure": self._measure,
+            "train": self._train,
+            **dict.fromkeys(POOL_VERBS, self._handle_pool_request),
+        }
         while (message := self._parent.inbox.get())["do"] != "stop":
             try:
                 work[message["do"]](message)
@@ -179,6 +192,34 @@ class NodeWorker:
 
     def _report_measuring(self, what: str, share: float) -> None:
         self._parent.send({"kind": "measuring", "what": what, "share": share})
+
+    def _handle_pool_request(self, message: Message) -> None:
+        from auctune.train.reproducible import deterministic
+
+        request = read_request(message)
+        if isinstance(request, StartPool):
+            self._pool = self._make_pool(request)
+        assert self._pool is not None, "no pool was started"
+        trains = message["do"] == "train_quantum"
+        try:
+            with self._training_lock.hold() if trains else nullcontext(), deterministic():
+                reply = self._pool.handle(message)
+        except AuctuneError as error:
+            reply = failed_reply(message["do"], error)
+        self._parent.send(reply)
+
+    def _make_pool(self, request: StartPool) -> "PoolJobs":
+        from auctune.engine.workers.pool_jobs import LoraJobs, PoolJobs
+        from auctune.train.preemptible import LoraJobFactory
+
+        checkpointing = self._settings.gradient_checkpointing
+        return PoolJobs(
+            LoraJobs(LoraJobFactory(self.base, request.max_step_seconds, checkpointing)),
+            OpenPoolDirectory(Path(request.folder)),
+            request.memory_bytes,
+            request.saved_every,
+            should_stop=self._parent.stop_requested.is_set,
+        )
 
     def _train(self, message: Message) -> None:
         with self._training_lock.hold():

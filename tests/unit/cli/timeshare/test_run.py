@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from auctune.cli.timeshare.run import RunDisplay
-from auctune.engine.pool.events import JobOutlook, JobStatus, PoolUpdate, QuantumTrained
+from auctune.engine.pool.events import JobOutlook, JobStatus, QuantumTrained
 from lara_tasks.module_job import ModuleJob
 from lara_tasks.tasks import make_task
 
@@ -142,7 +142,7 @@ def _shown(outlooks: list[JobOutlook], *, terminal: bool) -> str:
     console = Console(file=text, force_terminal=terminal, width=100, color_system=None)
     with RunDisplay(console) as display:
         for outlook in outlooks:
-            display(PoolUpdate(1, QUANTUM, [outlook]))
+            display(QUANTUM, [outlook])
     return text.getvalue()
 
 

@@ -12,9 +12,15 @@ import torch
 
 from auctune.domain import InputError
 from auctune.engine.pool.bundle import Bundle, BundleJob, run_bundle
+from auctune.engine.pool.device import JobFailedError
 from auctune.engine.pool.epoch import PoolParams
-from auctune.engine.pool.events import JobNoted, JobOutlook, JobStatus, PoolDirectory, PoolUpdate
-from auctune.engine.pool.jobs import JobFailedError
+from auctune.engine.pool.events import (
+    JobNoted,
+    JobOutlook,
+    JobStatus,
+    PoolDirectory,
+    PoolEvent,
+)
 from auctune.engine.pool.report import PoolReport
 from auctune.timeshare.allocator import (
     Allocator,
@@ -80,11 +86,11 @@ class Updates:
     outlooks: list[dict[str, JobOutlook]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    def __call__(self, update: PoolUpdate) -> None:
-        if update.outlooks:
-            self.outlooks.append({one.id: one for one in update.outlooks})
-        if isinstance(update.event, JobNoted):
-            self.notes.append(f"{update.event.id}: {update.event.text}")
+    def __call__(self, event: PoolEvent, outlooks: Sequence[JobOutlook]) -> None:
+        if outlooks:
+            self.outlooks.append({one.id: one for one in outlooks})
+        if isinstance(event, JobNoted):
+            self.notes.append(f"{event.id}: {event.text}")
 
 
 @dataclass(frozen=True)
@@ -99,7 +105,7 @@ class Run:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder, updates = tmp_path_factory.mktemp("pool") / "whole", Updates()
-    report = run_bundle(bundle_of(saved_every=0.0), folder, on_update=updates)
+    report = run_bundle(bundle_of(saved_every=0.0), folder, on_event=updates)
     return Run(folder, report, updates.outlooks)
 
 
@@ -201,7 +207,7 @@ def test_a_last_line_that_was_cut_costs_a_unit_and_a_damaged_checkpoint_is_noted
     (newest,) = sorted((directory.checkpoints / "quick").iterdir())[-1:]
     (newest / "state.json").write_text("{}")
     updates = Updates()
-    again = run_bundle(bundle_of(), folder, resume=True, on_update=updates)
+    again = run_bundle(bundle_of(), folder, resume=True, on_event=updates)
     assert_same(again.outcome, whole.report.outcome)
     (note,) = again.figures["notes"]
     assert updates.notes == [note]
@@ -313,12 +319,12 @@ def test_what_a_thread_notes_on_its_data_is_told_and_reported_once(tmp_path: Pat
 
     updates = Updates()
     bundle = bundle_of(jobs=[replace(JOBS[0], make=make)], saved_every=0.0)
-    report = run_bundle(bundle, tmp_path / "run", on_update=updates)
+    report = run_bundle(bundle, tmp_path / "run", on_event=updates)
     assert updates.notes == ["quick: rows lose their ends"]
     assert report.figures["notes"] == updates.notes
     # Stopped before its end was on record.
     log = PoolDirectory(tmp_path / "run").event_log
     lines = log.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join(lines[:-1]))
-    report = run_bundle(bundle, tmp_path / "run", on_update=updates, resume=True)
+    report = run_bundle(bundle, tmp_path / "run", on_event=updates, resume=True)
     assert report.figures["notes"] == updates.notes == ["quick: rows lose their ends"]

@@ -1,6 +1,7 @@
 """Adapters of a bundle are those of the trainer, whatever they learn and whatever interrupts it."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
@@ -10,8 +11,8 @@ from safetensors.torch import load_file
 
 from auctune.domain.errors import InputError
 from auctune.engine.pool.bundle import Bundle, read_bundle, run_bundle
-from auctune.engine.pool.events import PoolUpdate, QuantumTrained
-from auctune.engine.pool.worker import LoraJobs
+from auctune.engine.pool.events import JobOutlook, PoolEvent, QuantumTrained
+from auctune.engine.workers.pool_jobs import LoraJobs
 from auctune.sim.timeshare.bundle_file import read_bundle_file
 from auctune.train.adapter_files import read_epochs, read_start
 from auctune.train.base import Base
@@ -93,8 +94,8 @@ def bundle_of(folder: Path, threshold: float, memory_bytes: int) -> Bundle:
     return read_bundle(read_bundle_file(path), path, folder, folder, every=0.0)
 
 
-def interrupt(update: PoolUpdate) -> None:
-    if isinstance(update.event, QuantumTrained) and update.event.time % 3 == 2:
+def interrupt(event: PoolEvent, outlooks: Sequence[JobOutlook]) -> None:
+    if isinstance(event, QuantumTrained) and event.time % 3 == 2:
         raise KeyboardInterrupt
 
 
@@ -115,7 +116,7 @@ def test_preferences_are_learnt_from_an_adapter_with_turns_and_kills_as_in_one_g
         bundle = bundle_of(folder, means[num_epochs - 1] * (1 + 1e-9), needs * 9 // 8)
         resume = (tmp_path / "run" / "state").exists()
         try:
-            report = run_bundle(bundle, tmp_path / "run", resume=resume, on_update=interrupt)
+            report = run_bundle(bundle, tmp_path / "run", resume=resume, on_event=interrupt)
             break
         except KeyboardInterrupt:
             pass
@@ -148,8 +149,12 @@ def test_a_job_of_an_open_pool_starts_from_an_adapter_that_may_not_change(
     unused = ("epochs", "schedule", "warmup_ratio", "patience")
     settings = {
         name: value for name, value in job.hyperparameters().items() if name not in unused
-    } | {"data": "pairs.jsonl", "start_from": "start", "start_digest": job.start_digest}
-    factory = LoraJobs(LoraJobFactory(base), folder)
+    } | {
+        "data": str(folder / "pairs.jsonl"),
+        "start_from": str(folder / "start"),
+        "start_digest": job.start_digest,
+    }
+    factory = LoraJobs(LoraJobFactory(base))
     made = factory.make("pairs", json.loads(json.dumps(settings)))
     made.step(3)
     for name, tensor in made.state().tensors.items():

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from auctune.domain import InputError
-from auctune.engine.pool.process import PoolSettings
 from auctune.service.config.timeshare import TimeshareConfig
 from auctune.sim.timeshare.bundle_file import PoolEntry, bundle_of_file, read_bundle_file
 from auctune.sim.timeshare.recorded import RecordedCurve, level_at, read_curves, units_alone
@@ -101,12 +100,7 @@ def test_what_is_reported_is_counted_on_needs_as_it_is_played() -> None:
 
 
 def test_the_service_and_bundle_files_share_by_the_same_allocator() -> None:
-    defaults = {
-        TimeshareConfig().allocator,
-        PoolSettings("folder", "tiny", "cache", 0.0, 1.0).allocator,
-        PoolEntry().allocator,
-    }
-    assert defaults == {DEFAULT_ALLOCATOR}
+    assert {TimeshareConfig().allocator, PoolEntry().allocator} == {DEFAULT_ALLOCATOR}
 
 
 def test_an_exploration_that_nothing_reads_is_refused(tmp_path: Path) -> None:

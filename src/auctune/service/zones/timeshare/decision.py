@@ -8,7 +8,7 @@ from pydantic_core import to_jsonable_python
 from auctune.domain import Money, Reason, round_money
 from auctune.domain.data_size import DataSize
 from auctune.domain.money import ZERO
-from auctune.engine.pool.process import MAX_OVERRUN_QUANTA
+from auctune.engine.pool.epoch import MAX_OVERRUN_QUANTA
 from auctune.service.jobs.training import ZoneBid
 from auctune.service.zones.core.metered import Estimate, reserved_amount
 

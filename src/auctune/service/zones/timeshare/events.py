@@ -1,7 +1,6 @@
 """Events of a timeshare zone. A unit of the pool is a slot of the zone.
 
-`number` is that of the event in the pool's journal from which an event was recorded: an event of
-the journal is recorded once.
+`number` counts the events of the pool. The pool goes on from these events after a restart.
 """
 
 from dataclasses import dataclass, field
@@ -58,7 +57,7 @@ class JobJoined(EventData):
     """A job was loaded into the pool.
 
     Attributes:
-        rate: batches a second, as measured when it was loaded.
+        rate: estimate of its batches a unit, from which on it follows what the job trains.
         memory: bytes.
     """
 

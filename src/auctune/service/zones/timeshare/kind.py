@@ -4,7 +4,7 @@ from typing import Any
 
 from auctune.domain import Money
 from auctune.engine.base_facts import Alone, Report, learn_base
-from auctune.engine.pool.process import PoolSettings
+from auctune.engine.pool.epoch import PoolParams
 from auctune.engine.runtime.messages import NodeSettings
 from auctune.service.config.timeshare import TimeshareConfig
 from auctune.service.zones.core.actor import ZoneActor
@@ -19,6 +19,8 @@ from auctune.service.zones.timeshare.gateway import TimeshareGateway
 from auctune.service.zones.timeshare.state import TimeshareModel, TimeshareState, empty_model
 from auctune.service.zones.timeshare.worker import TimeshareWorker
 from auctune.service.zones.timeshare.zone import TimeshareZone
+from auctune.timeshare.estimators.mixture import Mixture
+from auctune.timeshare.named import make_allocator
 
 NODE_TYPE = "pool"
 """Node type of a timeshare zone: all its jobs share one pool."""
@@ -59,23 +61,16 @@ class TimeshareLoader(LanguageZoneLoader[TimeshareConfig, TimeshareZone, Timesha
         return TimeshareGateway(context, entry.base, self._price, profile, memory_gb)
 
     def _worker(self, actor: ZoneActor[TimeshareZone]) -> TimeshareWorker:
-        entry, dirs = self.entry, self.dependencies.dirs
-        node, memory_gb = pool_settings(entry, dirs), entry.memory_gb
-        settings = PoolSettings(
-            folder=str(dirs.work(entry.name)),
-            base=node.base,
-            cache=node.cache,
-            epoch=self.clock.epoch,
+        entry, memory_gb = self.entry, self.entry.memory_gb
+        params = PoolParams(
+            allocator=make_allocator(entry.allocator),
+            estimator=Mixture(),
             quantum_seconds=self.clock.slot_seconds,
-            allocator=entry.allocator,
-            device=node.device,
-            dtype=node.dtype,
-            threads=node.threads,
-            gradient_checkpointing=node.gradient_checkpointing,
-            niceness=node.niceness,
             memory_bytes=None if memory_gb is None else int(memory_gb * 1e9),
         )
-        return TimeshareWorker(actor, self.clock, self._base.profile, settings, self.dependencies)
+        settings = pool_settings(entry, self.dependencies.dirs)
+        profile = self._base.profile
+        return TimeshareWorker(actor, self.clock, profile, settings, params, self.dependencies)
 
 
 class TimeshareKind(ZoneKind[TimeshareConfig]):

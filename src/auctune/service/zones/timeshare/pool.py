@@ -1,18 +1,28 @@
-"""Events of a timeshare zone's pool, recorded in the zone; each once, by its number."""
+"""Events of a timeshare zone's pool as events of the zone, and the pool's state from these.
+
+The zone's log is the truth of what was trained: a quantum that is not recorded is trained again.
+"""
 
 import math
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
 
 from auctune.domain import Money
+from auctune.engine.pool.clock import Clock
+from auctune.engine.pool.device import SliceResult
 from auctune.engine.pool.events import (
     JobJoined,
     JobLeft,
     JobNoted,
+    JobOutlook,
     JobRejected,
     PoolEvent,
+    PoolState,
     QuantumTrained,
 )
+from auctune.engine.pool.pool import DesiredJob
+from auctune.service.storage.events import ZoneEvent
 from auctune.service.zones.core.events import JobNoted as JobNotedBody
 from auctune.service.zones.core.events import JobTrained
 from auctune.service.zones.core.metered import SLOWER_THAN_SOLD
@@ -22,26 +32,22 @@ from auctune.service.zones.timeshare.events import JobJoined as JobJoinedPool
 from auctune.service.zones.timeshare.events import JobLeft as JobLeftPool
 from auctune.service.zones.timeshare.events import PoolNoted, TimeshareMetered, UnitTrained
 from auctune.service.zones.timeshare.job import TimeshareJob
+from auctune.service.zones.timeshare.state import TimeshareState
 from auctune.service.zones.timeshare.zone import TimeshareZone
 
 NODE = "pool"
 """Name of the node that trains the jobs of a timeshare zone."""
 
-Outlooks = Mapping[str, Mapping[str, Any]]
-"""Finish and status of each job of a quantum, by id."""
 
-
-def on_event(zone: TimeshareZone, number: int, event: PoolEvent, outlooks: Outlooks) -> None:
-    """Record an event of the pool's log, unless it is recorded already.
-
-    `outlooks` are of a quantum's jobs; empty when the log is sent again.
-    """
-    if number <= zone.state.journal_offset:
-        return
+def record_event(
+    zone: TimeshareZone, event: PoolEvent, outlooks: Sequence[JobOutlook] = ()
+) -> None:
+    """Record an event of the pool; `outlooks` are of a quantum's jobs."""
+    number = zone.state.journal_offset + 1
     match event:
         case QuantumTrained():
             with zone.atomic():
-                _quantum(zone, number, event, outlooks)
+                _quantum(zone, number, event, {one.id: one for one in outlooks})
         case JobJoined():
             job = zone.state.charged_job(event.id)
             if job is not None:
@@ -53,6 +59,96 @@ def on_event(zone: TimeshareZone, number: int, event: PoolEvent, outlooks: Outlo
                 _changed(zone, number, event)
         case _:
             pass
+
+
+def read_pool_state(
+    events: Iterable[ZoneEvent], jobs: Mapping[str, DesiredJob], last: int, clock: Clock
+) -> PoolState:
+    """Return the state of a pool from the events of its zone.
+
+    Args:
+        events: all since the first of its jobs was decided on.
+        jobs: those that have joined the pool and not left it, by id; other jobs are left out.
+        last: number of the newest quantum; -1 if there is none.
+        clock: by which the jobs' rates followed what they trained.
+    """
+    state, decode, rates = PoolState(), TimeshareState().decode, dict[str, float]()
+    unit: UnitTrained | None = None
+    rows: dict[str, TimeshareMetered] = {}
+
+    def apply_unit() -> None:
+        # The rows of a unit follow it.
+        if unit is not None and not state.members.keys().isdisjoint(unit.shares):
+            quantum = _recorded_quantum(unit, rows, state, rates, clock)
+            state.apply(quantum)
+            rates.update(zip(quantum.jobs, quantum.rates, strict=True))
+        rows.clear()
+
+    for event in events:
+        job = jobs.get(event.job or "")
+        match decode(event):
+            case UnitTrained() as trained:
+                apply_unit()
+                unit = trained
+            case JobJoinedPool() as joined:
+                # It may be followed by a charge for loading the job.
+                apply_unit()
+                unit = None
+                if job is not None:
+                    rates[job.id] = joined.rate
+                    state.apply(_joined_event(joined, job))
+            case TimeshareMetered() as row if job is not None:
+                rows[job.id] = row
+            case _:
+                pass
+    apply_unit()
+    state.last = last
+    return state
+
+
+def _joined_event(joined: JobJoinedPool, job: DesiredJob) -> JobJoined:
+    return JobJoined(
+        id=job.id,
+        time=joined.unit,
+        deadline=job.deadline,
+        threshold=job.threshold,
+        settings=job.settings,
+        rate=joined.rate,
+        memory_bytes=int(joined.memory),
+        seconds=0.0,
+    )
+
+
+def _recorded_quantum(
+    unit: UnitTrained,
+    rows: Mapping[str, TimeshareMetered],
+    state: PoolState,
+    rates: Mapping[str, float],
+    clock: Clock,
+) -> QuantumTrained:
+    """Return a quantum as its members had it, from the charges for it."""
+    names = [name for name in unit.shares if name in state.members]
+    found = [rows.get(name) for name in names]
+    batches = [0 if row is None else row.batches for row in found]
+    seconds = [0.0 if row is None else float(row.seconds) for row in found]
+    new_rates = clock.update_rates(
+        np.array([rates[name] for name in names]),
+        np.array(batches, dtype=np.float64),
+        np.array(seconds),
+        np.array([state.members[name].batches == 0 for name in names]),
+    )
+    return QuantumTrained(
+        time=unit.unit,
+        moment=unit.unit + 1.0,
+        span=float(unit.span),
+        jobs=names,
+        shares=[float(unit.shares[name]) for name in names],
+        batches=batches,
+        losses=[math.nan if row is None or row.loss is None else row.loss for row in found],
+        seconds=seconds,
+        rates=new_rates.tolist(),
+        read=[(0, 0)] * len(names),
+    )
 
 
 def _changed(zone: TimeshareZone, number: int, event: JobLeft | JobRejected | JobNoted) -> None:
@@ -74,35 +170,31 @@ def _joined(zone: TimeshareZone, number: int, event: JobJoined, job: TimeshareJo
     )
     zone.record(joined, job.id)
     if job.departure is None and event.seconds:
-        _meter(zone, job, event.time, _Row(0, math.nan, math.nan, event.seconds, (0, 0), 0.0), {})
+        _meter(zone, job, event.time, SliceResult(seconds=event.seconds))
 
 
-class _Row(NamedTuple):
-    """What a job had of a quantum."""
-
-    batches: int
-    loss: float
-    accuracy: float
-    seconds: float
-    read: tuple[int, int]
-    share: float
-
-
-def _quantum(zone: TimeshareZone, number: int, event: QuantumTrained, outlooks: Outlooks) -> None:
+def _quantum(
+    zone: TimeshareZone, number: int, event: QuantumTrained, outlooks: Mapping[str, JobOutlook]
+) -> None:
     shares = dict(zip(event.jobs, event.shares, strict=True))
     zone.record(UnitTrained(number=number, unit=event.time, span=event.span, shares=shares))
     accuracies = event.accuracies or [math.nan] * len(event.jobs)
-    columns = (event.batches, event.losses, accuracies, event.seconds, event.read, event.shares)
+    columns = (event.batches, event.losses, accuracies, event.seconds, event.read)
     for name, *values in zip(event.jobs, *columns, strict=True):
-        job, row = zone.state.charged_job(name), _Row(*values)
+        job, row = zone.state.charged_job(name), SliceResult(*values)
         if job is not None and job.departure is None and row.seconds:
-            _trained(zone, job, event.time, row, outlooks.get(name, {}))
+            _trained(zone, job, event.time, row, shares[name], outlooks.get(name))
 
 
 def _trained(
-    zone: TimeshareZone, job: TimeshareJob, unit: int, row: _Row, outlook: Mapping[str, Any]
+    zone: TimeshareZone,
+    job: TimeshareJob,
+    unit: int,
+    row: SliceResult,
+    share: float,
+    outlook: JobOutlook | None,
 ) -> None:
-    loss = _meter(zone, job, unit, row, outlook)
+    loss = _meter(zone, job, unit, row, share, outlook)
     if not row.batches or job.id in zone.state.cancelled:
         return
     steps = job.progress.steps + row.batches
@@ -126,7 +218,12 @@ def _finite(value: float) -> float | None:
 
 
 def _meter(
-    zone: TimeshareZone, job: TimeshareJob, unit: int, row: _Row, outlook: Mapping[str, Any]
+    zone: TimeshareZone,
+    job: TimeshareJob,
+    unit: int,
+    row: SliceResult,
+    share: float = 0.0,
+    outlook: JobOutlook | None = None,
 ) -> float | None:
     """Charge a job for seconds of the pool; return its loss, or None if it is not finite."""
     loss = _finite(row.loss)
@@ -147,9 +244,9 @@ def _meter(
         seconds=row.seconds,
         batches=row.batches,
         loss=loss,
-        share=row.share,
-        finish=outlook.get("finish"),
-        verdict=outlook.get("status"),
+        share=share,
+        finish=None if outlook is None else outlook.finish,
+        verdict=None if outlook is None else outlook.status.value,
         charged_seconds=charged_seconds,
     )
     zone.record(metered, job.id)

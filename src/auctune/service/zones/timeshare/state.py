@@ -42,7 +42,7 @@ class TimeshareState(ZoneState[TimeshareJob]):
     """State of a timeshare zone.
 
     Attributes:
-        journal_offset: number of the newest event of the pool's journal that was recorded.
+        journal_offset: number of the newest event of the pool.
         units: {unit, span, shares} of the newest units, oldest first.
         past: completed jobs, the newest last.
         cancelled: cancelled jobs that the pool may not have dropped yet, by id.

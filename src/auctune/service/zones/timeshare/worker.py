@@ -1,46 +1,60 @@
-"""Background worker of a timeshare zone: the process that trains its pool of jobs."""
+"""Background worker of a timeshare zone: its pool, and the process that trains the pool's jobs."""
 
 import asyncio
-import os
-from dataclasses import replace
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, TypeVar
+
+import structlog
 
 from auctune.device_profile import Profile
-from auctune.domain import Money
-from auctune.engine.pool.events import OpenPoolDirectory, read_event
-from auctune.engine.pool.process import (
-    DesiredJob,
-    DesiredStatus,
-    PoolMessage,
-    PoolProcess,
-    PoolSettings,
-)
-from auctune.engine.runtime.channel import OnMessage
-from auctune.engine.runtime.messages import adapter_folder
+from auctune.domain import AuctuneError, Money
+from auctune.engine.pool.clock import WallClock
+from auctune.engine.pool.device import PoolDevice, PoolReply
+from auctune.engine.pool.epoch import PoolParams
+from auctune.engine.pool.events import JobOutlook, OpenPoolDirectory, PoolEvent
+from auctune.engine.pool.pool import DesiredJob, DesiredStatus, OpenPool, load_kernels
+from auctune.engine.runtime.channel import Message, OnMessage
+from auctune.engine.runtime.local import WorkerProcess, start_worker
+from auctune.engine.runtime.messages import NodeError, NodeSettings, adapter_folder, node_worker
+from auctune.engine.runtime.requests import RequestWorker, WorkerEndedError
 from auctune.service.jobs.device_limits import step_seconds
+from auctune.service.storage.batch import StoreError
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.dependencies import ZoneDependencies
 from auctune.service.zones.core.job import Phase
+from auctune.service.zones.core.snapshots import read_event
 from auctune.service.zones.core.supervisor import ProcessSupervisor
 from auctune.service.zones.core.worker import ZoneWorker
 from auctune.service.zones.timeshare.job import TimeshareJob
-from auctune.service.zones.timeshare.pool import on_event
+from auctune.service.zones.timeshare.pool import read_pool_state, record_event
 from auctune.service.zones.timeshare.zone import TimeshareZone
+
+T = TypeVar("T")
+
+_log = structlog.get_logger(__name__)
 
 # Not settings of a job in a pool: it trains until its target, and keeps its best training loss.
 _UNUSED_SETTINGS = ("epochs", "schedule", "warmup_ratio", "patience")
+# How often deadlines are checked that pass while no job trains, and whether a process is silent.
+_IDLE_SECONDS = 1.0
+
+
+class _InterruptedError(Exception):
+    """The process that trains has ended, or the worker stops: the zone's log has what counts."""
 
 
 class TimeshareWorker(ZoneWorker[TimeshareZone]):
-    """Worker of a timeshare zone: one supervised process, the pool, trains all jobs.
+    """Worker of a timeshare zone: a thread runs its pool, a supervised process trains the jobs.
 
     Args:
         actor: actor of the zone.
         clock: slots of the zone, which are the pool's units.
         profile: profile of the pool's device, by which the speed of a job is estimated.
-        settings: settings of the process; `after` is set at each start.
+        settings: settings of the process.
+        params: settings of the pool.
         dependencies: what all zones share.
     """
 
@@ -51,33 +65,35 @@ class TimeshareWorker(ZoneWorker[TimeshareZone]):
         actor: ZoneActor[TimeshareZone],
         clock: SlotClock,
         profile: Profile,
-        settings: PoolSettings,
+        settings: NodeSettings,
+        params: PoolParams,
         dependencies: ZoneDependencies,
     ) -> None:
-        self._directory = OpenPoolDirectory(Path(settings.folder))
+        self._directory = OpenPoolDirectory(dependencies.dirs.work(actor.name))
         super().__init__(actor, clock, self._directory.results, dependencies)
-        self._profile, self._settings = profile, settings
+        self._profile, self._params = profile, params
+        self._process_spec = node_worker(settings, self._logs / f"{actor.name}.log")
         self._supervisor = ProcessSupervisor(
-            self._launch, self._on_message, _is_progress, zone=actor.name
+            self._launch, lambda _: None, _is_progress, zone=actor.name
         )
-        self._process: PoolProcess | None = None
-        self._log_offset = 0
-        # The jobs that the pool was sent last, and the newest event that they followed from.
-        self._sent: tuple[DesiredJob, ...] | None = None
-        self._sent_seq = 0
+        self._process: WorkerProcess | None = None
+        self._requests: RequestWorker | None = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(
+            target=self._run_pool, name=f"pool-{actor.name}", daemon=True
+        )
+
+    async def _start_processes(self) -> None:
+        self._thread.start()
 
     async def _stop_processes(self) -> None:
+        self._stopping.set()
+        # A quantum ends with the batch at hand, and is recorded.
         await asyncio.to_thread(self._supervisor.stop)
+        if self._thread.is_alive():
+            await asyncio.to_thread(self._thread.join)
 
     async def _run_slot(self) -> None:
-        self._log_offset = await self._actor.call(lambda zone: zone.state.journal_offset)
-        if await asyncio.to_thread(self._supervisor.poll):
-            self._sent = None
-        desired, seq, cancelled = await self._actor.call(self._desired_jobs)
-        is_new = desired != self._sent or cancelled > self._sent_seq
-        if is_new and self._process is not None:
-            self._process.reconcile(desired, seq)
-            self._sent, self._sent_seq = desired, seq
         if self._supervisor.is_crash_looping:
             await self._actor.call(_fail_overdue)
 
@@ -91,36 +107,122 @@ class TimeshareWorker(ZoneWorker[TimeshareZone]):
             None if job.departure.best is None else adapter_folder(self._directory.result(job.id))
         )
 
-    def _launch(self, on_message: OnMessage) -> PoolProcess:
-        settings = replace(self._settings, after=self._log_offset)
-        log = self._logs / f"{self._actor.name}.log"
-        self._process = PoolProcess(settings, on_message, lock=self._lock, log=log)
+    def _run_pool(self) -> None:
+        """Run the pool until the worker is stopped, anew each time its process is restarted."""
+        pool: OpenPool | None = None
+        requests: RequestWorker | None = None
+        try:
+            self._supervisor.poll()
+            load_kernels(self._params)
+            while not self._stopping.is_set():
+                self._supervisor.poll()
+                is_idle = True
+                try:
+                    if pool is None or requests is not self._requests:
+                        requests = self._requests
+                        pool = self._start_pool()
+                    is_idle = not self._run_quantum(pool)
+                except _InterruptedError:
+                    pool = None
+                except StoreError as error:
+                    _log.warning("a pool waits for the database", reason=str(error))
+                    pool = None
+                except AuctuneError as error:
+                    if self._actor.failure is not None:
+                        raise
+                    # Jobs may have trained in the quantum, which is not recorded.
+                    _log.warning("a pool is restarted", zone=self._actor.name, why=str(error))
+                    assert self._process is not None
+                    self._process.kill()
+                if is_idle:
+                    self._stopping.wait(_IDLE_SECONDS)
+        except Exception as error:
+            self._on_fatal_error(error)
+
+    def _start_pool(self) -> OpenPool:
+        if self._requests is None or self._requests.has_ended:
+            raise _InterruptedError
+        members, last = self._call(self._members)
+        first = min((self._events.read_job(job, limit=1)[0].seq for job in members), default=None)
+        rows = () if first is None else self._events.read_zone(self._actor.name, first - 1)
+        clock = WallClock(
+            self._clock.slot_seconds, self._clock.epoch, self._stopping, self._clock.now
+        )
+        state = read_pool_state(map(read_event, rows), members, last, clock)
+        pool = OpenPool(self._params, PoolDevice(self._send), clock, state, self._record)
+        pool.start(self._directory.root)
+        return pool
+
+    def _run_quantum(self, pool: OpenPool) -> bool:
+        """Have jobs join and leave, and train a quantum; return whether there was work."""
+        desired, seq, has_cancelled = self._call(self._desired_jobs)
+        is_complete = pool.reconcile({job.id: job for job in desired})
+        if has_cancelled:
+            self._call(lambda zone: zone.settle_dropped(seq))
+        return pool.run_quantum() or not is_complete
+
+    def _record(self, event: PoolEvent, outlooks: Sequence[JobOutlook]) -> None:
+        self._call(lambda zone: record_event(zone, event, outlooks))
+
+    def _call(self, command: Callable[[TimeshareZone], T]) -> T:
+        """Run a command on the actor, and wait until its events are on disk."""
+        answer = self._actor.submit(command)
+        while True:
+            try:
+                return answer.result(_IDLE_SECONDS)
+            except TimeoutError:
+                # The database may be away for long.
+                if self._stopping.is_set():
+                    raise _InterruptedError from None
+
+    def _send(self, message: Message) -> PoolReply:
+        assert self._requests is not None
+        reply = self._requests.request(message)
+        while True:
+            try:
+                # Its type is that of the request.
+                return reply.result(_IDLE_SECONDS)  # type: ignore[return-value]
+            except TimeoutError:
+                # Kills a process that is silent.
+                self._supervisor.poll()
+            except WorkerEndedError:
+                raise _InterruptedError from None
+
+    def _launch(self, on_message: OnMessage) -> WorkerProcess:
+        def start(on_reply: OnMessage) -> WorkerProcess:
+            def handle(message: Any) -> None:
+                # First the supervisor: who waits for the reply finds that the process has ended.
+                on_message(message)
+                on_reply(message)
+
+            self._process = start_worker(self._process_spec, handle, lock=self._lock)
+            return self._process
+
+        self._requests = RequestWorker(start, lambda message: NodeError(message["found"]))
+        assert self._process is not None
         return self._process
 
-    def _on_message(self, message: PoolMessage) -> None:
-        """Handle a message of the pool, on a thread of its process."""
-        if message["kind"] == "reconciled":
-            seq = message["seq"]
-            self._post(lambda zone: zone.settle_dropped(seq))
-        elif message["kind"] == "event":
-            number, outlooks = message["number"], message["outlooks"]
-            event = read_event(message["event"])
-            self._post(lambda zone: on_event(zone, number, event, outlooks))
+    def _members(self, zone: TimeshareZone) -> tuple[dict[str, DesiredJob], int]:
+        """Return the jobs that are in the pool, and the newest unit; -1 if there is none."""
+        jobs = [job for job in zone.state.jobs.values() if job.has_joined and not job.departure]
+        units = zone.state.units
+        members = {job.id: self._desired_job(job, zone.price) for job in jobs}
+        return members, units[-1]["unit"] if units else -1
 
-    def _desired_jobs(self, zone: TimeshareZone) -> tuple[tuple[DesiredJob, ...], int, int]:
-        """Return the jobs that the pool should run, and the newest event and cancellation."""
+    def _desired_jobs(self, zone: TimeshareZone) -> tuple[list[DesiredJob], int, bool]:
+        """Return the jobs of the pool, the newest event, and whether jobs were cancelled."""
         state = zone.state
         jobs = [job for job in state.jobs.values() if job.phase is not Phase.TRAINED]
-        cancelled = max((one.seq for one in state.cancelled.values()), default=0)
-        return tuple(self._desired_job(job, zone.price) for job in jobs), state.seq, cancelled
+        desired = [self._desired_job(job, zone.price) for job in jobs]
+        return desired, state.seq, bool(state.cancelled)
 
     def _desired_job(self, job: TimeshareJob, price: Money) -> DesiredJob:
         training = job.training.hyperparameters()
         settings = {key: value for key, value in training.items() if key not in _UNUSED_SETTINGS}
         settings["target_modules"] = list(settings["target_modules"])
-        settings["data"] = self._relative_path(job.training.data)
+        settings["data"] = str(self._files.blobs.path(job.training.data))
         if job.training.start_from is not None:
-            settings["start_from"] = self._relative_path(job.training.start_from)
+            settings["start_from"] = str(self._files.blobs.path(job.training.start_from))
             settings["start_digest"] = job.training.start_digest
         status = DesiredStatus.PAUSED if job.phase is Phase.PAUSED else DesiredStatus.RUNNING
         if job.is_cap_reached and price:
@@ -135,13 +237,9 @@ class TimeshareWorker(ZoneWorker[TimeshareZone]):
             status=status,
         )
 
-    def _relative_path(self, file: str) -> str:
-        """Return the path of a file's content from the pool's folder: both may be moved."""
-        return os.path.relpath(self._files.blobs.path(file), self._directory.root)
 
-
-def _is_progress(message: PoolMessage) -> bool:
-    return message["kind"] == "event" and message["event"]["type"] == "quantum"
+def _is_progress(message: Message) -> bool:
+    return message.get("do") == "train_quantum" and "error" not in message
 
 
 def _fail_overdue(zone: TimeshareZone) -> None:
