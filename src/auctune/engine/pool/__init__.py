@@ -9,4 +9,7 @@ The jobs of a bundle (`auctune timeshare run`) never change. A service's pool is
 leave while it runs. While membership is unchanged, an open pool is a bundle; on every change it
 starts an epoch, whose allocator is rebuilt by replaying the log of the current members. So a pool
 that was restarted does the same as one that never stopped.
+
+A pool decides in the process that records its events; the jobs are on its device, which handles the
+requests of `device`: in the worker of a node, or in the process of a bundle's run.
 """

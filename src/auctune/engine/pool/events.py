@@ -1,8 +1,8 @@
-"""Directory of a pool, the events of its log, and the state that is folded from them.
+"""Directory of a pool, its events, and the state that is folded from them.
 
-An event is written once what it reports is on disk, or can be computed again: a quantum that was
-interrupted is trained again from the checkpoints, which hold what the recorded ones made. An
-event's number is its place in the log, from 1 on. Times are quanta.
+An event is recorded once what it reports is on disk, or can be computed again: a quantum that was
+interrupted is trained again from the checkpoints, which hold what the recorded ones made. A run of
+a bundle has them in a log of its own, a zone of a service as events of the zone. Times are quanta.
 """
 
 import math
@@ -27,7 +27,7 @@ class PoolDirectory(RunDirectory):
 
     DIR/
       results/JOB             result of a job
-      state/journal.jsonl     event log
+      state/journal.jsonl     event log of a bundle's run
       state/checkpoints/JOB   checkpoints from which a job is resumed
       state/best/JOB          checkpoint of the job's lowest loss, in an open pool
     """
@@ -76,14 +76,14 @@ class ExitReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PoolStarted:
-    """The pool was started.
+    """The run of a bundle was started.
 
     Attributes:
         version: of the log's format.
         allocator: name of the allocator.
         quantum_seconds: length of a quantum, or None if quanta are counted.
-        jobs: the jobs of a bundle; None if jobs join and leave.
-        inputs: digests of the inputs of a bundle, as of `RunDirectory.input_digests`.
+        jobs: of the bundle.
+        inputs: digests of its inputs, as of `RunDirectory.input_digests`.
     """
 
     version: int

@@ -205,6 +205,8 @@ class NodeWorker:
             with self._training_lock.hold() if trains else nullcontext(), deterministic():
                 reply = self._pool.handle(message)
         except AuctuneError as error:
+            # The log has the paths that a job's owner is not to know.
+            traceback.print_exc()
             reply = failed_reply(message["do"], error)
         self._parent.send(reply)
 

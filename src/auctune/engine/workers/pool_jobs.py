@@ -201,8 +201,6 @@ class PoolJobs:
                 found = f"{self._limit} bytes, but {name!r} takes {needs} while it trains"
                 raise InputError("memory", found, f"{needs} bytes at least")
         except AuctuneError:
-            # The log has the paths that its owner is not to know.
-            traceback.print_exc()
             if self._jobs.pop(name, None) is not None:
                 self._factory.release(name)
             raise
