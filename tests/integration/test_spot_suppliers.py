@@ -77,7 +77,7 @@ def computing() -> list[int]:
     for pid in descendants(os.getpid()):
         with suppress(OSError):
             line = Path(f"/proc/{pid}/cmdline").read_bytes()
-            if b"auctune.engine.spot.worker" in line or line.startswith(b"ray::WorkerActor"):
+            if b"auctune.engine.elastic" in line or line.startswith(b"ray::WorkerActor"):
                 found.append(pid)
     return found
 

@@ -1,7 +1,10 @@
 """A job that rests between its slots ends where it would have ended without a rest."""
 
 import copy
+import gc
 import json
+import math
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +13,9 @@ from typing import Any
 import pytest
 import torch
 
+from auctune.atomic_files import remove_folder
 from auctune.domain.errors import CheckpointError
+from auctune.train import checkpoint
 from auctune.train.base import Base
 from auctune.train.checkpoint import Checkpoint, load_latest, save_checkpoint
 from auctune.train.job import LoraJob, Progress
@@ -114,6 +119,45 @@ def test_exact_mode_goes_on_bit_for_bit(
 ) -> None:
     suspend(base, job, tmp_path, rows)
     assert is_same(resume(base, job, tmp_path), whole)
+
+
+@pytest.mark.parametrize("rows", [15, MIDDLE, 33])
+def test_a_checkpoint_of_the_format_before_goes_on_bit_for_bit(
+    base: Base, job: LoraJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    """Format 7 had a tensor for each parameter, of the gradient, the best and kept epochs too."""
+    patient = replace(job, patience=2)
+    whole = suspend(base, patient, tmp_path / "whole", 10**6)
+    found = suspend(base, patient, tmp_path, rows)
+    shapes = [(name, shape) for name, shape in found.state.pop("parameters")]
+    sizes = [math.prod(shape) for _, shape in shapes]
+    tensors = {
+        f"{part}/{name}": piece.view(shape)
+        for part, flat in found.tensors.items()
+        for (name, shape), piece in zip(shapes, torch.split(flat, sizes), strict=True)
+    }
+    assert any(name.startswith("best/") for name in tensors)
+    remove_folder(tmp_path / "checkpoints")
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "FORMAT", 7)
+        save_checkpoint(tmp_path / "checkpoints", 1, Checkpoint(tensors, found.state))
+    assert is_same(resume(base, patient, tmp_path), whole)
+
+
+def test_a_job_that_is_unloaded_is_out_of_memory_at_once(
+    base: Base, job: LoraJob, tmp_path: Path
+) -> None:
+    trainer = MultiLoraTrainer(base)
+    gc.disable()
+    try:
+        trainer.load(job, tmp_path)
+        task = weakref.ref(trainer.task(job.id))
+        values = weakref.ref(trainer.task(job.id).weights.values)
+        trainer.unload(job.id)
+        assert task() is None
+        assert values() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.slow

@@ -157,6 +157,11 @@ def load_checkpoint(folder: Path, number: int, *, as_arrays: bool = False) -> Ch
     return _read(place, number, as_arrays)
 
 
+def newest_number(folder: Path) -> int:
+    """Return the number of the newest checkpoint, whole or damaged; -1 if there is none."""
+    return next((number for number, _ in _checkpoints(folder)), -1)
+
+
 def discard_newer(folder: Path, number: int) -> None:
     """Remove the checkpoints above `number`: training goes on from that one, or from the start."""
     for newer, place in list(_checkpoints(folder)):

@@ -13,7 +13,7 @@ num_tokens} + the gradient of each part |
 | export {metrics} + weights | exported {names} + the content of each file |
 
 First it sends ready {base_digest}. Weights and gradients are float32 [num_parameters]. Nothing else
-of a row leaves it than gradients, losses and counts, and it writes nothing to disk.
+of a row leaves it than gradients, losses and counts, and it keeps nothing on disk.
 
 This module imports torch only to load a worker, so that a new process reacts at once.
 """

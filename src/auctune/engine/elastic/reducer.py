@@ -6,7 +6,7 @@
 {names, state} + tensors of a checkpoint | begun {num_parameters, curve, warnings, ...} + weights |
 | reduce {SUMS, is_last} + the gradient of each micro-batch, in their order | reduced {...}; with \
 the last ones of a batch {point, ...} + weights after its step |
-| validated {SUMS} | counted {...} + weights |
+| validated {SUMS, is_last} | counted {...}; with the last ones of an epoch + weights |
 | save | saved {names, state} + tensors |
 
 Gradients and weights are float32 [num_parameters]. SUMS are losses, hits, num_targets, num_tokens
@@ -131,6 +131,8 @@ class ReducerVerbs:
         assert reducer is not None
         for one, num_rows in _contributions(message, [_NO_GRADIENT] * len(message["losses"])):
             reducer.count_validated(one, num_rows)
+        if not message["is_last"]:
+            return {"kind": "counted", **reducer.progress()}
         # The end of an epoch may go back to the weights of an earlier one.
         return {"kind": "counted", **self._with_weights(reducer)}
 

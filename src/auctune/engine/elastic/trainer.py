@@ -16,7 +16,7 @@ from auctune.domain.errors import CheckpointError
 from auctune.engine.elastic.gradient_worker import Array
 from auctune.engine.elastic.reducer import checkpoint_record, read_checkpoint
 from auctune.engine.runtime.channel import Message
-from auctune.engine.runtime.requests import RequestWorker
+from auctune.engine.runtime.requests import STUCK_SECONDS, RequestWorker
 from auctune.train.checkpoint import CHECKPOINTS, Checkpoint, load_latest, save_checkpoint
 from auctune.train.data_parallel.batches import Contribution, RowRange, cut_batch
 from auctune.train.job import JobState, LoraJob, Progress
@@ -49,7 +49,7 @@ def read_facts(worker: RequestWorker) -> JobFacts:
         InputError: if the job, its base or its data cannot be used.
     """
     answers = [worker.request({"do": "load_file"}), worker.request({"do": "begin"})]
-    file, begun = (one.result() for one in answers)
+    file, begun = (worker.result(one) for one in answers)
     assert worker.ready is not None
     return JobFacts(
         base_digest=worker.ready["base_digest"],
@@ -76,8 +76,9 @@ class ElasticTrainer:
         weights: float32 [num_parameters], those of the current step; never changed.
 
     Raises:
-        CheckpointError: if its checkpoints are damaged, or of something else.
-        WorkerEndedError: if the reducer has ended; so do all methods that change something.
+        CheckpointError: if its checkpoints are damaged.
+        WorkerEndedError, SlotError: if the reducer has ended, or cannot use its checkpoint or do
+            what is requested; so do all methods that change something.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class ElasticTrainer:
         if found is not None:
             checkpoint, _, damaged = found
             begin |= checkpoint_record(checkpoint)
-        begun = reducer.request(begin).result()
+        begun = reducer.result(reducer.request(begin), STUCK_SECONDS)
         self.warnings = (*damaged, *begun["warnings"])
         # Points that were not reported yet.
         self._losses = list(map(tuple, begun["curve"]))
@@ -179,7 +180,7 @@ class ElasticTrainer:
         if cursor.is_validating:
             num_rows = min(self._micro_batch, cursor.validation_remaining)
             is_last = num_rows == cursor.validation_remaining
-            self._send("validated", one, num_rows, {})
+            self._send("validated", one, num_rows, {"is_last": is_last})
         else:
             num_rows = min(self._micro_batch, cursor.batch_remaining)
             is_last = num_rows == cursor.batch_remaining
@@ -245,7 +246,7 @@ class ElasticTrainer:
     def _finish_requests(self) -> Message:
         """Wait for all answers of the reducer, and return the last one."""
         requests, self._requests = self._requests, []
-        return [one.result() for one in requests][-1]
+        return [self._reducer.result(one, STUCK_SECONDS) for one in requests][-1]
 
     def _take(self, answer: Message) -> None:
         """Take over the reducer's progress and weights at the end of a batch or validation."""

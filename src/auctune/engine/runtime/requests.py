@@ -9,12 +9,17 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 
 from auctune.domain import AuctuneError
 from auctune.engine.runtime.channel import Message, OnMessage
 from auctune.engine.runtime.worker import WorkerHandle
 
+STUCK_SECONDS = 600.0
+"""Seconds for one answer after which a worker is stuck."""
+
 # Messages that answer nothing.
+_POLL_SECONDS = 1.0
 _PROGRESS = ("alive", "started", "preparing", "missing")
 
 
@@ -32,7 +37,7 @@ class RequestWorker:
 
     Attributes:
         ready: the message with which the worker said that it is ready, or None.
-        heard_at: when its last message came, by `now`; that it has no place yet is none.
+        last_message_at: time of its last message by `now`, other than that it has no place yet.
 
     Raises:
         OSError, RuntimeError: if it cannot be started.
@@ -51,7 +56,7 @@ class RequestWorker:
         self._pending: deque[Future[Message]] = deque()
         self._error: AuctuneError | None = None
         self.ready: Message | None = None
-        self.heard_at = now()
+        self.last_message_at = now()
         try:
             self._handle = start(self._on_message)
         finally:
@@ -88,6 +93,26 @@ class RequestWorker:
                 future.set_exception(self._error)
         return future
 
+    def result(self, answer: "Future[Message]", seconds: float | None = None) -> Message:
+        """Return the answer to a request; a worker that is stuck is killed.
+
+        Args:
+            answer: of `request`.
+            seconds: that it may take; `None`: any time, while heartbeats come.
+
+        Raises:
+            WorkerEndedError: if the worker has ended, or was stuck.
+            AuctuneError: if it could not do what was requested.
+        """
+        begun = self._now()
+        while True:
+            with suppress(TimeoutError):
+                return answer.result(_POLL_SECONDS)
+            since = self.last_message_at if seconds is None else begun
+            if self._now() - since > (STUCK_SECONDS if seconds is None else seconds):
+                self.kill()
+                raise WorkerEndedError("a worker did not answer, and was killed")
+
     def kill(self) -> None:
         """End the worker at once; may be called again."""
         assert self._handle is not None
@@ -103,7 +128,7 @@ class RequestWorker:
                     self._pending.popleft().set_exception(error)
                 return
             if message["kind"] != "missing":
-                self.heard_at = self._now()
+                self.last_message_at = self._now()
             if message["kind"] in _PROGRESS:
                 return
             if message["kind"] == "ready":

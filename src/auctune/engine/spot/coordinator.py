@@ -12,8 +12,10 @@ from dataclasses import replace
 from math import floor, inf
 
 from auctune.domain import AuctuneError, InputError
+from auctune.engine.elastic.errors import SlotError
 from auctune.engine.elastic.trainer import ElasticTrainer
 from auctune.engine.event_log import EventLog
+from auctune.engine.runtime.requests import WorkerEndedError
 from auctune.engine.spot.clock import SlotClock
 from auctune.engine.spot.overhead import ReadinessTracker
 from auctune.engine.spot.provider import Instance, InstanceProvider, PurchaseOption, SpotRunError
@@ -124,7 +126,7 @@ class Coordinator:
         self._finish = self._recorded_finish() if trainer.is_done else None
         self._readiness = ReadinessTracker(0.0, ())
         self._losses: list[CurvePoint] = []
-        self._saved_rows = trainer.rows
+        self._saved_rows, self._saved_time = trainer.rows, 0.0
         self._saved_at = time.monotonic()
 
     def run(self) -> None:
@@ -316,10 +318,18 @@ class Coordinator:
         finally:
             # The last batch may end a little later: that is part of the next interval.
             until = min(max(self._clock.now(), since), end)
-            self._save()
-            self._append({"type": "overtime", "time": until, "since": since})
-            self._on_event(OvertimeBilled(since, until))
+            try:
+                self._save()
+            except (WorkerEndedError, SlotError):
+                # What is in an earlier checkpoint stays trained, and is paid.
+                self._bill_overtime(since, min(max(self._saved_time, since), end))
+                raise
+            self._bill_overtime(since, until)
         return until
+
+    def _bill_overtime(self, since: float, until: float) -> None:
+        self._append({"type": "overtime", "time": until, "since": since})
+        self._on_event(OvertimeBilled(since, until))
 
     def _spot_instances(self) -> list[Instance]:
         return [one for one in self._pool.instances if one.option is PurchaseOption.SPOT]
@@ -436,8 +446,9 @@ class Coordinator:
         if self._trainer.rows != self._saved_rows:
             # Recorded first: the rows of a checkpoint took the time that is recorded.
             self._record("saved", rows=self._trainer.rows)
+            now = self._clock.now()
             self._trainer.save()
-            self._saved_rows = self._trainer.rows
+            self._saved_rows, self._saved_time = self._trainer.rows, now
         self._saved_at = time.monotonic()
 
     def _record(self, kind: str, **values: object) -> None:

@@ -12,7 +12,6 @@ DIR/
   inputs/settings.json    `RunSettings`
   state/journal.jsonl     event log (auctune.engine.spot.state)
   state/checkpoints/
-  state/epochs/           adapters of the last epochs, until the job is done
   state/workers.log       standard error of the workers
   .lock                   held by the coordinator
 

@@ -1,5 +1,6 @@
 """One job from its files, or its configuration, to its adapter and its bill; new or resumed."""
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -11,17 +12,17 @@ from typing import Any, TypeVar
 import numpy as np
 
 from auctune.atomic_files import clean_temp_files
-from auctune.domain import InputError
+from auctune.domain import AuctuneError, InputError
 from auctune.domain.checks import check_count
 from auctune.domain.dataset import read_dataset
-from auctune.engine.elastic.errors import read_failure
+from auctune.engine.elastic.errors import SlotError, read_failure
 from auctune.engine.elastic.gradient_worker import WORKER, WorkerSettings, gradient_worker
 from auctune.engine.elastic.reducer import reducer_worker
 from auctune.engine.elastic.trainer import ElasticTrainer, JobFacts, read_facts
 from auctune.engine.event_log import EventLog
 from auctune.engine.runtime.channel import Message
 from auctune.engine.runtime.local import start_fork_server, start_worker
-from auctune.engine.runtime.requests import RequestWorker, WorkerEndedError
+from auctune.engine.runtime.requests import STUCK_SECONDS, RequestWorker, WorkerEndedError
 from auctune.engine.runtime.worker import WorkerSpec
 from auctune.engine.spot.clock import ModelClock, SlotClock, WallClock
 from auctune.engine.spot.coordinator import Coordinator, ForecastSource, no_forecast
@@ -33,7 +34,7 @@ from auctune.engine.spot.inputs import (
     read_inputs,
 )
 from auctune.engine.spot.job_config import SpotRayParams, read_policy
-from auctune.engine.spot.provider import LocalProvider, ProviderFactory
+from auctune.engine.spot.provider import LocalProvider, ProviderFactory, cannot_start
 from auctune.engine.spot.ray_workers import RayProvider
 from auctune.engine.spot.report import SpotRunReport, make_report, write_bill
 from auctune.engine.spot.state import (
@@ -54,12 +55,19 @@ from auctune.spot.forecasts.forecast import Forecast, Forecaster
 from auctune.spot.job import SpotJob
 from auctune.spot.market import SpotMarket
 from auctune.spot.policy import Policy, SpotObservation
-from auctune.train.adapter_files import EPOCHS, read_start, write_adapter_files
-from auctune.train.checkpoint import CHECKPOINTS, load_latest
+from auctune.train.adapter_files import (
+    EPOCHS,
+    publish_epochs,
+    read_start,
+    write_adapter_files,
+)
+from auctune.train.checkpoint import CHECKPOINTS, newest_number
 from auctune.train.job import LoraJob
 from auctune.train.row_cursor import RowCursor
 
 _MAX_FAILURES = 3
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -183,11 +191,13 @@ def run_spot_job(
             settings = config.worker_settings(cache)
             local = _LocalWorkers(config, settings, place, factory.is_warm(settings))
             facts = _persist(local.read_facts, lambda: 0, on_event)
+            clock: SlotClock | None = None
             for note in facts.notes:
                 on_event(DataNoted(note))
             _begin(log, place, identity, facts)
 
             def train() -> None:
+                nonlocal clock
                 with (
                     closing(factory.open(settings, place.log)) as provider,
                     local.reducer() as reducer,
@@ -198,6 +208,7 @@ def run_spot_job(
                     for warning in trainer.warnings:
                         on_event(Warned(warning))
                     pool = WorkerPool(trainer)
+                    clock = clock or make_clock(trainer.total_rows)
                     coordinator = Coordinator(
                         job=config.job,
                         policy=policy,
@@ -205,7 +216,7 @@ def run_spot_job(
                         trainer=trainer,
                         pool=pool,
                         provider=provider,
-                        clock=make_clock(trainer.total_rows),
+                        clock=clock,
                         log=log,
                         on_event=on_event,
                         saved_every=saved_every,
@@ -215,11 +226,11 @@ def run_spot_job(
                     coordinator.run()
                     # The adapter is written before the end is recorded.
                     if trainer.state == "done":
-                        _write_adapters(trainer, pool, local, place)
+                        _write_adapters(trainer, pool, local, place, on_event)
                     coordinator.end()
 
             if SpotRunState.fold(log.events).ended is None:
-                _persist(train, lambda: SpotRunState.fold(log.events).rows, on_event)
+                _persist(train, lambda: newest_number(place.state / CHECKPOINTS), on_event)
             state = SpotRunState.fold(log.events)
             total_rows = RowCursor(config.training, facts.counts).total_rows
             report = make_report(state, config.job, total_rows, place.adapter)
@@ -237,19 +248,21 @@ def _persist(action: Callable[[], T], progress: Callable[[], int], on_event: OnE
         on_event: called with what has ended.
 
     Raises:
-        WorkerEndedError: if it comes no further in some attempts in a row.
+        WorkerEndedError, SlotError: if it comes no further in some attempts in a row.
     """
     before, num_failures = progress(), 0
     while True:
         try:
             return action()
-        except WorkerEndedError as error:
+        except (WorkerEndedError, SlotError) as error:
+            # The job's owner is not to know what the log of workers has.
+            _log.warning("a process of a run has ended, or failed: %s", error)
             now = progress()
             num_failures = 1 if now > before else num_failures + 1
             before = now
             if num_failures == _MAX_FAILURES:
                 raise
-            on_event(Warned(f"a process of the run has ended and is started again: {error}"))
+            on_event(Warned("a process of the run has ended and is started again"))
 
 
 class _LocalWorkers:
@@ -285,7 +298,10 @@ class _LocalWorkers:
 
 @contextmanager
 def _started(spec: WorkerSpec) -> Iterator[RequestWorker]:
-    worker = RequestWorker(partial(start_worker, spec), read_failure)
+    try:
+        worker = RequestWorker(partial(start_worker, spec), read_failure)
+    except (OSError, RuntimeError) as error:
+        raise cannot_start(error) from None
     try:
         yield worker
     finally:
@@ -302,36 +318,53 @@ def _begin(log: EventLog, place: SpotFolder, identity: Mapping[str, Any], facts:
     log.check_identity(digests)
     if log.events:
         return
-    found = load_latest(place.state / CHECKPOINTS, as_arrays=True)
-    if found is not None:
+    num_rows = newest_number(place.state / CHECKPOINTS)
+    if num_rows >= 0:
         # What was paid for these rows is not known.
-        what = f"has no whole event beside checkpoints of {found[1]} rows"
+        what = f"has no whole event beside checkpoints of {num_rows} rows"
         raise InputError(str(place.event_log), what, "the event log of the run, or a new folder")
     inputs = {"inputs": place.input_digests()}
     log.append({"type": "begun", "time": 0.0, **identity, **digests, **inputs})
 
 
 def _write_adapters(
-    trainer: ElasticTrainer, pool: WorkerPool, local: _LocalWorkers, place: SpotFolder
+    trainer: ElasticTrainer,
+    pool: WorkerPool,
+    local: _LocalWorkers,
+    place: SpotFolder,
+    on_event: OnEvent,
 ) -> None:
-    """Write the adapter, and those of the last epochs: a rented worker makes the files, if any can.
+    """Write the adapter, and those of the last epochs.
 
     Raises:
         AuctuneError: if no worker can.
     """
+    # Of a run that began under a release that wrote them with each checkpoint.
+    publish_epochs(place.state, place.root)
     for metrics, weights in trainer.adapters():
         request: Message = {"do": "export", "arrays": [weights]}
         folder = place.adapter
         if metrics is not None:
             request["metrics"] = asdict(metrics)
             folder = place.root / EPOCHS / f"{metrics.epoch}"
-        answer = pool.export(request)
-        if answer is None:
-            with local.gradients() as worker:
-                answers = [worker.request({"do": "load_file"}), worker.request(request)]
-                answer = answers[-1].result()
-        contents = (array.tobytes() for array in answer["arrays"])
-        write_adapter_files(folder, dict(zip(answer["names"], contents, strict=True)))
+        files = _export(request, pool, local, on_event)
+        contents = (array.tobytes() for array in files["arrays"])
+        write_adapter_files(folder, dict(zip(files["names"], contents, strict=True)))
+
+
+def _export(request: Message, pool: WorkerPool, local: _LocalWorkers, on_event: OnEvent) -> Message:
+    """Have a worker make the files of an adapter: a rented one if any can, which has the base."""
+    for instance, worker in pool.idle:
+        try:
+            return worker.result(worker.request(request), STUCK_SECONDS)
+        except AuctuneError as error:
+            _log.warning("%s could not write an adapter: %s", instance, error)
+            on_event(
+                Warned(f"{instance}: its worker could not write the adapter; another one does")
+            )
+    with local.gradients() as worker:
+        answers = [worker.request({"do": "load_file"}), worker.request(request)]
+        return [worker.result(one) for one in answers][-1]
 
 
 def start_run(inputs: RunInputs, folder: Path, *, cache: Path, on_event: OnEvent) -> SpotRunReport:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from auctune.domain import AuctuneError
+from auctune.engine.elastic.errors import SlotError
 from auctune.engine.event_log import read_events
 from auctune.engine.runtime.channel import ParentChannel, error_record
 from auctune.engine.runtime.requests import WorkerEndedError
@@ -155,7 +156,7 @@ def main(parent: ParentChannel[SpotMessage], folder: str) -> None:
         parent.send({"kind": "stopped"})
     except CapReachedError as error:
         parent.send({"kind": "capped", "rate": error.rate})
-    except WorkerEndedError:
+    except (WorkerEndedError, SlotError):
         # It is started again, and goes on from its newest checkpoint.
         traceback.print_exc()
         parent.exit(1)

@@ -23,6 +23,12 @@ class SpotRunError(AuctuneError):
     """The workers of a run cannot do its work."""
 
 
+def cannot_start(error: OSError | RuntimeError) -> SpotRunError:
+    """Return the error of a process that cannot be started: none, or no thread, is left."""
+    why = error.strerror if isinstance(error, OSError) else error
+    return SpotRunError(f"a worker's process cannot be started: {why}")
+
+
 class PurchaseOption(StrEnum):
     """How an instance is rented."""
 
@@ -68,10 +74,8 @@ class Instance:
         try:
             self._worker = self._launcher.start(self.option, on_message)
             return self._worker
-        # The system has no process or no thread left.
         except (OSError, RuntimeError) as error:
-            why = error.strerror if isinstance(error, OSError) else error
-            raise SpotRunError(f"a worker's process cannot be started: {why}") from None
+            raise cannot_start(error) from None
 
     def is_lost(self) -> bool:
         """Return whether it is gone, and not its worker alone."""
@@ -270,7 +274,6 @@ class LocalProvider:
             try:
                 wait_for_fork_server()
             except OSError as error:
-                why = f"a worker's process cannot be started: {error.strerror}"
-                raise SpotRunError(why) from None
+                raise cannot_start(error) from None
         launcher = LocalLauncher(dict.fromkeys(PurchaseOption, worker))
         return InstanceProvider(self.trace, launcher, TraceCapacity(self.trace))

@@ -9,20 +9,15 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
-from auctune.domain import AuctuneError
 from auctune.engine.elastic.errors import SlotError, read_failure
 from auctune.engine.elastic.trainer import ElasticTrainer
 from auctune.engine.runtime.channel import Message
-from auctune.engine.runtime.requests import RequestWorker, WorkerEndedError
+from auctune.engine.runtime.requests import STUCK_SECONDS, RequestWorker, WorkerEndedError
 from auctune.engine.spot.provider import Instance, SpotRunError
 from auctune.train.data_parallel.batches import Contribution, RowRange
 from auctune.train.row_cursor import DataCounts
-
-# A worker that takes longer for one micro-batch is stuck, and is killed. So is one that is not
-# ready and sends no heartbeat for so long: to load a large base may take any time.
-STUCK_SECONDS = 600.0
 
 
 @dataclass(eq=False)
@@ -62,7 +57,7 @@ class WorkerPool:
     Args:
         trainer: whose micro-batches they compute; what they find of its job must be the same.
         stuck_seconds: how long a worker may take for one micro-batch, and for a heartbeat until it
-            is ready.
+            is ready, as to load a large base may take any time; then it is killed.
         now: monotonic clock.
     """
 
@@ -125,16 +120,10 @@ class WorkerPool:
         self._kill_stuck()
         return result
 
-    def export(self, request: Message) -> Message | None:
-        """Have a worker export an adapter; return None if no worker is ready, or none can.
-
-        Called once nothing more is to be computed.
-        """
-        for worker in self._workers.values():
-            if worker.is_idle:
-                with suppress(AuctuneError):
-                    return worker.requests.request(request).result()
-        return None
+    @property
+    def idle(self) -> list[tuple[str, RequestWorker]]:
+        """Workers that are ready and compute nothing, by the ids of their instances."""
+        return [(name, one.requests) for name, one in self._workers.items() if one.is_idle]
 
     def _request(self, worker: _PooledWorker, message: Message) -> None:
         answer = worker.requests.request(message)
@@ -168,12 +157,11 @@ class WorkerPool:
 
     def _check(self, worker: _PooledWorker, counts: DataCounts) -> None:
         assert worker.requests.ready is not None
-        found = worker.requests.ready["base_digest"]
-        for name, there, here in (
-            ("base_digest", found, self._trainer.facts.base_digest),
-            ("data", counts, self._trainer.facts.counts),
-        ):
-            if there != here:
+        facts = self._trainer.facts
+        found = {"base_digest": worker.requests.ready["base_digest"], **asdict(counts)}
+        expected = {"base_digest": facts.base_digest, **asdict(facts.counts)}
+        for name, here in expected.items():
+            if (there := found[name]) != here:
                 raise SpotRunError(
                     f"{worker.instance.id}: {name} is {there!r} there, {here!r} here"
                 )
@@ -197,6 +185,6 @@ class WorkerPool:
         for worker in self._workers.values():
             if worker.is_idle:
                 continue
-            since = worker.since if worker.is_ready else worker.requests.heard_at
+            since = worker.since if worker.is_ready else worker.requests.last_message_at
             if now - since > self._stuck_seconds:
                 worker.instance.kill()

@@ -16,7 +16,7 @@ weight tokens by how the rows were shared out.
 | module | who uses it |
 | --- | --- |
 | `batches` | which rows make a micro-batch; needs no torch |
-| `gradients` | workers: the gradient of a micro-batch at given weights |
-| `trainer` | spot: rows of one file, in the order of the job's epochs |
-| `chunk_worker`, `reducer` | edge: rows in chunks at sites, in the order of the plan's slots |
+| `gradient_worker` | workers: the gradient of a micro-batch of a file or of a chunk |
+| `reducer` | who adds gradients: of a file's rows in the order of the job's epochs, of chunks at \
+sites in the order of the plan's slots |
 """

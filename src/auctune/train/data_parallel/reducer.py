@@ -178,7 +178,7 @@ class PlanReducer(Reducer):
     def _step(self) -> CurvePoint:
         added, self._added = self._added, []
         num_targets = sum(one.num_targets for one, _ in added)
-        loss = sum(one.loss for one, _ in added) / max(1, num_targets)
+        loss = float(np.sum([one.loss for one, _ in added])) / max(1, num_targets)
         accuracy = sum(one.hits for one, _ in added) / max(1, num_targets)
         self._weights.gradients.div_(max(1, num_targets))
         norm = float(self._optimizer.clip())

@@ -4,6 +4,7 @@ A job of method `dpo` has pairs for rows; T is their number, and the loss of a r
 (auctune.train.multilora.step).
 """
 
+import weakref
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -164,7 +165,8 @@ class TrainingTask(TaskState):
         kept_epochs: int = 0,
     ) -> None:
         super().__init__(job, count_data(job, data, validation), weights, kept_epochs)
-        self.rows = TaskRows(self, weights, data, validation)
+        # Without a cycle, a job that is unloaded is out of memory at once.
+        self.rows = TaskRows(weakref.proxy(self), weights, data, validation)
 
     @property
     def weights(self) -> AdapterWeights:

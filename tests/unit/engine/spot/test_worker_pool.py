@@ -1,6 +1,6 @@
 """Workers that are slow, stuck or gone."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,10 @@ import pytest
 
 from auctune.engine.elastic.trainer import ElasticTrainer
 from auctune.engine.runtime.channel import OnMessage, ParentChannel
+from auctune.engine.runtime.requests import STUCK_SECONDS
 from auctune.engine.runtime.worker import WorkerHandle
 from auctune.engine.spot.provider import Instance, PurchaseOption
-from auctune.engine.spot.worker_pool import STUCK_SECONDS, PollResult, WorkerPool
+from auctune.engine.spot.worker_pool import PollResult, WorkerPool
 from support.elastic import ThreadWorker, Work, new_trainer
 from support.spot_runs import Site, ThreadLauncher, honest, mute
 
@@ -98,18 +99,29 @@ def test_a_worker_that_never_gets_ready_is_killed(
     assert until(pool, "exited").exited == [silent]
 
 
-def test_all_workers_get_the_same_array_of_a_steps_weights_which_is_not_changed_later(
-    site: Site, trainer: ElasticTrainer, yard: Yard
+def test_the_weights_of_a_step_are_one_array_for_all_workers_and_never_changed(
+    site: Site, trainer: ElasticTrainer, yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pool = WorkerPool(trainer)
+    pool, sent = WorkerPool(trainer), []
     weights = trainer.weights
     before = weights.copy()
-    pool.add(yard.honest())
+    for instance in (yard.honest(), yard.honest()):
+        pool.add(instance)
+    for worker in pool._workers.values():
+        handle = worker.requests._handle
+        assert handle is not None
+        send = handle.send
+
+        def note(message: Mapping[str, Any], send: Callable[..., None] = send) -> None:
+            sent.extend(message.get("arrays", ()))
+            send(message)
+
+        monkeypatch.setattr(handle, "send", note)
     step = trainer.step
     while trainer.step == step:
         pool.poll(0.05)
-        assert trainer.weights is weights
         trainer.advance()
+    assert [array is weights for array in sent] == [True, True]
     np.testing.assert_array_equal(weights, before)
     assert not np.array_equal(trainer.weights, before)
 
